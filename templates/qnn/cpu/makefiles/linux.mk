@@ -1,0 +1,32 @@
+# Part of every op package that udogen generates; regenerating rewrites this file.
+# The rules that build the package for one Linux target.  Included with TARGET and CXX set.
+
+HEADERS  := $(if $(QNN_SDK_ROOT),$(QNN_SDK_ROOT)/include/QNN,include/QNN)
+OBJ      := obj/$(TARGET)
+LIBRARY  := libs/$(TARGET)/lib$(PACKAGE_NAME).so
+OBJECTS  := $(patsubst %.cpp,$(OBJ)/%.o,$(SOURCES))
+# `include` must come before the SDK's headers only for our own files; QNN headers are in a folder of their own.
+COMPILE   = $(CXX) -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra -Iinclude -Isrc/utils -I"$(HEADERS)" \
+            $(CXXFLAGS) $(EXTRA_CXXFLAGS)
+LINK      = $(CXX) -shared -Wl,-z,defs -Wl,-soname,lib$(PACKAGE_NAME).so $(LDFLAGS) $(EXTRA_LDFLAGS)
+
+$(LIBRARY): $(OBJECTS)
+	@mkdir -p $(@D)
+	@echo "LINK $@"
+	@$(LINK) -o $@ $^ -lm
+
+# Another compiler, other flags or other headers make every object old.
+$(OBJ)/command: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(COMPILE) | $(LINK))' > $@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$(OBJ)/%.o: %.cpp $(OBJ)/command
+	@mkdir -p $(@D)
+	@echo "CXX $<"
+	@$(COMPILE) -MMD -MP -c -o $@ $<
+
+.PHONY: FORCE
+FORCE:
+
+-include $(OBJECTS:.o=.d)

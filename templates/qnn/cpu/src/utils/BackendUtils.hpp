@@ -1,0 +1,73 @@
+// Part of every op package that udogen generates for the CPU backend; regenerating rewrites this file.
+//
+// What an op looks like, as data: the generated tables are of these types, and validation reads them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "QnnLog.h"
+#include "QnnOpPackage.h"
+
+namespace udo {
+
+/// What a function of a kernel returns: `ok`, or what `error(…)` gives back.
+using Status = Qnn_ErrorHandle_t;
+inline constexpr Status ok = QNN_SUCCESS;
+
+/// Writes one line to the QNN log (to stderr where the client has no log).
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void log(QnnLog_Level_t level, const char* format, ...);
+
+/// Writes an error to the QNN log, behind the name of the op that runs, and returns the status to hand on.
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+Status error(const char* format, ...);
+
+/// The answer of a kernel that is not written yet.
+Status notImplemented(const char* op, const char* file);
+
+/// A list that lives in a table.
+template <class T>
+struct List {
+  const T* items = nullptr;
+  std::size_t count = 0;
+
+  constexpr List() = default;
+  template <std::size_t N>
+  constexpr List(const T (&array)[N]) : items(array), count(N) {}
+  constexpr const T* begin() const { return items; }
+  constexpr const T* end() const { return items + count; }
+};
+
+/// One input or output of an op, as its config describes it.
+struct TensorSpec {
+  const char* name;
+  List<Qnn_DataType_t> types;
+  List<std::uint32_t> ranks;  // none: any rank
+  bool mandatory;
+  bool repeated;
+};
+
+/// One parameter of an op.
+struct ParamSpec {
+  const char* name;
+  List<Qnn_DataType_t> types;
+  List<std::uint32_t> ranks;  // of a tensor parameter; none: any rank
+  bool scalar;
+  bool mandatory;
+  std::uint32_t enumerators;  // 0: no enumeration
+};
+
+/// One op.
+struct OpSpec {
+  const char* name;
+  List<TensorSpec> inputs;
+  List<TensorSpec> outputs;
+  List<ParamSpec> params;
+};
+
+}  // namespace udo

@@ -1,0 +1,347 @@
+// Part of every op package that udogen generates for the CPU backend; regenerating rewrites this file.
+#include "CPU/CpuBackendUtils.hpp"
+
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace udo {
+namespace {
+
+std::atomic<QnnLog_Callback_t> logCallback{nullptr};
+std::atomic<int> logLevel{QNN_LOG_LEVEL_WARN};
+thread_local const char* runningOp = nullptr;
+
+std::uint64_t now() {
+  std::timespec time{};
+  std::timespec_get(&time, TIME_UTC);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1000000000u + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+void logList(QnnLog_Level_t level, const char* format, std::va_list list) {
+  if (const QnnLog_Callback_t callback = logCallback.load()) {
+    if (level <= logLevel.load()) callback(format, level, now(), list);
+    return;
+  }
+  if (level > QNN_LOG_LEVEL_WARN) return;
+  std::vfprintf(stderr, format, list);
+  std::fputc('\n', stderr);
+}
+
+const char* nameOf(Qnn_DataType_t type) {
+  switch (static_cast<std::uint32_t>(type)) {
+    case QNN_DATATYPE_INT_8: return "INT_8";
+    case QNN_DATATYPE_INT_16: return "INT_16";
+    case QNN_DATATYPE_INT_32: return "INT_32";
+    case QNN_DATATYPE_INT_64: return "INT_64";
+    case QNN_DATATYPE_UINT_8: return "UINT_8";
+    case QNN_DATATYPE_UINT_16: return "UINT_16";
+    case QNN_DATATYPE_UINT_32: return "UINT_32";
+    case QNN_DATATYPE_UINT_64: return "UINT_64";
+    case QNN_DATATYPE_FLOAT_16: return "FLOAT_16";
+    case 0x0226: return "BFLOAT_16";
+    case QNN_DATATYPE_FLOAT_32: return "FLOAT_32";
+    case 0x0264: return "FLOAT_64";
+    case 0x0304: return "SFIXED_POINT_4";
+    case QNN_DATATYPE_SFIXED_POINT_8: return "SFIXED_POINT_8";
+    case QNN_DATATYPE_SFIXED_POINT_16: return "SFIXED_POINT_16";
+    case QNN_DATATYPE_SFIXED_POINT_32: return "SFIXED_POINT_32";
+    case 0x0404: return "UFIXED_POINT_4";
+    case QNN_DATATYPE_UFIXED_POINT_8: return "UFIXED_POINT_8";
+    case QNN_DATATYPE_UFIXED_POINT_16: return "UFIXED_POINT_16";
+    case QNN_DATATYPE_UFIXED_POINT_32: return "UFIXED_POINT_32";
+    case QNN_DATATYPE_BOOL_8: return "BOOL_8";
+    case 0x0608: return "STRING";
+    default: return "of an unknown data type";
+  }
+}
+
+std::string listOf(List<Qnn_DataType_t> types) {
+  std::string text;
+  for (const Qnn_DataType_t type : types) text += (text.empty() ? "" : " or ") + std::string(nameOf(type));
+  return text;
+}
+
+std::string listOf(List<std::uint32_t> ranks) {
+  std::string text;
+  for (const std::uint32_t rank : ranks) text += (text.empty() ? "" : " or ") + std::to_string(rank);
+  return text;
+}
+
+template <class T>
+bool contains(List<T> list, T item) {
+  for (const T& each : list) {
+    if (each == item) return true;
+  }
+  return false;
+}
+
+// v1 and v2 of a tensor agree in everything up to the client's buffer.
+const Qnn_TensorV1_t& common(const Qnn_Tensor_t& tensor) { return tensor.v1; }
+
+bool leftOut(const Qnn_Tensor_t& tensor) { return common(tensor).type == QNN_TENSOR_TYPE_NULL; }
+
+// The runtime leaves numOfParams and params of a node without parameters uninitialised, so validation remembers
+// how many each node has, by the node's name.
+std::mutex paramCountsMutex;
+
+std::map<std::string, std::uint32_t>& paramCounts() {
+  static std::map<std::string, std::uint32_t> counts;
+  return counts;
+}
+
+std::uint32_t paramCountOf(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node) {
+  if (spec.params.count == 0) return 0;
+  const std::lock_guard<std::mutex> lock(paramCountsMutex);
+  const auto found = paramCounts().find(node.name == nullptr ? "" : node.name);
+  if (found != paramCounts().end()) return found->second;
+  // A graph restored from a context binary was validated when it was made.
+  return node.params == nullptr || node.numOfParams > spec.params.count ? 0 : node.numOfParams;
+}
+
+const OpEntry* find(List<OpEntry> ops, const char* name) {
+  for (const OpEntry& each : ops) {
+    if (name != nullptr && std::strcmp(each.spec.name, name) == 0) return &each;
+  }
+  return nullptr;
+}
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+Status invalid(const char* format, ...) {
+  char text[512];
+  std::va_list list;
+  va_start(list, format);
+  std::vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  error("%s", text);
+  return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+}
+
+Status validateTensor(const char* role, std::size_t number, const TensorSpec& spec, const Qnn_Tensor_t& tensor) {
+  if (leftOut(tensor)) {
+    if (!spec.mandatory) return ok;
+    return invalid("%s %zu `%s` is mandatory, but a NULL tensor was given", role, number, spec.name);
+  }
+  const Qnn_TensorV1_t& given = common(tensor);
+  if (!contains(spec.types, given.dataType)) {
+    return invalid("%s %zu `%s` is %s (0x%04x); it must be %s", role, number, spec.name, nameOf(given.dataType),
+                   static_cast<unsigned>(given.dataType), listOf(spec.types).c_str());
+  }
+  if (spec.ranks.count != 0 && !contains(spec.ranks, given.rank)) {
+    return invalid("%s %zu `%s` has rank %u; it must be %s", role, number, spec.name, given.rank,
+                   listOf(spec.ranks).c_str());
+  }
+  return ok;
+}
+
+Status validateTensors(const char* role, List<TensorSpec> specs, const Qnn_Tensor_t* tensors, std::size_t count) {
+  std::size_t mandatory = 0;
+  bool repeats = false;
+  for (std::size_t i = 0; i < specs.count; ++i) {
+    if (specs.items[i].mandatory || specs.items[i].repeated) mandatory = i + 1;
+    repeats = repeats || specs.items[i].repeated;
+  }
+  if (count < mandatory || (count > specs.count && !repeats)) {
+    const bool fixed = mandatory == specs.count && !repeats;
+    return invalid("has %zu %ss; it must have %s%zu", count, role,
+                   fixed ? "" : (count < mandatory ? "at least " : "at most "),
+                   count < mandatory ? mandatory : specs.count);
+  }
+  const std::size_t extra = count > specs.count ? count - specs.count : 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < specs.count && at < count; ++i) {
+    const std::size_t times = specs.items[i].repeated ? extra + 1 : 1;
+    for (std::size_t k = 0; k < times && at < count; ++k, ++at) {
+      const Status status = validateTensor(role, at, specs.items[i], tensors[at]);
+      if (status != ok) return status;
+    }
+  }
+  return ok;
+}
+
+Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param) {
+  const bool scalar = param.paramType == QNN_PARAMTYPE_SCALAR;
+  const Qnn_DataType_t type = scalar ? param.scalarParam.dataType : common(param.tensorParam).dataType;
+  if (!contains(spec.types, type)) {
+    return invalid("parameter `%s` is %s (0x%04x); it must be %s", spec.name, nameOf(type),
+                   static_cast<unsigned>(type), listOf(spec.types).c_str());
+  }
+  if (static_cast<std::uint32_t>(type) == 0x0608) return ok;  // a text is passed as a scalar whatever its rank
+  if (scalar != spec.scalar) {
+    return invalid("parameter `%s` must be a %s", spec.name, spec.scalar ? "scalar" : "tensor");
+  }
+  if (!scalar && spec.ranks.count != 0 && !contains(spec.ranks, common(param.tensorParam).rank)) {
+    return invalid("parameter `%s` has rank %u; it must be %s", spec.name, common(param.tensorParam).rank,
+                   listOf(spec.ranks).c_str());
+  }
+  if (scalar && spec.enumerators != 0) {
+    const std::uint32_t value = param.scalarParam.uint32Value;
+    const bool narrow = type == QNN_DATATYPE_UINT_8 || type == QNN_DATATYPE_INT_8 || type == QNN_DATATYPE_BOOL_8;
+    if ((narrow ? value & 0xffu : value) >= spec.enumerators) {
+      return invalid("parameter `%s` is %u; its enumeration has only 0 … %u", spec.name, value, spec.enumerators - 1);
+    }
+  }
+  return ok;
+}
+
+Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const ParamSpec* spec = nullptr;
+    for (const ParamSpec& each : specs) {
+      if (std::strcmp(each.name, params[i].name) == 0) spec = &each;
+    }
+    if (spec == nullptr) return invalid("has no parameter `%s`", params[i].name);
+    const Status status = validateParam(*spec, params[i]);
+    if (status != ok) return status;
+  }
+  for (const ParamSpec& each : specs) {
+    bool given = !each.mandatory;
+    for (std::size_t i = 0; i < count && !given; ++i) given = std::strcmp(each.name, params[i].name) == 0;
+    if (!given) return invalid("lacks the mandatory parameter `%s`", each.name);
+  }
+  return ok;
+}
+
+}  // namespace
+
+void setLog(QnnLog_Callback_t callback, QnnLog_Level_t level) {
+  logLevel.store(level);
+  logCallback.store(callback);
+}
+
+void setLogLevel(QnnLog_Level_t level) { logLevel.store(level); }
+
+void log(QnnLog_Level_t level, const char* format, ...) {
+  std::va_list list;
+  va_start(list, format);
+  logList(level, format, list);
+  va_end(list);
+}
+
+Status error(const char* format, ...) {
+  char text[768];
+  std::va_list list;
+  va_start(list, format);
+  std::vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  if (runningOp != nullptr) {
+    log(QNN_LOG_LEVEL_ERROR, "op %s: %s", runningOp, text);
+  } else {
+    log(QNN_LOG_LEVEL_ERROR, "%s", text);
+  }
+  return QNN_OP_PACKAGE_ERROR_GENERAL;
+}
+
+Status notImplemented(const char* op, const char* file) {
+  error("%s is not implemented: write execute() in %s", op, file);
+  return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE;
+}
+
+Running::Running(const char* op) : outer_(runningOp) { runningOp = op; }
+Running::~Running() { runningOp = outer_; }
+
+Status validate(const char* package, List<OpEntry> ops, const Qnn_OpConfigV1_t& config) {
+  const OpEntry* entry = find(ops, config.typeName);
+  if (entry == nullptr) {
+    std::string known;
+    for (const OpEntry& each : ops) known += (known.empty() ? "" : ", ") + std::string(each.spec.name);
+    return invalid("package %s has no op `%s`; it has %s", package, config.typeName == nullptr ? "" : config.typeName,
+                   known.c_str());
+  }
+  const OpSpec& spec = entry->spec;
+  const Running running(spec.name);
+  Status status = validateTensors("input", spec.inputs, config.inputTensors, config.numOfInputs);
+  if (status == ok) status = validateTensors("output", spec.outputs, config.outputTensors, config.numOfOutputs);
+  if (status == ok) status = validateParams(spec.params, config.params, config.numOfParams);
+  if (status == ok && config.name != nullptr && spec.params.count != 0) {
+    const std::lock_guard<std::mutex> lock(paramCountsMutex);
+    paramCounts()[config.name] = config.numOfParams;
+  }
+  return status;
+}
+
+Status createInstance(const char* package, List<OpEntry> ops, QnnOpPackage_Node_t node, QnnOpPackage_OpImpl_t* impl) {
+  if (node == nullptr || impl == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
+  const auto& cpuNode = *reinterpret_cast<const QnnCpuOpPackage_Node_t*>(node);
+  const OpEntry* entry = find(ops, cpuNode.typeName);
+  if (entry == nullptr) return error("package %s has no op `%s`", package, cpuNode.typeName);
+  Instance* instance = nullptr;
+  const Status status = entry->create(*entry, cpuNode, instance);
+  if (status == ok) *impl = reinterpret_cast<QnnOpPackage_OpImpl_t>(&instance->impl);
+  return status;
+}
+
+Status freeInstance(QnnOpPackage_OpImpl_t impl) {
+  // The runtime passes a copy of what createInstance gave it: only userData is ours.
+  if (impl == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
+  auto* instance = static_cast<Instance*>(reinterpret_cast<QnnCpuOpPackage_OpImpl_t*>(impl)->userData);
+  if (instance != nullptr) instance->release(instance);
+  return ok;
+}
+
+Binding::Binding(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node)
+    : spec_(spec), node_(node), paramCount_(paramCountOf(spec, node)) {}
+
+RawTensor* Binding::input(std::size_t index) const {
+  std::size_t at = index;
+  for (std::size_t i = 0; i < index; ++i) {
+    if (spec_.inputs.items[i].repeated && node_.numOfInputs > spec_.inputs.count) {
+      at += node_.numOfInputs - spec_.inputs.count;
+    }
+  }
+  return at < node_.numOfInputs ? node_.inputs[at] : nullptr;
+}
+
+RawTensor* Binding::output(std::size_t index) const {
+  std::size_t at = index;
+  for (std::size_t i = 0; i < index; ++i) {
+    if (spec_.outputs.items[i].repeated && node_.numOfOutputs > spec_.outputs.count) {
+      at += node_.numOfOutputs - spec_.outputs.count;
+    }
+  }
+  return at < node_.numOfOutputs ? node_.outputs[at] : nullptr;
+}
+
+const QnnCpuOpPackage_Param_t* Binding::find(const char* param) const {
+  for (std::uint32_t i = 0; i < paramCount_; ++i) {
+    const QnnCpuOpPackage_Param_t* each = node_.params[i];
+    if (each != nullptr && each->name != nullptr && std::strcmp(each->name, param) == 0) return each;
+  }
+  return nullptr;
+}
+
+double Binding::scalar(const char* param, double otherwise) const {
+  const QnnCpuOpPackage_Param_t* found = find(param);
+  return found != nullptr && found->type == QNN_CPU_PARAMTYPE_SCALAR ? found->scalarParam : otherwise;
+}
+
+const char* Binding::string(const char* param, const char* otherwise) const {
+  const QnnCpuOpPackage_Param_t* found = find(param);
+  return found != nullptr && found->type == QNN_CPU_PARAMTYPE_STRING ? found->string : otherwise;
+}
+
+const RawTensor* Binding::tensor(const char* param, const RawTensor* otherwise) const {
+  const QnnCpuOpPackage_Param_t* found = find(param);
+  return found != nullptr && found->type == QNN_CPU_PARAMTYPE_TENSOR ? found->tensorParam : otherwise;
+}
+
+RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank) {
+  RawTensor tensor = {};
+  // The runtime delivers fixed point of 8 bits as UINT_8 too.
+  const std::uint32_t delivered = type == QNN_DATATYPE_UFIXED_POINT_8 ? QNN_DATATYPE_UINT_8 : type;
+  tensor.dataType = static_cast<QnnCpuOpPackage_DataType_t>(delivered);
+  tensor.rank = rank;
+  tensor.maxDimensions = const_cast<std::uint32_t*>(dims);
+  tensor.currentDimensions = tensor.maxDimensions;
+  tensor.data = const_cast<void*>(data);
+  return tensor;
+}
+
+}  // namespace udo

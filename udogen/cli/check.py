@@ -1,0 +1,55 @@
+"""`udogen check`: everything that is wrong with configs."""
+
+from __future__ import annotations
+
+import click
+
+from udogen.cli import options, output
+
+
+@click.command("check")
+@options.configs
+@click.option(
+    "--backend", "chosen", multiple=True, type=click.Choice(["cpu", "gpu", "htp", "dsp"]),
+    help="Check also what this backend needs; may repeat.",
+)  # fmt: skip
+@options.strict
+@output.json_option
+def command(
+    configs: tuple[str, ...], config_paths: tuple[str, ...], chosen: tuple[str, ...], strict: bool, as_json: bool
+) -> None:
+    """Say everything that is wrong with configs: file, line, reason, and what to do."""
+    from udogen.opdef import backends, resolve
+    from udogen.opdef.load import load
+    from udogen.opdef.problems import Problems
+
+    packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
+    for package in packages:
+        for backend in chosen:
+            resolve.for_backend(package, backend, problems, forced=True)
+        if not chosen:
+            found = Problems()
+            resolve.unresolved(package, found)
+            problems.extend(found.all())
+    problems.stop_if_any(strict=strict)
+    if as_json:
+        output.answer(
+            {
+                "ok": True,
+                "packages": [
+                    {
+                        "name": package.name,
+                        "configs": list(package.sources),
+                        "ops": [{"name": op.name, "backends": list(backends.of_op(op, package))} for op in package.ops],
+                    }
+                    for package in packages
+                ],
+                "warnings": [problem.as_json() for problem in problems.warnings],
+            }
+        )
+        return
+    output.warnings(problems.warnings)
+    for package in packages:
+        named = sorted({b for op in package.ops for b in backends.of_op(op, package)})
+        count = f"{len(package.ops)} op{'s' if len(package.ops) != 1 else ''}"
+        output.say(f"{', '.join(package.sources)}: ok: {package.name}, {count}, {' '.join(named) or 'no backend'}")

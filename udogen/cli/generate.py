@@ -1,0 +1,113 @@
+"""`udogen generate`: configs -> package folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from udogen.cli import options, output
+
+
+@click.command("generate")
+@options.configs
+@click.option(
+    "-o", "--output_path", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
+    help="Where the package folders go (default: UDO_PACKAGE_PATH of the config, or here).",
+)  # fmt: skip
+@click.option("--backend", "chosen", multiple=True, type=click.Choice(["cpu"]), help="Only this backend; may repeat.")
+@click.option("--layout", type=click.Choice(["qnn"]), help="How the folder looks.")
+@click.option(
+    "--kernels", type=click.Path(path_type=Path), metavar="DIR",
+    help="Take finished kernels, <Op>.cpp, from here instead of the skeleton.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say what would be written; write nothing.")
+@click.option("--diff", "show_diff", is_flag=True, help="Show what would change; write nothing.")
+@options.strict
+@output.json_option
+def command(
+    configs: tuple[str, ...],
+    config_paths: tuple[str, ...],
+    out: Path | None,
+    chosen: tuple[str, ...],
+    layout: str | None,
+    kernels: Path | None,
+    dry_run: bool,
+    show_diff: bool,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Generate an op package for each backend of each config.
+
+    Generating again updates what udogen wrote and keeps what you wrote; where both changed the same lines, yours
+    stays and ours is written beside it.
+    """
+    from udogen.generate import packages as wing
+    from udogen.generate.write import diff
+    from udogen.opdef.load import load
+
+    loaded, problems = load(options.all_configs(configs, config_paths), strict=strict)
+    found = wing.generate(
+        loaded,
+        out,
+        chosen=chosen,
+        layout=layout or "",
+        kernels=kernels,
+        problems=problems,
+        strict=strict,
+        dry_run=dry_run or show_diff,
+    )
+    output.warnings(() if as_json else problems.warnings)
+    if show_diff and not as_json:
+        output.say("".join(diff(each.changes) for each in found).rstrip("\n"))
+    elif not as_json:
+        for each in found:
+            _tell(each, dry_run=dry_run)
+    if not (dry_run or show_diff):
+        wing.stop_on_conflict(found)
+    if as_json:
+        output.answer(
+            {
+                "ok": True,
+                "written": not (dry_run or show_diff),
+                "packages": [
+                    {
+                        "folder": str(each.folder),
+                        "package": each.plan.package,
+                        "backend": each.plan.backend,
+                        "layout": each.plan.layout,
+                        "library": each.plan.library,
+                        "provider": each.plan.provider,
+                        "ops": list(each.plan.ops),
+                        "targets": list(each.plan.targets),
+                        "files": [
+                            {"path": c.path, "action": c.action, **({"note": c.note} if c.note else {})}
+                            for c in each.changes
+                        ],
+                        **({"diff": diff(each.changes)} if show_diff else {}),
+                    }
+                    for each in found
+                ],
+                "warnings": [problem.as_json() for problem in problems.warnings],
+            }
+        )
+
+
+def _tell(each: object, *, dry_run: bool) -> None:
+    from udogen.generate.packages import Generated
+
+    assert isinstance(each, Generated)
+    counts: dict[str, int] = {}
+    for change in each.changes:
+        counts[change.action] = counts.get(change.action, 0) + 1
+    fresh = set(counts) == {"created"}
+    for change in each.changes:
+        if not fresh and (change.action not in ("unchanged", "created") or (change.action == "created")):
+            output.say(f"  {change.action:<9} {each.folder / change.path}" + (f"  ({change.note})" if change.note else ""))
+    summary = ", ".join(f"{number} {action}" for action, number in counts.items())
+    would = "would be " if dry_run else ""
+    output.say(f"{each.folder}: {each.plan.backend} package {each.plan.package} {would}({summary})")
+    if fresh and not dry_run:
+        yours = [file.path for file in each.plan.files if file.yours]
+        shown = ", ".join(yours[:3]) + (" …" if len(yours) > 3 else "")
+        output.note(f"  next: write your kernel in {shown}, then `udogen build -C {each.folder}`")

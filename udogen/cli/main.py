@@ -1,0 +1,74 @@
+"""`udogen`: finds the verb, loads only its module, and turns every error into a sentence and an exit code."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+
+gc.disable()  # a short-lived process: what it imports is never garbage, and looking for it costs a tenth of the start
+
+import click  # noqa: E402
+
+from udogen import __version__  # noqa: E402
+from udogen.errors import UdogenError  # noqa: E402
+
+# verb -> (module, one line for --help): the help of all must not cost the import of all
+VERBS = {
+    "check": ("check", "Say everything that is wrong with configs."),
+    "convert": ("convert", "Write a config in the other language."),
+    "generate": ("generate", "Generate op packages from configs."),
+    "build": ("build", "Build a package with the compilers that are there."),
+    "run": ("run", "Run an op of a built package in the real QNN runtime."),
+}
+
+
+class _Verbs(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = importlib.import_module(f"udogen.cli.{VERBS[cmd_name][0]}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
+
+
+@click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, "-V", "--version", message="udogen %(version)s")
+def cli() -> None:
+    """From one description of a custom op to op packages for every Qualcomm backend: generated, built,
+    registered in the real QNN runtime, executed and verified."""
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    from udogen.cli import output
+
+    try:
+        cli.main(prog_name="udogen", standalone_mode=False)
+        sys.stdout.flush()
+        return 0
+    except UdogenError as fault:
+        output.fail(fault)
+        return fault.exit_code
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as fault:
+        fault.show()
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        return output.reader_gone()
+    except Exception as fault:  # the last resort: a fault of ours, never shown as a bare traceback
+        return output.internal(fault)

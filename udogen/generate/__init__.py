@@ -1,0 +1,1 @@
+"""Model -> tree of files: plan (data), render (templates), write (effects)."""

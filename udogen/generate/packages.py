@@ -1,0 +1,121 @@
+"""The walk from packages to folders: choose backends, resolve, plan, render, compare, write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from udogen.errors import UsageError
+from udogen.generate import backends, layouts
+from udogen.generate.plan import Plan, Source
+from udogen.generate.write import Change, Conflict, compare, write
+from udogen.opdef import resolve
+from udogen.opdef.backends import of_op
+from udogen.opdef.model import OpPackage
+from udogen.opdef.problems import Problems
+
+
+@dataclass(frozen=True)
+class Generated:
+    """One package folder and what happens to it."""
+
+    folder: Path
+    plan: Plan
+    rendered: dict[str, bytes]
+    changes: list[Change]
+
+    @property
+    def conflicts(self) -> list[Change]:
+        """Files whose lines both sides changed."""
+        return [change for change in self.changes if change.action == "conflict"]
+
+
+def generate(
+    packages: Sequence[OpPackage],
+    out: Path | None,
+    *,
+    chosen: Sequence[str] = (),
+    layout: str = "",
+    kernels: Path | None = None,
+    problems: Problems,
+    strict: bool = False,
+    dry_run: bool = False,
+) -> list[Generated]:
+    """Generate every package into its folder below `out`; everything is checked before the first byte is written."""
+    wanted = [(package, _resolve(package, chosen, problems)) for package in packages]
+    problems.stop_if_any(strict=strict)
+    from udogen.generate.render import render  # Mako is only paid for by configs that are right
+
+    found: list[Generated] = []
+    for package, by_backend in wanted:
+        source = Source(configs=_configs(package), kernels=_kernels(kernels, package))
+        for plan in layouts.ALL[layout or "qnn"](by_backend, source):
+            folder = (out or Path(package.output_path or ".")) / plan.package
+            rendered = render(plan)
+            found.append(Generated(folder, plan, rendered, compare(folder, plan, rendered)))
+    if not dry_run:
+        for each in found:
+            write(each.folder, each.plan, each.rendered, each.changes)
+    return found
+
+
+def stop_on_conflict(found: Sequence[Generated]) -> None:
+    """Raise, with every file, where both the user and we changed the same lines."""
+    details = [
+        f"{each.folder / change.path}: yours is kept; {change.note}" for each in found for change in each.conflicts
+    ]
+    if details:
+        raise Conflict(
+            f"{len(details)} file{'s' if len(details) > 1 else ''} changed on both sides",
+            hint="take what you want from the .udogen-new file, then remove it",
+            details=details,
+        )
+
+
+def _resolve(package: OpPackage, chosen: Sequence[str], problems: Problems) -> dict[str, OpPackage]:
+    """The package per backend: those that were asked for, or those of the config that we can generate."""
+    supported = [b for b in backends.ALL if any(b in of_op(op, package) for op in package.ops)]
+    wanted = list(dict.fromkeys(chosen)) or supported
+    if not wanted and not problems.errors:
+        named = sorted({name for op in package.ops for name in op.backends}) or ["no backend"]
+        problems.error(
+            package.location,
+            f"`{package.name}` is for {', '.join(named)}, which udogen does not generate yet",
+            f"--backend {' or --backend '.join(backends.ALL)} generates it for that backend all the same",
+        )
+    by_backend = {}
+    for backend in wanted:
+        forced = backend not in supported
+        if forced:
+            problems.warn(
+                package.location,
+                f"no op of `{package.name}` names the backend {backend.upper()}",
+                f"all of them are generated for it, because --backend {backend} says so",
+            )
+        by_backend[backend] = resolve.for_backend(package, backend, problems, forced=forced)
+    return by_backend
+
+
+def _configs(package: OpPackage) -> dict[str, bytes]:
+    """The config files as they are copied into config/; files of one name are told apart by a number."""
+    found: dict[str, bytes] = {}
+    for source in package.sources:
+        path = Path(source)
+        name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in path.name).lstrip(".")
+        number = 1
+        unique = name or "config"
+        while unique in found:
+            number += 1
+            unique = f"{number}_{name}"
+        found[unique] = path.read_bytes()
+    return found
+
+
+def _kernels(folder: Path | None, package: OpPackage) -> dict[str, bytes]:
+    """Kernels that the user has already: <folder>/<Op>.cpp."""
+    if folder is None:
+        return {}
+    if not folder.is_dir():
+        raise UsageError(f"--kernels {folder} is no folder", hint="it must hold one <Op>.cpp per finished kernel")
+    return {op.name: path.read_bytes() for op in package.ops if (path := folder / f"{op.name}.cpp").is_file()}

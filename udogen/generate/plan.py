@@ -1,0 +1,53 @@
+"""What will be written, as data: files, where their text comes from, and whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a plan is made from besides the model: the configs, byte for byte, and the user's ready kernels."""
+
+    configs: Mapping[str, bytes]  # file name -> content, as they will lie in config/
+    kernels: Mapping[str, bytes] = field(default_factory=dict)  # op name -> a kernel the user has already
+
+    @property
+    def label(self) -> str:
+        """How generated files name their config."""
+        return ", ".join(f"config/{name}" for name in self.configs)
+
+
+@dataclass(frozen=True)
+class PlannedFile:
+    """One file: rendered from a template, copied as it is, or given as bytes."""
+
+    path: str
+    template: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    copy: str = ""  # a file under templates/, or under our headers with the prefix `headers:`
+    content: bytes | None = None
+    yours: bool = False  # the user's: written once, then never touched
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One package folder."""
+
+    package: str
+    backend: str
+    layout: str
+    library: str  # the library's file name
+    provider: str
+    ops: tuple[str, ...]
+    configs: tuple[str, ...]
+    targets: tuple[str, ...]
+    files: tuple[PlannedFile, ...]
+
+
+def record(**facts: Any) -> SimpleNamespace:
+    """A plain value for a template: dotted names, no behaviour."""
+    return SimpleNamespace(**facts)

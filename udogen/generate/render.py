@@ -1,0 +1,58 @@
+"""Plan -> the bytes of every file.  Pure: the same plan gives the same bytes."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from mako import exceptions
+from mako.lookup import TemplateLookup
+
+from udogen import __version__, resources
+from udogen.generate.plan import Plan, PlannedFile
+
+
+def render(plan: Plan) -> dict[str, bytes]:
+    """Every file of the plan, by its path."""
+    return {file.path: _one(file) for file in plan.files}
+
+
+def _one(file: PlannedFile) -> bytes:
+    if file.content is not None:
+        return file.content
+    if file.copy:
+        return _static(file.copy)
+    return _fill(file.template, file.data).encode("utf-8")
+
+
+@cache
+def _static(name: str) -> bytes:
+    kind, _, path = name.rpartition(":")
+    return ((resources.qnn_headers() if kind == "headers" else resources.templates()) / path).read_bytes()
+
+
+def _fill(template: str, data: Mapping[str, Any]) -> str:
+    try:
+        return str(_lookup().get_template(template).render_unicode(**data))
+    except Exception as fault:
+        # A fault here is ours: say which line of which template, for the report.
+        trace = exceptions.RichTraceback()
+        raise RuntimeError(f"template {template}, line {trace.lineno}: {fault}") from fault
+
+
+@cache
+def _lookup() -> TemplateLookup:
+    """Templates, compiled once and kept: compiling them is most of the time of a cold start."""
+    folder = resources.templates()
+    options: dict[str, Any] = {"directories": [str(folder)], "strict_undefined": True, "input_encoding": "utf-8"}
+    kept = resources.cache_dir("templates") / f"{__version__}-{zlib.crc32(os.fsencode(folder)):08x}"
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+        if os.access(kept, os.W_OK):
+            return TemplateLookup(**options, module_directory=str(kept))
+    except OSError:
+        pass
+    return TemplateLookup(**options)

@@ -1,0 +1,233 @@
+"""Rendered files -> a package folder: only what changed, each file whole or not at all, nothing of the user's lost.
+
+`.udogen/` in the package remembers what was generated last (manifest.json and a copy of every file), so that
+regenerating can tell our lines from the user's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from udogen import __version__
+from udogen.errors import UdogenError, UsageError
+from udogen.generate.plan import Plan
+
+MEMORY = ".udogen"
+_MANIFEST = f"{MEMORY}/manifest.json"
+_LAST = f"{MEMORY}/last"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What writing does to one file."""
+
+    path: str
+    # created, updated, unchanged, kept (yours), merged, conflict, removed, orphaned (yours, no longer generated)
+    action: str
+    before: bytes | None
+    after: bytes | None
+    note: str = ""
+
+    @property
+    def writes(self) -> bool:
+        """True where the file on disk changes."""
+        return self.before != self.after
+
+
+class Conflict(UdogenError):
+    """Both sides changed the same lines; both versions are kept."""
+
+    exit_code = 2
+    kind = "conflict"
+
+
+def compare(folder: Path, plan: Plan, rendered: Mapping[str, bytes]) -> list[Change]:
+    """What `write` would do; touches nothing."""
+    _fits(folder, plan)
+    remembered = _remembered(folder)
+    yours = {file.path for file in plan.files if file.yours}
+    changes = [
+        _change(folder, path, new, last=_last(folder, path) if path in remembered else None, yours=path in yours)
+        for path, new in rendered.items()
+    ]
+    changes += [_leave(folder, path) for path in sorted(remembered - rendered.keys())]
+    return changes
+
+
+def write(folder: Path, plan: Plan, rendered: Mapping[str, bytes], changes: list[Change]) -> None:
+    """Carry out `changes`; a conflict leaves the user's file and puts ours beside it."""
+    try:
+        for change in changes:
+            target = folder / change.path
+            if change.action == "conflict":
+                _put(target.with_name(target.name + ".udogen-new"), rendered[change.path])
+            elif change.after is None:
+                if change.before is not None:
+                    target.unlink()
+                    _prune(target.parent, folder)
+            elif change.writes:
+                _put(target, change.after)
+        _remember(folder, plan, rendered)
+    except OSError as fault:
+        raise UsageError(
+            f"cannot write {fault.filename or folder}: {fault.strerror}", hint="choose another folder with -o"
+        ) from fault
+
+
+def diff(changes: list[Change]) -> str:
+    """What `write` would change, as a unified diff."""
+    import difflib
+
+    out: list[str] = []
+    for change in changes:
+        if not change.writes:
+            continue
+        before = (change.before or b"").decode("utf-8", "replace").splitlines(True)
+        after = (change.after or b"").decode("utf-8", "replace").splitlines(True)
+        old = f"a/{change.path}" if change.before is not None else "/dev/null"
+        new = f"b/{change.path}" if change.after is not None else "/dev/null"
+        for line in difflib.unified_diff(before, after, old, new):
+            out.append(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n")
+    return "".join(out)
+
+
+def read_manifest(folder: Path) -> dict[str, object] | None:
+    """What `.udogen/manifest.json` of a package says; None where the folder is no package of ours."""
+    try:
+        found = json.loads((folder / _MANIFEST).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as fault:
+        raise UsageError(
+            f"{folder / _MANIFEST} cannot be read: {fault}", hint="remove the folder .udogen and generate again"
+        ) from fault
+    return found if isinstance(found, dict) else None
+
+
+def _fits(folder: Path, plan: Plan) -> None:
+    """Refuse a folder that is not ours to write into."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file", hint="choose another folder with -o")
+    manifest = read_manifest(folder)
+    if manifest is None:
+        strangers = [path for path in (file.path for file in plan.files) if (folder / path).exists()]
+        if strangers:
+            raise UsageError(
+                f"{folder} holds files that udogen did not generate: {', '.join(strangers[:3])}"
+                + (" …" if len(strangers) > 3 else ""),
+                hint="move them away, or choose another folder with -o; udogen overwrites nothing it did not write",
+            )
+        return
+    if (manifest.get("package"), manifest.get("backend")) != (plan.package, plan.backend):
+        raise UsageError(
+            f"{folder} holds the {manifest.get('backend')} package {manifest.get('package')}, "
+            f"not the {plan.backend} package {plan.package}",
+            hint="choose another folder with -o",
+        )
+
+
+def _change(folder: Path, path: str, new: bytes, *, last: bytes | None, yours: bool) -> Change:
+    found = _read(folder / path)
+    if found is None:
+        if yours and last is not None:
+            return Change(path, "created", None, new, "it had been removed")
+        return Change(path, "created", None, new)
+    if found == new:
+        return Change(path, "unchanged", found, found)
+    if found == last:
+        return Change(path, "updated", found, new)
+    if yours:
+        return Change(path, "kept", found, found, "yours")
+    if last == new:
+        return Change(path, "kept", found, found, "you changed it, and nothing new was generated")
+    merged, conflict = _merge(last or b"", new, found)
+    if conflict:
+        return Change(path, "conflict", found, found, f"ours is {path}.udogen-new; merge them, then remove it")
+    return Change(path, "merged", found, merged, "your changes and ours")
+
+
+def _merge(last: bytes, new: bytes, found: bytes) -> tuple[bytes, bool]:
+    from udogen.generate.merge import merge  # only where the user changed a generated file
+
+    try:
+        text, conflict = merge(last.decode("utf-8"), new.decode("utf-8"), found.decode("utf-8"))
+    except UnicodeDecodeError:
+        return b"", True
+    return text.encode("utf-8"), conflict
+
+
+def _leave(folder: Path, path: str) -> Change:
+    """A file that is no longer generated goes, unless the user changed it."""
+    found, last = _read(folder / path), _last(folder, path)
+    if found is None or found == last:
+        return Change(path, "removed", found, None)
+    return Change(path, "orphaned", found, found, "no longer generated, but you changed it: it stays")
+
+
+def _remembered(folder: Path) -> set[str]:
+    files = (read_manifest(folder) or {}).get("files")
+    if not isinstance(files, list):
+        return set()
+    # A manifest is a file like any other: no path in it may lead out of the package.
+    return {path for path in files if isinstance(path, str) and not {"..", ""} & set(path.split("/"))}
+
+
+def _remember(folder: Path, plan: Plan, rendered: Mapping[str, bytes]) -> None:
+    for path in _remembered(folder) - rendered.keys():
+        gone = folder / _LAST / path
+        if gone.is_file():
+            gone.unlink()
+            _prune(gone.parent, folder)
+    for path, content in rendered.items():
+        if _last(folder, path) != content:
+            _put(folder / _LAST / path, content)
+    manifest = {
+        "udogen": __version__,
+        "package": plan.package,
+        "backend": plan.backend,
+        "layout": plan.layout,
+        "library": plan.library,
+        "provider": plan.provider,
+        "ops": list(plan.ops),
+        "configs": list(plan.configs),
+        "targets": list(plan.targets),
+        "files": sorted(rendered),
+        "yours": sorted(file.path for file in plan.files if file.yours),
+    }
+    _put(folder / _MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as fault:
+        raise UsageError(f"cannot read {path}: {fault.strerror}", hint="move it away") from fault
+
+
+def _last(folder: Path, path: str) -> bytes | None:
+    return _read(folder / _LAST / path)
+
+
+def _put(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, and only where it differs."""
+    if path.is_file() and path.read_bytes() == content:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    waiting = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        waiting.write_bytes(content)
+        os.replace(waiting, path)
+    finally:
+        waiting.unlink(missing_ok=True)
+
+
+def _prune(folder: Path, stop: Path) -> None:
+    while folder != stop and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent

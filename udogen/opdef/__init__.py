@@ -1,0 +1,1 @@
+"""What an op is: the model, and the languages it is written in."""

@@ -1,0 +1,83 @@
+"""The backends, one row each, and how configs call them.
+
+A config says CPU, GPU, HTP, or DSP with an architecture (`DSP_V68` in XML, `dsp_arch_types` in JSON).  DSP of
+V68 and later is what QNN calls HTP; before that, and without an architecture, it is the DSP backend.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from udogen.opdef.model import Op, OpPackage, Supplement
+
+FIRST_HTP = 68
+_DSP = re.compile(r"DSP_?V(\d\d)\Z")
+
+
+class Backend(NamedTuple):
+    """One backend of QNN."""
+
+    id: str  # as on our command line
+    title: str
+    suffix: str  # in file and folder names
+    can_repeat: bool  # inputs and outputs of unknown number
+
+
+ALL = {
+    row.id: row
+    for row in (
+        Backend("cpu", "CPU", "Cpu", can_repeat=True),
+        Backend("gpu", "GPU", "Gpu", can_repeat=True),
+        Backend("htp", "HTP (DSP V68 and later)", "Htp", can_repeat=False),
+        Backend("dsp", "DSP V65/V66", "Dsp", can_repeat=False),
+    )
+}
+
+# Names that configs use; those we cannot generate for are known, so that they are no mistake.
+KNOWN_NAMES = ("CPU", "GPU", "DSP", "HTP", "AIC", "HTA", "LPAI")
+
+
+def split_dsp(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """`CPU, DSP_V68` -> (`CPU, DSP`), (`v68`): names and architectures apart, in order, each once."""
+    backends: dict[str, None] = {}
+    archs: dict[str, None] = {}
+    for name in names:
+        match = _DSP.match(name.strip().upper())
+        if match:
+            archs[f"v{match[1]}"] = None
+        backends["DSP" if match else name.strip().upper()] = None
+    return tuple(backends), tuple(archs)
+
+
+def of_op(op: Op, package: OpPackage) -> tuple[str, ...]:
+    """The ids of the backends that the config says this op supports."""
+    names = {*op.backends, *_listed(op, package)}
+    numbers = [int(arch[1:]) for arch in op.dsp_archs]
+    found = {name.lower() for name in names & {"CPU", "GPU", "HTP"}}
+    if "DSP" in names:
+        if any(number >= FIRST_HTP for number in numbers):
+            found.add("htp")
+        if not numbers or any(number < FIRST_HTP for number in numbers):
+            found.add("dsp")
+    return tuple(backend for backend in ALL if backend in found)
+
+
+def supplements_for(backend: str, package: OpPackage) -> list[Supplement]:
+    """The supplements that speak of this backend, the most general first."""
+    ranked: list[tuple[int, Supplement]] = []
+    for supplement in package.supplements:
+        match = _DSP.match(supplement.backend)
+        if supplement.backend == backend.upper():
+            ranked.append((1, supplement))
+        elif match and (int(match[1]) >= FIRST_HTP) == (backend == "htp") and backend in ("htp", "dsp"):
+            ranked.append((2, supplement))
+        elif supplement.backend == "DSP" and backend == "htp":
+            ranked.append((0, supplement))
+    return [supplement for _, supplement in sorted(ranked, key=lambda pair: pair[0])]
+
+
+def _listed(op: Op, package: OpPackage) -> set[str]:
+    names = {s.backend for s in package.supplements if op.name in s.supported}
+    return {"DSP" if _DSP.match(name) else name for name in names}

@@ -1,0 +1,208 @@
+"""JSON UDO config -> model.
+
+`per_core_data_types` becomes what it is in the XML language: a BACKEND_SPECIFIC type and a supplement per core.
+"""
+
+from __future__ import annotations
+
+import json as stdlib_json
+from functools import cache
+from typing import Any
+
+from udogen import resources
+from udogen.opdef import datatypes
+from udogen.opdef.backends import split_dsp
+from udogen.opdef.json_text import Path, Text, parse
+from udogen.opdef.model import Op, OpPackage, OpSupplement, Rank, Supplement, Tensor, TensorSupplement
+from udogen.opdef.problems import Location, Problems, nearest
+
+_KEYS = {
+    "package": {"Operators", "UDO_PACKAGE_NAME", "UDO_PACKAGE_PATH", "SNPE_UDO_ROOT"},
+    "operator": {"type", "inputs", "outputs", "scalar_params", "tensor_params", "core_types", "dsp_arch_types"},
+    "tensor": {
+        "name", "data_type", "per_core_data_types", "per_core_data_type",
+        "static", "repeated", "tensor_layout", "quantization_mode",
+    },
+    "scalar parameter": {"name", "data_type", "per_core_data_types", "per_core_data_type"},
+}  # fmt: skip
+_LISTS = {"inputs": "input", "outputs": "output", "tensor_params": "param", "scalar_params": "param"}
+
+
+def read(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
+    """Every `UdoPackage_i` of the file, as far as it can be read."""
+    text = _decode(data, file, problems)
+    parsed = None if text is None else parse(text, file, problems)
+    if parsed is None or not _fits_schema(parsed, problems):
+        return []
+    reader = _Reader(parsed, file, problems)
+    return [reader.package((key,), body) for key, body in parsed.value.items()]
+
+
+def _decode(data: bytes, file: str, problems: Problems) -> str | None:
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as fault:
+        line = data.count(b"\n", 0, fault.start) + 1
+        problems.error(
+            Location(file, line), f"byte {fault.start} is not {encoding.removesuffix('-sig')}", "save the file as UTF-8"
+        )
+        return None
+
+
+def _fits_schema(parsed: Text, problems: Problems) -> bool:
+    """Quick check by compiled code; only a bad config pays for the validator that finds every fault."""
+    import fastjsonschema
+
+    try:
+        _validator()(parsed.value)
+        return True
+    except fastjsonschema.JsonSchemaException:
+        pass
+    import jsonschema
+
+    for fault in jsonschema.Draft7Validator(_schema()).iter_errors(parsed.value):
+        message, hint = _explain(fault)
+        problems.error(parsed.place(tuple(fault.absolute_path)), message, hint)
+    return False
+
+
+@cache
+def _schema() -> Any:
+    return stdlib_json.loads((resources.schemas() / "udo_config.schema.json").read_text("utf-8"))
+
+
+@cache
+def _validator() -> Any:
+    import fastjsonschema
+
+    return fastjsonschema.compile(_schema())
+
+
+def _explain(fault: Any) -> tuple[str, str]:
+    """A fault against the schema as message and hint."""
+    key = next((str(part) for part in reversed(fault.absolute_path) if isinstance(part, str)), "the file")
+    shown = stdlib_json.dumps(fault.instance)[:60]
+    if fault.validator == "required":
+        missing = next(name for name in fault.validator_value if name not in fault.instance)
+        close = nearest(missing, fault.instance, cutoff=0.7)
+        return f"`{missing}` is missing", f"`{close}` stands there; is `{missing}` meant?" if close else f'add "{missing}"'
+    if fault.validator == "type":
+        return f"`{key}` must be {_article(fault.validator_value)}, not {shown}", "see schemas/udo_config.schema.json"
+    if fault.validator in ("minItems", "minProperties"):
+        return f"`{key}` is empty", "at least one must be given"
+    if fault.validator == "enum":
+        return f"{shown} is not allowed in `{key}`", "may be: " + ", ".join(str(v) for v in fault.validator_value if v)
+    if fault.validator == "pattern" and key == "dsp_arch_types":
+        return f"{shown} is no DSP architecture", "may be: v65, v66, v68, v69, v73, v75, v79, v81"
+    if fault.validator == "pattern":
+        return f"{shown} is not a data type", "may be: FLOAT_16, FLOAT_32, FIXED_8, UINT_8, UINT_16, INT_32 …"
+    return f"`{key}`: {fault.message[:200]}", "see schemas/udo_config.schema.json"
+
+
+def _article(name: str) -> str:
+    return {"object": "an object {…}", "array": "a list […]", "string": "a text", "boolean": "true or false"}.get(name, name)
+
+
+class _Reader:
+    def __init__(self, text: Text, file: str, problems: Problems) -> None:
+        self._text = text
+        self._file = file
+        self._problems = problems
+
+    def package(self, path: Path, body: dict[str, Any]) -> OpPackage:
+        self._leftover(path, body, "package")
+        per_core: dict[str, dict[str, list[TensorSupplement]]] = {}
+        ops = tuple(
+            self._op((*path, "Operators", index), op, per_core) for index, op in enumerate(body["Operators"])
+        )
+        return OpPackage(
+            name=body["UDO_PACKAGE_NAME"],
+            ops=ops,
+            supplements=tuple(
+                Supplement(
+                    backend=core,
+                    ops=tuple(OpSupplement(op, tuple(tensors)) for op, tensors in by_op.items()),
+                    location=self._text.place(path),
+                )
+                for core, by_op in per_core.items()
+            ),
+            output_path=body.get("UDO_PACKAGE_PATH", ""),
+            snpe_udo_root=body.get("SNPE_UDO_ROOT", ""),
+            sources=(self._file,),
+            language="json",
+            location=self._text.place((*path, "UDO_PACKAGE_NAME")),
+        )
+
+    def _op(self, path: Path, body: dict[str, Any], per_core: dict[str, dict[str, list[TensorSupplement]]]) -> Op:
+        self._leftover(path, body, "operator")
+        name = body["type"]
+        found: dict[str, list[Tensor]] = {key: [] for key in _LISTS}
+        for key, role in _LISTS.items():
+            for index, each in enumerate(body.get(key, ())):
+                tensor = self._tensor((*path, key, index), each, key, index)
+                found[key].append(tensor)
+                for core, datatype in self._per_core(each).items():
+                    extra = TensorSupplement(
+                        tensor.name, role, (datatype,), location=self._text.place((*path, key, index))
+                    )
+                    per_core.setdefault(core.upper(), {}).setdefault(name, []).append(extra)
+        backends, _ = split_dsp(body.get("core_types", ()))
+        archs = tuple(dict.fromkeys(arch.lower() for arch in body.get("dsp_arch_types", ())))
+        if archs and "DSP" not in backends:
+            self._problems.warn(
+                self._text.place((*path, "dsp_arch_types")),
+                f"`{name}` names DSP architectures, but DSP is not among its core_types",
+                'add "DSP" to core_types, or remove dsp_arch_types',
+            )
+        return Op(
+            name=name,
+            inputs=tuple(found["inputs"]),
+            outputs=tuple(found["outputs"]),
+            params=tuple(found["scalar_params"] + found["tensor_params"]),
+            backends=backends,
+            dsp_archs=archs,
+            location=self._text.place((*path, "type")),
+        )
+
+    def _tensor(self, path: Path, body: dict[str, Any], key: str, index: int) -> Tensor:
+        self._leftover(path, body, "scalar parameter" if key == "scalar_params" else "tensor")
+        place = self._text.place(path)
+        name = body.get("name", "")
+        if not name and _LISTS[key] != "param":
+            name = f"{_LISTS[key]}_{index}"  # the documentation makes these names optional
+        datatype = datatypes.parse(body.get("data_type", ""))
+        types = (datatype,) if datatype else ()
+        if self._per_core(body):
+            if types:
+                self._problems.warn(
+                    place, f"`{name}` has data_type and per_core_data_types", "per_core_data_types are used"
+                )
+            types = (datatypes.BACKEND_SPECIFIC,)
+        elif not types:
+            self._problems.error(place, f"`{name}` has no data type", 'add "data_type" or "per_core_data_types"')
+        return Tensor(
+            name=name,
+            role=_LISTS[key],
+            datatypes=types,
+            rank=Rank(scalar=key == "scalar_params"),
+            layout=body.get("tensor_layout", ""),
+            static=body.get("static", False),
+            repeated=body.get("repeated", False),
+            quantization_mode=body.get("quantization_mode", ""),
+            location=place,
+        )
+
+    @staticmethod
+    def _per_core(body: dict[str, Any]) -> dict[str, datatypes.DataType]:
+        written = {**body.get("per_core_data_type", {}), **body.get("per_core_data_types", {})}
+        return {core: known for core, text in written.items() if (known := datatypes.parse(text)) is not None}
+
+    def _leftover(self, path: Path, body: dict[str, Any], what: str) -> None:
+        for key in body.keys() - _KEYS[what]:
+            close = nearest(key, sorted(_KEYS[what]))
+            self._problems.warn(
+                self._text.place((*path, key)),
+                f"`{key}` is no key of a {what}; it is ignored",
+                f"did you mean `{close}`?" if close else "known keys: " + ", ".join(sorted(_KEYS[what])),
+            )

@@ -1,0 +1,92 @@
+"""Path(s) -> OpPackage(s): reads, checks, merges files of one package name; all problems are told together."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from udogen.opdef import rules
+from udogen.opdef.model import OpPackage
+from udogen.opdef.problems import Location, Problems
+
+LARGEST = 4 << 20  # bytes; the largest real config known has 0.2 MB
+
+
+def load(paths: Sequence[Path | str], *, strict: bool = False) -> tuple[tuple[OpPackage, ...], Problems]:
+    """The packages of all configs, and the warnings; raises ConfigError with everything that is wrong."""
+    problems = Problems()
+    packages = [package for path in paths for package in read(path, problems)]
+    merged = _merge(packages, problems)
+    for package in merged:
+        rules.check(package, problems)
+    problems.stop_if_any(strict=strict)
+    return merged, problems
+
+
+def read(path: Path | str, problems: Problems) -> list[OpPackage]:
+    """The packages of one config file, not yet held against the rules."""
+    file = str(path)
+    data = _bytes(Path(path), file, problems)
+    if data is None:
+        return []
+    if _looks_like_xml(data):
+        from udogen.opdef import xml
+
+        return xml.read(data, file, problems)
+    from udogen.opdef import json
+
+    return json.read(data, file, problems)
+
+
+def _bytes(path: Path, file: str, problems: Problems) -> bytes | None:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            problems.error(Location(file), "is not a file", "give the path of an XML OpDef or JSON UDO config")
+            return None
+        if status.st_size > LARGEST:
+            problems.error(
+                Location(file),
+                f"has {status.st_size >> 20} MB; a config has at most {LARGEST >> 20} MB",
+                "a config describes ops, it holds no data; is this the right file?",
+            )
+            return None
+        data = path.read_bytes()
+    except (OSError, ValueError) as fault:
+        reason = getattr(fault, "strerror", None) or str(fault)
+        problems.error(Location(file), f"cannot be read: {reason}", "give the path of a config")
+        return None
+    if not data.strip():
+        problems.error(Location(file), "is empty", "a config is an XML OpDef or a JSON UDO config")
+        return None
+    return data
+
+
+def _looks_like_xml(data: bytes) -> bool:
+    head = data[:64].lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n").replace(b"\0", b"")
+    return head.startswith(b"<")
+
+
+def _merge(packages: Sequence[OpPackage], problems: Problems) -> tuple[OpPackage, ...]:
+    """Packages of one name become one, as with the vendor's repeated `-p`."""
+    by_name: dict[str, OpPackage] = {}
+    for package in packages:
+        first = by_name.setdefault(package.name, package)
+        if first is package:
+            continue
+        if (first.domain, first.version) != (package.domain, package.version):
+            problems.warn(
+                package.location,
+                f"package `{package.name}` has another Domain or Version than in {first.location}",
+                f"those of {first.location} are used",
+            )
+        by_name[package.name] = replace(
+            first,
+            ops=first.ops + package.ops,
+            supplements=first.supplements + package.supplements,
+            sources=tuple(dict.fromkeys(first.sources + package.sources)),
+            use_qhpi=package.use_qhpi if first.use_qhpi is None else first.use_qhpi,
+        )
+    return tuple(by_name.values())

@@ -1,0 +1,179 @@
+"""The model: what both config languages become.  Frozen, in the words of the domain, never in C++.
+
+Equality ignores where something stood, so that a config converted there and back is the same model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Union
+
+from udogen.opdef.datatypes import BACKEND_SPECIFIC, DataType
+from udogen.opdef.problems import Location
+
+Value = Union[bool, int, float, str, tuple["Value", ...]]
+
+NOWHERE = Location("")
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The ranks a tensor may have; none listed means any.  `scalar` is a parameter passed by value."""
+
+    ranks: tuple[int, ...] = ()
+    scalar: bool = False
+
+    def __str__(self) -> str:
+        if self.scalar:
+            return "SCALAR"
+        return " or ".join(f"{rank}D" for rank in self.ranks) or "ND"
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A restriction in words; `id` lets a supplement replace it."""
+
+    id: int
+    type: str
+    text: str
+    code: str = ""
+    location: Location = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """One piece of a description: prose, or code."""
+
+    text: str
+    code: bool = False
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Where an op comes from."""
+
+    source: str = ""
+    url: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class QuantParam:
+    """How a backend wants a tensor quantized (newer OpDef releases); texts as written."""
+
+    encodings: tuple[str, ...]
+    axes: tuple[str, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()  # Symmetric, Scale, Offset, Min, Max, IsMathInvariant
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input, an output or a parameter."""
+
+    name: str
+    role: str  # input, output, param
+    datatypes: tuple[DataType, ...]
+    rank: Rank = Rank()
+    layout: str = ""
+    shape_text: str = ""
+    mandatory: bool = True
+    default: Value | None = None
+    default_text: str = ""  # a default that is no value, such as `N-1`
+    repeated: bool = False
+    static: bool = False
+    enum: tuple[str, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    description: tuple[Passage, ...] = ()
+    quant: tuple[QuantParam, ...] = ()
+    dynamic_shape: str | None = None
+    quantization_mode: str = ""
+    only_default: bool = False
+    location: Location = field(default=NOWHERE, compare=False)
+
+    @property
+    def is_scalar(self) -> bool:
+        """A parameter that is passed by value, not as a tensor."""
+        return self.role == "param" and (self.rank.scalar or self.rank.ranks == (0,))
+
+    @property
+    def backend_specific(self) -> bool:
+        """True where the data type is left to the supplements."""
+        return BACKEND_SPECIFIC in self.datatypes
+
+
+@dataclass(frozen=True)
+class TensorSupplement:
+    """What one backend says differently of one tensor; empty means: as the op definition says."""
+
+    name: str
+    role: str
+    datatypes: tuple[DataType, ...] = ()
+    layouts: tuple[str, ...] = ()
+    shape_text: str = ""
+    default: Value | None = None
+    constraints: tuple[Constraint, ...] = ()
+    quant: tuple[QuantParam, ...] = ()
+    only_default: bool = False
+    location: Location = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True)
+class OpSupplement:
+    """What one backend says differently of one op."""
+
+    name: str
+    tensors: tuple[TensorSupplement, ...]
+    location: Location = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True)
+class Supplement:
+    """All that one backend says differently."""
+
+    backend: str
+    ops: tuple[OpSupplement, ...] = ()
+    supported: tuple[str, ...] = ()
+    runtime: str = ""
+    location: Location = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation."""
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    params: tuple[Tensor, ...] = ()
+    description: tuple[Passage, ...] = ()
+    references: tuple[Reference, ...] = ()
+    backends: tuple[str, ...] = ()  # CPU, GPU, DSP, HTP, AIC, LPAI …
+    dsp_archs: tuple[str, ...] = ()  # v65, v68 …
+    use_default_translation: bool | None = None
+    location: Location = field(default=NOWHERE, compare=False)
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Inputs, outputs and parameters, in this order."""
+        return (*self.inputs, *self.outputs, *self.params)
+
+
+@dataclass(frozen=True)
+class OpPackage:
+    """One package of ops, as one config (or several of the same package name) describes it."""
+
+    name: str
+    ops: tuple[Op, ...]
+    domain: str = ""
+    version: str = ""
+    use_qhpi: bool | None = None
+    supplements: tuple[Supplement, ...] = ()
+    output_path: str = ""  # UDO_PACKAGE_PATH
+    snpe_udo_root: str = ""  # SNPE_UDO_ROOT
+    sources: tuple[str, ...] = field(default=(), compare=False)  # the config files
+    language: str = field(default="xml", compare=False)
+    location: Location = field(default=NOWHERE, compare=False)
+
+    def with_ops(self, ops: tuple[Op, ...]) -> OpPackage:
+        """The same package with other ops."""
+        return replace(self, ops=ops)

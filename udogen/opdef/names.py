@@ -1,0 +1,114 @@
+"""Names of a config become identifiers of C++ here, and nowhere else.
+
+A package's and an op's name must be an identifier as it stands: it names folders, files, libraries and
+symbols.  A tensor's name may be freer (`in[0]`), and is turned into an identifier.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+LONGEST = 128  # file names stay portable, and so do mangled symbols
+
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+_TENSOR_NAME = re.compile(r"[A-Za-z0-9_.:/\[\]() -]+\Z")
+
+# ISO C++20 keywords and alternative tokens, and the few macros that headers of C always bring.
+RESERVED = frozenset(
+    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t
+    class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue
+    decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto
+    if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
+    public register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct
+    switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void
+    volatile wchar_t while xor xor_eq
+    NULL EOF NAN INFINITY assert errno stdin stdout stderr main std udo ops""".split()
+)
+_MACRO = re.compile(r"(QNN_.*|U?INT.*_(MAX|MIN|C)|(FLT|DBL|LDBL|CHAR|SCHAR|UCHAR|SHRT|LONG|LLONG|SIZE)_.*|M_.*)\Z")
+_OURS = frozenset({"Args", "State"})  # what generated headers call their own types
+
+
+def fault_of_symbol(name: str) -> str | None:
+    """Why `name` cannot name a package or an op; None where it can."""
+    if not name:
+        return "is empty"
+    if len(name) > LONGEST:
+        return f"has {len(name)} characters; {LONGEST} are the most"
+    if not _IDENTIFIER.match(name):
+        odd = sorted({c for c in name if not (c.isascii() and (c.isalnum() or c == "_"))})
+        if odd:
+            return "has characters that a C++ identifier cannot have: " + " ".join(repr(c) for c in odd[:8])
+        return "must begin with a letter"
+    if "__" in name:
+        return "has two underscores in a row, which C++ reserves"
+    if name in RESERVED or _MACRO.match(name):
+        return "is a word of C++, or one that generated code needs"
+    return None
+
+
+def fault_of_tensor(name: str) -> str | None:
+    """Why `name` cannot name an input, output or parameter; None where it can."""
+    if not name:
+        return "is empty"
+    if len(name) > LONGEST:
+        return f"has {len(name)} characters; {LONGEST} are the most"
+    if not _TENSOR_NAME.match(name):
+        odd = sorted({c for c in name if not _TENSOR_NAME.match(c)})
+        return "has characters that are not allowed in a name: " + " ".join(repr(c) for c in odd[:8])
+    if not any(c.isalnum() for c in name):
+        return "has no letter and no digit"
+    return None
+
+
+def suggestion(name: str) -> str:
+    """A name near this one that would be accepted."""
+    return identifier(name)[:LONGEST].rstrip("_") or "MyOp"
+
+
+def identifier(name: str) -> str:
+    """A C++ identifier made of a name: `in[0]` becomes `in_0`, `default` becomes `default_`."""
+    made = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
+    if not made or made[0].isdigit():
+        made = "t_" + made
+    return made + "_" if made in RESERVED or made in _OURS or _MACRO.match(made) else made
+
+
+def collisions(names: Iterable[str]) -> Mapping[str, list[str]]:
+    """Different names that would become the same identifier, by that identifier."""
+    by_identifier: dict[str, list[str]] = {}
+    for name in names:
+        by_identifier.setdefault(identifier(name), []).append(name)
+    return {made: group for made, group in by_identifier.items() if len(group) > 1}
+
+
+def cpp_string(text: str) -> str:
+    """A C++ string literal that holds exactly this text, whatever is in it."""
+    out = []
+    for byte in text.encode("utf-8"):
+        char = chr(byte)
+        if char in '"\\?':  # ? too: no trigraphs
+            out.append("\\" + char)
+        elif 0x20 <= byte < 0x7F:
+            out.append(char)
+        else:
+            out.append(f"\\{byte:03o}")
+    return '"' + "".join(out) + '"'
+
+
+def cpp_comment(text: str, *, width: int = 96) -> list[str]:
+    """Free text as lines that are safe behind `//` (no newline, no line splice, no control characters)."""
+    lines: list[str] = []
+    for paragraph in text.splitlines():
+        line = ""
+        for word in "".join(c if c.isprintable() else " " for c in paragraph).split():
+            if line and len(line) + 1 + len(word) > width:
+                lines.append(line)
+                line = ""
+            line = f"{line} {word}" if line else word
+        lines.append(line)
+    while lines and not lines[-1]:
+        lines.pop()
+    while lines and not lines[0]:
+        lines.pop(0)
+    return [line.rstrip("\\").rstrip() for line in lines]

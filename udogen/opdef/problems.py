@@ -1,0 +1,139 @@
+"""Where something stands in a config, and what is wrong with it; collected, then told together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from udogen.errors import UdogenError
+
+_SHOWN = 160  # a longer line is cut: a 10,000-character name helps nobody
+
+
+class Location(NamedTuple):
+    """A place in a config file; line 0 means the file as a whole."""
+
+    file: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+class Problem(NamedTuple):
+    """One thing wrong (or doubtful) at one place."""
+
+    location: Location
+    message: str
+    hint: str = ""
+    doubtful: bool = False  # a warning, unless --strict
+
+    def as_json(self) -> dict[str, object]:
+        """The problem as `--json` prints it."""
+        return {
+            "file": self.location.file,
+            "line": self.location.line,
+            "severity": "warning" if self.doubtful else "error",
+            "message": self.message,
+            "hint": self.hint,
+        }
+
+
+class Problems:
+    """The collector that readers and rules write to."""
+
+    def __init__(self) -> None:
+        self._found: dict[Problem, None] = {}  # a set that keeps order
+
+    def error(self, location: Location, message: str, hint: str = "") -> None:
+        """Something that must be mended."""
+        self._found[Problem(location, message, hint)] = None
+
+    def warn(self, location: Location, message: str, hint: str = "") -> None:
+        """Something that works but is probably not meant."""
+        self._found[Problem(location, message, hint, doubtful=True)] = None
+
+    def extend(self, others: Iterable[Problem]) -> None:
+        """Take over what another collector found."""
+        self._found.update(dict.fromkeys(others))
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """What must be mended, in the order of the file."""
+        return tuple(sorted((p for p in self._found if not p.doubtful), key=_place))
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What is doubtful, in the order of the file."""
+        return tuple(sorted((p for p in self._found if p.doubtful), key=_place))
+
+    def all(self) -> tuple[Problem, ...]:
+        """Everything, in the order of the file."""
+        return tuple(sorted(self._found, key=_place))
+
+    def stop_if_any(self, *, strict: bool = False) -> None:
+        """Raise once, with everything that was found, where anything must be mended."""
+        if self.errors or (strict and self.warnings):
+            raise ConfigError(self.all(), strict=strict)
+
+
+class ConfigError(UdogenError):
+    """A config that cannot be used, with every reason."""
+
+    exit_code = 2
+    kind = "config"
+
+    def __init__(self, problems: tuple[Problem, ...], *, strict: bool = False) -> None:
+        self.problems = problems
+        mended = sum(1 for p in problems if not p.doubtful)
+        doubtful = len(problems) - mended
+        counts = [_count(mended, "error")] if mended else []
+        counts += [_count(doubtful, "warning")] if doubtful else []
+        hint = "--strict makes warnings errors" if strict and not mended else ""
+        super().__init__(" and ".join(counts) + " in the config", hint=hint)
+
+    def as_json(self) -> dict[str, object]:
+        """The error as `--json` prints it."""
+        return {**super().as_json(), "problems": [p.as_json() for p in self.problems]}
+
+
+def render(problem: Problem, lines: list[str] | None = None) -> str:
+    """`file:line: error: what`, the line itself, and the hint."""
+    severity = "warning" if problem.doubtful else "error"
+    text = [f"{problem.location}: {severity}: {_cut(problem.message, 400)}"]
+    number = problem.location.line
+    if lines is not None and 0 < number <= len(lines):
+        text.append(f"  {number:>4} | {_cut(lines[number - 1].strip(), _SHOWN)}")
+    if problem.hint:
+        text.append(f"       = {_cut(problem.hint, 400)}")
+    return "\n".join(text)
+
+
+def source_lines(file: str) -> list[str] | None:
+    """The lines of a config, for showing; None where it cannot be read as text."""
+    try:
+        with Path(file).open("rb") as stream:
+            return stream.read(8 << 20).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+
+
+def nearest(word: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """The choice a person most likely meant; empty where none is near."""
+    from difflib import get_close_matches  # only a config with a fault pays for it
+
+    return next(iter(get_close_matches(word, list(choices), n=1, cutoff=cutoff)), "")
+
+
+def _place(problem: Problem) -> tuple[str, int]:
+    return (problem.location.file, problem.location.line)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" + ("s" if number > 1 else "")
+
+
+def _cut(text: str, limit: int) -> str:
+    printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return printable if len(printable) <= limit else printable[: limit - 1] + "…"

@@ -1,0 +1,263 @@
+"""What no schema can say.  Each rule looks at the model and tells every problem it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from udogen.opdef import backends, names, values
+from udogen.opdef.model import Op, OpPackage, Tensor, TensorSupplement
+from udogen.opdef.problems import Problems, nearest
+
+_ROLE_WORD = {"input": "input", "output": "output", "param": "parameter"}
+
+
+def check(package: OpPackage, problems: Problems) -> None:
+    """Hold one package against every rule that does not depend on a backend."""
+    _package_name(package, problems)
+    _ops_unique(package, problems)
+    for op in package.ops:
+        for rule in _OP_RULES:
+            rule(op, problems)
+        if not backends.of_op(op, package):
+            problems.warn(
+                op.location,
+                f"op `{op.name}` supports no backend that udogen knows",
+                "add <SupportedBackend> (core_types in JSON), or generate with --backend",
+            )
+        for name in op.backends:
+            if name not in backends.KNOWN_NAMES:
+                close = nearest(name, backends.KNOWN_NAMES, cutoff=0.5)
+                hint = f"did you mean {close}?" if close else "known: " + ", ".join(backends.KNOWN_NAMES)
+                problems.warn(op.location, f"op `{op.name}` names an unknown backend `{name}`", hint)
+    _supplements_name_what_exists(package, problems)
+
+
+def _package_name(package: OpPackage, problems: Problems) -> None:
+    fault = names.fault_of_symbol(package.name)
+    if fault:
+        problems.error(
+            package.location,
+            f"the package name `{package.name}` {fault}" if package.name else "the package has no name",
+            f"it names folders, libraries and symbols: `{names.suggestion(package.name)}` would do",
+        )
+    if package.language == "xml" and not package.domain:
+        problems.warn(package.location, "the Domain of the package is empty", 'converters want one: Domain="aisw"')
+    if package.language == "xml" and not package.version:
+        problems.warn(package.location, "the package has no Version", 'add Version="1.0"')
+
+
+def _ops_unique(package: OpPackage, problems: Problems) -> None:
+    first: dict[str, Op] = {}
+    folded: dict[str, Op] = {}
+    for op in package.ops:
+        twin = first.setdefault(op.name, op)
+        if twin is not op:
+            problems.error(op.location, f"op `{op.name}` is defined twice", f"the first one stands at {twin.location}")
+            continue
+        near = folded.setdefault(op.name.lower(), op)
+        if near is not op:
+            problems.error(
+                op.location,
+                f"ops `{near.name}` and `{op.name}` differ only in upper and lower case",
+                "their files would be the same on some systems; rename one",
+            )
+        if op.name == package.name:
+            problems.error(
+                op.location, f"op `{op.name}` has the name of its package", "C++ needs two names; rename one of them"
+            )
+
+
+def _op_name(op: Op, problems: Problems) -> None:
+    fault = names.fault_of_symbol(op.name)
+    if fault:
+        problems.error(
+            op.location,
+            f"the op name `{op.name}` {fault}" if op.name else "an op has no name",
+            f"it names a file and a namespace: `{names.suggestion(op.name)}` would do",
+        )
+
+
+def _tensor_names(op: Op, problems: Problems) -> None:
+    for tensor in op.tensors:
+        fault = names.fault_of_tensor(tensor.name)
+        if fault and (tensor.name or tensor.role == "param"):
+            problems.error(
+                tensor.location,
+                f"the name of {_role(tensor)} `{tensor.name}` of `{op.name}` {fault}"
+                if tensor.name
+                else f"a {_role(tensor)} of `{op.name}` has no name",
+                "letters, digits, `_ . : / -`, brackets and blanks may stand in it",
+            )
+    seen: dict[tuple[str, str], Tensor] = {}
+    for tensor in op.tensors:
+        twin = seen.setdefault((tensor.name, ""), tensor)
+        if twin is not tensor and tensor.name:
+            problems.error(
+                tensor.location,
+                f"two of the inputs, outputs and parameters of `{op.name}` are called `{tensor.name}`",
+                f"the first one stands at {twin.location}; rename one",
+            )
+    by_name = {tensor.name: tensor for tensor in op.tensors}
+    for made, group in names.collisions(by_name).items():
+        listed = " and ".join(f"`{name}`" for name in group[:4])
+        problems.error(
+            by_name[group[1]].location, f"{listed} of `{op.name}` become the same C++ name `{made}`", "rename one"
+        )
+
+
+def _repeated_once(op: Op, problems: Problems) -> None:
+    for group in (op.inputs, op.outputs):
+        for surplus in [tensor for tensor in group if tensor.repeated][1:]:
+            problems.error(
+                surplus.location,
+                f"`{op.name}` has more than one repeated {_role(surplus)}",
+                "nobody could tell where one ends and the next begins; keep one",
+            )
+
+
+def _outputs_have_no_default(op: Op, problems: Problems) -> None:
+    for tensor in op.outputs:
+        if tensor.default is not None or tensor.default_text:
+            problems.error(
+                tensor.location, f"output `{tensor.name}` of `{op.name}` has a default", "outputs cannot have one"
+            )
+
+
+def _optional_comes_last(op: Op, problems: Problems) -> None:
+    for group in (op.inputs, op.outputs):
+        optional: Tensor | None = None
+        for tensor in group:
+            if not tensor.mandatory:
+                optional = optional or tensor
+            elif optional is not None:
+                problems.warn(
+                    optional.location,
+                    f"{_role(optional)} `{optional.name}` of `{op.name}` is optional, but `{tensor.name}` after it is not",
+                    "a client that leaves it out must pass a tensor of type NULL in its place",
+                )
+                break
+
+
+def _defaults_fit(op: Op, problems: Problems) -> None:
+    for tensor in op.tensors:
+        if tensor.default is None or not tensor.datatypes:
+            continue
+        faults = [
+            values.fault_of_default(tensor.default, datatype, tensor.rank, enum=tensor.enum)
+            for datatype in tensor.datatypes
+        ]
+        if all(faults):
+            problems.error(
+                tensor.location,
+                f"the default of `{tensor.name}` of `{op.name}` {faults[0]}",
+                f"`{values.show(tensor.default)[:60]}` must be a {tensor.datatypes[0].name} of rank {tensor.rank}",
+            )
+
+
+def _optional_params_have_defaults(op: Op, problems: Problems) -> None:
+    for param in op.params:
+        if not param.mandatory and param.default is None and not param.default_text:
+            problems.warn(
+                param.location,
+                f"parameter `{param.name}` of `{op.name}` is optional and has no default",
+                "add a <Default>; without one a kernel must ask whether it is present",
+            )
+
+
+def _enumerations(op: Op, problems: Problems) -> None:
+    for param in op.params:
+        for name in dict.fromkeys(name for name in param.enum if param.enum.count(name) > 1):
+            problems.error(param.location, f"`{name}` stands twice in the enumeration of `{param.name}`", "remove one")
+        for name in dict.fromkeys(param.enum):
+            fault = names.fault_of_tensor(name)
+            if fault:
+                problems.error(param.location, f"`{name}` in the enumeration of `{param.name}` {fault}", "rename it")
+        for made, group in names.collisions(dict.fromkeys(param.enum)).items():
+            listed = " and ".join(f"`{name}`" for name in group[:4])
+            problems.error(
+                param.location, f"{listed} of `{param.name}` become the same C++ name `{made}`", "rename one"
+            )
+        if param.enum and not all(datatype.integral for datatype in param.datatypes):
+            problems.error(
+                param.location,
+                f"parameter `{param.name}` of `{op.name}` has an enumeration, but is no whole number",
+                "use UINT_32 or INT_32",
+            )
+
+
+def _constraint_ids(op: Op, problems: Problems) -> None:
+    for tensor in op.tensors:
+        ids = [constraint.id for constraint in tensor.constraints]
+        for constraint in tensor.constraints:
+            if ids.count(constraint.id) > 1 and ids.index(constraint.id) != tensor.constraints.index(constraint):
+                problems.warn(
+                    constraint.location,
+                    f"`{tensor.name}` of `{op.name}` has two constraints with the id {constraint.id}",
+                    "a supplement could not tell them apart; number them",
+                )
+
+
+def _supplements_name_what_exists(package: OpPackage, problems: Problems) -> None:
+    ops = {op.name: op for op in package.ops}
+    for supplement in package.supplements:
+        for name in supplement.supported:
+            if name not in ops:
+                problems.warn(
+                    supplement.location,
+                    f"SupportedOps of {supplement.backend} names `{name}`, which is not defined here",
+                    _meant(name, ops),
+                )
+        for entry in supplement.ops:
+            op = ops.get(entry.name)
+            if op is None:
+                problems.warn(
+                    entry.location,
+                    f"the supplement of {supplement.backend} is for `{entry.name}`, which is not defined here",
+                    _meant(entry.name, ops),
+                )
+                continue
+            _supplement_fits(entry.tensors, op, supplement.backend, problems)
+
+
+def _supplement_fits(entries: Iterable[TensorSupplement], op: Op, backend: str, problems: Problems) -> None:
+    known = {(tensor.role, tensor.name): tensor for tensor in op.tensors}
+    for entry in entries:
+        tensor = known.get((entry.role, entry.name))
+        if tensor is None:
+            problems.warn(
+                entry.location,
+                f"the supplement of {backend} is for {_ROLE_WORD[entry.role]} `{entry.name}`, "
+                f"which `{op.name}` does not have",
+                _meant(entry.name, [name for role, name in known if role == entry.role]),
+            )
+        elif entry.only_default and tensor.default is None and not tensor.default_text:
+            problems.warn(
+                entry.location,
+                f"{backend} supports only the default of `{entry.name}`, but it has none",
+                "add a <Default> to the op definition",
+            )
+
+
+def _role(tensor: Tensor) -> str:
+    return _ROLE_WORD[tensor.role]
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    choices = list(known)
+    close = nearest(name, choices, cutoff=0.5)
+    if close:
+        return f"did you mean `{close}`?"
+    return "defined are: " + ", ".join(choices[:8]) if choices else "nothing of that kind is defined"
+
+
+_OP_RULES: tuple[Callable[[Op, Problems], None], ...] = (
+    _op_name,
+    _tensor_names,
+    _repeated_once,
+    _outputs_have_no_default,
+    _optional_comes_last,
+    _defaults_fit,
+    _optional_params_have_defaults,
+    _enumerations,
+    _constraint_ids,
+)

@@ -1,0 +1,157 @@
+"""Texts of a config that stand for a value: booleans, ranks, defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from udogen.opdef.datatypes import DataType
+from udogen.opdef.model import Rank, Value
+
+_DEEPEST = 8
+_TOKEN = re.compile(r"\s*([\[\]{},]|[^\s\[\]{},]+)")
+_INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|\d+)\Z")
+_FLOAT = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|nan)[fF]?\Z", re.IGNORECASE)
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+
+
+def parse_bool(text: str) -> bool | None:
+    """true/false/1/0 in any case; None for anything else."""
+    return _TRUTH.get(text.strip().lower())
+
+
+def parse_rank(text: str) -> Rank | None:
+    """`SCALAR`, `4D`, `ND`, `1`, `1D or 4D`, `2D-4D`; None where no rank can be read from it."""
+    plain = text.strip().upper()
+    if plain == "SCALAR":
+        return Rank(scalar=True)
+    if plain in ("ND", "N-D", "N", "ANY"):
+        return Rank()
+    spans = re.fullmatch(r"(\d)\s*-?\s*D?\s*(?:-|TO|\.\.)\s*(\d)\s*-?\s*D", plain)
+    if spans:
+        return Rank(tuple(range(int(spans[1]), int(spans[2]) + 1))) if spans[1] <= spans[2] else None
+    parts = re.split(r"\s*(?:\bOR\b|[,/|])\s*", plain)
+    ranks = [re.fullmatch(r"(\d)\s*-?\s*D?", part) for part in parts if part]
+    if not ranks or not all(ranks):
+        return None
+    return Rank(tuple(sorted({int(match[1]) for match in ranks if match})))
+
+
+def parse_default(text: str, datatypes: Sequence[DataType], enum: Sequence[str] = ()) -> Value | None:
+    """The value a Default text stands for; None where it stands for none (`N-1`, `same as in[0]`)."""
+    text = text.strip()
+    kinds = {datatype.kind for datatype in datatypes} - {"special"}
+    if kinds == {"string"}:
+        return text
+    if text in enum:
+        return list(enum).index(text)
+    if text[:1] in ("[", "{"):
+        tokens = _TOKEN.findall(text)[::-1]
+        value = _parse_list(tokens, depth=0)
+        return None if tokens else value
+    scalar = _parse_scalar(text)
+    if kinds == {"bool"} and isinstance(parse_bool(text), bool):
+        return parse_bool(text)
+    if scalar is None and not kinds:
+        return text  # "any other string": the type is not known yet
+    return scalar
+
+
+def fault_of_default(value: Value, datatype: DataType, rank: Rank, *, enum: Sequence[str] = ()) -> str | None:
+    """Why this value cannot be the default of a tensor of this type and rank; None where it can."""
+    if datatype.kind == "special":
+        return None
+    depth = _depth(value)
+    if depth is None:
+        return "has rows of different length"
+    if rank.scalar or rank.ranks == (0,):
+        if depth:
+            return "is a list, but the rank says it is a scalar"
+    elif rank.ranks and depth not in rank.ranks and not (depth == 0 and isinstance(value, int | float)):
+        return f"has rank {depth}, but the rank is {rank}"
+    for leaf in flatten(value):
+        fault = _fault_of_leaf(leaf, datatype)
+        if fault:
+            return fault
+        if enum and isinstance(leaf, int) and not 0 <= leaf < len(enum):
+            return f"is {leaf}, but the enumeration has only 0 … {len(enum) - 1}"
+    return None
+
+
+def flatten(value: Value) -> list[bool | int | float | str]:
+    """The leaves of a value, in row-major order."""
+    if isinstance(value, tuple):
+        return [leaf for part in value for leaf in flatten(part)]
+    return [value]
+
+
+def shape(value: Value) -> tuple[int, ...]:
+    """The shape of a (regular) value; a scalar has none."""
+    if isinstance(value, tuple):
+        return (len(value), *(shape(value[0]) if value else ()))
+    return ()
+
+
+def show(value: Value) -> str:
+    """A value as a config writes it."""
+    if isinstance(value, tuple):
+        return "[" + ", ".join(show(part) for part in value) + "]"
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return value if isinstance(value, str) else repr(value)
+
+
+def _parse_scalar(text: str) -> int | float | None:
+    if _INTEGER.match(text) and len(text) <= 40:
+        return int(text, 0) if "x" in text.lower() else int(text)
+    if _FLOAT.match(text) and len(text) <= 80:
+        return float(text.rstrip("fF") if not text.lower().endswith("inf") else text)
+    return None
+
+
+def _parse_list(tokens: list[str], *, depth: int) -> Value | None:
+    """The bracketed list on top of the stack `tokens`; None where it is malformed or too deep."""
+    opening = tokens.pop()
+    if depth >= _DEEPEST:
+        return None
+    closing = {"[": "]", "{": "}"}[opening]
+    items: list[Value] = []
+    while tokens and tokens[-1] != closing:
+        item = _parse_list(tokens, depth=depth + 1) if tokens[-1] in "[{" else _parse_scalar(tokens.pop())
+        if item is None or not tokens:
+            return None
+        items.append(item)
+        if tokens[-1] == ",":
+            tokens.pop()
+        elif tokens[-1] != closing:
+            return None
+    if not tokens:
+        return None
+    tokens.pop()
+    return tuple(items)
+
+
+def _depth(value: Value) -> int | None:
+    if not isinstance(value, tuple):
+        return 0
+    depths = {_depth(part) for part in value}
+    lengths = {len(part) if isinstance(part, tuple) else -1 for part in value}
+    if len(depths) > 1 or len(lengths) > 1 or None in depths:
+        return None
+    inner = depths.pop() if depths else 0
+    return None if inner is None else inner + 1
+
+
+def _fault_of_leaf(leaf: bool | int | float | str, datatype: DataType) -> str | None:
+    if datatype.kind == "string":
+        return None
+    if isinstance(leaf, str):
+        return f"is text, but the type is {datatype.name}"
+    span = datatype.range()
+    if span is None:
+        return None
+    if isinstance(leaf, float) and not datatype.quantized:
+        return f"is {leaf!r}, but {datatype.name} holds whole numbers"
+    if not datatype.quantized and not span[0] <= leaf <= span[1]:
+        return f"is {leaf}, but {datatype.name} holds {span[0]} … {span[1]}"
+    return None

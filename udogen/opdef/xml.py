@@ -1,0 +1,303 @@
+"""XML OpDef -> model.
+
+The schema (schemas/OpDef.xsd, through lxml) says what may stand where; this reader says how often, and what
+the texts mean.  It reads on after a fault, so that all of them are reported together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from lxml import etree
+
+from udogen import resources
+from udogen.opdef import datatypes, schema_faults, values
+from udogen.opdef.backends import split_dsp
+from udogen.opdef.model import (
+    Constraint,
+    Op,
+    OpPackage,
+    OpSupplement,
+    Passage,
+    QuantParam,
+    Rank,
+    Reference,
+    Supplement,
+    Tensor,
+    TensorSupplement,
+)
+from udogen.opdef.problems import Location, Problems, nearest
+
+_ROLES = {"Input": "input", "Output": "output", "Parameter": "param"}
+_QUANT_SETTINGS = ("Symmetric", "Scale", "Offset", "Min", "Max", "IsMathInvariant")
+
+Node = etree._Element
+
+
+def read(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
+    """The package of an OpDefCollection; none where the text is no XML at all."""
+    root = _parse(data, file, problems)
+    if root is None:
+        return []
+    schema_faults.check(root, resources.schemas() / "OpDef.xsd", file, problems)
+    if root.tag != "OpDefCollection":
+        return []
+    return [_Reader(file, problems).collection(root)]
+
+
+def _parse(data: bytes, file: str, problems: Problems) -> Node | None:
+    """The root element, with nothing fetched and nothing expanded."""
+    doctype = data.find(b"<!DOCTYPE")
+    if doctype >= 0 or b"<!ENTITY" in data:
+        line = data.count(b"\n", 0, max(doctype, 0)) + 1
+        problems.error(
+            Location(file, line),
+            "a config may not have a DTD or entities",
+            "remove the <!DOCTYPE …> and write the text out; udogen never expands or fetches entities",
+        )
+        return None
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    try:
+        root = etree.fromstring(data, parser)
+    except (etree.XMLSyntaxError, ValueError) as fault:
+        line = getattr(fault, "lineno", None) or 0
+        text = str(getattr(fault, "msg", fault)).split(", line ")[0]
+        problems.error(Location(file, line), f"this is not well-formed XML: {text}", "mend the markup here")
+        return None
+    if root.getroottree().docinfo.doctype:
+        problems.error(Location(file, 1), "a config may not have a DTD or entities", "remove the <!DOCTYPE …>")
+        return None
+    return root
+
+
+class _Reader:
+    """Reads elements; remembers the file for places and the collector for problems."""
+
+    def __init__(self, file: str, problems: Problems) -> None:
+        self._file = file
+        self._problems = problems
+
+    def collection(self, root: Node) -> OpPackage:
+        lists = self._children(root, "OpDefList", at_least=1, at_most=1)
+        ops = [self._op(node) for each in lists for node in self._children(each, "OpDef", at_least=1)]
+        qhpi = root.get("UseQHPI")
+        return OpPackage(
+            name=root.get("PackageName", ""),
+            domain=root.get("Domain", ""),
+            version=root.get("Version", ""),
+            use_qhpi=None if qhpi is None else values.parse_bool(qhpi),
+            ops=tuple(ops),
+            supplements=tuple(self._supplement(node) for node in root.findall("SupplementalOpDefList")),
+            sources=(self._file,),
+            language="xml",
+            location=self._place(root),
+        )
+
+    def _op(self, node: Node) -> Op:
+        backends, archs = split_dsp(text for each in node.findall("SupportedBackend") if (text := _text(each)))
+        return Op(
+            name=self._name(node),
+            description=self._description(node),
+            references=tuple(
+                Reference(each.get("Source", ""), each.get("Url", ""), _text(each))
+                for each in node.findall("Reference")
+            ),
+            inputs=tuple(self._tensor(each) for each in self._children(node, "Input", at_least=1)),
+            outputs=tuple(self._tensor(each) for each in self._children(node, "Output", at_least=1)),
+            params=tuple(self._tensor(each) for each in node.findall("Parameter")),
+            use_default_translation=self._bool(node, "UseDefaultTranslation"),
+            backends=backends,
+            dsp_archs=archs,
+            location=self._place(node),
+        )
+
+    def _tensor(self, node: Node) -> Tensor:
+        role = _ROLES[str(node.tag)]
+        name = self._name(node)
+        types = self._datatypes(node, at_least=1)
+        rank, layouts, shape_text = self._shape(node, name)
+        enum = tuple(_text(e) for each in node.findall("Enumeration") for e in each.findall("Enum"))
+        mandatory = self._bool(node, "Mandatory")
+        if mandatory is None and node.find("Mandatory") is None:
+            self._problems.warn(
+                self._place(node), f"`{name}` does not say whether it is Mandatory", "taken as <Mandatory>true</Mandatory>"
+            )
+        default, default_text = self._default(node, name, types, enum)
+        dynamic = node.find("DynamicShape")
+        return Tensor(
+            name=name,
+            role=role,
+            datatypes=types,
+            rank=rank,
+            layout=layouts[0] if layouts else "",
+            shape_text=shape_text,
+            mandatory=mandatory is not False,
+            default=default,
+            default_text=default_text,
+            repeated=bool(self._bool(node, "Repeated")),
+            static=bool(self._bool(node, "IsStaticTensor")),
+            enum=enum,
+            constraints=self._constraints(node),
+            description=self._description(node),
+            quant=self._quant(node),
+            dynamic_shape=None if dynamic is None else " ".join("".join(dynamic.itertext()).split()),
+            location=self._place(node),
+        )
+
+    def _default(
+        self, node: Node, name: str, types: tuple[datatypes.DataType, ...], enum: tuple[str, ...]
+    ) -> tuple[values.Value | None, str]:
+        found = self._children(node, "Default", at_most=1)
+        text = _text(found[0]) if found else ""
+        if not text:
+            return None, ""
+        value = values.parse_default(text, types, enum)
+        if value is None:
+            self._problems.warn(
+                self._place(found[0]),
+                f"the default of `{name}` is no value: `{text}`",
+                "it is kept as a text; a kernel sees that the parameter is absent and decides itself",
+            )
+            return None, text
+        return value, ""
+
+    def _shape(self, node: Node, name: str) -> tuple[Rank, tuple[str, ...], str]:
+        shapes = self._children(node, "Shape", at_most=1)
+        if not shapes:
+            self._problems.warn(self._place(node), f"`{name}` has no <Shape>", "taken as <Rank>ND</Rank>, any rank")
+            return Rank(), (), ""
+        ranks = self._children(shapes[0], "Rank", at_most=1)
+        layouts = tuple(text for each in shapes[0].findall("Layout") if (text := _text(each)))
+        text = " ".join(_text(each) for each in shapes[0].findall("Text"))
+        return self._rank(ranks[0] if ranks else shapes[0], name, written=bool(ranks)), layouts, text
+
+    def _rank(self, node: Node, name: str, *, written: bool) -> Rank:
+        text = _text(node) if written else ""
+        rank = values.parse_rank(text) if text else None
+        usual = str(rank) == text.upper() and " " not in text
+        if rank is None:
+            self._problems.warn(
+                self._place(node),
+                f"the rank of `{name}` cannot be read: `{text}`" if text else f"the rank of `{name}` is missing",
+                "taken as ND, any rank; usual are SCALAR, 0D, 1D … 5D and ND",
+            )
+        elif not usual:
+            self._problems.warn(
+                self._place(node),
+                f"`{text}` is an unusual rank for `{name}`; read as {rank}",
+                "Qualcomm's schema knows SCALAR, 0D, 1D … 5D and ND",
+            )
+        return rank or Rank()
+
+    def _datatypes(self, node: Node, *, at_least: int = 0) -> tuple[datatypes.DataType, ...]:
+        found = []
+        for each in self._children(node, "Datatype", at_least=at_least):
+            known = datatypes.parse(_text(each))  # an unknown name was reported by the schema
+            if known in found:
+                self._problems.warn(self._place(each), f"{_text(each)} stands twice", "remove one of them")
+            elif known is not None:
+                found.append(known)
+        return tuple(found)
+
+    def _constraints(self, node: Node) -> tuple[Constraint, ...]:
+        found: list[Constraint] = []
+        for each in node.findall("Constraint"):
+            code = " ".join(_text(c) for c in each.findall("Code"))
+            text = " ".join((each.text or "").split() + [w for c in each for w in (c.tail or "").split()])
+            raw = (each.get("id") or "").strip()
+            if not text and not code and not raw:
+                continue  # the empty element of the documentation's own example
+            number = int(raw) if raw.lstrip("+-").isdecimal() and raw.isascii() and len(raw) < 10 else len(found)
+            if raw and str(number) != raw.lstrip("+"):
+                self._problems.warn(
+                    self._place(each), f"the id of a constraint is a whole number, not `{raw}`", f"taken as {number}"
+                )
+            found.append(Constraint(number, (each.get("Type") or "").strip(), text, code, self._place(each)))
+        return tuple(found)
+
+    def _quant(self, node: Node) -> tuple[QuantParam, ...]:
+        return tuple(
+            QuantParam(
+                encodings=tuple(_text(e) for e in each.findall("Encoding")),
+                axes=tuple(_text(e) for e in each.findall("Axis")),
+                settings=tuple((key, _text(e)) for key in _QUANT_SETTINGS for e in each.findall(key)),
+            )
+            for each in node.findall("QuantParam")
+        )
+
+    def _supplement(self, node: Node) -> Supplement:
+        return Supplement(
+            backend=(node.get("Backend") or "").strip().upper(),
+            runtime=(node.get("Runtime") or "").strip(),
+            supported=tuple(_text(e) for each in node.findall("SupportedOps") for e in each.findall("OpName")),
+            ops=tuple(
+                OpSupplement(
+                    name=self._name(each),
+                    tensors=tuple(self._tensor_supplement(t) for t in each if t.tag in _ROLES),
+                    location=self._place(each),
+                )
+                for each in node.findall("SupplementalOpDef")
+            ),
+            location=self._place(node),
+        )
+
+    def _tensor_supplement(self, node: Node) -> TensorSupplement:
+        types = self._datatypes(node)
+        shape = node.find("Shape")
+        texts = (lambda tag: [t for e in shape.findall(tag) if (t := _text(e))]) if shape is not None else _nothing
+        default = self._children(node, "Default", at_most=1)
+        return TensorSupplement(
+            name=self._name(node),
+            role=_ROLES[str(node.tag)],
+            datatypes=types,
+            layouts=tuple(texts("Layout")),
+            shape_text=" ".join(texts("Text")),
+            default=values.parse_default(_text(default[0]), types) if default and _text(default[0]) else None,
+            constraints=self._constraints(node),
+            quant=self._quant(node),
+            only_default=bool(self._bool(node, "OnlyDefaultSupported")),
+            location=self._place(node),
+        )
+
+    def _description(self, node: Node) -> tuple[Passage, ...]:
+        return tuple(passage for each in node.findall("Description") for passage in _passages(each))
+
+    def _name(self, node: Node) -> str:
+        found = self._children(node, "Name", at_least=1, at_most=1)
+        return _text(found[0]) if found else ""
+
+    def _bool(self, node: Node, tag: str) -> bool | None:
+        found = self._children(node, tag, at_most=1)
+        return values.parse_bool(_text(found[0])) if found else None
+
+    def _children(self, node: Node, tag: str, *, at_least: int = 0, at_most: int = 0) -> list[Node]:
+        """The children of this name; how many there must be is checked here."""
+        found = node.findall(tag)
+        if len(found) < at_least:
+            close = nearest(tag, sorted({str(each.tag) for each in node}), cutoff=0.75)
+            hint = f"`<{close}>` stands there; is `<{tag}>` meant?" if close else f"add a <{tag}> element"
+            self._problems.error(self._place(node), f"<{node.tag}> has no <{tag}>", hint)
+        for surplus in found[at_most:] if at_most else ():
+            self._problems.error(
+                self._place(surplus), f"<{node.tag}> has more than one <{tag}>", "keep one of them"
+            )
+        return found
+
+    def _place(self, node: Node) -> Location:
+        return Location(self._file, node.sourceline or 0)
+
+
+def _text(node: Node) -> str:
+    """The text of an element, its white space folded."""
+    return " ".join((node.text or "").split())
+
+
+def _passages(node: Node) -> Iterator[Passage]:
+    if node.text and node.text.strip():
+        yield Passage(_text(node))
+    for each in node:
+        if each.tag in ("Content", "Code") and each.text and each.text.strip():
+            yield Passage(_text(each), code=each.tag == "Code")
+
+
+_nothing: Callable[[str], list[str]] = lambda _tag: []  # noqa: E731

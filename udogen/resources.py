@@ -1,0 +1,47 @@
+"""Where our data files are: in a checkout beside the package, in a wheel inside it."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+@cache
+def _data_root() -> Path:
+    inside = _PACKAGE / "data"  # where the wheel puts templates/ and schemas/ (see pyproject.toml)
+    return inside if inside.is_dir() else _PACKAGE.parent
+
+
+def templates() -> Path:
+    """The folder of Mako templates and of the files that are copied as they are."""
+    return _data_root() / "templates"
+
+
+def schemas() -> Path:
+    """The folder with OpDef.xsd and udo_config.schema.json."""
+    return _data_root() / "schemas"
+
+
+def qnn_headers() -> Path:
+    """Our own declarations of the QNN C API."""
+    return _PACKAGE / "qnn" / "include"
+
+
+def cache_dir(room: str) -> Path:
+    """A folder for things that can be made again (XDG_CACHE_HOME/udogen/<room>)."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "udogen" / room
+
+
+def content_key(*contents: bytes) -> str:
+    """A short key that changes whenever one of the contents does."""
+    import hashlib  # not at the top: it brings in OpenSSL, which most verbs do not need
+
+    digest = hashlib.sha256()
+    for content in contents:
+        digest.update(len(content).to_bytes(8, "little"))
+        digest.update(content)
+    return digest.hexdigest()[:16]
