@@ -1,0 +1,1 @@
+"""Tree of files -> libraries: tools that are there, toolchains, targets, make."""

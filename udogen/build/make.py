@@ -1,0 +1,120 @@
+"""Drives the package's own Makefile, which also works by hand, and makes short sense of what compilers say."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from udogen import process
+from udogen.build import toolchains, tools
+from udogen.build.package import PackageFolder
+from udogen.build.targets import Target, expand
+from udogen.build.toolchains.choice import Choice
+from udogen.errors import BuildFailed, UsageError
+
+_FAULT = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error): (?P<text>.*)$")
+_LINKER = re.compile(r"undefined (?:reference to|symbol:) [`']?(?P<symbol>[^'\n]+)")
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Step:
+    """One target, and what will compile it."""
+
+    target: Target
+    choice: Choice
+    artifact: Path
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One library that is now there."""
+
+    step: Step
+    compiled: tuple[str, ...]  # the sources that were compiled; none where all was up to date
+
+
+def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: tools.Environment) -> list[Step]:
+    """The steps for these targets; nothing is started before all of them are known to be possible."""
+    targets = expand(tuple(names), package.targets)
+    if isinstance(targets, str):
+        raise UsageError(
+            f"{package.name} has no target `{targets}`", hint="its targets are " + ", ".join(package.targets)
+        )
+    return [
+        Step(target, toolchains.choose(target, env, toolchain), package.artifact(target.folder)) for target in targets
+    ]
+
+
+def build(
+    package: PackageFolder,
+    steps: Sequence[Step],
+    *,
+    jobs: int = 0,
+    on_step: Callable[[str], None] = lambda _line: None,
+) -> list[Artifact]:
+    """Build every step; raises with the compilers' words, the user's own files first."""
+    make = tools.need("make", why="to build a package", how="install it: apt-get install make")
+    return [_build(make, package, step, jobs or os.cpu_count() or 1, on_step) for step in steps]
+
+
+def sources(package: PackageFolder) -> int:
+    """How many compiler calls a full build of one target has."""
+    return len(package.yours) + 3
+
+
+def _build(
+    make: str, package: PackageFolder, step: Step, jobs: int, on_step: Callable[[str], None]
+) -> Artifact:
+    compiled: list[str] = []
+
+    def seen(line: str) -> None:
+        if line.startswith("CXX "):
+            compiled.append(line[4:])
+        if line.startswith(("CXX ", "LINK ")):
+            on_step(line)
+
+    # MAKEFLAGS of a make around us would bring its own jobserver and options.
+    clean = {"MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "", "LC_ALL": "C"}
+    variables = [f"{name}={value.replace('$', '$$')}" for name, value in step.choice.variables]
+    done = process.run(
+        [make, "-C", str(package.path), "--no-print-directory", "-k", f"-j{jobs}", step.target.id, *variables],
+        env=clean,
+        on_line=seen,
+    )
+    if done.returncode != 0 or not step.artifact.is_file():
+        raise explain(done.stdout + done.stderr, package, step)
+    return Artifact(step, tuple(compiled))
+
+
+def explain(text: str, package: PackageFolder, step: Step) -> BuildFailed:
+    """What the compilers said, short: the user's own files first, each fault with its line."""
+    log = package.path / "obj" / f"{step.target.id}.log"
+    try:
+        log.parent.mkdir(exist_ok=True)
+        log.write_text(text, "utf-8")
+        hint = f"all that the compiler said is in {log}"
+    except OSError:
+        hint = ""
+    lines = text.splitlines()
+    faults = [(index, match) for index, line in enumerate(lines) if (match := _FAULT.match(line))]
+    faults.sort(key=lambda fault: (fault[1]["file"] not in package.yours, fault[0]))
+    details: list[str] = []
+    told: set[str] = set()
+    for index, match in faults:
+        if match[0] in told or len(told) == _SHOWN:
+            continue
+        told.add(match[0])
+        details.append(f"{package.path / match['file']}:{match['line']}: {match['text']}")
+        details += [f"    {line}" for line in lines[index + 1 : index + 3] if "|" in line or line.startswith(" ")]
+    if not details:
+        symbols = sorted({match["symbol"] for line in lines if (match := _LINKER.search(line))})
+        details = [f"undefined symbol: {symbol}" for symbol in symbols[:_SHOWN]]
+        details += [] if details else [line for line in lines if line.strip()][-_SHOWN:]
+    more = len({match[0] for _, match in faults}) - len(told)
+    if more > 0:
+        details.append(f"… and {more} more")
+    return BuildFailed(f"{step.target.id} of {package.name} did not build ({step.choice.title})", details=details, hint=hint)

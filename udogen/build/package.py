@@ -1,0 +1,65 @@
+"""A package folder on disk, as the build and the run side see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from udogen.errors import UsageError
+from udogen.generate.write import MEMORY, read_manifest
+
+
+@dataclass(frozen=True)
+class PackageFolder:
+    """What the manifest of a generated package says."""
+
+    path: Path
+    name: str
+    backend: str
+    layout: str
+    library: str
+    provider: str
+    ops: tuple[str, ...]
+    configs: tuple[Path, ...]
+    targets: tuple[str, ...]
+    yours: tuple[str, ...]
+
+    def artifact(self, folder: str) -> Path:
+        """The library of one target's folder."""
+        return self.path / "libs" / folder / self.library
+
+
+def open_package(path: Path) -> PackageFolder:
+    """The package in this folder; an error where there is none."""
+    manifest = read_manifest(path)
+    if manifest is None:
+        below = sorted(child.parent.parent for child in path.glob(f"*/{MEMORY}/manifest.json"))
+        if len(below) == 1:
+            return open_package(below[0])
+        hint = "choose one of " + ", ".join(str(each) for each in below[:5]) if below else "run `udogen generate` first"
+        raise UsageError(f"{path} holds no package that udogen generated", hint=hint)
+
+    def texts(key: str) -> tuple[str, ...]:
+        found = manifest.get(key)
+        return tuple(str(each) for each in found) if isinstance(found, list) else ()
+
+    return PackageFolder(
+        path=path,
+        name=str(manifest.get("package", "")),
+        backend=str(manifest.get("backend", "")),
+        layout=str(manifest.get("layout", "")),
+        library=str(manifest.get("library", "")),
+        provider=str(manifest.get("provider", "")),
+        ops=texts("ops"),
+        configs=tuple(path / each for each in texts("configs")),
+        targets=texts("targets"),
+        yours=texts("yours"),
+    )
+
+
+def package_of(library: Path) -> PackageFolder | None:
+    """The package that a library was built in; None where it lies somewhere else."""
+    for folder in library.resolve().parents:
+        if (folder / MEMORY / "manifest.json").is_file():
+            return open_package(folder)
+    return None

@@ -1,0 +1,44 @@
+"""The toolchains, one module each; `ALL` is the registry, in the order `auto` tries them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from udogen.build.targets import Target
+from udogen.build.toolchains import open as open_toolchain
+from udogen.build.toolchains import sdk
+from udogen.build.toolchains.choice import Choice, Unfit
+from udogen.build.tools import Environment
+from udogen.errors import ToolMissing, UsageError
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A toolchain by its one function: what would compile this target, or why it cannot."""
+
+    name: str
+    choose: Callable[[Target, Environment], Choice | Unfit]
+
+
+ALL = {
+    "sdk": Toolchain("sdk", sdk.choose),
+    "open": Toolchain("open", open_toolchain.choose),
+}
+
+
+def choose(target: Target, env: Environment, wanted: str = "auto") -> Choice:
+    """The toolchain for a target: the one that was asked for, or the first that fits."""
+    if wanted != "auto" and wanted not in ALL:
+        raise UsageError(f"there is no toolchain `{wanted}`", hint="choose auto, " + " or ".join(ALL))
+    reasons = []
+    for toolchain in ALL.values() if wanted == "auto" else (ALL[wanted],):
+        found = toolchain.choose(target, env)
+        if isinstance(found, Choice):
+            return found
+        reasons.append(found)
+    raise ToolMissing(
+        f"no toolchain can build {target.id} ({target.machine})",
+        details=[f"{reason.toolchain}: {reason.why}" for reason in reasons],
+        hint=reasons[-1].how,
+    )

@@ -1,0 +1,49 @@
+"""The open way: our own headers, and any C++ compiler that pip or a distribution brings."""
+
+from __future__ import annotations
+
+import shlex
+
+from udogen.build import tools
+from udogen.build.targets import Target
+from udogen.build.toolchains.choice import Choice, Unfit
+from udogen.build.tools import Environment
+
+# Oldest glibc of the devices that the open toolchain builds for (Ubuntu 20.04 and later).
+_AARCH64 = "aarch64-linux-gnu.2.31"
+
+
+def choose(target: Target, env: Environment) -> Choice | Unfit:
+    """An open compiler for this target."""
+    if target.compiler == "x86":
+        compiler = env.x86_cxx or _first("clang++", "g++") or _zig()
+        if not compiler:
+            return Unfit("open", "there is no C++ compiler", "install clang or g++, or `pip install ziglang`")
+        return _choice(compiler, "X86_CXX")
+    if target.compiler == "aarch64":
+        compiler = env.aarch64_cxx or _zig(_AARCH64) or _first("aarch64-linux-gnu-g++")
+        if not compiler:
+            return Unfit("open", "there is no compiler for aarch64", "`pip install ziglang`, or set AARCH64_CXX")
+        return _choice(compiler, "AARCH64_CXX")
+    return Unfit(
+        "open",
+        f"no open compiler makes libraries for {target.machine}",
+        "install the Android NDK (r26c or later) and set ANDROID_NDK_ROOT; cpu_aarch64 builds for Linux without it",
+    )
+
+
+def _choice(compiler: str, variable: str) -> Choice:
+    title = compiler.replace(shlex.join(tools.zig()), "zig") if tools.zig() else compiler
+    # An empty QNN_SDK_ROOT on make's command line wins over one in the environment.
+    return Choice("open", f"{title}, udogen's own headers", ((variable, compiler), ("QNN_SDK_ROOT", "")))
+
+
+def _first(*names: str) -> str:
+    return next((shlex.quote(found) for name in names if (found := tools.program(name))), "")
+
+
+def _zig(machine: str = "") -> str:
+    command = tools.zig()
+    if not command:
+        return ""
+    return shlex.join([*command, "c++", *(["-target", machine] if machine else [])])

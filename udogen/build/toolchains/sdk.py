@@ -1,0 +1,50 @@
+"""The vendor's way: headers of the QNN SDK, clang for x86, the Android NDK for devices."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from udogen.build import tools
+from udogen.build.targets import Target
+from udogen.build.toolchains.choice import Choice, Unfit
+from udogen.build.tools import Environment
+
+_GET_SDK = "install the Qualcomm AI Engine Direct SDK and set QNN_SDK_ROOT to its folder"
+
+
+def choose(target: Target, env: Environment) -> Choice | Unfit:
+    """The SDK's compiler for this target."""
+    root = tools.qnn_sdk(env)
+    if target.compiler == "android":
+        return _android(env, root)
+    if root is None:
+        return Unfit("sdk", "QNN_SDK_ROOT is not set", _GET_SDK)
+    if target.compiler == "x86":
+        compiler = env.x86_cxx or shlex.quote(tools.program("clang++"))
+        if not env.x86_cxx and not tools.program("clang++"):
+            return Unfit("sdk", "clang++ is not on PATH", "install clang, or set X86_CXX to a C++ compiler")
+        return Choice("sdk", f"{compiler}, headers of {root}", (("QNN_SDK_ROOT", str(root)), ("X86_CXX", compiler)))
+    if env.aarch64_cxx:
+        variables = (("QNN_SDK_ROOT", str(root)), ("AARCH64_CXX", env.aarch64_cxx))
+        return Choice("sdk", f"{env.aarch64_cxx}, headers of {root}", variables)
+    return Unfit("sdk", "AARCH64_CXX is not set", "set AARCH64_CXX to the device's cross compiler")
+
+
+def _android(env: Environment, root: Path | None) -> Choice | Unfit:
+    if not env.android_ndk_root:
+        return Unfit(
+            "sdk", "ANDROID_NDK_ROOT is not set", "install the Android NDK (r26c or later) and set ANDROID_NDK_ROOT"
+        )
+    if not (Path(env.android_ndk_root) / "ndk-build").is_file():
+        return Unfit(
+            "sdk",
+            f"ANDROID_NDK_ROOT is {env.android_ndk_root}, but there is no ndk-build in it",
+            "set ANDROID_NDK_ROOT to the folder that holds ndk-build",
+        )
+    headers = f"headers of {root}" if root else "udogen's own headers"
+    return Choice(
+        "sdk",
+        f"ndk-build of {env.android_ndk_root}, {headers}",
+        (("ANDROID_NDK_ROOT", env.android_ndk_root), ("QNN_SDK_ROOT", str(root) if root else "")),
+    )

@@ -1,0 +1,67 @@
+"""What this machine has: the documented environment variables (read here and nowhere else) and programs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from udogen.errors import ToolMissing
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The variables of the vendor's documentation, each with the meaning it has there; empty where unset."""
+
+    qnn_sdk_root: str = ""
+    snpe_root: str = ""
+    snpe_udo_root: str = ""
+    hexagon_sdk_root: str = ""
+    hexagon_sdk4_root: str = ""
+    hexagon_tools_root: str = ""
+    sdk_setup_env: str = ""
+    android_ndk_root: str = ""
+    cl_library_path: str = ""
+    x86_cxx: str = ""
+    aarch64_cxx: str = ""
+
+
+def environment() -> Environment:
+    """The variables as they are now."""
+    return Environment(**{name: os.environ.get(name.upper(), "").strip() for name in Environment.__dataclass_fields__})
+
+
+def program(name: str) -> str:
+    """The path of a program on PATH; empty where there is none."""
+    return shutil.which(name) or ""
+
+
+def need(name: str, *, why: str, how: str) -> str:
+    """The path of a program that this step cannot do without."""
+    found = program(name)
+    if not found:
+        raise ToolMissing(f"`{name}` is not on PATH; it is needed {why}", hint=how)
+    return found
+
+
+def zig() -> tuple[str, ...]:
+    """The command of zig from PyPI (`ziglang`); empty where it is not installed."""
+    if importlib.util.find_spec("ziglang") is None:
+        return ()
+    return (sys.executable, "-m", "ziglang")
+
+
+def qnn_sdk(env: Environment) -> Path | None:
+    """The QNN SDK that QNN_SDK_ROOT names; an error where it names something else."""
+    if not env.qnn_sdk_root:
+        return None
+    root = Path(env.qnn_sdk_root)
+    if not (root / "include" / "QNN" / "QnnInterface.h").is_file():
+        raise ToolMissing(
+            f"QNN_SDK_ROOT is {root}, but there is no include/QNN/QnnInterface.h in it",
+            hint="set it to the unzipped Qualcomm AI Engine Direct SDK, or unset it to use udogen's own headers",
+        )
+    return root
