@@ -42,7 +42,12 @@ def run(
     reader = threading.Thread(target=drain, daemon=True)
     reader.start()
     timed_out = threading.Event()
-    timer = threading.Timer(timeout, lambda: (timed_out.set(), kill(child))) if timeout else None
+
+    def stop() -> None:
+        timed_out.set()
+        kill(child)
+
+    timer = threading.Timer(timeout, stop) if timeout else None
     try:
         if timer:
             timer.start()

@@ -15,7 +15,9 @@ from udogen.build.targets import Target, expand
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, UsageError
 
-_FAULT = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error): (?P<text>.*)$")
+_FAULT = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error): (?P<text>.*)$"
+)
 _LINKER = re.compile(r"undefined (?:reference to|symbol:) [`']?(?P<symbol>[^'\n]+)")
 _SHOWN = 5
 
@@ -66,9 +68,7 @@ def sources(package: PackageFolder) -> int:
     return len(package.yours) + 3
 
 
-def _build(
-    make: str, package: PackageFolder, step: Step, jobs: int, on_step: Callable[[str], None]
-) -> Artifact:
+def _build(make: str, package: PackageFolder, step: Step, jobs: int, on_step: Callable[[str], None]) -> Artifact:
     compiled: list[str] = []
 
     def seen(line: str) -> None:
@@ -117,4 +117,6 @@ def explain(text: str, package: PackageFolder, step: Step) -> BuildFailed:
     more = len({match[0] for _, match in faults}) - len(told)
     if more > 0:
         details.append(f"… and {more} more")
-    return BuildFailed(f"{step.target.id} of {package.name} did not build ({step.choice.title})", details=details, hint=hint)
+    return BuildFailed(
+        f"{step.target.id} of {package.name} did not build ({step.choice.title})", details=details, hint=hint
+    )

@@ -1,12 +1,15 @@
-"""A package folder on disk, as the build and the run side see it."""
+"""A package folder on disk: what its manifest says, for those who write it, build it and run it."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from udogen.errors import UsageError
-from udogen.generate.write import MEMORY, read_manifest
+
+MEMORY = ".udogen"
+MANIFEST = f"{MEMORY}/manifest.json"
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ def open_package(path: Path) -> PackageFolder:
     """The package in this folder; an error where there is none."""
     manifest = read_manifest(path)
     if manifest is None:
-        below = sorted(child.parent.parent for child in path.glob(f"*/{MEMORY}/manifest.json"))
+        below = sorted(child.parent.parent for child in path.glob(f"*/{MANIFEST}"))
         if len(below) == 1:
             return open_package(below[0])
         hint = "choose one of " + ", ".join(str(each) for each in below[:5]) if below else "run `udogen generate` first"
@@ -60,6 +63,19 @@ def open_package(path: Path) -> PackageFolder:
 def package_of(library: Path) -> PackageFolder | None:
     """The package that a library was built in; None where it lies somewhere else."""
     for folder in library.resolve().parents:
-        if (folder / MEMORY / "manifest.json").is_file():
+        if (folder / MANIFEST).is_file():
             return open_package(folder)
     return None
+
+
+def read_manifest(folder: Path) -> dict[str, object] | None:
+    """What `.udogen/manifest.json` of a package says; None where the folder is no package of ours."""
+    try:
+        found = json.loads((folder / MANIFEST).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as fault:
+        raise UsageError(
+            f"{folder / MANIFEST} cannot be read: {fault}", hint="remove the folder .udogen and generate again"
+        ) from fault
+    return found if isinstance(found, dict) else None

@@ -13,7 +13,12 @@ from udogen.cli import output
 @click.command("build")
 @click.argument("names", nargs=-1, metavar="[TARGET...]")
 @click.option(
-    "-C", "folder", type=click.Path(path_type=Path), default=Path(), metavar="DIR", help="The package folder (default: here)."
+    "-C",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    metavar="DIR",
+    help="The package folder (default: here).",
 )
 @click.option(
     "--toolchain", type=click.Choice(["auto", "sdk", "open"]), default="auto",

@@ -103,7 +103,9 @@ def _tell(each: object, *, dry_run: bool) -> None:
     fresh = set(counts) == {"created"}
     for change in each.changes:
         if not fresh and (change.action not in ("unchanged", "created") or (change.action == "created")):
-            output.say(f"  {change.action:<9} {each.folder / change.path}" + (f"  ({change.note})" if change.note else ""))
+            output.say(
+                f"  {change.action:<9} {each.folder / change.path}" + (f"  ({change.note})" if change.note else "")
+            )
     summary = ", ".join(f"{number} {action}" for action, number in counts.items())
     would = "would be " if dry_run else ""
     output.say(f"{each.folder}: {each.plan.backend} package {each.plan.package} {would}({summary})")

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from udogen import __version__
+from udogen.build.package import MANIFEST, MEMORY, read_manifest
 from udogen.errors import UdogenError, UsageError
 from udogen.generate.plan import Plan
 
-MEMORY = ".udogen"
-_MANIFEST = f"{MEMORY}/manifest.json"
 _LAST = f"{MEMORY}/last"
 
 
@@ -93,19 +92,6 @@ def diff(changes: list[Change]) -> str:
         for line in difflib.unified_diff(before, after, old, new):
             out.append(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n")
     return "".join(out)
-
-
-def read_manifest(folder: Path) -> dict[str, object] | None:
-    """What `.udogen/manifest.json` of a package says; None where the folder is no package of ours."""
-    try:
-        found = json.loads((folder / _MANIFEST).read_text("utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as fault:
-        raise UsageError(
-            f"{folder / _MANIFEST} cannot be read: {fault}", hint="remove the folder .udogen and generate again"
-        ) from fault
-    return found if isinstance(found, dict) else None
 
 
 def _fits(folder: Path, plan: Plan) -> None:
@@ -198,7 +184,7 @@ def _remember(folder: Path, plan: Plan, rendered: Mapping[str, bytes]) -> None:
         "files": sorted(rendered),
         "yours": sorted(file.path for file in plan.files if file.yours),
     }
-    _put(folder / _MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
+    _put(folder / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
 
 
 def _read(path: Path) -> bytes | None:

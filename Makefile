@@ -1,0 +1,45 @@
+# Everything a developer calls. The first call sets up .venv, and system packages where they are missing (.ci/setup).
+
+python := .venv/bin/python
+# Whole files go to one worker, so that what a file's fixtures have compiled is compiled once.
+workers ?= $(shell nproc 2>/dev/null || echo 2)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test golden lint format bench clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo:  ## a custom op, from its config to checked numbers on the real QNN CPU runtime
+	@.ci/setup demo
+	@$(python) examples/demo.py
+
+test:  ## ruff, mypy, pytest
+	@.ci/setup test
+	$(python) -m ruff check
+	$(python) -m ruff format --check
+	$(python) -m mypy
+	$(python) -m pytest -n $(workers) --dist loadfile
+
+golden:  ## write the trees under tests/golden anew; look at the difference before you commit it
+	@.ci/setup test
+	$(python) -m tests.golden
+
+lint:  ## ruff and mypy
+	@.ci/setup test
+	$(python) -m ruff check
+	$(python) -m ruff format --check
+	$(python) -m mypy
+
+format:  ## what ruff can mend, mended
+	@.ci/setup test
+	$(python) -m ruff check --fix
+	$(python) -m ruff format
+
+bench:  ## the benchmarks, on a quiet machine
+	@.ci/setup test
+	$(python) -m pytest tests/bench --benchmark-only
+
+clean:  ## remove .venv, caches and dist
+	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,41 @@
+"""The parsed headers are kept, found again and mended when broken; without a cache folder it works too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from udogen.qnn import abi
+
+
+def test_a_second_process_would_find_what_the_first_made(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert abi.ffi.__wrapped__().sizeof("Qnn_Tensor_t") == 144
+    (made,) = cache.iterdir()
+    monkeypatch.setattr(abi, "_write", lambda *_: pytest.fail("made again"))
+    assert abi.ffi.__wrapped__().sizeof("Qnn_Tensor_t") == 144
+    assert made.suffix == ".py"
+
+
+def test_a_broken_file_is_made_again(cache: Path) -> None:
+    abi.ffi.__wrapped__()
+    (made,) = cache.iterdir()
+    made.write_text("cut off here = (")
+    assert abi.ffi.__wrapped__().sizeof("Qnn_Param_t") == 160
+
+
+def test_without_a_writable_cache_the_headers_are_parsed_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert abi.ffi.__wrapped__().sizeof("Qnn_OpConfig_t") == 80
+
+
+def test_declarations_hold_no_preprocessor_but_plain_numbers() -> None:
+    rest = [line for line in abi.declarations().splitlines() if line.startswith("#")]
+    assert rest
+    assert all(len(line.split()) == 3 for line in rest)
+    assert "static_assert" not in abi.declarations()

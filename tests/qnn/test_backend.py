@@ -1,0 +1,158 @@
+"""The thin objects over a real libQnnCpu, with one of its own ops."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from udogen.errors import RunFailed
+from udogen.qnn import system
+from udogen.qnn.backend import Backend, Context, Graph, Log, Profile
+from udogen.qnn.interface import VERBOSE, Interface, QnnError
+from udogen.qnn.tensors import (
+    APP_READ,
+    APP_WRITE,
+    AxisScaleOffset,
+    OpConfig,
+    Scalar,
+    ScaleOffset,
+    Tensor,
+    byte_size,
+)
+from udogen.runtime.library import Runtime
+
+VALUES = (-1.5, 0.0, 2.5, -7.0)
+
+
+def relu(context: Context) -> tuple[Graph, Tensor, Tensor]:
+    """A finalized graph with one Relu."""
+    graph = context.graph("relu")
+    x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=(2, 2), role=APP_WRITE))
+    y = graph.add_tensor(Tensor("y", dtype="FLOAT_32", shape=(2, 2), role=APP_READ))
+    graph.add_node(OpConfig("node", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y]))
+    graph.finalize()
+    return graph, x, y
+
+
+def execute(graph: Graph, x: Tensor, y: Tensor, profile: Profile | None = None) -> tuple[float, ...]:
+    room = bytearray(y.nbytes)
+    x.bind(bytearray(struct.pack("4f", *VALUES)))
+    y.bind(room)
+    graph.execute([x], [y], profile)
+    return struct.unpack("4f", room)
+
+
+def test_the_library_says_who_it_is(interface: Interface) -> None:
+    assert interface.name == "CPU_QTI_AISW"
+    assert interface.api_version.startswith("2.")
+    assert interface.build_id().startswith("v2.")
+    assert interface.supports("QNN_PROPERTY_BACKEND_SUPPORT_OP_PACKAGE")
+
+
+def test_a_graph_runs_is_stored_described_and_restored(interface: Interface, cpu_runtime: Runtime) -> None:
+    with Backend(interface) as backend:
+        assert any(operation.name == "Relu" for operation in backend.operations())
+        with backend.context() as context:
+            graph, x, y = relu(context)
+            assert execute(graph, x, y) == (0.0, 0.0, 2.5, 0.0)
+            binary = context.binary()
+        info = system.binary_info(cpu_runtime.system, binary)
+        assert [graph.name for graph in info.graphs] == ["relu"]
+        assert info.api_version == interface.api_version
+        (stored_x,), (stored_y,) = info.graphs[0].inputs, info.graphs[0].outputs
+        assert (stored_x.name, stored_x.dtype, stored_x.shape) == ("x", "FLOAT_32", (2, 2))
+        with backend.restore(binary) as context:
+            x.struct.v1.id, y.struct.v1.id = stored_x.id, stored_y.id
+            assert execute(context.retrieve("relu"), x, y) == (0.0, 0.0, 2.5, 0.0)
+
+
+def test_a_damaged_binary_is_an_error(cpu_runtime: Runtime) -> None:
+    with pytest.raises(QnnError, match="systemContextGetBinaryInfo failed with"):
+        system.binary_info(cpu_runtime.system, b"not a context binary, but long enough to be looked at" * 4)
+
+
+def test_the_log_arrives_formatted(interface: Interface) -> None:
+    lines: list[tuple[int, str]] = []
+    with (
+        Log(interface, lambda level, text: lines.append((level, text)), VERBOSE) as log,
+        Backend(interface, log) as backend,
+        pytest.raises(QnnError),
+    ):
+        backend.register(Path("/no/such/library.so"), "PInterfaceProvider")
+    assert any("QnnBackend" in text for _, text in lines)
+    assert any("/no/such/library.so" in text for level, text in lines if level == 1)
+    assert not any("%" in text for _, text in lines)
+
+
+def test_an_error_names_the_function_the_code_and_what_to_do(interface: Interface) -> None:
+    with Backend(interface) as backend, pytest.raises(QnnError) as caught:
+        backend.register(Path("/no/such/library.so"), "PInterfaceProvider")
+    error = caught.value
+    assert (error.function, error.code) == ("backendRegisterOpPackage", 4005)
+    assert "QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND" in error.message
+    assert error.hint
+    assert error.exit_code == 5
+
+
+def test_profile_events(interface: Interface) -> None:
+    with (
+        Backend(interface) as backend,
+        Profile(backend, detailed=True) as profile,
+        backend.context() as context,
+    ):
+        graph, x, y = relu(context)
+        execute(graph, x, y, profile)
+        (event,) = profile.events()
+        assert event.value > 0
+        assert event.below
+
+
+def test_a_library_that_is_no_backend(tmp_path: Path) -> None:
+    (tmp_path / "libQnnCpu.so").write_bytes(b"\x7fELF nonsense")
+    with pytest.raises(RunFailed, match="cannot be loaded"):
+        Interface.load(tmp_path / "libQnnCpu.so")
+
+
+def test_a_small_buffer_is_refused_before_the_runtime_overruns_it() -> None:
+    tensor = Tensor("x", dtype="FLOAT_32", shape=(3,), role=APP_WRITE)
+    with pytest.raises(RunFailed, match="needs 12 bytes, its buffer has 11"):
+        tensor.bind(bytearray(11))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "size"),
+    [
+        ("FLOAT_32", (), 4),
+        ("INT_8", (0, 5), 0),
+        ("UFIXED_POINT_4", (3,), 2),
+        ("QNN_DATATYPE_UINT_16", (2, 3), 12),
+    ],
+)
+def test_byte_size(dtype: str, shape: tuple[int, ...], size: int) -> None:
+    assert byte_size(dtype, shape) == size
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("UINT_8", 256), ("INT_8", 1.5), ("FLOAT_32", "text"), ("FLOAT_16", 1.0), ("UINT_32", -1)],
+)
+def test_a_param_out_of_its_type_is_refused(dtype: str, value: int | float | str) -> None:
+    with pytest.raises(RunFailed, match="cannot be passed as"):
+        OpConfig("n", package="P", op_type="Op", params=[Scalar("p", dtype, value)])
+
+
+def test_quantization_encodings() -> None:
+    whole = Tensor("a", dtype="UFIXED_POINT_8", shape=(2,), role=APP_WRITE, quant=ScaleOffset(0.5, -3))
+    params = whole.struct.v1.quantizeParams
+    assert (params.scaleOffsetEncoding.scale, params.scaleOffsetEncoding.offset) == (0.5, -3)
+    pairs = (ScaleOffset(0.5), ScaleOffset(0.25, 1))
+    axis = Tensor("b", dtype="SFIXED_POINT_8", shape=(2,), role=APP_WRITE, quant=AxisScaleOffset(0, pairs))
+    encoding = axis.struct.v1.quantizeParams.axisScaleOffsetEncoding
+    assert (encoding.numScaleOffsets, encoding.scaleOffset[1].scale, encoding.scaleOffset[1].offset) == (
+        2,
+        0.25,
+        1,
+    )
+    assert axis.struct.v1.quantizeParams.quantizationEncoding == 1

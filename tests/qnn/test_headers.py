@@ -1,0 +1,111 @@
+"""Our headers compile alone, in C and in C++, and the compiler agrees with what cffi made of them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from udogen import resources
+from udogen.qnn import abi
+
+HEADERS = sorted(
+    str(path.relative_to(resources.qnn_headers())) for path in resources.qnn_headers().rglob("*.h")
+)
+FOR_PACKAGES = ("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h", "CPU/QnnCpuOpPackage.h")
+needs_gcc = pytest.mark.skipif(
+    not (shutil.which("gcc") and shutil.which("g++")), reason="gcc is not installed"
+)
+
+
+def compile_and_run(folder: Path, source: str, *, include: Path, language: str = "c++") -> str:
+    """The output of a program."""
+    compiler, standard = {"c": ("gcc", "-std=c11"), "c++": ("g++", "-std=c++17")}[language]
+    code, program = folder / f"program.{language.replace('+', 'p')}", folder / "program"
+    code.write_text(source)
+    argv = [compiler, standard, "-Wall", "-Wextra", "-Werror", f"-I{include}", str(code), "-o", str(program)]
+    subprocess.run(argv, check=True)
+    return subprocess.run([program], check=True, capture_output=True, text=True).stdout
+
+
+@needs_gcc
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_each_header_compiles_alone(tmp_path: Path, language: str) -> None:
+    for header in HEADERS:
+        source = f'#include "{header}"\nint main(void) {{ return 0; }}\n'
+        compile_and_run(tmp_path, source, include=resources.qnn_headers(), language=language)
+
+
+@needs_gcc
+def test_the_headers_for_packages_need_no_other(tmp_path: Path) -> None:
+    include = tmp_path / "include"
+    for header in FOR_PACKAGES:
+        (include / header).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(resources.qnn_headers() / header, include / header)
+    source = '#include "CPU/QnnCpuOpPackage.h"\nint main() { return 0; }\n'
+    compile_and_run(tmp_path, source, include=include)
+
+
+@needs_gcc
+def test_compiler_and_cffi_agree_on_every_layout_and_value(tmp_path: Path) -> None:
+    expected = dict(facts())
+    roots = ("QnnInterface.h", "CPU/QnnCpuOpPackage.h", "System/QnnSystemInterface.h")
+    lines = [
+        "#include <cstddef>",
+        "#include <cstdio>",
+        *(f'#include "{root}"' for root in roots),
+        "int main() {",
+    ]
+    lines += [f'std::printf("%s\\t%llu\\n", "{what}", (unsigned long long)({what}));' for what in expected]
+    output = compile_and_run(tmp_path, "\n".join([*lines, "}"]), include=resources.qnn_headers())
+    measured = {what: int(number) for what, number in (line.split("\t") for line in output.splitlines())}
+    assert measured == expected
+    assert len(expected) > 700
+    assert expected["sizeof(Qnn_Tensor_t)"] == 144
+    assert expected["sizeof(Qnn_OpConfig_t)"] == 80
+    assert expected["sizeof(Qnn_Param_t)"] == 160
+    assert expected["offsetof(QnnInterface_t, v2)"] == 40
+
+
+def facts() -> Iterator[tuple[str, int]]:
+    """Every size, offset and enumerator that cffi believes in, as a C expression."""
+    ffi = abi.ffi()
+    for name in ffi.list_types()[0]:
+        if "udogen" in name or name == "va_list":
+            continue
+        try:
+            size = ffi.sizeof(name)
+        except ffi.error:  # opaque
+            continue
+        kind = ffi.typeof(name)
+        if kind.kind == "struct":
+            yield f"sizeof({name})", size
+            for field, offset in offsets(ffi, kind):
+                yield f"offsetof({name}, {field})", offset
+        elif kind.kind == "enum":
+            yield from ((enumerator, value) for enumerator, value in kind.relements.items())
+
+
+def offsets(ffi: Any, kind: Any, base: int = 0) -> Iterator[tuple[str, int]]:
+    """The named members of a struct, also those in its unnamed unions."""
+    ffi.sizeof(kind)  # cffi fills in the members of a struct when it is first measured
+    for name, field in kind.fields:
+        if name:
+            yield name, base + field.offset
+        else:
+            yield from offsets(ffi, field.type, base + field.offset)
+
+
+def test_only_preprocessor_lines_that_python_can_strip() -> None:
+    allowed = re.compile(
+        r"#(ifndef|define) UDOGEN_QNN_\w+_H|#endif|#ifdef __cplusplus|#include [<\"][\w/]+\.h[>\"]"
+        r"|#define QNN_\w+ (0x)?[0-9A-F]+"
+    )
+    for header in HEADERS:
+        for line in (resources.qnn_headers() / header).read_text().splitlines():
+            assert not line.startswith("#") or allowed.fullmatch(line), f"{header}: {line}"

@@ -1,0 +1,50 @@
+"""The probe op package, built once per session."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from probe import PROVIDER, Build
+
+from udogen import resources
+from udogen.errors import ToolMissing
+from udogen.runtime import OpSession, find_runtime
+
+SOURCE = Path(__file__).with_name("probe_package.cpp")
+
+
+@pytest.fixture(scope="session")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """Build the probe package, with more flags of g++ if need be."""
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+    try:
+        find_runtime("cpu")
+    except ToolMissing as problem:
+        pytest.skip(f"{problem.message}: {problem.hint}")
+
+    def run(*flags: str) -> Path:
+        made = tmp_path_factory.mktemp("probe") / "libProbe.so"
+        argv = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+        argv += [f"-I{resources.qnn_headers()}", *flags, str(SOURCE), "-o", str(made)]
+        subprocess.run(argv, check=True)
+        return made
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def probe(build: Build) -> Path:
+    """The probe package as it should be."""
+    return build()
+
+
+@pytest.fixture(scope="module")
+def session(probe: Path) -> Iterator[OpSession]:
+    """A session with it."""
+    with OpSession(probe, PROVIDER, timeout=20) as opened:
+        yield opened

@@ -1,0 +1,47 @@
+"""Calls to the ops of probe_package.cpp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from udogen.runtime import OpCall, ParamArg, TensorArg
+
+PROVIDER = "ProbeInterfaceProvider"
+Build = Callable[..., Path]
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def tensor(name: str = "x", array: Any = X, dtype: str = "FLOAT_32", **more: Any) -> TensorArg:
+    """An input."""
+    return TensorArg(name, dtype, tuple(array.shape), array, **more)
+
+
+def result(
+    name: str = "y", shape: tuple[int, ...] = (2, 3), dtype: str = "FLOAT_32", **more: Any
+) -> TensorArg:
+    """An output."""
+    return TensorArg(name, dtype, shape, **more)
+
+
+def call(
+    op_type: str,
+    inputs: tuple[TensorArg, ...] | None = None,
+    outputs: tuple[TensorArg, ...] | None = None,
+    params: tuple[ParamArg, ...] = (),
+    *,
+    package: str = "Probe",
+    loops: int = 1,
+) -> OpCall:
+    """A call of an op of the probe package; without more, one FLOAT_32 tensor in and one out."""
+    return OpCall(
+        op_type=op_type,
+        package=package,
+        inputs=(tensor(),) if inputs is None else inputs,
+        outputs=(result(),) if outputs is None else outputs,
+        params=params,
+        loops=loops,
+    )

@@ -1,0 +1,281 @@
+"""Each way in which a package or an op can fail is one sentence with a remedy; the session lives on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from probe import PROVIDER, Build, X, call, result, tensor
+
+from udogen.errors import RunFailed
+from udogen.runtime import OpCrashed, OpFailed, OpRefused, OpSession, OpTimedOut, ParamArg, RegistrationFailed
+
+
+def children() -> set[int]:
+    """The process ids of our children, dead ones too."""
+    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
+
+
+def alive(pid: int) -> bool:
+    """Whether a process still runs (a zombie does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+# ---- packages that cannot be used ---------------------------------------------------------------------
+
+
+def test_an_undefined_symbol_is_named(build: Build) -> None:
+    with (
+        pytest.raises(RunFailed, match="udogen_symbol_that_nobody_has") as caught,
+        OpSession(build("-DUNDEFINED"), PROVIDER, timeout=20),
+    ):
+        pass
+    assert "needs a symbol that nobody has" in caught.value.message
+
+
+def test_an_interface_version_that_the_runtime_refuses(build: Build) -> None:
+    with (
+        pytest.raises(RegistrationFailed, match="4008") as caught,
+        OpSession(build("-DVERSION_2"), PROVIDER, timeout=20),
+    ):
+        pass
+    assert "1.4.0" in caught.value.hint
+
+
+def test_a_wrong_provider_a_missing_package_a_missing_runtime(probe: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match="does not export"):
+        OpSession(probe, "OtherInterfaceProvider")
+    with pytest.raises(RunFailed, match="there is no op package"):
+        OpSession(tmp_path / "libP.so", PROVIDER)
+    (tmp_path / "libQnnCpu.so").write_text("not a library")
+    with pytest.raises(RunFailed, match=r"the runtime library .* is not a shared library"):
+        OpSession(probe, PROVIDER, runtime=tmp_path / "libQnnCpu.so")
+
+
+def test_a_runtime_that_is_none(probe: Path) -> None:
+    with (
+        pytest.raises(RegistrationFailed, match="is not a QNN runtime library"),
+        OpSession(probe, PROVIDER, runtime=probe, timeout=20),
+    ):
+        pass
+    assert not children()
+
+
+def test_an_interface_with_a_missing_method(build: Build) -> None:
+    with (
+        pytest.raises(RegistrationFailed, match=r"4008.*Missing interface method"),
+        OpSession(build("-DMISSING_METHOD"), PROVIDER, timeout=20),
+    ):
+        pass
+
+
+def test_a_package_that_is_registered_already(build: Build) -> None:
+    # The runtime calls init again in a package that another backend of the same process has registered.
+    with (
+        pytest.raises(RegistrationFailed, match=r"cannot be registered .* already"),
+        OpSession(build("-DINITIALIZED"), PROVIDER, timeout=20),
+    ):
+        pass
+
+
+# ---- calls that are refused ---------------------------------------------------------------------------
+
+
+def test_a_wrong_package_name(session: OpSession) -> None:
+    with pytest.raises(OpRefused, match="is the op package `Probe`, not `Prob`"):
+        session.run(call("AddOne", package="Prob"))
+
+
+def test_a_wrong_op_name(session: OpSession) -> None:
+    with pytest.raises(OpRefused, match="has no op `AddOn`") as caught:
+        session.run(call("AddOn"))
+    assert "did you mean `AddOne`?" in caught.value.hint
+    assert "Dump" in caught.value.hint
+
+
+def test_a_wrong_number_of_inputs_gives_the_packages_own_words(session: OpSession) -> None:
+    with pytest.raises(OpRefused, match="1 input and 1 output expected, got 2 and 1"):
+        session.run(call("AddOne", (tensor("x"), tensor("z"))))
+
+
+def test_a_type_that_validation_refuses(session: OpSession) -> None:
+    with pytest.raises(OpRefused, match="input `x` must be FLOAT_32"):
+        session.run(call("AddOne", (tensor(array=X.astype(np.int32), dtype="INT_32"),)))
+
+
+def test_a_shape_that_validation_refuses(session: OpSession) -> None:
+    with pytest.raises(OpRefused, match="must have rank 4, it has 2"):
+        session.run(call("Refuse"))
+
+
+def test_a_refusal_without_a_reason_shows_what_was_passed(session: OpSession) -> None:
+    with pytest.raises(
+        OpRefused, match=r"3110 .* gave no reason: inputs FLOAT_32 \[2, 3\]; outputs FLOAT_32"
+    ):
+        session.run(call("Mute", params=(ParamArg("axis", 1, "UINT_32"),)))
+
+
+def test_a_type_that_the_runtime_would_not_deliver(session: OpSession) -> None:
+    half = X.astype(np.float16)
+    with pytest.raises(OpFailed, match="does not deliver") as caught:
+        session.run(call("CopyBytes", (tensor(array=half, dtype="FLOAT_16"),), (result(dtype="FLOAT_16"),)))
+    assert "FLOAT_32" in caught.value.hint
+
+
+# ---- ops that fail ------------------------------------------------------------------------------------
+
+
+def test_an_op_that_returns_an_error(session: OpSession) -> None:
+    with pytest.raises(OpFailed, match=r"answered 1002 .*told to answer 1002"):
+        session.run(call("Fails", params=(ParamArg("code", 1002, "UINT_32"),)))
+    with pytest.raises(OpFailed, match="answered 17 when"):
+        session.run(call("Fails", params=(ParamArg("code", 17, "UINT_32"),)))
+
+
+def test_an_op_that_cannot_be_made(session: OpSession) -> None:
+    with pytest.raises(OpFailed, match=r"createOpImpl.*1002.*no memory for the table"):
+        session.run(call("FailCreate"))
+
+
+def test_an_op_that_writes_past_its_output(session: OpSession) -> None:
+    with pytest.raises(OpFailed, match="past the end of its output `y`"):
+        session.run(call("Overrun"))
+
+
+@pytest.mark.parametrize(
+    ("op", "match"),
+    [
+        ("Segfault", "op `Segfault` crashed with SIGSEGV .* in phase `execute`"),
+        ("Abort", "op `Abort` crashed with SIGABRT .* in phase `execute`"),
+        ("CrashCreate", "op `CrashCreate` crashed with SIGABRT .* in phase `finalize`"),
+        ("Throw", "op `Throw` threw a C.. exception that nobody caught .*thrown by the op"),
+        ("Exit", "op `Exit` ended the process with exit code 7"),
+    ],
+)
+def test_an_op_that_ends_the_process_ends_one_call(session: OpSession, op: str, match: str) -> None:
+    with pytest.raises(OpCrashed, match=match) as caught:
+        session.run(call(op))
+    assert caught.value.hint
+    np.testing.assert_array_equal(session.run(call("AddOne")).outputs["y"], X + 1)
+
+
+# ---- nothing is left behind ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", ["Loop", "Spin"])
+def test_an_op_that_never_ends_is_stopped_and_nothing_is_left(probe: Path, op: str) -> None:
+    before = children()
+    with OpSession(probe, PROVIDER, timeout=1) as session:
+        pid = session.pid
+        started = time.monotonic()
+        with pytest.raises(OpTimedOut, match=f"op `{op}` did not come back within 1 s in phase `execute`"):
+            session.run(call(op))
+        assert time.monotonic() - started < 3
+        assert session.pid is None
+        assert not Path(f"/proc/{pid}").exists()  # neither alive nor a zombie
+        assert session.run(call("AddOne")).outputs["y"][0, 0] == 1
+    assert children() == before
+
+
+def test_an_exception_in_the_parent_ends_the_child(probe: Path) -> None:
+    def interrupt(phase: str) -> None:
+        if phase == "execute":
+            raise KeyboardInterrupt
+
+    with OpSession(probe, PROVIDER, on_phase=interrupt) as session:
+        pid = session.pid
+        with pytest.raises(KeyboardInterrupt):
+            session.run(call("Spin"))
+        assert pid is not None
+        assert not alive(pid)
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_the_child_dies_with_its_parent_even_in_an_endless_op(probe: Path, in_thread: bool) -> None:
+    program = f"""
+        import sys, threading
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        from probe import *
+        from pathlib import Path
+        from udogen.runtime import OpSession
+
+        def work():
+            say = lambda phase: print(phase, flush=True)
+            with OpSession(Path({str(probe)!r}), PROVIDER, on_phase=say) as session:
+                print("pid", session.pid, flush=True)
+                session.run(call("Spin"))
+
+        if {in_thread}:
+            threading.Thread(target=work, daemon=True).start()
+            threading.Event().wait()
+        work()
+    """
+    parent = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True
+    )
+    pid = 0
+    assert parent.stdout is not None
+    for line in parent.stdout:
+        pid = int(line.split()[1]) if line.startswith("pid") else pid
+        if line.strip() == "execute":
+            break
+    assert alive(pid)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 5
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not alive(pid)
+
+
+def test_a_session_outlives_the_thread_that_opened_it(probe: Path) -> None:
+    opened: list[OpSession] = []
+    thread = threading.Thread(
+        target=lambda: opened.append(OpSession(probe, PROVIDER, timeout=20).__enter__())
+    )
+    thread.start()
+    thread.join()
+    (session,) = opened
+    assert session.run(call("AddOne")).outputs["y"][0, 0] == 1
+    assert session.restarts == 0
+    session.close()
+
+
+def test_a_worker_that_died_between_two_calls_is_replaced(probe: Path) -> None:
+    with OpSession(probe, PROVIDER, timeout=20) as session:
+        session.run(call("AddOne"))
+        assert session.pid is not None
+        os.kill(session.pid, signal.SIGKILL)
+        deadline = time.monotonic() + 5
+        while alive(session.pid) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert session.run(call("AddOne")).outputs["y"][0, 0] == 1
+        assert session.restarts == 1
+
+
+def test_no_file_descriptor_is_left_open(probe: Path) -> None:
+    def count() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    with OpSession(probe, PROVIDER, timeout=20) as session:
+        session.run(call("AddOne"))
+    before = count()
+    for op in ("AddOne", "Segfault"):
+        with OpSession(probe, PROVIDER, timeout=20) as session:
+            try:
+                session.run(call(op))
+            except OpCrashed:
+                pass
+    assert count() == before

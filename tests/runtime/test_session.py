@@ -1,0 +1,144 @@
+"""Ops that behave, in the real libQnnCpu."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from probe import PROVIDER, X, call, result, tensor
+
+from udogen.errors import RunFailed
+from udogen.runtime import OpSession, ParamArg, TensorArg
+
+
+def said(session: OpSession, op_call: object) -> list[str]:
+    """The package's own log lines of a call."""
+    return [line.text for line in session.run(op_call).logs if line.source == "package"]  # type: ignore[arg-type]
+
+
+def test_an_op_runs(session: OpSession) -> None:
+    answer = session.run(call("AddOne", params=(ParamArg("step", 2.5, "FLOAT_32"),), loops=5))
+    np.testing.assert_array_equal(answer.outputs["y"], X + 2.5)
+    assert 0 < answer.times.execute < 1
+    assert answer.runtime.name == "CPU_QTI_AISW"
+    assert answer.runtime.build_id.startswith("v2.")
+
+
+def test_one_worker_serves_many_calls(session: OpSession) -> None:
+    session.run(call("AddOne"))
+    pid = session.pid
+    for step in range(20):
+        answer = session.run(call("AddOne", params=(ParamArg("step", step, "INT_32"),)))
+        np.testing.assert_array_equal(answer.outputs["y"], X + step)
+    assert session.pid == pid
+
+
+def test_the_package_says_what_it_has(session: OpSession) -> None:
+    assert session.package.name == "Probe"
+    assert "AddOne" in session.package.operations
+
+
+@pytest.mark.parametrize(
+    ("dtype", "numpy"),
+    [
+        ("UINT_8", "u1"),
+        ("INT_8", "i1"),
+        ("BOOL_8", "?"),
+        ("UFIXED_POINT_8", "u1"),
+        ("QNN_DATATYPE_UINT_8", "u1"),
+    ],
+)
+def test_types_of_one_byte(session: OpSession, dtype: str, numpy: str) -> None:
+    array = np.array([[0, 1, 1], [1, 0, 1]]).astype(numpy)
+    quant = (0.5, -3) if "FIXED" in dtype else None
+    answer = session.run(
+        call(
+            "CopyBytes", (tensor(array=array, dtype=dtype, quant=quant),), (result(dtype=dtype, quant=quant),)
+        )
+    )
+    np.testing.assert_array_equal(answer.outputs["y"], array)
+    assert answer.outputs["y"].dtype == array.dtype
+
+
+def test_tensors_of_rank_0_and_without_elements(session: OpSession) -> None:
+    scalar = session.run(call("AddOne", (tensor(array=np.float32(4).reshape(())),), (result(shape=()),)))
+    assert scalar.outputs["y"].shape == ()
+    assert scalar.outputs["y"] == 5
+    empty = np.zeros((0, 3), np.float32)
+    assert session.run(call("AddOne", (tensor(array=empty),), (result(shape=(0, 3)),))).outputs["y"].size == 0
+
+
+def test_arrays_that_are_not_contiguous(session: OpSession) -> None:
+    answer = session.run(call("AddOne", (tensor(array=X.T),), (result(shape=(3, 2)),)))
+    np.testing.assert_array_equal(answer.outputs["y"], X.T + 1)
+
+
+def test_params_of_every_kind_arrive(session: OpSession) -> None:
+    scalars = {
+        "INT_8": -5, "INT_16": -300, "INT_32": -70000, "INT_64": -(1 << 40), "UINT_8": 250, "UINT_16": 65000,
+        "UINT_32": 4_000_000_000, "UINT_64": 1 << 40, "FLOAT_32": 1.5, "FLOAT_64": 2.25, "BOOL_8": True,
+    }  # fmt: skip
+    params = tuple(ParamArg(dtype, value, dtype) for dtype, value in scalars.items())
+    text = ParamArg("mode", "héllo", "STRING")
+    table = ParamArg("table", np.array([7, 8, 9], np.uint32), "UINT_32")
+    lines = said(session, call("Dump", params=(*params, text, table)))
+    for phase in ("create", "execute"):
+        for dtype, value in scalars.items():
+            assert f"{phase} param {dtype} scalar={float(value):.17g}" in lines
+        assert f"{phase} param mode string=héllo" in lines
+        assert f"{phase} param table first=7" in lines
+
+
+def test_static_inputs_have_their_data_at_create_and_others_at_execute(session: OpSession) -> None:
+    lines = said(session, call("Dump", (tensor("x"), tensor("w", static=True))))
+    created, executed = (
+        [line for line in lines if line.startswith(f"{phase} input")] for phase in ("create", "execute")
+    )
+    assert ["data=yes" in line for line in created] == [False, True]
+    assert ["data=yes" in line for line in executed] == [True, True]
+
+
+def test_an_omitted_input_keeps_its_place_and_has_no_data(session: OpSession) -> None:
+    omitted = TensorArg("bias", "FLOAT_32", (3,), omitted=True)
+    lines = said(session, call("Dump", (tensor("x"), omitted, tensor("z"))))
+    assert any(line.startswith("validate input 1 kind=5") for line in lines)
+    executed = [line for line in lines if line.startswith("execute input")]
+    assert ["data=yes" in line for line in executed] == [True, False, True]
+
+
+def test_validate_runs_once_and_names_may_repeat(session: OpSession) -> None:
+    lines = said(session, call("Dump", (tensor("x"), tensor("x"))))
+    assert sum(line.startswith("validate node") for line in lines) == 1
+
+
+def test_chatter_on_stdout_goes_nowhere(session: OpSession, capfd: pytest.CaptureFixture[str]) -> None:
+    session.run(call("Chatter", loops=3))
+    assert capfd.readouterr().out == ""
+
+
+def test_phases_are_announced(probe: Path) -> None:
+    phases: list[str] = []
+    with OpSession(probe, PROVIDER, timeout=20, on_phase=phases.append) as session:
+        session.run(call("AddOne"))
+    assert phases[:2] == ["load the runtime", "load the op package"]
+    assert phases[-6:] == ["create the graph", "add the node", "finalize", "execute", "free the graph"] or (
+        phases.index("add the node") < phases.index("finalize") < phases.index("execute")
+    )
+
+
+@pytest.mark.parametrize(
+    ("broken", "match"),
+    [
+        (tensor(array=X.astype(np.float64)), "its array is float64"),
+        (TensorArg("x", "FLOAT_32", (2, 4), X), r"declared FLOAT_32 \[2, 4\]"),
+        (TensorArg("x", "FLOAT_32", (2, 3)), "has no data"),
+        (TensorArg("x", "BFLOAT_16", (2, 3), X), "of which udogen cannot make a tensor"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_the_call(
+    session: OpSession, broken: TensorArg, match: str
+) -> None:
+    with pytest.raises(RunFailed, match=match):
+        session.run(call("AddOne", (broken,)))
+    assert session.run(call("AddOne")).outputs["y"][0, 0] == 1

@@ -1,0 +1,328 @@
+"""The rules of the house, kept by reading the source: layers, doors, dumb templates, tidy rooms."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from mako import lexer, parsetree
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "udogen"
+
+# Imports run downward in this list; rooms on one line are one layer.
+LAYERS = (
+    {"__main__"},
+    {"cli"},
+    {"verify"},
+    {"runtime"},
+    {"generate"},
+    {"build"},
+    {"qnn"},
+    {"emulator"},
+    {"opdef"},
+    {"process", "errors", "resources"},
+    {"__init__"},
+)
+
+STARTS_PROGRAMS = {"process.py"}
+# Who reads the environment, and what of it.
+READS_ENVIRONMENT = {
+    "build/tools.py": "everything a user configures: SDK roots, compilers",
+    "process.py": "nothing: it hands the whole of it on to a child",
+    "resources.py": "XDG_CACHE_HOME",
+    "cli/output.py": "NO_COLOR",
+}
+
+HEAVY = {
+    "lxml",
+    "mako",
+    "xmlschema",
+    "fastjsonschema",
+    "jsonschema",
+    "numpy",
+    "cffi",
+    "rich",
+    "elftools",
+    "onnx",
+}
+
+HOUSE = {
+    "pyproject.toml",
+    "udogen",
+    "templates",
+    "schemas",
+    "examples",
+    "tests",
+    "README.md",
+    "docs",
+    ".ci",
+    "Makefile",
+}
+BESIDE_THE_HOUSE = {
+    *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "PKG-INFO"),  # hatchling puts the last one into an sdist
+    *(".git", ".github", ".gitignore", ".gitattributes", ".editorconfig", ".pre-commit-config.yaml"),
+}
+# What tools leave behind, anywhere; never looked into.
+LEFT_BY_TOOLS = {
+    *(".git", ".venv", "__pycache__", "dist", ".idea", ".vscode", ".benchmarks", ".hypothesis"),
+    *(".mypy_cache", ".pytest_cache", ".ruff_cache"),
+}
+
+LONGEST_FILE = 400
+
+
+def files(folder: Path, pattern: str = "*") -> list[Path]:
+    """Every file of the project below a folder, sorted."""
+    found = []
+    for here, folders, names in os.walk(folder):
+        folders[:] = sorted(set(folders) - LEFT_BY_TOOLS)
+        found += [Path(here, name) for name in sorted(names) if Path(name).match(pattern)]
+    return found
+
+
+def short(path: Path, base: Path = PACKAGE) -> str:
+    return path.relative_to(base).as_posix()
+
+
+MODULES = files(PACKAGE, "*.py")
+TEMPLATES = files(ROOT / "templates", "*.mako")
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+# --- layers ---------------------------------------------------------------------------------------
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of everything a module imports, at its top or inside functions."""
+    package = ["udogen", *path.relative_to(PACKAGE).parent.parts]
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield node.lineno, base
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and called(node) in {"import_module", "__import__"} and node.args:
+            yield node.lineno, leading_text(node.args[0])
+
+
+def called(node: ast.Call) -> str:
+    """The last name of what is called: `import_module` of `importlib.import_module(...)`."""
+    return getattr(node.func, "attr", None) or getattr(node.func, "id", "")
+
+
+def leading_text(node: ast.expr) -> str:
+    """The constant a string begins with: of f"udogen.cli.{verb}" it is `udogen.cli.`"""
+    if isinstance(node, ast.JoinedStr) and node.values:
+        node = node.values[0]
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def room(dotted: str) -> str:
+    """`opdef` of `udogen.opdef.model`; `__init__` of a name that `udogen` itself defines."""
+    name = dotted.split(".")[1] if "." in dotted else "__init__"
+    return name if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file() else "__init__"
+
+
+def layer(name: str) -> int:
+    for number, rooms in enumerate(LAYERS):
+        if name in rooms:
+            return number
+    raise AssertionError(f"udogen/{name} has no place in LAYERS")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=short)
+def test_imports_run_downward(path: Path) -> None:
+    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    upward = [
+        f"{short(path)}:{line}: {own} imports {name}"
+        for line, name in imports(path)
+        if name.split(".")[0] == "udogen" and layer(room(name)) < layer(own)
+    ]
+    assert not upward, "\n".join(upward)
+
+
+# --- doors ----------------------------------------------------------------------------------------
+
+PROGRAM_MODULES = {"subprocess", "multiprocessing", "pty", "pexpect", "concurrent.futures.process", "popen2"}
+PROGRAM_CALLS = re.compile(
+    r"os\.(system|popen\w*|exec[lv]\w*|spawn\w+|posix_spawnp?|fork(pty)?)"
+    r"|asyncio\.create_subprocess_\w+|(concurrent\.)?futures\.ProcessPoolExecutor|ProcessPoolExecutor"
+)
+ENVIRONMENT = re.compile(r"os\.(environb?|getenvb?|putenv|unsetenv)")
+
+
+def dotted_names(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of what a module mentions: `os.environ`, also where it is imported `from os`."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Attribute):
+            yield node.lineno, ast.unparse(node)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Name):
+            yield node.lineno, node.id
+
+
+@pytest.mark.parametrize("path", MODULES, ids=short)
+def test_programs_are_started_in_one_place(path: Path) -> None:
+    if short(path) in STARTS_PROGRAMS:
+        return
+    found = [
+        f"{short(path)}:{line}: {name}"
+        for line, name in imports(path)
+        if any(name == module or name.startswith(f"{module}.") for module in PROGRAM_MODULES)
+    ]
+    found += [
+        f"{short(path)}:{line}: {name}" for line, name in dotted_names(path) if PROGRAM_CALLS.fullmatch(name)
+    ]
+    assert not found, "only udogen/process.py starts programs\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=short)
+def test_environment_is_read_in_one_place(path: Path) -> None:
+    if short(path) in READS_ENVIRONMENT:
+        return
+    found = [
+        f"{short(path)}:{line}: {name}" for line, name in dotted_names(path) if ENVIRONMENT.fullmatch(name)
+    ]
+    found += [  # click reads the variable for us
+        f"{short(path)}:{node.value.lineno}: envvar="
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.keyword) and node.arg in {"envvar", "auto_envvar_prefix"}
+    ]
+    assert not found, "only udogen/build/tools.py reads environment variables\n" + "\n".join(found)
+
+
+# --- templates ------------------------------------------------------------------------------------
+
+NAME = r"[A-Za-z_]\w*"
+DOTTED = rf"{NAME}(\.{NAME})*"
+TARGETS = rf"{NAME}(\s*,\s*{NAME})*"
+CONTROL = re.compile(
+    rf"for\s+({TARGETS}|\({TARGETS}\))\s+in\s+{DOTTED}\s*:|(if|elif)\s+(not\s+)?{DOTTED}\s*:|else\s*:|end(for|if)"
+)
+FILTERS = {"n", "trim"}
+TAGS = {"text"}
+
+
+def logic(nodes: list[parsetree.Node]) -> Iterator[str]:
+    """What a template does beyond text, comments, `for` and `if` on a dotted name, and dotted names."""
+    for node in nodes:
+        if isinstance(node, (parsetree.Text, parsetree.Comment)):
+            continue
+        if isinstance(node, parsetree.ControlLine):
+            # Mako keeps `endfor` and `endif` apart from what they end, and without a colon.
+            text = f"end{node.keyword}" if node.isend else node.text.strip()
+            if not CONTROL.fullmatch(text):
+                yield f"{node.lineno}: % {text}"
+        elif isinstance(node, parsetree.Expression):
+            filters = {name.strip() for name in node.escapes.split(",") if name.strip()}
+            if not re.fullmatch(DOTTED, node.text.strip()) or filters - FILTERS:
+                yield f"{node.lineno}: ${{{node.text.strip()}}} {sorted(filters)}"
+        elif isinstance(node, parsetree.Tag) and node.keyword in TAGS:
+            yield from logic(node.nodes)
+        else:
+            yield f"{node.lineno}: {type(node).__name__}"
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: short(path, ROOT))
+def test_templates_hold_no_logic(path: Path) -> None:
+    parsed = lexer.Lexer(path.read_text(encoding="utf-8"), filename=str(path)).parse()
+    found = [f"{short(path, ROOT)}:{each}" for each in logic(parsed.nodes)]
+    assert not found, "\n".join(found)
+
+
+def test_there_are_templates() -> None:
+    assert TEMPLATES, "no *.mako under templates/: the test above has looked at nothing"
+
+
+@pytest.mark.parametrize(
+    ("text", "dumb"),
+    [
+        ("int ${op.name};", True),
+        ("% for op in package.ops:\n${op.name}${',' if not loop.last else ''}\n% endfor\n", False),
+        ("% for op in ops:\n${op.name}\n% if not loop.last:\n,\n% endif\n% endfor\n", True),
+        ("% for name, value in op.pairs:\n${name | trim}\n% endfor\n", True),
+        ("% if a.flag:\nx\n% elif not b.flag:\ny\n% else:\nz\n% endif\n", True),
+        ("## a comment\n<%doc>more</%doc><%text>${kept}</%text>", True),
+        ("% for op in sorted(ops):\n% endfor\n", False),
+        ("% if len(ops) > 1:\n% endif\n", False),
+        ("% while flag:\n% endwhile\n", False),
+        ("${op.name.upper()}", False),
+        ("${op.name | h}", False),
+        ("<% x = 1 %>", False),
+        ("<%! import os %>", False),
+        ('<%def name="f()">x</%def>', False),
+        ('<%include file="other.mako"/>', False),
+    ],
+)
+def test_the_reader_of_templates_itself(text: str, dumb: bool) -> None:
+    assert (not list(logic(lexer.Lexer(text).parse().nodes))) is dumb
+
+
+# --- quick start, tidy rooms ----------------------------------------------------------------------
+
+
+def test_version_imports_nothing_heavy() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "udogen", "--version"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    imported = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in done.stderr.splitlines()}
+    assert "udogen" in imported
+    # cffi's compiled half is a module of its own name.
+    assert not imported & (HEAVY | {"_cffi_backend"})
+
+
+def test_top_level_is_what_the_design_says() -> None:
+    names = {path.name for path in ROOT.iterdir()} - LEFT_BY_TOOLS
+    assert not names - HOUSE - BESIDE_THE_HOUSE, "not in the design"
+    assert not HOUSE - names, "missing"
+
+
+def test_no_package_registry_is_named() -> None:
+    # In pieces, so that this file does not name them either.
+    hosts = [
+        ("pypi", "org"),
+        ("files.python" + "hosted", "org"),
+        ("registry.npm" + "js", "org"),
+        ("crates", "io"),
+        ("deb.debian", "org"),
+        ("security.debian", "org"),
+        ("archive.ubuntu", "com"),
+        ("anaconda", "(org|com)"),
+        ("docker", "io"),
+        ("ghcr", "io"),
+        ("quay", "io"),
+    ]
+    pattern = re.compile("|".join(rf"\b{re.escape(name)}[.]{end}\b" for name, end in hosts), re.IGNORECASE)
+    found = [
+        f"{short(path, ROOT)}: {hit.group()}"
+        for path in files(ROOT)
+        if (hit := pattern.search(path.read_bytes().decode("utf-8", "replace")))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_no_file_is_a_maze() -> None:
+    lengths = {short(path): len(path.read_bytes().splitlines()) for path in files(PACKAGE)}
+    long = {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE}
+    assert not long, f"more than {LONGEST_FILE} lines: {long}"

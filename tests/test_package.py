@@ -1,0 +1,109 @@
+"""The wheel, built by way of the sdist, works in a clean venv far from the checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+CONFIG = """<?xml version="1.0" encoding="utf-8"?>
+<OpDefCollection PackageName="WheelPackage" Domain="test" Version="1.0">
+  <OpDefList>
+    <OpDef>
+      <Name>Twice</Name>
+      <Input>
+        <Name>in</Name>
+        <Mandatory>true</Mandatory>
+        <Datatype>QNN_DATATYPE_FLOAT_32</Datatype>
+        <Shape><Rank>ND</Rank></Shape>
+      </Input>
+      <Output>
+        <Name>out</Name>
+        <Mandatory>true</Mandatory>
+        <Datatype>QNN_DATATYPE_FLOAT_32</Datatype>
+        <Shape><Rank>ND</Rank></Shape>
+      </Output>
+      <SupportedBackend>CPU</SupportedBackend>
+    </OpDef>
+  </OpDefList>
+</OpDefCollection>
+"""
+
+
+def run(*argv: str | Path, cwd: Path) -> str:
+    """Run a program with nothing of the checkout in its environment, and give back its stdout."""
+    env = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
+    }
+    done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, ROOT, cwd=out)
+    (built,) = out.glob("udogen-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bin folder of a venv with the wheel; its dependencies are borrowed from the running venv."""
+    home = tmp_path_factory.mktemp("clean")
+    venv.create(home, with_pip=False, symlinks=True)
+    python = home / "bin" / "python"
+    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=home).strip())
+    # A folder named in a .pth file is only put on the path: the editable udogen in there stays unseen.
+    borrowed = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
+    (site / "borrowed.pth").write_text("".join(f"{path}\n" for path in borrowed))
+    # pip is borrowed too, and must not take the udogen beside it for ours.
+    run(python, "-m", "pip", "install", "--ignore-installed", "--no-deps", "--no-index", wheel, cwd=home)
+    return home / "bin"
+
+
+def test_wheel_holds_what_udogen_reads_at_run_time(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert "udogen/py.typed" in names
+    for source, inside in (
+        ("templates", "udogen/data/templates"),
+        ("schemas", "udogen/data/schemas"),
+        ("udogen/qnn/include", "udogen/qnn/include"),
+        ("udogen/emulator", "udogen/emulator"),
+    ):
+        wanted = {
+            f"{inside}/{path.relative_to(ROOT / source).as_posix()}"
+            for path in (ROOT / source).rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        assert wanted <= names, sorted(wanted - names)
+
+
+def test_wheel_holds_nothing_else(wheel: Path) -> None:
+    tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {top.split("-")[0] for top in tops} == {"udogen"}
+
+
+def test_udogen_works_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    where = run(installed / "python", "-c", "import udogen; print(udogen.__file__)", cwd=tmp_path)
+    assert Path(where).is_relative_to(installed.parent)
+
+    version = run(
+        installed / "python", "-c", "import udogen; print(udogen.__version__)", cwd=tmp_path
+    ).strip()
+    assert version in run(installed / "udogen", "--version", cwd=tmp_path)
+
+    (tmp_path / "twice.xml").write_text(CONFIG)
+    run(installed / "udogen", "check", "twice.xml", cwd=tmp_path)
+    run(installed / "udogen", "generate", "twice.xml", "-o", "out", "--backend", "cpu", cwd=tmp_path)
+    assert list((tmp_path / "out").rglob("*.cpp"))

@@ -1,0 +1,73 @@
+"""`udogen convert`: a config in the other language."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from udogen.cli import options, output
+from udogen.errors import UsageError
+
+
+@click.command("convert")
+@options.configs
+@click.option("--to", "language", type=click.Choice(["xml", "json"]), required=True, help="The language to write.")
+@click.option("-o", "--output", "out", type=click.Path(path_type=Path), metavar="FILE", help="Where (default: stdout).")
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@options.strict
+@output.json_option
+def command(
+    configs: tuple[str, ...],
+    config_paths: tuple[str, ...],
+    language: str,
+    out: Path | None,
+    force: bool,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Write configs in the other language; what it cannot say is a warning, never silently lost."""
+    from udogen.opdef.load import load
+    from udogen.opdef.model import OpPackage
+
+    packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
+
+    def write(package: OpPackage) -> str:
+        from udogen.opdef import xml_write
+
+        return xml_write.write(package, problems)
+
+    if language == "json":
+        from udogen.opdef import json_write
+
+        text = json_write.write(packages, problems)
+    elif len(packages) == 1:
+        text = write(packages[0])
+    else:
+        names = ", ".join(package.name for package in packages)
+        raise UsageError(
+            f"an XML config holds one package, but these are {len(packages)}: {names}",
+            hint="convert them one by one, each from a config of its own",
+        )
+    problems.stop_if_any(strict=strict)
+    if out is not None:
+        _save(out, text, force=force)
+    if as_json:
+        told = [problem.as_json() for problem in problems.warnings]
+        output.answer({"ok": True, "file": str(out) if out else None, "text": text, "warnings": told})
+        return
+    output.warnings(problems.warnings)
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        output.note(f"{out}: written")
+
+
+def _save(path: Path, text: str, *, force: bool) -> None:
+    try:
+        if path.exists() and not force and path.read_bytes() != text.encode():
+            raise UsageError(f"{path} exists and is different", hint="choose another file, or --force")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    except OSError as fault:
+        raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file with -o") from fault

@@ -1,0 +1,152 @@
+"""Model -> JSON UDO config.  What the language cannot say becomes a named warning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from udogen.opdef.model import Op, OpPackage, Rank, Tensor, TensorSupplement
+from udogen.opdef.problems import Problems
+
+_CORES = ("CPU", "GPU", "DSP", "HTP")
+_NO_WORD = "the JSON language has no word for it"
+
+
+def write(packages: Sequence[OpPackage], problems: Problems) -> str:
+    """The `UdoPackage_i` of all packages."""
+    body = {f"UdoPackage_{index}": _package(package, problems) for index, package in enumerate(packages)}
+    return json.dumps(body, indent=4, ensure_ascii=False) + "\n"
+
+
+def _package(package: OpPackage, problems: Problems) -> dict[str, Any]:
+    for what, value in (("Domain", package.domain), ("Version", package.version), ("UseQHPI", package.use_qhpi)):
+        if value:
+            problems.warn(package.location, f"{what} `{value}` of `{package.name}` is lost", _NO_WORD)
+    for supplement in package.supplements:
+        for what, value in (("SupportedOps", supplement.supported), ("Runtime", supplement.runtime)):
+            if value:
+                problems.warn(
+                    supplement.location, f"{what} of the supplement of {supplement.backend} is lost", _NO_WORD
+                )
+    found: dict[str, Any] = {
+        "Operators": [_op(op, package, problems) for op in package.ops],
+        "UDO_PACKAGE_NAME": package.name,
+    }
+    if package.output_path:
+        found["UDO_PACKAGE_PATH"] = package.output_path
+    if package.snpe_udo_root:
+        found["SNPE_UDO_ROOT"] = package.snpe_udo_root
+    return found
+
+
+def _op(op: Op, package: OpPackage, problems: Problems) -> dict[str, Any]:
+    for what, there in (
+        ("the description", op.description),
+        ("the references", op.references),
+        ("UseDefaultTranslation", op.use_default_translation is not None),
+    ):
+        if there:
+            problems.warn(op.location, f"{what} of `{op.name}`: lost", _NO_WORD)
+    scalars = [param for param in op.params if param.is_scalar]
+    tensors = [param for param in op.params if not param.is_scalar]
+    if tuple(scalars + tensors) != op.params:
+        problems.warn(
+            op.location,
+            f"the order of the parameters of `{op.name}` changes",
+            "JSON has all scalar parameters before the tensor parameters",
+        )
+    found: dict[str, Any] = {"type": op.name}
+    for key, group in (
+        ("inputs", op.inputs), ("outputs", op.outputs), ("scalar_params", scalars), ("tensor_params", tensors),
+    ):  # fmt: skip
+        if group:
+            found[key] = [_tensor(tensor, op, package, problems) for tensor in group]
+    for name in op.backends:
+        if name not in _CORES:
+            problems.warn(op.location, f"the backend {name} of `{op.name}` is lost", "JSON knows " + ", ".join(_CORES))
+    found["core_types"] = [name for name in op.backends if name in _CORES]
+    if op.dsp_archs:
+        found["dsp_arch_types"] = list(op.dsp_archs)
+    return found
+
+
+def _tensor(tensor: Tensor, op: Op, package: OpPackage, problems: Problems) -> dict[str, Any]:
+    for loss in _losses(tensor):
+        problems.warn(tensor.location, f"{loss} of `{tensor.name}` of `{op.name}`: lost", _NO_WORD)
+    found: dict[str, Any] = {"name": tensor.name}
+    per_core: dict[str, str] = {}
+    for core, entry in _supplements(tensor, op, package):
+        if entry.datatypes:
+            per_core[core] = entry.datatypes[0].snpe or entry.datatypes[0].name
+        for loss in _supplement_losses(entry):
+            problems.warn(entry.location, f"{loss} of `{tensor.name}` of `{op.name}` on {core}: lost", _NO_WORD)
+    if per_core and tensor.backend_specific:
+        found["per_core_data_types"] = per_core
+    else:
+        if per_core:
+            problems.warn(
+                tensor.location,
+                f"the data types of `{tensor.name}` of `{op.name}` in supplements: lost",
+                "JSON has either one type for all cores or one for each",
+            )
+        if tensor.datatypes:
+            found["data_type"] = tensor.datatypes[0].snpe or tensor.datatypes[0].name
+    if tensor.static:
+        found["static"] = True
+    if tensor.repeated:
+        found["repeated"] = True
+    if tensor.layout:
+        found["tensor_layout"] = tensor.layout
+    if tensor.quantization_mode:
+        found["quantization_mode"] = tensor.quantization_mode
+    return found
+
+
+def _losses(tensor: Tensor) -> Iterator[str]:
+    """What JSON has no word for, by name."""
+    if len(tensor.datatypes) > 1:
+        yield "all data types but the first, " + ", ".join(d.name for d in tensor.datatypes[1:]) + ","
+    if tensor.is_scalar:
+        if not tensor.rank.scalar:
+            yield f"the rank {tensor.rank} (it becomes a scalar)"
+    elif tensor.rank != Rank():
+        yield f"the rank {tensor.rank}"
+    for what, there in (
+        ("<Mandatory>false</Mandatory>", not tensor.mandatory),
+        ("the default", tensor.default is not None or tensor.default_text),
+        ("the enumeration", tensor.enum),
+        ("the constraints", tensor.constraints),
+        ("the description", tensor.description),
+        ("the text of the shape", tensor.shape_text),
+        ("QuantParam", tensor.quant),
+        ("DynamicShape", tensor.dynamic_shape is not None),
+        ("OnlyDefaultSupported", tensor.only_default),
+        ("the layout", tensor.layout and tensor.is_scalar),
+    ):
+        if there:
+            yield what
+
+
+def _supplement_losses(entry: TensorSupplement) -> Iterator[str]:
+    if len(entry.datatypes) > 1:
+        yield "all data types but the first"
+    for what, there in (
+        ("the layout", entry.layouts),
+        ("the text of the shape", entry.shape_text),
+        ("the default", entry.default is not None),
+        ("the constraints", entry.constraints),
+        ("QuantParam", entry.quant),
+        ("OnlyDefaultSupported", entry.only_default),
+    ):
+        if there:
+            yield what
+
+
+def _supplements(tensor: Tensor, op: Op, package: OpPackage) -> Iterator[tuple[str, TensorSupplement]]:
+    for supplement in package.supplements:
+        for entry in supplement.ops:
+            if entry.name == op.name:
+                for each in entry.tensors:
+                    if (each.role, each.name) == (tensor.role, tensor.name):
+                        yield supplement.backend, each

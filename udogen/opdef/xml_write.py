@@ -1,0 +1,178 @@
+"""Model -> XML OpDef.  What the language cannot say becomes a named warning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.sax.saxutils import escape, quoteattr
+
+from udogen.opdef import values
+from udogen.opdef.datatypes import DataType
+from udogen.opdef.model import Constraint, Op, OpPackage, Passage, QuantParam, Supplement, Tensor, TensorSupplement
+from udogen.opdef.problems import Problems
+
+_TAGS = {"input": "Input", "output": "Output", "param": "Parameter"}
+
+
+def write(package: OpPackage, problems: Problems) -> str:
+    """The OpDefCollection of one package."""
+    _tell_losses(package, problems)
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', *_collection(package)]
+    return "\n".join(lines) + "\n"
+
+
+def _tell_losses(package: OpPackage, problems: Problems) -> None:
+    lost = "the XML language has no word for it"
+    if package.output_path:
+        problems.warn(package.location, f"UDO_PACKAGE_PATH of `{package.name}` is lost", f"{lost}; use -o")
+    if package.snpe_udo_root:
+        problems.warn(package.location, f"SNPE_UDO_ROOT of `{package.name}` is lost", f"{lost}; set the variable")
+    for op in package.ops:
+        if op.dsp_archs and "DSP" not in op.backends:
+            problems.warn(op.location, f"dsp_arch_types of `{op.name}` are lost", "DSP is not among its core_types")
+        for tensor in op.tensors:
+            if tensor.quantization_mode:
+                problems.warn(
+                    tensor.location, f"quantization_mode of `{tensor.name}` of `{op.name}` is lost", lost
+                )
+
+
+def _collection(package: OpPackage) -> Iterator[str]:
+    qhpi = "" if package.use_qhpi is None else f' UseQHPI="{_truth(package.use_qhpi)}"'
+    yield (
+        f"<OpDefCollection PackageName={quoteattr(package.name)} Domain={quoteattr(package.domain)} "
+        f"Version={quoteattr(package.version)}{qhpi}>"
+    )
+    yield "  <OpDefList>"
+    for op in package.ops:
+        yield from _indent(_op(op), 4)
+    yield "  </OpDefList>"
+    for supplement in package.supplements:
+        yield from _indent(_supplement(supplement), 2)
+    yield "</OpDefCollection>"
+
+
+def _op(op: Op) -> Iterator[str]:
+    yield "<OpDef>"
+    yield f"  <Name>{escape(op.name)}</Name>"
+    yield from _indent(_description(op.description), 2)
+    for each in op.references:
+        yield f"  <Reference Source={quoteattr(each.source)} Url={quoteattr(each.url)}>{escape(each.text)}</Reference>"
+    for tensor in op.tensors:
+        yield from _indent(_tensor(tensor), 2)
+    if op.use_default_translation is not None:
+        yield f"  <UseDefaultTranslation>{_truth(op.use_default_translation)}</UseDefaultTranslation>"
+    for backend in op.backends:
+        archs = op.dsp_archs if backend == "DSP" else ()
+        for name in [f"DSP_{arch.upper()}" for arch in archs] or [backend]:
+            yield f"  <SupportedBackend>{escape(name)}</SupportedBackend>"
+    yield "</OpDef>"
+
+
+def _tensor(tensor: Tensor) -> Iterator[str]:
+    tag = _TAGS[tensor.role]
+    yield f"<{tag}>"
+    yield f"  <Name>{escape(tensor.name)}</Name>"
+    yield from _indent(_description(tensor.description), 2)
+    yield from _indent(_constraints(tensor.constraints), 2)
+    yield f"  <Mandatory>{_truth(tensor.mandatory)}</Mandatory>"
+    yield from _indent(_datatypes(tensor.datatypes), 2)
+    yield from _indent(_quant(tensor.quant), 2)
+    yield "  <Shape>"
+    yield f"    <Rank>{tensor.rank}</Rank>"
+    yield from _indent(_optional("Layout", tensor.layout), 4)
+    yield from _indent(_optional("Text", tensor.shape_text), 4)
+    yield "  </Shape>"
+    default = tensor.default_text if tensor.default is None else values.show(tensor.default)
+    yield from _indent(_optional("Default", default), 2)
+    if tensor.repeated:
+        yield "  <Repeated>true</Repeated>"
+    if tensor.dynamic_shape is not None:
+        yield f"  <DynamicShape><Text>{escape(tensor.dynamic_shape)}</Text></DynamicShape>"
+    if tensor.static and tensor.role == "input":
+        yield "  <IsStaticTensor>true</IsStaticTensor>"
+    if tensor.enum:
+        items = "".join(f"<Enum>{escape(item)}</Enum>" for item in tensor.enum)
+        yield f"  <Enumeration>{items}</Enumeration>"
+    yield f"</{tag}>"
+
+
+def _supplement(supplement: Supplement) -> Iterator[str]:
+    runtime = f" Runtime={quoteattr(supplement.runtime)}" if supplement.runtime else ""
+    yield f"<SupplementalOpDefList Backend={quoteattr(supplement.backend)}{runtime}>"
+    if supplement.supported:
+        yield "  <SupportedOps>"
+        for name in supplement.supported:
+            yield f"    <OpName>{escape(name)}</OpName>"
+        yield "  </SupportedOps>"
+    for op in supplement.ops:
+        yield "  <SupplementalOpDef>"
+        yield f"    <Name>{escape(op.name)}</Name>"
+        for tensor in op.tensors:
+            yield from _indent(_tensor_supplement(tensor), 4)
+        yield "  </SupplementalOpDef>"
+    yield "</SupplementalOpDefList>"
+
+
+def _tensor_supplement(tensor: TensorSupplement) -> Iterator[str]:
+    tag = _TAGS[tensor.role]
+    yield f"<{tag}>"
+    yield f"  <Name>{escape(tensor.name)}</Name>"
+    yield from _indent(_constraints(tensor.constraints), 2)
+    yield from _indent(_datatypes(tensor.datatypes), 2)
+    yield from _indent(_quant(tensor.quant), 2)
+    if tensor.layouts or tensor.shape_text:
+        yield "  <Shape>"
+        for layout in tensor.layouts:
+            yield f"    <Layout>{escape(layout)}</Layout>"
+        yield from _indent(_optional("Text", tensor.shape_text), 4)
+        yield "  </Shape>"
+    if tensor.default is not None:
+        yield f"  <Default>{escape(values.show(tensor.default))}</Default>"
+    if tensor.only_default:
+        yield "  <OnlyDefaultSupported>true</OnlyDefaultSupported>"
+    yield f"</{tag}>"
+
+
+def _description(passages: tuple[Passage, ...]) -> Iterator[str]:
+    if passages:
+        yield "<Description>"
+        for passage in passages:
+            tag = "Code" if passage.code else "Content"
+            yield f"  <{tag}>{escape(passage.text)}</{tag}>"
+        yield "</Description>"
+
+
+def _constraints(constraints: tuple[Constraint, ...]) -> Iterator[str]:
+    for each in constraints:
+        code = f"<Code>{escape(each.code)}</Code>" if each.code else ""
+        yield f'<Constraint id="{each.id}" Type={quoteattr(each.type)}>{escape(each.text)}{code}</Constraint>'
+
+
+def _datatypes(datatypes: tuple[DataType, ...]) -> Iterator[str]:
+    for datatype in datatypes:
+        yield f"<Datatype>{datatype.qnn}</Datatype>"
+
+
+def _quant(quant: tuple[QuantParam, ...]) -> Iterator[str]:
+    for each in quant:
+        yield "<QuantParam>"
+        for encoding in each.encodings:
+            yield f"  <Encoding>{escape(encoding)}</Encoding>"
+        for axis in each.axes:
+            yield f"  <Axis>{escape(axis)}</Axis>"
+        for key, text in each.settings:
+            yield f"  <{key}>{escape(text)}</{key}>"
+        yield "</QuantParam>"
+
+
+def _optional(tag: str, text: str) -> Iterator[str]:
+    if text:
+        yield f"<{tag}>{escape(text)}</{tag}>"
+
+
+def _indent(lines: Iterator[str], width: int) -> Iterator[str]:
+    return (" " * width + line for line in lines)
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"

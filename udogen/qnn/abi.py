@@ -1,0 +1,107 @@
+"""Our C headers, as a cffi library.
+
+Parsing them is slow, so the result is kept: cffi's out-of-line ABI module, in the cache folder, under a name
+made from the headers and cffi's version.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import _cffi_backend
+
+from udogen import resources
+
+_ROOTS = ("QnnInterface.h", "CPU/QnnCpuOpPackage.h", "System/QnnSystemInterface.h")
+
+# va_list is passed by reference on x86_64 and aarch64, so a pointer stands for it.  The by-value type is for
+# calls that take a Qnn_OpConfig_t: libffi cannot pass a struct with a union in it, but one of the same size
+# travels in the same place.
+_BEFORE = "typedef void *va_list;\n"
+_AFTER = """
+typedef struct { uint64_t words[10]; } udogen_OpConfigByValue;
+typedef Qnn_ErrorHandle_t (*udogen_TakesOpConfig)(void *handle, udogen_OpConfigByValue op);
+int vsnprintf(char *into, size_t size, const char *format, void *args);
+"""
+
+
+@cache
+def ffi() -> Any:
+    """The cffi object that knows every type of our headers."""
+    source = declarations()
+    key = resources.content_key(source.encode(), _cffi_backend.__version__.encode())
+    name = f"_udogen_qnn_abi_{key}"
+    path = resources.cache_dir("abi") / f"{name}.py"
+    try:
+        return _import(name, path)
+    except Exception:  # absent, or broken by whoever wrote it: made again
+        pass
+    try:
+        _write(name, path, source)
+        return _import(name, path)
+    except OSError:  # no folder to write to: slower, but the same
+        import cffi
+
+        parsed = cffi.FFI()
+        parsed.cdef(source)
+        return parsed
+
+
+def declarations() -> str:
+    """All headers in the order of their includes, without preprocessor, as `cdef` takes them."""
+    seen: set[str] = set()
+    parts = [_declarations_of(root, seen) for root in _ROOTS]
+    return _BEFORE + "".join(parts) + _AFTER
+
+
+def _declarations_of(name: str, seen: set[str]) -> str:
+    if name in seen:
+        return ""
+    seen.add(name)
+    text = (resources.qnn_headers() / name).read_text(encoding="utf-8")
+    lines: list[str] = []
+    hidden = 0  # depth of #if blocks below a hidden one
+    for line in text.splitlines():
+        directive = re.match(r"\s*#\s*(\w+)\s*(.*)", line)
+        if hidden:
+            if directive and directive[1].startswith("if"):
+                hidden += 1
+            elif directive and directive[1] == "endif":
+                hidden -= 1
+        elif directive is None:
+            lines.append(line)
+        elif directive[1] == "ifdef" and directive[2] == "__cplusplus":
+            hidden = 1
+        elif directive[1] == "include" and directive[2].startswith('"'):
+            lines.append(_declarations_of(directive[2].strip('"'), seen))
+        elif directive[1] == "define" and re.fullmatch(r"\w+ (0x)?[0-9A-Fa-f]+", directive[2]):
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _import(name: str, path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(name)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.ffi
+
+
+def _write(name: str, path: Path, source: str) -> None:
+    import cffi  # the parser, and a tenth of a second: only where it is needed
+
+    builder = cffi.FFI()
+    builder.set_source(name, None, compiler_verbose=0)
+    builder.cdef(source)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        made = Path(folder) / path.name
+        builder.emit_python_code(str(made))
+        os.replace(made, path)

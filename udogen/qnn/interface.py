@@ -1,0 +1,138 @@
+"""The function table of a QNN backend library: load it, call it, turn its error numbers into words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from udogen.errors import RunFailed
+from udogen.qnn import abi, codes
+from udogen.qnn.tensors import OpConfig
+
+ERROR, WARN, INFO, VERBOSE, DEBUG = 1, 2, 3, 4, 5  # QnnLog_Level_t
+LogSink = Callable[[int, str], None]
+
+
+class QnnError(RunFailed):
+    """A call of the QNN API answered with an error number."""
+
+    def __init__(self, function: str, code: int) -> None:
+        self.function, self.row = function, codes.describe(code)
+        super().__init__(
+            f"{function} failed with {self.row.code} ({self.row.name}): {self.row.meaning}",
+            hint=self.row.remedy,
+        )
+        self.code = self.row.code
+
+
+def check(function: str, code: int) -> None:
+    """Raise `QnnError` unless the call succeeded."""
+    if code:
+        raise QnnError(function, code)
+
+
+class Interface:
+    """The function table of one backend library; a loaded library stays loaded."""
+
+    def __init__(self, path: Path, provider: Any) -> None:
+        text = abi.ffi().string
+        core, own = provider.apiVersion.coreApiVersion, provider.apiVersion.backendApiVersion
+        self.path = path
+        self.name: str = text(provider.providerName).decode()
+        self.backend_id = int(provider.backendId)
+        self.api_version = version_text(core)
+        self.backend_version = version_text(own)
+        self._table = provider.v2
+
+    @classmethod
+    def load(cls, path: Path) -> Interface:
+        """Open a backend library and take its provider of API version 2."""
+        ffi = abi.ffi()
+        found = providers_of(path, "QnnInterface")
+        for provider in found:
+            if provider.apiVersion.coreApiVersion.major == ffi.integer_const("QNN_API_VERSION_MAJOR"):
+                return cls(path, provider)
+        versions = ", ".join(version_text(provider.apiVersion.coreApiVersion) for provider in found) or "none"
+        raise RunFailed(
+            f"{path.name} has no QNN interface of version 2 (it has: {versions})",
+            hint="use a runtime of a QNN SDK from 2.0 on",
+        )
+
+    def call(self, function: str, *args: Any) -> None:
+        """Call a function of the table, and raise `QnnError` if it answers with an error."""
+        check(function, getattr(self._table, function)(*args))
+
+    def call_with_op(self, function: str, handle: Any, op: OpConfig) -> None:
+        """Call one of the two functions that take an op config by value."""
+        entry = abi.ffi().cast("udogen_TakesOpConfig", getattr(self._table, function))
+        check(function, entry(handle, op.by_value()))
+
+    def make(self, function: str, *args: Any) -> Any:
+        """Call a function whose last argument receives a new handle, and return the handle."""
+        handle = abi.ffi().new("void **")
+        self.call(function, *args, handle)
+        return handle[0]
+
+    def build_id(self) -> str:
+        """The SDK release that the library was built from."""
+        text = abi.ffi().new("char const **")
+        self.call("backendGetBuildId", text)
+        return str(abi.ffi().string(text[0]).decode())
+
+    def supports(self, key: str) -> bool:
+        """Whether the backend has a capability, by the name of its key (QNN_PROPERTY_...)."""
+        return int(self._table.propertyHasCapability(abi.ffi().integer_const(key))) == 0
+
+
+def providers_of(path: Path, interface: str) -> list[Any]:
+    """What `<interface>_getProviders` of a library answers."""
+    ffi, library, name = abi.ffi(), open_library(path), f"{interface}_getProviders"
+    providers, count = ffi.new(f"{interface}_t const ***"), ffi.new("uint32_t *")
+    try:
+        function = getattr(library, name)
+    except (AttributeError, ffi.error) as problem:
+        raise RunFailed(
+            f"{path} is not a QNN runtime library: it has no {name}",
+            hint="give the path of libQnnCpu.so or libQnnHtp.so, not that of an op package",
+        ) from problem
+    check(name, function(providers, count))
+    return [providers[0][index] for index in range(count[0])]
+
+
+@cache  # cffi closes a library that nobody holds, and its functions with it
+def open_library(path: Path) -> Any:
+    """Load a runtime library for the whole process, so that op packages find its symbols."""
+    ffi = abi.ffi()
+    try:
+        return ffi.dlopen(str(path.resolve()), ffi.RTLD_NOW | ffi.RTLD_GLOBAL)
+    except OSError as problem:
+        raise RunFailed(
+            f"the runtime library {path} cannot be loaded: {problem}",
+            hint="it must be built for this machine, with the libraries it needs beside it",
+        ) from problem
+
+
+def log_callback(sink: LogSink) -> Any:
+    """A C function for QnnLog_create that formats a line and hands it to `sink(level, text)`."""
+    ffi = abi.ffi()
+    libc = ffi.dlopen(None)
+    size = 4096
+
+    def receive(fmt: Any, level: int, timestamp: int, args: Any) -> None:
+        room = ffi.new("char[]", size)  # lines come from several threads: no room is shared
+        libc.vsnprintf(room, size, fmt, args)
+        sink(int(level), ffi.string(room).decode("utf-8", "replace").rstrip())
+
+    return ffi.callback("void(char const *, QnnLog_Level_t, uint64_t, void *)", receive)
+
+
+def version_text(version: Any) -> str:
+    """A `Qnn_Version_t` as people write it."""
+    return f"{version.major}.{version.minor}.{version.patch}"
+
+
+def text_of(pointer: Any) -> str:
+    """A C string; empty where there is none."""
+    return abi.ffi().string(pointer).decode("utf-8", "replace") if pointer else ""

@@ -1,0 +1,239 @@
+"""Tensors, params and op configs as C structs, together with everything they point at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from udogen.errors import RunFailed
+from udogen.opdef import datatypes
+from udogen.qnn import abi
+
+# Roles of a tensor in a graph: Qnn_TensorType_t without its prefix.
+APP_WRITE, APP_READ, NATIVE, STATIC, NULL = "APP_WRITE", "APP_READ", "NATIVE", "STATIC", "NULL"
+
+Number = int | float | bool
+
+
+@dataclass(frozen=True)
+class ScaleOffset:
+    """real = (stored + offset) * scale, for the whole tensor."""
+
+    scale: float
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class AxisScaleOffset:
+    """real = (stored + offset) * scale, with a pair of its own for each index along one axis."""
+
+    axis: int
+    pairs: tuple[ScaleOffset, ...]
+
+
+Quantization = ScaleOffset | AxisScaleOffset | None
+
+
+def type_code(dtype: str) -> int:
+    """The number of a data type, by the name it has in configs (FLOAT_32)."""
+    return _row(dtype).code
+
+
+def byte_size(dtype: str, shape: Sequence[int]) -> int:
+    """How many bytes a dense tensor takes; a rank of 0 is one element, sub-byte elements are packed."""
+    return (_row(dtype).bits * prod(shape) + 7) // 8
+
+
+class Tensor:
+    """One `Qnn_Tensor_t` (version 1) with its name, shape, quantization and data kept alive."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        dtype: str,
+        shape: Sequence[int],
+        role: str,
+        quant: Quantization = None,
+        data: Any = None,
+    ) -> None:
+        ffi = abi.ffi()
+        self.name, self.dtype, self.shape, self.role = name, _row(dtype).name, tuple(shape), role
+        self._kept: list[Any] = []
+        self.struct = ffi.new("Qnn_Tensor_t *")
+        self.struct.version = ffi.integer_const("QNN_TENSOR_VERSION_1")
+        v1 = self.struct.v1
+        v1.name = self._keep(ffi.new("char[]", name.encode()))
+        v1.type = ffi.integer_const(f"QNN_TENSOR_TYPE_{role}")
+        v1.dataFormat = ffi.integer_const("QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER")
+        v1.dataType = type_code(dtype)
+        v1.rank = len(self.shape)
+        # One more than needed, so that a rank of 0 still has a pointer.
+        v1.dimensions = self._keep(ffi.new("uint32_t[]", [*self.shape, 0]))
+        v1.memType = ffi.integer_const("QNN_TENSORMEMTYPE_RAW")
+        self._set_quantization(v1.quantizeParams, quant)
+        if data is not None:
+            self.bind(data)
+
+    def bind(self, data: Any) -> None:
+        """Let the tensor point at a buffer, which must hold the whole tensor: the runtime does not check."""
+        ffi = abi.ffi()
+        need = byte_size(self.dtype, self.shape)
+        have = len(memoryview(data).cast("B")) if not isinstance(data, ffi.CData) else ffi.sizeof(data)
+        if have < need:
+            raise RunFailed(
+                f"tensor `{self.name}` ({self.dtype} {list(self.shape)}) needs {need} bytes, "
+                f"its buffer has {have}",
+                hint="give the buffer the shape and type of the tensor",
+            )
+        buffer = data if isinstance(data, ffi.CData) else ffi.from_buffer(data)
+        self._data = buffer
+        self.struct.v1.clientBuf.data = ffi.cast("void *", buffer)
+        self.struct.v1.clientBuf.dataSize = need
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes its data takes."""
+        return byte_size(self.dtype, self.shape)
+
+    @property
+    def id(self) -> int:
+        """The number the graph gave it."""
+        return int(self.struct.v1.id)
+
+    def _keep(self, thing: Any) -> Any:
+        self._kept.append(thing)
+        return thing
+
+    def _set_quantization(self, params: Any, quant: Quantization) -> None:
+        ffi = abi.ffi()
+        undefined = ffi.integer_const("QNN_DEFINITION_UNDEFINED")
+        params.encodingDefinition = (
+            undefined if quant is None else ffi.integer_const("QNN_DEFINITION_DEFINED")
+        )
+        if quant is None:
+            params.quantizationEncoding = ffi.integer_const("QNN_QUANTIZATION_ENCODING_UNDEFINED")
+        elif isinstance(quant, ScaleOffset):
+            params.quantizationEncoding = ffi.integer_const("QNN_QUANTIZATION_ENCODING_SCALE_OFFSET")
+            params.scaleOffsetEncoding.scale = quant.scale
+            params.scaleOffsetEncoding.offset = quant.offset
+        else:
+            pairs = self._keep(
+                ffi.new("Qnn_ScaleOffset_t[]", [(pair.scale, pair.offset) for pair in quant.pairs])
+            )
+            params.quantizationEncoding = ffi.integer_const("QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET")
+            params.axisScaleOffsetEncoding.axis = quant.axis
+            params.axisScaleOffsetEncoding.numScaleOffsets = len(quant.pairs)
+            params.axisScaleOffsetEncoding.scaleOffset = pairs
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A param that is one number or one string."""
+
+    name: str
+    dtype: str
+    value: Number | str
+
+
+Param = Scalar | Tensor
+
+
+class OpConfig:
+    """One `Qnn_OpConfig_t`: a node before it is added to a graph."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        package: str,
+        op_type: str,
+        inputs: Sequence[Tensor] = (),
+        outputs: Sequence[Tensor] = (),
+        params: Sequence[Param] = (),
+    ) -> None:
+        ffi = abi.ffi()
+        self._kept: list[Any] = [*inputs, *outputs, *params]
+        self.struct = ffi.new("Qnn_OpConfig_t *")
+        self.struct.version = ffi.integer_const("QNN_OPCONFIG_VERSION_1")
+        v1 = self.struct.v1
+        v1.name, v1.packageName, v1.typeName = (self._text(text) for text in (name, package, op_type))
+        v1.numOfParams, v1.params = len(params), self._params(params)
+        v1.numOfInputs, v1.inputTensors = len(inputs), self._tensors(inputs)
+        v1.numOfOutputs, v1.outputTensors = len(outputs), self._tensors(outputs)
+
+    def by_value(self) -> Any:
+        """The struct in the form that libffi can pass by value (see abi.py)."""
+        return abi.ffi().cast("udogen_OpConfigByValue *", self.struct)[0]
+
+    def _text(self, text: str) -> Any:
+        self._kept.append(abi.ffi().new("char[]", text.encode()))
+        return self._kept[-1]
+
+    def _tensors(self, tensors: Sequence[Tensor]) -> Any:
+        self._kept.append(tensor_array(tensors))
+        return self._kept[-1]
+
+    def _params(self, params: Sequence[Param]) -> Any:
+        ffi = abi.ffi()
+        array = ffi.new("Qnn_Param_t[]", max(len(params), 1))
+        self._kept.append(array)
+        for struct, param in zip(array, params, strict=False):
+            struct.name = self._text(param.name)
+            if isinstance(param, Tensor):
+                struct.paramType = ffi.integer_const("QNN_PARAMTYPE_TENSOR")
+                ffi.memmove(ffi.addressof(struct, "tensorParam"), param.struct, ffi.sizeof("Qnn_Tensor_t"))
+            else:
+                struct.paramType = ffi.integer_const("QNN_PARAMTYPE_SCALAR")
+                self._set_scalar(struct.scalarParam, param)
+        return array
+
+    def _set_scalar(self, struct: Any, param: Scalar) -> None:
+        row = _row(param.dtype)
+        struct.dataType = row.code
+        try:
+            if row.kind == "string":
+                struct.stringValue = self._text(str(param.value))
+            elif isinstance(param.value, str):
+                raise ValueError("a string where a number belongs")
+            elif row.kind == "bool":
+                struct.bool8Value = bool(param.value)
+            elif row.kind == "float":
+                field = {32: "floatValue", 64: "doubleValue"}[row.bits]
+                setattr(struct, field, float(param.value))
+            else:
+                sign = "int" if row.kind in ("int", "sfixed") else "uint"
+                setattr(struct, f"{sign}{row.bits}Value", _whole(param.value))
+        except (OverflowError, KeyError, AttributeError, ValueError) as problem:
+            raise RunFailed(
+                f"param `{param.name}`: {param.value!r} cannot be passed as {param.dtype}",
+                hint="give a value in the range of the type, or declare another type in the op's config",
+            ) from problem
+
+
+def tensor_array(tensors: Sequence[Tensor]) -> Any:
+    """Copies of the structs side by side, as most calls want them; the tensors must outlive it."""
+    ffi = abi.ffi()
+    array = ffi.new("Qnn_Tensor_t[]", max(len(tensors), 1))
+    for index, tensor in enumerate(tensors):
+        ffi.memmove(ffi.addressof(array, index), tensor.struct, ffi.sizeof("Qnn_Tensor_t"))
+    return array
+
+
+def _whole(value: Number | str) -> int:
+    number = int(value)
+    if number != value:
+        raise ValueError("not a whole number")
+    return number
+
+
+def _row(dtype: str) -> datatypes.DataType:
+    row = datatypes.parse(dtype)
+    if row is None or row.kind == "special":
+        raise RunFailed(
+            f"`{dtype}` is not a data type that a tensor or a param can have",
+            hint="one of: " + ", ".join(row.name for row in datatypes.ALL),
+        )
+    return row

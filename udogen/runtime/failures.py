@@ -1,0 +1,176 @@
+"""What went wrong in a session, as a sentence that names the cause and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from udogen.errors import RunFailed
+from udogen.qnn import codes
+from udogen.runtime.calls import LogLine, OpCall, PackageInfo
+
+# The phases in which nothing of the user's has run yet.
+START, LOAD_RUNTIME = "start the worker", "load the runtime"
+IDLE = "wait for the next call"
+
+
+class RegistrationFailed(RunFailed):
+    """The runtime does not take the op package."""
+
+    kind = "registration-failed"
+
+
+class OpRefused(RunFailed):
+    """The op's validation does not accept the node."""
+
+    kind = "op-refused"
+
+
+class OpFailed(RunFailed):
+    """The op answered with an error, or did what an op must not do."""
+
+    kind = "op-failed"
+
+
+class OpCrashed(RunFailed):
+    """The op ended the process."""
+
+    kind = "op-crashed"
+
+
+class OpTimedOut(RunFailed):
+    """The op did not come back in time."""
+
+    kind = "op-timed-out"
+
+
+# How libstdc++ and libc++abi announce an exception that nobody caught.
+_THROWN = re.compile("terminate called|terminating with uncaught")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What was going on: the package, the phase announced last, the call if any, and what was said."""
+
+    library: str
+    phase: str
+    call: OpCall | None
+    logs: Sequence[LogLine]
+    chatter: Sequence[str]  # the end of the child's stdout and stderr
+
+    @property
+    def subject(self) -> str:
+        """What the sentence is about."""
+        if self.call:
+            return f"op `{self.call.op_type}`"
+        if self.phase in (START, LOAD_RUNTIME):
+            return "the worker in which ops run" if self.phase == START else "the QNN runtime"
+        return f"the op package {self.library}"
+
+    def complaints(self) -> list[str]:
+        """Error and warning lines; the package's before the runtime's."""
+        lines = [line for line in self.logs if line.level <= 2]
+        return [line.text for line in sorted(lines, key=lambda line: line.source != "package")]
+
+    def details(self) -> list[str]:
+        """Everything a person may want to see below the sentence."""
+        return [*self.complaints(), *self.chatter]
+
+
+def of_code(scene: Scene, function: str, code: int) -> RunFailed:
+    """A call of the QNN API failed."""
+    row = codes.describe(code)
+    number = f"{code} ({row.name})" if row.code == code and not row.name.startswith("UNKNOWN") else str(code)
+    reasons = scene.complaints()
+    reason = f": {reasons[0]}" if reasons else f": {row.meaning}"
+    details = scene.details()
+    if scene.call is None:
+        if code in (3000, 4007, 4009):
+            text = f"{scene.subject} cannot be registered ({number}): one of its name seems to be already"
+        else:
+            text = f"{scene.subject} cannot be registered: {function} failed with {number}{reason}"
+        return RegistrationFailed(text, hint=row.remedy, details=details)
+    if function in ("graphAddNode", "backendValidateOpConfig"):
+        if reasons:
+            text, hint = (
+                f"{scene.subject} was refused by its package{reason}",
+                "pass what the op's config allows",
+            )
+        else:
+            text = f"{scene.subject} was refused with {number}, and its package gave no reason: "
+            text += _shape_of(scene.call)
+            hint = row.remedy
+        return OpRefused(text, hint=hint, details=details)
+    if function == "graphExecute":
+        text = f"{scene.subject} answered {number} when it was executed{reason if reasons else ''}"
+        return OpFailed(text, hint="see the kernel: its return value is passed on as it is", details=details)
+    if function == "graphFinalize":
+        text = f"{scene.subject} could not be made (createOpImpl, in graphFinalize): {number}{reason}"
+        return OpFailed(text, hint=row.remedy, details=details)
+    return OpFailed(
+        f"{scene.subject}: {function} failed with {number}{reason}", hint=row.remedy, details=details
+    )
+
+
+def of_text(scene: Scene, message: str, hint: str) -> RunFailed:
+    """The worker put it into words itself."""
+    kind = OpFailed if scene.call else RegistrationFailed
+    return kind(message, hint=hint, details=scene.details())
+
+
+def of_death(scene: Scene, returncode: int) -> RunFailed:
+    """The child ended without having been asked to."""
+    thrown = any(_THROWN.search(line) for line in scene.chatter)
+    if thrown:
+        said = [line.strip() for line in scene.chatter if _THROWN.search(line) or "what():" in line]
+        how = f"threw a C++ exception that nobody caught ({said[-1]})"
+        hint = "catch exceptions in the kernel and return an error number"
+    elif returncode < 0:
+        number = signal.Signals(-returncode)
+        words = {"SIGSEGV": "segmentation fault", "SIGABRT": "abort", "SIGFPE": "arithmetic error"}.get(
+            number.name, ""
+        )
+        how = f"crashed with {number.name}" + (f" ({words})" if words else "")
+        hint = "build the package with -g -fsanitize=address, or run it in a debugger, to see where"
+    else:
+        how, hint = f"ended the process with exit code {returncode}", "an op must return, never exit"
+    return OpCrashed(f"{scene.subject} {how} in phase `{scene.phase}`", hint=hint, details=scene.details())
+
+
+def of_timeout(scene: Scene, seconds: float) -> RunFailed:
+    """The child did not answer in time, and was killed."""
+    return OpTimedOut(
+        f"{scene.subject} did not come back within {seconds:g} s in phase `{scene.phase}`; it was stopped",
+        hint="look for a loop that never ends, or give more time",
+        details=scene.details(),
+    )
+
+
+def check_names(call: OpCall, package: PackageInfo, library: str) -> None:
+    """Refuse a call to a package or an op that the library does not have."""
+    if package.name and call.package != package.name:
+        raise OpRefused(
+            f"{library} is the op package `{package.name}`, not `{call.package}`",
+            hint="the packageName of a node must be the one that getInfo returns",
+        )
+    if package.operations and call.op_type not in package.operations:
+        near = difflib.get_close_matches(call.op_type, package.operations, n=1)
+        have = ", ".join(package.operations)
+        raise OpRefused(
+            f"op package `{package.name}` has no op `{call.op_type}`",
+            hint=(f"did you mean `{near[0]}`? " if near else "") + f"it has: {have}",
+        )
+
+
+def _shape_of(call: OpCall) -> str:
+    def tensors(rows: Sequence[object]) -> str:
+        return (
+            ", ".join(f"{getattr(row, 'dtype', '')} {list(getattr(row, 'shape', ()))}" for row in rows)
+            or "none"
+        )
+
+    params = ", ".join(param.name for param in call.params) or "none"
+    return f"inputs {tensors(call.inputs)}; outputs {tensors(call.outputs)}; params {params}"

@@ -1,0 +1,171 @@
+"""Where the QNN runtime is, and whether a library can be loaded here at all."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from udogen.errors import RunFailed, ToolMissing, UsageError
+
+
+class BackendRow(NamedTuple):
+    """One backend with a runtime library: a new row is a new backend."""
+
+    name: str
+    library: str
+    # Tensor types whose data reaches a custom op; with any other type libQnnCpu 2.47 succeeds up to finalize
+    # and then hands the op unset pointers.  None: the backend itself refuses what it does not have.
+    delivers: frozenset[str] | None
+    # libQnnCpu 2.47 never calls a package's logInitialize, so the worker does.
+    forwards_log: bool
+
+
+BACKENDS = {
+    row.name: row
+    for row in (
+        BackendRow(
+            "cpu",
+            "libQnnCpu.so",
+            frozenset({"FLOAT_32", "INT_8", "INT_32", "UINT_8", "UINT_32", "UFIXED_POINT_8", "BOOL_8"}),
+            False,
+        ),
+        BackendRow("htp", "libQnnHtp.so", None, True),
+    )
+}
+
+_WHEEL = "onnxruntime_qnn"
+_INSTALL = (
+    "pip install onnxruntime-qnn==2.3.0 (the last release that carries libQnnCpu.so), or set QNN_SDK_ROOT"
+)
+
+_SDK_FOLDERS = {
+    "x86_64": ("x86_64-linux-clang",),
+    "aarch64": ("aarch64-oe-linux-gcc11.2", "aarch64-oe-linux-gcc9.3", "aarch64-ubuntu-gcc9.4"),
+}
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A backend library, and who told us of it."""
+
+    backend: BackendRow
+    path: Path
+    origin: str
+
+    @property
+    def system(self) -> Path:
+        """libQnnSystem.so beside it."""
+        return self.path.with_name("libQnnSystem.so")
+
+
+def find_runtime(
+    backend: str = "cpu", *, explicit: Path | None = None, environment: Mapping[str, str] = os.environ
+) -> Runtime:
+    """The library of a backend: the one given, else the SDK's, else the wheel's."""
+    row = BACKENDS.get(backend)
+    if row is None:
+        raise UsageError(
+            f"there is no runtime for backend `{backend}`", hint=f"one of: {', '.join(BACKENDS)}"
+        )
+    if explicit is not None:
+        path = explicit / row.library if explicit.is_dir() else explicit
+        if not path.is_file():
+            raise ToolMissing(f"there is no QNN runtime at {path}", hint=f"give the path of {row.library}")
+        return Runtime(row, path.resolve(), "given")
+    places = [*_sdk_places(environment), *_wheel_places()]
+    for origin, folder in places:
+        if (folder / row.library).is_file():
+            return Runtime(row, (folder / row.library).resolve(), origin)
+    raise ToolMissing(
+        f"the QNN runtime {row.library} is not installed",
+        hint=_INSTALL,
+        details=[f"looked in {folder}" for _, folder in places],
+    )
+
+
+def _sdk_places(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
+    root = environment.get("QNN_SDK_ROOT")
+    if not root:
+        return []
+    library = Path(root) / "lib"
+    known = [library / name for name in _SDK_FOLDERS.get(platform.machine(), ())]
+    others = sorted(library.glob("aarch64-*linux*")) if platform.machine() == "aarch64" else []
+    return [("QNN_SDK_ROOT", folder) for folder in dict.fromkeys([*known, *others])]
+
+
+def _wheel_places() -> list[tuple[str, Path]]:
+    spec = importlib.util.find_spec(_WHEEL)  # finds the folder without importing it
+    return [(_WHEEL, Path(folder)) for folder in (spec.submodule_search_locations or [] if spec else [])]
+
+
+def check_loadable(path: Path, what: str) -> None:
+    """Refuse a library that the dynamic loader would refuse, in words that help."""
+    if not path.is_file():
+        raise RunFailed(f"there is no {what} at {path}", hint="build it first, or give its path")
+    machine = _machine(path, what)
+    here = platform.machine()
+    if machine != here:
+        raise RunFailed(
+            f"the {what} {path} is built for {machine}, this machine is {here}",
+            hint=f"build it for {here} (on a PC: the target cpu_x86), or run it on the device",
+        )
+
+
+def interface_providers(path: Path) -> list[str]:
+    """The interface providers that an op package exports."""
+    return sorted(name for name in _exports(path) if name.endswith("InterfaceProvider"))
+
+
+def check_provider(path: Path, provider: str) -> None:
+    """Refuse a provider that the library does not export, naming those it has."""
+    exports = _exports(path)
+    if provider in exports:
+        return
+    there = [name for name in sorted(exports) if name.endswith("InterfaceProvider")]
+    raise RunFailed(
+        f"{path} does not export `{provider}`",
+        hint=f"it has: {', '.join(there)}"
+        if there
+        else "it exports no *InterfaceProvider: is it an op package?",
+    )
+
+
+def _machine(path: Path, what: str) -> str:
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    names = {
+        "EM_X86_64": "x86_64",
+        "EM_AARCH64": "aarch64",
+        "EM_QDSP6": "hexagon",
+        "EM_ARM": "arm",
+        "EM_386": "x86",
+    }
+    try:
+        with path.open("rb") as stream:
+            machine = str(ELFFile(stream)["e_machine"])
+    except (ELFError, OSError) as problem:
+        raise RunFailed(
+            f"the {what} {path} is not a shared library (ELF)", hint="give the .so file that the build made"
+        ) from problem
+    return names.get(machine, machine)
+
+
+def _exports(path: Path) -> set[str]:
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with path.open("rb") as stream:
+            segments: list[Any] = list(ELFFile(stream).iter_segments(type="PT_DYNAMIC"))
+            symbols = [symbol for segment in segments for symbol in segment.iter_symbols()]
+    except (ELFError, OSError) as problem:
+        raise RunFailed(
+            f"{path} is not a shared library (ELF)", hint="give the .so file that the build made"
+        ) from problem
+    return {symbol.name for symbol in symbols if symbol["st_shndx"] != "SHN_UNDEF"}

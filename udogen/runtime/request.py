@@ -1,0 +1,296 @@
+"""What a person says of a run (names, arrays, texts) -> an OpCall, with the op's config to tell what is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from udogen.build import targets
+from udogen.build.package import PackageFolder, open_package, package_of
+from udogen.errors import RunFailed, UsageError
+from udogen.opdef import datatypes, resolve, values
+from udogen.opdef.datatypes import DataType
+from udogen.opdef.load import load
+from udogen.opdef.model import Op, Tensor
+from udogen.opdef.problems import Problems, nearest
+from udogen.runtime.calls import OpCall, ParamArg, TensorArg
+from udogen.runtime.library import interface_providers
+
+if TYPE_CHECKING:
+    from udogen.runtime.calls import Array
+
+_SUFFIX = "InterfaceProvider"
+
+
+@dataclass(frozen=True)
+class Built:
+    """A built op package: the library to register, and its config where we generated it."""
+
+    library: Path
+    provider: str
+    package: str
+    folder: PackageFolder | None
+
+    def op(self, name: str, backend: str) -> Op | None:
+        """The op as this backend sees it; None where there is no config, or no such op in it."""
+        if self.folder is None:
+            return None
+        problems = Problems()
+        packages, _ = load(self.folder.configs)
+        for package in packages:
+            if package.name == self.package:
+                for op in resolve.for_backend(package, backend, problems, forced=True).ops:
+                    if op.name == name:
+                        return op
+        return None
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a person said of one run."""
+
+    inputs: Mapping[str, Array]
+    params: Mapping[str, object] = field(default_factory=dict)
+    quants: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of outputs
+    outputs: tuple[str, ...] = ()
+    loops: int = 1
+
+
+def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built:
+    """The library behind a path: a library itself, or the package folder it was built in."""
+    if path.is_dir():
+        folder = open_package(path)
+        native = [
+            row for row in targets.ALL.values() if row.id in folder.targets and row.native and row.backend == backend
+        ]
+        library = next((found for row in native if (found := folder.artifact(row.folder)).is_file()), None)
+        if library is None:
+            wanted = " ".join(row.id for row in native)
+            raise RunFailed(
+                f"package {folder.name} is not built for the {backend} backend of this machine",
+                hint=f"udogen build {wanted} -C {folder.path}",
+            )
+        return Built(library, provider or folder.provider, folder.name, folder)
+    if not path.exists():
+        raise RunFailed(
+            f"there is no op package at {path}", hint="give a built library, or the folder of a generated package"
+        )
+    found = package_of(path)
+    if found is not None and found.library != path.name:
+        found = None
+    if found is not None and not provider:
+        return Built(path, found.provider, found.name, found)
+    provider = provider or _only_provider(path)
+    return Built(path, provider, found.name if found else provider.removesuffix(_SUFFIX), found)
+
+
+def _only_provider(library: Path) -> str:
+    providers = interface_providers(library)
+    if len(providers) == 1:
+        return providers[0]
+    if not providers:
+        raise RunFailed(
+            f"{library} exports no interface provider", hint="is it an op package? name its symbol with --provider"
+        )
+    raise UsageError(
+        f"{library} exports several interface providers", hint="choose with --provider: " + ", ".join(providers)
+    )
+
+
+def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCall:
+    """The call; every name, type and shape is held against the op's config where there is one."""
+    if op is None:
+        return _blind_call(built, op_type, wishes)
+    inputs = _inputs(op, wishes)
+    outputs = tuple(_output(tensor, inputs, wishes) for tensor in _wanted_outputs(op, wishes))
+    params = tuple(_param(op, name, value, wishes) for name, value in wishes.params.items())
+    _no_strangers(op, wishes)
+    return OpCall(op_type, built.package, inputs, outputs, params, loops=wishes.loops)
+
+
+def _inputs(op: Op, wishes: Wishes) -> tuple[TensorArg, ...]:
+    """The inputs in the op's order; `name.0`, `name.1` … are those of a repeated one."""
+    found: list[TensorArg] = []
+    for tensor in op.inputs:
+        names = [tensor.name] if tensor.name in wishes.inputs else []
+        if tensor.repeated:
+            names += sorted((n for n in wishes.inputs if _is_part(n, tensor)), key=lambda n: int(n.rpartition(".")[2]))
+        for name in names:
+            array = wishes.inputs[name]
+            quant = wishes.quants.get(name, wishes.quants.get(tensor.name))
+            dtype = _dtype_of_array(op, tensor, array, quant, wishes.dtypes.get(name, ""))
+            found.append(TensorArg(name, dtype.name, tuple(array.shape), array, quant, static=tensor.static))
+        if not names and tensor.mandatory:
+            given = ", ".join(wishes.inputs) or "none"
+            raise RunFailed(
+                f"op `{op.name}` needs the input `{tensor.name}`",
+                hint=f"--input {tensor.name}=FILE.npy (given: {given})",
+            )
+        if not names:
+            found.append(TensorArg(tensor.name, tensor.datatypes[0].name, (), omitted=True))
+    while found and found[-1].omitted:
+        found.pop()
+    return tuple(found)
+
+
+def _is_part(name: str, tensor: Tensor) -> bool:
+    head, _, number = name.rpartition(".")
+    return head == tensor.name and number.isdecimal()
+
+
+def _dtype_of_array(op: Op, tensor: Tensor, array: Array, quant: tuple[float, int] | None, wanted: str) -> DataType:
+    storage = str(array.dtype)
+    fitting = [row for row in tensor.datatypes if row.numpy == storage]
+    if wanted:
+        row = _known(wanted)
+        if row.numpy != storage:
+            raise RunFailed(
+                f"input `{tensor.name}` holds {storage}, but {row.name} is stored as {row.numpy or 'nothing numpy has'}",
+                hint=f"save it as {row.numpy or 'another type'}",
+            )
+        return row
+    fitting.sort(key=lambda row: row.quantized != (quant is not None))
+    if not fitting:
+        allowed = " or ".join(f"{row.numpy or '?'} ({row.name})" for row in tensor.datatypes)
+        raise RunFailed(
+            f"input `{tensor.name}` of op `{op.name}` holds {storage}; it must be {allowed}",
+            hint=f"save it as numpy.{tensor.datatypes[0].numpy or 'float32'}",
+        )
+    if fitting[0].quantized and quant is None:
+        raise RunFailed(
+            f"input `{tensor.name}` of op `{op.name}` is {fitting[0].name}, which needs a scale and an offset",
+            hint=f"--quant {tensor.name}=SCALE,OFFSET   (real value = SCALE * (stored + OFFSET))",
+        )
+    return fitting[0]
+
+
+def _wanted_outputs(op: Op, wishes: Wishes) -> list[Tensor]:
+    named = {*wishes.outputs, *wishes.shapes}
+    return [tensor for tensor in op.outputs if tensor.mandatory or tensor.name in named]
+
+
+def _output(tensor: Tensor, inputs: tuple[TensorArg, ...], wishes: Wishes) -> TensorArg:
+    """Shape and type as told; otherwise those of the first input, as far as the config allows."""
+    first = next((arg for arg in inputs if not arg.omitted), None)
+    quant = wishes.quants.get(tensor.name)
+    wanted = wishes.dtypes.get(tensor.name, "")
+    allowed = {row.name: row for row in tensor.datatypes}
+    if wanted:
+        dtype = _known(wanted)
+    elif first is not None and first.dtype in allowed:
+        dtype = allowed[first.dtype]
+    else:
+        dtype = tensor.datatypes[0]
+    if dtype.quantized and quant is None:
+        raise RunFailed(
+            f"output `{tensor.name}` is {dtype.name}, which needs a scale and an offset",
+            hint=f"--quant {tensor.name}=SCALE,OFFSET, or another type: --dtype {tensor.name}=TYPE",
+        )
+    shape = wishes.shapes.get(tensor.name, first.shape if first is not None else ())
+    return TensorArg(tensor.name, dtype.name, shape, quant=quant if dtype.quantized else None)
+
+
+def _param(op: Op, name: str, value: object, wishes: Wishes) -> ParamArg:
+    tensor = next((param for param in op.params if param.name == name), None)
+    if tensor is None:
+        known = [param.name for param in op.params]
+        close = nearest(name, known)
+        hint = f"did you mean `{close}`?" if close else "it has: " + (", ".join(known) or "none")
+        raise RunFailed(f"op `{op.name}` has no parameter `{name}`", hint=hint)
+    dtype = _known(wishes.dtypes[name]) if name in wishes.dtypes else tensor.datatypes[0]
+    if isinstance(value, str):
+        parsed = values.parse_default(value, [dtype], tensor.enum)
+        if parsed is None:
+            raise RunFailed(f"parameter `{name}`: `{value}` is no value of type {dtype.name}", hint="see --help")
+        fault = values.fault_of_default(parsed, dtype, tensor.rank, enum=tensor.enum)
+        if fault:
+            raise RunFailed(f"parameter `{name}` of op `{op.name}` {fault}", hint="give another value")
+        value = parsed
+    quant = wishes.quants.get(name) if dtype.quantized else None
+    return ParamArg(name, _as_param_value(value, tensor, dtype), dtype.name, quant)
+
+
+def _as_param_value(value: object, tensor: Tensor, dtype: DataType) -> int | float | bool | str | Array:
+    import numpy as np
+
+    if isinstance(value, str) or tensor.is_scalar:
+        if isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, np.generic):
+            plain: int | float | bool | str = value.item()
+            return plain
+        raise RunFailed(f"parameter `{tensor.name}` is a scalar", hint=f"--param {tensor.name}=VALUE")
+    array = np.asarray(value, dtype=dtype.numpy or "float32")
+    return array.reshape(1) if array.ndim == 0 and 0 not in tensor.rank.ranks else array
+
+
+def _no_strangers(op: Op, wishes: Wishes) -> None:
+    repeated = [tensor for tensor in op.inputs if tensor.repeated]
+    known = {tensor.name for tensor in op.inputs}
+    for name in wishes.inputs:
+        if name not in known and not any(_is_part(name, tensor) for tensor in repeated):
+            close = nearest(name, known)
+            hint = f"did you mean `{close}`?" if close else "it has: " + ", ".join(tensor.name for tensor in op.inputs)
+            raise RunFailed(f"op `{op.name}` has no input `{name}`", hint=hint)
+    outputs = {tensor.name for tensor in op.outputs}
+    for name in (*wishes.outputs, *wishes.shapes):
+        if name not in outputs:
+            close = nearest(name, outputs)
+            hint = f"did you mean `{close}`?" if close else "it has: " + ", ".join(outputs)
+            raise RunFailed(f"op `{op.name}` has no output `{name}`", hint=hint)
+    every = known | outputs | {param.name for param in op.params} | set(wishes.inputs)
+    for name in (*wishes.quants, *wishes.dtypes):
+        if name not in every:
+            close = nearest(name, every)
+            hint = f"did you mean `{close}`?" if close else "it has: " + ", ".join(sorted(every))
+            raise RunFailed(f"op `{op.name}` has no tensor `{name}`", hint=hint)
+
+
+def _blind_call(built: Built, op_type: str, wishes: Wishes) -> OpCall:
+    """Without a config, names mean nothing: inputs go in the order given, types follow the arrays."""
+    if not wishes.inputs:
+        raise RunFailed("no input was given", hint="--input NAME=FILE.npy, in the op's order")
+    inputs = tuple(
+        TensorArg(name, _guess(name, array, wishes).name, tuple(array.shape), array, wishes.quants.get(name))
+        for name, array in wishes.inputs.items()
+    )
+    outputs = tuple(
+        TensorArg(
+            name,
+            _known(wishes.dtypes.get(name, inputs[0].dtype)).name,
+            wishes.shapes.get(name, inputs[0].shape),
+            quant=wishes.quants.get(name),
+        )
+        for name in wishes.outputs or tuple(wishes.shapes) or ("output",)
+    )
+    params = []
+    for name, value in wishes.params.items():
+        dtype = _known(wishes.dtypes.get(name, "FLOAT_32"))
+        parsed = values.parse_default(value, [dtype]) if isinstance(value, str) else value
+        if not isinstance(parsed, bool | int | float | str):
+            raise RunFailed(
+                f"parameter `{name}`: `{value}` is no {dtype.name}", hint=f"name its type: --dtype {name}=TYPE"
+            )
+        params.append(ParamArg(name, parsed, dtype.name))
+    return OpCall(op_type, built.package, inputs, outputs, tuple(params), loops=wishes.loops)
+
+
+def _guess(name: str, array: Array, wishes: Wishes) -> DataType:
+    if name in wishes.dtypes:
+        return _known(wishes.dtypes[name])
+    rows = [row for row in datatypes.ALL if row.numpy == str(array.dtype)]
+    rows.sort(key=lambda row: row.quantized != (name in wishes.quants))
+    if not rows:
+        raise RunFailed(f"input `{name}` holds {array.dtype}, which QNN has no type for", hint="save it as float32")
+    return rows[0]
+
+
+def _known(name: str) -> DataType:
+    row = datatypes.parse(name)
+    if row is None or row.kind == "special":
+        raise UsageError(f"`{name}` is not a data type", hint="FLOAT_32, UFIXED_POINT_8, UINT_8, INT_32 …")
+    return row

@@ -1,0 +1,199 @@
+"""A session: one op package, registered in a real runtime in a child process, ready for calls."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from udogen.errors import RunFailed
+from udogen.qnn.interface import INFO, WARN
+from udogen.runtime import failures, marshal
+from udogen.runtime.calls import LogLine, OpCall, OpResult, PackageInfo, RuntimeInfo, Times
+from udogen.runtime.child import Child, deadline_of
+from udogen.runtime.library import check_loadable, check_provider, find_runtime
+from udogen.runtime.wire import Message
+
+_KEPT_LOG_LINES = 500
+
+
+class OpSession:
+    """Runs ops of one package; a crash ends one call, not the session.
+
+    Open it in the thread that outlives it, or in the main thread: where it is opened in the main thread, the
+    kernel itself ends the child if this process is killed.
+    """
+
+    def __init__(
+        self,
+        library: Path,
+        provider: str,
+        *,
+        backend: str = "cpu",
+        runtime: Path | None = None,
+        timeout: float | None = None,
+        target: str | None = None,
+        log_level: int = INFO,
+        runtime_log_level: int = WARN,
+        env: Mapping[str, str] | None = None,
+        on_phase: Callable[[str], None] | None = None,
+    ) -> None:
+        self._found = find_runtime(backend, explicit=runtime)
+        check_loadable(self._found.path, "runtime library")
+        check_loadable(library, "op package")
+        check_provider(library, provider)
+        self._library, self._provider, self._target = library.resolve(), provider, target
+        self._timeout, self._env = timeout, env
+        self._log_levels = {"log_level": log_level, "runtime_log_level": runtime_log_level}
+        self._on_phase = on_phase
+        self._child: Child | None = None
+        self._phase = ""
+        self._logs: deque[LogLine] = deque(maxlen=_KEPT_LOG_LINES)
+        self._one_at_a_time = threading.Lock()
+        self.restarts = 0
+
+    def __enter__(self) -> OpSession:
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def package(self) -> PackageInfo:
+        """What the op package says about itself."""
+        return self._package
+
+    @property
+    def runtime(self) -> RuntimeInfo:
+        """The runtime that the ops run in."""
+        return self._runtime
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id, while there is one."""
+        return self._child.pid if self._child else None
+
+    def run(self, call: OpCall) -> OpResult:
+        """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`."""
+        with self._one_at_a_time:
+            if self._child is None:
+                self._restart()
+            failures.check_names(call, self._package, str(self._library))
+            order, buffers = marshal.order_of(call)
+            self._logs.clear()
+            if self._child:
+                self._child.forget_chatter()
+            self._phase = failures.IDLE
+            try:
+                answer, results = self._ask(order, buffers, call)
+            except failures.OpCrashed:
+                if self._phase != failures.IDLE:
+                    raise
+                self._restart()  # it died between two calls: no fault of this one
+                answer, results = self._ask(order, buffers, call)
+            return OpResult(
+                outputs=marshal.arrays_of(call, results),
+                times=Times(create=answer["create"], finalize=answer["finalize"], execute=answer["execute"]),
+                runtime=self._runtime,
+                logs=tuple(self._logs),
+            )
+
+    def close(self) -> None:
+        """Let the package and the runtime free what they have, and end the child."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        grace = 0.0
+        try:
+            child.send({"do": "quit"})
+            deadline = deadline_of(2.0)
+            while child.receive(deadline)[0]["event"] != "bye":
+                pass
+            grace = 2.0
+        except (EOFError, TimeoutError):
+            pass  # what it does while it is freed concerns nobody: all results are here
+        finally:
+            child.end(grace)
+
+    def _restart(self) -> None:
+        self._start()
+        self.restarts += 1
+
+    def _start(self) -> None:
+        self._logs.clear()
+        self._phase = failures.START
+        self._child = Child(self._env)
+        answer, _ = self._ask(
+            {
+                "do": "start",
+                "runtime": str(self._found.path),
+                "library": str(self._library),
+                "provider": self._provider,
+                "target": self._target,
+                **self._log_levels,
+                "delivers": None
+                if self._found.backend.delivers is None
+                else sorted(self._found.backend.delivers),
+                "forwards_log": self._found.backend.forwards_log,
+            },
+            [],
+            None,
+        )
+        self._runtime = RuntimeInfo(**answer["runtime"])
+        self._package = PackageInfo(answer["package"]["name"], tuple(answer["package"]["operations"]))
+
+    def _ask(
+        self, order: Message, buffers: list[Any], call: OpCall | None
+    ) -> tuple[Message, list[bytearray]]:
+        """Give an order and follow it to its end; the child does not survive an error of its own."""
+        child = self._child
+        assert child is not None
+        deadline = deadline_of(self._timeout)
+        try:
+            child.send(order, buffers)
+            while True:
+                message, results = child.receive(deadline)
+                match message["event"]:
+                    case "phase":
+                        self._phase = message["phase"]
+                        if self._on_phase:
+                            self._on_phase(self._phase)
+                    case "log":
+                        self._logs.append(LogLine(message["level"], message["text"], message["source"]))
+                    case "failed":
+                        raise self._explain(message, call)
+                    case _:
+                        return message, results
+        except EOFError:
+            returncode = self._drop(grace=0.5)  # it is dying: let it, its exit status is what we want
+            raise failures.of_death(self._scene(child, call), returncode) from None
+        except TimeoutError:
+            self._drop()
+            raise failures.of_timeout(self._scene(child, call), self._timeout or 0.0) from None
+        except RunFailed:
+            if call is None:  # a worker without a package is of no use
+                self._drop()
+            raise
+        except BaseException:  # Ctrl-C: nothing may be left running
+            self._drop()
+            raise
+
+    def _explain(self, message: Message, call: OpCall | None) -> RunFailed:
+        assert self._child is not None
+        scene = self._scene(self._child, call)
+        if "function" in message:
+            return failures.of_code(scene, message["function"], message["code"])
+        return failures.of_text(scene, message["message"], message["hint"])
+
+    def _scene(self, child: Child, call: OpCall | None) -> failures.Scene:
+        return failures.Scene(str(self._library), self._phase, call, tuple(self._logs), child.chatter())
+
+    def _drop(self, grace: float = 0.0) -> int:
+        child, self._child = self._child, None
+        return child.end(grace) if child else 0

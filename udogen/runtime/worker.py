@@ -1,0 +1,266 @@
+"""The child process in which op packages are loaded and their ops run.
+
+It announces each phase before it enters it, so that the parent knows where it was when it died.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import queue
+import signal
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from udogen.errors import RunFailed
+from udogen.qnn import abi
+from udogen.qnn.backend import Backend, Log
+from udogen.qnn.interface import Interface, QnnError, log_callback
+from udogen.qnn.tensors import APP_WRITE, NULL, STATIC, OpConfig, Param, Scalar, ScaleOffset, Tensor
+from udogen.runtime.failures import LOAD_RUNTIME
+from udogen.runtime.wire import Message, Wire
+
+_GUARD = bytes([0xA5]) * 64
+_PR_SET_PDEATHSIG = 1
+
+
+class Worker:
+    """One backend with one registered op package, and the calls made to it."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._writing = threading.Lock()  # runtimes log from threads of their own
+
+    def start(self, order: Message) -> None:
+        """Load the runtime, load and register the op package."""
+        self._delivers: list[str] | None = order["delivers"]
+        library, provider = order["library"], order["provider"]
+        self._phase(LOAD_RUNTIME)
+        interface = Interface.load(Path(order["runtime"]))
+        self._phase("load the op package")
+        package = _OpPackage(library, provider)
+        if not order["forwards_log"]:
+            package.log_to(self._sink("package"), order["log_level"])
+        self._phase("create the backend")
+        self._log = Log(interface, self._sink("runtime"), order["runtime_log_level"])
+        self._backend = Backend(interface, self._log)
+        self._phase("register the op package")
+        self._backend.register(Path(library), provider, order["target"])
+        self._phase("ask the op package what it has")
+        name, operations = package.info()
+        self._package = package
+        self._say(
+            "ready",
+            package={"name": name, "operations": operations},
+            runtime={
+                "name": interface.name,
+                "build_id": interface.build_id(),
+                "api_version": interface.api_version,
+                "backend_version": interface.backend_version,
+                "path": str(interface.path),
+            },
+        )
+
+    def run(self, order: Message, buffers: list[bytearray]) -> None:
+        """Run one op in a graph of its own."""
+        clock, op = time.perf_counter, order["op"]
+        started = clock()
+        self._phase("create the graph")
+        with self._backend.context() as context:
+            graph = context.graph("udogen")
+            tensor = _TensorMaker(buffers)
+            inputs = [graph.add_tensor(tensor.make(row)) for row in order["inputs"]]
+            outputs = [graph.add_tensor(tensor.make(row)) for row in order["outputs"]]
+            params: list[Param] = [
+                graph.add_tensor(tensor.make(row["tensor"])) if "tensor" in row else Scalar(**row)
+                for row in order["params"]
+            ]
+            node = OpConfig(
+                op, package=order["package"], op_type=op, inputs=inputs, outputs=outputs, params=params
+            )
+            self._phase("add the node")
+            graph.add_node(node)
+            self._refuse_undelivered(
+                [*inputs, *outputs, *(each for each in params if isinstance(each, Tensor))]
+            )
+            created = clock()
+            self._phase("finalize")
+            graph.finalize()
+            finalized = clock()
+            results = [bytearray(each.nbytes) + bytearray(_GUARD) for each in outputs]
+            for each, room in zip(outputs, results, strict=True):
+                each.bind(room)
+            for each, row in zip(inputs, order["inputs"], strict=True):
+                if each.role == APP_WRITE:  # only now: a graph does not take an input that has data
+                    each.bind(buffers[row["buffer"]])
+            execute = graph.executor([each for each in inputs if each.role == APP_WRITE], outputs)
+            self._phase("execute")
+            seconds = [_timed(execute) for _ in range(order["loops"])]
+            self._phase("free the graph")
+        for each, room in zip(outputs, results, strict=True):
+            if room[each.nbytes :] != _GUARD:
+                raise RunFailed(
+                    f"op `{op}` wrote past the end of its output `{each.name}` ({each.nbytes} bytes)",
+                    hint="let the kernel's loops end at the tensor's own dimensions",
+                )
+        self._say(
+            "done",
+            [memoryview(room)[: each.nbytes] for each, room in zip(outputs, results, strict=True)],
+            create=created - started,
+            finalize=finalized - created,
+            execute=statistics.median(seconds),
+        )
+
+    def quit(self) -> None:
+        """Free everything and say so."""
+        self._phase("free the backend")
+        self._backend.close()
+        self._log.close()
+        self._say("bye")
+
+    def obey(self, order: Message, buffers: list[bytearray]) -> None:
+        """Do what one message says; what fails is reported, not raised."""
+        try:
+            if order["do"] == "start":
+                self.start(order)
+            elif order["do"] == "run":
+                self.run(order, buffers)
+            else:
+                self.quit()
+        except QnnError as error:
+            self._say("failed", function=error.function, code=error.code)
+        except RunFailed as error:
+            self._say("failed", message=error.message, hint=error.hint)
+
+    def _refuse_undelivered(self, tensors: Sequence[Tensor]) -> None:
+        # Only after the package had its say: its own message is the better one.
+        for each in tensors:
+            if self._delivers is not None and each.role != NULL and each.dtype not in self._delivers:
+                raise RunFailed(
+                    f"`{each.name}` is {each.dtype}, and the runtime does not deliver such tensors to "
+                    "custom ops: the op would get unset pointers",
+                    hint=f"use one of {', '.join(sorted(self._delivers))}, "
+                    "and let the op's validateOpConfig refuse every other type",
+                )
+
+    def _phase(self, name: str) -> None:
+        self._say("phase", phase=name)
+
+    def _sink(self, source: str) -> Callable[[int, str], None]:
+        return lambda level, text: self._say("log", level=level, text=text, source=source)
+
+    def _say(self, event: str, buffers: Sequence[Any] = (), **fields: Any) -> None:
+        with self._writing:
+            self._wire.send({"event": event, **fields}, buffers)
+
+
+class _OpPackage:
+    """The op package as we see it ourselves, beside the runtime: the same library, loaded once."""
+
+    def __init__(self, library: str, provider: str) -> None:
+        ffi = abi.ffi()
+        try:
+            self._library = ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+            entry = ctypes.cast(getattr(self._library, provider), ctypes.c_void_p).value
+        except (OSError, AttributeError) as problem:
+            text = str(problem)
+            if "undefined symbol" in text:
+                what = "needs a symbol that nobody has"
+                hint = "link the library that has it, or define it; `nm -DC --undefined-only` lists them"
+            else:
+                what, hint = "cannot be loaded", "the libraries it is linked with must be found too"
+            raise RunFailed(f"the op package {what}: {text}", hint=hint) from problem
+        self._interface = ffi.new("QnnOpPackage_Interface_t *")
+        code = ffi.cast("QnnOpPackage_InterfaceProvider_t", entry)(self._interface)
+        if code:
+            raise QnnError(provider, code)
+
+    def log_to(self, sink: Callable[[int, str], None], level: int) -> None:
+        """Give the package a log callback; one that has no use for it may say so, we do not mind."""
+        self._callback = log_callback(sink)
+        function = self._v1_4("logInitialize")
+        if function:
+            function(self._callback, level)
+
+    def info(self) -> tuple[str, list[str]]:
+        """The package's name and its ops; empty where it does not tell."""
+        ffi = abi.ffi()
+        answer = ffi.new("QnnOpPackage_Info_t const **")
+        function = self._v1_4("getInfo")
+        if not function or function(answer) or not answer[0]:
+            return "", []
+        info = answer[0]
+        count = info.numOperations if info.operationNames else 0
+        names = [info.operationNames[index] for index in range(count)]
+        name = ffi.string(info.packageName).decode("utf-8", "replace") if info.packageName else ""
+        return name, [ffi.string(each).decode("utf-8", "replace") for each in names if each]
+
+    def _v1_4(self, name: str) -> Any:
+        # Version 2.0 has another table; the runtimes refuse it, and with a better message than we have.
+        if self._interface.interfaceVersion.major != 1:
+            return None
+        return getattr(self._interface.v1_4, name)
+
+
+class _TensorMaker:
+    """Makes a graph's tensors, with names that do not collide."""
+
+    def __init__(self, buffers: list[bytearray]) -> None:
+        self._buffers = buffers
+        self._names: set[str] = set()
+
+    def make(self, row: Message) -> Tensor:
+        name = row["name"]
+        while name in self._names:
+            name += "_"
+        self._names.add(name)
+        return Tensor(
+            name,
+            dtype=row["dtype"],
+            shape=row["shape"],
+            role=row["role"],
+            quant=ScaleOffset(*row["quant"]) if row["quant"] else None,
+            data=self._buffers[row["buffer"]] if row["role"] == STATIC else None,
+        )
+
+
+def _timed(function: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    """Obey the parent until it says quit; die when it dies."""
+    read_fd, write_fd, parent, from_main_thread = (int(text) for text in sys.argv[1:5])
+    if from_main_thread:  # else the signal would come when the parent's thread ends
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        return
+    wire = Wire(read_fd, write_fd)
+    orders: queue.SimpleQueue[tuple[Message, list[bytearray]]] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(wire, orders), daemon=True).start()
+    worker = Worker(wire)
+    while True:
+        order, buffers = orders.get()
+        worker.obey(order, buffers)
+        if order["do"] == "quit":
+            return
+
+
+def _listen(wire: Wire, orders: queue.SimpleQueue[tuple[Message, list[bytearray]]]) -> None:
+    """Read orders; when the parent is gone, take the whole process group along, whatever an op is doing."""
+    try:
+        while True:
+            orders.put(wire.receive())
+    except (EOFError, OSError):
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()
