@@ -14,13 +14,9 @@ import pytest
 from udogen import resources
 from udogen.qnn import abi
 
-HEADERS = sorted(
-    str(path.relative_to(resources.qnn_headers())) for path in resources.qnn_headers().rglob("*.h")
-)
+HEADERS = sorted(str(path.relative_to(resources.qnn_headers())) for path in resources.qnn_headers().rglob("*.h"))
 FOR_PACKAGES = ("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h", "CPU/QnnCpuOpPackage.h")
-needs_gcc = pytest.mark.skipif(
-    not (shutil.which("gcc") and shutil.which("g++")), reason="gcc is not installed"
-)
+needs_gcc = pytest.mark.skipif(not (shutil.which("gcc") and shutil.which("g++")), reason="gcc is not installed")
 
 
 def compile_and_run(folder: Path, source: str, *, include: Path, language: str = "c++") -> str:

@@ -20,9 +20,7 @@ def tensor(name: str = "x", array: Any = X, dtype: str = "FLOAT_32", **more: Any
     return TensorArg(name, dtype, tuple(array.shape), array, **more)
 
 
-def result(
-    name: str = "y", shape: tuple[int, ...] = (2, 3), dtype: str = "FLOAT_32", **more: Any
-) -> TensorArg:
+def result(name: str = "y", shape: tuple[int, ...] = (2, 3), dtype: str = "FLOAT_32", **more: Any) -> TensorArg:
     """An output."""
     return TensorArg(name, dtype, shape, **more)
 

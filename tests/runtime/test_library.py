@@ -8,26 +8,25 @@ from pathlib import Path
 import pytest
 from probe import Build
 
+from udogen.build.tools import Environment
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime import find_runtime, interface_providers, library
 
 
-def test_the_wheel_is_found_without_importing_it(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = find_runtime("cpu", environment={})
+def test_the_wheel_is_found_without_importing_it(build: Build) -> None:
+    found = find_runtime("cpu", environment=Environment())
     assert found.origin == "onnxruntime_qnn"
     assert found.path.name == "libQnnCpu.so"
     assert found.system.is_file()
 
 
-def test_an_explicit_path_then_the_sdk_then_the_wheel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_explicit_path_then_the_sdk_then_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     folder = tmp_path / "lib" / "x86_64-linux-clang"
     folder.mkdir(parents=True)
     (folder / "libQnnCpu.so").touch()
     (tmp_path / "libQnnCpu.so").touch()
-    sdk = find_runtime("cpu", environment={"QNN_SDK_ROOT": str(tmp_path)})
+    sdk = find_runtime("cpu", environment=Environment(qnn_sdk_root=str(tmp_path)))
     assert (sdk.origin, sdk.path) == ("QNN_SDK_ROOT", folder / "libQnnCpu.so")
     assert find_runtime("cpu", explicit=tmp_path).path == tmp_path / "libQnnCpu.so"
     assert find_runtime("cpu", explicit=tmp_path / "libQnnCpu.so").origin == "given"
@@ -36,7 +35,7 @@ def test_an_explicit_path_then_the_sdk_then_the_wheel(
 def test_no_runtime_is_a_missing_tool_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ToolMissing, match=r"libQnnCpu\.so is not installed") as caught:
-        find_runtime("cpu", environment={"QNN_SDK_ROOT": "/no/sdk"})
+        find_runtime("cpu", environment=Environment(qnn_sdk_root="/no/sdk"))
     assert "pip install onnxruntime-qnn==2.3.0" in caught.value.hint
     assert any("/no/sdk/lib" in line for line in caught.value.details)
 

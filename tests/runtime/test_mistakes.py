@@ -120,9 +120,7 @@ def test_a_shape_that_validation_refuses(session: OpSession) -> None:
 
 
 def test_a_refusal_without_a_reason_shows_what_was_passed(session: OpSession) -> None:
-    with pytest.raises(
-        OpRefused, match=r"3110 .* gave no reason: inputs FLOAT_32 \[2, 3\]; outputs FLOAT_32"
-    ):
+    with pytest.raises(OpRefused, match=r"3110 .* gave no reason: inputs FLOAT_32 \[2, 3\]; outputs FLOAT_32"):
         session.run(call("Mute", params=(ParamArg("axis", 1, "UINT_32"),)))
 
 
@@ -221,9 +219,7 @@ def test_the_child_dies_with_its_parent_even_in_an_endless_op(probe: Path, in_th
             threading.Event().wait()
         work()
     """
-    parent = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True
-    )
+    parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True)
     pid = 0
     assert parent.stdout is not None
     for line in parent.stdout:
@@ -242,9 +238,7 @@ def test_the_child_dies_with_its_parent_even_in_an_endless_op(probe: Path, in_th
 
 def test_a_session_outlives_the_thread_that_opened_it(probe: Path) -> None:
     opened: list[OpSession] = []
-    thread = threading.Thread(
-        target=lambda: opened.append(OpSession(probe, PROVIDER, timeout=20).__enter__())
-    )
+    thread = threading.Thread(target=lambda: opened.append(OpSession(probe, PROVIDER, timeout=20).__enter__()))
     thread.start()
     thread.join()
     (session,) = opened

@@ -53,9 +53,7 @@ def test_types_of_one_byte(session: OpSession, dtype: str, numpy: str) -> None:
     array = np.array([[0, 1, 1], [1, 0, 1]]).astype(numpy)
     quant = (0.5, -3) if "FIXED" in dtype else None
     answer = session.run(
-        call(
-            "CopyBytes", (tensor(array=array, dtype=dtype, quant=quant),), (result(dtype=dtype, quant=quant),)
-        )
+        call("CopyBytes", (tensor(array=array, dtype=dtype, quant=quant),), (result(dtype=dtype, quant=quant),))
     )
     np.testing.assert_array_equal(answer.outputs["y"], array)
     assert answer.outputs["y"].dtype == array.dtype
@@ -136,9 +134,7 @@ def test_phases_are_announced(probe: Path) -> None:
         (TensorArg("x", "BFLOAT_16", (2, 3), X), "of which udogen cannot make a tensor"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_the_call(
-    session: OpSession, broken: TensorArg, match: str
-) -> None:
+def test_what_does_not_fit_is_refused_before_the_call(session: OpSession, broken: TensorArg, match: str) -> None:
     with pytest.raises(RunFailed, match=match):
         session.run(call("AddOne", (broken,)))
     assert session.run(call("AddOne")).outputs["y"][0, 0] == 1

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from udogen.cli import options, output
+from udogen.opdef import backends
 
 
 @click.command("check")
 @options.configs
 @click.option(
-    "--backend", "chosen", multiple=True, type=click.Choice(["cpu", "gpu", "htp", "dsp"]),
+    "--backend", "chosen", multiple=True, type=click.Choice(list(backends.ALL)),
     help="Check also what this backend needs; may repeat.",
 )  # fmt: skip
 @options.strict
@@ -19,7 +20,7 @@ def command(
     configs: tuple[str, ...], config_paths: tuple[str, ...], chosen: tuple[str, ...], strict: bool, as_json: bool
 ) -> None:
     """Say everything that is wrong with configs: file, line, reason, and what to do."""
-    from udogen.opdef import backends, resolve
+    from udogen.opdef import resolve
     from udogen.opdef.load import load
     from udogen.opdef.problems import Problems
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from udogen.cli import options, output
+
+if TYPE_CHECKING:
+    from udogen.generate.packages import Generated
 
 
 @click.command("generate")
@@ -15,8 +20,8 @@ from udogen.cli import options, output
     "-o", "--output_path", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
     help="Where the package folders go (default: UDO_PACKAGE_PATH of the config, or here).",
 )  # fmt: skip
-@click.option("--backend", "chosen", multiple=True, type=click.Choice(["cpu"]), help="Only this backend; may repeat.")
-@click.option("--layout", type=click.Choice(["qnn"]), help="How the folder looks.")
+@click.option("--backend", "chosen", multiple=True, metavar="NAME", help="Only for this backend (cpu); may repeat.")
+@click.option("--layout", metavar="NAME", help="How the folder looks (qnn).")
 @click.option(
     "--kernels", type=click.Path(path_type=Path), metavar="DIR",
     help="Take finished kernels, <Op>.cpp, from here instead of the skeleton.",
@@ -93,23 +98,20 @@ def command(
         )
 
 
-def _tell(each: object, *, dry_run: bool) -> None:
-    from udogen.generate.packages import Generated
-
-    assert isinstance(each, Generated)
+def _tell(each: Generated, *, dry_run: bool) -> None:
     counts: dict[str, int] = {}
     for change in each.changes:
         counts[change.action] = counts.get(change.action, 0) + 1
     fresh = set(counts) == {"created"}
     for change in each.changes:
-        if not fresh and (change.action not in ("unchanged", "created") or (change.action == "created")):
-            output.say(
-                f"  {change.action:<9} {each.folder / change.path}" + (f"  ({change.note})" if change.note else "")
-            )
+        if not fresh and change.action != "unchanged":
+            why = f"  ({change.note})" if change.note else ""
+            output.say(f"  {change.action:<9} {each.folder / change.path}{why}")
     summary = ", ".join(f"{number} {action}" for action, number in counts.items())
     would = "would be " if dry_run else ""
     output.say(f"{each.folder}: {each.plan.backend} package {each.plan.package} {would}({summary})")
+    unwritten = [file.path for file in each.plan.files if file.yours and file.template]
     if fresh and not dry_run:
-        yours = [file.path for file in each.plan.files if file.yours]
-        shown = ", ".join(yours[:3]) + (" …" if len(yours) > 3 else "")
-        output.note(f"  next: write your kernel in {shown}, then `udogen build -C {each.folder}`")
+        shown = ", ".join(unwritten[:3]) + (" …" if len(unwritten) > 3 else "")
+        write = f"write your kernel in {shown}, then " if unwritten else ""
+        output.note(f"  next: {write}`udogen build -C {shlex.quote(str(each.folder))}`")

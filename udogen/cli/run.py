@@ -58,7 +58,7 @@ def command() -> None:
     metavar="NAME=TYPE",
     help="The data type of a tensor or parameter, where several fit.",
 )
-@click.option("--backend", type=click.Choice(["cpu"]), default="cpu", help="The backend to run on.")
+@click.option("--backend", default="cpu", metavar="NAME", help="The backend to run on (cpu).")
 @click.option(
     "--qnn-lib",
     type=click.Path(path_type=Path),

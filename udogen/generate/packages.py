@@ -43,6 +43,10 @@ def generate(
     dry_run: bool = False,
 ) -> list[Generated]:
     """Generate every package into its folder below `out`; everything is checked before the first byte is written."""
+    for what, given, known in (("backend", chosen, backends.ALL), ("layout", [layout] if layout else [], layouts.ALL)):
+        for name in given:
+            if name not in known:
+                raise UsageError(f"udogen generates for no {what} `{name}` yet", hint="it knows " + ", ".join(known))
     wanted = [(package, _resolve(package, chosen, problems)) for package in packages]
     problems.stop_if_any(strict=strict)
     from udogen.generate.render import render  # Mako is only paid for by configs that are right

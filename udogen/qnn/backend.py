@@ -206,9 +206,7 @@ class Graph:
         """Make the graph ready to run; the package's createOpImpl runs here."""
         self.interface.call("graphFinalize", self.raw, _raw(profile), abi.ffi().NULL)
 
-    def execute(
-        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], profile: Profile | None = None
-    ) -> None:
+    def execute(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], profile: Profile | None = None) -> None:
         """Run the graph on tensors that are bound to buffers."""
         self.executor(inputs, outputs, profile)()
 

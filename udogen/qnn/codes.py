@@ -42,10 +42,7 @@ ALL = (
         "QNN_SUCCESS",
         "no error",
         aliases=(
-            *(
-                f"QNN_{part}_NO_ERROR"
-                for part in (*_PARTS, "ERROR", "PROPERTY", "GLOBAL_CONFIG", "INTERFACE")
-            ),
+            *(f"QNN_{part}_NO_ERROR" for part in (*_PARTS, "ERROR", "PROPERTY", "GLOBAL_CONFIG", "INTERFACE")),
             *(f"QNN_SYSTEM_{part}_NO_ERROR" for part in ("CONTEXT", "INTERFACE", "PROFILE")),
             "QNN_PROPERTY_SUPPORTED",
         ),
@@ -117,9 +114,7 @@ ALL = (
         "a library could not be loaded",
         "on a device: check ADSP_LIBRARY_PATH (separated by ;) and LD_LIBRARY_PATH",
     ),
-    ErrorCode(
-        1010, "QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE", "a resource is in use by someone else", "try again"
-    ),
+    ErrorCode(1010, "QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE", "a resource is in use by someone else", "try again"),
     ErrorCode(
         1011,
         "QNN_COMMON_ERROR_SYSTEM_COMMUNICATION_FATAL",
@@ -160,9 +155,7 @@ ALL = (
         "compare the number, types and shapes of tensors and params with the op's config; "
         "the reason is in the op package's own log lines, the runtime adds none",
     ),
-    ErrorCode(
-        3200, "QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT", "the op package got an argument that is not valid"
-    ),
+    ErrorCode(3200, "QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT", "the op package got an argument that is not valid"),
     # 4000: backends
     ErrorCode(4000, "QNN_BACKEND_ERROR_CANNOT_INITIALIZE", "the backend cannot start"),
     ErrorCode(4002, "QNN_BACKEND_ERROR_TERMINATE_FAILED", "the backend cannot stop"),
@@ -233,9 +226,7 @@ ALL = (
         "the context binary cannot be restored",
         "register its op packages first, and use the backend that made it",
     ),
-    ErrorCode(
-        5006, "QNN_CONTEXT_ERROR_GET_BINARY_SIZE_FAILED", "the size of the context binary cannot be told"
-    ),
+    ErrorCode(5006, "QNN_CONTEXT_ERROR_GET_BINARY_SIZE_FAILED", "the size of the context binary cannot be told"),
     ErrorCode(5007, "QNN_CONTEXT_ERROR_GET_BINARY_FAILED", "the context binary cannot be made"),
     ErrorCode(
         5008,
@@ -244,14 +235,10 @@ ALL = (
     ),
     ErrorCode(5009, "QNN_CONTEXT_ERROR_SET_PROFILE", "profiling cannot be set for the context"),
     ErrorCode(5010, "QNN_CONTEXT_ERROR_INVALID_CONFIG", "an option of the context is not valid"),
-    ErrorCode(
-        5011, "QNN_CONTEXT_ERROR_BINARY_SUBOPTIMAL", "the context binary works, but was made for another chip"
-    ),
+    ErrorCode(5011, "QNN_CONTEXT_ERROR_BINARY_SUBOPTIMAL", "the context binary works, but was made for another chip"),
     ErrorCode(5012, "QNN_CONTEXT_ERROR_ABORTED", "stopped by a signal"),
     ErrorCode(5013, "QNN_CONTEXT_ERROR_TIMED_OUT", "the time of its signal is over"),
-    ErrorCode(
-        5014, "QNN_CONTEXT_ERROR_INCREMENT_INVALID_BUFFER", "the buffer of an incremental binary is not valid"
-    ),
+    ErrorCode(5014, "QNN_CONTEXT_ERROR_INCREMENT_INVALID_BUFFER", "the buffer of an incremental binary is not valid"),
     # 6000: graphs
     ErrorCode(6000, "QNN_GRAPH_ERROR_INVALID_ARGUMENT", "an argument is not valid"),
     ErrorCode(6001, "QNN_GRAPH_ERROR_INVALID_HANDLE", "the graph's handle is not valid"),
@@ -285,9 +272,7 @@ ALL = (
         "the graph is not finalized",
         "finalize it before execute",
     ),
-    ErrorCode(
-        6024, "QNN_GRAPH_ERROR_GRAPH_FINALIZED", "the graph is finalized and cannot be changed any more"
-    ),
+    ErrorCode(6024, "QNN_GRAPH_ERROR_GRAPH_FINALIZED", "the graph is finalized and cannot be changed any more"),
     ErrorCode(6025, "QNN_GRAPH_ERROR_EXECUTION_ASYNC_FIFO_FULL", "too many executions are waiting"),
     ErrorCode(6030, "QNN_GRAPH_ERROR_SIGNAL_IN_USE", "the signal belongs to another call"),
     ErrorCode(6031, "QNN_GRAPH_ERROR_ABORTED", "stopped by a signal"),
@@ -295,9 +280,7 @@ ALL = (
     ErrorCode(6033, "QNN_GRAPH_ERROR_TIMED_OUT", "the time of its signal is over"),
     ErrorCode(6034, "QNN_GRAPH_ERROR_SUBGRAPH", "this is not possible with a subgraph"),
     ErrorCode(6035, "QNN_GRAPH_ERROR_DISABLED", "the graph was not enabled when its context was restored"),
-    ErrorCode(
-        6036, "QNN_GRAPH_ERROR_DYNAMIC_TENSOR_SHAPE", "a tensor's dynamic shape is not one the graph takes"
-    ),
+    ErrorCode(6036, "QNN_GRAPH_ERROR_DYNAMIC_TENSOR_SHAPE", "a tensor's dynamic shape is not one the graph takes"),
     ErrorCode(6037, "QNN_GRAPH_ERROR_TENSOR_SPARSITY", "a tensor's sparsity is not one the graph takes"),
     ErrorCode(6038, "QNN_GRAPH_ERROR_EARLY_TERMINATION", "an op ended the execution early"),
     ErrorCode(6039, "QNN_GRAPH_ERROR_INVALID_CONTEXT", "the graph's context is gone"),
@@ -316,12 +299,8 @@ ALL = (
         "the tensor's rank, shape, type, data or quantization is not valid",
         "static tensors need data, fixed-point tensors a scale and an offset",
     ),
-    ErrorCode(
-        7005, "QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM", "the backend does not have tensors of this kind"
-    ),
-    ErrorCode(
-        7006, "QNN_TENSOR_ERROR_NAME_HASH_COLLISION", "two tensors' names collide", "rename one of them"
-    ),
+    ErrorCode(7005, "QNN_TENSOR_ERROR_UNSUPPORTED_TENSOR_PARAM", "the backend does not have tensors of this kind"),
+    ErrorCode(7006, "QNN_TENSOR_ERROR_NAME_HASH_COLLISION", "two tensors' names collide", "rename one of them"),
     ErrorCode(7007, "QNN_TENSOR_ERROR_INCOMPATIBLE_TENSOR_UPDATE", "the update does not fit the tensor"),
     # 8000: memory
     ErrorCode(8000, "QNN_MEM_ERROR_INVALID_ARGUMENT", "an argument is not valid"),
@@ -354,12 +333,8 @@ ALL = (
         "on a device this is often a skel library that is not found: ADSP_LIBRARY_PATH, separated by ;",
     ),
     ErrorCode(14002, "QNN_DEVICE_ERROR_HARDWARE_UNAVAILABLE", "the hardware is not there, or busy"),
-    ErrorCode(
-        14003, "QNN_DEVICE_ERROR_ASSOCIATED_TO_CONTEXT", "a context still uses the device", "free it first"
-    ),
-    ErrorCode(
-        15000, "QNN_GLOBAL_CONFIG_ERROR_INVALID_CONFIG", "an option for the whole process is not valid"
-    ),
+    ErrorCode(14003, "QNN_DEVICE_ERROR_ASSOCIATED_TO_CONTEXT", "a context still uses the device", "free it first"),
+    ErrorCode(15000, "QNN_GLOBAL_CONFIG_ERROR_INVALID_CONFIG", "an option for the whole process is not valid"),
     # 30000: libQnnSystem
     ErrorCode(
         30000,

@@ -21,10 +21,10 @@ class QnnError(RunFailed):
     def __init__(self, function: str, code: int) -> None:
         self.function, self.row = function, codes.describe(code)
         super().__init__(
-            f"{function} failed with {self.row.code} ({self.row.name}): {self.row.meaning}",
+            f"{function} failed with {code} ({self.row.name}): {self.row.meaning}",
             hint=self.row.remedy,
         )
-        self.code = self.row.code
+        self.code = code
 
 
 def check(function: str, code: int) -> None:

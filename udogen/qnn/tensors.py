@@ -84,8 +84,7 @@ class Tensor:
         have = len(memoryview(data).cast("B")) if not isinstance(data, ffi.CData) else ffi.sizeof(data)
         if have < need:
             raise RunFailed(
-                f"tensor `{self.name}` ({self.dtype} {list(self.shape)}) needs {need} bytes, "
-                f"its buffer has {have}",
+                f"tensor `{self.name}` ({self.dtype} {list(self.shape)}) needs {need} bytes, its buffer has {have}",
                 hint="give the buffer the shape and type of the tensor",
             )
         buffer = data if isinstance(data, ffi.CData) else ffi.from_buffer(data)
@@ -110,9 +109,7 @@ class Tensor:
     def _set_quantization(self, params: Any, quant: Quantization) -> None:
         ffi = abi.ffi()
         undefined = ffi.integer_const("QNN_DEFINITION_UNDEFINED")
-        params.encodingDefinition = (
-            undefined if quant is None else ffi.integer_const("QNN_DEFINITION_DEFINED")
-        )
+        params.encodingDefinition = undefined if quant is None else ffi.integer_const("QNN_DEFINITION_DEFINED")
         if quant is None:
             params.quantizationEncoding = ffi.integer_const("QNN_QUANTIZATION_ENCODING_UNDEFINED")
         elif isinstance(quant, ScaleOffset):
@@ -120,9 +117,7 @@ class Tensor:
             params.scaleOffsetEncoding.scale = quant.scale
             params.scaleOffsetEncoding.offset = quant.offset
         else:
-            pairs = self._keep(
-                ffi.new("Qnn_ScaleOffset_t[]", [(pair.scale, pair.offset) for pair in quant.pairs])
-            )
+            pairs = self._keep(ffi.new("Qnn_ScaleOffset_t[]", [(pair.scale, pair.offset) for pair in quant.pairs]))
             params.quantizationEncoding = ffi.integer_const("QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET")
             params.axisScaleOffsetEncoding.axis = quant.axis
             params.axisScaleOffsetEncoding.numScaleOffsets = len(quant.pairs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -65,10 +64,9 @@ class Child:
 
     def end(self, grace: float = 0.0) -> int:
         """End it, after `grace` seconds if it has not ended by itself; returns how it ended."""
-        try:
-            self._process.wait(timeout=grace)
-        except subprocess.TimeoutExpired:
-            pass
+        until = time.monotonic() + grace
+        while self._process.poll() is None and time.monotonic() < until:
+            time.sleep(0.002)
         process.kill(self._process)
         for tail in self._chatter:
             tail.join()

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from udogen.errors import RunFailed
 from udogen.qnn import codes
-from udogen.runtime.calls import LogLine, OpCall, PackageInfo
+from udogen.qnn.interface import WARN
+from udogen.runtime.calls import LogLine, OpCall, PackageInfo, TensorArg
 
 # The phases in which nothing of the user's has run yet.
 START, LOAD_RUNTIME = "start the worker", "load the runtime"
@@ -47,6 +48,14 @@ class OpTimedOut(RunFailed):
     kind = "op-timed-out"
 
 
+_SIGNALS = {
+    "SIGSEGV": "segmentation fault",
+    "SIGABRT": "abort",
+    "SIGFPE": "arithmetic error",
+    "SIGILL": "an instruction this processor does not have",
+    "SIGKILL": "killed from outside, perhaps because memory ran out",
+}
+
 # How libstdc++ and libc++abi announce an exception that nobody caught.
 _THROWN = re.compile("terminate called|terminating with uncaught")
 
@@ -71,9 +80,9 @@ class Scene:
         return f"the op package {self.library}"
 
     def complaints(self) -> list[str]:
-        """Error and warning lines; the package's before the runtime's."""
-        lines = [line for line in self.logs if line.level <= 2]
-        return [line.text for line in sorted(lines, key=lambda line: line.source != "package")]
+        """Error and warning lines: errors first, the package's before the runtime's."""
+        lines = [line for line in self.logs if line.level <= WARN]
+        return [line.text for line in sorted(lines, key=lambda line: (line.level, line.source != "package"))]
 
     def details(self) -> list[str]:
         """Everything a person may want to see below the sentence."""
@@ -95,10 +104,7 @@ def of_code(scene: Scene, function: str, code: int) -> RunFailed:
         return RegistrationFailed(text, hint=row.remedy, details=details)
     if function in ("graphAddNode", "backendValidateOpConfig"):
         if reasons:
-            text, hint = (
-                f"{scene.subject} was refused by its package{reason}",
-                "pass what the op's config allows",
-            )
+            text, hint = f"{scene.subject} was refused{reason}", "pass what the op's config allows"
         else:
             text = f"{scene.subject} was refused with {number}, and its package gave no reason: "
             text += _shape_of(scene.call)
@@ -110,9 +116,7 @@ def of_code(scene: Scene, function: str, code: int) -> RunFailed:
     if function == "graphFinalize":
         text = f"{scene.subject} could not be made (createOpImpl, in graphFinalize): {number}{reason}"
         return OpFailed(text, hint=row.remedy, details=details)
-    return OpFailed(
-        f"{scene.subject}: {function} failed with {number}{reason}", hint=row.remedy, details=details
-    )
+    return OpFailed(f"{scene.subject}: {function} failed with {number}{reason}", hint=row.remedy, details=details)
 
 
 def of_text(scene: Scene, message: str, hint: str) -> RunFailed:
@@ -129,11 +133,7 @@ def of_death(scene: Scene, returncode: int) -> RunFailed:
         how = f"threw a C++ exception that nobody caught ({said[-1]})"
         hint = "catch exceptions in the kernel and return an error number"
     elif returncode < 0:
-        number = signal.Signals(-returncode)
-        words = {"SIGSEGV": "segmentation fault", "SIGABRT": "abort", "SIGFPE": "arithmetic error"}.get(
-            number.name, ""
-        )
-        how = f"crashed with {number.name}" + (f" ({words})" if words else "")
+        how = f"crashed with {_signal(-returncode)}"
         hint = "build the package with -g -fsanitize=address, or run it in a debugger, to see where"
     else:
         how, hint = f"ended the process with exit code {returncode}", "an op must return, never exit"
@@ -147,6 +147,14 @@ def of_timeout(scene: Scene, seconds: float) -> RunFailed:
         hint="look for a loop that never ends, or give more time",
         details=scene.details(),
     )
+
+
+def _signal(number: int) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+    return f"{name} ({_SIGNALS[name]})" if name in _SIGNALS else name
 
 
 def check_names(call: OpCall, package: PackageInfo, library: str) -> None:
@@ -166,11 +174,8 @@ def check_names(call: OpCall, package: PackageInfo, library: str) -> None:
 
 
 def _shape_of(call: OpCall) -> str:
-    def tensors(rows: Sequence[object]) -> str:
-        return (
-            ", ".join(f"{getattr(row, 'dtype', '')} {list(getattr(row, 'shape', ()))}" for row in rows)
-            or "none"
-        )
+    def tensors(rows: Sequence[TensorArg]) -> str:
+        return ", ".join(f"{row.dtype} {list(row.shape)}" for row in rows) or "none"
 
     params = ", ".join(param.name for param in call.params) or "none"
     return f"inputs {tensors(call.inputs)}; outputs {tensors(call.outputs)}; params {params}"

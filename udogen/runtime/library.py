@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import platform
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from udogen.build import tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
 
 
@@ -39,9 +38,7 @@ BACKENDS = {
 }
 
 _WHEEL = "onnxruntime_qnn"
-_INSTALL = (
-    "pip install onnxruntime-qnn==2.3.0 (the last release that carries libQnnCpu.so), or set QNN_SDK_ROOT"
-)
+_INSTALL = "pip install onnxruntime-qnn==2.3.0 (the last release that carries libQnnCpu.so), or set QNN_SDK_ROOT"
 
 _SDK_FOLDERS = {
     "x86_64": ("x86_64-linux-clang",),
@@ -64,20 +61,18 @@ class Runtime:
 
 
 def find_runtime(
-    backend: str = "cpu", *, explicit: Path | None = None, environment: Mapping[str, str] = os.environ
+    backend: str = "cpu", *, explicit: Path | None = None, environment: tools.Environment | None = None
 ) -> Runtime:
     """The library of a backend: the one given, else the SDK's, else the wheel's."""
     row = BACKENDS.get(backend)
     if row is None:
-        raise UsageError(
-            f"there is no runtime for backend `{backend}`", hint=f"one of: {', '.join(BACKENDS)}"
-        )
+        raise UsageError(f"there is no runtime for backend `{backend}`", hint=f"one of: {', '.join(BACKENDS)}")
     if explicit is not None:
         path = explicit / row.library if explicit.is_dir() else explicit
         if not path.is_file():
             raise ToolMissing(f"there is no QNN runtime at {path}", hint=f"give the path of {row.library}")
         return Runtime(row, path.resolve(), "given")
-    places = [*_sdk_places(environment), *_wheel_places()]
+    places = [*_sdk_places(environment or tools.environment()), *_wheel_places()]
     for origin, folder in places:
         if (folder / row.library).is_file():
             return Runtime(row, (folder / row.library).resolve(), origin)
@@ -88,11 +83,10 @@ def find_runtime(
     )
 
 
-def _sdk_places(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
-    root = environment.get("QNN_SDK_ROOT")
-    if not root:
+def _sdk_places(environment: tools.Environment) -> list[tuple[str, Path]]:
+    if not environment.qnn_sdk_root:
         return []
-    library = Path(root) / "lib"
+    library = Path(environment.qnn_sdk_root) / "lib"
     known = [library / name for name in _SDK_FOLDERS.get(platform.machine(), ())]
     others = sorted(library.glob("aarch64-*linux*")) if platform.machine() == "aarch64" else []
     return [("QNN_SDK_ROOT", folder) for folder in dict.fromkeys([*known, *others])]
@@ -129,9 +123,7 @@ def check_provider(path: Path, provider: str) -> None:
     there = [name for name in sorted(exports) if name.endswith("InterfaceProvider")]
     raise RunFailed(
         f"{path} does not export `{provider}`",
-        hint=f"it has: {', '.join(there)}"
-        if there
-        else "it exports no *InterfaceProvider: is it an op package?",
+        hint=f"it has: {', '.join(there)}" if there else "it exports no *InterfaceProvider: is it an op package?",
     )
 
 

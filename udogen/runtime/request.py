@@ -79,13 +79,13 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
         raise RunFailed(
             f"there is no op package at {path}", hint="give a built library, or the folder of a generated package"
         )
-    found = package_of(path)
-    if found is not None and found.library != path.name:
-        found = None
-    if found is not None and not provider:
-        return Built(path, found.provider, found.name, found)
+    package = package_of(path)
+    if package is not None and package.library != path.name:
+        package = None  # it lies in a package folder, but is not its library
+    if package is not None and not provider:
+        return Built(path, package.provider, package.name, package)
     provider = provider or _only_provider(path)
-    return Built(path, provider, found.name if found else provider.removesuffix(_SUFFIX), found)
+    return Built(path, provider, package.name if package else provider.removesuffix(_SUFFIX), package)
 
 
 def _only_provider(library: Path) -> str:
@@ -149,7 +149,7 @@ def _dtype_of_array(op: Op, tensor: Tensor, array: Array, quant: tuple[float, in
         row = _known(wanted)
         if row.numpy != storage:
             raise RunFailed(
-                f"input `{tensor.name}` holds {storage}, but {row.name} is stored as {row.numpy or 'nothing numpy has'}",
+                f"input `{tensor.name}` holds {storage}, but {row.name} is stored as {row.numpy or 'no type of numpy'}",
                 hint=f"save it as {row.numpy or 'another type'}",
             )
         return row

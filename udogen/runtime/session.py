@@ -18,13 +18,13 @@ from udogen.runtime.library import check_loadable, check_provider, find_runtime
 from udogen.runtime.wire import Message
 
 _KEPT_LOG_LINES = 500
+_START_SECONDS = 30.0  # a timeout is meant for calls; loading a runtime may take longer than one
 
 
 class OpSession:
     """Runs ops of one package; a crash ends one call, not the session.
 
-    Open it in the thread that outlives it, or in the main thread: where it is opened in the main thread, the
-    kernel itself ends the child if this process is killed.
+    The worker ends when this process does, however that ends; calls from several threads wait for each other.
     """
 
     def __init__(
@@ -129,32 +129,29 @@ class OpSession:
         self._logs.clear()
         self._phase = failures.START
         self._child = Child(self._env)
-        answer, _ = self._ask(
-            {
-                "do": "start",
-                "runtime": str(self._found.path),
-                "library": str(self._library),
-                "provider": self._provider,
-                "target": self._target,
-                **self._log_levels,
-                "delivers": None
-                if self._found.backend.delivers is None
-                else sorted(self._found.backend.delivers),
-                "forwards_log": self._found.backend.forwards_log,
-            },
-            [],
-            None,
-        )
+        backend = self._found.backend
+        order = {
+            "do": "start",
+            "runtime": str(self._found.path),
+            "library": str(self._library),
+            "provider": self._provider,
+            "target": self._target,
+            "delivers": None if backend.delivers is None else sorted(backend.delivers),
+            "forwards_log": backend.forwards_log,
+            **self._log_levels,
+        }
+        answer, _ = self._ask(order, [], None)
         self._runtime = RuntimeInfo(**answer["runtime"])
         self._package = PackageInfo(answer["package"]["name"], tuple(answer["package"]["operations"]))
 
-    def _ask(
-        self, order: Message, buffers: list[Any], call: OpCall | None
-    ) -> tuple[Message, list[bytearray]]:
+    def _ask(self, order: Message, buffers: list[Any], call: OpCall | None) -> tuple[Message, list[bytearray]]:
         """Give an order and follow it to its end; the child does not survive an error of its own."""
         child = self._child
         assert child is not None
-        deadline = deadline_of(self._timeout)
+        timeout = self._timeout
+        if call is None and timeout is not None:
+            timeout = max(timeout, _START_SECONDS)
+        deadline = deadline_of(timeout)
         try:
             child.send(order, buffers)
             while True:
@@ -175,7 +172,7 @@ class OpSession:
             raise failures.of_death(self._scene(child, call), returncode) from None
         except TimeoutError:
             self._drop()
-            raise failures.of_timeout(self._scene(child, call), self._timeout or 0.0) from None
+            raise failures.of_timeout(self._scene(child, call), timeout or 0.0) from None
         except RunFailed:
             if call is None:  # a worker without a package is of no use
                 self._drop()

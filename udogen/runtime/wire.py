@@ -18,6 +18,8 @@ class Wire:
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self._read_fd, self._write_fd = read_fd, write_fd
         self._pending = bytearray()
+        self._poll = select.poll()
+        self._poll.register(read_fd, select.POLLIN)
 
     def send(self, message: Message, buffers: Sequence[Any] = ()) -> None:
         """Write a message and its buffers."""
@@ -49,8 +51,8 @@ class Wire:
         return taken
 
     def _fill(self, deadline: float | None) -> None:
-        wait = None if deadline is None else max(0.0, deadline - time.monotonic())
-        if not select.select([self._read_fd], [], [], wait)[0]:
+        wait = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+        if not self._poll.poll(wait):
             raise TimeoutError
         chunk = os.read(self._read_fd, 1 << 20)
         if not chunk:

@@ -80,14 +80,10 @@ class Worker:
                 graph.add_tensor(tensor.make(row["tensor"])) if "tensor" in row else Scalar(**row)
                 for row in order["params"]
             ]
-            node = OpConfig(
-                op, package=order["package"], op_type=op, inputs=inputs, outputs=outputs, params=params
-            )
+            node = OpConfig(op, package=order["package"], op_type=op, inputs=inputs, outputs=outputs, params=params)
             self._phase("add the node")
             graph.add_node(node)
-            self._refuse_undelivered(
-                [*inputs, *outputs, *(each for each in params if isinstance(each, Tensor))]
-            )
+            self._refuse_undelivered([*inputs, *outputs, *(each for each in params if isinstance(each, Tensor))])
             created = clock()
             self._phase("finalize")
             graph.finalize()
@@ -242,6 +238,8 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         return
+    for each in (read_fd, write_fd):  # what an op starts must not keep them open
+        os.set_inheritable(each, False)
     wire = Wire(read_fd, write_fd)
     orders: queue.SimpleQueue[tuple[Message, list[bytearray]]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(wire, orders), daemon=True).start()

@@ -65,10 +65,7 @@ typedef enum {
   QNN_ERROR_REPORTING_LEVEL_UNDEFINED = 0x7FFFFFFF
 } Qnn_ErrorReportingLevel_t;
 
-typedef struct {
-  Qnn_ErrorReportingLevel_t reportingLevel;
-  uint32_t storageLimit;
-} Qnn_ErrorReportingConfig_t;
+typedef struct { Qnn_ErrorReportingLevel_t reportingLevel; uint32_t storageLimit; } Qnn_ErrorReportingConfig_t;
 
 typedef uint64_t Qnn_ContextBinarySize_t;
 
@@ -250,10 +247,7 @@ typedef Qnn_ErrorHandle_t (*Qnn_GetTensorRawDataFn_t)(
     Qnn_ContextHandle_t context, Qnn_GraphHandle_t graph, uint64_t id, Qnn_ClientBuffer_t *clientBuf);
 typedef Qnn_ErrorHandle_t (*Qnn_FreeTensorRawDataFn_t)(
     Qnn_ContextHandle_t context, Qnn_GraphHandle_t graph, uint64_t id);
-typedef struct {
-  Qnn_GetTensorRawDataFn_t getTensorData;
-  Qnn_FreeTensorRawDataFn_t freeTensorData;
-} Qnn_TensorRetrieveRaw_t;
+typedef struct { Qnn_GetTensorRawDataFn_t getTensorData; Qnn_FreeTensorRawDataFn_t freeTensorData; } Qnn_TensorRetrieveRaw_t;
 
 typedef enum {
   QNN_SPARSE_LAYOUT_HYBRID_COO = 0,

@@ -1,0 +1,1 @@
+"""Is this op right?  Cases with references in numpy, run on a built package, compared."""
