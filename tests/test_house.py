@@ -71,7 +71,7 @@ BESIDE_THE_HOUSE = {
     *(".git", ".github", ".gitignore", ".gitattributes", ".editorconfig", ".pre-commit-config.yaml"),
 }
 # What tools leave behind, anywhere; never looked into.
-LEFT_BY_TOOLS = {
+LEFT_BY_TOOLS = {".demo", 
     *(".git", ".venv", "__pycache__", "dist", ".idea", ".vscode", ".benchmarks", ".hypothesis"),
     *(".mypy_cache", ".pytest_cache", ".ruff_cache"),
 }

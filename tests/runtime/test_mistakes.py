@@ -273,3 +273,15 @@ def test_no_file_descriptor_is_left_open(probe: Path) -> None:
             except OpCrashed:
                 pass
     assert count() == before
+
+
+def test_a_sanitizer_says_where(build: Build) -> None:
+    asan = subprocess.run(["g++", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    if not Path(asan.stdout.strip()).is_absolute():
+        pytest.skip("libasan is not installed")
+    package = build("-fsanitize=address", "-g")
+    env = {"LD_PRELOAD": asan.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
+    with OpSession(package, PROVIDER, timeout=60, env=env) as session:
+        assert session.run(call("AddOne")).outputs["y"][0, 0] == 1
+        with pytest.raises(OpCrashed, match=r"stopped by a sanitizer \(AddressSanitizer: SEGV .*probe_package"):
+            session.run(call("Segfault"))

@@ -100,7 +100,7 @@ class _Tail:
     def lines(self) -> list[str]:
         with self._lock:
             text = bytes(self._kept).decode("utf-8", "replace")
-        return text.splitlines()[-20:]
+        return text.splitlines()
 
     def join(self) -> None:
         self._thread.join(timeout=2)

@@ -57,7 +57,9 @@ _SIGNALS = {
 }
 
 # How libstdc++ and libc++abi announce an exception that nobody caught.
-_THROWN = re.compile("terminate called|terminating with uncaught")
+_THROWN = re.compile(r"terminate called|terminating with uncaught|^\s*what\(\):")
+
+_SHOWN_LINES = 60
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class Scene:
 
     def details(self) -> list[str]:
         """Everything a person may want to see below the sentence."""
-        return [*self.complaints(), *self.chatter]
+        return [*self.complaints(), *self.chatter[-_SHOWN_LINES:]]
 
 
 def of_code(scene: Scene, function: str, code: int) -> RunFailed:
@@ -127,10 +129,13 @@ def of_text(scene: Scene, message: str, hint: str) -> RunFailed:
 
 def of_death(scene: Scene, returncode: int) -> RunFailed:
     """The child ended without having been asked to."""
-    thrown = any(_THROWN.search(line) for line in scene.chatter)
-    if thrown:
-        said = [line.strip() for line in scene.chatter if _THROWN.search(line) or "what():" in line]
-        how = f"threw a C++ exception that nobody caught ({said[-1]})"
+    thrown = [line.strip() for line in scene.chatter if _THROWN.search(line)]
+    sanitized = [line.strip() for line in scene.chatter if line.startswith("SUMMARY: ")]
+    if sanitized:
+        how = f"was stopped by a sanitizer ({sanitized[-1].removeprefix('SUMMARY: ')})"
+        hint = "the sanitizer's report is below"
+    elif thrown:
+        how = f"threw a C++ exception that nobody caught ({thrown[-1]})"
         hint = "catch exceptions in the kernel and return an error number"
     elif returncode < 0:
         how = f"crashed with {_signal(-returncode)}"

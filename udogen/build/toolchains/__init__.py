@@ -18,12 +18,13 @@ class Toolchain:
     """A toolchain by its one function: what would compile this target, or why it cannot."""
 
     name: str
+    compilers: dict[str, str]  # what it can compile for (`Target.compiler`), and with what; for the README
     choose: Callable[[Target, Environment], Choice | Unfit]
 
 
 ALL = {
-    "sdk": Toolchain("sdk", sdk.choose),
-    "open": Toolchain("open", open_toolchain.choose),
+    "sdk": Toolchain("sdk", sdk.COMPILERS, sdk.choose),
+    "open": Toolchain("open", open_toolchain.COMPILERS, open_toolchain.choose),
 }
 
 

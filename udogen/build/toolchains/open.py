@@ -9,6 +9,8 @@ from udogen.build.targets import Target
 from udogen.build.toolchains.choice import Choice, Unfit
 from udogen.build.tools import Environment
 
+COMPILERS = {"x86": "clang++, g++, zig", "aarch64": "zig, aarch64-linux-gnu-g++"}
+
 # Oldest glibc of the devices that the open toolchain builds for (Ubuntu 20.04 and later).
 _AARCH64 = "aarch64-linux-gnu.2.31"
 

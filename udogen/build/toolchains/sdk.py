@@ -10,6 +10,7 @@ from udogen.build.targets import Target
 from udogen.build.toolchains.choice import Choice, Unfit
 from udogen.build.tools import Environment
 
+COMPILERS = {"x86": "clang++", "aarch64": "`AARCH64_CXX`", "android": "`ndk-build`"}
 _GET_SDK = "install the Qualcomm AI Engine Direct SDK and set QNN_SDK_ROOT to its folder"
 
 

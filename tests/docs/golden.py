@@ -1,0 +1,34 @@
+"""The parts of the documents that are written from the registries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from udogen.build import targets, toolchains
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+_BEGIN = "<!-- matrix: written by `make golden` from the registries; a test holds it to them -->\n"
+_END = "<!-- /matrix -->"
+
+
+def matrix() -> str:
+    """The support matrix: backend x target x toolchain x how it is verified."""
+    lines = ["| backend | target | machine | toolchain `sdk` | toolchain `open` | how it is verified |", "|---|---|---|---|---|---|"]
+    for row in targets.ALL.values():
+        cells = [row.backend, f"`{row.id}`", row.machine]
+        cells += [toolchains.ALL[name].compilers.get(row.compiler, "–") for name in ("sdk", "open")]
+        lines.append(f"| {' | '.join([*cells, row.verified])} |")
+    return "\n".join(lines) + "\n"
+
+
+def readme_with_matrix(text: str) -> str:
+    """README.md with the matrix as the registries have it now."""
+    head, rest = text.split(_BEGIN)
+    _, tail = rest.split(_END)
+    return head + _BEGIN + matrix() + _END + tail
+
+
+def write_golden() -> None:
+    """Rewrite what is generated in the documents."""
+    README.write_text(readme_with_matrix(README.read_text("utf-8")), "utf-8")

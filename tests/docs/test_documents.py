@@ -1,0 +1,62 @@
+"""The documents are true: their commands run, their generated parts agree with the registries, their links lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.golden import README, ROOT, readme_with_matrix
+from udogen.cli.main import VERBS
+
+DOCUMENTS = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")]
+)
+# A block marked ```sh is run; ```sh setup sets up machines, which the CI run itself does.
+_BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if _BLOCK.search(d.read_text("utf-8"))], ids=name)
+def test_commands_run_as_written(document: Path, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    script = "set -euo pipefail\n" + "".join(_BLOCK.findall(document.read_text("utf-8")))
+    folder = tmp_path if document.parent in (ROOT, ROOT / "docs") else tmp_path / document.parent.relative_to(ROOT)
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    for command, target in (("udogen", ["-m", "udogen"]), ("python3", [])):
+        shim = bin_folder / command
+        shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" {" ".join(target)} "$@"\n')
+        shim.chmod(0o755)
+    env = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+
+
+def test_the_matrix_is_the_registries() -> None:
+    text = README.read_text("utf-8")
+    assert readme_with_matrix(text) == text, "run `make golden`"
+
+
+def test_readme_names_every_verb() -> None:
+    text = README.read_text("utf-8")
+    assert [verb for verb in VERBS if f"`udogen {verb}" not in text] == []
+
+
+def test_the_two_commands_are_on_the_first_screen() -> None:
+    first = "\n".join(README.read_text("utf-8").splitlines()[:24])
+    assert "make demo" in first and "make test" in first
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_links_lead_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#:\s]+)\)", document.read_text("utf-8"))
+    assert [link for link in links if not (document.parent / link).exists()] == []
