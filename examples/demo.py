@@ -29,8 +29,11 @@ def run(example: Example) -> list[Outcome]:
     package = open_package(made.folder)
     steps = make.plan(package, ["cpu_x86"], toolchain="auto", env=tools.environment())
     output.note(f"{example.config.relative_to(HERE.parent)} -> {made.folder.relative_to(HERE.parent)}")
-    output.note(f"  built with {steps[0].choice.title} (zig compiles its C++ library once, which takes a minute)"
-                if "zig" in steps[0].choice.title else f"  built with {steps[0].choice.title}")
+    output.note(
+        f"  built with {steps[0].choice.title} (zig compiles its C++ library once, which takes a minute)"
+        if "zig" in steps[0].choice.title
+        else f"  built with {steps[0].choice.title}"
+    )
     with output.progress(f"  {package.name}", total=make.sources(package) + 1) as advance:
         make.build(package, steps, on_step=advance)
     return run_cases(find_built(made.folder), example.cases)

@@ -9,7 +9,7 @@ from udogen.verify.cases import Case, Example
 HERE = Path(__file__).parent
 
 
-def leaky_relu(x, alpha=np.float32(0.01)):
+def leaky_relu(x, alpha=0.01):
     return np.where(x > 0, x, np.float32(alpha) * x).astype(np.float32)
 
 

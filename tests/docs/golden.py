@@ -14,10 +14,11 @@ _END = "<!-- /matrix -->"
 
 def matrix() -> str:
     """The support matrix: backend x target x toolchain x how it is verified."""
-    lines = ["| backend | target | machine | toolchain `sdk` | toolchain `open` | how it is verified |", "|---|---|---|---|---|---|"]
+    head = ("backend", "target", "machine", "toolchain `sdk`", "toolchain `open`", "how it is verified")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for row in targets.ALL.values():
         cells = [row.backend, f"`{row.id}`", row.machine]
-        cells += [toolchains.ALL[name].compilers.get(row.compiler, "–") for name in ("sdk", "open")]
+        cells += [toolchains.ALL[name].compilers.get(row.compiler, "-") for name in ("sdk", "open")]
         lines.append(f"| {' | '.join([*cells, row.verified])} |")
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""The documents are true: their commands run, their generated parts agree with the registries, their links lead somewhere."""
+"""The documents are true: commands run, generated parts agree with the registries, links lead somewhere."""
 
 from __future__ import annotations
 

@@ -19,17 +19,30 @@ class Target(NamedTuple):
 
 ALL = {
     row.id: row
-    for row in (  # fmt: skip
+    for row in (
         Target(
-            "cpu_x86", "cpu", "x86_64-linux-clang", "x86-64 Linux", "x86",
-            "registered, executed and compared with numpy in the real `libQnnCpu.so` (SDK 2.47)", native=True,
+            "cpu_x86",
+            "cpu",
+            "x86_64-linux-clang",
+            "x86-64 Linux",
+            "x86",
+            "registered, executed and compared with numpy in the real `libQnnCpu.so` (SDK 2.47)",
+            native=True,
         ),
         Target(
-            "cpu_aarch64", "cpu", "aarch64-linux-gnu", "aarch64 Linux", "aarch64",
+            "cpu_aarch64",
+            "cpu",
+            "aarch64-linux-gnu",
+            "aarch64 Linux",
+            "aarch64",
             "built by zig, its ELF inspected; not run: no public aarch64 `libQnnCpu.so`",
         ),
         Target(
-            "cpu_android", "cpu", "arm64-v8a", "Android arm64-v8a", "android",
+            "cpu_android",
+            "cpu",
+            "arm64-v8a",
+            "Android arm64-v8a",
+            "android",
             "command line recorded by a stand-in `ndk-build`; not built with a real NDK, not run on hardware",
         ),
     )
