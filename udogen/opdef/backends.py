@@ -16,6 +16,9 @@ FIRST_HTP = 68
 _DSP = re.compile(r"DSP_?V(\d\d)\Z")
 
 
+_CPU_DELIVERS = ("FLOAT_32", "UFIXED_POINT_8", "INT_32", "UINT_32", "INT_8", "UINT_8", "BOOL_8")
+
+
 class Backend(NamedTuple):
     """One backend of QNN."""
 
@@ -23,12 +26,15 @@ class Backend(NamedTuple):
     title: str
     suffix: str  # in file and folder names
     can_repeat: bool  # inputs and outputs of unknown number
+    # Types of tensors that reach a custom op (measured); none: the backend itself refuses what it does not have.
+    delivers: tuple[str, ...] = ()
 
 
 ALL = {
     row.id: row
     for row in (
-        Backend("cpu", "CPU", "Cpu", can_repeat=True),
+        # libQnnCpu 2.47 takes other types without a word, and hands the op unset pointers.
+        Backend("cpu", "CPU", "Cpu", can_repeat=True, delivers=_CPU_DELIVERS),
         Backend("gpu", "GPU", "Gpu", can_repeat=True),
         Backend("htp", "HTP (DSP V68 and later)", "Htp", can_repeat=False),
         Backend("dsp", "DSP V65/V66", "Dsp", can_repeat=False),

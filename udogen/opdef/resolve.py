@@ -10,12 +10,7 @@ from udogen.opdef.datatypes import ALL, ALL_VALID, BACKEND_SPECIFIC, BY_NAME, Da
 from udogen.opdef.model import Constraint, Op, OpPackage, Tensor, TensorSupplement
 from udogen.opdef.problems import Location, Problems
 
-# What reaches a custom op (measured of libQnnCpu 2.47, see docs): any other type is delivered as NULL arrays.
-_DELIVERED = {
-    "cpu": tuple(
-        BY_NAME[name] for name in ("FLOAT_32", "UFIXED_POINT_8", "INT_32", "UINT_32", "UINT_8", "BOOL_8")
-    ),
-}
+_DELIVERED = {row.id: tuple(BY_NAME[name] for name in row.delivers) for row in backends.ALL.values() if row.delivers}
 
 
 def for_backend(package: OpPackage, backend: str, problems: Problems, *, forced: bool = False) -> OpPackage:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from udogen.build import tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.opdef import backends
 
 
 class BackendRow(NamedTuple):
@@ -17,23 +18,20 @@ class BackendRow(NamedTuple):
 
     name: str
     library: str
-    # Tensor types whose data reaches a custom op; with any other type libQnnCpu 2.47 succeeds up to finalize
-    # and then hands the op unset pointers.  None: the backend itself refuses what it does not have.
-    delivers: frozenset[str] | None
     # libQnnCpu 2.47 never calls a package's logInitialize, so the worker does.
     forwards_log: bool
+
+    @property
+    def delivers(self) -> frozenset[str] | None:
+        """Tensor types whose data reaches a custom op; None: the backend itself refuses what it does not have."""
+        return frozenset(backends.ALL[self.name].delivers) or None
 
 
 BACKENDS = {
     row.name: row
     for row in (
-        BackendRow(
-            "cpu",
-            "libQnnCpu.so",
-            frozenset({"FLOAT_32", "INT_8", "INT_32", "UINT_8", "UINT_32", "UFIXED_POINT_8", "BOOL_8"}),
-            False,
-        ),
-        BackendRow("htp", "libQnnHtp.so", None, True),
+        BackendRow("cpu", "libQnnCpu.so", forwards_log=False),
+        BackendRow("htp", "libQnnHtp.so", forwards_log=True),
     )
 }
 

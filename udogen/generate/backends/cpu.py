@@ -152,7 +152,7 @@ def _tensor_field(tensor: Tensor, index: int, role: str) -> SimpleNamespace:
     view = _view(tensor.datatypes, role)
     if tensor.repeated:
         return _field(tensor, f"udo::Repeated<{view}>", f"node.{role}s<{view}>({index})")
-    return _field(tensor, view, f"{view}(node.{role}({index}))")
+    return _field(tensor, view, f"node.{role}<{view}>({index})")
 
 
 def _field(tensor: Tensor, kind: str, value: str, initial: str = "") -> SimpleNamespace:
@@ -197,9 +197,9 @@ def _param_field(param: Tensor, table: str, tables: list[SimpleNamespace]) -> Si
         return _scalar_field(param, literal)
     view = _view(param.datatypes, "input")
     if param.default is None:
-        return _field(param, view, f"{view}(node.tensor({literal}))")
+        return _field(param, view, f"node.tensor<{view}>({literal})")
     _default_tables(param, table, tables)
-    return _field(param, view, f"{view}(node.tensor({literal}, &{table}Default))")
+    return _field(param, view, f"node.tensor<{view}>({literal}, &{table}Default)")
 
 
 def _scalar_field(param: Tensor, literal: str) -> SimpleNamespace:

@@ -14,6 +14,12 @@ namespace udo {
 
 using RawTensor = QnnCpuOpPackage_Tensor_t;
 
+/// What validation saw of a tensor, and the runtime does not tell when the op is made.
+struct TensorFacts {
+  bool omitted = false;    // an optional tensor that the client left out
+  bool quantized = false;  // fixed point: quantizeParams hold something
+};
+
 /// The dimensions of a tensor.
 class Shape {
  public:
@@ -66,26 +72,27 @@ struct Quantization {
 class View {
  public:
   View() = default;
-  explicit View(const RawTensor* raw) : raw_(raw) {}
+  View(const RawTensor* raw, bool quantized) : raw_(raw), quantized_(quantized) {}
 
   /// False for an optional tensor that the client left out.
-  explicit operator bool() const { return raw_ != nullptr && raw_->data != nullptr; }
+  explicit operator bool() const { return raw_ != nullptr; }
 
   Shape shape() const { return Shape(raw_->currentDimensions, raw_->rank); }
   std::size_t size() const { return shape().count(); }
 
   /// Scale and offset of a fixed-point tensor; scale 1 and offset 0 for every other one.
   Quantization quantization() const {
-    const Qnn_QuantizeParams_t& params = raw_->quantizeParams;
-    if (params.encodingDefinition == QNN_DEFINITION_DEFINED &&
-        params.quantizationEncoding == QNN_QUANTIZATION_ENCODING_SCALE_OFFSET) {
-      return Quantization{params.scaleOffsetEncoding.scale, params.scaleOffsetEncoding.offset};
+    // The runtime leaves quantizeParams of other tensors uninitialised: they must not be read.
+    if (!quantized_ || raw_->quantizeParams.quantizationEncoding != QNN_QUANTIZATION_ENCODING_SCALE_OFFSET) {
+      return Quantization{};
     }
-    return Quantization{};
+    const Qnn_ScaleOffset_t& encoding = raw_->quantizeParams.scaleOffsetEncoding;
+    return Quantization{encoding.scale, encoding.offset};
   }
 
  protected:
   const RawTensor* raw_ = nullptr;
+  bool quantized_ = false;
 };
 
 /// An input (or a parameter) whose elements are of type T.
@@ -118,7 +125,9 @@ class AnyView : public View {
   bool isFloat() const { return raw_->dataType == QNN_CPU_DATATYPE_FLOAT_32; }
   bool isInt32() const { return raw_->dataType == QNN_CPU_DATATYPE_INT_32; }
   bool isUint32() const { return raw_->dataType == QNN_CPU_DATATYPE_UINT_32; }
-  bool isUint8() const { return raw_->dataType == QNN_CPU_DATATYPE_UINT_8; }
+  bool isUint8() const { return raw_->dataType == QNN_CPU_DATATYPE_UINT_8; }  // also fixed point of 8 bits
+  bool isFixedPoint() const { return quantized_; }
+  bool isInt8() const { return raw_->dataType == QNN_CPU_DATATYPE_INT_8; }
   bool isBool() const { return raw_->dataType == QNN_CPU_DATATYPE_BOOL_8; }
 
  protected:
@@ -144,6 +153,7 @@ class AnyInput : public AnyView {
     if (isFloat()) return as<const float>()[index];
     if (isInt32()) return static_cast<float>(as<const std::int32_t>()[index]);
     if (isUint32()) return static_cast<float>(as<const std::uint32_t>()[index]);
+    if (isInt8()) return static_cast<float>(as<const std::int8_t>()[index]);
     if (isBool()) return as<const std::uint8_t>()[index] != 0 ? 1.0f : 0.0f;
     return quantization().toReal(as<const std::uint8_t>()[index]);
   }
@@ -168,6 +178,8 @@ class AnyOutput : public AnyView {
       as<std::int32_t>()[index] = static_cast<std::int32_t>(rounded(real, -2147483648.0, 2147483647.0));
     } else if (isUint32()) {
       as<std::uint32_t>()[index] = static_cast<std::uint32_t>(rounded(real, 0.0, 4294967295.0));
+    } else if (isInt8()) {
+      as<std::int8_t>()[index] = static_cast<std::int8_t>(rounded(real, -128.0, 127.0));
     } else if (isBool()) {
       as<std::uint8_t>()[index] = real != 0.0f ? 1 : 0;
     } else {
@@ -188,12 +200,14 @@ template <class V>
 class Repeated {
  public:
   Repeated() = default;
-  Repeated(RawTensor* const* first, std::size_t count) : first_(first), count_(count) {}
+  Repeated(RawTensor* const* first, const TensorFacts* facts, std::size_t count)
+      : first_(first), facts_(facts), count_(count) {}
   std::size_t size() const { return count_; }
-  V operator[](std::size_t index) const { return V(first_[index]); }
+  V operator[](std::size_t index) const { return V(first_[index], facts_[index].quantized); }
 
  private:
   RawTensor* const* first_ = nullptr;
+  const TensorFacts* facts_ = nullptr;
   std::size_t count_ = 0;
 };
 

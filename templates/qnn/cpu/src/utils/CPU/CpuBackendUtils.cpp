@@ -9,6 +9,8 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace udo {
 namespace {
@@ -86,22 +88,83 @@ const Qnn_TensorV1_t& common(const Qnn_Tensor_t& tensor) { return tensor.v1; }
 
 bool leftOut(const Qnn_Tensor_t& tensor) { return common(tensor).type == QNN_TENSOR_TYPE_NULL; }
 
-// The runtime leaves numOfParams and params of a node without parameters uninitialised, so validation remembers
-// how many each node has, by the node's name.
-std::mutex paramCountsMutex;
+bool isFixedPoint(Qnn_DataType_t type) { return (type & 0xff00) == 0x0300 || (type & 0xff00) == 0x0400; }
 
-std::map<std::string, std::uint32_t>& paramCounts() {
-  static std::map<std::string, std::uint32_t> counts;
-  return counts;
+TensorFacts factsOf(const Qnn_Tensor_t& tensor) {
+  const bool defined = common(tensor).quantizeParams.encodingDefinition == QNN_DEFINITION_DEFINED;
+  return TensorFacts{leftOut(tensor), defined && isFixedPoint(common(tensor).dataType)};
 }
 
-std::uint32_t paramCountOf(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node) {
-  if (spec.params.count == 0) return 0;
-  const std::lock_guard<std::mutex> lock(paramCountsMutex);
-  const auto found = paramCounts().find(node.name == nullptr ? "" : node.name);
-  if (found != paramCounts().end()) return found->second;
-  // A graph restored from a context binary was validated when it was made.
-  return node.params == nullptr || node.numOfParams > spec.params.count ? 0 : node.numOfParams;
+NodeFacts factsOf(const Qnn_OpConfigV1_t& config) {
+  NodeFacts facts;
+  for (std::uint32_t i = 0; i < config.numOfInputs + config.numOfOutputs; ++i) {
+    const bool isInput = i < config.numOfInputs;
+    const Qnn_Tensor_t& tensor = isInput ? config.inputTensors[i] : config.outputTensors[i - config.numOfInputs];
+    (isInput ? facts.inputs : facts.outputs).push_back(factsOf(tensor));
+    facts.types.push_back(common(tensor).dataType);
+    facts.dims.insert(facts.dims.end(), common(tensor).dimensions, common(tensor).dimensions + common(tensor).rank);
+  }
+  for (std::uint32_t i = 0; i < config.numOfParams; ++i) {
+    const bool scalar = config.params[i].paramType == QNN_PARAMTYPE_SCALAR;
+    facts.params.push_back(scalar ? TensorFacts{} : factsOf(config.params[i].tensorParam));
+  }
+  return facts;
+}
+
+// Validation of a node comes right before its making, also where a context binary is restored; what it saw waits
+// here under the names of op and node.
+std::mutex waitingMutex;
+
+std::map<std::string, std::vector<NodeFacts>>& waiting() {
+  static std::map<std::string, std::vector<NodeFacts>> facts;
+  return facts;
+}
+
+constexpr std::size_t mostWaiting = 16;  // of one name: validations that no node followed
+
+std::string nameOf(const char* op, const char* node) {
+  return std::string(op) + "\n" + (node == nullptr ? "" : node);
+}
+
+void remember(const Qnn_OpConfigV1_t& config) {
+  const std::lock_guard<std::mutex> lock(waitingMutex);
+  std::vector<NodeFacts>& seen = waiting()[nameOf(config.typeName, config.name)];
+  if (seen.size() == mostWaiting) seen.erase(seen.begin());
+  seen.push_back(factsOf(config));
+}
+
+bool matches(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
+  if (!facts.inputs.empty() && node.numOfInputs != facts.inputs.size()) return false;
+  if (!facts.outputs.empty() && node.numOfOutputs != facts.outputs.size()) return false;
+  std::size_t dim = 0;
+  for (std::size_t i = 0; i < facts.types.size(); ++i) {
+    const bool isInput = i < facts.inputs.size();
+    const RawTensor* raw = isInput ? node.inputs[i] : node.outputs[i - facts.inputs.size()];
+    if (raw == nullptr) continue;
+    if (dim + raw->rank > facts.dims.size()) return false;
+    for (std::uint32_t axis = 0; axis < raw->rank; ++axis) {
+      if (facts.dims[dim++] != raw->maxDimensions[axis]) return false;
+    }
+    const auto given = static_cast<std::uint32_t>(facts.types[i]);
+    const std::uint32_t delivered = given == QNN_DATATYPE_UFIXED_POINT_8 ? QNN_DATATYPE_UINT_8 : given;
+    if (static_cast<std::uint32_t>(raw->dataType) != delivered) return false;
+  }
+  return true;
+}
+
+/// What validation saw of this node: the newest that fits; false where it never saw it.
+bool recall(const QnnCpuOpPackage_Node_t& node, NodeFacts& facts) {
+  const std::lock_guard<std::mutex> lock(waitingMutex);
+  const auto found = waiting().find(nameOf(node.typeName, node.name));
+  if (found == waiting().end()) return false;
+  for (std::size_t i = found->second.size(); i-- > 0;) {
+    if (!matches(found->second[i], node)) continue;
+    facts = std::move(found->second[i]);
+    found->second.erase(found->second.begin() + static_cast<std::ptrdiff_t>(i));
+    if (found->second.empty()) waiting().erase(found);
+    return true;
+  }
+  return false;
 }
 
 const OpEntry* find(List<OpEntry> ops, const char* name) {
@@ -260,10 +323,7 @@ Status validate(const char* package, List<OpEntry> ops, const Qnn_OpConfigV1_t& 
   Status status = validateTensors("input", spec.inputs, config.inputTensors, config.numOfInputs);
   if (status == ok) status = validateTensors("output", spec.outputs, config.outputTensors, config.numOfOutputs);
   if (status == ok) status = validateParams(spec.params, config.params, config.numOfParams);
-  if (status == ok && config.name != nullptr && spec.params.count != 0) {
-    const std::lock_guard<std::mutex> lock(paramCountsMutex);
-    paramCounts()[config.name] = config.numOfParams;
-  }
+  if (status == ok) remember(config);
   return status;
 }
 
@@ -272,8 +332,12 @@ Status createInstance(const char* package, List<OpEntry> ops, QnnOpPackage_Node_
   const auto& cpuNode = *reinterpret_cast<const QnnCpuOpPackage_Node_t*>(node);
   const OpEntry* entry = find(ops, cpuNode.typeName);
   if (entry == nullptr) return error("package %s has no op `%s`", package, cpuNode.typeName);
+  NodeFacts facts;
+  if (!recall(cpuNode, facts)) {
+    return error("op %s: node `%s` was never validated", cpuNode.typeName, cpuNode.name == nullptr ? "" : cpuNode.name);
+  }
   Instance* instance = nullptr;
-  const Status status = entry->create(*entry, cpuNode, instance);
+  const Status status = entry->create(*entry, cpuNode, std::move(facts), instance);
   if (status == ok) *impl = reinterpret_cast<QnnOpPackage_OpImpl_t>(&instance->impl);
   return status;
 }
@@ -286,33 +350,19 @@ Status freeInstance(QnnOpPackage_OpImpl_t impl) {
   return ok;
 }
 
-Binding::Binding(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node)
-    : spec_(spec), node_(node), paramCount_(paramCountOf(spec, node)) {}
-
-RawTensor* Binding::input(std::size_t index) const {
-  std::size_t at = index;
+std::size_t Binding::position(List<TensorSpec> specs, std::size_t count, std::size_t index) {
   for (std::size_t i = 0; i < index; ++i) {
-    if (spec_.inputs.items[i].repeated && node_.numOfInputs > spec_.inputs.count) {
-      at += node_.numOfInputs - spec_.inputs.count;
-    }
+    if (specs.items[i].repeated && count > specs.count) return index + count - specs.count;
   }
-  return at < node_.numOfInputs ? node_.inputs[at] : nullptr;
+  return index;
 }
 
-RawTensor* Binding::output(std::size_t index) const {
-  std::size_t at = index;
-  for (std::size_t i = 0; i < index; ++i) {
-    if (spec_.outputs.items[i].repeated && node_.numOfOutputs > spec_.outputs.count) {
-      at += node_.numOfOutputs - spec_.outputs.count;
-    }
-  }
-  return at < node_.numOfOutputs ? node_.outputs[at] : nullptr;
-}
-
-const QnnCpuOpPackage_Param_t* Binding::find(const char* param) const {
-  for (std::uint32_t i = 0; i < paramCount_; ++i) {
+const QnnCpuOpPackage_Param_t* Binding::find(const char* param, std::size_t* at) const {
+  for (std::size_t i = 0; i < facts_.params.size(); ++i) {
     const QnnCpuOpPackage_Param_t* each = node_.params[i];
-    if (each != nullptr && each->name != nullptr && std::strcmp(each->name, param) == 0) return each;
+    if (each == nullptr || each->name == nullptr || std::strcmp(each->name, param) != 0) continue;
+    if (at != nullptr) *at = i;
+    return each;
   }
   return nullptr;
 }
@@ -325,11 +375,6 @@ double Binding::scalar(const char* param, double otherwise) const {
 const char* Binding::string(const char* param, const char* otherwise) const {
   const QnnCpuOpPackage_Param_t* found = find(param);
   return found != nullptr && found->type == QNN_CPU_PARAMTYPE_STRING ? found->string : otherwise;
-}
-
-const RawTensor* Binding::tensor(const char* param, const RawTensor* otherwise) const {
-  const QnnCpuOpPackage_Param_t* found = find(param);
-  return found != nullptr && found->type == QNN_CPU_PARAMTYPE_TENSOR ? found->tensorParam : otherwise;
 }
 
 RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank) {

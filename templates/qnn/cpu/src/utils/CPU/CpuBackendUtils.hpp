@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <new>
+#include <utility>
+#include <vector>
 
 #include "BackendUtils.hpp"
 #include "CustomOpUtils.hpp"
@@ -15,36 +17,77 @@ namespace udo {
 void setLog(QnnLog_Callback_t callback, QnnLog_Level_t level);
 void setLogLevel(QnnLog_Level_t level);
 
+/// What validation saw of a node.  The runtime leaves counts that are zero uninitialised in the node, and says
+/// neither which tensors were left out nor which are quantized.
+struct NodeFacts {
+  std::vector<TensorFacts> inputs;
+  std::vector<TensorFacts> outputs;
+  std::vector<TensorFacts> params;
+  std::vector<Qnn_DataType_t> types;  // of inputs and outputs, to tell nodes of one name apart
+  std::vector<std::uint32_t> dims;
+};
+
 /// The parameters and tensors of one node, found by name and by position.
 class Binding {
  public:
-  Binding(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node);
+  Binding(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node, const NodeFacts& facts)
+      : spec_(spec), node_(node), facts_(facts) {}
 
-  /// The tensor at `index` of the spec; nullptr where an optional one was left out.
-  RawTensor* input(std::size_t index) const;
-  RawTensor* output(std::size_t index) const;
+  /// The view of the tensor at `index` of the spec.
+  template <class V>
+  V input(std::size_t index) const {
+    return view<V>(node_.inputs, facts_.inputs, position(spec_.inputs, facts_.inputs.size(), index));
+  }
+  template <class V>
+  V output(std::size_t index) const {
+    return view<V>(node_.outputs, facts_.outputs, position(spec_.outputs, facts_.outputs.size(), index));
+  }
 
-  /// The tensors that a repeated one at `index` of the spec stands for.
+  /// The views of the tensors that a repeated one at `index` of the spec stands for.
   template <class V>
   Repeated<V> inputs(std::size_t index) const {
-    return Repeated<V>(node_.inputs + index, node_.numOfInputs - (spec_.inputs.count - 1));
+    return repeated<V>(node_.inputs, facts_.inputs, spec_.inputs, index);
   }
   template <class V>
   Repeated<V> outputs(std::size_t index) const {
-    return Repeated<V>(node_.outputs + index, node_.numOfOutputs - (spec_.outputs.count - 1));
+    return repeated<V>(node_.outputs, facts_.outputs, spec_.outputs, index);
   }
 
   bool has(const char* param) const { return find(param) != nullptr; }
   double scalar(const char* param, double otherwise) const;
   const char* string(const char* param, const char* otherwise) const;
-  const RawTensor* tensor(const char* param, const RawTensor* otherwise = nullptr) const;
+
+  /// The view of a tensor parameter, or of its default.
+  template <class V>
+  V tensor(const char* param, const RawTensor* otherwise = nullptr) const {
+    std::size_t at = 0;
+    const QnnCpuOpPackage_Param_t* found = find(param, &at);
+    const bool given = found != nullptr && found->type == QNN_CPU_PARAMTYPE_TENSOR;
+    return given ? V(found->tensorParam, facts_.params[at].quantized) : V(otherwise, false);
+  }
 
  private:
-  const QnnCpuOpPackage_Param_t* find(const char* param) const;
+  template <class V>
+  static V view(RawTensor* const* tensors, const std::vector<TensorFacts>& facts, std::size_t at) {
+    return at < facts.size() && !facts[at].omitted ? V(tensors[at], facts[at].quantized) : V();
+  }
+
+  template <class V>
+  static Repeated<V> repeated(RawTensor* const* tensors, const std::vector<TensorFacts>& facts,
+                              List<TensorSpec> specs, std::size_t index) {
+    const std::size_t others = specs.count - 1;
+    if (facts.size() <= index || facts.size() < others) return Repeated<V>();
+    return Repeated<V>(tensors + index, facts.data() + index, facts.size() - others);
+  }
+
+  /// Where the tensor at `index` of the specs stands in the node: behind a repeated one it is shifted.
+  static std::size_t position(List<TensorSpec> specs, std::size_t count, std::size_t index);
+
+  const QnnCpuOpPackage_Param_t* find(const char* param, std::size_t* at = nullptr) const;
 
   const OpSpec& spec_;
   const QnnCpuOpPackage_Node_t& node_;
-  std::uint32_t paramCount_;
+  const NodeFacts& facts_;
 };
 
 /// A tensor that lives in tables: the default of a tensor parameter.
@@ -55,7 +98,7 @@ struct Instance;
 /// One op of the package: what it looks like, and how an instance of it is made.
 struct OpEntry {
   OpSpec spec;
-  Status (*create)(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, Instance*& instance);
+  Status (*create)(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts, Instance*& instance);
 };
 
 /// One node of a graph; what `userData` of its op points to.
@@ -89,14 +132,17 @@ template <class Args, class State, Args (*Bind)(const Binding&), Status (*Finali
           Status (*Execute)(const Args&, State*), void (*Free)(State*)>
 struct Kernel {
   struct Bound : Instance {
+    NodeFacts facts;  // before args, whose repeated views point into it
     Args args;
     State* state = nullptr;
-    explicit Bound(const Args& bound) : args(bound) {}
+    Bound(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node, NodeFacts seen)
+        : facts(std::move(seen)), args(Bind(Binding(spec, node, facts))) {}
   };
 
-  static Status create(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, Instance*& instance) {
+  static Status create(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts,
+                       Instance*& instance) {
     const Running running(entry.spec.name);
-    auto* bound = new (std::nothrow) Bound(Bind(Binding(entry.spec, node)));
+    auto* bound = new (std::nothrow) Bound(entry.spec, node, std::move(facts));
     if (bound == nullptr) return QNN_OP_PACKAGE_ERROR_GENERAL;
     bound->entry = &entry;
     bound->release = release;
