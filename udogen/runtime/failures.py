@@ -97,7 +97,7 @@ def of_code(scene: Scene, function: str, code: int) -> RunFailed:
     number = f"{code} ({row.name})" if row.code == code and not row.name.startswith("UNKNOWN") else str(code)
     reasons = scene.complaints()
     reason = f": {reasons[0]}" if reasons else f": {row.meaning}"
-    details = scene.details()
+    details = scene.details(told=reasons[0] if reasons else "")
     if scene.call is None:
         if code in (3000, 4007, 4009):
             text = f"{scene.subject} cannot be registered ({number}): one of its name seems to be already"

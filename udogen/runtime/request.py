@@ -105,10 +105,10 @@ def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCa
     """The call; every name, type and shape is held against the op's config where there is one."""
     if op is None:
         return _blind_call(built, op_type, wishes)
+    _no_strangers(op, wishes)
     inputs = _inputs(op, wishes)
     outputs = tuple(_output(tensor, inputs, wishes) for tensor in _wanted_outputs(op, wishes))
     params = tuple(_param(op, name, value, wishes) for name, value in wishes.params.items())
-    _no_strangers(op, wishes)
     return OpCall(op_type, built.package, inputs, outputs, params, loops=wishes.loops)
 
 
