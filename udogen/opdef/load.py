@@ -44,22 +44,22 @@ def _bytes(path: Path, file: str, problems: Problems) -> bytes | None:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            problems.error(Location(file), "is not a file", "give the path of an XML OpDef or JSON UDO config")
+            problems.error(Location(file), "this is not a file", "give the path of an XML OpDef or JSON UDO config")
             return None
         if status.st_size > LARGEST:
             problems.error(
                 Location(file),
-                f"has {status.st_size >> 20} MB; a config has at most {LARGEST >> 20} MB",
+                f"the file has {status.st_size >> 20} MB; a config has at most {LARGEST >> 20} MB",
                 "a config describes ops, it holds no data; is this the right file?",
             )
             return None
         data = path.read_bytes()
     except (OSError, ValueError) as fault:
         reason = getattr(fault, "strerror", None) or str(fault)
-        problems.error(Location(file), f"cannot be read: {reason}", "give the path of a config")
+        problems.error(Location(file), f"the file cannot be read: {reason}", "give the path of a config")
         return None
     if not data.strip():
-        problems.error(Location(file), "is empty", "a config is an XML OpDef or a JSON UDO config")
+        problems.error(Location(file), "the file is empty", "a config is an XML OpDef or a JSON UDO config")
         return None
     return data
 

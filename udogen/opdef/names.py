@@ -61,9 +61,12 @@ def fault_of_tensor(name: str) -> str | None:
     return None
 
 
-def suggestion(name: str) -> str:
-    """A name near this one that would be accepted."""
-    return identifier(name)[:LONGEST].rstrip("_") or "MyOp"
+def suggestion(name: str, otherwise: str = "MyOp") -> str:
+    """A name near this one that would be accepted as the name of an op or a package."""
+    if not re.search(r"[A-Za-z0-9]", name):
+        return otherwise
+    made = identifier(name)[:LONGEST].rstrip("_")
+    return f"My_{made}"[:LONGEST].rstrip("_") if fault_of_symbol(made) else made
 
 
 def identifier(name: str) -> str:
@@ -111,4 +114,11 @@ def cpp_comment(text: str, *, width: int = 96) -> list[str]:
         lines.pop()
     while lines and not lines[0]:
         lines.pop(0)
-    return [line.rstrip("\\").rstrip() for line in lines]
+    return [_unspliced(line) for line in lines]
+
+
+def _unspliced(line: str) -> str:
+    """The line without what would join it with the next: a backslash, or its trigraph, at the end."""
+    while line.endswith(("\\", "??/", " ")):
+        line = line.removesuffix("??/").rstrip("\\ ")
+    return line

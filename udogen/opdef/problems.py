@@ -9,6 +9,7 @@ from typing import NamedTuple
 from udogen.errors import UdogenError
 
 _SHOWN = 160  # a longer line is cut: a 10,000-character name helps nobody
+_MOST = 100  # more problems than this are counted, not shown
 
 
 class Location(NamedTuple):
@@ -85,12 +86,15 @@ class ConfigError(UdogenError):
     kind = "config"
 
     def __init__(self, problems: tuple[Problem, ...], *, strict: bool = False) -> None:
-        self.problems = problems
-        mended = sum(1 for p in problems if not p.doubtful)
-        doubtful = len(problems) - mended
+        errors = [p for p in problems if not p.doubtful]
+        shown = set(errors[:_MOST] + [p for p in problems if p.doubtful][: max(0, _MOST - len(errors))])
+        self.problems = tuple(p for p in problems if p in shown)
+        mended, doubtful = len(errors), len(problems) - len(errors)
         counts = [_count(mended, "error")] if mended else []
         counts += [_count(doubtful, "warning")] if doubtful else []
         hint = "--strict makes warnings errors" if strict and not mended else ""
+        if len(self.problems) < len(problems):
+            hint = f"{len(self.problems)} of them are shown"
         super().__init__(" and ".join(counts) + " in the config", hint=hint)
 
     def as_json(self) -> dict[str, object]:
@@ -114,9 +118,18 @@ def source_lines(file: str) -> list[str] | None:
     """The lines of a config, for showing; None where it cannot be read as text."""
     try:
         with Path(file).open("rb") as stream:
-            return stream.read(8 << 20).decode("utf-8", "replace").splitlines()
+            return decode(stream.read(8 << 20)).split("\n")
     except OSError:
         return None
+
+
+def decode(data: bytes) -> str:
+    """Text for showing and for a first look: UTF-8, or UTF-16 by its mark or its zeros; never fails."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
+    if data[:2].count(0) == 1 and data[2:4].count(0) == 1:
+        return data.decode("utf-16-be" if data[0] == 0 else "utf-16-le", "replace")
+    return data.decode("utf-8", "replace")
 
 
 def nearest(word: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str:

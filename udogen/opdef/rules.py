@@ -37,8 +37,8 @@ def _package_name(package: OpPackage, problems: Problems) -> None:
     if fault:
         problems.error(
             package.location,
-            f"the package name `{package.name}` {fault}" if package.name else "the package has no name",
-            f"it names folders, libraries and symbols: `{names.suggestion(package.name)}` would do",
+            f"the package name `{_short(package.name)}` {fault}" if package.name else "the package has no name",
+            f"it names folders, libraries and symbols: `{_short(names.suggestion(package.name, 'MyPackage'))}` would do",
         )
     if package.language == "xml" and not package.domain:
         problems.warn(package.location, "the Domain of the package is empty", 'converters want one: Domain="aisw"')
@@ -50,6 +50,8 @@ def _ops_unique(package: OpPackage, problems: Problems) -> None:
     first: dict[str, Op] = {}
     folded: dict[str, Op] = {}
     for op in package.ops:
+        if not op.name:
+            continue
         twin = first.setdefault(op.name, op)
         if twin is not op:
             problems.error(op.location, f"op `{op.name}` is defined twice", f"the first one stands at {twin.location}")
@@ -61,10 +63,6 @@ def _ops_unique(package: OpPackage, problems: Problems) -> None:
                 f"ops `{near.name}` and `{op.name}` differ only in upper and lower case",
                 "their files would be the same on some systems; rename one",
             )
-        if op.name == package.name:
-            problems.error(
-                op.location, f"op `{op.name}` has the name of its package", "C++ needs two names; rename one of them"
-            )
 
 
 def _op_name(op: Op, problems: Problems) -> None:
@@ -72,21 +70,24 @@ def _op_name(op: Op, problems: Problems) -> None:
     if fault:
         problems.error(
             op.location,
-            f"the op name `{op.name}` {fault}" if op.name else "an op has no name",
-            f"it names a file and a namespace: `{names.suggestion(op.name)}` would do",
+            f"the op name `{_short(op.name)}` {fault}" if op.name else "an op has no name",
+            f"it names a file and a namespace: `{_short(names.suggestion(op.name))}` would do",
         )
 
 
 def _tensor_names(op: Op, problems: Problems) -> None:
     for tensor in op.tensors:
         fault = names.fault_of_tensor(tensor.name)
-        if fault and (tensor.name or tensor.role == "param"):
+        if fault and tensor.name:
             problems.error(
                 tensor.location,
-                f"the name of {_role(tensor)} `{tensor.name}` of `{op.name}` {fault}"
-                if tensor.name
-                else f"a {_role(tensor)} of `{op.name}` has no name",
+                f"the name of {_role(tensor)} `{_short(tensor.name)}` of `{_short(op.name)}` {fault}",
                 "letters, digits, `_ . : / -`, brackets and blanks may stand in it",
+            )
+        elif fault:
+            article = "an" if tensor.role != "param" else "a"
+            problems.error(
+                tensor.location, f"{article} {_role(tensor)} of `{_short(op.name)}` has no name", "give it one"
             )
     seen: dict[tuple[str, str], Tensor] = {}
     for tensor in op.tensors:
@@ -236,6 +237,11 @@ def _supplement_fits(entries: Iterable[TensorSupplement], op: Op, backend: str, 
                 f"{backend} supports only the default of `{entry.name}`, but it has none",
                 "add a <Default> to the op definition",
             )
+
+
+def _short(name: str) -> str:
+    """A name as a message shows it: what is wrong with a long one must not be cut off."""
+    return name if len(name) <= 60 else f"{name[:59]}…"
 
 
 def _role(tensor: Tensor) -> str:

@@ -1,8 +1,9 @@
-"""Faults against OpDef.xsd, in words a person can use: which element, what may stand there, what to do."""
+"""Faults of XML and against OpDef.xsd, in words a person can use: which element, what may stand there, what to do."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -10,25 +11,53 @@ from lxml import etree
 
 from udogen.opdef.problems import Location, Problems, nearest
 
-_EXPECTED = re.compile(r"Expected is (?:one of )?\( (.*) \)")
+_XS = "{http://www.w3.org/2001/XMLSchema}"
 _CHOICES = {
     "Datatype": ("a data type", "FLOAT_32, UINT_8, FIXED_8, QNN_DATATYPE_UFIXED_POINT_8, BACKEND_SPECIFIC …"),
     "Layout": ("a layout", "NHWC, NHCW, NCHW, NDHWC, NCDHW, NONTRIVIAL, UNDEFINED, BACKEND_SPECIFIC"),
     "Encoding": ("an encoding", "SCALE_OFFSET, AXIS_SCALE_OFFSET, BW_SCALE_OFFSET, BW_AXIS_SCALE_OFFSET"),
 }
+_ROOT_HINTS = {
+    "OpDefList": 'put it into <OpDefCollection PackageName="…" Domain="…" Version="…">: a package needs a name',
+    "SupplementalOpDefSpecification": "this is about Qualcomm's own ops; a config of custom ops begins with <OpDefCollection>",
+    "SupplementalOpDefList": "put it into the <OpDefCollection> of the ops that it is for, behind their <OpDefList>",
+}
+# What libxml2 says -> what to do about it.
+_SYNTAX_HINTS = (
+    ("xmlParseEntityRef: no name", "an `&` is written &amp;"),
+    ("EntityRef: expecting ';'", "an `&` is written &amp;"),
+    ("Entity '", "XML itself knows &amp; &lt; &gt; &quot; &apos; only; write the character itself"),
+    ("Opening and ending tag mismatch", "close every element with the name that it was opened with"),
+    ("Premature end", "the file seems to be cut off"),
+    ("AttValue", "an attribute's value stands in double quotes, without a `<`"),
+    ("redefined", "remove one of the two"),
+    ("Extra content", "a config has one root element, <OpDefCollection>"),
+    ("Unsupported encoding", 'save the file as UTF-8, and declare encoding="UTF-8"'),
+    ("Invalid bytes in character encoding", 'save the file as UTF-8, and declare encoding="UTF-8"'),
+    ("Char", "remove the character; XML cannot hold it"),
+    ("Namespace prefix", "OpDef configs have no namespaces; remove the prefix"),
+    ("depth", "a config is 8 levels deep; is this the right file?"),
+)
 
 
-def check(root: etree._Element, schema_file: Path, file: str, problems: Problems) -> None:
+def explain_syntax(fault: Exception) -> tuple[str, str]:
+    """Message and hint of text that is not XML."""
+    text = str(getattr(fault, "msg", fault)).split(", line ")[0].strip()
+    hint = next((hint for start, hint in _SYNTAX_HINTS if start in text), "mend the markup here")
+    return f"this is not well-formed XML: {text}", hint
+
+
+def check(
+    root: etree._Element, schema_file: Path, place: Callable[[int, str], Location], problems: Problems
+) -> None:
     """Hold the tree against the schema; every fault becomes a problem."""
     schema = _load(schema_file)
     if schema.validate(root):
         return
-    told: set[tuple[int, str]] = set()
     for entry in schema.error_log:
-        message, hint = _explain(entry)
-        if message and (entry.line, message) not in told:
-            told.add((entry.line, message))
-            problems.error(Location(file, entry.line), message, hint)
+        message, hint = _explain(entry, schema_file)
+        if message:
+            problems.error(place(entry.line, _element(entry)), message, hint)
 
 
 @cache
@@ -36,21 +65,43 @@ def _load(schema_file: Path) -> etree.XMLSchema:
     return etree.XMLSchema(etree.parse(str(schema_file)))
 
 
-def _explain(entry: etree._LogEntry) -> tuple[str, str]:
+def _element(entry: etree._LogEntry) -> str:
+    return _first(r"Element '([^']*)'", entry.message)
+
+
+def _may_stand(schema_file: Path, path: list[str]) -> list[str]:
+    """The elements that the schema allows in the element at this path."""
+    root = etree.parse(str(schema_file)).getroot()
+    named = {(each.tag, each.get("name")): each for each in root}
+    inside = [each for each in root if each.tag == f"{_XS}element"]
+    for step in path:
+        node = next((each for each in inside if each.get("name") == step), None)
+        if node is None:
+            return []
+        node = named.get((f"{_XS}complexType", node.get("type")), node)
+        inside = list(node.iter(f"{_XS}element"))
+        for group in node.iter(f"{_XS}group"):
+            inside = [*named[f"{_XS}group", group.get("ref")].iter(f"{_XS}element"), *inside]
+    return list(dict.fromkeys(each.get("name") or "" for each in inside))
+
+
+def _explain(entry: etree._LogEntry, schema_file: Path) -> tuple[str, str]:
     """Message and hint of one fault; an empty message where another fault says the same."""
     kind, text = entry.type_name, entry.message
-    element = _first(r"Element '([^']*)'", text)
+    element = _element(entry)
     attribute = _first(r"[Tt]he attribute '([^']*)'", text) or _first(r"attribute '([^']*)'", text)
     value = _first(r"The value '(.*?)'", text)
     if kind == "SCHEMAV_CVC_ELT_1":
-        return f"the root element is <{element}>, not <OpDefCollection>", "an OpDef config begins with <OpDefCollection>"
+        hint = _ROOT_HINTS.get(element, "an XML config begins with <OpDefCollection>")
+        return f"the root element is <{element}>, not <OpDefCollection>", hint
     if kind == "SCHEMAV_ELEMENT_CONTENT":
-        allowed = [name.strip() for name in (_first(_EXPECTED, text) or "").split(",") if name.strip()]
-        parent = (entry.path or "").rstrip("/").split("/")[-2:-1]
-        inside = f" in <{parent[0].split('[')[0]}>" if parent and parent[0] not in ("", "*") else ""
+        path = [step.split("[")[0] for step in (entry.path or "").strip("/").split("/")]
+        allowed = _may_stand(schema_file, path[:-1])
         close = nearest(element, allowed)
-        hint = f"did you mean <{close}>?" if close else "may stand here: " + ", ".join(allowed)
-        return f"<{element}> is not allowed{inside}", hint
+        hint = "remove it"
+        if allowed:
+            hint = f"did you mean <{close}>?" if close else "may stand here: " + ", ".join(allowed)
+        return f"<{element}> is not allowed in <{path[-2] if len(path) > 1 else '?'}>", hint
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_3_2_1":
         return f"<{element}> has no attribute `{attribute}`", "remove it, or correct its name"
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_4":
@@ -73,12 +124,14 @@ def _explain_value(element: str, attribute: str, value: str) -> tuple[str, str]:
             f"`{value}` is no type of a constraint",
             "may be: Number, Shape, Value, Datatype, Description, Dynamic_Shape",
         )
+    if not value:
+        return f"<{element}> is empty", "write true or false" if element not in _CHOICES else f"may be: {_CHOICES[element][1]}"
     if element in _CHOICES:
         what, choices = _CHOICES[element]
         return f"`{value}` is not {what}", f"may be: {choices}"
     return f"`{value}` is neither true nor false", "write true or false"
 
 
-def _first(pattern: str | re.Pattern[str], text: str) -> str:
+def _first(pattern: str, text: str) -> str:
     match = re.search(pattern, text)
     return match[1] if match else ""

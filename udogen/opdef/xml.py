@@ -6,6 +6,7 @@ the texts mean.  It reads on after a fault, so that all of them are reported tog
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from lxml import etree
@@ -26,9 +27,11 @@ from udogen.opdef.model import (
     Tensor,
     TensorSupplement,
 )
-from udogen.opdef.problems import Location, Problems, nearest
+from udogen.opdef.problems import Location, Problems, decode, nearest
 
 _ROLES = {"Input": "input", "Output": "output", "Parameter": "param"}
+_TAGS_MOST = 200_000  # opening and closing ones; the largest real config known has 6,000
+_LONG_TAG = re.compile(rb"<([A-Za-z]\w*)[^<>\n]*\n[^<>]*>")  # a start tag of several lines
 _QUANT_SETTINGS = ("Symmetric", "Scale", "Offset", "Min", "Max", "IsMathInvariant")
 
 Node = etree._Element
@@ -39,42 +42,68 @@ def read(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
     root = _parse(data, file, problems)
     if root is None:
         return []
-    schema_faults.check(root, resources.schemas() / "OpDef.xsd", file, problems)
+    places = _Places(file, data)
+    schema_faults.check(root, resources.schemas() / "OpDef.xsd", places.of, problems)
     if root.tag != "OpDefCollection":
         return []
-    return [_Reader(file, problems).collection(root)]
+    return [_Reader(places, problems).collection(root)]
 
 
 def _parse(data: bytes, file: str, problems: Problems) -> Node | None:
     """The root element, with nothing fetched and nothing expanded."""
-    doctype = data.find(b"<!DOCTYPE")
-    if doctype >= 0 or b"<!ENTITY" in data:
-        line = data.count(b"\n", 0, max(doctype, 0)) + 1
+    text = data if b"\0" not in data[:4] else decode(data).encode("utf-8", "replace")
+    if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
+        _no_dtd(Location(file, text.count(b"\n", 0, max(0, text.find(b"<!DOCTYPE"))) + 1), problems)
+        return None
+    if (tags := text.count(b"<")) > _TAGS_MOST:
         problems.error(
-            Location(file, line),
-            "a config may not have a DTD or entities",
-            "remove the <!DOCTYPE …> and write the text out; udogen never expands or fetches entities",
+            Location(file),
+            f"the file has {tags} tags; a config has at most {_TAGS_MOST}",
+            "a config describes ops, it holds no data; is this the right file?",
         )
         return None
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError) as fault:
-        line = getattr(fault, "lineno", None) or 0
-        text = str(getattr(fault, "msg", fault)).split(", line ")[0]
-        problems.error(Location(file, line), f"this is not well-formed XML: {text}", "mend the markup here")
+        problems.error(Location(file, getattr(fault, "lineno", None) or 0), *schema_faults.explain_syntax(fault))
         return None
-    if root.getroottree().docinfo.doctype:
-        problems.error(Location(file, 1), "a config may not have a DTD or entities", "remove the <!DOCTYPE …>")
+    if root.getroottree().docinfo.doctype:  # in an encoding that the search above did not see through
+        _no_dtd(Location(file, 1), problems)
         return None
     return root
+
+
+def _no_dtd(place: Location, problems: Problems) -> None:
+    problems.error(
+        place,
+        "a config may not have a DTD or entities",
+        "remove the <!DOCTYPE …> and write the text out; udogen never expands or fetches entities",
+    )
+
+
+class _Places:
+    """Where elements begin: libxml2 tells the line on which a start tag ends."""
+
+    def __init__(self, file: str, data: bytes) -> None:
+        self._file = file
+        self._begins: dict[tuple[int, str], int] = {}
+        at, line = 0, 1
+        for match in _LONG_TAG.finditer(data):
+            begin = line + data.count(b"\n", at, match.start())
+            at, line = match.end(), begin + match[0].count(b"\n")
+            self._begins[line, match[1].decode("ascii", "replace")] = begin
+
+    def of(self, line: int, tag: str) -> Location:
+        """The line where the tag begins that ends on this one."""
+        return Location(self._file, self._begins.get((line, tag), line))
 
 
 class _Reader:
     """Reads elements; remembers the file for places and the collector for problems."""
 
-    def __init__(self, file: str, problems: Problems) -> None:
-        self._file = file
+    def __init__(self, places: _Places, problems: Problems) -> None:
+        self._places = places
         self._problems = problems
 
     def collection(self, root: Node) -> OpPackage:
@@ -88,7 +117,7 @@ class _Reader:
             use_qhpi=None if qhpi is None else values.parse_bool(qhpi),
             ops=tuple(ops),
             supplements=tuple(self._supplement(node) for node in root.findall("SupplementalOpDefList")),
-            sources=(self._file,),
+            sources=(self._place(root).file,),
             language="xml",
             location=self._place(root),
         )
@@ -263,7 +292,7 @@ class _Reader:
         return tuple(passage for each in node.findall("Description") for passage in _passages(each))
 
     def _name(self, node: Node) -> str:
-        found = self._children(node, "Name", at_least=1, at_most=1)
+        found = self._children(node, "Name", at_most=1)  # that there must be one is said by the rules
         return _text(found[0]) if found else ""
 
     def _bool(self, node: Node, tag: str) -> bool | None:
@@ -274,9 +303,9 @@ class _Reader:
         """The children of this name; how many there must be is checked here."""
         found = node.findall(tag)
         if len(found) < at_least:
-            close = nearest(tag, sorted({str(each.tag) for each in node}), cutoff=0.75)
-            hint = f"`<{close}>` stands there; is `<{tag}>` meant?" if close else f"add a <{tag}> element"
-            self._problems.error(self._place(node), f"<{node.tag}> has no <{tag}>", hint)
+            misspelt = nearest(tag, sorted({str(each.tag) for each in node}), cutoff=0.75)
+            if not misspelt:  # of which the schema has told
+                self._problems.error(self._place(node), f"<{node.tag}> has no <{tag}>", f"add a <{tag}> element")
         for surplus in found[at_most:] if at_most else ():
             self._problems.error(
                 self._place(surplus), f"<{node.tag}> has more than one <{tag}>", "keep one of them"
@@ -284,7 +313,7 @@ class _Reader:
         return found
 
     def _place(self, node: Node) -> Location:
-        return Location(self._file, node.sourceline or 0)
+        return self._places.of(node.sourceline or 0, str(node.tag))
 
 
 def _text(node: Node) -> str:

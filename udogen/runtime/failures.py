@@ -84,11 +84,15 @@ class Scene:
     def complaints(self) -> list[str]:
         """Error and warning lines: errors first, the package's before the runtime's."""
         lines = [line for line in self.logs if line.level <= WARN]
-        return [line.text for line in sorted(lines, key=lambda line: (line.level, line.source != "package"))]
+        own = f"op {self.call.op_type}: " if self.call else ""  # how our packages begin a line; the sentence has it
+        return [
+            line.text.removeprefix(own)
+            for line in sorted(lines, key=lambda line: (line.level, line.source != "package"))
+        ]
 
-    def details(self) -> list[str]:
-        """Everything a person may want to see below the sentence."""
-        return [*self.complaints(), *self.chatter[-_SHOWN_LINES:]]
+    def details(self, *, told: str = "") -> list[str]:
+        """Everything a person may want to see below the sentence, but what the sentence told."""
+        return [line for line in (*self.complaints(), *self.chatter[-_SHOWN_LINES:]) if line != told]
 
 
 def of_code(scene: Scene, function: str, code: int) -> RunFailed:

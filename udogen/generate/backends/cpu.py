@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 
 from udogen.generate.plan import Plan, PlannedFile, Source, record
@@ -22,6 +22,8 @@ _COPIES = (
     "src/utils/CPU/CpuBackendUtils.hpp",
     "src/utils/CPU/CpuBackendUtils.cpp",
 )
+# Where a number is nearer to infinity, or to zero, than to a FLOAT_32.
+_INFINITE, _FLOAT_ENDS, _FLOAT_BEGINS = float("inf"), float.fromhex("0x1.ffffffp127"), 2.0**-150
 _TARGETS = ("cpu_x86", "cpu_aarch64", "cpu_android")
 
 
@@ -75,10 +77,11 @@ def _op(number: int, op: Op) -> SimpleNamespace:
     inputs = _tensor_table(f"{prefix}Inputs", op.inputs, tables)
     outputs = _tensor_table(f"{prefix}Outputs", op.outputs, tables)
     params = _param_table(f"{prefix}Params", op.params, tables)
+    enum_types = _enum_types(op)
     fields = [
         *(_tensor_field(tensor, index, "input") for index, tensor in enumerate(op.inputs)),
         *(_tensor_field(tensor, index, "output") for index, tensor in enumerate(op.outputs)),
-        *(_param_field(param, f"{prefix}Param{index}", tables) for index, param in enumerate(op.params)),
+        *(_param_field(param, f"{prefix}Param{index}", tables, enum_types) for index, param in enumerate(op.params)),
     ]
     return record(
         number=number,
@@ -87,7 +90,7 @@ def _op(number: int, op: Op) -> SimpleNamespace:
         kernel=f"src/ops/{op.name}.cpp",
         header=f"include/ops/{op.name}.hpp",
         description=cpp_comment("\n".join(passage.text for passage in op.description)),
-        enums=[_enum(param) for param in op.params if param.enum],
+        enums=[_enum(param, enum_types[param.name]) for param in op.params if param.enum],
         fields=[*_presence_fields(op, {field.name for field in fields}), *fields],
         tables=tables,
         inputs=inputs,
@@ -188,13 +191,15 @@ def _by_value(param: Tensor) -> bool:
     return param.is_scalar or all(datatype.kind == "string" for datatype in param.datatypes)
 
 
-def _param_field(param: Tensor, table: str, tables: list[SimpleNamespace]) -> SimpleNamespace:
-    literal = cpp_string(param.name)
+def _param_field(
+    param: Tensor, table: str, tables: list[SimpleNamespace], enums: Mapping[str, str]
+) -> SimpleNamespace:
+    literal, name = cpp_string(param.name), identifier(param.name)
     if all(datatype.kind == "string" for datatype in param.datatypes):
         otherwise = cpp_string(values.show(param.default)) if param.default is not None else '""'
-        return _field(param, "const char*", f"node.string({literal}, {otherwise})", f" = {otherwise}")
+        return _field(param, "const char*", f"node.string({literal}, args.{name})", f" = {otherwise}")
     if param.is_scalar:
-        return _scalar_field(param, literal)
+        return _scalar_field(param, literal, enums)
     view = _view(param.datatypes, "input")
     if param.default is None:
         return _field(param, view, f"node.tensor<{view}>({literal})")
@@ -202,28 +207,34 @@ def _param_field(param: Tensor, table: str, tables: list[SimpleNamespace]) -> Si
     return _field(param, view, f"node.tensor<{view}>({literal}, &{table}Default)")
 
 
-def _scalar_field(param: Tensor, literal: str) -> SimpleNamespace:
+def _scalar_field(param: Tensor, literal: str, enums: Mapping[str, str]) -> SimpleNamespace:
     name = identifier(param.name)
     default = param.default if isinstance(param.default, bool | int | float) else 0
     if param.enum:
-        kind = f"{name}_enum"
+        kind = enums[param.name]
         initial = f"{kind}::{identifier(param.enum[int(default)])}"
     else:
         kind = _scalar_type(param.datatypes)
-        initial = _bool(bool(default)) if kind == "bool" else _number(default, kind)
-    value = f"static_cast<decltype(args.{name})>(node.scalar({literal}, {_number(default, 'double')}))"
-    return _field(param, kind, value, f" = {initial}")
+        initial = _number(default, kind)
+    return _field(param, kind, f"node.scalar({literal}, args.{name})", f" = {initial}")
 
 
 def _default_tables(param: Tensor, table: str, tables: list[SimpleNamespace]) -> None:
     """The default of a tensor parameter as a tensor of its own."""
-    datatype, default = param.datatypes[0], param.default if param.default is not None else 0
-    element, dims = _element(datatype), values.shape(default) or (1,)
-    leaves = values.flatten(default)
+    default = param.default if param.default is not None else 0
+    leaves, dims = values.flatten(default), values.shape(default) or (1,)
+    datatype = next((row for row in param.datatypes if _holds(row, leaves)), param.datatypes[0])
+    element = _element(datatype)
     tables.append(record(type=element, name=f"{table}Data", items=[_number(leaf, element) for leaf in leaves] or ["0"]))
     tables.append(record(type="std::uint32_t", name=f"{table}Dims", items=[str(dim) for dim in dims]))
     made = f"defaultTensor({_code(datatype)}, {table}Data, {table}Dims, {len(dims)})"
     tables.append(record(type="", name=f"{table}Default", value=made))
+
+
+def _holds(datatype: DataType, leaves: Sequence[object]) -> bool:
+    """Whether a tensor of this type can store these numbers as they are."""
+    span = datatype.range()
+    return span is None or all(isinstance(leaf, int) and span[0] <= leaf <= span[1] for leaf in leaves)
 
 
 def _scalar_type(datatypes: Sequence[DataType]) -> str:
@@ -235,33 +246,58 @@ def _scalar_type(datatypes: Sequence[DataType]) -> str:
         if only.kind == "float":
             return "double" if only.bits == 64 else "float"
         return _element(only)
-    return "std::int64_t" if all(datatype.integral for datatype in datatypes) else "double"
+    if not all(datatype.integral for datatype in datatypes):
+        return "double"
+    return "std::int64_t" if any(datatype.kind == "int" for datatype in datatypes) else "std::uint64_t"
 
 
 def _number(value: object, kind: str) -> str:
-    """A number as a C++ literal of this type."""
-    if not isinstance(value, bool | int | float):
-        return "0"
+    """A number as a C++ literal of this type; compilers warn of one that the type cannot hold, so it never is."""
+    number = value if isinstance(value, bool | int | float) else 0
+    if kind == "bool":
+        return _bool(bool(number))
     if kind in ("float", "double"):
-        real = float(value)
-        if real != real or real in (float("inf"), float("-inf")):
-            word = "NAN" if real != real else "INFINITY"
-            return f"-{word}" if real < 0 else word
-        return repr(real) + ("f" if kind == "float" else "")
-    whole = int(value)
-    if kind == "std::int64_t":
-        return f"INT64_C({whole})" if whole > -(1 << 63) else "INT64_MIN"
-    if kind == "std::int32_t" and whole == -(1 << 31):
-        return "INT32_MIN"
-    return f"{whole}u" if kind.startswith("std::uint") else str(whole)
+        return _real(float(number), kind)
+    bits, signed = int(kind.removeprefix("std::").removeprefix("u")[3:-2]), kind.startswith("std::i")
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    whole = round(min(max(number, low), high)) if number == number else 0
+    if not signed:
+        return f"{whole}u"
+    if whole == low and bits >= 32:
+        return f"INT{bits}_MIN"
+    return f"INT64_C({whole})" if bits == 64 else str(whole)
 
 
-def _enum(param: Tensor) -> SimpleNamespace:
-    return record(
-        name=f"{identifier(param.name)}_enum",
-        base=_scalar_type(param.datatypes),
-        items=[record(name=identifier(item), value=value) for value, item in enumerate(param.enum)],
-    )
+def _real(value: float, kind: str) -> str:
+    if value != value:
+        return "NAN"
+    if abs(value) == _INFINITE or (kind == "float" and abs(value) >= _FLOAT_ENDS):
+        return "-INFINITY" if value < 0 else "INFINITY"
+    if kind == "float":
+        return repr(0.0 if abs(value) <= _FLOAT_BEGINS else value) + "f"
+    return repr(value)
+
+
+def _enum_types(op: Op) -> dict[str, str]:
+    """The C++ type of each enumeration, by its parameter; it gives way to a field that is called so."""
+    taken = {identifier(tensor.name) for tensor in op.tensors}
+    found = {}
+    for param in op.params:
+        if param.enum:
+            name = f"{identifier(param.name).rstrip('_')}_enum"
+            while name in taken:
+                name += "_t"
+            taken.add(name)
+            found[param.name] = name
+    return found
+
+
+def _enum(param: Tensor, name: str) -> SimpleNamespace:
+    base = _scalar_type(param.datatypes)
+    if base == "bool" or not _holds(param.datatypes[0], [len(param.enum) - 1]):
+        base = "std::uint32_t"
+    items = [record(name=identifier(item), value=value) for value, item in enumerate(param.enum)]
+    return record(name=name, base=base, items=items)
 
 
 def _comment(tensor: Tensor) -> list[str]:

@@ -90,6 +90,11 @@ bool leftOut(const Qnn_Tensor_t& tensor) { return common(tensor).type == QNN_TEN
 
 bool isFixedPoint(Qnn_DataType_t type) { return (type & 0xff00) == 0x0300 || (type & 0xff00) == 0x0400; }
 
+// The runtime delivers fixed point of 8 bits as UINT_8.
+std::uint32_t delivered(Qnn_DataType_t type) {
+  return static_cast<std::uint32_t>(type == QNN_DATATYPE_UFIXED_POINT_8 ? QNN_DATATYPE_UINT_8 : type);
+}
+
 TensorFacts factsOf(const Qnn_Tensor_t& tensor) {
   const bool defined = common(tensor).quantizeParams.encodingDefinition == QNN_DEFINITION_DEFINED;
   return TensorFacts{leftOut(tensor), defined && isFixedPoint(common(tensor).dataType)};
@@ -145,9 +150,7 @@ bool matches(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
     for (std::uint32_t axis = 0; axis < raw->rank; ++axis) {
       if (facts.dims[dim++] != raw->maxDimensions[axis]) return false;
     }
-    const auto given = static_cast<std::uint32_t>(facts.types[i]);
-    const std::uint32_t delivered = given == QNN_DATATYPE_UFIXED_POINT_8 ? QNN_DATATYPE_UINT_8 : given;
-    if (static_cast<std::uint32_t>(raw->dataType) != delivered) return false;
+    if (static_cast<std::uint32_t>(raw->dataType) != delivered(facts.types[i])) return false;
   }
   return true;
 }
@@ -229,6 +232,19 @@ Status validateTensors(const char* role, List<TensorSpec> specs, const Qnn_Tenso
   return ok;
 }
 
+long long wholeNumber(const Qnn_Scalar_t& scalar) {
+  switch (scalar.dataType) {
+    case QNN_DATATYPE_INT_8: return scalar.int8Value;
+    case QNN_DATATYPE_INT_16: return scalar.int16Value;
+    case QNN_DATATYPE_INT_32: return scalar.int32Value;
+    case QNN_DATATYPE_UINT_8: return scalar.uint8Value;
+    case QNN_DATATYPE_UINT_16: return scalar.uint16Value;
+    case QNN_DATATYPE_UINT_32: return scalar.uint32Value;
+    case QNN_DATATYPE_BOOL_8: return scalar.bool8Value;
+    default: return scalar.int64Value;
+  }
+}
+
 Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param) {
   const bool scalar = param.paramType == QNN_PARAMTYPE_SCALAR;
   const Qnn_DataType_t type = scalar ? param.scalarParam.dataType : common(param.tensorParam).dataType;
@@ -245,10 +261,10 @@ Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param) {
                    listOf(spec.ranks).c_str());
   }
   if (scalar && spec.enumerators != 0) {
-    const std::uint32_t value = param.scalarParam.uint32Value;
-    const bool narrow = type == QNN_DATATYPE_UINT_8 || type == QNN_DATATYPE_INT_8 || type == QNN_DATATYPE_BOOL_8;
-    if ((narrow ? value & 0xffu : value) >= spec.enumerators) {
-      return invalid("parameter `%s` is %u; its enumeration has only 0 … %u", spec.name, value, spec.enumerators - 1);
+    const long long value = wholeNumber(param.scalarParam);
+    if (value < 0 || value >= static_cast<long long>(spec.enumerators)) {
+      return invalid("parameter `%s` is %lld; its enumeration has only 0 … %u", spec.name, value,
+                     spec.enumerators - 1);
     }
   }
   return ok;
@@ -367,11 +383,6 @@ const QnnCpuOpPackage_Param_t* Binding::find(const char* param, std::size_t* at)
   return nullptr;
 }
 
-double Binding::scalar(const char* param, double otherwise) const {
-  const QnnCpuOpPackage_Param_t* found = find(param);
-  return found != nullptr && found->type == QNN_CPU_PARAMTYPE_SCALAR ? found->scalarParam : otherwise;
-}
-
 const char* Binding::string(const char* param, const char* otherwise) const {
   const QnnCpuOpPackage_Param_t* found = find(param);
   return found != nullptr && found->type == QNN_CPU_PARAMTYPE_STRING ? found->string : otherwise;
@@ -379,9 +390,7 @@ const char* Binding::string(const char* param, const char* otherwise) const {
 
 RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank) {
   RawTensor tensor = {};
-  // The runtime delivers fixed point of 8 bits as UINT_8 too.
-  const std::uint32_t delivered = type == QNN_DATATYPE_UFIXED_POINT_8 ? QNN_DATATYPE_UINT_8 : type;
-  tensor.dataType = static_cast<QnnCpuOpPackage_DataType_t>(delivered);
+  tensor.dataType = static_cast<QnnCpuOpPackage_DataType_t>(delivered(type));
   tensor.rank = rank;
   tensor.maxDimensions = const_cast<std::uint32_t*>(dims);
   tensor.currentDimensions = tensor.maxDimensions;

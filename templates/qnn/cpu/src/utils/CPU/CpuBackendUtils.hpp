@@ -3,8 +3,11 @@
 // Between the runtime's node and a kernel: binding, validation, and one instance per node of a graph.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <new>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -26,6 +29,22 @@ struct NodeFacts {
   std::vector<Qnn_DataType_t> types;  // of inputs and outputs, to tell nodes of one name apart
   std::vector<std::uint32_t> dims;
 };
+
+/// A number as a T; what does not fit becomes the nearest that does.
+template <class T>
+T fromDouble(double value) {
+  if constexpr (std::is_enum_v<T>) {
+    return static_cast<T>(fromDouble<std::underlying_type_t<T>>(value));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return value != 0.0;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<T>(value);
+  } else {
+    using Limits = std::numeric_limits<T>;
+    if (!(value > static_cast<double>(Limits::min()))) return std::isnan(value) ? T{} : Limits::min();
+    return value < static_cast<double>(Limits::max()) ? static_cast<T>(value) : Limits::max();
+  }
+}
 
 /// The parameters and tensors of one node, found by name and by position.
 class Binding {
@@ -54,7 +73,14 @@ class Binding {
   }
 
   bool has(const char* param) const { return find(param) != nullptr; }
-  double scalar(const char* param, double otherwise) const;
+
+  /// The value of a scalar parameter as a T; the runtime delivers each as a double.
+  template <class T>
+  T scalar(const char* param, T otherwise) const {
+    const QnnCpuOpPackage_Param_t* found = find(param);
+    return found != nullptr && found->type == QNN_CPU_PARAMTYPE_SCALAR ? fromDouble<T>(found->scalarParam) : otherwise;
+  }
+
   const char* string(const char* param, const char* otherwise) const;
 
   /// The view of a tensor parameter, or of its default.
@@ -75,9 +101,10 @@ class Binding {
   template <class V>
   static Repeated<V> repeated(RawTensor* const* tensors, const std::vector<TensorFacts>& facts,
                               List<TensorSpec> specs, std::size_t index) {
-    const std::size_t others = specs.count - 1;
-    if (facts.size() <= index || facts.size() < others) return Repeated<V>();
-    return Repeated<V>(tensors + index, facts.data() + index, facts.size() - others);
+    if (facts.size() <= index) return Repeated<V>();
+    // Optional tensors behind it may be left out: then it stands for one, as validation counts too.
+    const std::size_t surplus = facts.size() > specs.count ? facts.size() - specs.count : 0;
+    return Repeated<V>(tensors + index, facts.data() + index, surplus + 1);
   }
 
   /// Where the tensor at `index` of the specs stands in the node: behind a repeated one it is shifted.
