@@ -20,6 +20,7 @@ class PackageFolder:
     name: str
     backend: str
     layout: str
+    libraries: str
     library: str
     provider: str
     ops: tuple[str, ...]
@@ -29,7 +30,7 @@ class PackageFolder:
 
     def artifact(self, folder: str) -> Path:
         """The library of one target's folder."""
-        return self.path / "libs" / folder / self.library
+        return self.path / self.libraries / folder / self.library
 
 
 def open_package(path: Path) -> PackageFolder:
@@ -51,6 +52,7 @@ def open_package(path: Path) -> PackageFolder:
         name=str(manifest.get("package", "")),
         backend=str(manifest.get("backend", "")),
         layout=str(manifest.get("layout", "")),
+        libraries=str(manifest.get("libraries", "libs")),
         library=str(manifest.get("library", "")),
         provider=str(manifest.get("provider", "")),
         ops=texts("ops"),

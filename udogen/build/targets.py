@@ -45,16 +45,26 @@ ALL = {
             "android",
             "command line recorded by a stand-in `ndk-build`; not built with a real NDK, not run on hardware",
         ),
+        Target(
+            "htp_x86",
+            "htp",
+            "x86_64-linux-clang",
+            "x86-64 Linux",
+            "x86",
+            "registered, executed and compared with numpy in the real `libQnnHtp.so` (SDK 2.47, Qualcomm's emulator)",
+            native=True,
+        ),
     )
 }
 
 # Names that stand for several.
 GROUPS = {
     "cpu": ("cpu_x86", "cpu_android"),
-    "all_x86": ("cpu_x86",),
+    "all_x86": ("cpu_x86", "htp_x86"),
     "all_aarch64": ("cpu_aarch64",),
     "all_android": ("cpu_android",),
-    "all": ("cpu_x86", "cpu_android"),
+    "all": ("cpu_x86", "cpu_android", "htp_x86"),
+    "htp": ("htp_x86",),
 }
 
 
@@ -62,8 +72,8 @@ def expand(names: tuple[str, ...], offered: tuple[str, ...]) -> tuple[Target, ..
     """The targets behind names (none: what runs here); the name itself where a package does not offer it."""
     found: dict[str, Target] = {}
     for name in names or tuple(target for target in offered if target in ALL and ALL[target].native):
-        for target in GROUPS.get(name, (name,)):
-            if target not in offered or target not in ALL:
-                return name
-            found[target] = ALL[target]
+        meant = [target for target in GROUPS.get(name, (name,)) if target in offered and target in ALL]
+        if not meant:
+            return name
+        found.update({target: ALL[target] for target in meant})
     return tuple(found.values())

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from udogen.build.package import read_manifest
 from udogen.errors import UsageError
 from udogen.generate import backends, layouts
 from udogen.generate.plan import Plan, Source
 from udogen.generate.write import Change, Conflict, compare, write
 from udogen.opdef import resolve
+from udogen.opdef.backends import ALL as ALL_BACKENDS
 from udogen.opdef.backends import of_op
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
@@ -55,13 +57,24 @@ def generate(
     for package, by_backend in wanted:
         source = Source(configs=_configs(package), kernels=_kernels(kernels, package))
         for plan in layouts.ALL[layout or "qnn"](by_backend, source):
-            folder = (out or Path(package.output_path or ".")) / plan.package
+            folder = _folder(out or Path(package.output_path or "."), plan, alone=len(by_backend) == 1)
             rendered = render(plan)
             found.append(Generated(folder, plan, rendered, compare(folder, plan, rendered)))
     if not dry_run:
         for each in found:
             write(each.folder, each.plan, each.rendered, each.changes)
     return found
+
+
+def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
+    """The folder of a package: its name; with the backend behind it where a config has several."""
+    plain = out / plan.package
+    suffixed = out / f"{plan.package}{ALL_BACKENDS[plan.backend].suffix}"
+    if suffixed.is_dir():
+        return suffixed
+    # A folder keeps its name when its config comes to name another backend too.
+    ours = plain.is_dir() and (read_manifest(plain) or {}).get("backend") == plan.backend
+    return plain if alone or ours else suffixed
 
 
 def stop_on_conflict(found: Sequence[Generated]) -> None:

@@ -40,6 +40,7 @@ class Plan:
     package: str
     backend: str
     layout: str
+    libraries: str  # the folder of built libraries, one folder per target in it
     library: str  # the library's file name
     provider: str
     ops: tuple[str, ...]

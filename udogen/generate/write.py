@@ -176,6 +176,7 @@ def _remember(folder: Path, plan: Plan, rendered: Mapping[str, bytes]) -> None:
         "package": plan.package,
         "backend": plan.backend,
         "layout": plan.layout,
+        "libraries": plan.libraries,
         "library": plan.library,
         "provider": plan.provider,
         "ops": list(plan.ops),

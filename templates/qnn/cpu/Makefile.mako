@@ -6,13 +6,17 @@
 #   make cpu_android    libs/arm64-v8a/lib${package.name}.so (needs ANDROID_NDK_ROOT)
 
 PACKAGE_NAME := ${package.name}
-SOURCES := src/${package.name}Interface.cpp src/CpuCustomOpPackage.cpp src/utils/CPU/CpuBackendUtils.cpp
+LIBRARY_FOLDER := libs
+LIBRARY_NAME := lib${package.name}.so
+LINK_RULES := -Wl,-z,defs
+SOURCES := src/${package.name}Interface.cpp src/CpuCustomOpPackage.cpp
+SOURCES += src/utils/BackendUtils.cpp src/utils/CPU/CpuBackendUtils.cpp
 % for op in ops:
 SOURCES += ${op.kernel}
 % endfor
 -include user.mk
 SOURCES += $(EXTRA_SOURCES)
-export PACKAGE_NAME SOURCES EXTRA_CXXFLAGS EXTRA_LDFLAGS
+export PACKAGE_NAME LIBRARY_FOLDER LIBRARY_NAME LINK_RULES SOURCES EXTRA_CXXFLAGS EXTRA_LDFLAGS
 
 .PHONY: all all_x86 all_android all_aarch64 cpu cpu_x86 cpu_aarch64 cpu_android clean clean_x86 clean_aarch64 clean_android
 all: all_x86 all_android

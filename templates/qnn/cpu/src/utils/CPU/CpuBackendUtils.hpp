@@ -16,10 +16,6 @@
 
 namespace udo {
 
-/// Receives the log of the client.
-void setLog(QnnLog_Callback_t callback, QnnLog_Level_t level);
-void setLogLevel(QnnLog_Level_t level);
-
 /// What validation saw of a node.  The runtime leaves counts that are zero uninitialised in the node, and says
 /// neither which tensors were left out nor which are quantized.
 struct NodeFacts {
@@ -141,18 +137,6 @@ Status validate(const char* package, List<OpEntry> ops, const Qnn_OpConfigV1_t& 
 /// Makes the instance of a node; frees it.
 Status createInstance(const char* package, List<OpEntry> ops, QnnOpPackage_Node_t node, QnnOpPackage_OpImpl_t* impl);
 Status freeInstance(QnnOpPackage_OpImpl_t impl);
-
-/// The op that this thread runs, for messages.
-class Running {
- public:
-  explicit Running(const char* op);
-  ~Running();
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-
- private:
-  const char* outer_;
-};
 
 /// The three functions of a kernel, and the glue around them; nothing is thrown into the runtime.
 template <class Args, class State, Args (*Bind)(const Binding&), Status (*Finalize)(const Args&, State*&),

@@ -1,25 +1,31 @@
 # Part of every op package that udogen generates; regenerating rewrites this file.
 # The rules that build the package for one Linux target.  Included with TARGET and CXX set.
+# The package's Makefile says LIBRARY_FOLDER, LIBRARY_NAME, SOURCES, and LINK_RULES: what may stay undefined.
 
 HEADERS  := $(if $(QNN_SDK_ROOT),$(QNN_SDK_ROOT)/include/QNN,include/QNN)
 OBJ      := obj/$(TARGET)
-LIBRARY  := libs/$(TARGET)/lib$(PACKAGE_NAME).so
+LIBRARY  := $(LIBRARY_FOLDER)/$(TARGET)/$(LIBRARY_NAME)
 OBJECTS  := $(patsubst %.cpp,$(OBJ)/%.o,$(SOURCES))
 # `include` must come before the SDK's headers only for our own files; QNN headers are in a folder of their own.
 COMPILE   = $(CXX) -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra -Iinclude -Isrc/utils -I"$(HEADERS)" \
             $(CXXFLAGS) $(EXTRA_CXXFLAGS)
-LINK      = $(CXX) -shared -Wl,-z,defs -Wl,-soname,lib$(PACKAGE_NAME).so $(LDFLAGS) $(EXTRA_LDFLAGS)
+LINK      = $(CXX) -shared $(LINK_RULES) -Wl,-soname,$(LIBRARY_NAME) $(LDFLAGS) $(EXTRA_LDFLAGS)
 
-$(LIBRARY): $(OBJECTS)
+# Writes down a command, where it is another one than last time.
+remember   = @mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(1))' > $@.new; \
+             if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$(LIBRARY): $(OBJECTS) $(OBJ)/link
 	@mkdir -p $(@D)
 	@echo "LINK $@"
-	@$(LINK) -o $@ $^ -lm
+	@$(LINK) -o $@ $(OBJECTS) -lm
 
-# Another compiler, other flags or other headers make every object old.
+# Another compiler, other flags or other headers make every object old; other objects make the library old.
 $(OBJ)/command: FORCE
-	@mkdir -p $(@D)
-	@printf '%s\n' '$(subst ','\'',$(COMPILE) | $(LINK))' > $@.new
-	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+	$(call remember,$(COMPILE))
+
+$(OBJ)/link: FORCE
+	$(call remember,$(LINK) $(OBJECTS))
 
 $(OBJ)/%.o: %.cpp $(OBJ)/command
 	@mkdir -p $(@D)

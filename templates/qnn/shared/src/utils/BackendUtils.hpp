@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the CPU backend; regenerating rewrites this file.
+// Part of every op package that udogen generates; regenerating rewrites this file.
 //
 // What an op looks like, as data: the generated tables are of these types, and validation reads them.
 #pragma once
@@ -26,6 +26,22 @@ void log(QnnLog_Level_t level, const char* format, ...);
 __attribute__((format(printf, 1, 2)))
 #endif
 Status error(const char* format, ...);
+
+/// Receives the log of the client.
+void setLog(QnnLog_Callback_t callback, QnnLog_Level_t level);
+void setLogLevel(QnnLog_Level_t level);
+
+/// The op that this thread runs, for messages.
+class Running {
+ public:
+  explicit Running(const char* op);
+  ~Running();
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  const char* outer_;
+};
 
 /// The answer of a kernel that is not written yet.
 Status notImplemented(const char* op, const char* file);

@@ -1,0 +1,11 @@
+// The HTP kernel of ${op.name}.  This file is yours: udogen wrote it once and keeps your changes.
+#include "ops/${op.name}.hpp"
+
+namespace ops::${package.name}::${op.name} {
+
+udo::Status execute([[maybe_unused]] const Args& args) {
+  // add code here; ${op.header} says what args holds
+  return udo::notImplemented("${op.name}", "${op.kernel}");
+}
+
+}  // namespace ops::${package.name}::${op.name}

@@ -1,0 +1,220 @@
+// Part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
+//
+// The views through which a kernel sees its tensors: typed, named, without a copy and without the heap.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "BackendUtils.hpp"
+#include "HTP/core/qhpi.h"
+
+namespace udo {
+
+/// A float of 16 bits: storage only; `float(half)` and `Half(x)` convert, rounding to nearest even.
+struct Half {
+  std::uint16_t bits = 0;
+
+  Half() = default;
+  explicit Half(float value) {
+    std::uint32_t f;
+    std::memcpy(&f, &value, sizeof f);
+    const std::uint32_t sign = (f >> 16) & 0x8000u;
+    f &= 0x7fffffffu;
+    if (f >= 0x47800000u) {  // too large, infinite, or no number
+      bits = static_cast<std::uint16_t>(sign | (f > 0x7f800000u ? 0x7e00u : 0x7c00u));
+    } else if (f < 0x38800000u) {  // subnormal
+      float magnitude;
+      std::memcpy(&magnitude, &f, sizeof f);
+      magnitude += 0.5f;  // its last bits are now those of the result, rounded by the addition
+      std::memcpy(&f, &magnitude, sizeof f);
+      bits = static_cast<std::uint16_t>(sign | (f - 0x3f000000u));
+    } else {
+      const std::uint32_t rounded = f + 0xfffu + ((f >> 13) & 1u);
+      bits = static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+    }
+  }
+
+  explicit operator float() const {
+    const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
+    const std::uint32_t rest = bits & 0x7fffu;
+    std::uint32_t f;
+    if (rest >= 0x7c00u) {
+      f = sign | 0x7f800000u | (rest & 0x3ffu) << 13;
+    } else if (rest >= 0x400u) {
+      f = sign | ((rest << 13) + 0x38000000u);
+    } else {
+      const float magnitude = static_cast<float>(rest) * 5.9604644775390625e-8f;  // 2^-24
+      std::memcpy(&f, &magnitude, sizeof f);
+      f |= sign;
+    }
+    float value;
+    std::memcpy(&value, &f, sizeof f);
+    return value;
+  }
+};
+
+/// The dimensions of a tensor as HTP has them: ranks below 4 are filled with ones in front.
+class Shape {
+ public:
+  Shape() = default;
+  explicit Shape(const QHPI_Shape& shape) : shape_(shape) {}
+
+  std::size_t rank() const { return shape_.rank; }
+  std::uint32_t operator[](std::size_t axis) const { return shape_.dims[axis]; }
+  const std::uint32_t* begin() const { return shape_.dims; }
+  const std::uint32_t* end() const { return shape_.dims + shape_.rank; }
+
+  /// The number of elements of the axes `first` … `last - 1`; of all of them without arguments.
+  std::size_t count(std::size_t first, std::size_t last) const {
+    std::size_t product = 1;
+    for (std::size_t axis = first; axis < last; ++axis) product *= shape_.dims[axis];
+    return product;
+  }
+  std::size_t count() const { return count(0, shape_.rank); }
+
+  friend bool operator==(const Shape& a, const Shape& b) {
+    if (a.rank() != b.rank()) return false;
+    for (std::size_t axis = 0; axis < a.rank(); ++axis) {
+      if (a[axis] != b[axis]) return false;
+    }
+    return true;
+  }
+  friend bool operator!=(const Shape& a, const Shape& b) { return !(a == b); }
+
+ private:
+  QHPI_Shape shape_ = {};
+};
+
+/// real value = scale * (stored value + offset)
+struct Quantization {
+  float scale = 1.0f;
+  std::int32_t offset = 0;
+
+  float toReal(std::int32_t stored) const { return scale * static_cast<float>(stored + offset); }
+
+  /// The nearest stored value between `low` and `high`.
+  std::int32_t toStored(float real, std::int32_t low, std::int32_t high) const {
+    const float stored = std::nearbyint(real / scale) - static_cast<float>(offset);
+    if (!(stored > static_cast<float>(low))) return low;  // also where it is no number
+    if (stored >= static_cast<float>(high)) return high;
+    return static_cast<std::int32_t>(stored);
+  }
+};
+
+/// What every view can do, whatever its element type.
+class View {
+ public:
+  View() = default;
+  explicit View(const QHPI_Tensor* tensor)
+      : data_(qhpi_tensor_raw_data(tensor)), shape_(qhpi_tensor_shape(tensor)), type_(qhpi_tensor_type(tensor)) {
+    const QHPI_Quant_Parameters params = qhpi_tensor_quant_parameters(tensor);
+    quantization_ = Quantization{params.stepsize, -params.zero_offset};
+  }
+
+  /// The view of a default that lives in a table.
+  View(const void* data, const QHPI_Shape& shape, QHPI_Element_Type type)
+      : data_(const_cast<void*>(data)), shape_(shape), type_(type) {}
+
+  /// False for an optional tensor that the client left out.
+  explicit operator bool() const { return data_ != nullptr; }
+
+  const Shape& shape() const { return shape_; }
+  std::size_t size() const { return shape_.count(); }
+
+  /// Scale and offset; 1 and 0 where the type is not quantized.  Signed types of 8 and 16 bits arrive as
+  /// unsigned ones with an offset.
+  Quantization quantization() const { return quantization_; }
+
+ protected:
+  void* data_ = nullptr;
+  Shape shape_;
+  Quantization quantization_;
+  QHPI_Element_Type type_ = QHPI_UNKNOWN;
+};
+
+/// An input (or a tensor parameter) whose elements are of type T.
+template <class T>
+class Input : public View {
+ public:
+  using View::View;
+  const T* data() const { return static_cast<const T*>(data_); }
+  const T* begin() const { return data(); }
+  const T* end() const { return data() + size(); }
+  const T& operator[](std::size_t index) const { return data()[index]; }
+};
+
+/// An output whose elements are of type T.
+template <class T>
+class Output : public View {
+ public:
+  using View::View;
+  T* data() const { return static_cast<T*>(data_); }
+  T* begin() const { return data(); }
+  T* end() const { return data() + size(); }
+  T& operator[](std::size_t index) const { return data()[index]; }
+};
+
+/// What the views of several types share: the type is known only when the op runs.
+class AnyView : public View {
+ public:
+  using View::View;
+
+  bool isFloat() const { return type_ == QHPI_Float32; }
+  bool isHalf() const { return type_ == QHPI_Float16; }
+  bool isInt32() const { return type_ == QHPI_Int32 || type_ == QHPI_QInt32; }
+  bool isUint8() const { return type_ == QHPI_QUInt8; }    // all types of 8 bits
+  bool isUint16() const { return type_ == QHPI_QUInt16; }  // all types of 16 bits but floats
+};
+
+/// An input that may be of several types.
+class AnyInput : public AnyView {
+ public:
+  using AnyView::AnyView;
+
+  /// The elements, where they are of type T; ask `isFloat()` and its like first.
+  template <class T>
+  const T* data() const {
+    return static_cast<const T*>(data_);
+  }
+
+  /// One element as a real number, whatever its type; fixed point is dequantized.
+  float real(std::size_t index) const {
+    if (isFloat()) return data<float>()[index];
+    if (isHalf()) return static_cast<float>(data<Half>()[index]);
+    if (isUint8()) return quantization().toReal(data<std::uint8_t>()[index]);
+    if (isUint16()) return quantization().toReal(data<std::uint16_t>()[index]);
+    return quantization().toReal(data<std::int32_t>()[index]);
+  }
+};
+
+/// An output that may be of several types.
+class AnyOutput : public AnyView {
+ public:
+  using AnyView::AnyView;
+
+  /// The elements, where they are of type T; ask `isFloat()` and its like first.
+  template <class T>
+  T* data() const {
+    return static_cast<T*>(data_);
+  }
+
+  /// Writes one element from a real number, whatever the type; rounds and saturates.
+  void setReal(std::size_t index, float real) const {
+    if (isFloat()) {
+      data<float>()[index] = real;
+    } else if (isHalf()) {
+      data<Half>()[index] = Half(real);
+    } else if (isUint8()) {
+      data<std::uint8_t>()[index] = static_cast<std::uint8_t>(quantization().toStored(real, 0, 255));
+    } else if (isUint16()) {
+      data<std::uint16_t>()[index] = static_cast<std::uint16_t>(quantization().toStored(real, 0, 65535));
+    } else {
+      data<std::int32_t>()[index] = quantization().toStored(real, INT32_MIN, INT32_MAX);
+    }
+  }
+};
+
+}  // namespace udo

@@ -1,0 +1,87 @@
+// Part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
+//
+// Between QHPI and a kernel: which kernel records an op has, and how the arguments of a call are bound.
+#pragma once
+
+#include <cstdint>
+
+#include "BackendUtils.hpp"
+#include "CustomOpUtils.hpp"
+
+namespace udo {
+
+/// How QHPI delivers a type: signed integers of 8 and 16 bits come as unsigned ones with an offset.
+QHPI_Element_Type elementOf(Qnn_DataType_t type);
+
+/// A shape that lives in a table.
+template <std::size_t N>
+QHPI_Shape shapeOf(const std::uint32_t (&dims)[N]) {
+  QHPI_Shape shape = {};
+  shape.rank = N;
+  for (std::size_t axis = 0; axis < N; ++axis) shape.dims[axis] = dims[axis];
+  return shape;
+}
+
+/// The tensors of one call: inputs, then the parameters that the client gave, in the order of the config.
+class Binding {
+ public:
+  Binding(const OpSpec& spec, std::uint32_t outputs, QHPI_Tensor** output, std::uint32_t inputs,
+          const QHPI_Tensor* const* input)
+      : spec_(spec), outputCount_(outputs), output_(output), inputCount_(inputs), input_(input) {}
+
+  template <class V>
+  V input(std::size_t index) const {
+    return index < inputCount_ ? V(input_[index]) : V();
+  }
+  template <class V>
+  V output(std::size_t index) const {
+    return index < outputCount_ ? V(output_[index]) : V();
+  }
+
+  bool has(std::size_t param) const { return spec_.inputs.count + param < inputCount_; }
+
+  /// A scalar parameter, or its default.
+  template <class T>
+  T scalar(std::size_t param, T otherwise) const {
+    return has(param) ? static_cast<T>(number(param)) : otherwise;
+  }
+
+  /// A tensor parameter, or its default.
+  template <class V>
+  V tensor(std::size_t param, const V& otherwise = V()) const {
+    return has(param) ? V(input_[spec_.inputs.count + param]) : otherwise;
+  }
+
+ private:
+  double number(std::size_t param) const;
+
+  const OpSpec& spec_;
+  std::uint32_t outputCount_;
+  QHPI_Tensor** output_;
+  std::uint32_t inputCount_;
+  const QHPI_Tensor* const* input_;
+};
+
+/// One op of the package.
+struct OpEntry {
+  OpSpec spec;
+  const char* qualifiedName;  // with the package: Package::Op
+  QHPI_Plugin_Function function;
+};
+
+/// Registers all ops with their kernel records: one for each combination of data types, of flat layouts, and of
+/// parameters that may be left out at the end.
+QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops);
+
+/// The function of a kernel, and the glue around it.
+template <class Args, const OpSpec& Spec, Args (*Bind)(const Binding&), Status (*Execute)(const Args&)>
+struct Kernel {
+  static std::uint32_t run(QHPI_RuntimeHandle*, std::uint32_t outputs, QHPI_Tensor** output, std::uint32_t inputs,
+                           const QHPI_Tensor* const* input) {
+    const Running running(Spec.name);
+    const Args args = Bind(Binding(Spec, outputs, output, inputs, input));
+    return Execute(args) == ok ? QHPI_Success : QHPI_ErrorFatal;
+  }
+};
+
+}  // namespace udo
