@@ -35,6 +35,7 @@ class Step:
 class Artifact:
     """One library that is now there."""
 
+    package: PackageFolder
     step: Step
     compiled: tuple[str, ...]  # the sources that were compiled; none where all was up to date
 
@@ -65,7 +66,7 @@ def build(
 
 def sources(package: PackageFolder) -> int:
     """How many compiler calls a full build of one target has."""
-    return len(package.yours) + 3
+    return len(package.yours) + 4
 
 
 def _build(make: str, package: PackageFolder, step: Step, jobs: int, on_step: Callable[[str], None]) -> Artifact:
@@ -87,7 +88,7 @@ def _build(make: str, package: PackageFolder, step: Step, jobs: int, on_step: Ca
     )
     if done.returncode != 0 or not step.artifact.is_file():
         raise explain(done.stdout + done.stderr, package, step)
-    return Artifact(step, tuple(compiled))
+    return Artifact(package, step, tuple(compiled))
 
 
 def explain(text: str, package: PackageFolder, step: Step) -> BuildFailed:

@@ -34,14 +34,27 @@ class PackageFolder:
 
 
 def open_package(path: Path) -> PackageFolder:
-    """The package in this folder; an error where there is none."""
-    manifest = read_manifest(path)
-    if manifest is None:
-        below = sorted(child.parent.parent for child in path.glob(f"*/{MANIFEST}"))
-        if len(below) == 1:
-            return open_package(below[0])
-        hint = "choose one of " + ", ".join(str(each) for each in below[:5]) if below else "run `udogen generate` first"
-        raise UsageError(f"{path} holds no package that udogen generated", hint=hint)
+    """The package in this folder, or the only one right below it; an error where there is none."""
+    found = open_packages(path)
+    if len(found) > 1:
+        raise UsageError(
+            f"{path} holds several packages", hint="choose one of " + ", ".join(str(each.path) for each in found[:5])
+        )
+    return found[0]
+
+
+def open_packages(path: Path) -> list[PackageFolder]:
+    """The package in this folder, or all that lie right below it; an error where there is none."""
+    if (path / MANIFEST).is_file():
+        return [_read(path)]
+    found = [_read(each.parent.parent) for each in sorted(path.glob(f"*/{MANIFEST}"))]
+    if not found:
+        raise UsageError(f"{path} holds no package that udogen generated", hint="run `udogen generate` first")
+    return found
+
+
+def _read(path: Path) -> PackageFolder:
+    manifest = read_manifest(path) or {}
 
     def texts(key: str) -> tuple[str, ...]:
         found = manifest.get(key)
@@ -66,7 +79,7 @@ def package_of(library: Path) -> PackageFolder | None:
     """The package that a library was built in; None where it lies somewhere else."""
     for folder in library.resolve().parents:
         if (folder / MANIFEST).is_file():
-            return open_package(folder)
+            return _read(folder)
     return None
 
 

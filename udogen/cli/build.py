@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from udogen.cli import output
+from udogen.errors import UsageError
+
+if TYPE_CHECKING:
+    from udogen.build.package import PackageFolder
 
 
 @click.command("build")
@@ -29,28 +34,32 @@ from udogen.cli import output
 def command(names: tuple[str, ...], folder: Path, toolchain: str, jobs: int | None, as_json: bool) -> None:
     """Build targets of a package; without a TARGET what runs on this machine.
 
-    Targets: cpu_x86, cpu_aarch64 (Linux), cpu_android, and the groups cpu, all, all_x86, all_aarch64, all_android.
+    DIR may hold several packages: those that have the target are built.  Targets: cpu_x86, cpu_aarch64 (Linux),
+    cpu_android, htp_x86, and the groups cpu, htp, all, all_x86, all_aarch64, all_android.
     """
     from udogen.build import make, tools
-    from udogen.build.package import open_package
+    from udogen.build.package import open_packages
 
-    package = open_package(folder)
-    steps = make.plan(package, names, toolchain=toolchain, env=tools.environment())
-    for step in steps:
-        output.note(f"{step.target.id}: {step.choice.toolchain} toolchain: {step.choice.title}")
+    found = open_packages(folder)
+    env = tools.environment()
+    planned = [(package, make.plan(package, wanted, toolchain=toolchain, env=env)) for package, wanted in _share(names, found)]
     begun = time.perf_counter()
-    with output.progress(package.name, total=len(steps) * (make.sources(package) + 1)) as advance:
-        built = make.build(package, steps, jobs=jobs or 0, on_step=advance)
+    built = []
+    for package, steps in planned:
+        for step in steps:
+            output.note(f"{package.name}: {step.target.id}: {step.choice.toolchain} toolchain: {step.choice.title}")
+        with output.progress(package.name, total=len(steps) * (make.sources(package) + 1)) as advance:
+            built += make.build(package, steps, jobs=jobs or 0, on_step=advance)
     took = time.perf_counter() - begun
     if as_json:
         output.answer(
             {
                 "ok": True,
-                "package": package.name,
-                "provider": package.provider,
                 "seconds": round(took, 3),
                 "artifacts": [
                     {
+                        "package": each.package.name,
+                        "provider": each.package.provider,
                         "target": each.step.target.id,
                         "library": str(each.step.artifact),
                         "toolchain": each.step.choice.toolchain,
@@ -65,3 +74,20 @@ def command(names: tuple[str, ...], folder: Path, toolchain: str, jobs: int | No
     for each in built:
         state = f"{len(each.compiled)} compiled" if each.compiled else "up to date"
         output.say(f"{each.step.artifact} ({state})")
+
+
+def _share(names: tuple[str, ...], found: list[PackageFolder]) -> list[tuple[PackageFolder, tuple[str, ...]]]:
+    """The targets for each package: of several packages, those that each of them has."""
+    from udogen.build.targets import expand
+
+    if len(found) == 1 or not names:
+        return [(package, names) for package in found]
+    shares = [
+        (package, tuple(name for name in names if not isinstance(expand((name,), package.targets), str)))
+        for package in found
+    ]
+    nobody = [name for name in names if not any(name in wanted for _, wanted in shares)]
+    if nobody:
+        have = dict.fromkeys(target for package in found for target in package.targets)
+        raise UsageError(f"no package here has a target `{nobody[0]}`", hint="they have " + ", ".join(have))
+    return [(package, wanted) for package, wanted in shares if wanted]

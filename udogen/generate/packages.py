@@ -55,9 +55,11 @@ def generate(
 
     found: list[Generated] = []
     for package, by_backend in wanted:
-        source = Source(configs=_configs(package), kernels=_kernels(kernels, package))
+        alone = len(by_backend) == 1
+        ready = {backend: _kernels(kernels, package, backend, alone=alone) for backend in by_backend}
+        source = Source(configs=_configs(package), kernels=ready)
         for plan in layouts.ALL[layout or "qnn"](by_backend, source):
-            folder = _folder(out or Path(package.output_path or "."), plan, alone=len(by_backend) == 1)
+            folder = _folder(out or Path(package.output_path or "."), plan, alone=alone)
             rendered = render(plan)
             found.append(Generated(folder, plan, rendered, compare(folder, plan, rendered)))
     if not dry_run:
@@ -129,10 +131,14 @@ def _configs(package: OpPackage) -> dict[str, bytes]:
     return found
 
 
-def _kernels(folder: Path | None, package: OpPackage) -> dict[str, bytes]:
-    """Kernels that the user has already: <folder>/<Op>.cpp."""
+def _kernels(folder: Path | None, package: OpPackage, backend: str, *, alone: bool) -> dict[str, bytes]:
+    """Kernels that the user has already: <folder>/<backend>/<Op>.cpp, or <folder>/<Op>.cpp for a single backend."""
     if folder is None:
         return {}
     if not folder.is_dir():
         raise UsageError(f"--kernels {folder} is no folder", hint="it must hold one <Op>.cpp per finished kernel")
-    return {op.name: path.read_bytes() for op in package.ops if (path := folder / f"{op.name}.cpp").is_file()}
+    places = [folder / backend]
+    if alone and not any((folder / each).is_dir() for each in backends.ALL):
+        places.append(folder)
+    found = {op.name: next((p for each in places if (p := each / f"{op.name}.cpp").is_file()), None) for op in package.ops}
+    return {name: path.read_bytes() for name, path in found.items() if path is not None}

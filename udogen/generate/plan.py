@@ -13,7 +13,7 @@ class Source:
     """What a plan is made from besides the model: the configs, byte for byte, and the user's ready kernels."""
 
     configs: Mapping[str, bytes]  # file name -> content, as they will lie in config/
-    kernels: Mapping[str, bytes] = field(default_factory=dict)  # op name -> a kernel the user has already
+    kernels: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)  # the user's: backend -> op -> source
 
     @property
     def label(self) -> str:

@@ -16,6 +16,10 @@ FIRST_HTP = 68
 _DSP = re.compile(r"DSP_?V(\d\d)\Z")
 
 
+_HTP_DELIVERS = (
+    "FLOAT_32", "FLOAT_16", "UFIXED_POINT_8", "SFIXED_POINT_8", "UFIXED_POINT_16", "SFIXED_POINT_16",
+    "INT_32", "UINT_32", "INT_16", "UINT_16", "INT_8", "UINT_8", "BOOL_8",
+)  # fmt: skip
 _CPU_DELIVERS = ("FLOAT_32", "UFIXED_POINT_8", "INT_32", "UINT_32", "INT_8", "UINT_8", "BOOL_8")
 
 
@@ -36,7 +40,7 @@ ALL = {
         # libQnnCpu 2.47 takes other types without a word, and hands the op unset pointers.
         Backend("cpu", "CPU", "Cpu", can_repeat=True, delivers=_CPU_DELIVERS),
         Backend("gpu", "GPU", "Gpu", can_repeat=True),
-        Backend("htp", "HTP (DSP V68 and later)", "Htp", can_repeat=False),
+        Backend("htp", "HTP (DSP V68 and later)", "Htp", can_repeat=False, delivers=_HTP_DELIVERS),
         Backend("dsp", "DSP V65/V66", "Dsp", can_repeat=False),
     )
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen.build import targets
-from udogen.build.package import PackageFolder, open_package, package_of
+from udogen.build.package import PackageFolder, open_packages, package_of
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef import datatypes, resolve, values
 from udogen.opdef.datatypes import DataType
@@ -63,7 +63,7 @@ class Wishes:
 def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built:
     """The library behind a path: a library itself, or the package folder it was built in."""
     if path.is_dir():
-        folder = open_package(path)
+        folder = _of_backend(path, backend)
         native = [
             row for row in targets.ALL.values() if row.id in folder.targets and row.native and row.backend == backend
         ]
@@ -86,6 +86,24 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
         return Built(path, package.provider, package.name, package)
     provider = provider or _only_provider(path)
     return Built(path, provider, package.name if package else provider.removesuffix(_SUFFIX), package)
+
+
+def _of_backend(path: Path, backend: str) -> PackageFolder:
+    """The package for this backend among those in a folder."""
+    found = open_packages(path)
+    fitting = [each for each in found if each.backend == backend]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise UsageError(
+            f"{path} holds several {backend} packages",
+            hint="choose one of " + ", ".join(str(each.path) for each in fitting[:5]),
+        )
+    have = sorted({each.backend for each in found})
+    raise RunFailed(
+        f"{path} holds no package for the {backend} backend",
+        hint=f"it holds one for {', '.join(have)}: --backend {have[0]}",
+    )
 
 
 def _only_provider(library: Path) -> str:

@@ -48,7 +48,7 @@ def plan(package: OpPackage, source: Source) -> Plan:
     for op in ops:
         data = {**shared, "op": op}
         files.append(PlannedFile(op.header, template="qnn/htp/include/ops/Op.hpp.mako", data=data))
-        ready = source.kernels.get(op.name)
+        ready = source.kernels.get("htp", {}).get(op.name)
         template = "" if ready is not None else "qnn/htp/src/ops/Op.cpp.mako"
         files.append(PlannedFile(op.kernel, template=template, data=data, content=ready, yours=True))
     return Plan(
