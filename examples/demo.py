@@ -23,20 +23,22 @@ WORK = HERE.parent / ".demo"
 
 
 def run(example: Example) -> list[Outcome]:
-    """Config -> package folder -> library -> registered, executed, compared."""
+    """Config -> package folders -> libraries -> registered, executed, compared, on every backend of the cases."""
     packages, problems = load([example.config])
-    [made] = generate(packages, WORK, chosen=["cpu"], kernels=example.kernels, problems=problems)
-    package = open_package(made.folder)
-    steps = make.plan(package, ["cpu_x86"], toolchain="auto", env=tools.environment())
-    output.note(f"{example.config.relative_to(HERE.parent)} -> {made.folder.relative_to(HERE.parent)}")
-    output.note(
-        f"  built with {steps[0].choice.title} (zig compiles its C++ library once, which takes a minute)"
-        if "zig" in steps[0].choice.title
-        else f"  built with {steps[0].choice.title}"
-    )
-    with output.progress(f"  {package.name}", total=make.sources(package) + 1) as advance:
-        make.build(package, steps, on_step=advance)
-    return run_cases(find_built(made.folder), example.cases)
+    backends = list(dict.fromkeys(case.backend for case in example.cases))
+    made = generate(packages, WORK, chosen=backends, kernels=example.kernels, problems=problems)
+    outcomes = []
+    for each in made:
+        package = open_package(each.folder)
+        steps = make.plan(package, [f"{package.backend}_x86"], toolchain="auto", env=tools.environment())
+        output.note(f"{example.config.relative_to(HERE.parent)} -> {package.path.relative_to(HERE.parent)}")
+        once = " (zig compiles its C++ library once, which takes a minute)" if "zig" in steps[0].choice.title else ""
+        output.note(f"  built with {steps[0].choice.title}{once}")
+        with output.progress(f"  {package.name}", total=make.sources(package) + 1) as advance:
+            make.build(package, steps, on_step=advance)
+        cases = [case for case in example.cases if case.backend == package.backend]
+        outcomes += run_cases(find_built(package.path, backend=package.backend), cases, backend=package.backend)
+    return outcomes
 
 
 def main() -> int:

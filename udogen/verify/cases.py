@@ -29,6 +29,7 @@ class Case:
     params: Mapping[str, object] = field(default_factory=dict)
     quants: Mapping[str, tuple[float, int]] = field(default_factory=dict)
     tolerance: float = 1e-6
+    backend: str = "cpu"
 
 
 @dataclass(frozen=True)

@@ -133,8 +133,8 @@ def _field(tensor: Tensor, kind: str, value: str, initial: str = "") -> SimpleNa
 
 def _view(tensor: Tensor, dialect: Dialect) -> str:
     kind = "Output" if tensor.role == "output" else "Input"
-    one = len(tensor.datatypes) == 1
-    return f"udo::{kind}<{dialect.element(tensor.datatypes[0])}>" if one else f"udo::Any{kind}"
+    elements = {dialect.element(datatype) for datatype in tensor.datatypes}
+    return f"udo::{kind}<{elements.pop()}>" if len(elements) == 1 else f"udo::Any{kind}"
 
 
 def _presence_fields(op: Op, taken: set[str], dialect: Dialect) -> list[SimpleNamespace]:

@@ -13,8 +13,8 @@ udo::Status execute(const Args& args) {
   const udo::Quantization in = args.Placeholder.quantization();
   const udo::Quantization out = args.Output.quantization();
   for (std::size_t row = 0; row < shape.count(); row += width) {
-    const std::uint8_t* from = args.Placeholder.data<std::uint8_t>() + row;
-    std::uint8_t* to = args.Output.data<std::uint8_t>() + row;
+    const std::uint8_t* from = args.Placeholder.data() + row;
+    std::uint8_t* to = args.Output.data() + row;
     const std::int32_t largest = *std::max_element(from, from + width);
     float sum = 0.0f;
     for (std::size_t i = 0; i < width; ++i) sum += std::exp(in.scale * static_cast<float>(from[i] - largest));
