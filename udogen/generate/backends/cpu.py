@@ -191,9 +191,7 @@ def _by_value(param: Tensor) -> bool:
     return param.is_scalar or all(datatype.kind == "string" for datatype in param.datatypes)
 
 
-def _param_field(
-    param: Tensor, table: str, tables: list[SimpleNamespace], enums: Mapping[str, str]
-) -> SimpleNamespace:
+def _param_field(param: Tensor, table: str, tables: list[SimpleNamespace], enums: Mapping[str, str]) -> SimpleNamespace:
     literal, name = cpp_string(param.name), identifier(param.name)
     if all(datatype.kind == "string" for datatype in param.datatypes):
         otherwise = cpp_string(values.show(param.default)) if param.default is not None else '""'

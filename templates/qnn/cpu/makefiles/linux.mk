@@ -10,16 +10,21 @@ COMPILE   = $(CXX) -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra -Iincl
             $(CXXFLAGS) $(EXTRA_CXXFLAGS)
 LINK      = $(CXX) -shared -Wl,-z,defs -Wl,-soname,lib$(PACKAGE_NAME).so $(LDFLAGS) $(EXTRA_LDFLAGS)
 
-$(LIBRARY): $(OBJECTS)
+# Writes down a command, where it is another one than last time.
+remember   = @mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(1))' > $@.new; \
+             if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$(LIBRARY): $(OBJECTS) $(OBJ)/link
 	@mkdir -p $(@D)
 	@echo "LINK $@"
-	@$(LINK) -o $@ $^ -lm
+	@$(LINK) -o $@ $(OBJECTS) -lm
 
-# Another compiler, other flags or other headers make every object old.
+# Another compiler, other flags or other headers make every object old; other objects make the library old.
 $(OBJ)/command: FORCE
-	@mkdir -p $(@D)
-	@printf '%s\n' '$(subst ','\'',$(COMPILE) | $(LINK))' > $@.new
-	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+	$(call remember,$(COMPILE))
+
+$(OBJ)/link: FORCE
+	$(call remember,$(LINK) $(OBJECTS))
 
 $(OBJ)/%.o: %.cpp $(OBJ)/command
 	@mkdir -p $(@D)
