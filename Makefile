@@ -38,7 +38,7 @@ format:  ## what ruff can mend, mended
 
 bench:  ## the benchmarks, on a quiet machine
 	@.ci/setup test
-	$(python) -m pytest tests/bench --benchmark-only
+	$(python) -m pytest -q -s tests/bench
 
 clean:  ## remove .venv, caches and dist
 	rm -rf .venv dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks

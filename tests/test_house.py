@@ -71,7 +71,8 @@ BESIDE_THE_HOUSE = {
     *(".git", ".github", ".gitignore", ".gitattributes", ".editorconfig", ".pre-commit-config.yaml"),
 }
 # What tools leave behind, anywhere; never looked into.
-LEFT_BY_TOOLS = {".demo", 
+LEFT_BY_TOOLS = {
+    ".demo",
     *(".git", ".venv", "__pycache__", "dist", ".idea", ".vscode", ".benchmarks", ".hypothesis"),
     *(".mypy_cache", ".pytest_cache", ".ruff_cache"),
 }
@@ -185,9 +186,7 @@ def test_programs_are_started_in_one_place(path: Path) -> None:
         for line, name in imports(path)
         if any(name == module or name.startswith(f"{module}.") for module in PROGRAM_MODULES)
     ]
-    found += [
-        f"{short(path)}:{line}: {name}" for line, name in dotted_names(path) if PROGRAM_CALLS.fullmatch(name)
-    ]
+    found += [f"{short(path)}:{line}: {name}" for line, name in dotted_names(path) if PROGRAM_CALLS.fullmatch(name)]
     assert not found, "only udogen/process.py starts programs\n" + "\n".join(found)
 
 
@@ -195,9 +194,7 @@ def test_programs_are_started_in_one_place(path: Path) -> None:
 def test_environment_is_read_in_one_place(path: Path) -> None:
     if short(path) in READS_ENVIRONMENT:
         return
-    found = [
-        f"{short(path)}:{line}: {name}" for line, name in dotted_names(path) if ENVIRONMENT.fullmatch(name)
-    ]
+    found = [f"{short(path)}:{line}: {name}" for line, name in dotted_names(path) if ENVIRONMENT.fullmatch(name)]
     found += [  # click reads the variable for us
         f"{short(path)}:{node.value.lineno}: envvar="
         for node in ast.walk(tree(path))

@@ -41,9 +41,7 @@ CONFIG = """<?xml version="1.0" encoding="utf-8"?>
 
 def run(*argv: str | Path, cwd: Path) -> str:
     """Run a program with nothing of the checkout in its environment, and give back its stdout."""
-    env = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
-    }
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -98,9 +96,7 @@ def test_udogen_works_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     where = run(installed / "python", "-c", "import udogen; print(udogen.__file__)", cwd=tmp_path)
     assert Path(where).is_relative_to(installed.parent)
 
-    version = run(
-        installed / "python", "-c", "import udogen; print(udogen.__version__)", cwd=tmp_path
-    ).strip()
+    version = run(installed / "python", "-c", "import udogen; print(udogen.__version__)", cwd=tmp_path).strip()
     assert version in run(installed / "udogen", "--version", cwd=tmp_path)
 
     (tmp_path / "twice.xml").write_text(CONFIG)

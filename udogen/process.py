@@ -48,6 +48,7 @@ def run(
         kill(child)
 
     timer = threading.Timer(timeout, stop) if timeout else None
+    ends_us = _end_on_sigterm()
     try:
         if timer:
             timer.start()
@@ -63,7 +64,21 @@ def run(
             timer.cancel()
         kill(child)
         reader.join(timeout=5)
+        if ends_us:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return Completed(tuple(argv), child.returncode, "".join(out), "".join(err), timed_out.is_set())
+
+
+def _end_on_sigterm() -> bool:
+    """Let SIGTERM unwind the stack while a program runs, so that it is ended too; true where that was set."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        return False
+
+    def leave(_number: int, _frame: object) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, leave)
+    return True
 
 
 def start(

@@ -60,9 +60,7 @@ def any_axis():
             expected = softmax(x.astype(np.float32), axis).astype(dtype)
             name = f"{title(shape)}, axis {axis}"
             params = {"axis": axis}
-            yield Case(
-                name, "Softmax", {"input": x}, {"output": expected}, params, tolerance=tolerance, backend="htp"
-            )
+            yield Case(name, "Softmax", {"input": x}, {"output": expected}, params, tolerance=tolerance, backend="htp")
     yield fixed_point_case(("input", "output"), (1, 8, 8, 16), 0.05, -128, 1 / 256)
 
 

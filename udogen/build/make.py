@@ -110,7 +110,8 @@ def explain(text: str, package: PackageFolder, step: Step) -> BuildFailed:
             continue
         told.add(match[0])
         details.append(f"{package.path / match['file']}:{match['line']}: {match['text']}")
-        details += [f"    {line}" for line in lines[index + 1 : index + 3] if "|" in line or line.startswith(" ")]
+        excerpt = lines[index + 1 : index + 3]  # the source line, and where in it
+        details += [f"    {line}" for line in excerpt if "^" in excerpt[-1]]
     if not details:
         symbols = sorted({match["symbol"] for line in lines if (match := _LINKER.search(line))})
         details = [f"undefined symbol: {symbol}" for symbol in symbols[:_SHOWN]]

@@ -87,10 +87,11 @@ def read_manifest(folder: Path) -> dict[str, object] | None:
     """What `.udogen/manifest.json` of a package says; None where the folder is no package of ours."""
     try:
         found = json.loads((folder / MANIFEST).read_text("utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError) as fault:
+    except (OSError, ValueError, RecursionError) as fault:
         raise UsageError(
-            f"{folder / MANIFEST} cannot be read: {fault}", hint="remove the folder .udogen and generate again"
+            f"{folder / MANIFEST} cannot be read: {fault}",
+            hint="restore it, or move the folder away, generate again and put your kernels into src/ops",
         ) from fault
     return found if isinstance(found, dict) else None

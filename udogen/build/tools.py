@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import sys
 from dataclasses import dataclass
@@ -37,6 +38,15 @@ def environment() -> Environment:
 def program(name: str) -> str:
     """The path of a program on PATH; empty where there is none."""
     return shutil.which(name) or ""
+
+
+def missing_program(command: str) -> str:
+    """The program that a command line begins with, where it is not there; empty where it is (or none is named)."""
+    try:
+        first = next(iter(shlex.split(command)), "")
+    except ValueError:  # a quote that is never closed
+        first = command
+    return "" if not first or program(first) else first
 
 
 def need(name: str, *, why: str, how: str) -> str:

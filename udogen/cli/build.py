@@ -42,7 +42,9 @@ def command(names: tuple[str, ...], folder: Path, toolchain: str, jobs: int | No
 
     found = open_packages(folder)
     env = tools.environment()
-    planned = [(package, make.plan(package, wanted, toolchain=toolchain, env=env)) for package, wanted in _share(names, found)]
+    planned = [
+        (package, make.plan(package, wanted, toolchain=toolchain, env=env)) for package, wanted in _share(names, found)
+    ]
     begun = time.perf_counter()
     built = []
     for package, steps in planned:

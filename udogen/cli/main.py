@@ -47,6 +47,8 @@ def cli() -> None:
 
 def main() -> None:
     """The console script."""
+    if sys.stdout is not None:  # what we answer is UTF-8 whatever the locale; names of files go out as they came in
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     sys.exit(_run())
 
 
@@ -55,7 +57,7 @@ def _run() -> int:
 
     try:
         cli.main(prog_name="udogen", standalone_mode=False)
-        sys.stdout.flush()
+        output.finish()
         return 0
     except UdogenError as fault:
         output.fail(fault)
@@ -63,12 +65,14 @@ def _run() -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as fault:
-        fault.show()
+        output.misuse(fault)
         return 2
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         return 130
     except BrokenPipeError:
         return output.reader_gone()
+    except OSError as fault:
+        return output.unwritable(fault) if fault.filename is None else output.internal(fault)
     except Exception as fault:  # the last resort: a fault of ours, never shown as a bare traceback
         return output.internal(fault)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from udogen import __version__
-from udogen.errors import UdogenError
+from udogen.errors import UdogenError, UsageError
 from udogen.opdef.problems import ConfigError, Problem, render, source_lines
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -66,6 +66,16 @@ def fail(fault: UdogenError) -> None:
         click.echo(f"  = {fault.hint}", err=True)
 
 
+def misuse(fault: click.ClickException) -> None:
+    """Show what is wrong with a command line."""
+    if not wants_json():
+        fault.show()
+        return
+    context = getattr(fault, "ctx", None)
+    hint = f"see {context.command_path} --help" if context else "see udogen --help"
+    answer({"ok": False, "error": UsageError(fault.format_message(), hint=hint).as_json()})
+
+
 def wants_json() -> bool:
     """True where the command line asked for JSON, even if it was wrong in other ways."""
     return "--json" in sys.argv[1:]
@@ -84,15 +94,32 @@ def internal(fault: Exception) -> int:
     except OSError:
         kept = None
     where = f"the details are in {kept}" if kept else text
+    if wants_json():
+        error = UdogenError(f"{type(fault).__name__}: {str(fault)[:300]}", hint=f"please report it: {where}")
+        answer({"ok": False, "error": {**error.as_json(), "kind": "internal"}})
+        return 1
     click.echo(f"{_colour('internal error:', False)} {type(fault).__name__}: {str(fault)[:300]}", err=True)
     click.echo(f"  = this is a fault of udogen; please report it: {where}", err=True)
     return 1
+
+
+def finish() -> None:
+    """Bring everything that was said to whoever reads it."""
+    if sys.stdout is not None:  # it is None where it was closed before we began
+        sys.stdout.flush()
 
 
 def reader_gone() -> int:
     """Whoever read our stdout has left: end quietly."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def unwritable(fault: OSError) -> int:
+    """Our stdout takes nothing more."""
+    reader_gone()
+    fail(UsageError(f"the answer cannot be written: {fault.strerror}", hint="is the disk full?"))
+    return UsageError.exit_code
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -140,5 +140,7 @@ def _kernels(folder: Path | None, package: OpPackage, backend: str, *, alone: bo
     places = [folder / backend]
     if alone and not any((folder / each).is_dir() for each in backends.ALL):
         places.append(folder)
-    found = {op.name: next((p for each in places if (p := each / f"{op.name}.cpp").is_file()), None) for op in package.ops}
+    found = {
+        op.name: next((p for each in places if (p := each / f"{op.name}.cpp").is_file()), None) for op in package.ops
+    }
     return {name: path.read_bytes() for name, path in found.items() if path is not None}

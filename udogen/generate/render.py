@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from mako import exceptions
@@ -48,11 +48,18 @@ def _lookup() -> TemplateLookup:
     """Templates, compiled once and kept: compiling them is most of the time of a cold start."""
     folder = resources.templates()
     options: dict[str, Any] = {"directories": [str(folder)], "strict_undefined": True, "input_encoding": "utf-8"}
-    kept = resources.cache_dir("templates") / f"{__version__}-{zlib.crc32(os.fsencode(folder)):08x}"
+    kept = resources.cache_dir("templates") / __version__
     try:
         kept.mkdir(parents=True, exist_ok=True)
         if os.access(kept, os.W_OK):
-            return TemplateLookup(**options, module_directory=str(kept))
+            return TemplateLookup(**options, modulename_callable=partial(_kept_as, str(kept)))
     except OSError:
         pass
     return TemplateLookup(**options)
+
+
+def _kept_as(folder: str, filename: str, _uri: str) -> str:
+    """The compiled template: by name and content, for times tell nothing (those in a wheel are all the same)."""
+    with open(filename, "rb") as stream:
+        key = zlib.crc32(stream.read())
+    return os.path.join(folder, f"{os.path.basename(filename)}-{key:08x}.py")

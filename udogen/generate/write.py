@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,20 +46,36 @@ class Conflict(UdogenError):
 
 def compare(folder: Path, plan: Plan, rendered: Mapping[str, bytes]) -> list[Change]:
     """What `write` would do; touches nothing."""
-    _fits(folder, plan)
+    try:
+        _fits(folder, plan)
+    except OSError as fault:
+        raise UsageError(
+            f"cannot look into {folder}: {fault.strerror}", hint="choose another folder with -o"
+        ) from fault
     remembered = _remembered(folder)
     yours = {file.path for file in plan.files if file.yours}
+    # A kernel that a person gave is not replaced by a skeleton.
+    keep = _skeletons(plan) - _listed(folder, "skeletons")
     changes = [
-        _change(folder, path, new, last=_last(folder, path) if path in remembered else None, yours=path in yours)
+        _change(
+            folder,
+            path,
+            new,
+            last=_last(folder, path) if path in remembered else None,
+            yours=path in yours,
+            keep=path in keep,
+        )
         for path, new in rendered.items()
     ]
-    changes += [_leave(folder, path) for path in sorted(remembered - rendered.keys())]
+    changes += [left for path in sorted(remembered - rendered.keys()) if (left := _leave(folder, path))]
     return changes
 
 
 def write(folder: Path, plan: Plan, rendered: Mapping[str, bytes], changes: list[Change]) -> None:
     """Carry out `changes`; a conflict leaves the user's file and puts ours beside it."""
     try:
+        if not (folder / MANIFEST).exists():  # first of all: what is written half can be generated again
+            _put(folder / MANIFEST, _manifest(plan, files=()))
         for change in changes:
             target = folder / change.path
             if change.action == "conflict":
@@ -73,7 +89,7 @@ def write(folder: Path, plan: Plan, rendered: Mapping[str, bytes], changes: list
         _remember(folder, plan, rendered)
     except OSError as fault:
         raise UsageError(
-            f"cannot write {fault.filename or folder}: {fault.strerror}", hint="choose another folder with -o"
+            f"cannot write into {folder}: {fault.strerror}", hint="choose another folder with -o"
         ) from fault
 
 
@@ -96,11 +112,12 @@ def diff(changes: list[Change]) -> str:
 
 def _fits(folder: Path, plan: Plan) -> None:
     """Refuse a folder that is not ours to write into."""
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file", hint="choose another folder with -o")
+    file = next((each for each in (folder, *folder.parents) if each.exists() and not each.is_dir()), None)
+    if file is not None:
+        raise UsageError(f"{file} is a file, so no folder can be there", hint="choose another folder with -o")
     manifest = read_manifest(folder)
     if manifest is None:
-        strangers = [path for path in (file.path for file in plan.files) if (folder / path).exists()]
+        strangers = [path for path in (file.path for file in plan.files) if os.path.lexists(folder / path)]
         if strangers:
             raise UsageError(
                 f"{folder} holds files that udogen did not generate: {', '.join(strangers[:3])}"
@@ -116,7 +133,7 @@ def _fits(folder: Path, plan: Plan) -> None:
         )
 
 
-def _change(folder: Path, path: str, new: bytes, *, last: bytes | None, yours: bool) -> Change:
+def _change(folder: Path, path: str, new: bytes, *, last: bytes | None, yours: bool, keep: bool) -> Change:
     found = _read(folder / path)
     if found is None:
         if yours and last is not None:
@@ -124,12 +141,13 @@ def _change(folder: Path, path: str, new: bytes, *, last: bytes | None, yours: b
         return Change(path, "created", None, new)
     if found == new:
         return Change(path, "unchanged", found, found)
-    if found == last:
+    if found == last and not keep:
         return Change(path, "updated", found, new)
     if yours:
         return Change(path, "kept", found, found, "yours")
     if last == new:
-        return Change(path, "kept", found, found, "you changed it, and nothing new was generated")
+        waits = f"; {path}.udogen-new still waits to be merged" if (folder / f"{path}.udogen-new").exists() else ""
+        return Change(path, "kept", found, found, f"you changed it, and nothing new was generated{waits}")
     merged, conflict = _merge(last or b"", new, found)
     if conflict:
         return Change(path, "conflict", found, found, f"ours is {path}.udogen-new; merge them, then remove it")
@@ -146,20 +164,34 @@ def _merge(last: bytes, new: bytes, found: bytes) -> tuple[bytes, bool]:
     return text.encode("utf-8"), conflict
 
 
-def _leave(folder: Path, path: str) -> Change:
-    """A file that is no longer generated goes, unless the user changed it."""
+def _leave(folder: Path, path: str) -> Change | None:
+    """A file that is no longer generated goes, unless the user changed it; None where it is gone already."""
     found, last = _read(folder / path), _last(folder, path)
-    if found is None or found == last:
+    if found is None:
+        return None
+    if found == last:
         return Change(path, "removed", found, None)
     return Change(path, "orphaned", found, found, "no longer generated, but you changed it: it stays")
 
 
+def _skeletons(plan: Plan) -> set[str]:
+    return {file.path for file in plan.files if file.yours and file.template}
+
+
 def _remembered(folder: Path) -> set[str]:
-    files = (read_manifest(folder) or {}).get("files")
-    if not isinstance(files, list):
+    return _listed(folder, "files")
+
+
+def _listed(folder: Path, key: str) -> set[str]:
+    found = (read_manifest(folder) or {}).get(key)
+    if not isinstance(found, list):
         return set()
     # A manifest is a file like any other: no path in it may lead out of the package.
-    return {path for path in files if isinstance(path, str) and not {"..", ""} & set(path.split("/"))}
+    return {path for path in found if isinstance(path, str) and path.isprintable() and _is_below(path)}
+
+
+def _is_below(path: str) -> bool:
+    return not {"..", ".", "", MEMORY} & set(path.split("/"))
 
 
 def _remember(folder: Path, plan: Plan, rendered: Mapping[str, bytes]) -> None:
@@ -171,6 +203,10 @@ def _remember(folder: Path, plan: Plan, rendered: Mapping[str, bytes]) -> None:
     for path, content in rendered.items():
         if _last(folder, path) != content:
             _put(folder / _LAST / path, content)
+    _put(folder / MANIFEST, _manifest(plan, files=sorted(rendered)))
+
+
+def _manifest(plan: Plan, *, files: Sequence[str]) -> bytes:
     manifest = {
         "udogen": __version__,
         "package": plan.package,
@@ -182,10 +218,11 @@ def _remember(folder: Path, plan: Plan, rendered: Mapping[str, bytes]) -> None:
         "ops": list(plan.ops),
         "configs": list(plan.configs),
         "targets": list(plan.targets),
-        "files": sorted(rendered),
+        "files": list(files),
         "yours": sorted(file.path for file in plan.files if file.yours),
+        "skeletons": sorted(_skeletons(plan)),
     }
-    _put(folder / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
+    return (json.dumps(manifest, indent=2) + "\n").encode()
 
 
 def _read(path: Path) -> bytes | None:

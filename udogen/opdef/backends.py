@@ -47,6 +47,18 @@ ALL = {
 
 # Names that configs use; those we cannot generate for are known, so that they are no mistake.
 KNOWN_NAMES = ("CPU", "GPU", "DSP", "HTP", "AIC", "HTA", "LPAI")
+_OLD_NAMES = {"HTP_FP16": "HTP"}  # SDKs of 2021 to 2023 spoke of the float side of HTP as a backend of its own
+
+
+def canonical(name: str) -> str:
+    """A backend's name as it is kept in the model."""
+    plain = name.strip().upper()
+    return _OLD_NAMES.get(plain, plain)
+
+
+def is_known(name: str) -> bool:
+    """True for the name of a backend, whether we can generate for it or not."""
+    return name in KNOWN_NAMES or bool(_DSP.match(name))
 
 
 def split_dsp(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -54,10 +66,10 @@ def split_dsp(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     backends: dict[str, None] = {}
     archs: dict[str, None] = {}
     for name in names:
-        match = _DSP.match(name.strip().upper())
+        match = _DSP.match(canonical(name))
         if match:
             archs[f"v{match[1]}"] = None
-        backends["DSP" if match else name.strip().upper()] = None
+        backends["DSP" if match else canonical(name)] = None
     return tuple(backends), tuple(archs)
 
 

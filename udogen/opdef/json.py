@@ -10,20 +10,20 @@ from functools import cache
 from typing import Any
 
 from udogen import resources
-from udogen.opdef import datatypes
-from udogen.opdef.backends import split_dsp
+from udogen.opdef import datatypes, values
+from udogen.opdef.backends import canonical, split_dsp
 from udogen.opdef.json_text import Path, Text, parse
-from udogen.opdef.model import Op, OpPackage, OpSupplement, Rank, Supplement, Tensor, TensorSupplement
+from udogen.opdef.model import Op, OpPackage, OpSupplement, Rank, Supplement, Tensor, TensorSupplement, Value
 from udogen.opdef.problems import Location, Problems, nearest
 
 _KEYS = {
     "package": {"Operators", "UDO_PACKAGE_NAME", "UDO_PACKAGE_PATH", "SNPE_UDO_ROOT"},
     "operator": {"type", "inputs", "outputs", "scalar_params", "tensor_params", "core_types", "dsp_arch_types"},
     "tensor": {
-        "name", "data_type", "per_core_data_types", "per_core_data_type",
+        "name", "data_type", "per_core_data_types", "per_core_data_type", "default_value",
         "static", "repeated", "tensor_layout", "quantization_mode",
     },
-    "scalar parameter": {"name", "data_type", "per_core_data_types", "per_core_data_type"},
+    "scalar parameter": {"name", "data_type", "per_core_data_types", "per_core_data_type", "default_value"},
 }  # fmt: skip
 _LISTS = {"inputs": "input", "outputs": "output", "tensor_params": "param", "scalar_params": "param"}
 
@@ -39,13 +39,20 @@ def read(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
 
 
 def _decode(data: bytes, file: str, problems: Problems) -> str | None:
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+    if not wide and b"\0" in data:
+        line = data.count(b"\n", 0, data.index(b"\0")) + 1
+        problems.error(Location(file, line), "there is a NUL byte here", "a config is text; save it as UTF-8")
+        return None
+    encoding = "utf-16" if wide else "utf-8-sig"
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as fault:
         line = data.count(b"\n", 0, fault.start) + 1
         problems.error(
-            Location(file, line), f"byte {fault.start} is not {encoding.removesuffix('-sig')}", "save the file as UTF-8"
+            Location(file, line),
+            f"byte {fault.start} of the file is not {encoding.removesuffix('-sig').upper()}",
+            "a config is text; save it as UTF-8",
         )
         return None
 
@@ -81,27 +88,47 @@ def _validator() -> Any:
 
 def _explain(fault: Any) -> tuple[str, str]:
     """A fault against the schema as message and hint."""
-    key = next((str(part) for part in reversed(fault.absolute_path) if isinstance(part, str)), "the file")
+    key = next((f"`{part}`" for part in reversed(fault.absolute_path) if isinstance(part, str)), "the file")
     shown = stdlib_json.dumps(fault.instance)[:60]
     if fault.validator == "required":
         missing = next(name for name in fault.validator_value if name not in fault.instance)
         close = nearest(missing, fault.instance, cutoff=0.7)
-        return f"`{missing}` is missing", f"`{close}` stands there; is `{missing}` meant?" if close else f'add "{missing}"'
+        return (
+            f"`{missing}` is missing",
+            f"`{close}` stands there; is `{missing}` meant?" if close else f'add "{missing}"',
+        )
     if fault.validator == "type":
-        return f"`{key}` must be {_article(fault.validator_value)}, not {shown}", "see schemas/udo_config.schema.json"
+        allowed = fault.validator_value if isinstance(fault.validator_value, list) else [fault.validator_value]
+        hint = _KINDS[allowed[0]][1] if len(allowed) == 1 else "for example 1, or [1, 1]"
+        return f"{key} must be {' or '.join(_KINDS[name][0] for name in allowed)}, not {shown}", hint
     if fault.validator in ("minItems", "minProperties"):
-        return f"`{key}` is empty", "at least one must be given"
+        return f"{key} is empty", "at least one must be given"
     if fault.validator == "enum":
-        return f"{shown} is not allowed in `{key}`", "may be: " + ", ".join(str(v) for v in fault.validator_value if v)
-    if fault.validator == "pattern" and key == "dsp_arch_types":
+        return f"{shown} is not allowed in {key}", _choice(fault.instance, [v for v in fault.validator_value if v])
+    if fault.validator == "pattern" and key == "`dsp_arch_types`":
         return f"{shown} is no DSP architecture", "may be: v65, v66, v68, v69, v73, v75, v79, v81"
     if fault.validator == "pattern":
-        return f"{shown} is not a data type", "may be: FLOAT_16, FLOAT_32, FIXED_8, UINT_8, UINT_16, INT_32 …"
-    return f"`{key}`: {fault.message[:200]}", "see schemas/udo_config.schema.json"
+        return f"{shown} is not a data type", _choice(fault.instance, datatypes.spellings())
+    return f"{key}: {fault.message[:200]}", "see schemas/udo_config.schema.json"
 
 
-def _article(name: str) -> str:
-    return {"object": "an object {…}", "array": "a list […]", "string": "a text", "boolean": "true or false"}.get(name, name)
+def _choice(written: object, choices: list[str]) -> str:
+    close = nearest(str(written), choices, cutoff=0.75)
+    if close:
+        return f"did you mean {close}?"
+    return "may be: " + ", ".join(choices if len(choices) < 12 else ("FLOAT_32", "FIXED_8", "UINT_8", "INT_32 …"))
+
+
+_KINDS = {
+    "object": ("an object", "write it in braces: {…}"),
+    "array": ("a list", "write it in brackets: […]"),
+    "string": ("a text", 'write it in double quotes: "…"'),
+    "boolean": ("true or false", "write it without quotes"),
+    "number": ("a number", "write it without quotes"),
+}
+
+
+_PerCore = dict[str, dict[str, list[TensorSupplement]]]  # core -> op -> what it says
 
 
 class _Reader:
@@ -112,10 +139,8 @@ class _Reader:
 
     def package(self, path: Path, body: dict[str, Any]) -> OpPackage:
         self._leftover(path, body, "package")
-        per_core: dict[str, dict[str, list[TensorSupplement]]] = {}
-        ops = tuple(
-            self._op((*path, "Operators", index), op, per_core) for index, op in enumerate(body["Operators"])
-        )
+        per_core: _PerCore = {}
+        ops = tuple(self._op((*path, "Operators", index), op, per_core) for index, op in enumerate(body["Operators"]))
         return OpPackage(
             name=body["UDO_PACKAGE_NAME"],
             ops=ops,
@@ -123,7 +148,7 @@ class _Reader:
                 Supplement(
                     backend=core,
                     ops=tuple(OpSupplement(op, tuple(tensors)) for op, tensors in by_op.items()),
-                    location=self._text.place(path),
+                    location=next(iter(by_op.values()))[0].location,
                 )
                 for core, by_op in per_core.items()
             ),
@@ -134,7 +159,7 @@ class _Reader:
             location=self._text.place((*path, "UDO_PACKAGE_NAME")),
         )
 
-    def _op(self, path: Path, body: dict[str, Any], per_core: dict[str, dict[str, list[TensorSupplement]]]) -> Op:
+    def _op(self, path: Path, body: dict[str, Any], per_core: _PerCore) -> Op:
         self._leftover(path, body, "operator")
         name = body["type"]
         found: dict[str, list[Tensor]] = {key: [] for key in _LISTS}
@@ -142,11 +167,9 @@ class _Reader:
             for index, each in enumerate(body.get(key, ())):
                 tensor = self._tensor((*path, key, index), each, key, index)
                 found[key].append(tensor)
-                for core, datatype in self._per_core(each).items():
-                    extra = TensorSupplement(
-                        tensor.name, role, (datatype,), location=self._text.place((*path, key, index))
-                    )
-                    per_core.setdefault(core.upper(), {}).setdefault(name, []).append(extra)
+                for core, (datatype, place) in self._per_core(each, (*path, key, index)).items():
+                    extra = TensorSupplement(tensor.name, role, (datatype,), location=place)
+                    per_core.setdefault(canonical(core), {}).setdefault(name, []).append(extra)
         backends, _ = split_dsp(body.get("core_types", ()))
         archs = tuple(dict.fromkeys(arch.lower() for arch in body.get("dsp_arch_types", ())))
         if archs and "DSP" not in backends:
@@ -173,36 +196,64 @@ class _Reader:
             name = f"{_LISTS[key]}_{index}"  # the documentation makes these names optional
         datatype = datatypes.parse(body.get("data_type", ""))
         types = (datatype,) if datatype else ()
-        if self._per_core(body):
+        if self._per_core(body, path):
             if types:
                 self._problems.warn(
                     place, f"`{name}` has data_type and per_core_data_types", "per_core_data_types are used"
                 )
             types = (datatypes.BACKEND_SPECIFIC,)
+        elif not types and _LISTS[key] == "param":
+            types = (datatypes.BY_NAME["FLOAT_32"],)
+            self._problems.warn(place, f"parameter `{name}` has no data type", 'taken as "data_type": "FLOAT_32"')
         elif not types:
             self._problems.error(place, f"`{name}` has no data type", 'add "data_type" or "per_core_data_types"')
+        default, default_text = self._default(path, body, types)
         return Tensor(
             name=name,
             role=_LISTS[key],
             datatypes=types,
             rank=Rank(scalar=key == "scalar_params"),
             layout=body.get("tensor_layout", ""),
+            mandatory=_LISTS[key] != "param" or "default_value" not in body,
+            default=default,
+            default_text=default_text,
             static=body.get("static", False),
             repeated=body.get("repeated", False),
             quantization_mode=body.get("quantization_mode", ""),
             location=place,
         )
 
-    @staticmethod
-    def _per_core(body: dict[str, Any]) -> dict[str, datatypes.DataType]:
-        written = {**body.get("per_core_data_type", {}), **body.get("per_core_data_types", {})}
-        return {core: known for core, text in written.items() if (known := datatypes.parse(text)) is not None}
+    def _default(
+        self, path: Path, body: dict[str, Any], types: tuple[datatypes.DataType, ...]
+    ) -> tuple[Value | None, str]:
+        """`default_value`, which the documentation does not name, but Qualcomm's own examples and tools do."""
+        raw = body.get("default_value", "")
+        text = " ".join(raw.split()) if isinstance(raw, str) else stdlib_json.dumps(raw)
+        if not text:
+            return None, ""
+        value = values.from_json(text if isinstance(raw, str) else raw, types)
+        if value is not None and len(text) <= values.LONGEST:
+            return value, ""
+        self._problems.warn(
+            self._text.place((*path, "default_value")),
+            f"the default of `{body.get('name', '')}` is no value: `{text[:60]}`",
+            "it is kept as a text; a kernel sees that the parameter is absent and decides itself",
+        )
+        return None, text[: values.LONGEST]
+
+    def _per_core(self, body: dict[str, Any], path: Path) -> dict[str, tuple[datatypes.DataType, Location]]:
+        return {
+            core: (known, self._text.place((*path, key, core)))
+            for key in ("per_core_data_type", "per_core_data_types")
+            for core, text in body.get(key, {}).items()
+            if (known := datatypes.parse(text)) is not None
+        }
 
     def _leftover(self, path: Path, body: dict[str, Any], what: str) -> None:
         for key in body.keys() - _KEYS[what]:
             close = nearest(key, sorted(_KEYS[what]))
             self._problems.warn(
                 self._text.place((*path, key)),
-                f"`{key}` is no key of a {what}; it is ignored",
+                f"`{key}` is no key of {'an' if what[0] in 'aeiou' else 'a'} {what}; it is ignored",
                 f"did you mean `{close}`?" if close else "known keys: " + ", ".join(sorted(_KEYS[what])),
             )

@@ -16,9 +16,10 @@ from udogen.opdef.problems import Location, Problems
 Path = tuple[str | int, ...]
 
 _DEEPEST = 48
+_VALUES_MOST = 100_000
 _TOKEN = re.compile(
-    r"""(?P<space>[ \t\r\n]+)|(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<mark>[{}\[\],:])
-    |(?P<string>"(?:[^"\\\x00-\x1f]|\\.)*")|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<word>true|false|null)""",
+    r"""(?P<space>(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/){1,999})|(?P<mark>[{}\[\],:])
+    |(?P<string>"(?:[^"\\\x00-\x1f]|\\.){0,65535}")|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<word>true|false|null)""",
     re.VERBOSE | re.DOTALL,
 )
 _WORDS = {"true": True, "false": False, "null": None}
@@ -41,13 +42,30 @@ class Text:
 
 def parse(text: str, file: str, problems: Problems) -> Text | None:
     """The value of a JSON text; None, with the problem told, where it is none."""
-    parser = _Parser(text, file, problems)
     try:
+        parser = _Parser(text, file, problems)
         value = parser.document()
     except _Fault as fault:
         problems.error(Location(file, fault.line), fault.message, fault.hint)
         return None
     return Text(value, parser.lines, file)
+
+
+def _hold(text: str) -> None:
+    """Refuse escapes that make no text: halves of surrogate pairs, control characters."""
+    text.encode("utf-8")
+    if any((char < " " and char not in "\t\n\r") or char in "\x7f\ufffe\uffff" for char in text):
+        raise ValueError("a control character")
+
+
+def _hint(shown: str) -> str:
+    if shown.startswith('"'):
+        return "a string ends on its line, has no control characters, and is shorter than 65,536"
+    if shown.startswith("'"):
+        return 'JSON knows double quotes only: "…"'
+    if shown[:1].isalpha():
+        return "a text stands in double quotes; the only words of JSON are true, false and null"
+    return "JSON has no such character here"
 
 
 class _Fault(Exception):
@@ -68,23 +86,25 @@ class _Parser:
     def document(self) -> Any:
         value = self._value(())
         if self._kind != "end":
-            raise self._unexpected("the end of the file")
+            raise _Fault(self._line, f"there is more after the end of the JSON: {self._token[:40]!r}", "remove it")
         return value
 
     def _scan(self, text: str) -> Iterator[tuple[str, str, int]]:
-        at, line = 0, 1
+        at, line, commented = 0, 1, False
         while at < len(text):
             match = _TOKEN.match(text, at)
             if match is None:
-                shown = text[at : at + 12].split("\n")[0]
-                hint = "a string must end on its line" if shown.startswith('"') else "JSON has no such character here"
+                shown = text[at : at + 12].split("\n", maxsplit=1)[0]
+                hint = _hint(shown)
                 raise _Fault(line, f"this is not JSON: {shown!r}", hint)
             kind = match.lastgroup or ""
-            if kind == "comment":
-                self._problems.warn(Location(self._file, line), "JSON has no comments", "it is skipped")
-            elif kind != "space":
+            if kind != "space":
                 yield kind, match[0], line
-            line += match[0].count("\n") if kind in ("space", "comment") else 0
+            elif not commented and (comment := match[0].find("/")) >= 0:
+                commented = True  # once is enough
+                place = Location(self._file, line + match[0].count("\n", 0, comment))
+                self._problems.warn(place, "JSON has no comments", "they are skipped")
+            line += match[0].count("\n") if kind == "space" else 0
             at = match.end()
         yield "end", "the end of the file", line
 
@@ -92,7 +112,9 @@ class _Parser:
         self._kind, self._token, self._line = next(self._tokens)
 
     def _unexpected(self, expected: str) -> _Fault:
-        return _Fault(self._line, f"this is not JSON: {expected} is missing before {self._token[:40]!r}", "mend the text here")
+        return _Fault(
+            self._line, f"this is not JSON: {expected} is missing before {self._token[:40]!r}", "mend the text here"
+        )
 
     def _take(self, mark: str) -> None:
         if self._token != mark or self._kind != "mark":
@@ -103,6 +125,9 @@ class _Parser:
         if len(path) > _DEEPEST:
             raise _Fault(self._line, f"this is nested more than {_DEEPEST} levels deep", "a UDO config has 6 levels")
         self.lines[path] = self._line
+        if len(self.lines) > _VALUES_MOST:
+            what = f"the file has more than {_VALUES_MOST} values"
+            raise _Fault(self._line, what, "a config describes ops, it holds no data; is this the right file?")
         if self._kind == "mark" and self._token == "{":
             return self._object(path)
         if self._kind == "mark" and self._token == "[":
@@ -120,9 +145,12 @@ class _Parser:
         if kind == "number" and len(token) > 400:
             raise _Fault(self._line, "this number has more than 400 digits", "shorten it")
         try:
-            return json.loads(token)
+            value = json.loads(token)
+            if "\\u" in token:
+                _hold(value)
         except ValueError:
             raise _Fault(self._line, f"this is not JSON: {token[:40]}", "a backslash escapes wrongly here") from None
+        return value
 
     def _object(self, path: Path) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -136,8 +164,9 @@ class _Parser:
                 self._problems.warn(Location(self._file, line), f"the key `{key}` stands twice", "the last one counts")
             self._next()
             self._take(":")
-            found[key] = self._value((*path, key))
-            self.lines[(*path, key)] = line
+            where = (*path, key)
+            found[key] = self._value(where)
+            self.lines[where] = line
             self._comma("}")
         self._next()
         return found
@@ -155,7 +184,9 @@ class _Parser:
         if self._kind == "mark" and self._token == closing:
             return
         line = self._line
-        self._take(",")
+        if self._token != "," or self._kind != "mark":
+            raise self._unexpected(f"`,` or `{closing}`")
+        self._next()
         if self._kind == "mark" and self._token == closing:
             self._problems.warn(
                 Location(self._file, line), f"there is a comma before `{closing}`", "JSON allows none; it is skipped"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from udogen.opdef.model import Op, OpPackage, Rank, Tensor, TensorSupplement
+from udogen.opdef import values
+from udogen.opdef.model import Op, OpPackage, Rank, Tensor, TensorSupplement, Value
 from udogen.opdef.problems import Problems
 
 _CORES = ("CPU", "GPU", "DSP", "HTP")
@@ -21,11 +23,17 @@ def write(packages: Sequence[OpPackage], problems: Problems) -> str:
 
 def _package(package: OpPackage, problems: Problems) -> dict[str, Any]:
     for what, value in (("Domain", package.domain), ("Version", package.version), ("UseQHPI", package.use_qhpi)):
-        if value:
+        if value not in ("", None):
             problems.warn(package.location, f"{what} `{value}` of `{package.name}` is lost", _NO_WORD)
+    known = {(op.name, tensor.role, tensor.name) for op in package.ops for tensor in op.tensors}
     for supplement in package.supplements:
-        for what, value in (("SupportedOps", supplement.supported), ("Runtime", supplement.runtime)):
-            if value:
+        for entry in supplement.ops:
+            for each in entry.tensors:
+                if (entry.name, each.role, each.name) not in known:
+                    what = f"the supplement of {supplement.backend} for `{each.name}` of `{entry.name}`"
+                    problems.warn(each.location, f"{what}: lost", "there is nothing of this name to supplement")
+        for what, there in (("SupportedOps", supplement.supported), ("Runtime", supplement.runtime)):
+            if there:
                 problems.warn(
                     supplement.location, f"{what} of the supplement of {supplement.backend} is lost", _NO_WORD
                 )
@@ -92,6 +100,8 @@ def _tensor(tensor: Tensor, op: Op, package: OpPackage, problems: Problems) -> d
             )
         if tensor.datatypes:
             found["data_type"] = tensor.datatypes[0].snpe or tensor.datatypes[0].name
+    if tensor.default is not None or tensor.default_text:
+        found["default_value"] = tensor.default_text if tensor.default is None else _plain(tensor.default)
     if tensor.static:
         found["static"] = True
     if tensor.repeated:
@@ -103,8 +113,15 @@ def _tensor(tensor: Tensor, op: Op, package: OpPackage, problems: Problems) -> d
     return found
 
 
+def _plain(value: Value) -> Any:
+    """A default as JSON has it: numbers and lists; a text where JSON has no such number."""
+    finite = all(math.isfinite(leaf) for leaf in values.flatten(value) if isinstance(leaf, float))
+    return value if finite else values.show(value)
+
+
 def _losses(tensor: Tensor) -> Iterator[str]:
-    """What JSON has no word for, by name."""
+    """What JSON has no word for, by name.  There, a parameter is mandatory if it has no default; the rest always is."""
+    mandatory = tensor.role != "param" or (tensor.default is None and not tensor.default_text)
     if len(tensor.datatypes) > 1:
         yield "all data types but the first, " + ", ".join(d.name for d in tensor.datatypes[1:]) + ","
     if tensor.is_scalar:
@@ -113,8 +130,7 @@ def _losses(tensor: Tensor) -> Iterator[str]:
     elif tensor.rank != Rank():
         yield f"the rank {tensor.rank}"
     for what, there in (
-        ("<Mandatory>false</Mandatory>", not tensor.mandatory),
-        ("the default", tensor.default is not None or tensor.default_text),
+        (f"<Mandatory>{str(tensor.mandatory).lower()}</Mandatory>", tensor.mandatory != mandatory),
         ("the enumeration", tensor.enum),
         ("the constraints", tensor.constraints),
         ("the description", tensor.description),

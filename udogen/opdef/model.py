@@ -6,12 +6,11 @@ Equality ignores where something stood, so that a config converted there and bac
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Union
 
 from udogen.opdef.datatypes import BACKEND_SPECIFIC, DataType
 from udogen.opdef.problems import Location
 
-Value = Union[bool, int, float, str, tuple["Value", ...]]
+Value = bool | int | float | str | tuple["Value", ...]
 
 NOWHERE = Location("")
 

@@ -25,7 +25,11 @@ RESERVED = frozenset(
     volatile wchar_t while xor xor_eq
     NULL EOF NAN INFINITY assert errno stdin stdout stderr main std udo ops""".split()
 )
-_MACRO = re.compile(r"(QNN_.*|U?INT.*_(MAX|MIN|C)|(FLT|DBL|LDBL|CHAR|SCHAR|UCHAR|SHRT|LONG|LLONG|SIZE)_.*|M_.*)\Z")
+_MACRO = re.compile(
+    r"(QNN_.*|U?INT.*_(MAX|MIN|WIDTH|C)|(FLT|DBL|LDBL|U?CHAR|SCHAR|U?SHRT|U?LONG|U?LLONG|S?SIZE|PTRDIFF|WCHAR|WINT)_.*"
+    r"|M_.*|FP_.*|HUGE(_VAL.*)?|SNAN.*|MAXFLOAT|MATH_.*|math_errhandling|(BIG|LITTLE|PDP)_ENDIAN|BYTE_ORDER|EXIT_.*"
+    r"|(RAND|PATH|NAME|BOOL)_MAX|BUFSIZ|EDOM|ERANGE|EILSEQ|EINVAL|EAGAIN|SEEK_(SET|CUR|END)|alloca)\Z"
+)
 _OURS = frozenset({"Args", "State"})  # what generated headers call their own types
 
 

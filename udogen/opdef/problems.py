@@ -9,7 +9,8 @@ from typing import NamedTuple
 from udogen.errors import UdogenError
 
 _SHOWN = 160  # a longer line is cut: a 10,000-character name helps nobody
-_MOST = 100  # more problems than this are counted, not shown
+_MOST_SHOWN = 40
+_MOST_TOLD = 1000  # who makes more mistakes than this has given us the wrong file
 
 
 class Location(NamedTuple):
@@ -46,14 +47,22 @@ class Problems:
 
     def __init__(self) -> None:
         self._found: dict[Problem, None] = {}  # a set that keeps order
+        self._told = {True: 0, False: 0}
 
     def error(self, location: Location, message: str, hint: str = "") -> None:
-        """Something that must be mended."""
-        self._found[Problem(location, message, hint)] = None
+        """Something that must be mended; raises ConfigError when there has been no end of it."""
+        self._tell(Problem(location, message, hint))
+        if self._told[False] >= _MOST_TOLD:
+            raise ConfigError(self.all(), more=True)
 
     def warn(self, location: Location, message: str, hint: str = "") -> None:
         """Something that works but is probably not meant."""
-        self._found[Problem(location, message, hint, doubtful=True)] = None
+        self._tell(Problem(location, message, hint, doubtful=True))
+
+    def _tell(self, problem: Problem) -> None:
+        self._told[problem.doubtful] += 1
+        if self._told[problem.doubtful] <= _MOST_TOLD:
+            self._found[problem] = None
 
     def extend(self, others: Iterable[Problem]) -> None:
         """Take over what another collector found."""
@@ -85,9 +94,9 @@ class ConfigError(UdogenError):
     exit_code = 2
     kind = "config"
 
-    def __init__(self, problems: tuple[Problem, ...], *, strict: bool = False) -> None:
+    def __init__(self, problems: tuple[Problem, ...], *, strict: bool = False, more: bool = False) -> None:
         errors = [p for p in problems if not p.doubtful]
-        shown = set(errors[:_MOST] + [p for p in problems if p.doubtful][: max(0, _MOST - len(errors))])
+        shown = set((errors + [p for p in problems if p.doubtful])[:_MOST_SHOWN])
         self.problems = tuple(p for p in problems if p in shown)
         mended, doubtful = len(errors), len(problems) - len(errors)
         counts = [_count(mended, "error")] if mended else []
@@ -95,6 +104,8 @@ class ConfigError(UdogenError):
         hint = "--strict makes warnings errors" if strict and not mended else ""
         if len(self.problems) < len(problems):
             hint = f"{len(self.problems)} of them are shown"
+        if more:
+            hint = "and more: checking ended here"
         super().__init__(" and ".join(counts) + " in the config", hint=hint)
 
     def as_json(self) -> dict[str, object]:

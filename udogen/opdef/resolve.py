@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from udogen.opdef import backends
+from udogen.opdef import backends, rules, values
 from udogen.opdef.datatypes import ALL, ALL_VALID, BACKEND_SPECIFIC, BY_NAME, DataType
 from udogen.opdef.model import Constraint, Op, OpPackage, Tensor, TensorSupplement
 from udogen.opdef.problems import Location, Problems
 
 _DELIVERED = {row.id: tuple(BY_NAME[name] for name in row.delivers) for row in backends.ALL.values() if row.delivers}
+
+# A type that is not delivered -> one that is, and is stored alike.
+_STORED_ALIKE = {BY_NAME["UFIXED_POINT_32"]: BY_NAME["UINT_32"], BY_NAME["SFIXED_POINT_32"]: BY_NAME["INT_32"]}
+
+_Entries = dict[tuple[str, str], list[TensorSupplement]]
 
 
 def for_backend(package: OpPackage, backend: str, problems: Problems, *, forced: bool = False) -> OpPackage:
@@ -19,25 +24,33 @@ def for_backend(package: OpPackage, backend: str, problems: Problems, *, forced:
     supplements = backends.supplements_for(backend, package)
     resolved = []
     for op in ops:
-        entries = {
-            (tensor.role, tensor.name): tensor
-            for supplement in supplements
-            for entry in supplement.ops
-            if entry.name == op.name
-            for tensor in entry.tensors
-        }
-        resolved.append(_op(op, entries, backend, problems, forced=forced))
+        entries: _Entries = {}
+        for tensor in (t for each in supplements for entry in each.ops if entry.name == op.name for t in entry.tensors):
+            entries.setdefault((tensor.role, tensor.name), []).append(tensor)
+        not_named = forced and backend not in backends.of_op(op, package)
+        resolved.append(_op(op, entries, backend, problems, forced=not_named))
     return package.with_ops(tuple(resolved))
 
 
-def _op(
-    op: Op, entries: dict[tuple[str, str], TensorSupplement], backend: str, problems: Problems, *, forced: bool
-) -> Op:
+def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: bool) -> Op:
+    refused: dict[str, list[Tensor]] = {}
+    unsaid: list[Tensor] = []
+
     def finish(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
-        return tuple(
-            _deliverable(_merge(tensor, entries.get((tensor.role, tensor.name))), op, backend, problems, forced=forced)
-            for tensor in tensors
-        )
+        return tuple(finish_one(tensor) for tensor in tensors)
+
+    def finish_one(tensor: Tensor) -> Tensor:
+        merged = tensor
+        for extra in entries.get((tensor.role, tensor.name), ()):
+            merged = _merge(merged, extra)
+        if merged.backend_specific and not (forced and backend in _DELIVERED):
+            unsaid.append(merged)
+            return merged
+        done = _deliverable(merged, op, backend, problems, refused)
+        if (done.datatypes, done.default) != (tensor.datatypes, tensor.default):
+            done = _settle_default(done)
+            rules.default_fits(done, op, problems)
+        return done
 
     row = backends.ALL[backend]
     for tensor in (*op.inputs, *op.outputs):
@@ -47,12 +60,23 @@ def _op(
                 f"`{tensor.name}` of `{op.name}` is repeated, which {row.title} cannot take",
                 "operations with an unknown number of inputs or outputs do not exist on DSP and HTP",
             )
-    return replace(op, inputs=finish(op.inputs), outputs=finish(op.outputs), params=finish(op.params))
+    finished = replace(op, inputs=finish(op.inputs), outputs=finish(op.outputs), params=finish(op.params))
+    if unsaid:
+        problems.error(
+            unsaid[0].location,
+            f"{_names(unsaid)} of `{op.name}`: BACKEND_SPECIFIC, and nothing says what that is on {row.id.upper()}",
+            f'add <SupplementalOpDefList Backend="{row.id.upper()}"> with a <Datatype>, or per_core_data_types in JSON',
+        )
+    for types, tensors in refused.items():
+        problems.warn(
+            tensors[0].location,
+            f"{_names(tensors)} of `{op.name}` may be {types}, which the {row.id.upper()} runtime never hands to an op",
+            "the generated package refuses it with a message",
+        )
+    return finished
 
 
-def _merge(tensor: Tensor, extra: TensorSupplement | None) -> Tensor:
-    if extra is None:
-        return tensor
+def _merge(tensor: Tensor, extra: TensorSupplement) -> Tensor:
     return replace(
         tensor,
         datatypes=extra.datatypes or tensor.datatypes,
@@ -65,24 +89,24 @@ def _merge(tensor: Tensor, extra: TensorSupplement | None) -> Tensor:
     )
 
 
+def _settle_default(tensor: Tensor) -> Tensor:
+    """The default, now that the type is known: a text may be an enumerator, a whole float an integer, or no value."""
+    default = tensor.default
+    if isinstance(default, str):
+        value = values.parse_default(default, tensor.datatypes, tensor.enum)
+        return replace(tensor, default=value, default_text=default if value is None else "")
+    return tensor if default is None else replace(tensor, default=values.fit(default, tensor.datatypes))
+
+
 def _merge_constraints(ours: tuple[Constraint, ...], theirs: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
     by_id = {constraint.id: constraint for constraint in (*ours, *theirs)}
     return tuple(by_id[number] for number in sorted(by_id))
 
 
-def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, *, forced: bool) -> Tensor:
+def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refused: dict[str, list[Tensor]]) -> Tensor:
     """The tensor with the types that this backend's runtime really hands to an op."""
-    if tensor.backend_specific:
-        delivered = _DELIVERED.get(backend)
-        if forced and delivered:  # a config for another backend: take what this one has
-            return replace(tensor, datatypes=delivered)
-        problems.error(
-            tensor.location,
-            f"the data type of `{tensor.name}` of `{op.name}` is BACKEND_SPECIFIC, and nothing says what it is on "
-            f"{backend.upper()}",
-            _supplement_hint(tensor, op, backend),
-        )
-        return tensor
+    if tensor.backend_specific:  # a config for another backend: take what this one has
+        return replace(tensor, datatypes=_DELIVERED[backend])
     if tensor.is_scalar or backend not in _DELIVERED:
         expanded = tuple(d for d in ALL if d.kind != "string") if ALL_VALID in tensor.datatypes else tensor.datatypes
         return replace(tensor, datatypes=expanded)
@@ -93,18 +117,23 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, *, fo
         return tensor
     kept = tuple(datatype for datatype in tensor.datatypes if datatype in delivered)
     lost = [datatype for datatype in tensor.datatypes if datatype not in delivered]
+    cpu = backend.upper()
+    alike = tuple(dict.fromkeys(_STORED_ALIKE[datatype] for datatype in lost if datatype in _STORED_ALIKE))
+    if not kept and alike:
+        problems.warn(
+            tensor.location,
+            f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which the {cpu} runtime never hands to an op",
+            f"taken as {_list(alike)}, which is stored alike; declare it so in the graph",
+        )
+        return replace(tensor, datatypes=alike)
     if not kept:
         problems.error(
             tensor.location,
-            f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which the {backend.upper()} runtime never hands to an op",
-            f"it delivers {_list(delivered)}; add one of them, for {backend.upper()} alone in a supplement",
+            f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which the {cpu} runtime never hands to an op",
+            f"it delivers {_list(delivered)}; add one of them, for {cpu} alone in a supplement",
         )
     elif lost:
-        problems.warn(
-            tensor.location,
-            f"`{tensor.name}` of `{op.name}` may be {_list(lost)}, which the {backend.upper()} runtime never hands to an op",
-            "the generated package refuses it with a message",
-        )
+        refused.setdefault(_list(lost), []).append(tensor)
     return replace(tensor, datatypes=kept or tensor.datatypes)
 
 
@@ -117,11 +146,8 @@ def unresolved(package: OpPackage, problems: Problems) -> None:
             problems.warn(problem.location, problem.message, problem.hint)
 
 
-def _supplement_hint(tensor: Tensor, op: Op, backend: str) -> str:
-    return (
-        f'add <SupplementalOpDefList Backend="{backend.upper()}"> with a <Datatype> for it, '
-        "or per_core_data_types in JSON"
-    )
+def _names(tensors: list[Tensor]) -> str:
+    return ", ".join(f"`{tensor.name}`" for tensor in tensors[:6]) + (" …" if len(tensors) > 6 else "")
 
 
 def _list(found: Iterable[DataType]) -> str:

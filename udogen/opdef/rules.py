@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from udogen.opdef import backends, names, values
-from udogen.opdef.model import Op, OpPackage, Tensor, TensorSupplement
+from udogen.opdef.model import Op, OpPackage, Rank, Tensor, TensorSupplement
 from udogen.opdef.problems import Problems, nearest
 
 _ROLE_WORD = {"input": "input", "output": "output", "param": "parameter"}
@@ -18,17 +18,17 @@ def check(package: OpPackage, problems: Problems) -> None:
     for op in package.ops:
         for rule in _OP_RULES:
             rule(op, problems)
-        if not backends.of_op(op, package):
+        if not backends.of_op(op, package) and all(backends.is_known(name) for name in op.backends):
             problems.warn(
                 op.location,
                 f"op `{op.name}` supports no backend that udogen knows",
                 "add <SupportedBackend> (core_types in JSON), or generate with --backend",
             )
         for name in op.backends:
-            if name not in backends.KNOWN_NAMES:
-                close = nearest(name, backends.KNOWN_NAMES, cutoff=0.5)
-                hint = f"did you mean {close}?" if close else "known: " + ", ".join(backends.KNOWN_NAMES)
-                problems.warn(op.location, f"op `{op.name}` names an unknown backend `{name}`", hint)
+            if not backends.is_known(name):
+                problems.warn(
+                    op.location, f"op `{op.name}` names an unknown backend, `{_short(name)}`", _known_backend(name)
+                )
     _supplements_name_what_exists(package, problems)
 
 
@@ -38,7 +38,7 @@ def _package_name(package: OpPackage, problems: Problems) -> None:
         problems.error(
             package.location,
             f"the package name `{_short(package.name)}` {fault}" if package.name else "the package has no name",
-            f"it names folders, libraries and symbols: `{_short(names.suggestion(package.name, 'MyPackage'))}` would do",
+            f"it names folders and libraries: `{_short(names.suggestion(package.name, 'MyPackage'))}` would do",
         )
     if package.language == "xml" and not package.domain:
         problems.warn(package.location, "the Domain of the package is empty", 'converters want one: Domain="aisw"')
@@ -86,9 +86,8 @@ def _tensor_names(op: Op, problems: Problems) -> None:
             )
         elif fault:
             article = "an" if tensor.role != "param" else "a"
-            problems.error(
-                tensor.location, f"{article} {_role(tensor)} of `{_short(op.name)}` has no name", "give it one"
-            )
+            of_op = f" of `{_short(op.name)}`" if op.name else ""
+            problems.error(tensor.location, f"{article} {_role(tensor)}{of_op} has no name", "give it one")
     seen: dict[tuple[str, str], Tensor] = {}
     for tensor in op.tensors:
         twin = seen.setdefault((tensor.name, ""), tensor)
@@ -133,7 +132,7 @@ def _optional_comes_last(op: Op, problems: Problems) -> None:
             elif optional is not None:
                 problems.warn(
                     optional.location,
-                    f"{_role(optional)} `{optional.name}` of `{op.name}` is optional, but `{tensor.name}` after it is not",
+                    f"{_role(optional)} `{optional.name}` of `{op.name}` is optional, `{tensor.name}` after it is not",
                     "a client that leaves it out must pass a tensor of type NULL in its place",
                 )
                 break
@@ -141,18 +140,25 @@ def _optional_comes_last(op: Op, problems: Problems) -> None:
 
 def _defaults_fit(op: Op, problems: Problems) -> None:
     for tensor in op.tensors:
-        if tensor.default is None or not tensor.datatypes:
-            continue
+        default_fits(tensor, op, problems)
+
+
+def default_fits(tensor: Tensor, op: Op, problems: Problems) -> None:
+    """Hold the default of a tensor against its types and its rank; another rank than the declared is doubtful."""
+    if tensor.default is None or not tensor.datatypes:
+        return
+    loose = tensor.rank if tensor.is_scalar else Rank()
+    for rank, tell in ((loose, problems.error), (tensor.rank, problems.warn)):
         faults = [
-            values.fault_of_default(tensor.default, datatype, tensor.rank, enum=tensor.enum)
-            for datatype in tensor.datatypes
+            values.fault_of_default(tensor.default, datatype, rank, enum=tensor.enum) for datatype in tensor.datatypes
         ]
         if all(faults):
-            problems.error(
+            tell(
                 tensor.location,
                 f"the default of `{tensor.name}` of `{op.name}` {faults[0]}",
-                f"`{values.show(tensor.default)[:60]}` must be a {tensor.datatypes[0].name} of rank {tensor.rank}",
+                f"change the default, `{_short(values.show(tensor.default))}`, or what it is declared as",
             )
+            return
 
 
 def _optional_params_have_defaults(op: Op, problems: Problems) -> None:
@@ -189,8 +195,8 @@ def _enumerations(op: Op, problems: Problems) -> None:
 def _constraint_ids(op: Op, problems: Problems) -> None:
     for tensor in op.tensors:
         ids = [constraint.id for constraint in tensor.constraints]
-        for constraint in tensor.constraints:
-            if ids.count(constraint.id) > 1 and ids.index(constraint.id) != tensor.constraints.index(constraint):
+        for index, constraint in enumerate(tensor.constraints):
+            if ids.index(constraint.id) < index:
                 problems.warn(
                     constraint.location,
                     f"`{tensor.name}` of `{op.name}` has two constraints with the id {constraint.id}",
@@ -201,6 +207,15 @@ def _constraint_ids(op: Op, problems: Problems) -> None:
 def _supplements_name_what_exists(package: OpPackage, problems: Problems) -> None:
     ops = {op.name: op for op in package.ops}
     for supplement in package.supplements:
+        what = "a supplement" if package.language == "xml" else "per_core_data_types"
+        if not supplement.backend:
+            problems.error(supplement.location, f"{what} does not say for which backend", 'add Backend="…"')
+        elif not backends.is_known(supplement.backend):
+            problems.warn(
+                supplement.location,
+                f"{what} for an unknown backend, `{_short(supplement.backend)}`",
+                _known_backend(supplement.backend),
+            )
         for name in supplement.supported:
             if name not in ops:
                 problems.warn(
@@ -237,6 +252,11 @@ def _supplement_fits(entries: Iterable[TensorSupplement], op: Op, backend: str, 
                 f"{backend} supports only the default of `{entry.name}`, but it has none",
                 "add a <Default> to the op definition",
             )
+
+
+def _known_backend(name: str) -> str:
+    close = nearest(name, backends.KNOWN_NAMES, cutoff=0.7)
+    return f"did you mean {close}?" if close else "known: " + ", ".join(backends.KNOWN_NAMES)
 
 
 def _short(name: str) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from lxml import etree
 
+from udogen.opdef import datatypes
 from udogen.opdef.problems import Location, Problems, nearest
 
+_MOST = 1000  # faults that are looked at
 _XS = "{http://www.w3.org/2001/XMLSchema}"
 _CHOICES = {
     "Datatype": ("a data type", "FLOAT_32, UINT_8, FIXED_8, QNN_DATATYPE_UFIXED_POINT_8, BACKEND_SPECIFIC …"),
@@ -19,7 +22,7 @@ _CHOICES = {
 }
 _ROOT_HINTS = {
     "OpDefList": 'put it into <OpDefCollection PackageName="…" Domain="…" Version="…">: a package needs a name',
-    "SupplementalOpDefSpecification": "this is about Qualcomm's own ops; a config of custom ops begins with <OpDefCollection>",
+    "SupplementalOpDefSpecification": "this is about Qualcomm's own ops; for custom ops write an <OpDefCollection>",
     "SupplementalOpDefList": "put it into the <OpDefCollection> of the ops that it is for, behind their <OpDefList>",
 }
 # What libxml2 says -> what to do about it.
@@ -47,14 +50,12 @@ def explain_syntax(fault: Exception) -> tuple[str, str]:
     return f"this is not well-formed XML: {text}", hint
 
 
-def check(
-    root: etree._Element, schema_file: Path, place: Callable[[int, str], Location], problems: Problems
-) -> None:
+def check(root: etree._Element, schema_file: Path, place: Callable[[int, str], Location], problems: Problems) -> None:
     """Hold the tree against the schema; every fault becomes a problem."""
     schema = _load(schema_file)
     if schema.validate(root):
         return
-    for entry in schema.error_log:
+    for entry in islice(schema.error_log, _MOST):
         message, hint = _explain(entry, schema_file)
         if message:
             problems.error(place(entry.line, _element(entry)), message, hint)
@@ -104,6 +105,8 @@ def _explain(entry: etree._LogEntry, schema_file: Path) -> tuple[str, str]:
         return f"<{element}> is not allowed in <{path[-2] if len(path) > 1 else '?'}>", hint
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_3_2_1":
         return f"<{element}> has no attribute `{attribute}`", "remove it, or correct its name"
+    if kind == "SCHEMAV_CVC_COMPLEX_TYPE_4" and attribute in ("PackageName", "Backend"):
+        return "", ""  # the rules tell of it, as they do of an empty one
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_4":
         return f"<{element}> lacks the attribute `{attribute}`", f'add {attribute}="…"'
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_2_3":
@@ -125,10 +128,15 @@ def _explain_value(element: str, attribute: str, value: str) -> tuple[str, str]:
             "may be: Number, Shape, Value, Datatype, Description, Dynamic_Shape",
         )
     if not value:
-        return f"<{element}> is empty", "write true or false" if element not in _CHOICES else f"may be: {_CHOICES[element][1]}"
+        return (
+            f"<{element}> is empty",
+            "write true or false" if element not in _CHOICES else f"may be: {_CHOICES[element][1]}",
+        )
     if element in _CHOICES:
         what, choices = _CHOICES[element]
-        return f"`{value}` is not {what}", f"may be: {choices}"
+        known = datatypes.spellings() if element == "Datatype" else choices.split(", ")
+        close = nearest(value, known, cutoff=0.75)
+        return f"`{value}` is not {what}", f"did you mean {close}?" if close else f"may be: {choices}"
     return f"`{value}` is neither true nor false", "write true or false"
 
 

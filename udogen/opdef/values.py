@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Rank, Value
 
+LONGEST = 1 << 16  # characters of a default
 _DEEPEST = 8
+_LARGEST = {
+    "FLOAT_16": 65504.0,
+    "BFLOAT_16": 3.3895313892515355e38,
+    "FLOAT_32": 3.4028234663852886e38,
+    "FLOAT_64": 1.7976931348623157e308,
+}
 _TOKEN = re.compile(r"\s*([\[\]{},]|[^\s\[\]{},]+)")
 _INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|\d+)\Z")
 _FLOAT = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|nan)[fF]?\Z", re.IGNORECASE)
@@ -48,13 +55,35 @@ def parse_default(text: str, datatypes: Sequence[DataType], enum: Sequence[str] 
     if text[:1] in ("[", "{"):
         tokens = _TOKEN.findall(text)[::-1]
         value = _parse_list(tokens, depth=0)
-        return None if tokens else value
+        return None if tokens or value is None else fit(value, datatypes)
     scalar = _parse_scalar(text)
     if kinds == {"bool"} and isinstance(parse_bool(text), bool):
         return parse_bool(text)
     if scalar is None and not kinds:
         return text  # "any other string": the type is not known yet
-    return scalar
+    return None if scalar is None else fit(scalar, datatypes)
+
+
+def fit(value: Value, datatypes: Sequence[DataType]) -> Value:
+    """The value with `1.0` as `1` where all the types store whole numbers."""
+    if isinstance(value, tuple):
+        return tuple(fit(part, datatypes) for part in value)
+    whole = bool(datatypes) and all(datatype.range() for datatype in datatypes)
+    return int(value) if whole and isinstance(value, float) and value.is_integer() else value
+
+
+def from_json(raw: object, datatypes: Sequence[DataType], *, depth: int = 0) -> Value | None:
+    """The value a JSON default stands for; None where it stands for none."""
+    if not isinstance(raw, str) and not depth and {datatype.kind for datatype in datatypes} == {"string"}:
+        return None
+    if isinstance(raw, list):
+        parts = [from_json(part, datatypes, depth=depth + 1) for part in raw] if depth < _DEEPEST else [None]
+        return None if None in parts else tuple(part for part in parts if part is not None)
+    if isinstance(raw, str):
+        return parse_default(raw, datatypes) if not depth else None
+    if isinstance(raw, bool | int | float) and abs(raw) < 1e309:
+        return fit(raw, datatypes)
+    return None
 
 
 def fault_of_default(value: Value, datatype: DataType, rank: Rank, *, enum: Sequence[str] = ()) -> str | None:
@@ -105,7 +134,8 @@ def _parse_scalar(text: str) -> int | float | None:
     if _INTEGER.match(text) and len(text) <= 40:
         return int(text, 0) if "x" in text.lower() else int(text)
     if _FLOAT.match(text) and len(text) <= 80:
-        return float(text.rstrip("fF") if not text.lower().endswith("inf") else text)
+        value = float(text.rstrip("fF") if not text.lower().endswith("inf") else text)
+        return None if abs(value) == float("inf") and "inf" not in text.lower() else value
     return None
 
 
@@ -149,9 +179,12 @@ def _fault_of_leaf(leaf: bool | int | float | str, datatype: DataType) -> str | 
         return f"is text, but the type is {datatype.name}"
     span = datatype.range()
     if span is None:
+        most = _LARGEST.get(datatype.name)
+        if most is not None and most < abs(leaf) < float("inf"):
+            return f"is {leaf}, but {datatype.name} holds -{most:g} … {most:g}"
         return None
-    if isinstance(leaf, float) and not datatype.quantized:
+    if isinstance(leaf, float):
         return f"is {leaf!r}, but {datatype.name} holds whole numbers"
-    if not datatype.quantized and not span[0] <= leaf <= span[1]:
+    if not span[0] <= leaf <= span[1]:
         return f"is {leaf}, but {datatype.name} holds {span[0]} … {span[1]}"
     return None

@@ -13,7 +13,7 @@ from lxml import etree
 
 from udogen import resources
 from udogen.opdef import datatypes, schema_faults, values
-from udogen.opdef.backends import split_dsp
+from udogen.opdef.backends import canonical, split_dsp
 from udogen.opdef.model import (
     Constraint,
     Op,
@@ -26,11 +26,13 @@ from udogen.opdef.model import (
     Supplement,
     Tensor,
     TensorSupplement,
+    Value,
 )
 from udogen.opdef.problems import Location, Problems, decode, nearest
 
 _ROLES = {"Input": "input", "Output": "output", "Parameter": "param"}
-_TAGS_MOST = 200_000  # opening and closing ones; the largest real config known has 6,000
+# The largest real config known has 6,000 tags.  libxml2 needs quadratic time to tell where faults are.
+_MOST = {"tags": (b"<", 40_000), "attributes": (b"=", 20_000)}
 _LONG_TAG = re.compile(rb"<([A-Za-z]\w*)[^<>\n]*\n[^<>]*>")  # a start tag of several lines
 _QUANT_SETTINGS = ("Symmetric", "Scale", "Offset", "Min", "Max", "IsMathInvariant")
 
@@ -55,13 +57,14 @@ def _parse(data: bytes, file: str, problems: Problems) -> Node | None:
     if b"<!DOCTYPE" in text or b"<!ENTITY" in text:
         _no_dtd(Location(file, text.count(b"\n", 0, max(0, text.find(b"<!DOCTYPE"))) + 1), problems)
         return None
-    if (tags := text.count(b"<")) > _TAGS_MOST:
-        problems.error(
-            Location(file),
-            f"the file has {tags} tags; a config has at most {_TAGS_MOST}",
-            "a config describes ops, it holds no data; is this the right file?",
-        )
-        return None
+    for what, (mark, most) in _MOST.items():
+        if (count := text.count(mark)) > most:
+            problems.error(
+                Location(file),
+                f"the file has {count} {what}; a config has at most {most}",
+                "a config describes ops, it holds no data; is this the right file?",
+            )
+            return None
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
         root = etree.fromstring(data, parser)
@@ -149,7 +152,9 @@ class _Reader:
         mandatory = self._bool(node, "Mandatory")
         if mandatory is None and node.find("Mandatory") is None:
             self._problems.warn(
-                self._place(node), f"`{name}` does not say whether it is Mandatory", "taken as <Mandatory>true</Mandatory>"
+                self._place(node),
+                f"`{name}` does not say whether it is Mandatory",
+                "taken as <Mandatory>true</Mandatory>",
             )
         default, default_text = self._default(node, name, types, enum)
         dynamic = node.find("DynamicShape")
@@ -175,16 +180,23 @@ class _Reader:
 
     def _default(
         self, node: Node, name: str, types: tuple[datatypes.DataType, ...], enum: tuple[str, ...]
-    ) -> tuple[values.Value | None, str]:
+    ) -> tuple[Value | None, str]:
         found = self._children(node, "Default", at_most=1)
         text = _text(found[0]) if found else ""
         if not text:
+            return None, ""
+        if len(text) > values.LONGEST:
+            self._problems.error(
+                self._place(found[0]),
+                f"the default of `{name}` has {len(text)} characters; {values.LONGEST} are the most",
+                "so much data belongs into the model: make it a static input",
+            )
             return None, ""
         value = values.parse_default(text, types, enum)
         if value is None:
             self._problems.warn(
                 self._place(found[0]),
-                f"the default of `{name}` is no value: `{text}`",
+                f"the default of `{name}` is no value: `{text[:60]}`",
                 "it is kept as a text; a kernel sees that the parameter is absent and decides itself",
             )
             return None, text
@@ -197,6 +209,9 @@ class _Reader:
             return Rank(), (), ""
         ranks = self._children(shapes[0], "Rank", at_most=1)
         layouts = tuple(text for each in shapes[0].findall("Layout") if (text := _text(each)))
+        if len(layouts) > 1:
+            told = f"`{name}` has more than one layout: {', '.join(layouts)}"
+            self._problems.warn(self._place(shapes[0]), told, f"{layouts[0]} is taken")
         text = " ".join(_text(each) for each in shapes[0].findall("Text"))
         return self._rank(ranks[0] if ranks else shapes[0], name, written=bool(ranks)), layouts, text
 
@@ -256,7 +271,7 @@ class _Reader:
 
     def _supplement(self, node: Node) -> Supplement:
         return Supplement(
-            backend=(node.get("Backend") or "").strip().upper(),
+            backend=canonical(node.get("Backend") or ""),
             runtime=(node.get("Runtime") or "").strip(),
             supported=tuple(_text(e) for each in node.findall("SupportedOps") for e in each.findall("OpName")),
             ops=tuple(
@@ -305,11 +320,9 @@ class _Reader:
         if len(found) < at_least:
             misspelt = nearest(tag, sorted({str(each.tag) for each in node}), cutoff=0.75)
             if not misspelt:  # of which the schema has told
-                self._problems.error(self._place(node), f"<{node.tag}> has no <{tag}>", f"add a <{tag}> element")
+                self._problems.error(self._place(node), f"<{node.tag!s}> has no <{tag}>", f"add a <{tag}> element")
         for surplus in found[at_most:] if at_most else ():
-            self._problems.error(
-                self._place(surplus), f"<{node.tag}> has more than one <{tag}>", "keep one of them"
-            )
+            self._problems.error(self._place(surplus), f"<{node.tag!s}> has more than one <{tag}>", "keep one of them")
         return found
 
     def _place(self, node: Node) -> Location:

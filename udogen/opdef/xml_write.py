@@ -30,10 +30,13 @@ def _tell_losses(package: OpPackage, problems: Problems) -> None:
         if op.dsp_archs and "DSP" not in op.backends:
             problems.warn(op.location, f"dsp_arch_types of `{op.name}` are lost", "DSP is not among its core_types")
         for tensor in op.tensors:
-            if tensor.quantization_mode:
-                problems.warn(
-                    tensor.location, f"quantization_mode of `{tensor.name}` of `{op.name}` is lost", lost
-                )
+            for what, there in (
+                ("quantization_mode", tensor.quantization_mode),
+                ("static", tensor.static and tensor.role != "input"),
+                ("repeated", tensor.repeated and tensor.role == "param"),
+            ):
+                if there:
+                    problems.warn(tensor.location, f"{what} of `{tensor.name}` of `{op.name}` is lost", lost)
 
 
 def _collection(package: OpPackage) -> Iterator[str]:
@@ -84,7 +87,7 @@ def _tensor(tensor: Tensor) -> Iterator[str]:
     yield "  </Shape>"
     default = tensor.default_text if tensor.default is None else values.show(tensor.default)
     yield from _indent(_optional("Default", default), 2)
-    if tensor.repeated:
+    if tensor.repeated and tensor.role != "param":
         yield "  <Repeated>true</Repeated>"
     if tensor.dynamic_shape is not None:
         yield f"  <DynamicShape><Text>{escape(tensor.dynamic_shape)}</Text></DynamicShape>"

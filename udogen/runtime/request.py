@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from udogen.errors import RunFailed, UsageError
 from udogen.opdef import datatypes, resolve, values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.load import load
-from udogen.opdef.model import Op, Tensor
+from udogen.opdef.model import Op, Tensor, Value
 from udogen.opdef.problems import Problems, nearest
 from udogen.runtime.calls import OpCall, ParamArg, TensorArg
 from udogen.runtime.library import interface_providers
@@ -64,15 +65,13 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
     """The library behind a path: a library itself, or the package folder it was built in."""
     if path.is_dir():
         folder = _of_backend(path, backend)
-        native = [
-            row for row in targets.ALL.values() if row.id in folder.targets and row.native and row.backend == backend
-        ]
+        native = _native_targets(folder, backend)
         library = next((found for row in native if (found := folder.artifact(row.folder)).is_file()), None)
         if library is None:
             wanted = " ".join(row.id for row in native)
             raise RunFailed(
                 f"package {folder.name} is not built for the {backend} backend of this machine",
-                hint=f"udogen build {wanted} -C {folder.path}",
+                hint=f"udogen build {wanted} -C {shlex.quote(str(folder.path))}",
             )
         return Built(library, provider or folder.provider, folder.name, folder)
     if not path.exists():
@@ -106,6 +105,18 @@ def _of_backend(path: Path, backend: str) -> PackageFolder:
     )
 
 
+def _native_targets(folder: PackageFolder, backend: str) -> list[targets.Target]:
+    rows = [row for row in targets.ALL.values() if row.id in folder.targets and row.native]
+    found = [row for row in rows if row.backend == backend]
+    if not found:
+        others = " or ".join(f"--backend {row.backend}" for row in rows)
+        raise UsageError(
+            f"package {folder.name} has no target that runs on the {backend} backend of this machine",
+            hint=others or "run it on a device",
+        )
+    return found
+
+
 def _only_provider(library: Path) -> str:
     providers = interface_providers(library)
     if len(providers) == 1:
@@ -125,7 +136,7 @@ def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCa
         return _blind_call(built, op_type, wishes)
     _no_strangers(op, wishes)
     inputs = _inputs(op, wishes)
-    outputs = tuple(_output(tensor, inputs, wishes) for tensor in _wanted_outputs(op, wishes))
+    outputs = _outputs(op, inputs, wishes)
     params = tuple(_param(op, name, value, wishes) for name, value in wishes.params.items())
     return OpCall(op_type, built.package, inputs, outputs, params, loops=wishes.loops)
 
@@ -134,9 +145,7 @@ def _inputs(op: Op, wishes: Wishes) -> tuple[TensorArg, ...]:
     """The inputs in the op's order; `name.0`, `name.1` … are those of a repeated one."""
     found: list[TensorArg] = []
     for tensor in op.inputs:
-        names = [tensor.name] if tensor.name in wishes.inputs else []
-        if tensor.repeated:
-            names += sorted((n for n in wishes.inputs if _is_part(n, tensor)), key=lambda n: int(n.rpartition(".")[2]))
+        names = _names_of(tensor, wishes.inputs)
         for name in names:
             array = wishes.inputs[name]
             quant = wishes.quants.get(name, wishes.quants.get(tensor.name))
@@ -150,9 +159,24 @@ def _inputs(op: Op, wishes: Wishes) -> tuple[TensorArg, ...]:
             )
         if not names:
             found.append(TensorArg(tensor.name, tensor.datatypes[0].name, (), omitted=True))
+    return tuple(_without_tail(op, found))
+
+
+def _without_tail(op: Op, found: list[TensorArg]) -> list[TensorArg]:
+    """Optional inputs at the end are just not there, unless their places tell how often a repeated one stands."""
+    if len(found) > len(op.inputs):
+        return found
     while found and found[-1].omitted:
         found.pop()
-    return tuple(found)
+    return found
+
+
+def _names_of(tensor: Tensor, given: Iterable[str]) -> list[str]:
+    """The names of a tensor that a person gave: its own, and its parts in their order where it is repeated."""
+    names = [name for name in given if name == tensor.name]
+    if tensor.repeated:
+        names += sorted((n for n in given if _is_part(n, tensor)), key=lambda n: int(n.rpartition(".")[2]))
+    return names
 
 
 def _is_part(name: str, tensor: Tensor) -> bool:
@@ -186,16 +210,23 @@ def _dtype_of_array(op: Op, tensor: Tensor, array: Array, quant: tuple[float, in
     return fitting[0]
 
 
-def _wanted_outputs(op: Op, wishes: Wishes) -> list[Tensor]:
-    named = {*wishes.outputs, *wishes.shapes}
-    return [tensor for tensor in op.outputs if tensor.mandatory or tensor.name in named]
+def _outputs(op: Op, inputs: tuple[TensorArg, ...], wishes: Wishes) -> tuple[TensorArg, ...]:
+    """The outputs up to the last one that is mandatory or named: those before it cannot be left out."""
+    named = dict.fromkeys((*wishes.outputs, *wishes.shapes))
+    names = {tensor.name: _names_of(tensor, named) for tensor in op.outputs}
+    wanted = [index for index, tensor in enumerate(op.outputs) if tensor.mandatory or names[tensor.name]]
+    return tuple(
+        _output(name, tensor, inputs, wishes)
+        for tensor in op.outputs[: max(wanted, default=-1) + 1]
+        for name in names[tensor.name] or [tensor.name]
+    )
 
 
-def _output(tensor: Tensor, inputs: tuple[TensorArg, ...], wishes: Wishes) -> TensorArg:
+def _output(name: str, tensor: Tensor, inputs: tuple[TensorArg, ...], wishes: Wishes) -> TensorArg:
     """Shape and type as told; otherwise those of the first input, as far as the config allows."""
     first = next((arg for arg in inputs if not arg.omitted), None)
-    quant = wishes.quants.get(tensor.name)
-    wanted = wishes.dtypes.get(tensor.name, "")
+    quant = wishes.quants.get(name, wishes.quants.get(tensor.name))
+    wanted = wishes.dtypes.get(name, wishes.dtypes.get(tensor.name, ""))
     allowed = {row.name: row for row in tensor.datatypes}
     if wanted:
         dtype = _known(wanted)
@@ -205,11 +236,11 @@ def _output(tensor: Tensor, inputs: tuple[TensorArg, ...], wishes: Wishes) -> Te
         dtype = tensor.datatypes[0]
     if dtype.quantized and quant is None:
         raise RunFailed(
-            f"output `{tensor.name}` is {dtype.name}, which needs a scale and an offset",
-            hint=f"--quant {tensor.name}=SCALE,OFFSET, or another type: --dtype {tensor.name}=TYPE",
+            f"output `{name}` is {dtype.name}, which needs a scale and an offset",
+            hint=f"--quant {name}=SCALE,OFFSET, or another type: --dtype {name}=TYPE",
         )
-    shape = wishes.shapes.get(tensor.name, first.shape if first is not None else ())
-    return TensorArg(tensor.name, dtype.name, shape, quant=quant if dtype.quantized else None)
+    shape = wishes.shapes.get(name, first.shape if first is not None else ())
+    return TensorArg(name, dtype.name, shape, quant=quant if dtype.quantized else None)
 
 
 def _param(op: Op, name: str, value: object, wishes: Wishes) -> ParamArg:
@@ -219,7 +250,7 @@ def _param(op: Op, name: str, value: object, wishes: Wishes) -> ParamArg:
         close = nearest(name, known)
         hint = f"did you mean `{close}`?" if close else "it has: " + (", ".join(known) or "none")
         raise RunFailed(f"op `{op.name}` has no parameter `{name}`", hint=hint)
-    dtype = _known(wishes.dtypes[name]) if name in wishes.dtypes else tensor.datatypes[0]
+    dtype = _known(wishes.dtypes[name]) if name in wishes.dtypes else _dtype_of_param(tensor, value)
     if isinstance(value, str):
         parsed = values.parse_default(value, [dtype], tensor.enum)
         if parsed is None:
@@ -230,6 +261,27 @@ def _param(op: Op, name: str, value: object, wishes: Wishes) -> ParamArg:
         value = parsed
     quant = wishes.quants.get(name) if dtype.quantized else None
     return ParamArg(name, _as_param_value(value, tensor, dtype), dtype.name, quant)
+
+
+def _dtype_of_param(tensor: Tensor, value: object) -> DataType:
+    """The first of the types of a parameter that can hold this value."""
+    for dtype in tensor.datatypes:
+        if hasattr(value, "dtype"):
+            fits = str(value.dtype) == dtype.numpy
+        else:
+            parsed = values.parse_default(value, [dtype], tensor.enum) if isinstance(value, str) else _plain(value)
+            fits = parsed is not None and not values.fault_of_default(parsed, dtype, tensor.rank, enum=tensor.enum)
+        if fits:
+            return dtype
+    return tensor.datatypes[0]
+
+
+def _plain(value: object) -> Value | None:
+    """A value of Python as the model writes it: lists are tuples."""
+    if isinstance(value, list | tuple):
+        parts = [_plain(part) for part in value]
+        return None if any(part is None for part in parts) else tuple(part for part in parts if part is not None)
+    return value if isinstance(value, bool | int | float | str) else None
 
 
 def _as_param_value(value: object, tensor: Tensor, dtype: DataType) -> int | float | bool | str | Array:
@@ -247,25 +299,20 @@ def _as_param_value(value: object, tensor: Tensor, dtype: DataType) -> int | flo
 
 
 def _no_strangers(op: Op, wishes: Wishes) -> None:
-    repeated = [tensor for tensor in op.inputs if tensor.repeated]
-    known = {tensor.name for tensor in op.inputs}
-    for name in wishes.inputs:
-        if name not in known and not any(_is_part(name, tensor) for tensor in repeated):
+    """Refuse every name that the op does not have."""
+    named = (*wishes.outputs, *wishes.shapes)
+    _no_stranger("input", wishes.inputs, op, op.inputs)
+    _no_stranger("output", named, op, op.outputs)
+    _no_stranger("tensor", (*wishes.quants, *wishes.dtypes), op, op.tensors)
+
+
+def _no_stranger(what: str, names: Iterable[str], op: Op, tensors: Sequence[Tensor]) -> None:
+    known = [tensor.name for tensor in tensors]
+    for name in names:
+        if name not in known and not any(tensor.repeated and _is_part(name, tensor) for tensor in tensors):
             close = nearest(name, known)
-            hint = f"did you mean `{close}`?" if close else "it has: " + ", ".join(tensor.name for tensor in op.inputs)
-            raise RunFailed(f"op `{op.name}` has no input `{name}`", hint=hint)
-    outputs = {tensor.name for tensor in op.outputs}
-    for name in (*wishes.outputs, *wishes.shapes):
-        if name not in outputs:
-            close = nearest(name, outputs)
-            hint = f"did you mean `{close}`?" if close else "it has: " + ", ".join(outputs)
-            raise RunFailed(f"op `{op.name}` has no output `{name}`", hint=hint)
-    every = known | outputs | {param.name for param in op.params} | set(wishes.inputs)
-    for name in (*wishes.quants, *wishes.dtypes):
-        if name not in every:
-            close = nearest(name, every)
-            hint = f"did you mean `{close}`?" if close else "it has: " + ", ".join(sorted(every))
-            raise RunFailed(f"op `{op.name}` has no tensor `{name}`", hint=hint)
+            hint = f"did you mean `{close}`?" if close else "it has: " + ", ".join(known)
+            raise RunFailed(f"op `{op.name}` has no {what} `{name}`", hint=hint)
 
 
 def _blind_call(built: Built, op_type: str, wishes: Wishes) -> OpCall:

@@ -63,5 +63,6 @@ def max_error(found: Array, expected: Array) -> float:
         return 0.0
     a, b = found.astype(np.float64), expected.astype(np.float64)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
-    difference = np.where(same, 0.0, np.abs(a - b))
+    with np.errstate(invalid="ignore"):  # infinity minus infinity, which `same` has settled
+        difference = np.where(same, 0.0, np.abs(a - b))
     return float(np.where(np.isnan(difference), np.inf, difference).max())

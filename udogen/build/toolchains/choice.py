@@ -19,3 +19,9 @@ class Unfit(NamedTuple):
     toolchain: str
     why: str
     how: str
+
+
+def without_compiler(toolchain: str, variable: str, program: str) -> Unfit:
+    """A variable of the user's names a program that is not there."""
+    why = f"{variable} names `{program}`, but there is no such program"
+    return Unfit(toolchain, why, f"set {variable} to a C++ compiler that is there, or unset it")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from udogen.build import tools
 from udogen.build.targets import Target
-from udogen.build.toolchains.choice import Choice, Unfit
+from udogen.build.toolchains.choice import Choice, Unfit, without_compiler
 from udogen.build.tools import Environment
 
 COMPILERS = {"x86": "clang++", "aarch64": "`AARCH64_CXX`", "android": "`ndk-build`"}
@@ -22,10 +22,14 @@ def choose(target: Target, env: Environment) -> Choice | Unfit:
     if root is None:
         return Unfit("sdk", "QNN_SDK_ROOT is not set", _GET_SDK)
     if target.compiler == "x86":
+        if missing := tools.missing_program(env.x86_cxx):
+            return without_compiler("sdk", "X86_CXX", missing)
         compiler = env.x86_cxx or shlex.quote(tools.program("clang++"))
         if not env.x86_cxx and not tools.program("clang++"):
             return Unfit("sdk", "clang++ is not on PATH", "install clang, or set X86_CXX to a C++ compiler")
         return Choice("sdk", f"{compiler}, headers of {root}", (("QNN_SDK_ROOT", str(root)), ("X86_CXX", compiler)))
+    if missing := tools.missing_program(env.aarch64_cxx):
+        return without_compiler("sdk", "AARCH64_CXX", missing)
     if env.aarch64_cxx:
         variables = (("QNN_SDK_ROOT", str(root)), ("AARCH64_CXX", env.aarch64_cxx))
         return Choice("sdk", f"{env.aarch64_cxx}, headers of {root}", variables)

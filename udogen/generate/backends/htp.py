@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from udogen.generate.backends import cxx
 from udogen.generate.plan import Plan, PlannedFile, Source, record
 from udogen.opdef.datatypes import DataType

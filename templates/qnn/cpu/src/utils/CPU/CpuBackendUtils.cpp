@@ -83,9 +83,11 @@ NodeFacts factsOf(const Qnn_OpConfigV1_t& config) {
   for (std::uint32_t i = 0; i < config.numOfInputs + config.numOfOutputs; ++i) {
     const bool isInput = i < config.numOfInputs;
     const Qnn_Tensor_t& tensor = isInput ? config.inputTensors[i] : config.outputTensors[i - config.numOfInputs];
+    const std::uint32_t* dims = common(tensor).dimensions;
     (isInput ? facts.inputs : facts.outputs).push_back(factsOf(tensor));
     facts.types.push_back(common(tensor).dataType);
-    facts.dims.insert(facts.dims.end(), common(tensor).dimensions, common(tensor).dimensions + common(tensor).rank);
+    facts.places.push_back(dims);
+    if (!leftOut(tensor)) facts.dims.insert(facts.dims.end(), dims, dims + common(tensor).rank);
   }
   for (std::uint32_t i = 0; i < config.numOfParams; ++i) {
     const bool scalar = config.params[i].paramType == QNN_PARAMTYPE_SCALAR;
@@ -103,7 +105,7 @@ std::map<std::string, std::vector<NodeFacts>>& waiting() {
   return facts;
 }
 
-constexpr std::size_t mostWaiting = 16;  // of one name: validations that no node followed
+constexpr std::size_t mostWaiting = 1024;  // of one name: validations that no node followed
 
 std::string nameOf(const char* op, const char* node) {
   return std::string(op) + "\n" + (node == nullptr ? "" : node);
@@ -116,13 +118,19 @@ void remember(const Qnn_OpConfigV1_t& config) {
   seen.push_back(factsOf(config));
 }
 
+const RawTensor* tensorAt(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node, std::size_t i) {
+  const bool isInput = i < facts.inputs.size();
+  const std::size_t at = isInput ? i : i - facts.inputs.size();
+  return (isInput ? facts.inputs : facts.outputs)[at].omitted ? nullptr : (isInput ? node.inputs : node.outputs)[at];
+}
+
+/// True where counts, shapes and types are those that validation saw.
 bool matches(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   if (!facts.inputs.empty() && node.numOfInputs != facts.inputs.size()) return false;
   if (!facts.outputs.empty() && node.numOfOutputs != facts.outputs.size()) return false;
   std::size_t dim = 0;
   for (std::size_t i = 0; i < facts.types.size(); ++i) {
-    const bool isInput = i < facts.inputs.size();
-    const RawTensor* raw = isInput ? node.inputs[i] : node.outputs[i - facts.inputs.size()];
+    const RawTensor* raw = tensorAt(facts, node, i);
     if (raw == nullptr) continue;
     if (dim + raw->rank > facts.dims.size()) return false;
     for (std::uint32_t axis = 0; axis < raw->rank; ++axis) {
@@ -133,19 +141,37 @@ bool matches(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   return true;
 }
 
-/// What validation saw of this node: the newest that fits; false where it never saw it.
+/// True where also the shapes stand at the same places in memory: then it is the very node that validation saw, not
+/// one of the same name in another graph.
+bool isSame(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
+  if (!matches(facts, node)) return false;
+  for (std::size_t i = 0; i < facts.places.size(); ++i) {
+    const RawTensor* raw = tensorAt(facts, node, i);
+    if (raw != nullptr && raw->rank != 0 && raw->currentDimensions != facts.places[i]) return false;
+  }
+  return true;
+}
+
+/// Takes out the newest that fits.
+bool take(std::vector<NodeFacts>& seen, const QnnCpuOpPackage_Node_t& node,
+          bool (*fits)(const NodeFacts&, const QnnCpuOpPackage_Node_t&), NodeFacts& facts) {
+  for (std::size_t i = seen.size(); i-- > 0;) {
+    if (!fits(seen[i], node)) continue;
+    facts = std::move(seen[i]);
+    seen.erase(seen.begin() + static_cast<std::ptrdiff_t>(i));
+    return true;
+  }
+  return false;
+}
+
+/// What validation saw of this node; false where it never saw it.
 bool recall(const QnnCpuOpPackage_Node_t& node, NodeFacts& facts) {
   const std::lock_guard<std::mutex> lock(waitingMutex);
   const auto found = waiting().find(nameOf(node.typeName, node.name));
   if (found == waiting().end()) return false;
-  for (std::size_t i = found->second.size(); i-- > 0;) {
-    if (!matches(found->second[i], node)) continue;
-    facts = std::move(found->second[i]);
-    found->second.erase(found->second.begin() + static_cast<std::ptrdiff_t>(i));
-    if (found->second.empty()) waiting().erase(found);
-    return true;
-  }
-  return false;
+  if (!take(found->second, node, isSame, facts) && !take(found->second, node, matches, facts)) return false;
+  if (found->second.empty()) waiting().erase(found);
+  return true;
 }
 
 const OpEntry* find(List<OpEntry> ops, const char* name) {

@@ -24,6 +24,7 @@ struct NodeFacts {
   std::vector<TensorFacts> params;
   std::vector<Qnn_DataType_t> types;  // of inputs and outputs, to tell nodes of one name apart
   std::vector<std::uint32_t> dims;
+  std::vector<const std::uint32_t*> places;  // where the runtime keeps the dims of each tensor
 };
 
 /// A number as a T; what does not fit becomes the nearest that does.

@@ -1,0 +1,37 @@
+"""Cold processes, timed pair by pair: what shares a machine with others must be compared within one run."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def seconds(argv: Sequence[str], before: Callable[[], None] = lambda: None) -> float:
+    """One cold process, from start to end."""
+    before()
+    began = time.perf_counter()
+    subprocess.run(argv, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True)
+    return time.perf_counter() - began
+
+
+def ratio(
+    ours: Sequence[str], theirs: Sequence[str], *, before: Callable[[], None] = lambda: None, rounds: int = 15
+) -> tuple[float, float, float]:
+    """The medians of both in seconds, and the median of the ratios of neighbours."""
+    for argv in (ours, theirs):
+        seconds(argv, before)
+    pairs = [(seconds(ours, before), seconds(theirs, before)) for _ in range(rounds)]
+    medians = (statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs))
+    return (*medians, statistics.median(a / b for a, b in pairs))
+
+
+def python(*arguments: str) -> list[str]:
+    """A process of this interpreter."""
+    return [sys.executable, *arguments]

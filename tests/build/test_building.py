@@ -1,0 +1,401 @@
+"""`udogen build`, and plain make in a package folder: what is built, again, with what, and how it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.golden import EXPLANATIONS, explanations
+from tests.making import LONG, ROOT, compiler, make, make_packages, udogen
+from udogen import resources
+from udogen.build import make as driver
+from udogen.build import toolchains, tools
+from udogen.build.package import PackageFolder, open_package
+from udogen.build.targets import ALL
+from udogen.errors import BuildFailed, ToolMissing, UsageError
+
+EXAMPLE = ROOT / "examples" / "leaky_relu"
+LIBRARY = "libs/x86_64-linux-clang/libLeakyReluPackage.so"
+KERNEL = "src/ops/LeakyRelu.cpp"
+OURS = (
+    KERNEL, "src/CpuCustomOpPackage.cpp", "src/LeakyReluPackageInterface.cpp", "src/utils/CPU/CpuBackendUtils.cpp",
+)  # fmt: skip
+EMPTY = {name.upper(): "" for name in tools.Environment.__dataclass_fields__}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A package with a finished kernel, in a folder with a blank and a quote in its name."""
+    [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], tmp_path / "it's here", kernels=EXAMPLE / "kernels")
+    return made.folder
+
+
+@pytest.fixture
+def package(folder: Path) -> PackageFolder:
+    return open_package(folder)
+
+
+def build(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """`udogen build` with g++ unless told otherwise, and without the variables of whoever runs the tests."""
+    return udogen("build", "-C", folder, *arguments, env={**EMPTY, "X86_CXX": "g++", "EXTRA_CXXFLAGS": "-O0", **env})
+
+
+def compiled(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The sources that were compiled."""
+    return sorted(
+        line.strip()[4:] for line in (done.stderr + done.stdout).splitlines() if line.strip().startswith("CXX ")
+    )
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+# --- what is built again ------------------------------------------------------------------------------------
+
+
+def test_a_build_and_what_makes_it_old(folder: Path) -> None:
+    first = build(folder)
+    assert first.returncode == 0, first.stderr
+    assert compiled(first) == sorted(OURS)
+    assert first.stdout == f"{folder / LIBRARY} (4 compiled)\n"
+    assert "cpu_x86: open toolchain: g++, udogen's own headers" in first.stderr
+
+    again = build(folder)
+    assert (again.stdout, compiled(again)) == (f"{folder / LIBRARY} (up to date)\n", [])
+
+    (folder / KERNEL).write_text((folder / KERNEL).read_text() + "\n")
+    assert compiled(build(folder)) == [KERNEL]
+
+    header = folder / "include/ops/LeakyRelu.hpp"
+    header.write_text(header.read_text() + "\n")
+    assert compiled(build(folder)) == sorted([KERNEL, "src/CpuCustomOpPackage.cpp"])
+
+    assert compiled(build(folder, EXTRA_CXXFLAGS="-O0 -DX='a b'")) == sorted(OURS)
+    assert compiled(build(folder, EXTRA_CXXFLAGS="-O0 -DX='a b'")) == []
+    assert "LINK" in build(folder, EXTRA_CXXFLAGS="-O0 -DX='a b'", EXTRA_LDFLAGS="-Wl,--as-needed").stderr
+
+
+def test_sources_and_flags_of_the_users_own(folder: Path) -> None:
+    (folder / "user.mk").write_text("EXTRA_SOURCES := src/mine.cpp\nEXTRA_CXXFLAGS := -O0 -DFACTOR=2\n")
+    (folder / "src/mine.cpp").write_text("int mine() { return FACTOR; }\n")
+    done = build(folder)
+    assert done.returncode == 0, done.stderr
+    assert "src/mine.cpp" in compiled(done)
+    assert b"_Z4minev" in (folder / "obj/x86_64-linux-clang/src/mine.o").read_bytes()
+    (folder / "user.mk").unlink()
+    done = build(folder, EXTRA_CXXFLAGS="-O0 -DFACTOR=2")
+    assert "LINK" in done.stderr, "a source fewer makes the library old"
+
+
+def test_make_by_hand_and_clean(folder: Path) -> None:
+    done = make(folder, "cpu_x86", cxx=compiler("g++"), jobs=4, flags="-O0")
+    assert done.returncode == 0, done.stderr
+    assert (folder / LIBRARY).is_file()
+    assert make(folder, "clean").returncode == 0
+    assert not (folder / "libs/x86_64-linux-clang").exists() and not (folder / "obj/x86_64-linux-clang").exists()
+    assert (folder / KERNEL).is_file()
+    done = make(folder, "all_x86", cxx=compiler("clang++"), flags="-O0")
+    assert done.returncode == 0, done.stderr
+
+
+def test_make_by_hand_finds_a_compiler(folder: Path) -> None:
+    done = make(folder, "cpu_x86", flags="-O0")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_library_exports_its_provider_alone(folder: Path) -> None:
+    from udogen.runtime.library import _exports, interface_providers
+
+    assert build(folder).returncode == 0
+    assert interface_providers(folder / LIBRARY) == ["LeakyReluPackageInterfaceProvider"]
+    # Besides it only what templates of the standard library bring: weak symbols of C++.
+    assert [name for name in _exports(folder / LIBRARY) if name and not name.startswith("_")] == interface_providers(
+        folder / LIBRARY
+    )
+
+
+def test_json(folder: Path) -> None:
+    done = build(folder, "--json")
+    answer = json.loads(done.stdout)
+    assert {"ok", "package", "provider", "seconds", "artifacts"} <= answer.keys()
+    [artifact] = answer["artifacts"]
+    assert artifact["target"] == "cpu_x86" and artifact["library"] == str(folder / LIBRARY)
+    assert sorted(artifact["compiled"]) == sorted(OURS)
+    assert "CXX" not in done.stderr
+
+
+# --- targets ------------------------------------------------------------------------------------------------
+
+
+def planned(package: PackageFolder, *names: str, toolchain: str = "auto", **env: str) -> list[driver.Step]:
+    return driver.plan(package, names, toolchain=toolchain, env=tools.Environment(**env))
+
+
+def test_targets_and_groups(package: PackageFolder, tmp_path: Path) -> None:
+    script(tmp_path / "ndk" / "ndk-build", "exit 0\n")
+    ndk = str(tmp_path / "ndk")
+    for names, expected in (
+        ((), ["cpu_x86"]),
+        (("cpu_x86", "all_x86"), ["cpu_x86"]),
+        (("cpu",), ["cpu_x86", "cpu_android"]),
+        (("all",), ["cpu_x86", "cpu_android"]),
+        (("all_android", "cpu_x86"), ["cpu_android", "cpu_x86"]),
+        (("all_aarch64",), ["cpu_aarch64"]),
+    ):
+        assert [step.target.id for step in planned(package, *names, android_ndk_root=ndk)] == expected
+
+
+@pytest.mark.parametrize("name", ["cpu_x87", "gpu_android", "", "../x", "clean"])
+def test_a_target_that_is_not_there(folder: Path, name: str) -> None:
+    done = build(folder, name)
+    assert done.returncode == 2
+    assert "its targets are cpu_x86, cpu_aarch64, cpu_android" in done.stderr
+
+
+def test_a_folder_that_is_no_package(tmp_path: Path) -> None:
+    done = build(tmp_path)
+    assert done.returncode == 2
+    assert "holds no package that udogen generated" in done.stderr
+
+
+def test_the_only_package_below_is_meant(folder: Path) -> None:
+    done = build(folder.parent)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_target_of_a_package_is_a_row(package: PackageFolder) -> None:
+    assert set(package.targets) <= set(ALL)
+
+
+# --- toolchains ---------------------------------------------------------------------------------------------
+
+
+def test_a_compiler_with_arguments(folder: Path) -> None:
+    done = build(folder, X86_CXX="g++ -DMINE='1 2'")
+    assert done.returncode == 0, done.stderr
+    assert "-DMINE='1 2'" in (folder / "obj/x86_64-linux-clang/command").read_text()
+
+
+@pytest.mark.parametrize("command", ["no-such-compiler", "/nowhere/g++ -O2", "'unclosed"])
+def test_a_compiler_that_is_not_there(folder: Path, command: str) -> None:
+    done = build(folder, X86_CXX=command)
+    assert done.returncode == 3, done.stderr
+    assert "X86_CXX names" in done.stderr and "no such program" in done.stderr
+
+
+def test_no_compiler_at_all(package: PackageFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "program", lambda _name: "")
+    monkeypatch.setattr(tools, "zig", lambda: ())
+    with pytest.raises(ToolMissing) as caught:
+        planned(package)
+    assert caught.value.details == ("sdk: QNN_SDK_ROOT is not set", "open: there is no C++ compiler")
+    assert "pip install ziglang" in caught.value.hint
+
+
+def test_no_make(folder: Path, tmp_path: Path) -> None:
+    done = build(folder, PATH=str(tmp_path), X86_CXX=shutil.which("g++") or "/usr/bin/g++")
+    assert done.returncode == 3
+    assert "`make` is not on PATH" in done.stderr and "apt-get install make" in done.stderr
+
+
+def sdk(root: Path) -> Path:
+    """A tree that looks like Qualcomm's, made of our own headers."""
+    shutil.copytree(resources.qnn_headers(), root / "include" / "QNN")
+    return root
+
+
+def test_headers_of_an_sdk_are_used_and_named(folder: Path, tmp_path: Path) -> None:
+    root = sdk(tmp_path / "the sdk")
+    shutil.rmtree(folder / "include" / "QNN")
+    clang = compiler("clang++")
+    done = build(folder, QNN_SDK_ROOT=str(root), X86_CXX=clang)
+    assert done.returncode == 0, done.stderr
+    assert f"cpu_x86: sdk toolchain: {clang}, headers of {root}" in done.stderr
+    assert build(folder, "--toolchain", "open", QNN_SDK_ROOT=str(root)).returncode == 4, "its own headers are gone"
+
+
+def test_a_wrong_sdk_root_is_told(folder: Path, tmp_path: Path) -> None:
+    done = build(folder, QNN_SDK_ROOT=str(tmp_path))
+    assert done.returncode == 3
+    assert f"QNN_SDK_ROOT is {tmp_path}, but there is no include/QNN/QnnInterface.h in it" in done.stderr
+    assert "unset it" in done.stderr
+
+
+def test_the_sdk_toolchain_without_an_sdk(folder: Path) -> None:
+    done = build(folder, "--toolchain", "sdk")
+    assert done.returncode == 3
+    assert "sdk: QNN_SDK_ROOT is not set" in done.stderr
+    assert build(folder, "--toolchain", "magic").returncode == 2
+
+
+def test_android_without_an_ndk(folder: Path) -> None:
+    done = build(folder, "cpu_android")
+    assert done.returncode == 3
+    assert "ANDROID_NDK_ROOT is not set" in done.stderr
+    assert "install the Android NDK" in done.stderr
+
+
+def test_android_with_a_wrong_ndk(folder: Path, tmp_path: Path) -> None:
+    done = build(folder, "cpu_android", ANDROID_NDK_ROOT=str(tmp_path))
+    assert done.returncode == 3
+    assert "there is no ndk-build in it" in done.stderr
+
+
+def test_the_command_line_of_ndk_build(folder: Path, tmp_path: Path) -> None:
+    """A stand-in records how it is called; no real NDK is to be had here."""
+    names = "PACKAGE_NAME SOURCES QNN_SDK_ROOT ANDROID_NDK_ROOT EXTRA_CXXFLAGS"
+    script(
+        tmp_path / "ndk" / "ndk-build",
+        f'{{ for each in "$@"; do echo "$each"; done\n'
+        f'for name in {names}; do eval "echo $name=\\$$name"; done; }} > called\n'
+        "mkdir -p libs/arm64-v8a && echo stand-in > libs/arm64-v8a/libLeakyReluPackage.so\n",
+    )
+    root = sdk(tmp_path / "sdk")
+    done = build(folder, "cpu_android", ANDROID_NDK_ROOT=str(tmp_path / "ndk"), QNN_SDK_ROOT=str(root))
+    assert done.returncode == 0, done.stderr
+    assert "sdk toolchain: ndk-build of" in done.stderr
+    called = (folder / "called").read_text().replace(str(tmp_path), "TMP")
+    assert called == (EXPLANATIONS / "ndk-build.txt").read_text()
+
+
+@pytest.mark.slow
+def test_aarch64_linux_by_zig(folder: Path) -> None:
+    from elftools.elf.elffile import ELFFile
+
+    compiler("zig")
+    done = build(folder, "cpu_aarch64")
+    assert done.returncode == 0, done.stderr
+    assert "cpu_aarch64: open toolchain: zig c++ -target aarch64-linux-gnu" in done.stderr
+    with (folder / "libs/aarch64-linux-gnu/libLeakyReluPackage.so").open("rb") as stream:
+        elf = ELFFile(stream)
+        assert (elf["e_machine"], elf["e_type"]) == ("EM_AARCH64", "ET_DYN")
+        dynamic: Any = next(elf.iter_segments(type="PT_DYNAMIC"))
+        assert "LeakyReluPackageInterfaceProvider" in {symbol.name for symbol in dynamic.iter_symbols()}
+
+
+def test_auto_tries_the_sdk_first() -> None:
+    assert list(toolchains.ALL) == ["sdk", "open"]
+
+
+# --- failures -----------------------------------------------------------------------------------------------
+
+
+def test_what_compilers_say_is_made_short() -> None:
+    kept = {path.name.removesuffix(".shown.txt"): path.read_text("utf-8") for path in EXPLANATIONS.glob("*.shown.txt")}
+    assert kept == explanations(), "run `make golden` and look at the difference"
+
+
+@pytest.mark.parametrize("name", ["g++", "clang++"])
+def test_a_compile_error_is_short_with_the_users_file_first(folder: Path, name: str) -> None:
+    text = (folder / KERNEL).read_text().replace("return x > 0.0f ? x : alpha * x;", "return x > 0.0f ? x : beta * x;")
+    (folder / KERNEL).write_text(text)
+    utils = folder / "src/utils/CustomOpUtils.hpp"
+    utils.write_text(utils.read_text() + "\nint of_ours = missing_of_ours;\n")
+    done = build(folder, X86_CXX=compiler(name))
+    assert done.returncode == 4
+    said = [line for line in done.stderr.splitlines() if not line.startswith(("  CXX ", "cpu_x86:"))]
+    log = folder / "obj" / "cpu_x86.log"
+    assert said[0].startswith("error: cpu_x86 of LeakyReluPackage did not build (")
+    assert said[1].startswith(f"  {folder / KERNEL}:13: ") and "beta" in said[1]
+    assert "float leaky(float x, float alpha)" in said[2] and "^" in said[3]
+    assert said[4].startswith(f"  {utils}:") and "missing_of_ours" in said[4]
+    assert said[-1] == f"  = all that the compiler said is in {log}"
+    assert len(said) == 8, "each fault once, though two files include the header"
+    assert "beta" in log.read_text() and "missing_of_ours" in log.read_text()
+
+
+@pytest.mark.parametrize("name", ["g++", "clang++", "zig"])
+def test_a_linker_error_names_the_symbol(folder: Path, name: str) -> None:
+    text = (folder / KERNEL).read_text()
+    text = text.replace("namespace ops", "float nobody_has_this(float);\n\nnamespace ops", 1)
+    (folder / KERNEL).write_text(text.replace("alpha * x;", "nobody_has_this(alpha) * x;", 1))
+    done = build(folder, X86_CXX=compiler(name))
+    assert done.returncode == 4
+    assert "undefined symbol: nobody_has_this(float)" in done.stderr
+    assert not (folder / LIBRARY).exists()
+
+
+def test_errors_in_json(folder: Path) -> None:
+    (folder / KERNEL).write_text("#error mine\n")
+    done = build(folder, "--json")
+    assert done.returncode == 4
+    error = json.loads(done.stdout)["error"]
+    assert error["kind"] == "build-failed"
+    assert error["details"][0] == f"{folder / KERNEL}:1: #error mine"
+
+
+def test_many_errors_are_counted_not_shown(package: PackageFolder) -> None:
+    step = planned(package)[0]
+    text = "".join(f"src/a.cpp:{line}:1: error: fault {line}\n" for line in range(1, 21))
+    text += f"{KERNEL}:7:2: fatal error: nothing.h: No such file\n"
+    fault = driver.explain(text, package, step)
+    assert isinstance(fault, BuildFailed)
+    assert fault.details[0] == f"{package.path / KERNEL}:7: nothing.h: No such file"
+    assert fault.details[-1] == "… and 16 more"
+    assert len(fault.details) == 6
+
+
+def test_a_build_whose_log_cannot_be_written_still_says_why(package: PackageFolder) -> None:
+    (package.path / "obj").write_text("a file")
+    assert driver.explain("make: something odd\n", package, planned(package)[0]).details == ("make: something odd",)
+
+
+def test_an_old_library_is_no_success(folder: Path) -> None:
+    assert build(folder).returncode == 0
+    (folder / KERNEL).write_text("#error mine\n")
+    assert build(folder).returncode == 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_no_compiler_behind(folder: Path, tmp_path: Path, number: signal.Signals) -> None:
+    started = tmp_path / "started"
+    slow = script(tmp_path / "slow-cxx", f"echo $$ >> {shlex.quote(str(started))}\nexec sleep 600\n")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "udogen", "build", "-C", str(folder)],
+        env={**os.environ, **EMPTY, "X86_CXX": shlex.quote(str(slow)), "PYTHONPATH": str(ROOT)},
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while not (started.is_file() and started.read_text().strip()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    child.send_signal(number)
+    _, err = child.communicate(timeout=30)
+    assert child.returncode == (130 if number == signal.SIGINT else 143), err
+    assert "Traceback" not in err
+    for pid in started.read_text().split():
+        assert not alive(int(pid)), f"compiler {pid} lives on"
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_make_around_us_does_not_matter(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text(f'all:\n\t+"{sys.executable}" -m udogen build -C "{folder}"\n')
+    env = {**os.environ, **EMPTY, "X86_CXX": "g++", "EXTRA_CXXFLAGS": "-O0", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["make", "-j3", "-C", str(tmp_path)], env=env, capture_output=True, text=True, timeout=LONG)
+    assert done.returncode == 0, done.stderr
+    assert "jobserver" not in done.stderr
+
+
+def test_names_are_no_options() -> None:
+    with pytest.raises(UsageError):
+        toolchains.choose(ALL["cpu_x86"], tools.Environment(), "magic")

@@ -1,0 +1,419 @@
+"""The command line: help, JSON, exit codes, streams, and that no mistake of a person shows a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.making import ROOT, make_packages, need_cpu_runtime, udogen
+from udogen import __version__
+from udogen.cli.main import VERBS
+
+EXAMPLE = ROOT / "examples" / "leaky_relu"
+CONFIG = EXAMPLE / "LeakyRelu.xml"
+ERROR_KEYS = {"kind", "message", "hint", "details"}
+COMMANDS = [[verb] for verb in VERBS] + [["run", "op"]]
+X = np.array([[-1.0, 2.0]], np.float32)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A built package with a finished kernel, x.npy beside it."""
+    need_cpu_runtime()
+    out = tmp_path_factory.mktemp("built")
+    [made] = make_packages([CONFIG], out, kernels=EXAMPLE / "kernels")
+    done = udogen("build", "-C", made.folder, env={"EXTRA_CXXFLAGS": "-O0"})
+    assert done.returncode == 0, done.stderr
+    np.save(out / "x.npy", X)
+    return made.folder
+
+
+def failed(done: subprocess.CompletedProcess[str], code: int) -> str:
+    """What a failing call said; it never shows a traceback, and says nothing on stdout."""
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr and "internal error" not in done.stderr
+    assert done.stdout == ""
+    return done.stderr
+
+
+# --- help, version ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [[], *COMMANDS], ids=" ".join)
+def test_help(command: list[str]) -> None:
+    for option in ("--help", "-h"):
+        done = udogen(*command, option)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(f"Usage: {' '.join(['udogen', *command])}")
+    if not command:
+        assert all(verb in done.stdout for verb in VERBS)
+
+
+def test_version() -> None:
+    for option in ("--version", "-V"):
+        done = udogen(option)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"udogen {__version__}\n", "")
+
+
+def test_without_a_verb_there_is_help() -> None:
+    done = udogen()
+    assert done.returncode in (0, 2)
+    assert "Usage: udogen" in done.stdout + done.stderr
+
+
+def test_every_option_has_a_help() -> None:
+    for command in COMMANDS:
+        text = udogen(*command, "--help").stdout
+        for line in re.findall(r"^  (-\S.*)$", text, re.MULTILINE):
+            assert re.search(r"\S  +\S", line) or f"{line}\n     " in text, f"{command}: {line}"
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------
+
+
+def answered(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    answer = json.loads(done.stdout)
+    assert isinstance(answer, dict)
+    assert answer["ok"] is (done.returncode == 0)
+    return answer
+
+
+def test_the_answer_of_check() -> None:
+    answer = answered(udogen("check", CONFIG, "--json"))
+    assert answer == {
+        "ok": True,
+        "packages": [
+            {
+                "name": "LeakyReluPackage",
+                "configs": [str(CONFIG)],
+                "ops": [{"name": "LeakyRelu", "backends": ["cpu"]}],
+            }
+        ],
+        "warnings": [],
+    }
+
+
+def test_the_answer_of_convert(tmp_path: Path) -> None:
+    answer = answered(udogen("convert", CONFIG, "--to", "json", "--json"))
+    assert answer.keys() == {"ok", "file", "text", "warnings"}
+    assert "UDO_PACKAGE_NAME" in str(answer["text"]) and answer["file"] is None
+    assert {"file", "line", "severity", "message", "hint"} == answer["warnings"][0].keys()
+    answer = answered(udogen("convert", CONFIG, "--to", "json", "--json", "-o", tmp_path / "x.json"))
+    assert (tmp_path / "x.json").read_text() == answer["text"]
+
+
+@pytest.mark.parametrize("option", ["", "--dry-run", "--diff"])
+def test_the_answer_of_generate(tmp_path: Path, option: str) -> None:
+    done = udogen("generate", CONFIG, "-o", tmp_path, "--json", *([option] if option else []))
+    answer = answered(done)
+    assert answer.keys() == {"ok", "written", "packages", "warnings"}
+    assert answer["written"] is not bool(option)
+    [package] = answer["packages"]
+    keys = {"folder", "package", "backend", "layout", "library", "provider", "ops", "targets", "files"}
+    assert package.keys() == keys | ({"diff"} if option == "--diff" else set())
+    assert all({"path", "action"} <= file.keys() for file in package["files"])
+    assert done.stderr == ""
+
+
+def test_the_answer_of_build(built: Path) -> None:
+    answer = answered(udogen("build", "-C", built, "--json", env={"EXTRA_CXXFLAGS": "-O0"}))
+    assert answer.keys() == {"ok", "package", "provider", "seconds", "artifacts"}
+    [artifact] = answer["artifacts"]
+    assert artifact.keys() == {"target", "library", "toolchain", "compiler", "compiled"}
+
+
+def test_the_answer_of_run_op(built: Path, tmp_path: Path) -> None:
+    arguments = ["run", "op", built, "LeakyRelu", "--input", f"input={built.parent / 'x.npy'}", "--json"]
+    answer = answered(udogen(*arguments, "--param", "alpha=0.5"))
+    assert answer.keys() == {"ok", "op", "package", "backend", "runtime", "outputs", "seconds"}
+    assert answer["outputs"] == {"output": {"dtype": "float32", "shape": [1, 2], "file": None, "data": [[-0.5, 2.0]]}}
+    saved = tmp_path / "y.npy"
+    answer = answered(udogen(*arguments, "--output", f"output={saved}"))
+    assert answer["outputs"]["output"]["file"] == str(saved)
+    np.testing.assert_allclose(np.load(saved), [[-0.01, 2.0]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "kind"),
+    [
+        ("check nofile.xml", 2, "config"),
+        ("check", 2, "usage"),
+        ("check --nonsense", 2, "usage"),
+        ("convert nofile.xml --to xml", 2, "config"),
+        ("convert nofile.xml", 2, "usage"),
+        ("generate nofile.xml", 2, "config"),
+        ("generate --backend htp2 CONFIG", 2, "usage"),
+        ("build -C /dev/null/none", 2, "usage"),
+        ("build -j 0", 2, "usage"),
+        ("run op /dev/null/none/x.so Op", 5, "run-failed"),
+        ("run op", 2, "usage"),
+        ("run nonsense", 2, "usage"),
+        ("nonsense", 2, "usage"),
+    ],
+)
+def test_errors_in_json(arguments: str, code: int, kind: str) -> None:
+    done = udogen(*arguments.replace("CONFIG", str(CONFIG)).split(), "--json")
+    error = answered(done)["error"]
+    assert isinstance(error, dict)
+    assert error.keys() >= ERROR_KEYS
+    assert (done.returncode, error["kind"], done.stderr) == (code, kind, "")
+    assert error["message"]
+
+
+# --- mistakes -----------------------------------------------------------------------------------------------
+
+MISTAKES = {
+    "nonsense": 2,
+    "--nonsense": 2,
+    "generate": 2,
+    "generate nofile.xml": 2,
+    "generate /": 2,
+    "generate /dev/null": 2,
+    "generate CONFIG --layout nonsense": 2,
+    "generate CONFIG --backend cpu --backend nonsense": 2,
+    "generate CONFIG --kernels /dev/null/none": 2,
+    "generate CONFIG -o": 2,
+    "check -p": 2,
+    "check CONFIG CONFIG": 2,
+    "check CONFIG --backend nonsense": 2,
+    "convert CONFIG --to yaml": 2,
+    "convert CONFIG": 2,
+    "convert CONFIG --to json -o /": 2,
+    "convert CONFIG --to json -o /dev/null/x": 2,
+    "build nonsense -C PACKAGE": 2,
+    "build -C CONFIG": 2,
+    "build -C PACKAGE -j 0": 2,
+    "build -C PACKAGE -j many": 2,
+    "build -C PACKAGE --toolchain nonsense": 2,
+    "run": 2,
+    "run op": 2,
+    "run op PACKAGE": 2,
+    "run op PACKAGE LeakyRelu": 5,
+    "run op PACKAGE LeakyRely --input input=X": 5,
+    "run op PACKAGE LeakyRelu --input inptu=X": 5,
+    "run op PACKAGE LeakyRelu --input input": 2,
+    "run op PACKAGE LeakyRelu --input =": 2,
+    "run op PACKAGE LeakyRelu --input input=": 2,
+    "run op PACKAGE LeakyRelu --input input=X --input input=X": 2,
+    "run op PACKAGE LeakyRelu --input input=/dev/null/none.npy": 2,
+    "run op PACKAGE LeakyRelu --input input=CONFIG": 2,
+    "run op PACKAGE LeakyRelu --input input=/": 2,
+    "run op PACKAGE LeakyRelu --input input=X --param alpha=": 2,
+    "run op PACKAGE LeakyRelu --input input=X --param alpha=many": 5,
+    "run op PACKAGE LeakyRelu --input input=X --param alpha=[1,2]": 5,
+    "run op PACKAGE LeakyRelu --input input=X --param alpha=@X": 5,
+    "run op PACKAGE LeakyRelu --input input=X --param beta=1": 5,
+    "run op PACKAGE LeakyRelu --input input=X --shape output=0x2": 2,
+    "run op PACKAGE LeakyRelu --input input=X --shape output=big": 2,
+    "run op PACKAGE LeakyRelu --input input=X --shape output=3x3": 5,
+    "run op PACKAGE LeakyRelu --input input=X --shape nope=1x2": 5,
+    "run op PACKAGE LeakyRelu --input input=X --quant input=0,0": 2,
+    "run op PACKAGE LeakyRelu --input input=X --quant input=nan,1": 2,
+    "run op PACKAGE LeakyRelu --input input=X --quant input=1,x": 2,
+    "run op PACKAGE LeakyRelu --input input=X --dtype input=FLOAT_99": 2,
+    "run op PACKAGE LeakyRelu --input input=X --dtype output=UFIXED_POINT_8": 5,
+    "run op PACKAGE LeakyRelu --input input=X --output output=/": 2,
+    "run op PACKAGE LeakyRelu --input input=X --backend gpu": 2,
+    "run op PACKAGE LeakyRelu --input input=X --provider Nobody": 5,
+    "run op PACKAGE LeakyRelu --input input=X --qnn-lib /dev/null/none": 3,
+    "run op PACKAGE LeakyRelu --input input=X --qnn-lib CONFIG": 5,
+    "run op PACKAGE LeakyRelu --input input=X --loops 0": 2,
+    "run op PACKAGE LeakyRelu --input input=X --timeout 0": 2,
+    "run op CONFIG LeakyRelu --input input=X": 5,
+    "run op /dev/null/none.so LeakyRelu --input input=X": 5,
+}
+
+
+@pytest.mark.parametrize("arguments", MISTAKES)
+def test_a_mistake_is_a_sentence_and_an_exit_code(arguments: str, built: Path) -> None:
+    words = {"CONFIG": str(CONFIG), "PACKAGE": str(built), "X": str(built.parent / "x.npy")}
+    given = [re.sub(r"(?<![A-Z])(CONFIG|PACKAGE|X)\b", lambda m: words[m[1]], word) for word in arguments.split()]
+    said = failed(udogen(*given, cwd=built.parent, env={"QNN_SDK_ROOT": ""}), MISTAKES[arguments])
+    assert len(said.strip()) > 15
+    assert len(said) < 3000
+
+
+WORDS = st.sampled_from(
+    [*VERBS, "op", "-o", "-C", "-p", "-j", "--json", "--diff", "--to", "--backend", "--input", "--", "-"]
+)
+ODD = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(arguments=st.lists(st.one_of(WORDS, ODD), max_size=6))
+def test_odd_arguments_never_show_a_traceback(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from udogen.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["udogen", *arguments])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    code = main._run()
+    said = capsys.readouterr()
+    assert code in (0, 2, 3, 5), said.err
+    assert "Traceback" not in said.err
+    if code and "--json" in arguments:
+        json.loads(said.out)
+
+
+def test_arguments_that_are_no_text(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "udogen", "generate", b"\xff\xfe.xml", "-o", tmp_path / "out"],
+        capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr and b"internal" not in done.stderr
+
+
+def test_a_fault_of_ours_leaves_a_crash_file(tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom udogen.cli import main\nfrom udogen.opdef import load\n"
+        "def broken(*_, **__): raise ZeroDivisionError('deliberate')\n"
+        "load.load = broken\nmain.main()\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
+    for more in ([], ["--json"]):
+        done = subprocess.run(
+            [sys.executable, "-c", script, "check", "x.xml", *more], env=env, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+    assert json.loads(done.stdout)["error"]["kind"] == "internal"
+    crashes = list((tmp_path / "udogen" / "crashes").iterdir())
+    assert crashes and "deliberate" in crashes[0].read_text() and "Traceback" in crashes[0].read_text()
+
+
+# --- streams ------------------------------------------------------------------------------------------------
+
+
+def test_results_on_stdout_and_all_else_on_stderr(tmp_path: Path, built: Path) -> None:
+    done = udogen("generate", CONFIG, "-o", tmp_path)
+    assert done.stdout.count("\n") == 1 and "cpu package LeakyReluPackage" in done.stdout
+    assert "next: write your kernel" in done.stderr
+    done = udogen("convert", CONFIG, "--to", "json")
+    json.loads(done.stdout)
+    assert "warning" in done.stderr
+    done = udogen("run", "op", built, "LeakyRelu", "--input", f"input={built.parent / 'x.npy'}")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1] == "  output: float32 1x2, -0.01 … 2"
+
+
+@pytest.mark.parametrize(
+    "command", ["generate --diff CONFIG -o OUT", "convert CONFIG --to xml", "--help", "check --help"]
+)
+def test_a_reader_that_leaves_early(command: str, tmp_path: Path) -> None:
+    words = command.replace("CONFIG", str(CONFIG)).replace("OUT", str(tmp_path))
+    script = f"{shlex.quote(sys.executable)} -m udogen {words} | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode in (0, 141)
+    assert done.stdout.count("\n") == 1
+    assert "Broken pipe" not in done.stderr and "Traceback" not in done.stderr and "Exception" not in done.stderr
+
+
+def in_shell(text: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """A line of bash in which `udogen` is ours."""
+    script = f'udogen() {{ {shlex.quote(sys.executable)} -m udogen "$@"; }}; {text}'
+    return subprocess.run(
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+    )
+
+
+@pytest.mark.parametrize("command", ["check CONFIG", "check CONFIG --json", "--help"])
+def test_a_stdout_that_is_closed_or_full(command: str) -> None:
+    text = f"udogen {command.replace('CONFIG', str(CONFIG))}"
+    assert in_shell(f"{text} >&-").returncode == 0
+    full = in_shell(f"{text} >/dev/full")
+    assert full.returncode == 2
+    if "--json" not in command:
+        assert "the answer cannot be written: No space left on device" in full.stderr
+    for done in (full, in_shell(f"{text} >&-"), in_shell(f"{text} 2>&-")):
+        assert "Traceback" not in done.stderr and "internal" not in done.stderr and "Exception" not in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_the_locale_changes_no_answer(encoding: str, tmp_path: Path) -> None:
+    config = tmp_path / "größe.xml"
+    config.write_text(CONFIG.read_text("utf-8").replace("where x is positive", "größer → ∞"), "utf-8")
+    for command in (f"check {config} --json", f"convert {config} --to xml", f"check {config}", "check fehlt→.xml"):
+        plain, odd = in_shell(f"udogen {command}"), in_shell(f"udogen {command}", PYTHONIOENCODING=encoding)
+        assert (odd.returncode, odd.stdout) == (plain.returncode, plain.stdout), odd.stderr
+
+
+def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
+    config = os.fsencode(tmp_path) + b"/\xff.xml"
+    shutil.copy(CONFIG, config)
+    for arguments in (["check", config], ["check", config, "--json"], ["generate", config, "-o", tmp_path / "out"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "udogen", *arguments],
+            capture_output=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+
+
+def on_terminal(*arguments: object, **env: str) -> tuple[int, str]:
+    """A call whose stdout and stderr are a terminal."""
+    here, there = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "udogen", *map(str, arguments)],
+        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=there, stderr=there, close_fds=True,
+        env={**{k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "CI")}, "TERM": "xterm", "COLUMNS": "120",
+             "PYTHONPATH": str(ROOT), **env},
+    )  # fmt: skip
+    os.close(there)
+    said = b""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if select.select([here], [], [], 0.2)[0]:
+            try:
+                chunk = os.read(here, 65536)
+            except OSError:
+                break
+            if not chunk:
+                break
+            said += chunk
+        elif child.poll() is not None:
+            break
+    os.close(here)
+    return child.wait(timeout=30), said.decode("utf-8", "replace")
+
+
+def test_a_bar_while_a_person_watches_and_lines_otherwise(built: Path) -> None:
+    shutil.rmtree(built / "obj")
+    code, said = on_terminal("build", "-C", built, EXTRA_CXXFLAGS="-O0")
+    assert code == 0, said
+    assert "━" in said and "5/5" in said
+    assert "  CXX src/ops/LeakyRelu.cpp\r\n" not in said
+    shutil.rmtree(built / "obj")
+    done = udogen("build", "-C", built, env={"EXTRA_CXXFLAGS": "-O0"})
+    assert "  CXX src/ops/LeakyRelu.cpp\n" in done.stderr
+    assert "\x1b" not in done.stderr + done.stdout and "━" not in done.stderr
+
+
+def test_colour_for_people_unless_they_say_no() -> None:
+    _, coloured = on_terminal("check", "nofile.xml")
+    _, plain = on_terminal("check", "nofile.xml", NO_COLOR="1")
+    assert "\x1b[31m" in coloured
+    assert "\x1b" not in plain
+    assert "\x1b" not in udogen("check", "nofile.xml").stderr

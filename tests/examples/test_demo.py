@@ -1,0 +1,125 @@
+"""The examples: the demo ends with a table, its cases agree with numpy, and a wrong kernel is found out."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.making import LONG, ROOT, make_packages, need_cpu_runtime, udogen
+from udogen.errors import UsageError
+from udogen.verify.cases import load_examples
+from udogen.verify.runner import max_error
+
+FOLDERS = sorted(path.parent for path in (ROOT / "examples").glob("*/reference.py"))
+
+
+def demo(examples: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, examples / "demo.py"],
+        cwd=examples.parent,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+    )
+
+
+@pytest.fixture
+def examples(tmp_path: Path) -> Path:
+    """A copy of the examples, so that what the demo writes is nobody's."""
+    need_cpu_runtime()
+    return Path(shutil.copytree(ROOT / "examples", tmp_path / "examples"))
+
+
+def test_the_demo_ends_with_the_table(examples: Path) -> None:
+    done = demo(examples)
+    assert done.returncode == 0, done.stdout + done.stderr
+    head, rule, *rows = [line for line in done.stdout.splitlines() if line.strip()]
+    assert head.split()[:4] == ["op", "type", "backend", "runtime"]
+    assert set(rule) == {"-", " "}
+    *cases, total = rows
+    expected = sum(len(example.cases) for folder in FOLDERS for example in load_examples(folder))
+    assert len(cases) == expected
+    assert all(line.endswith("  ok") and " cpu " in line and "µs" in line for line in cases)
+    assert any("UFIXED_POINT_8" in line for line in cases)
+    assert re.search(r"CPU_QTI_AISW v2\.\d+", cases[0])
+    assert total == f"{expected} of {expected} cases agree with numpy"
+    again = demo(examples)
+    assert again.returncode == 0
+    assert "CXX" not in again.stderr, "nothing has changed, so nothing is compiled"
+
+
+def test_a_wrong_kernel_is_found_out(examples: Path) -> None:
+    kernel = examples / "leaky_relu" / "kernels" / "LeakyRelu.cpp"
+    kernel.write_text(kernel.read_text().replace("x : alpha * x", "x : alpha * x + 0.001f"))
+    shutil.rmtree(examples / "softmax")
+    done = demo(examples)
+    assert done.returncode == 6, done.stdout + done.stderr
+    wrong = [line for line in done.stdout.splitlines() if line.endswith("WRONG")]
+    assert wrong and all(line.startswith("leaky_relu") for line in wrong)
+    assert re.search(r"\n\d+ of \d+ cases agree with numpy\n$", done.stdout)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_kernel_that_does_not_compile_is_told(examples: Path) -> None:
+    (examples / "leaky_relu" / "kernels" / "LeakyRelu.cpp").write_text("#error unfinished\n")
+    done = demo(examples)
+    assert done.returncode == 4
+    assert "src/ops/LeakyRelu.cpp:1: " in done.stderr and "unfinished" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_configs_of_examples_have_no_warning_and_convert(folder: Path) -> None:
+    for example in load_examples(folder):
+        done = udogen("check", example.config, "--backend", "cpu", "--json")
+        assert done.returncode == 0, done.stdout
+        assert json.loads(done.stdout)["warnings"] == []
+        assert sorted(path.stem for path in example.kernels.glob("*.cpp")) == sorted(
+            {case.op for case in example.cases}
+        )
+
+
+def test_an_example_without_its_function(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no reference\.py"):
+        load_examples(tmp_path)
+    (tmp_path / "reference.py").write_text("examples = 5\n")
+    with pytest.raises(UsageError, match="no function examples"):
+        load_examples(tmp_path)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("found", "expected", "error"),
+    [
+        ([1.0, 2.0], [1.0, 2.5], 0.5),
+        ([1.0], [1.0, 2.0], np.inf),
+        ([np.nan], [1.0], np.inf),
+        ([np.nan], [np.nan], 0.0),
+        ([np.inf], [np.inf], 0.0),
+        ([np.inf], [-np.inf], np.inf),
+        ([], [], 0.0),
+    ],
+)
+def test_the_largest_error(found: list[float], expected: list[float], error: float) -> None:
+    assert max_error(np.array(found), np.array(expected)) == error
+
+
+def test_the_largest_error_of_integers_does_not_wrap() -> None:
+    assert max_error(np.array([0], np.uint8), np.array([255], np.uint8)) == 255
+
+
+def test_packages_of_examples_are_generated_without_a_warning(tmp_path: Path) -> None:
+    for folder in FOLDERS:
+        for example in load_examples(folder):
+            [made] = make_packages([example.config], tmp_path / folder.name, chosen=["cpu"], kernels=example.kernels)
+            assert made.plan.targets
+            shutil.rmtree(tmp_path / folder.name)

@@ -1,0 +1,49 @@
+"""Configs with as many ops as a test wants."""
+
+from __future__ import annotations
+
+_TENSOR = "<Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape>"
+_OP = f"""    <OpDef>
+      <Name>Op%02d</Name>
+      <Description><Content>Adds step to every element.</Content></Description>
+      <Input><Name>x</Name>{_TENSOR}</Input>
+      <Output><Name>y</Name>{_TENSOR}</Output>
+      <Parameter>
+        <Name>step</Name><Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype>
+        <Shape><Rank>SCALAR</Rank></Shape><Default>%d</Default>
+      </Parameter>
+      <SupportedBackend>CPU</SupportedBackend>
+    </OpDef>
+"""
+
+_KERNEL = """#include "ops/Op%(number)02d.hpp"
+
+namespace ops::ManyOps::Op%(number)02d {
+
+struct State {};
+
+udo::Status finalize(const Args&, State*&) { return udo::ok; }
+
+udo::Status execute(const Args& args, State*) {
+  for (std::size_t i = 0; i < args.x.size(); ++i) args.y[i] = args.x[i] + args.step;
+  return udo::ok;
+}
+
+void free(State* state) { delete state; }
+
+}  // namespace ops::ManyOps::Op%(number)02d
+"""
+
+
+def config(count: int) -> str:
+    """An XML config of the package ManyOps with ops Op00, Op01 …; the default step of each is its number."""
+    ops = "".join(_OP % (number, number) for number in range(count))
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<OpDefCollection PackageName="ManyOps" Domain="test" Version="1.0">\n'
+        f"  <OpDefList>\n{ops}  </OpDefList>\n</OpDefCollection>\n"
+    )
+
+
+def kernel(number: int) -> str:
+    """A finished kernel of one of them."""
+    return _KERNEL % {"number": number}

@@ -1,0 +1,27 @@
+// Tells what it is given.
+#include "ops/Many.hpp"
+#include "tell.hpp"
+
+namespace ops::NastyPackage::Many {
+
+struct State {};
+
+udo::Status finalize([[maybe_unused]] const Args& args, State*&) {
+  tell("finalize parts", std::to_string(args.parts.size()));
+  return udo::ok;
+}
+
+udo::Status execute(const Args& args, State*) {
+  TELL(first);
+  TELL(parts);
+  TELL(bias);
+  TELL(copies);
+  for (std::size_t k = 0; k < args.copies.size(); ++k) {
+    for (std::size_t i = 0; i < args.copies[k].size(); ++i) args.copies[k].setReal(i, args.parts[0][i] + static_cast<float>(k));
+  }
+  return udo::ok;
+}
+
+void free(State* state) { delete state; }
+
+}  // namespace ops::NastyPackage::Many

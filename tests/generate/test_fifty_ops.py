@@ -1,0 +1,54 @@
+"""A package of fifty ops: quickly generated, built with all cores, each op runs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.bench.clock import python, ratio
+from tests.generate.fifty import config, kernel
+from tests.making import need_cpu_runtime, udogen
+from udogen.runtime import OpSession
+from udogen.runtime.request import Wishes, find_built, make_call
+
+COUNT = 50
+
+
+def test_fifty_ops_take_about_the_time_of_one(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    argv = []
+    for count in (COUNT, 1):
+        (tmp_path / f"{count}.xml").write_text(config(count), "utf-8")
+        argv.append(python("-m", "udogen", "generate", str(tmp_path / f"{count}.xml"), "-o", str(out)))
+    many, one, found = ratio(*argv, before=lambda: shutil.rmtree(out, ignore_errors=True), rounds=5)
+    print(f"50 ops {many * 1e3:.0f} ms, one op {one * 1e3:.0f} ms, ratio {found:.2f} (aim 2)")
+    assert found < 3, "loose, because tests share the machine; `make bench` measures"
+
+
+@pytest.mark.slow
+def test_fifty_ops_build_and_each_of_them_runs(tmp_path: Path) -> None:
+    need_cpu_runtime()
+    (tmp_path / "many.xml").write_text(config(COUNT), "utf-8")
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    for number in range(COUNT):
+        (kernels / f"Op{number:02d}.cpp").write_text(kernel(number), "utf-8")
+    done = udogen("generate", tmp_path / "many.xml", "-o", tmp_path, "--kernels", kernels)
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "ManyOps"
+    done = udogen("build", "-C", folder, env={"EXTRA_CXXFLAGS": "-O0 -Werror"})
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("CXX ") == COUNT + 3
+    assert f"({COUNT + 3} compiled)" in done.stdout
+    built = find_built(folder)
+    x = np.arange(4, dtype=np.float32)
+    with OpSession(built.library, built.provider, timeout=60) as session:
+        assert len(session.package.operations) == COUNT
+        for number in range(COUNT):
+            name = f"Op{number:02d}"
+            result = session.run(make_call(built.op(name, "cpu"), built, name, Wishes(inputs={"x": x})))
+            np.testing.assert_array_equal(result.outputs["y"], x + number)
+        assert session.restarts == 0

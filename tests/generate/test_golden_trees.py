@@ -1,0 +1,69 @@
+"""What is generated, byte for byte, and that it compiles without a warning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.golden import TREES, trees
+from tests.making import COMPILERS, CONFIGS, compiler, make, make_packages, need_cpu_runtime
+from udogen.errors import RunFailed
+from udogen.opdef.model import Tensor
+from udogen.runtime import OpSession
+from udogen.runtime.request import Wishes, find_built, make_call
+
+if TYPE_CHECKING:
+    from udogen.runtime.calls import Array
+
+
+def test_generated_trees_are_the_golden_ones() -> None:
+    made = trees()
+    kept = {path.relative_to(TREES).as_posix(): path.read_bytes() for path in TREES.rglob("*") if path.is_file()}
+    assert sorted(made) == sorted(kept), "run `make golden` and look at the difference"
+    changed = [path for path in made if made[path] != kept[path]]
+    assert not changed, "run `make golden` and look at the difference"
+
+
+@pytest.mark.parametrize("name", COMPILERS)
+@pytest.mark.parametrize("config", sorted(CONFIGS.iterdir()), ids=lambda path: path.name)
+def test_untouched_packages_compile_without_a_warning(config: Path, name: str, tmp_path: Path) -> None:
+    cxx = compiler(name)
+    for made in make_packages([config], tmp_path):
+        done = make(made.folder, cxx=cxx)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert not done.stderr, done.stderr
+        each_op_says_that_it_is_not_written(made.folder)
+
+
+def each_op_says_that_it_is_not_written(folder: Path) -> None:
+    """Registered in the real runtime, each op of the untouched package gets as far as its kernel."""
+    need_cpu_runtime()
+    built = find_built(folder)
+    assert built.folder is not None
+    with OpSession(built.library, built.provider, timeout=60) as session:
+        assert session.package.operations == built.folder.ops
+        for name in built.folder.ops:
+            op = built.op(name, "cpu")
+            assert op is not None
+            arrays = {tensor.name: an_array(tensor) for tensor in op.inputs if tensor.mandatory}
+            quants = {tensor.name: (0.5, 0) for tensor in (*op.inputs, *op.outputs) if tensor.datatypes[0].quantized}
+            params = {tensor.name: a_value(tensor) for tensor in op.params if tensor.mandatory}
+            wishes = Wishes(inputs=arrays, params=params, quants=quants)
+            with pytest.raises(RunFailed) as caught:
+                session.run(make_call(op, built, name, wishes))
+            said = "\n".join([str(caught.value), *caught.value.details])
+            assert f"{name} is not implemented: write execute() in src/ops/{name}.cpp" in said
+
+
+def an_array(tensor: Tensor) -> Array:
+    rank = tensor.rank.ranks[0] if tensor.rank.ranks else 1
+    return np.ones((1,) * rank, tensor.datatypes[0].numpy)
+
+
+def a_value(tensor: Tensor) -> object:
+    if tensor.datatypes[0].kind == "string":
+        return "text"
+    return 1 if tensor.is_scalar else an_array(tensor)

@@ -1,0 +1,385 @@
+"""Generating again: what is yours stays, what is ours comes up to date, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.making import ROOT, compiler, make, make_packages, udogen
+
+FIRST = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
+KERNEL = "src/ops/LeakyRelu.cpp"
+HEADER = "include/ops/LeakyRelu.hpp"
+
+PARAM = """      <Parameter>
+        <Name>limit</Name>
+        <Mandatory>false</Mandatory>
+        <Datatype>FLOAT_32</Datatype>
+        <Shape><Rank>SCALAR</Rank></Shape>
+        <Default>6</Default>
+      </Parameter>
+"""
+OP = """    <OpDef>
+      <Name>Twice</Name>
+      <Input>
+        <Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape>
+      </Input>
+      <Output>
+        <Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>ND</Rank></Shape>
+      </Output>
+      <SupportedBackend>CPU</SupportedBackend>
+    </OpDef>
+"""
+
+
+class Work:
+    """A config that changes, and the package generated from it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config = folder / "LeakyRelu.xml"
+        self.config.write_text(FIRST.read_text("utf-8"), "utf-8")
+        self.out = folder / "out"
+        self.package = self.out / "LeakyReluPackage"
+
+    def grow(self) -> None:
+        """One more param, one more op."""
+        text = self.config.read_text("utf-8")
+        text = text.replace("      <SupportedBackend>", PARAM + "      <SupportedBackend>", 1)
+        self.config.write_text(text.replace("  </OpDefList>", OP + "  </OpDefList>"), "utf-8")
+
+    def shrink(self) -> None:
+        """As it was at first."""
+        self.config.write_text(FIRST.read_text("utf-8"), "utf-8")
+
+    def generate(self, *options: str) -> subprocess.CompletedProcess[str]:
+        return udogen("generate", self.config, "-o", self.out, *options)
+
+    def actions(self, *options: str) -> dict[str, str]:
+        done = self.generate("--json", *options)
+        assert done.returncode == 0, done.stdout + done.stderr
+        [package] = json.loads(done.stdout)["packages"]
+        return {file["path"]: file["action"] for file in package["files"]}
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        text = (self.package / path).read_text("utf-8")
+        assert old in text
+        (self.package / path).write_text(text.replace(old, new, 1), "utf-8")
+
+    def text(self, path: str) -> str:
+        return (self.package / path).read_text("utf-8")
+
+    def state(self) -> dict[str, tuple[bytes, int]]:
+        """Every file with its content and time."""
+        files = (path for path in self.out.rglob("*") if path.is_file())
+        return {str(path.relative_to(self.out)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Work:
+    made = Work(tmp_path)
+    assert made.generate().returncode == 0
+    return made
+
+
+def compiles(work: Work) -> None:
+    done = make(work.package, cxx=compiler("g++"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_twice_the_same_changes_nothing(work: Work) -> None:
+    before = work.state()
+    assert set(work.actions().values()) == {"unchanged"}
+    assert work.state() == before
+
+
+def test_an_edited_kernel_stays_and_the_new_param_and_op_arrive(work: Work) -> None:
+    work.edit(
+        KERNEL,
+        "return udo::notImplemented",
+        "if (args.input.size() == 0) return udo::ok;\n  return udo::notImplemented",
+    )
+    mine = work.text(KERNEL)
+    work.grow()
+    actions = work.actions()
+    assert work.text(KERNEL) == mine
+    assert actions[KERNEL] == "kept"
+    assert actions["src/ops/Twice.cpp"] == actions["include/ops/Twice.hpp"] == "created"
+    assert actions[HEADER] == actions["Makefile"] == "updated"
+    assert "float limit = 6.0f;" in work.text(HEADER)
+    compiles(work)
+    work.edit(KERNEL, "args.input.size() == 0", "args.limit > 3.0f")
+    compiles(work)
+
+
+def test_an_untouched_skeleton_comes_up_to_date(work: Work) -> None:
+    assert work.actions()[KERNEL] == "unchanged"
+    work.grow()
+    assert work.actions()["include/ops/Twice.hpp"] == "created"
+    work.shrink()
+    actions = work.actions()
+    assert actions["src/ops/Twice.cpp"] == actions["include/ops/Twice.hpp"] == "removed"
+    assert not (work.package / "src/ops/Twice.cpp").exists()
+
+
+def test_edits_of_a_generated_file_away_from_the_new_lines_are_merged(work: Work) -> None:
+    work.edit("Makefile", "clean: clean_x86", "mine:\n\t@echo mine\nclean: clean_x86")
+    work.grow()
+    assert work.actions()["Makefile"] == "merged"
+    assert "@echo mine" in work.text("Makefile")
+    assert "src/ops/Twice.cpp" in work.text("Makefile")
+    compiles(work)
+    assert set(work.actions().values()) == {"unchanged", "kept"}
+
+
+def test_edits_of_the_same_lines_conflict_and_both_stay(work: Work) -> None:
+    work.edit(HEADER, "  float alpha = 0.01f;\n", "  float alpha = 0.01f;\n  float mine = 1.0f;\n")
+    mine = work.text(HEADER)
+    work.grow()
+    done = work.generate()
+    assert done.returncode == 2
+    assert str(work.package / HEADER) in done.stderr
+    assert f"{HEADER}.udogen-new" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert work.text(HEADER) == mine
+    assert "float limit = 6.0f;" in work.text(f"{HEADER}.udogen-new")
+    assert (work.package / "src/ops/Twice.cpp").is_file(), "all that does not conflict is written"
+
+
+def test_a_conflict_in_json(work: Work) -> None:
+    work.edit(HEADER, "  float alpha = 0.01f;\n", "  float alpha = 0.01f;\n  float mine = 1.0f;\n")
+    work.grow()
+    done = work.generate("--json")
+    assert done.returncode == 2
+    answer = json.loads(done.stdout)
+    assert (answer["ok"], answer["error"]["kind"]) == (False, "conflict")
+    assert HEADER in answer["error"]["details"][0]
+
+
+def test_a_conflict_is_settled_by_taking_ours_or_yours(work: Work) -> None:
+    work.edit(HEADER, "  float alpha = 0.01f;\n", "  float alpha = 0.01f;\n  float mine = 1.0f;\n")
+    work.grow()
+    assert work.generate().returncode == 2
+    assert f"{HEADER}.udogen-new still waits to be merged" in work.generate().stdout
+    shutil.move(work.package / f"{HEADER}.udogen-new", work.package / HEADER)
+    assert set(work.actions().values()) == {"unchanged"}
+
+
+def test_a_kernel_that_was_deleted_comes_back(work: Work) -> None:
+    (work.package / KERNEL).unlink()
+    assert work.actions()[KERNEL] == "created"
+    assert "notImplemented" in work.text(KERNEL)
+
+
+def test_the_edited_kernel_of_a_removed_op_stays_and_is_told(work: Work) -> None:
+    work.grow()
+    assert work.generate().returncode == 0
+    work.edit("src/ops/Twice.cpp", "add code here", "my own words")
+    work.shrink()
+    done = work.generate()
+    assert done.returncode == 0
+    assert "orphaned" in done.stdout and "src/ops/Twice.cpp" in done.stdout
+    assert "my own words" in work.text("src/ops/Twice.cpp")
+    assert not (work.package / "include/ops/Twice.hpp").exists()
+    compiles(work)
+    work.grow()
+    assert work.actions()["src/ops/Twice.cpp"] == "kept"
+    assert "my own words" in work.text("src/ops/Twice.cpp")
+
+
+def test_a_folder_with_foreign_files_is_left_alone(tmp_path: Path) -> None:
+    work = Work(tmp_path)
+    (work.package / "src").mkdir(parents=True)
+    (work.package / "Makefile").write_text("mine\n")
+    before = work.state()
+    done = work.generate()
+    assert done.returncode == 2
+    assert "Makefile" in done.stderr and "did not generate" in done.stderr
+    assert work.state() == before
+
+
+def test_a_link_that_leads_nowhere_is_a_foreign_file(tmp_path: Path) -> None:
+    work = Work(tmp_path)
+    work.package.mkdir(parents=True)
+    (work.package / "Makefile").symlink_to("nowhere")
+    assert work.generate().returncode == 2
+    assert (work.package / "Makefile").is_symlink()
+
+
+def test_files_that_are_in_nobodys_way_do_not_matter(tmp_path: Path) -> None:
+    work = Work(tmp_path)
+    work.package.mkdir(parents=True)
+    (work.package / "NOTES.txt").write_text("mine\n")
+    assert work.generate().returncode == 0
+    assert work.text("NOTES.txt") == "mine\n"
+
+
+def test_a_foreign_file_where_a_new_op_goes_is_not_overwritten(work: Work) -> None:
+    (work.package / "include/ops/Twice.hpp").write_text("mine\n")
+    (work.package / "src/ops/Twice.cpp").write_text("my kernel\n")
+    work.grow()
+    done = work.generate()
+    assert done.returncode == 2
+    assert work.text("include/ops/Twice.hpp") == "mine\n"
+    assert work.text("src/ops/Twice.cpp") == "my kernel\n"
+    assert "Twice.hpp.udogen-new" in done.stderr
+
+
+def test_another_package_in_the_folder_is_refused(work: Work) -> None:
+    manifest = work.package / ".udogen" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"LeakyReluPackage"', '"OtherPackage"'))
+    done = work.generate()
+    assert done.returncode == 2
+    assert "holds the cpu package OtherPackage" in done.stderr
+
+
+@pytest.mark.parametrize("below", ["file", "file/deeper"])
+def test_output_that_is_a_file(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_text("mine\n")
+    done = udogen("generate", FIRST, "-o", tmp_path / below)
+    assert done.returncode == 2
+    assert f"{tmp_path / 'file'} is a file" in done.stderr
+    assert (tmp_path / "file").read_text() == "mine\n"
+
+
+def test_output_with_an_impossible_name(tmp_path: Path) -> None:
+    done = udogen("generate", FIRST, "-o", tmp_path / ("x" * 300))
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr and "too long" in done.stderr
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    locked.chmod(0o555)
+    out = Path("/sys/kernel") if os.getuid() == 0 else locked  # for root nothing else is locked
+    done = udogen("generate", FIRST, "-o", out)
+    assert done.returncode == 2, done.stderr
+    assert f"cannot write into {out / 'LeakyReluPackage'}: " in done.stderr
+    assert list(locked.iterdir()) == []
+
+
+def test_generating_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = Work(tmp_path)
+    replace, left = os.replace, [5]
+
+    def stop_at_last(*paths: Path) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", stop_at_last)
+    with pytest.raises(KeyboardInterrupt):
+        make_packages([work.config], work.out)
+    monkeypatch.undo()
+    assert work.generate().returncode == 0
+    assert set(work.actions().values()) == {"unchanged"}
+    assert not [path for path in work.state() if path.rsplit("/", 1)[-1].startswith(".") and "udogen" not in path]
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "--diff"])
+def test_looking_writes_nothing(work: Work, tmp_path: Path, option: str) -> None:
+    work.edit(HEADER, "  float alpha = 0.01f;\n", "  float alpha = 0.01f;\n  float mine = 1.0f;\n")
+    work.grow()
+    before = work.state()
+    done = work.generate(option)
+    assert done.returncode == 0, done.stderr
+    assert work.state() == before
+    assert "Twice" in done.stdout
+    fresh = udogen("generate", work.config, "-o", tmp_path / "fresh", option)
+    assert fresh.returncode == 0
+    assert not (tmp_path / "fresh").exists()
+
+
+def test_the_diff_can_be_applied(work: Work) -> None:
+    work.grow()
+    done = work.generate("--diff")
+    if shutil.which("patch") is None:
+        pytest.skip("patch is not installed")
+    applied = subprocess.run(["patch", "-p1"], cwd=work.package, input=done.stdout, capture_output=True, text=True)
+    assert applied.returncode == 0, applied.stdout
+    assert set(work.actions().values()) == {"unchanged"}
+
+
+def test_packages_beside_each_other_and_a_linked_folder(work: Work, tmp_path: Path) -> None:
+    before = work.state()
+    done = udogen("generate", ROOT / "examples/softmax/SoftmaxAxis.xml", "-o", work.out)
+    assert done.returncode == 0
+    assert {path: entry for path, entry in work.state().items() if path in before} == before
+    elsewhere = tmp_path / "elsewhere"
+    work.package.rename(elsewhere)
+    work.package.symlink_to(elsewhere)
+    assert set(work.actions().values()) == {"unchanged"}
+    work.grow()
+    assert work.actions()["src/ops/Twice.cpp"] == "created"
+    assert (elsewhere / "src/ops/Twice.cpp").is_file() and work.package.is_symlink()
+
+
+def test_the_output_depends_on_nothing_but_the_input(work: Work, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    env = {"HOME": str(home), "XDG_CACHE_HOME": "", "TZ": "Asia/Tokyo", "LC_ALL": "C", "USER": "somebody"}
+    done = udogen("generate", work.config.name, "-o", "other", cwd=tmp_path, env={**env, "PYTHONHASHSEED": "7"})
+    assert done.returncode == 0, done.stderr
+    ours = {path: content for path, (content, _) in work.state().items()}
+    root = tmp_path / "other"
+    theirs = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ["../../precious.txt"], ["src/../../../precious.txt"], ["/etc/hostname"], ["src"], [".udogen/manifest.json"],
+        ["a\x00b"], ["\ud800"], [5, None, {}], ["x" * 5000], "no list", [""], ["."],
+    ],
+    ids=ascii,
+)  # fmt: skip
+def test_a_manifest_that_was_tampered_with_does_no_harm(work: Work, files: object) -> None:
+    precious = work.out.parent / "precious.txt"
+    precious.write_text("precious\n")
+    last = work.package / ".udogen" / "last"
+    (last / "precious.txt").write_text("precious\n")
+    manifest = work.package / ".udogen" / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "files": files}))
+    done = work.generate()
+    assert done.returncode in (0, 2), done.stderr
+    assert "Traceback" not in done.stderr and "internal error" not in done.stderr
+    assert precious.read_text() == "precious\n"
+    assert (work.package / "src").is_dir() and Path("/etc/hostname").exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "5", "[" * 100_000, "\x00", '{"files": '])
+def test_a_manifest_that_is_broken_is_told(work: Work, text: str) -> None:
+    (work.package / ".udogen" / "manifest.json").write_text(text)
+    before = work.state()
+    done = work.generate()
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr and "internal error" not in done.stderr
+    assert work.state() == before
+
+
+def test_finished_kernels_are_taken(tmp_path: Path) -> None:
+    kernels = ROOT / "examples" / "leaky_relu" / "kernels"
+    done = udogen("generate", FIRST, "-o", tmp_path, "--kernels", kernels)
+    assert done.returncode == 0
+    written = tmp_path / "LeakyReluPackage" / KERNEL
+    assert written.read_bytes() == (kernels / "LeakyRelu.cpp").read_bytes()
+    assert udogen("generate", FIRST, "-o", tmp_path, "--kernels", tmp_path / "none").returncode == 2
+
+
+def test_a_finished_kernel_is_not_replaced_by_a_skeleton(work: Work, tmp_path: Path) -> None:
+    kernels = Path(shutil.copytree(ROOT / "examples" / "leaky_relu" / "kernels", tmp_path / "kernels"))
+    finished = (kernels / "LeakyRelu.cpp").read_text("utf-8")
+    assert work.actions("--kernels", str(kernels))[KERNEL] == "updated", "the untouched skeleton gives way"
+    for _ in range(2):
+        assert work.actions()[KERNEL] == "kept"
+        assert work.text(KERNEL) == finished
+    (kernels / "LeakyRelu.cpp").write_text(finished + "// newer\n", "utf-8")
+    work.actions("--kernels", str(kernels))
+    assert work.text(KERNEL).startswith(finished)

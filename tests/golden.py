@@ -1,0 +1,77 @@
+"""`python -m tests.golden` (`make golden`): writes what tests compare with anew; look at the difference in git.
+
+tests/golden/trees/<config>/<Package>/… is what udogen generates from tests/golden/configs/<config>;
+tests/golden/build/<compiler>.shown.txt is what it makes of <compiler>.said.txt.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.docs.golden import write_golden as write_documents
+from tests.making import CONFIGS, make_packages
+from udogen.build.make import explain, plan
+from udogen.build.package import PackageFolder
+from udogen.build.tools import Environment
+
+TREES = CONFIGS.parent / "trees"
+EXPLANATIONS = CONFIGS.parent / "build"
+# Copies of files that stand in this repository already, and the memory of the generator.
+_LEFT_OUT = ("include/QNN", ".udogen", "src/utils", "config", "makefiles/linux.mk")
+
+
+def trees() -> dict[str, bytes]:
+    """Every generated file by its path below tests/golden/trees."""
+    found = {}
+    for config in sorted(CONFIGS.iterdir()):
+        with tempfile.TemporaryDirectory() as out:
+            for made in make_packages([config], Path(out)):
+                for path, content in made.rendered.items():
+                    if not path.startswith(_LEFT_OUT):
+                        found[f"{config.name}/{made.plan.package}/{path}"] = content
+    return found
+
+
+def write_trees() -> None:
+    """Make tests/golden/trees what is generated now."""
+    shutil.rmtree(TREES, ignore_errors=True)
+    for path, content in trees().items():
+        target = TREES / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+
+
+def explanations() -> dict[str, str]:
+    """What a person is shown of tests/golden/build/<compiler>.said.txt, by compiler."""
+    package = PackageFolder(
+        Path("/PACKAGE"), "Demo", "cpu", "qnn", "libDemo.so", "", (), (), ("cpu_x86",), ("src/ops/LeakyRelu.cpp",)
+    )
+    step = plan(package, (), toolchain="open", env=Environment(x86_cxx="sh"))[0]
+    found = {}
+    for said in sorted(EXPLANATIONS.glob("*.said.txt")):
+        fault = explain(said.read_text("utf-8"), package, step)
+        found[said.name.removesuffix(".said.txt")] = "\n".join([fault.message, *fault.details]) + "\n"
+    return found
+
+
+def write_explanations() -> None:
+    """Make tests/golden/build/*.shown.txt what is shown now."""
+    for name, text in explanations().items():
+        (EXPLANATIONS / f"{name}.shown.txt").write_text(text, "utf-8")
+
+
+WRITERS = (write_trees, write_explanations, write_documents)
+
+
+def main() -> int:
+    """Write everything."""
+    for write in WRITERS:
+        write()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""How tests make packages: the command line in a child, generating in this process, compilers by name."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from udogen.build import tools
+from udogen.errors import ToolMissing
+from udogen.generate.packages import Generated, generate
+from udogen.opdef.load import load
+from udogen.runtime import find_runtime
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFIGS = ROOT / "tests" / "golden" / "configs"
+KERNELS = ROOT / "tests" / "generate" / "kernels"
+CORPUS = ROOT.parent / "shared" / "corpus"
+
+COMPILERS = ("g++", "clang++", "zig")
+STRICT = "-Werror"
+LONG = 600  # seconds: a cold cache of zig alone takes more than one minute
+
+
+def udogen(
+    *arguments: object, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = LONG
+) -> subprocess.CompletedProcess[str]:
+    """The command line, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "udogen", *map(str, arguments)],
+        cwd=cwd or ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        stdin=subprocess.DEVNULL,
+        timeout=timeout,
+    )
+
+
+def make_packages(
+    configs: Sequence[Path], out: Path, *, chosen: Sequence[str] = (), kernels: Path | None = None
+) -> list[Generated]:
+    """Generate in this process."""
+    packages, problems = load(configs)
+    return generate(packages, out, chosen=chosen, kernels=kernels, problems=problems)
+
+
+def compiler(name: str) -> str:
+    """The command of a compiler as make takes it; skips the test where it is not installed."""
+    command = tools.zig() if name == "zig" else (shutil.which(name) or "",)
+    if not any(command):
+        pytest.skip(f"{name} is not installed")
+    return shlex.join([*command, "c++"] if name == "zig" else command)
+
+
+def make(
+    folder: Path, *targets: str, cxx: str = "", flags: str = STRICT, jobs: int = 2, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Plain `make` in a package folder, as a person would call it."""
+    given = {"EXTRA_CXXFLAGS": flags, **({"X86_CXX": cxx} if cxx else {}), **variables}
+    return subprocess.run(
+        ["make", "-k", f"-j{jobs}", *(targets or ("cpu_x86",)), *(f"{name}={value}" for name, value in given.items())],
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")},
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+    )
+
+
+def need_cpu_runtime() -> None:
+    """Skip where Qualcomm's CPU runtime is not installed."""
+    try:
+        find_runtime("cpu")
+    except ToolMissing as problem:
+        pytest.skip(f"{problem.message}: {problem.hint}")

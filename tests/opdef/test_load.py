@@ -1,0 +1,291 @@
+"""Files become packages: several files, several packages, habits of writers of JSON, places of what was read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.opdef.texts import (
+    X,
+    Y,
+    collection,
+    errors,
+    only_op,
+    op,
+    packages,
+    param,
+    supplement,
+    tensor,
+    told,
+    udo,
+    warnings,
+)
+from udogen.opdef.load import load
+from udogen.opdef.problems import ConfigError, Problems, decode
+
+CPU_X = "<Input><Name>x</Name><Datatype>FLOAT_32</Datatype></Input>"
+
+
+# --- several files, several packages ----------------------------------------------------------------------
+
+
+def test_files_of_one_package_become_one(tmp_path: Path) -> None:
+    (package,) = packages(tmp_path, collection(), collection(op(name="Shift"), supplement(CPU_X, name="Shift")))
+    assert [each.name for each in package.ops] == ["Scale", "Shift"]
+    assert len(package.supplements) == 1
+    assert len(package.sources) == 2
+
+
+def test_xml_and_json_of_one_package_become_one(tmp_path: Path) -> None:
+    first = collection().replace('Domain="aisw" Version="1.0"', 'Domain="" Version=""')
+    (package,) = packages(tmp_path, first, udo(type="Shift"))
+    assert [each.name for each in package.ops] == ["Scale", "Shift"]
+
+
+def test_files_that_disagree(tmp_path: Path) -> None:
+    assert [
+        "has another Domain or Version" in each
+        for each in warnings(tmp_path, collection(), collection(op(name="B")).replace("1.0", "2"))
+    ] == [True]
+    assert ["is defined twice" in each for each in errors(tmp_path, collection(), collection())] == [True]
+
+
+def test_packages_of_different_names_stay_apart(tmp_path: Path) -> None:
+    assert [each.name for each in packages(tmp_path, collection(), collection(name="Other"))] == ["Demo", "Other"]
+
+
+def test_use_qhpi_of_any_file_counts(tmp_path: Path) -> None:
+    (package,) = packages(tmp_path, collection(), collection(op(name="B")).replace("Version", 'UseQHPI="true" Version'))
+    assert package.use_qhpi is True
+
+
+def test_several_packages_in_one_json(tmp_path: Path) -> None:
+    body = {
+        key: json.loads(udo(name))["UdoPackage_0"]
+        for key, name in (("UdoPackage_0", "A"), ("UdoPackage_1", "B"), ("", "C"))
+    }
+    assert [each.name for each in packages(tmp_path, json.dumps(body))] == ["A", "B", "C"]
+
+
+def test_all_files_are_read_before_anything_is_told(tmp_path: Path) -> None:
+    assert len(errors(tmp_path, collection(op(Y)), udo(inputs=None), b"<x", b"{")) == 4
+
+
+def test_strict(tmp_path: Path) -> None:
+    path = tmp_path / "a.xml"
+    path.write_text(collection(op(tensor("Input", "x", rank="1D or 4D") + Y)))
+    assert load([path])[1].warnings
+    with pytest.raises(ConfigError, match="1 warning") as caught:
+        load([path], strict=True)
+    assert caught.value.hint == "--strict makes warnings errors"
+
+
+def test_who_makes_too_many_mistakes_is_stopped(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load([_written(tmp_path, collection("".join(op("", name=f"Op{n}") for n in range(2000))))])
+    assert len(caught.value.problems) == 40
+    assert caught.value.hint == "and more: checking ended here"
+
+
+# --- bytes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("encoding", "declared"),
+    [("utf-8", "UTF-8"), ("utf-8-sig", "UTF-8"), ("utf-16", "UTF-16"), ("utf-16-le", "UTF-16"),
+     ("utf-16-be", "UTF-16"),
+     ("latin-1", "ISO-8859-1"), ("cp1252", "windows-1252"), ("utf-32", "UTF-32")],
+)  # fmt: skip
+def test_xml_in_any_declared_encoding(encoding: str, declared: str, tmp_path: Path) -> None:
+    body = collection(op("<Description><Content>größer</Content></Description>" + X + Y))
+    data = f'<?xml version="1.0" encoding="{declared}"?>\n{body}'.encode(encoding)
+    (package,) = load([_written(tmp_path, data)])[0]
+    assert package.ops[0].description[0].text == "größer"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_json_in_its_encodings(encoding: str, tmp_path: Path) -> None:
+    (package,) = load([_written(tmp_path, udo().encode(encoding))])[0]
+    assert package.ops[0].name == "Scale"
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_places_with_any_newline(newline: str, tmp_path: Path) -> None:
+    text = collection(op(tensor("Input", "x;") + Y)).replace("\n", newline)
+    assert [problem.location.line for problem in told(tmp_path, text.encode())] == [4]
+
+
+def test_decode_never_fails() -> None:
+    for data in (
+        b"",
+        b"a",
+        b"\xff\xfe",
+        b"\xff\xfea",
+        b"\xfe\xff\0",
+        b"<\0?\0",
+        b"\0<\0?",
+        b"\xff\xff\xff",
+        b"\xef\xbb\xbfx",
+    ):
+        assert isinstance(decode(data), str)
+    assert decode(b"<\0a\0>\0") == decode(b"\0<\0a\0>") == "<a>"
+
+
+# --- places -----------------------------------------------------------------------------------------------
+
+
+def test_an_element_is_where_its_tag_begins(tmp_path: Path) -> None:
+    text = (
+        collection(op(X + Y))
+        .replace("<Input>", "<Input\n\n  >")
+        .replace("<OpDefCollection ", "<!-- a\n>b -->\n<OpDefCollection\n")
+    )
+    (package,) = packages(tmp_path, text)
+    assert package.location.line == 3
+    found = package.ops[0]
+    assert (found.location.line, found.inputs[0].location.line, found.outputs[0].location.line) == (6, 7, 10)
+
+
+def test_places_in_json(tmp_path: Path) -> None:
+    found = only_op(
+        tmp_path,
+        '{"UdoPackage_0": {\n"Operators": [\n{"type":\n"Scale",\n'
+        '"inputs": [{"data_type": "FLOAT_32"},\n{"data_type": "FLOAT_32"}],\n'
+        '"outputs": [{"data_type": "FLOAT_32"}], "core_types": []}],\n"UDO_PACKAGE_NAME": "Demo"}}',
+    )
+    assert [each.location.line for each in found.tensors] == [5, 6, 7]
+    assert found.location.line == 3
+
+
+# --- habits of writers of JSON ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (udo().replace('"CPU"\n', '"CPU",\n'), "there is a comma before `]`"),
+        (udo().replace('"y",', '"y",').replace('"FLOAT_32"\n', '"FLOAT_32",\n', 1), "there is a comma before `}`"),
+        ("// about\n" + udo(), "JSON has no comments"),
+        (udo().replace("{", "{ /* a\n b */", 1), "JSON has no comments"),
+        (udo().replace('"type": "Scale"', '"type": "Other", "type": "Scale"'), "the key `type` stands twice"),
+        (udo(latency=3), "`latency` is no key of an operator"),
+    ],
+)
+def test_accepted_with_a_warning(text: str, said: str, tmp_path: Path) -> None:
+    assert only_op(tmp_path, text).name == "Scale"
+    found = warnings(tmp_path, text)
+    assert len(found) == 1
+    assert said in found[0]
+
+
+def test_a_comment_is_no_string(tmp_path: Path) -> None:
+    text = udo(inputs=[{"name": "x // y", "data_type": "FLOAT_32"}])
+    assert not warnings(tmp_path, text)
+    assert only_op(tmp_path, text).inputs[0].name == "x // y"
+
+
+@pytest.mark.parametrize(
+    ("raw", "datatype", "value"),
+    [(1, "INT_32", 1), (1.0, "INT_32", 1), ([1.0, 2], "UINT_8", (1, 2)), (True, "BOOL_8", True),
+     ("a b", "STRING", "a b"),
+     ("1.5", "FLOAT_32", 1.5), ([[1, 2], [3, 4]], "INT_32", ((1, 2), (3, 4)))],
+)  # fmt: skip
+def test_default_value(raw: object, datatype: str, value: object, tmp_path: Path) -> None:
+    found = only_op(tmp_path, udo(tensor_params=[{"name": "a", "data_type": datatype, "default_value": raw}])).params[0]
+    assert (found.default, found.mandatory) == (value, False)
+
+
+def test_a_parameter_without_default_value_is_mandatory(tmp_path: Path) -> None:
+    text = udo(
+        inputs=[{"data_type": "FLOAT_32", "default_value": [1]}], scalar_params=[{"name": "a", "data_type": "INT_32"}]
+    )
+    found = only_op(tmp_path, text)
+    assert found.params[0].mandatory
+    assert (found.inputs[0].mandatory, found.inputs[0].default) == (True, (1,))
+
+
+def test_paths_are_kept(tmp_path: Path) -> None:
+    body = json.loads(udo())
+    body["UdoPackage_0"] |= {"UDO_PACKAGE_PATH": "out", "SNPE_UDO_ROOT": "/opt/snpe"}
+    (package,) = packages(tmp_path, json.dumps(body))
+    assert (package.output_path, package.snpe_udo_root) == ("out", "/opt/snpe")
+
+
+# --- what XML says ----------------------------------------------------------------------------------------
+
+
+def test_everything_of_a_tensor(tmp_path: Path) -> None:
+    more = (
+        "<Description>Plain.<Content>Some\n  prose.</Content><Code>y = x</Code></Description>"
+        '<Constraint id="3" Type="Shape">Rank <Code>r</Code> &gt;= 1</Constraint>'
+        '<Constraint id="" Type=""></Constraint>'
+        "<QuantParam><Encoding>SCALE_OFFSET</Encoding><Axis>3</Axis><Symmetric>true</Symmetric></QuantParam>"
+        "<DynamicShape><Text>all of\n it</Text></DynamicShape><IsStaticTensor>1</IsStaticTensor><Repeated/>"
+    )
+    found = only_op(
+        tmp_path, collection(op(tensor("Input", "x", "FIXED_8 QNN_DATATYPE_FLOAT_32", rank="4D", more=more) + Y))
+    ).inputs[0]
+    assert [(each.text, each.code) for each in found.description] == [
+        ("Plain.", False),
+        ("Some prose.", False),
+        ("y = x", True),
+    ]
+    assert [(each.id, each.type, each.text, each.code) for each in found.constraints] == [
+        (3, "Shape", "Rank >= 1", "r")
+    ]
+    assert found.quant[0].settings == (("Symmetric", "true"),)
+    assert (found.dynamic_shape, found.static, found.repeated) == ("all of it", True, False)
+    assert [each.name for each in found.datatypes] == ["UFIXED_POINT_8", "FLOAT_32"]
+
+
+def test_everything_of_an_op(tmp_path: Path) -> None:
+    body = (
+        '<Reference Source="ONNX" Url="https://example.org?a=1&amp;b=2">Mul</Reference><Reference/>'
+        "<UseDefaultTranslation>false</UseDefaultTranslation>"
+    )
+    found = only_op(tmp_path, collection(op(body + X + Y, backends="DSP_V68 CPU dsp_v73")))
+    assert [(each.source, each.text) for each in found.references] == [("ONNX", "Mul"), ("", "")]
+    assert (found.use_default_translation, found.backends, found.dsp_archs) == (False, ("DSP", "CPU"), ("v68", "v73"))
+
+
+@pytest.mark.parametrize("empty", ["<Repeated></Repeated>", "<IsStaticTensor/>", "<Default></Default>"])
+def test_optional_elements_may_be_empty(empty: str, tmp_path: Path) -> None:
+    assert not told(tmp_path, collection(op(tensor("Input", "x", more=empty) + Y)))
+
+
+def test_elements_in_any_order(tmp_path: Path) -> None:
+    body = "<SupportedBackend>GPU</SupportedBackend>" + Y + param("a", default="1") + X
+    found = only_op(tmp_path, collection(op(body)))
+    assert [each.name for each in found.tensors] == ["x", "y", "a"]
+    assert found.backends == ("GPU", "CPU")
+
+
+def test_comments_and_processing_instructions_are_skipped(tmp_path: Path) -> None:
+    text = (
+        "<!-- one --><?two three?>"
+        + collection(op("<!-- in -->" + X + Y + "<?pi?>"), "<!-- end -->")
+        + "<!-- after -->"
+    )
+    assert not told(tmp_path, text)
+
+
+def test_a_schema_location_is_accepted(tmp_path: Path) -> None:
+    where = 'xmlns:xs="http://www.w3.org/2001/XMLSchema-instance" xs:noNamespaceSchemaLocation="OpDef.xsd" PackageName'
+    assert not told(tmp_path, collection().replace("PackageName", where))
+
+
+def test_problems_are_told_once_and_in_the_order_of_the_file() -> None:
+    problems = Problems()
+    from udogen.opdef.problems import Location
+
+    for line in (3, 1, 3):
+        problems.error(Location("a", line), "wrong", "mend")
+    assert [problem.location.line for problem in problems.all()] == [1, 3]
+
+
+def _written(tmp_path: Path, text: str | bytes) -> Path:
+    path = tmp_path / "config"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path

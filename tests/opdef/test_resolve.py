@@ -1,0 +1,213 @@
+"""What one backend sees: supplements merged, nothing left open, types that its runtime delivers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.opdef.texts import X, Y, collection, op, packages, param, supplement, tensor, udo
+from udogen.opdef import backends, resolve
+from udogen.opdef.model import Op, Tensor
+from udogen.opdef.problems import Problem, Problems
+
+OPEN = tensor("Input", "x", "BACKEND_SPECIFIC") + Y
+
+
+def resolved(
+    tmp_path: Path, text: str, backend: str = "cpu", *, forced: bool = False
+) -> tuple[Op, tuple[Problem, ...]]:
+    problems = Problems()
+    package = resolve.for_backend(packages(tmp_path, text)[0], backend, problems, forced=forced)
+    return package.ops[0], problems.all()
+
+
+def entry(body: str, tag: str = "Input", name: str = "x") -> str:
+    return f"<{tag}><Name>{name}</Name>{body}</{tag}>"
+
+
+def types(found: Tensor) -> str:
+    return " ".join(datatype.name for datatype in found.datatypes)
+
+
+def test_the_type_of_the_supplement_counts(tmp_path: Path) -> None:
+    text = collection(op(OPEN), supplement(entry("<Datatype>UINT_8</Datatype><Datatype>FLOAT_32</Datatype>")))
+    found, told = resolved(tmp_path, text)
+    assert types(found.inputs[0]) == "UINT_8 FLOAT_32"
+    assert types(found.outputs[0]) == "FLOAT_32"
+    assert not told
+
+
+def test_layout_text_and_constraints_by_id(tmp_path: Path) -> None:
+    constraints = '<Constraint id="{}" Type="Value">{}</Constraint>'
+    ours = constraints.format(0, "ours 0") + constraints.format(1, "ours 1")
+    theirs = constraints.format(1, "theirs 1") + constraints.format(2, "theirs 2")
+    shape = "<Shape><Layout>NHWC</Layout><Text>theirs</Text></Shape>"
+    text = collection(op(tensor("Input", "x", more=ours) + Y), supplement(entry(theirs + shape)))
+    found, _ = resolved(tmp_path, text)
+    assert [each.text for each in found.inputs[0].constraints] == ["ours 0", "theirs 1", "theirs 2"]
+    assert (found.inputs[0].layout, found.inputs[0].shape_text) == ("NHWC", "theirs")
+
+
+def test_another_backends_supplement_does_not_count(tmp_path: Path) -> None:
+    text = collection(op(X + Y, backends="CPU GPU"), supplement(entry("<Datatype>UINT_8</Datatype>"), "GPU"))
+    assert types(resolved(tmp_path, text)[0].inputs[0]) == "FLOAT_32"
+    assert types(resolved(tmp_path, text, "gpu")[0].inputs[0]) == "UINT_8"
+
+
+def test_defaults_and_only_default(tmp_path: Path) -> None:
+    body = X + Y + param("a", "BACKEND_SPECIFIC", default="1.0")
+    more = "<Datatype>INT_32</Datatype><OnlyDefaultSupported>true</OnlyDefaultSupported>"
+    found, told = resolved(tmp_path, collection(op(body), supplement(entry(more, "Parameter", "a"))))
+    assert (found.params[0].default, found.params[0].only_default) == (1, True)
+    assert isinstance(found.params[0].default, int)
+    assert not told
+    found, _ = resolved(
+        tmp_path, collection(op(body), supplement(entry(more + "<Default>3</Default>", "Parameter", "a")))
+    )
+    assert found.params[0].default == 3
+
+
+def test_a_default_is_held_against_the_type_of_the_backend(tmp_path: Path) -> None:
+    body = X + Y + param("a", "BACKEND_SPECIFIC", default="300")
+    _, told = resolved(
+        tmp_path, collection(op(body), supplement(entry("<Datatype>UINT_8</Datatype>", "Parameter", "a")))
+    )
+    assert [problem.message for problem in told] == ["the default of `a` of `Scale` is 300, but UINT_8 holds 0 … 255"]
+
+
+def test_a_default_that_is_text_becomes_what_it_means(tmp_path: Path) -> None:
+    enum = "<Enumeration><Enum>NEAREST</Enum><Enum>LINEAR</Enum></Enumeration>"
+    body = X + Y + param("mode", "UINT_32", more=enum, default="NEAREST")
+    found, _ = resolved(
+        tmp_path, collection(op(body), supplement(entry("<Default>LINEAR</Default>", "Parameter", "mode")))
+    )
+    assert found.params[0].default == 1
+    body = X + Y + param("a", "BACKEND_SPECIFIC", default="N-1")
+    found, _ = resolved(
+        tmp_path, collection(op(body), supplement(entry("<Datatype>INT_32</Datatype>", "Parameter", "a")))
+    )
+    assert (found.params[0].default, found.params[0].default_text) == (None, "N-1")
+
+
+@pytest.mark.parametrize(
+    ("archs", "backend", "expected"),
+    [("DSP_V68", "htp", "INT_8"), ("DSP_V66", "dsp", "UINT_8"), ("HTP", "htp", "INT_16"), ("DSP", "dsp", "FLOAT_32")],
+)
+def test_the_most_special_supplement_wins(archs: str, backend: str, expected: str, tmp_path: Path) -> None:
+    supplements = "".join(
+        supplement(entry(f"<Datatype>{datatype}</Datatype>"), name)
+        for name, datatype in (("DSP_V68", "INT_8"), ("DSP_V66", "UINT_8"), ("HTP", "INT_16"), ("DSP", "FLOAT_32"))
+        if name in (archs, "DSP", "HTP")
+    )
+    found, told = resolved(tmp_path, collection(op(OPEN, backends=archs), supplements), backend)
+    assert types(found.inputs[0]) == expected
+    assert not told
+
+
+def test_supplements_add_up(tmp_path: Path) -> None:
+    text = collection(
+        op(OPEN, backends="DSP_V68"),
+        supplement(entry("<Shape><Layout>NHWC</Layout></Shape>"), "DSP_V68")
+        + supplement(entry("<Datatype>UINT_8</Datatype>"), "DSP"),
+    )
+    found, told = resolved(tmp_path, text, "htp")
+    assert (types(found.inputs[0]), found.inputs[0].layout) == ("UINT_8", "NHWC")
+    assert not told
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("CPU", "cpu"), ("CPU GPU", "cpu gpu"), ("HTP", "htp"), ("HTP_FP16", "htp"), ("DSP", "dsp"),
+        ("DSP_V65", "dsp"),
+        ("DSP_V66 DSP_V68", "htp dsp"), ("DSP_V73", "htp"), ("DSPV68", "htp"), ("dsp_v68 cpu", "cpu htp"),
+        ("AIC", ""), ("", ""),
+    ],
+)  # fmt: skip
+def test_which_backends(names: str, expected: str, tmp_path: Path) -> None:
+    package = packages(tmp_path, collection(op(backends=names)))[0]
+    assert " ".join(backends.of_op(package.ops[0], package)) == expected
+
+
+def test_which_backends_in_json(tmp_path: Path) -> None:
+    package = packages(tmp_path, udo(core_types=["CPU", "DSP"], dsp_arch_types=["v66", "V73"]))[0]
+    assert backends.of_op(package.ops[0], package) == ("cpu", "htp", "dsp")
+
+
+def test_only_ops_of_the_backend(tmp_path: Path) -> None:
+    package = packages(tmp_path, collection(op() + op(name="Shift", backends="GPU")))[0]
+    assert [each.name for each in resolve.for_backend(package, "gpu", Problems()).ops] == ["Shift"]
+    assert [each.name for each in resolve.for_backend(package, "gpu", Problems(), forced=True).ops] == [
+        "Scale",
+        "Shift",
+    ]
+
+
+# --- what stays open, and what is never delivered ---------------------------------------------------------
+
+
+def test_open_types_are_an_error_where_the_backend_is_named(tmp_path: Path) -> None:
+    for forced in (False, True):
+        _, told = resolved(tmp_path, collection(op(OPEN)), forced=forced)
+        assert [(each.doubtful, "BACKEND_SPECIFIC" in each.message) for each in told] == [(False, True)]
+
+
+def test_open_types_are_what_there_is_where_it_is_forced(tmp_path: Path) -> None:
+    found, told = resolved(tmp_path, collection(op(OPEN, backends="HTP")), forced=True)
+    assert types(found.inputs[0]) == " ".join(backends.ALL["cpu"].delivers)
+    assert not told
+
+
+def test_per_core_types_in_both_spellings(tmp_path: Path) -> None:
+    for key in ("per_core_data_types", "per_core_data_type"):
+        text = udo(inputs=[{"name": "x", key: {"CPU": "FLOAT_32", "DSP": "UINT_8"}}], core_types=["CPU", "DSP"])
+        assert types(resolved(tmp_path, text)[0].inputs[0]) == "FLOAT_32"
+        assert types(resolved(tmp_path, text, "dsp")[0].inputs[0]) == "UINT_8"
+
+
+def test_types_that_are_never_delivered(tmp_path: Path) -> None:
+    found, told = resolved(tmp_path, collection(op(tensor("Input", "x", "FLOAT_16") + Y)))
+    assert [each.doubtful for each in told] == [False]
+    body = "".join(tensor("Input", name, "FLOAT_16 FLOAT_32") for name in "abcdefgh") + Y
+    found, told = resolved(tmp_path, collection(op(body)))
+    assert {types(each) for each in found.inputs} == {"FLOAT_32"}
+    assert [each.message for each in told] == [
+        "`a`, `b`, `c`, `d`, `e`, `f` … of `Scale` may be FLOAT_16, which the CPU runtime never hands to an op"
+    ]
+    found, told = resolved(tmp_path, collection(op(tensor("Input", "x", "UFIXED_POINT_32") + Y)))
+    assert (types(found.inputs[0]), [each.doubtful for each in told]) == ("UINT_32", [True])
+    assert not resolved(tmp_path, collection(op(tensor("Input", "x", "FLOAT_16") + Y, backends="HTP")), "htp")[1]
+
+
+def test_scalars_and_strings_may_be_of_any_type(tmp_path: Path) -> None:
+    found, told = resolved(tmp_path, collection(op(X + Y + param("a", "INT_64") + param("b", "STRING", rank="1D"))))
+    assert [types(each) for each in found.params] == ["INT_64", "STRING"]
+    assert not told
+
+
+def test_all_valid(tmp_path: Path) -> None:
+    text = collection(op(tensor("Input", "x", "ALL_VALID") + Y + param("a", "ALL_VALID"), backends="CPU HTP"))
+    found, _ = resolved(tmp_path, text)
+    assert types(found.inputs[0]) == " ".join(backends.ALL["cpu"].delivers)
+    assert "FLOAT_64" in types(found.params[0])
+    assert "STRING" not in types(resolved(tmp_path, text, "htp")[0].inputs[0])
+
+
+@pytest.mark.parametrize("tag", ["Input", "Output"])
+@pytest.mark.parametrize(("backend", "fine"), [("cpu", True), ("gpu", True), ("htp", False), ("dsp", False)])
+def test_repeated(tag: str, backend: str, fine: bool, tmp_path: Path) -> None:
+    other = Y if tag == "Input" else X
+    body = other + tensor(tag, "many", more="<Repeated>true</Repeated>")
+    _, told = resolved(tmp_path, collection(op(body)), backend, forced=True)
+    assert [each.doubtful for each in told] == ([] if fine else [False])
+
+
+def test_unresolved_is_a_doubt(tmp_path: Path) -> None:
+    problems = Problems()
+    resolve.unresolved(packages(tmp_path, collection(op(OPEN, backends="CPU GPU")))[0], problems)
+    assert [each.message.split(",")[-1] for each in problems.warnings] == [
+        " and nothing says what that is on CPU",
+        " and nothing says what that is on GPU",
+    ]
+    assert not problems.errors

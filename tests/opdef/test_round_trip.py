@@ -1,0 +1,223 @@
+"""A config converted there and back is the same model; what is not, is named in a warning."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fastjsonschema
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from lxml import etree
+
+from tests.opdef.models import common_packages, rich_packages
+from tests.opdef.texts import collection, packages
+from udogen import resources
+from udogen.opdef import json as json_read
+from udogen.opdef import json_write, resolve, xml, xml_write
+from udogen.opdef.model import Op, OpPackage, Tensor
+from udogen.opdef.problems import Problems
+
+SLOW = settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+def to_xml(package: OpPackage) -> tuple[str, list[str]]:
+    problems = Problems()
+    return xml_write.write(package, problems), [problem.message for problem in problems.all()]
+
+
+def to_json(package: OpPackage) -> tuple[str, list[str]]:
+    problems = Problems()
+    return json_write.write([package], problems), [problem.message for problem in problems.all()]
+
+
+def from_xml(text: str) -> OpPackage:
+    problems = Problems()
+    (found,) = xml.read(text.encode(), "a.xml", problems)
+    assert not problems.errors
+    return found
+
+
+def from_json(text: str) -> OpPackage:
+    problems = Problems()
+    (found,) = json_read.read(text.encode(), "a.json", problems)
+    assert not problems.errors
+    return found
+
+
+@SLOW
+@given(common_packages())
+def test_what_both_can_say_is_never_lost(package: OpPackage) -> None:
+    text, lost = to_json(package)
+    assert not lost
+    assert from_json(text) == package
+    text, lost = to_xml(package)
+    assert not lost
+    assert from_xml(text) == package
+    assert to_json(from_xml(text))[0] == to_json(package)[0]
+
+
+@SLOW
+@given(rich_packages())
+def test_xml_can_say_everything_that_xml_says(package: OpPackage) -> None:
+    text, lost = to_xml(package)
+    assert not lost
+    assert from_xml(text) == package
+    assert to_xml(from_xml(text))[0] == text
+
+
+@SLOW
+@given(rich_packages())
+def test_every_loss_is_named(package: OpPackage) -> None:
+    text, lost = to_json(package)
+    for what in differences(package, from_json(text)):
+        assert any(all(f"`{word}`" in message for word in what) for message in lost), f"{what} of {lost}"
+    if not lost:
+        assert from_json(text) == package
+
+
+def differences(old: OpPackage, new: OpPackage) -> Iterator[tuple[str, ...]]:
+    """What a warning must name: (package), (op) or (tensor, op)."""
+    if (old.domain, old.version, old.use_qhpi) != (new.domain, new.version, new.use_qhpi):
+        yield (old.name,)
+    assert [each.name for each in old.ops] == [each.name for each in new.ops]
+    for ours, theirs in zip(old.ops, new.ops, strict=True):
+        if any(getattr(ours, name) != getattr(theirs, name) for name in scalars(Op)):
+            yield (ours.name,)
+        if [each.name for each in ours.tensors] != [each.name for each in theirs.tensors]:
+            yield (ours.name,)
+        same = {each.name: each for each in theirs.tensors}
+        for tensor in ours.tensors:
+            if tensor != same[tensor.name]:
+                yield (tensor.name, ours.name)
+    for supplement in old.supplements:
+        for entry in supplement.ops:
+            for each in entry.tensors:
+                if not any(
+                    other.backend == supplement.backend and entry_of.name == entry.name and each in entry_of.tensors
+                    for other in new.supplements
+                    for entry_of in other.ops
+                ) and each != dataclasses.replace(
+                    each,
+                    datatypes=(),
+                    layouts=(),
+                    shape_text="",
+                    default=None,
+                    constraints=(),
+                    quant=(),
+                    only_default=False,
+                ):
+                    yield (each.name, entry.name)
+
+
+def scalars(kind: type) -> list[str]:
+    return [
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.compare and field.name not in ("inputs", "outputs", "params")
+    ]
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Tensor) if field.compare])
+def test_no_field_of_a_tensor_is_forgotten(field: str) -> None:
+    """A new field of the model must come into the models above, or be said to be of one language."""
+    source = (Path(__file__).parent / "models.py").read_text("utf-8")
+    of_one_language = {"quantization_mode", "only_default"}
+    assert f"{field}=" in source or field in of_one_language
+
+
+# --- the schemas ------------------------------------------------------------------------------------------
+
+
+@cache
+def xsd() -> etree.XMLSchema:
+    return etree.XMLSchema(etree.parse(str(resources.schemas() / "OpDef.xsd")))
+
+
+@cache
+def xsd_of_another_library() -> Any:
+    xmlschema = pytest.importorskip("xmlschema", reason="the second opinion on OpDef.xsd")
+    return xmlschema.XMLSchema(str(resources.schemas() / "OpDef.xsd"))
+
+
+def json_schema() -> Any:
+    return json.loads((resources.schemas() / "udo_config.schema.json").read_text("utf-8"))
+
+
+@SLOW
+@given(rich_packages())
+def test_what_is_written_fits_the_schemas(package: OpPackage) -> None:
+    text = to_xml(package)[0]
+    xsd().assertValid(etree.fromstring(text.encode()))
+    body = json.loads(to_json(package)[0])
+    jsonschema.validate(body, json_schema())
+
+
+def test_another_library_reads_the_schema_alike() -> None:
+    other = xsd_of_another_library()
+
+    @SLOW
+    @given(rich_packages())
+    def agree(package: OpPackage) -> None:
+        other.validate(to_xml(package)[0])
+
+    agree()
+    for path in sorted((Path(__file__).parent / "broken").glob("*.xml")):
+        try:
+            root = etree.parse(str(path), etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False))
+        except (etree.XMLSyntaxError, OSError):
+            continue
+        if not root.docinfo.doctype:
+            assert other.is_valid(etree.tostring(root, encoding="unicode")) == xsd().validate(root), path.name
+
+
+def test_the_json_schema_is_one() -> None:
+    jsonschema.Draft7Validator.check_schema(json_schema())
+    fastjsonschema.compile(json_schema())
+
+
+def test_the_schemas_know_every_data_type() -> None:
+    from udogen.opdef import datatypes
+
+    validator = jsonschema.Draft7Validator(json_schema()["definitions"]["data_type"])
+    for spelling in datatypes.spellings():
+        text = collection().replace("FLOAT_32", spelling)
+        assert xsd().validate(etree.fromstring(text)), spelling
+        assert validator.is_valid(spelling), spelling
+    for wrong in ("FLOAT", "FLOAT_8", "QNN_DATATYPE_FIXED_8", "UINT_8 ", "", "QNN_DATATYPE_BACKEND_SPECIFIC"):
+        assert not validator.is_valid(wrong)
+    assert not xsd().validate(etree.fromstring(collection().replace("FLOAT_32", "FLOAT")))
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (Path(__file__).parent / "habits").iterdir()))
+def test_real_habits(name: str, tmp_path: Path) -> None:
+    """Configs as people write them are accepted, resolve, and convert into themselves."""
+    path = Path(__file__).parent / "habits" / name
+    (package,) = packages(tmp_path, path.read_bytes())
+    problems = Problems()
+    resolve.for_backend(package, "cpu", problems, forced=True)
+    assert not problems.errors
+    again = from_xml(to_xml(package)[0]) if name.endswith(".xml") else from_json(to_json(package)[0])
+    assert again == package
+
+
+def test_the_command(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text(collection())
+    for target, source in (("b.json", "a.xml"), ("c.xml", "b.json"), ("d.json", "c.xml")):
+        subprocess.run(
+            [sys.executable, "-m", "udogen", "convert", source, "--to", target[2:], "-o", target],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
+            check=True,
+            capture_output=True,
+        )
+    assert (tmp_path / "b.json").read_bytes() == (tmp_path / "d.json").read_bytes()

@@ -1,0 +1,203 @@
+"""Texts that stand for values: booleans, ranks, defaults."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from udogen.opdef import values
+from udogen.opdef.datatypes import ALL, BACKEND_SPECIFIC, BY_NAME, DataType, parse
+from udogen.opdef.model import Rank, Value
+
+FLOAT, INT, BOOL, STRING = (BY_NAME[name] for name in ("FLOAT_32", "INT_32", "BOOL_8", "STRING"))
+NUMBERS = st.integers(-(10**20), 10**20) | st.floats(allow_nan=False)
+NUMBER_VALUES = st.recursive(NUMBERS, lambda part: st.lists(part, max_size=4).map(tuple), max_leaves=12)
+
+
+def depth(value: Value) -> int:
+    return 1 + max(map(depth, value), default=0) if isinstance(value, tuple) else 0
+
+
+# --- booleans and ranks -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("true", True), ("True", True), (" TRUE ", True), ("1", True), ("false", False), ("0", False), ("yes", None),
+     ("", None), ("2", None)],
+)  # fmt: skip
+def test_bool(text: str, value: bool | None) -> None:
+    assert values.parse_bool(text) is value
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("SCALAR", "SCALAR"), ("scalar", "SCALAR"), ("0D", "0D"), ("1D", "1D"), ("4D", "4D"), ("5D", "5D"),
+        ("ND", "ND"),
+        ("nD", "ND"), ("N", "ND"), ("any", "ND"), ("4", "4D"), ("1D or 4D", "1D or 4D"), ("4D, 1D", "1D or 4D"),
+        ("1D/4D", "1D or 4D"), ("1D|4D", "1D or 4D"), ("2D-4D", "2D or 3D or 4D"), ("2D..4D", "2D or 3D or 4D"),
+        ("2 to 3D", "2D or 3D"), ("3D or 3D", "3D"), ("4-D", "4D"),
+    ],
+)  # fmt: skip
+def test_rank(text: str, shown: str) -> None:
+    assert str(values.parse_rank(text)) == shown
+
+
+@pytest.mark.parametrize("text", ["", "four", "4D-2D", "10D", "D", "-1D", "1D or", "or", "1D and 4D", "4D tensor", ","])
+def test_no_rank(text: str) -> None:
+    found = values.parse_rank(text)
+    assert found is None or (text == "1D or" and found == Rank((1,)))
+
+
+@given(st.sets(st.integers(0, 9)))
+def test_a_rank_reads_back(ranks: set[int]) -> None:
+    rank = Rank(tuple(sorted(ranks)))
+    assert values.parse_rank(str(rank)) == rank
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_rank_or_none(text: str) -> None:
+    values.parse_rank(text)
+    values.parse_bool(text)
+    for types in ((), (FLOAT,), (INT,), (BOOL,), (STRING,), (BACKEND_SPECIFIC,), (INT, STRING)):
+        values.parse_default(text, types, ("A", "B"))
+
+
+# --- defaults ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", 1), ("-1", -1), ("+1", 1), ("0x10", 16), ("007", 7), ("1.5", 1.5), ("1.", 1.0), (".5", 0.5),
+        ("1e-3", 1e-3),
+        ("1.5f", 1.5), ("1f", 1.0), ("inf", float("inf")), ("-inf", float("-inf")),
+        ("[1, 2]", (1, 2)), ("{1, 2}", (1, 2)), ("[[1, 2], [3, 4]]", ((1, 2), (3, 4))), ("{{1},{2}}", ((1,), (2,))),
+        ("[1, 2,]", (1, 2)), ("[]", ()), ("{ }", ()), ("[ 1 ,2 ]", (1, 2)),
+        ("N-1", None), ("same as in[0]", None), ("{0,..,0}", None), ("[1, 2", None), ("1, 2]", None), ("[1 2]", None),
+        ("[1}", None), ("[,]", None), ("[1,,2]", None), ("1e400", None), ("1_000", None), ("--1", None),
+        ("1-1", None), ("0x", None),
+        ("[a]", None), ("[" * 9 + "]" * 9, None), ("9" * 41, float("9" * 41)), ("true", None),
+    ],
+)  # fmt: skip
+def test_default_of_numbers(text: str, value: Value | None) -> None:
+    assert values.parse_default(text, (FLOAT,)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "types", "value"),
+    [
+        ("true", (BOOL,), True), ("0", (BOOL,), False), ("2", (BOOL,), 2),
+        ("1.0", (INT,), 1), ("[1.0, 2.5]", (INT,), (1, 2.5)), ("1.0", (INT, FLOAT), 1.0),
+        ("abc", (STRING,), "abc"), ("12", (STRING,), "12"), ("[1]", (STRING,), "[1]"),
+        ("abc", (BACKEND_SPECIFIC,), "abc"), ("12", (BACKEND_SPECIFIC,), 12),
+        ("LINEAR", (INT,), 1), ("1", (INT,), 1), ("CUBIC", (INT,), None),
+    ],
+)  # fmt: skip
+def test_default_of_types(text: str, types: tuple[DataType, ...], value: Value | None) -> None:
+    found = values.parse_default(text, types, ("NEAREST", "LINEAR"))
+    assert found == value
+    assert type(found) is type(value)
+
+
+@given(NUMBER_VALUES)
+def test_what_is_shown_reads_back(value: Value) -> None:
+    again = values.parse_default(values.show(value), (FLOAT,))
+    assert again == value if depth(value) <= 8 else again is None
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "Z"]), min_size=1).map(str.strip).filter(bool))
+def test_a_string_reads_back(text: str) -> None:
+    assert values.parse_default(values.show(text), (STRING,)) == text
+
+
+@given(NUMBER_VALUES)
+def test_json_says_the_same(value: Value) -> None:
+    def plain(part: Value) -> object:
+        return [plain(each) for each in part] if isinstance(part, tuple) else part
+
+    if depth(value) <= 8 and all(abs(leaf) != float("inf") for leaf in values.flatten(value)):  # type: ignore[arg-type]
+        assert values.from_json(plain(value), (FLOAT,)) == value
+    assert values.flatten(value) == values.flatten(tuple(values.flatten(value)))
+
+
+@pytest.mark.parametrize("raw", [None, {}, [None], ["1"], float("inf"), [float("nan")], [[[[[[[[[1]]]]]]]]]])
+def test_json_that_is_no_default(raw: object) -> None:
+    assert values.from_json(raw, (FLOAT,)) is None
+
+
+# --- do they fit? -----------------------------------------------------------------------------------------
+
+SCALAR = Rank(scalar=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "datatype", "rank"),
+    [
+        (1, "FLOAT_32", SCALAR), (1.5, "FLOAT_32", SCALAR), (float("inf"), "FLOAT_32", SCALAR),
+        (255, "UINT_8", SCALAR),
+        (-128, "INT_8", SCALAR), (True, "BOOL_8", SCALAR), (1, "BOOL_8", SCALAR), ("x", "STRING", SCALAR),
+        ((1, 2), "INT_32", Rank((1,))), ((1, 2), "INT_32", Rank()), (((1,), (2,)), "INT_32", Rank((1, 2))),
+        (7, "INT_32", Rank((1,))),
+        ((), "INT_32", Rank((1,))), (255, "UFIXED_POINT_8", SCALAR), (1, "BACKEND_SPECIFIC", SCALAR),
+        (65504, "FLOAT_16", SCALAR),
+        ((1 << 64) - 1, "UINT_64", SCALAR),
+    ],
+)  # fmt: skip
+def test_it_fits(value: Value, datatype: str, rank: Rank) -> None:
+    known = parse(datatype)
+    assert known
+    assert values.fault_of_default(value, known, rank) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "datatype", "rank", "fault"),
+    [
+        (256, "UINT_8", SCALAR, "holds 0 … 255"), (-1, "UINT_32", SCALAR, "holds 0 …"),
+        (2, "BOOL_8", SCALAR, "holds 0 … 1"),
+        (1.5, "INT_32", SCALAR, "whole numbers"), ("x", "INT_32", SCALAR, "is text"),
+        (1e39, "FLOAT_32", SCALAR, "FLOAT_32 holds"),
+        (65505, "FLOAT_16", SCALAR, "FLOAT_16 holds"), (10**400, "FLOAT_64", SCALAR, "FLOAT_64 holds"),
+        (256, "UFIXED_POINT_8", SCALAR, "holds 0 … 255"), (0.5, "SFIXED_POINT_8", SCALAR, "whole numbers"),
+        ((1, 2), "INT_32", SCALAR, "is a list"), ((1, 2), "INT_32", Rank((0,)), "is a list"),
+        ((1, 2), "INT_32", Rank((2,)), "rank 1"),
+        (((1, 2), (3,)), "INT_32", Rank(), "different length"), ((1, (2,)), "INT_32", Rank(), "different length"),
+        ((1, 300), "UINT_8", Rank(), "is 300"), ("x", "INT_32", Rank((1,)), "has rank 0"),
+    ],
+)  # fmt: skip
+def test_it_does_not_fit(value: Value, datatype: str, rank: Rank, fault: str) -> None:
+    assert fault in (values.fault_of_default(value, BY_NAME[datatype], rank) or "")
+
+
+def test_an_enumeration_ends_somewhere() -> None:
+    assert values.fault_of_default(1, INT, SCALAR, enum=("A", "B")) is None
+    assert "0 … 1" in (values.fault_of_default(2, INT, SCALAR, enum=("A", "B")) or "")
+    assert values.fault_of_default(-1, INT, SCALAR, enum=("A", "B"))
+
+
+@given(NUMBER_VALUES, st.sampled_from(ALL))
+def test_every_fault_is_found_or_none(value: Value, datatype: DataType) -> None:
+    fault = values.fault_of_default(values.fit(value, (datatype,)), datatype, Rank())
+    span = datatype.range()
+    if fault is None and span and datatype.kind != "string":
+        assert all(
+            isinstance(leaf, int) and span[0] <= leaf <= span[1]
+            for leaf in values.flatten(values.fit(value, (datatype,)))
+        )
+
+
+@pytest.mark.parametrize(("value", "shape"), [(1, ()), ((1, 2), (2,)), (((1, 2, 3), (4, 5, 6)), (2, 3)), ((), (0,))])
+def test_shape(value: Value, shape: tuple[int, ...]) -> None:
+    assert values.shape(value) == shape
+
+
+# --- data types -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("datatype", ALL, ids=lambda row: row.name)
+def test_every_spelling(datatype: DataType) -> None:
+    assert parse(datatype.name) is parse(datatype.qnn) is datatype
+    assert not datatype.snpe or parse(datatype.snpe) is datatype
+    assert parse(datatype.name.lower()) is None

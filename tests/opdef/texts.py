@@ -1,0 +1,103 @@
+"""Configs as texts, for tests, and what loading them says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from udogen.opdef.load import load
+from udogen.opdef.model import Op, OpPackage
+from udogen.opdef.problems import ConfigError, Problem
+
+
+def tensor(
+    tag: str, name: str, datatype: str = "FLOAT_32", *, rank: str = "ND", mandatory: str = "true", more: str = ""
+) -> str:
+    """An <Input>, <Output> or <Parameter>; `more` is put before its end."""
+    types = "".join(f"<Datatype>{each}</Datatype>" for each in datatype.split())
+    return (
+        f"<{tag}><Name>{name}</Name><Mandatory>{mandatory}</Mandatory>{types}"
+        f"<Shape><Rank>{rank}</Rank></Shape>{more}</{tag}>\n"
+    )
+
+
+def param(name: str, datatype: str = "FLOAT_32", *, rank: str = "SCALAR", default: str = "", more: str = "") -> str:
+    """A <Parameter>, optional where it has a default."""
+    mandatory = "false" if default else "true"
+    more += f"<Default>{default}</Default>" if default else ""
+    return tensor("Parameter", name, datatype, rank=rank, mandatory=mandatory, more=more)
+
+
+X = tensor("Input", "x")
+Y = tensor("Output", "y")
+
+
+def op(body: str = X + Y, name: str = "Scale", backends: str = "CPU") -> str:
+    """An <OpDef>."""
+    supported = "".join(f"<SupportedBackend>{each}</SupportedBackend>" for each in backends.split())
+    return f"<OpDef><Name>{name}</Name>\n{body}{supported}</OpDef>\n"
+
+
+def collection(ops: str = op(), supplements: str = "", name: str = "Demo") -> str:
+    """An <OpDefCollection>."""
+    return (
+        f'<OpDefCollection PackageName="{name}" Domain="aisw" Version="1.0">\n<OpDefList>\n{ops}</OpDefList>\n'
+        f"{supplements}</OpDefCollection>\n"
+    )
+
+
+def supplement(body: str, backend: str = "CPU", name: str = "Scale") -> str:
+    """A <SupplementalOpDefList> for one op."""
+    return (
+        f'<SupplementalOpDefList Backend="{backend}">\n<SupplementalOpDef><Name>{name}</Name>\n{body}'
+        "</SupplementalOpDef>\n</SupplementalOpDefList>\n"
+    )
+
+
+def udo(name: str = "Demo", **changes: Any) -> str:
+    """A JSON UDO config of one op; None takes a key away."""
+    body = {
+        "type": "Scale",
+        "inputs": [{"name": "x", "data_type": "FLOAT_32"}],
+        "outputs": [{"name": "y", "data_type": "FLOAT_32"}],
+        "core_types": ["CPU"],
+        **changes,
+    }
+    operator = {key: value for key, value in body.items() if value is not None}
+    return json.dumps({"UdoPackage_0": {"Operators": [operator], "UDO_PACKAGE_NAME": name}}, indent=1)
+
+
+def packages(tmp_path: Path, *texts: str | bytes) -> tuple[OpPackage, ...]:
+    """The packages of configs that are right."""
+    return load([_write(tmp_path, number, text) for number, text in enumerate(texts)])[0]
+
+
+def only_op(tmp_path: Path, text: str) -> Op:
+    """The op of a config that has one."""
+    return packages(tmp_path, text)[0].ops[0]
+
+
+def told(tmp_path: Path, *texts: str | bytes) -> list[Problem]:
+    """Everything that loading says."""
+    try:
+        return list(load([_write(tmp_path, number, text) for number, text in enumerate(texts)])[1].all())
+    except ConfigError as fault:
+        return list(fault.problems)
+
+
+def errors(tmp_path: Path, *texts: str | bytes) -> list[str]:
+    """The messages of what must be mended."""
+    return [problem.message for problem in told(tmp_path, *texts) if not problem.doubtful]
+
+
+def warnings(tmp_path: Path, *texts: str | bytes) -> list[str]:
+    """The messages of what is doubtful."""
+    return [problem.message for problem in told(tmp_path, *texts) if problem.doubtful]
+
+
+def _write(tmp_path: Path, number: int, text: str | bytes) -> Path:
+    data = text if isinstance(text, bytes) else text.encode()
+    path = tmp_path / f"config{number}.{'json' if data.lstrip()[:1] == b'{' else 'xml'}"
+    path.write_bytes(data)
+    return path
