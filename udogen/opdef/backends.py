@@ -30,6 +30,9 @@ class Backend(NamedTuple):
     title: str
     suffix: str  # in file and folder names
     can_repeat: bool  # inputs and outputs of unknown number
+    can_omit: bool  # inputs and outputs that a client leaves out
+    has_texts: bool  # parameters that are texts
+    names_params: bool  # an op finds its parameters by name; otherwise by their place
     # Types of tensors that reach a custom op (measured); none: the backend itself refuses what it does not have.
     delivers: tuple[str, ...] = ()
 
@@ -38,10 +41,11 @@ ALL = {
     row.id: row
     for row in (
         # libQnnCpu 2.47 takes other types without a word, and hands the op unset pointers.
-        Backend("cpu", "CPU", "Cpu", can_repeat=True, delivers=_CPU_DELIVERS),
-        Backend("gpu", "GPU", "Gpu", can_repeat=True),
-        Backend("htp", "HTP (DSP V68 and later)", "Htp", can_repeat=False, delivers=_HTP_DELIVERS),
-        Backend("dsp", "DSP V65/V66", "Dsp", can_repeat=False),
+        Backend("cpu", "CPU", "Cpu", True, True, True, True, _CPU_DELIVERS),
+        Backend("gpu", "GPU", "Gpu", True, True, True, True),
+        # libQnnHtp 2.47 refuses other types and texts, or crashes; it hands a kernel its parameters without names.
+        Backend("htp", "HTP (DSP V68 and later)", "Htp", False, False, False, False, _HTP_DELIVERS),
+        Backend("dsp", "DSP V65/V66", "Dsp", False, False, False, True),
     )
 }
 

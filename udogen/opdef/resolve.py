@@ -15,6 +15,9 @@ _DELIVERED = {row.id: tuple(BY_NAME[name] for name in row.delivers) for row in b
 # A type that is not delivered -> one that is, and is stored alike.
 _STORED_ALIKE = {BY_NAME["UFIXED_POINT_32"]: BY_NAME["UINT_32"], BY_NAME["SFIXED_POINT_32"]: BY_NAME["INT_32"]}
 
+# The SNPE documents call the activations of DSP UINT_8 and UINT_16; in QNN they are fixed point.
+_SNPE_ACTIVATIONS = {BY_NAME["UINT_8"]: BY_NAME["UFIXED_POINT_8"], BY_NAME["UINT_16"]: BY_NAME["UFIXED_POINT_16"]}
+
 _Entries = dict[tuple[str, str], list[TensorSupplement]]
 
 
@@ -28,11 +31,12 @@ def for_backend(package: OpPackage, backend: str, problems: Problems, *, forced:
         for tensor in (t for each in supplements for entry in each.ops if entry.name == op.name for t in entry.tensors):
             entries.setdefault((tensor.role, tensor.name), []).append(tensor)
         not_named = forced and backend not in backends.of_op(op, package)
-        resolved.append(_op(op, entries, backend, problems, forced=not_named))
+        snpe = package.language == "json" and backend in ("htp", "dsp")
+        resolved.append(_op(op, entries, backend, problems, forced=not_named, snpe=snpe))
     return package.with_ops(tuple(resolved))
 
 
-def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: bool) -> Op:
+def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: bool, snpe: bool) -> Op:
     refused: dict[str, list[Tensor]] = {}
     unsaid: list[Tensor] = []
 
@@ -46,6 +50,9 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
         if merged.backend_specific and not (forced and backend in _DELIVERED):
             unsaid.append(merged)
             return merged
+        if snpe and merged.role != "param":
+            activations = tuple(_SNPE_ACTIVATIONS[row] for row in merged.datatypes if row in _SNPE_ACTIVATIONS)
+            merged = replace(merged, datatypes=(*activations, *merged.datatypes))
         done = _deliverable(merged, op, backend, problems, refused)
         if (done.datatypes, done.default) != (tensor.datatypes, tensor.default):
             done = _settle_default(done)
@@ -53,13 +60,7 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
         return done
 
     row = backends.ALL[backend]
-    for tensor in (*op.inputs, *op.outputs):
-        if tensor.repeated and not row.can_repeat:
-            problems.error(
-                tensor.location,
-                f"`{tensor.name}` of `{op.name}` is repeated, which {row.title} cannot take",
-                "operations with an unknown number of inputs or outputs do not exist on DSP and HTP",
-            )
+    _takes(op, row, problems)
     finished = replace(op, inputs=finish(op.inputs), outputs=finish(op.outputs), params=finish(op.params))
     if unsaid:
         problems.error(
@@ -74,6 +75,30 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
             "the generated package refuses it with a message",
         )
     return finished
+
+
+def _takes(op: Op, row: backends.Backend, problems: Problems) -> None:
+    """What this backend cannot take at all."""
+    for tensor in (*op.inputs, *op.outputs):
+        if tensor.repeated and not row.can_repeat:
+            problems.error(
+                tensor.location,
+                f"`{tensor.name}` of `{op.name}` is repeated, which {row.title} cannot take",
+                "operations with an unknown number of inputs or outputs do not exist on DSP and HTP",
+            )
+        if not tensor.mandatory and not row.can_omit:
+            problems.warn(
+                tensor.location,
+                f"`{tensor.name}` of `{op.name}` is optional, which {row.title} does not know",
+                "there a client must always give it",
+            )
+    for param in op.params:
+        if not row.has_texts and any(datatype.kind == "string" for datatype in param.datatypes):
+            problems.error(
+                param.location,
+                f"parameter `{param.name}` of `{op.name}` is a text, which {row.title} cannot take",
+                "use a number with an <Enumeration>",
+            )
 
 
 def _merge(tensor: Tensor, extra: TensorSupplement) -> Tensor:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from udogen.build import targets
 from udogen.build.package import PackageFolder, open_packages, package_of
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef import datatypes, resolve, values
+from udogen.opdef import backends, datatypes, resolve, values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.load import load
 from udogen.opdef.model import Op, Tensor, Value
@@ -137,8 +137,28 @@ def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCa
     _no_strangers(op, wishes)
     inputs = _inputs(op, wishes)
     outputs = _outputs(op, inputs, wishes)
-    params = tuple(_param(op, name, value, wishes) for name, value in wishes.params.items())
+    given = wishes.params
+    if built.folder is not None and not backends.ALL[built.folder.backend].names_params:
+        given = _in_place(op, given)
+    params = tuple(_param(op, name, value, wishes) for name, value in given.items())
     return OpCall(op_type, built.package, inputs, outputs, params, loops=wishes.loops)
+
+
+def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
+    """The parameters as a backend takes that knows them by their place: all up to the last one that is given."""
+    strangers = {name: value for name, value in given.items() if name not in {param.name for param in op.params}}
+    names = [param.name for param in op.params]
+    last = max((names.index(name) for name in given if name in names), default=-1)
+    found: dict[str, object] = {}
+    for param in op.params[: last + 1]:
+        value = given.get(param.name, param.default)
+        if value is None:
+            raise RunFailed(
+                f"op `{op.name}` needs the parameter `{param.name}` too, because `{names[last]}` comes after it",
+                hint="this backend knows parameters by their place only; only the last ones may be left out",
+            )
+        found[param.name] = value
+    return {**found, **strangers}
 
 
 def _inputs(op: Op, wishes: Wishes) -> tuple[TensorArg, ...]:

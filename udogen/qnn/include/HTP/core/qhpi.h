@@ -1,7 +1,7 @@
 /* QHPI, the C plug-in interface of HTP, declared by udogen's authors from its public description (qhpi_8h).
  * The records are those of SDK 2.47 and later: kernel and op end in four reserved pointers, which must be NULL. */
-#ifndef UDOGEN_QHPI_H
-#define UDOGEN_QHPI_H
+#ifndef UDOGEN_QNN_HTP_CORE_QHPI_H
+#define UDOGEN_QNN_HTP_CORE_QHPI_H
 
 #include <stdint.h>
 
