@@ -1,6 +1,6 @@
 """`python -m tests.golden` (`make golden`): writes what tests compare with anew; look at the difference in git.
 
-tests/golden/trees/<config>/<Package>/… is what udogen generates from tests/golden/configs/<config>;
+tests/golden/trees/<config>/<folder>/… is what udogen generates from tests/golden/configs/<config>;
 tests/golden/build/<compiler>.shown.txt is what it makes of <compiler>.said.txt.
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.docs.golden import write_golden as write_documents
 from tests.making import CONFIGS, make_packages
+from tests.opdef.golden import write_golden as write_broken
 from udogen.build.make import explain, plan
 from udogen.build.package import PackageFolder
 from udogen.build.tools import Environment
@@ -31,7 +32,7 @@ def trees() -> dict[str, bytes]:
             for made in make_packages([config], Path(out)):
                 for path, content in made.rendered.items():
                     if not path.startswith(_LEFT_OUT):
-                        found[f"{config.name}/{made.plan.package}/{path}"] = content
+                        found[f"{config.name}/{made.folder.name}/{path}"] = content
     return found
 
 
@@ -47,7 +48,17 @@ def write_trees() -> None:
 def explanations() -> dict[str, str]:
     """What a person is shown of tests/golden/build/<compiler>.said.txt, by compiler."""
     package = PackageFolder(
-        Path("/PACKAGE"), "Demo", "cpu", "qnn", "libDemo.so", "", (), (), ("cpu_x86",), ("src/ops/LeakyRelu.cpp",)
+        Path("/PACKAGE"),
+        "Demo",
+        "cpu",
+        "qnn",
+        "libs",
+        "libDemo.so",
+        "",
+        (),
+        (),
+        ("cpu_x86",),
+        ("src/ops/LeakyRelu.cpp",),
     )
     step = plan(package, (), toolchain="open", env=Environment(x86_cxx="sh"))[0]
     found = {}
@@ -63,7 +74,7 @@ def write_explanations() -> None:
         (EXPLANATIONS / f"{name}.shown.txt").write_text(text, "utf-8")
 
 
-WRITERS = (write_trees, write_explanations, write_documents)
+WRITERS = (write_trees, write_explanations, write_documents, write_broken)
 
 
 def main() -> int:

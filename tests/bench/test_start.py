@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.clock import ROOT, python, ratio
+from tests.bench.clock import python, ratio
 from tests.generate.fifty import config
+from tests.making import ONE_OP
 
 pytestmark = pytest.mark.bench
 
-ONE_OP = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
 IMPORTS = python("-c", "import lxml.etree, mako.lookup")
 
 

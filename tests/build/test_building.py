@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.golden import EXPLANATIONS, explanations
-from tests.making import LONG, ROOT, compiler, make, make_packages, udogen
+from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages, udogen
 from udogen import resources
 from udogen.build import make as driver
 from udogen.build import toolchains, tools
@@ -25,7 +25,6 @@ from udogen.build.package import PackageFolder, open_package
 from udogen.build.targets import ALL
 from udogen.errors import BuildFailed, ToolMissing, UsageError
 
-EXAMPLE = ROOT / "examples" / "leaky_relu"
 LIBRARY = "libs/x86_64-linux-clang/libLeakyReluPackage.so"
 KERNEL = "src/ops/LeakyRelu.cpp"
 OURS = (
@@ -37,7 +36,7 @@ EMPTY = {name.upper(): "" for name in tools.Environment.__dataclass_fields__}
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A package with a finished kernel, in a folder with a blank and a quote in its name."""
-    [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], tmp_path / "it's here", kernels=EXAMPLE / "kernels")
+    [made] = make_packages([ONE_OP], tmp_path / "it's here", kernels=ONE_KERNEL)
     return made.folder
 
 

@@ -8,21 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import ROOT, compiler, make, make_packages, need_cpu_runtime
+from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need_cpu_runtime
 from udogen.qnn import system
 from udogen.qnn.backend import Backend, Context, Graph
 from udogen.qnn.interface import Interface
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, Scalar, Tensor
 from udogen.runtime import find_runtime
 
-EXAMPLE = ROOT / "examples" / "leaky_relu"
 PACKAGE = "LeakyReluPackage"
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need_cpu_runtime()
-    [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], tmp_path_factory.mktemp("graphs"), kernels=EXAMPLE / "kernels")
+    [made] = make_packages([ONE_OP], tmp_path_factory.mktemp("graphs"), kernels=ONE_KERNEL)
     done = make(made.folder, cxx=compiler("g++"))
     assert done.returncode == 0, done.stderr
     return made.folder / "libs" / "x86_64-linux-clang" / made.plan.library

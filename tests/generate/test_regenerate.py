@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import ROOT, compiler, make, make_packages, udogen
+from tests.making import ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages, udogen
 
-FIRST = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
+FIRST = ONE_OP
 KERNEL = "src/ops/LeakyRelu.cpp"
 HEADER = "include/ops/LeakyRelu.hpp"
 
@@ -365,7 +365,7 @@ def test_a_manifest_that_is_broken_is_told(work: Work, text: str) -> None:
 
 
 def test_finished_kernels_are_taken(tmp_path: Path) -> None:
-    kernels = ROOT / "examples" / "leaky_relu" / "kernels"
+    kernels = ONE_KERNEL
     done = udogen("generate", FIRST, "-o", tmp_path, "--kernels", kernels)
     assert done.returncode == 0
     written = tmp_path / "LeakyReluPackage" / KERNEL
@@ -374,7 +374,7 @@ def test_finished_kernels_are_taken(tmp_path: Path) -> None:
 
 
 def test_a_finished_kernel_is_not_replaced_by_a_skeleton(work: Work, tmp_path: Path) -> None:
-    kernels = Path(shutil.copytree(ROOT / "examples" / "leaky_relu" / "kernels", tmp_path / "kernels"))
+    kernels = Path(shutil.copytree(ONE_KERNEL, tmp_path / "kernels"))
     finished = (kernels / "LeakyRelu.cpp").read_text("utf-8")
     assert work.actions("--kernels", str(kernels))[KERNEL] == "updated", "the untouched skeleton gives way"
     for _ in range(2):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import ROOT, make_packages
+from tests.making import ONE_OP, ROOT, make_packages
 from udogen import resources
 from udogen.generate import render
 
-CONFIG = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
+CONFIG = ONE_OP
 MAKEFILE = "qnn/cpu/Makefile.mako"
 
 

@@ -163,7 +163,8 @@ def test_per_core_types_in_both_spellings(tmp_path: Path) -> None:
     for key in ("per_core_data_types", "per_core_data_type"):
         text = udo(inputs=[{"name": "x", key: {"CPU": "FLOAT_32", "DSP": "UINT_8"}}], core_types=["CPU", "DSP"])
         assert types(resolved(tmp_path, text)[0].inputs[0]) == "FLOAT_32"
-        assert types(resolved(tmp_path, text, "dsp")[0].inputs[0]) == "UINT_8"
+        # what the UDO documents call UINT_8 on DSP is fixed point
+        assert types(resolved(tmp_path, text, "dsp")[0].inputs[0]) == "UFIXED_POINT_8 UINT_8"
 
 
 def test_types_that_are_never_delivered(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def offsets(ffi: Any, kind: Any, base: int = 0) -> Iterator[tuple[str, int]]:
 def test_only_preprocessor_lines_that_python_can_strip() -> None:
     allowed = re.compile(
         r"#(ifndef|define) UDOGEN_QNN_\w+_H|#endif|#ifdef __cplusplus|#include [<\"][\w/]+\.h[>\"]"
-        r"|#define QNN_\w+ (0x)?[0-9A-F]+"
+        r"|#define (QNN|QHPI)_\w+ (0x)?[0-9A-Fa-f]+u?"
     )
     for header in HEADERS:
         for line in (resources.qnn_headers() / header).read_text().splitlines():

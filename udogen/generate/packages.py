@@ -72,10 +72,13 @@ def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
     """The folder of a package: its name; with the backend behind it where a config has several."""
     plain = out / plan.package
     suffixed = out / f"{plan.package}{ALL_BACKENDS[plan.backend].suffix}"
-    if suffixed.is_dir():
-        return suffixed
-    # A folder keeps its name when its config comes to name another backend too.
-    ours = plain.is_dir() and (read_manifest(plain) or {}).get("backend") == plan.backend
+    try:
+        if suffixed.is_dir():
+            return suffixed
+        # A folder keeps its name when its config comes to name another backend too.
+        ours = plain.is_dir() and (read_manifest(plain) or {}).get("backend") == plan.backend
+    except OSError:  # a path that cannot be: comparing says why
+        return plain
     return plain if alone or ours else suffixed
 
 

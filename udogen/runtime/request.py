@@ -99,9 +99,9 @@ def _of_backend(path: Path, backend: str) -> PackageFolder:
             hint="choose one of " + ", ".join(str(each.path) for each in fitting[:5]),
         )
     have = sorted({each.backend for each in found})
-    raise RunFailed(
+    raise UsageError(
         f"{path} holds no package for the {backend} backend",
-        hint=f"it holds one for {', '.join(have)}: --backend {have[0]}",
+        hint=" or ".join(f"--backend {each}" for each in have),
     )
 
 

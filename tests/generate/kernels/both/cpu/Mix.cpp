@@ -1,0 +1,18 @@
+// Writes down what it sees.
+#include "ops/Mix.hpp"
+
+namespace ops::BothPackage::Mix {
+
+struct State {};
+
+udo::Status finalize(const Args&, State*&) { return udo::ok; }
+
+udo::Status execute(const Args& args, State*) {
+  if (args.x.real(0) == -99.0f) return udo::error("Mix does not like -99");
+  for (std::size_t i = 0; i < args.x.size(); ++i) args.y[i] = args.x.real(i);
+  return udo::ok;
+}
+
+void free(State*) {}
+
+}  // namespace ops::BothPackage::Mix

@@ -1,0 +1,182 @@
+"""HTP packages in Qualcomm's own HTP emulator: what a kernel is given, and what is refused, and how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.making import CONFIGS, ROOT, make, make_packages, udogen
+from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.generate.packages import Generated
+from udogen.opdef.load import load
+from udogen.opdef.problems import ConfigError
+from udogen.runtime import OpSession, find_runtime
+from udogen.runtime.request import Built, Wishes, find_built, make_call
+
+KERNELS = Path(__file__).parent / "kernels" / "both"
+A = np.ones((1, 2, 2, 2), np.float32)
+B = np.array([7, 8, 9], np.int32)
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packages of both backends, built, with kernels that write down what they see."""
+    try:
+        find_runtime("htp")
+    except ToolMissing as missing:
+        pytest.skip(missing.message)
+    folder = tmp_path_factory.mktemp("both")
+    for made in make_packages([CONFIGS / "both.xml"], folder, kernels=KERNELS):
+        done = make(made.folder, f"{made.plan.backend}_x86")
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(params=["cpu", "htp"])
+def backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def run(out: Path, backend: str, op: str, wishes: Wishes) -> dict[str, np.ndarray]:
+    built = find_built(out, backend=backend)
+    with OpSession(built.library, built.provider, backend=backend, timeout=60) as session:
+        return session.run(make_call(built.op(op, backend), built, op, wishes)).outputs
+
+
+def seen(out: Path, backend: str, **params: object) -> list[float]:
+    """What ScaleShift sees of its parameters: first and last weight, mode, flag, has_shift, shift, size of in[1]."""
+    wishes = Wishes({"in[0]": A, "in[1]": B}, params=params, shapes={"out[1]": (7,)})
+    outputs = run(out, backend, "ScaleShift", wishes)
+    np.testing.assert_array_equal(outputs["out[0]"], A + 7)
+    return outputs["out[1]"].tolist()
+
+
+def test_two_backends_make_two_folders_and_one_makes_its_name(out: Path, tmp_path: Path) -> None:
+    assert sorted(path.name for path in out.iterdir()) == ["BothPackageCpu", "BothPackageHtp"]
+    [alone] = make_packages([CONFIGS / "both.xml"], tmp_path, chosen=["htp"])
+    assert alone.folder.name == "BothPackage"
+    again = make_packages([CONFIGS / "both.xml"], tmp_path)
+    assert sorted(made.folder.name for made in again) == ["BothPackage", "BothPackageCpu"], "a folder keeps its name"
+
+
+def test_both_backends_see_the_same_defaults(out: Path, backend: str) -> None:
+    assert seen(out, backend) == [1.5, 2.5, 1, 1, 0, 0, 3]
+
+
+def test_both_backends_see_what_is_given(out: Path, backend: str) -> None:
+    weights = np.array([4, 5, 6], np.float32)
+    assert seen(out, backend, weights=weights, mode="FLOOR", flag="0", shift="-3") == [4, 6, 0, 0, 1, -3, 3]
+
+
+def test_parameters_before_the_last_one_given_take_their_defaults(out: Path, backend: str) -> None:
+    assert seen(out, backend, flag=False) == [1.5, 2.5, 1, 0, 0, 0, 3]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "numpy", "quant", "tolerance"),
+    [
+        ("FLOAT_32", np.float32, None, 0),
+        ("FLOAT_16", np.float16, None, 2e-3),
+        ("SFIXED_POINT_8", np.int8, (0.05, 3), 1e-6),
+    ],
+)
+@pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 2, 2)])
+def test_each_type_and_rank_arrives(
+    out: Path, dtype: str, numpy: type, quant: tuple[float, int] | None, tolerance: float, shape: tuple[int, ...]
+) -> None:
+    """Mix copies real values: what comes out as FLOAT_32 is what went in."""
+    stored = (np.arange(np.prod(shape)).reshape(shape) - 4).astype(numpy)
+    wishes = Wishes({"x": stored}, quants={"x": quant} if quant else {}, dtypes={"x": dtype, "y": "FLOAT_32"})
+    real = stored.astype(np.float32) if quant is None else np.float32(quant[0]) * (stored.astype(np.float32) + quant[1])
+    found = run(out, "htp", "Mix", wishes)["y"]
+    np.testing.assert_allclose(found, real, atol=tolerance)
+
+
+def test_halves_round_to_nearest_even(out: Path) -> None:
+    """udo::Half against numpy, over everything that is hard: subnormal, overflow, ties, infinite, no number."""
+    bits = np.concatenate([np.arange(0, 1 << 16, 7), [0x7C00, 0xFC00, 0x7E00, 0x0001, 0x8001, 0x03FF, 0x7BFF]])
+    halves = bits.astype(np.uint16).view(np.float16).reshape(1, 1, 1, -1)
+    wide = run(out, "htp", "Mix", Wishes({"x": halves}, dtypes={"y": "FLOAT_32"}))["y"]
+    np.testing.assert_array_equal(wide, halves.astype(np.float32))
+    random = np.random.default_rng(7).integers(0, 1 << 32, 20_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    floats = np.concatenate([random, wide.ravel(), np.float32([65519.99, 65520, 65504, 2.0**-25, 1e-8, 3e-8])])
+    floats = floats.astype(np.float32).reshape(1, 1, 1, -1)
+    narrow = run(out, "htp", "Mix", Wishes({"x": floats}, dtypes={"y": "FLOAT_16"}))["y"]
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(narrow, floats.astype(np.float16))
+
+
+def test_a_type_without_a_kernel_record_is_refused(out: Path) -> None:
+    built = find_built(out, backend="htp")
+    stranger = Built(built.library, built.provider, built.package, None)  # as a client that does not know the config
+    with (
+        OpSession(built.library, built.provider, backend="htp", timeout=60) as session,
+        pytest.raises(RunFailed) as told,
+    ):
+        session.run(make_call(None, stranger, "Mix", Wishes({"x": np.ones((1, 2, 2, 2), np.int32)})))
+    assert "Failed matching a kernel for 'BothPackage::Mix'" in told.value.message
+
+
+def test_a_kernel_that_answers_an_error(out: Path) -> None:
+    with pytest.raises(RunFailed) as told:
+        run(out, "htp", "Mix", Wishes({"x": np.full((1, 1, 1, 1), -99, np.float32)}))
+    said = "\n".join([told.value.message, *told.value.details])
+    assert "Mix does not like -99" in said
+
+
+def test_a_cpu_package_is_not_for_htp(out: Path) -> None:
+    cpu = find_built(out, backend="cpu")
+    with pytest.raises(RunFailed), OpSession(cpu.library, cpu.provider, backend="htp", timeout=60):
+        pass
+    with pytest.raises(UsageError, match="holds no package for the htp backend"):
+        find_built(out / "BothPackageCpu", backend="htp")
+
+
+BAD = """<OpDefCollection PackageName="Bad" Domain="d" Version="1">
+ <OpDefList><OpDef><Name>Bad</Name>
+  <Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>4D</Rank></Shape>{repeated}</Input>
+  <Input><Name>z</Name><Mandatory>{mandatory}</Mandatory><Datatype>{datatype}</Datatype><Shape><Rank>4D</Rank></Shape></Input>
+  <Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>4D</Rank></Shape></Output>
+  <Parameter><Name>p</Name><Mandatory>true</Mandatory><Datatype>{param}</Datatype><Shape><Rank>SCALAR</Rank></Shape></Parameter>
+  <SupportedBackend>HTP</SupportedBackend>
+ </OpDef></OpDefList></OpDefCollection>"""
+GOOD = {"repeated": "", "mandatory": "true", "datatype": "FLOAT_16", "param": "INT_32"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"repeated": "<Repeated>true</Repeated>"}, "repeated, which HTP"),
+        ({"datatype": "FLOAT_64"}, "never hands to an op"),
+        ({"param": "STRING"}, "is a text, which HTP"),
+    ],
+)
+def test_what_htp_cannot_take_is_an_error(change: dict[str, str], said: str, tmp_path: Path) -> None:
+    config = tmp_path / "bad.xml"
+    config.write_text(BAD.format(**GOOD))
+    made: list[Generated] = make_packages([config], tmp_path / "good")
+    assert made[0].plan.backend == "htp"
+    config.write_text(BAD.format(**{**GOOD, **change}))
+    done = udogen("generate", config, "-o", tmp_path / "bad")
+    assert done.returncode == 2 and said in done.stderr
+    assert not (tmp_path / "bad").exists()
+
+
+def test_an_optional_input_is_told(tmp_path: Path) -> None:
+    config = tmp_path / "bad.xml"
+    config.write_text(BAD.format(**{**GOOD, "mandatory": "false"}))
+    done = udogen("generate", config, "-o", tmp_path)
+    assert done.returncode == 0 and "is optional, which HTP" in done.stderr
+
+
+def test_the_config_of_the_udo_pages_is_fixed_point_on_htp() -> None:
+    from udogen.opdef import resolve
+    from udogen.opdef.problems import Problems
+
+    [package], _ = load([ROOT / "examples" / "softmax" / "Softmax_Htp.json"])
+    [op] = resolve.for_backend(package, "htp", Problems()).ops
+    assert [row.name for row in op.inputs[0].datatypes] == ["UFIXED_POINT_8", "UINT_8"]
+    with pytest.raises(ConfigError):
+        load([ROOT / "README.md"])

@@ -1,0 +1,11 @@
+// The HTP kernel of Mix.  This file is yours: udogen wrote it once and keeps your changes.
+#include "ops/Mix.hpp"
+
+namespace ops::BothPackage::Mix {
+
+udo::Status execute([[maybe_unused]] const Args& args) {
+  // add code here; include/ops/Mix.hpp says what args holds
+  return udo::notImplemented("Mix", "src/ops/Mix.cpp");
+}
+
+}  // namespace ops::BothPackage::Mix

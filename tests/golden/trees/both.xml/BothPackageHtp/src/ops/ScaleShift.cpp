@@ -1,0 +1,11 @@
+// The HTP kernel of ScaleShift.  This file is yours: udogen wrote it once and keeps your changes.
+#include "ops/ScaleShift.hpp"
+
+namespace ops::BothPackage::ScaleShift {
+
+udo::Status execute([[maybe_unused]] const Args& args) {
+  // add code here; include/ops/ScaleShift.hpp says what args holds
+  return udo::notImplemented("ScaleShift", "src/ops/ScaleShift.cpp");
+}
+
+}  // namespace ops::BothPackage::ScaleShift

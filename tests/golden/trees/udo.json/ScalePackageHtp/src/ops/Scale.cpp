@@ -1,0 +1,11 @@
+// The HTP kernel of Scale.  This file is yours: udogen wrote it once and keeps your changes.
+#include "ops/Scale.hpp"
+
+namespace ops::ScalePackage::Scale {
+
+udo::Status execute([[maybe_unused]] const Args& args) {
+  // add code here; include/ops/Scale.hpp says what args holds
+  return udo::notImplemented("Scale", "src/ops/Scale.cpp");
+}
+
+}  // namespace ops::ScalePackage::Scale
