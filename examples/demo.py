@@ -6,6 +6,7 @@ Shows also how the wings of udogen are used from Python.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import Path
 
 from udogen.build import make, tools
@@ -22,6 +23,12 @@ HERE = Path(__file__).resolve().parent
 WORK = HERE.parent / ".demo"
 
 
+@cache
+def say_that_zig_is_slow_at_first() -> None:
+    """Once: what a person who watches would wonder about."""
+    output.note("  (at its first use zig compiles its C++ library, which takes a minute)")
+
+
 def run(example: Example) -> list[Outcome]:
     """Config -> package folders -> libraries -> registered, executed, compared, on every backend of the cases."""
     packages, problems = load([example.config])
@@ -32,8 +39,9 @@ def run(example: Example) -> list[Outcome]:
         package = open_package(each.folder)
         steps = make.plan(package, [f"{package.backend}_x86"], toolchain="auto", env=tools.environment())
         output.note(f"{example.config.relative_to(HERE.parent)} -> {package.path.relative_to(HERE.parent)}")
-        once = " (zig compiles its C++ library once, which takes a minute)" if "zig" in steps[0].choice.title else ""
-        output.note(f"  built with {steps[0].choice.title}{once}")
+        output.note(f"  built with {steps[0].choice.title}")
+        if steps[0].choice.title.startswith("zig"):
+            say_that_zig_is_slow_at_first()
         with output.progress(f"  {package.name}", total=make.sources(package) + 1) as advance:
             make.build(package, steps, on_step=advance)
         cases = [case for case in example.cases if case.backend == package.backend]
