@@ -70,7 +70,7 @@ def _run() -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         return 130
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # click exits by itself where it was click that wrote
         return output.reader_gone()
     except OSError as fault:
         return output.unwritable(fault) if fault.filename is None else output.internal(fault)

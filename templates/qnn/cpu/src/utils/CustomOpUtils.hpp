@@ -9,6 +9,7 @@
 
 #include "BackendUtils.hpp"
 #include "CPU/QnnCpuOpPackage.h"
+#include "Quantization.hpp"
 
 namespace udo {
 
@@ -50,22 +51,6 @@ class Shape {
  private:
   const std::uint32_t* dims_;
   std::size_t rank_;
-};
-
-/// real value = scale * (stored value + offset)
-struct Quantization {
-  float scale = 1.0f;
-  std::int32_t offset = 0;
-
-  float toReal(std::int32_t stored) const { return scale * static_cast<float>(stored + offset); }
-
-  /// The nearest stored value between `low` and `high`.
-  std::int32_t toStored(float real, std::int32_t low, std::int32_t high) const {
-    const float stored = std::nearbyint(real / scale) - static_cast<float>(offset);
-    if (!(stored > static_cast<float>(low))) return low;  // also where it is no number
-    if (stored >= static_cast<float>(high)) return high;
-    return static_cast<std::int32_t>(stored);
-  }
 };
 
 /// What every view can do, whatever its element type.

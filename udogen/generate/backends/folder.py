@@ -1,0 +1,81 @@
+"""The package folder of one backend in the QNN layout: what all backends have in common in laying it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from udogen.generate.backends import cxx
+from udogen.generate.plan import Plan, PlannedFile, Source, record
+from udogen.opdef.model import OpPackage
+from udogen.opdef.names import cpp_string
+
+_SHARED = (
+    "makefiles/linux.mk",
+    "src/utils/BackendUtils.hpp",
+    "src/utils/BackendUtils.cpp",
+    "src/utils/Quantization.hpp",
+)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """In what the folders of the backends differ; `{package}` stands for the package's name."""
+
+    backend: str
+    libraries: str  # where built libraries go
+    library: str
+    targets: tuple[str, ...]
+    headers: tuple[str, ...]  # of QNN
+    templates: Mapping[str, str]  # file -> template below templates/qnn/<backend>
+    copies: tuple[str, ...]  # files below templates/qnn/<backend>
+    shared: tuple[str, ...]  # files below templates/qnn/shared
+
+
+def plan(package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialect) -> Plan:
+    """The folder of one package."""
+    provider = f"{package.name}InterfaceProvider"
+    shared = {
+        "package": record(name=package.name, literal=cpp_string(package.name), provider=provider),
+        "config": source.label,
+    }
+    ops = [cxx.op(number, op, dialect) for number, op in enumerate(package.ops)]
+    for op in ops:
+        op.qualified = cpp_string(f"{package.name}::{op.name}")
+    everything = {
+        **shared,
+        "ops": ops,
+        "tables": [table for op in ops for table in op.tables],
+        "defaults": [default for op in ops for default in op.defaults],
+        "count": len(ops),
+    }
+    own = f"qnn/{folder.backend}"
+    files = [
+        *(
+            PlannedFile(path.format(package=package.name), template=f"{own}/{template}", data=everything)
+            for path, template in folder.templates.items()
+        ),
+        *(PlannedFile(path, copy=f"{own}/{path}") for path in folder.copies),
+        *(PlannedFile(path, copy=f"qnn/shared/{path}") for path in (*_SHARED, *folder.shared)),
+        *(PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers),
+        *(PlannedFile(f"config/{name}", content=content) for name, content in source.configs.items()),
+    ]
+    finished = source.kernels.get(folder.backend, {})
+    for op in ops:
+        data = {**shared, "op": op}
+        ready = finished.get(op.name)
+        skeleton = "" if ready is not None else f"{own}/src/ops/Op.cpp.mako"
+        files.append(PlannedFile(op.header, template=f"{own}/include/ops/Op.hpp.mako", data=data))
+        files.append(PlannedFile(op.kernel, template=skeleton, data=data, content=ready, yours=True))
+    return Plan(
+        package=package.name,
+        backend=folder.backend,
+        layout="qnn",
+        libraries=folder.libraries,
+        library=folder.library.format(package=package.name),
+        provider=provider,
+        ops=tuple(op.name for op in package.ops),
+        configs=tuple(f"config/{name}" for name in source.configs),
+        targets=folder.targets,
+        files=tuple(sorted(files, key=lambda file: file.path)),
+    )
