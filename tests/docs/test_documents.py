@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.docs.golden import README, ROOT, readme_with_matrix
@@ -25,11 +27,8 @@ def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("document", [d for d in DOCUMENTS if _BLOCK.search(d.read_text("utf-8"))], ids=name)
-def test_commands_run_as_written(document: Path, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    script = "set -euo pipefail\n" + "".join(_BLOCK.findall(document.read_text("utf-8")))
-    folder = tmp_path if document.parent in (ROOT, ROOT / "docs") else tmp_path / document.parent.relative_to(ROOT)
+def run(script: str, folder: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """A script of a document, with `udogen` and `python3` being those of this test run."""
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
     for command, target in (("udogen", ["-m", "udogen"]), ("python3", [])):
@@ -37,8 +36,32 @@ def test_commands_run_as_written(document: Path, tmp_path: Path) -> None:
         shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" {" ".join(target)} "$@"\n')
         shim.chmod(0o755)
     env = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(["bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+    return subprocess.run(["bash", "-c", script], cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if _BLOCK.search(d.read_text("utf-8"))], ids=name)
+def test_commands_run_as_written(document: Path, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    script = "set -euo pipefail\n" + "".join(_BLOCK.findall(document.read_text("utf-8")))
+    folder = tmp_path if document.parent in (ROOT, ROOT / "docs") else tmp_path / document.parent.relative_to(ROOT)
+    done = run(script, folder, tmp_path)
     assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+
+
+def masked(text: str) -> str:
+    """What a command printed, without the numbers that differ from run to run."""
+    return re.sub(r"-?[\d.]+(e-?\d+)?( µs| …|(?= ->|$))", r"N\2", text, flags=re.MULTILINE)
+
+
+def test_the_transcript_of_the_readme_is_real(tmp_path: Path) -> None:
+    [transcript] = re.findall(r"^```console\n(.*?)^```", README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    folder = Path(shutil.copytree(ROOT / "examples" / "leaky_relu", tmp_path / "leaky_relu"))
+    np.save(folder / "x.npy", np.ones((2, 3, 4), np.float32))
+    commands = [line[2:] for line in transcript.splitlines() if line.startswith("$ ")]
+    script = "set -eu\n" + "".join(f"echo {shlex.quote('$ ' + each)}\n{each}\n" for each in commands)
+    done = run(script, folder, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert masked(done.stdout) == masked(transcript)
 
 
 def test_the_matrix_is_the_registries() -> None:
