@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import CONFIGS, ROOT, make, make_packages, udogen
+from tests.making import CONFIGS, ONE_OP, ROOT, make, make_packages, udogen
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.generate.packages import Generated
 from udogen.opdef.load import load
@@ -59,6 +59,21 @@ def test_two_backends_make_two_folders_and_one_makes_its_name(out: Path, tmp_pat
     assert alone.folder.name == "BothPackage"
     again = make_packages([CONFIGS / "both.xml"], tmp_path)
     assert sorted(made.folder.name for made in again) == ["BothPackage", "BothPackageCpu"], "a folder keeps its name"
+
+
+def test_two_packages_never_share_a_folder(tmp_path: Path) -> None:
+    other = tmp_path / "other.xml"
+    other.write_text(ONE_OP.read_text("utf-8").replace("LeakyReluPackage", "BothPackageCpu"))
+    done = udogen("generate", CONFIGS / "both.xml", other, "-o", tmp_path / "new")
+    assert done.returncode == 2 and "would both go to" in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_foreign_folder_of_the_name_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "BothPackageHtp").mkdir()
+    (tmp_path / "BothPackageHtp" / "mine.txt").write_text("mine")
+    [made] = make_packages([CONFIGS / "both.xml"], tmp_path, chosen=["htp"])
+    assert made.folder.name == "BothPackage"
 
 
 def test_both_backends_see_the_same_defaults(out: Path, backend: str) -> None:

@@ -60,6 +60,13 @@ def generate(
         source = Source(configs=_configs(package), kernels=ready)
         for plan in layouts.ALL[layout or "qnn"](by_backend, source):
             folder = _folder(out or Path(package.output_path or "."), plan, alone=alone)
+            twin = next((each for each in found if each.folder == folder), None)
+            if twin is not None:
+                raise UsageError(
+                    f"{twin.plan.package} for {twin.plan.backend} and {plan.package} for {plan.backend} "
+                    f"would both go to {folder}",
+                    hint="rename one of the packages, or generate them one by one with --backend",
+                )
             rendered = render(plan)
             found.append(Generated(folder, plan, rendered, compare(folder, plan, rendered)))
     if not dry_run:
@@ -72,14 +79,17 @@ def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
     """The folder of a package: its name; with the backend behind it where a config has several."""
     plain = out / plan.package
     suffixed = out / f"{plan.package}{ALL_BACKENDS[plan.backend].suffix}"
+    usual = plain if alone else suffixed
+    # A folder keeps its name when its config comes to name another backend, or one less.
+    return next((each for each in (usual, plain, suffixed) if _holds(each, plan)), usual)
+
+
+def _holds(folder: Path, plan: Plan) -> bool:
     try:
-        if suffixed.is_dir():
-            return suffixed
-        # A folder keeps its name when its config comes to name another backend too.
-        ours = plain.is_dir() and (read_manifest(plain) or {}).get("backend") == plan.backend
+        manifest = read_manifest(folder) if folder.is_dir() else None
     except OSError:  # a path that cannot be: comparing says why
-        return plain
-    return plain if alone or ours else suffixed
+        return False
+    return manifest is not None and (manifest.get("package"), manifest.get("backend")) == (plan.package, plan.backend)
 
 
 def stop_on_conflict(found: Sequence[Generated]) -> None:
