@@ -134,6 +134,12 @@ def test_a_type_without_a_kernel_record_is_refused(out: Path) -> None:
     assert "Failed matching a kernel for 'BothPackage::Mix'" in told.value.message
 
 
+@pytest.mark.parametrize("shape", [(), (1,) * 6])
+def test_a_rank_that_htp_does_not_have(out: Path, shape: tuple[int, ...]) -> None:
+    with pytest.raises(RunFailed, match=f"`x` of op `Mix` has rank {len(shape)}, which this backend does not take"):
+        run(out, "htp", "Mix", Wishes({"x": np.ones(shape, np.float32)}))
+
+
 def test_a_kernel_that_answers_an_error(out: Path) -> None:
     with pytest.raises(RunFailed) as told:
         run(out, "htp", "Mix", Wishes({"x": np.full((1, 1, 1, 1), -99, np.float32)}))

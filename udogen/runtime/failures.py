@@ -182,6 +182,17 @@ def check_names(call: OpCall, package: PackageInfo, library: str) -> None:
         )
 
 
+def check_ranks(call: OpCall, ranks: Sequence[int]) -> None:
+    """Refuse a tensor of a rank that the backend cannot have."""
+    for tensor in (*call.inputs, *call.outputs):
+        if len(tensor.shape) not in ranks and not tensor.omitted:
+            raise OpRefused(
+                f"tensor `{tensor.name}` of op `{call.op_type}` has rank {len(tensor.shape)}, "
+                "which this backend does not take",
+                hint=f"it takes ranks {ranks[0]} to {ranks[-1]}; add or remove axes of length 1",
+            )
+
+
 def _shape_of(call: OpCall) -> str:
     def tensors(rows: Sequence[TensorArg]) -> str:
         return ", ".join(f"{row.dtype} {list(row.shape)}" for row in rows) or "none"

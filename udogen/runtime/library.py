@@ -20,6 +20,7 @@ class BackendRow(NamedTuple):
     library: str
     # libQnnCpu 2.47 never calls a package's logInitialize, so the worker does.
     forwards_log: bool
+    ranks: tuple[int, ...]  # of tensors; libQnnHtp 2.47 crashes on rank 0 and has no flat layout beyond 6
 
     @property
     def delivers(self) -> frozenset[str] | None:
@@ -30,8 +31,8 @@ class BackendRow(NamedTuple):
 BACKENDS = {
     row.name: row
     for row in (
-        BackendRow("cpu", "libQnnCpu.so", forwards_log=False),
-        BackendRow("htp", "libQnnHtp.so", forwards_log=True),
+        BackendRow("cpu", "libQnnCpu.so", forwards_log=False, ranks=tuple(range(9))),
+        BackendRow("htp", "libQnnHtp.so", forwards_log=True, ranks=tuple(range(1, 6))),
     )
 }
 

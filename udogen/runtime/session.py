@@ -85,6 +85,7 @@ class OpSession:
             if self._child is None:
                 self._restart()
             failures.check_names(call, self._package, str(self._library))
+            failures.check_ranks(call, self._found.backend.ranks)
             order, buffers = marshal.order_of(call)
             self._logs.clear()
             if self._child:
