@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -132,6 +134,46 @@ def test_a_type_without_a_kernel_record_is_refused(out: Path) -> None:
     ):
         session.run(make_call(None, stranger, "Mix", Wishes({"x": np.ones((1, 2, 2, 2), np.int32)})))
     assert "Failed matching a kernel for 'BothPackage::Mix'" in told.value.message
+
+
+def test_a_saved_context_gives_the_same_numbers_in_a_new_process(out: Path, backend: str, tmp_path: Path) -> None:
+    for name, array in (("a", A), ("b", B)):
+        np.save(tmp_path / f"{name}.npy", array)
+    run_op = ["run", "op", out, "ScaleShift", "--backend", backend, "--shape", "out[1]=7", "--json"]
+    run_op += ["--input", f"in[0]={tmp_path / 'a.npy'}", "--input", f"in[1]={tmp_path / 'b.npy'}"]
+    file = tmp_path / "context.bin"
+    made = udogen(*run_op, "--param", "mode=FLOOR", "--param", "weights=[4, 5, 6]", "--save-context", file)
+    assert made.returncode == 0, made.stdout
+    restored = udogen(*run_op, "--context", file)
+    assert restored.returncode == 0, restored.stdout
+    outputs = json.loads(restored.stdout)["outputs"]
+    assert outputs == json.loads(made.stdout)["outputs"]
+    assert outputs["out[1]"]["data"] == [4, 6, 0, 1, 0, 0, 3]
+
+
+def test_a_context_that_does_not_fit(out: Path, backend: str) -> None:
+    built = find_built(out, backend=backend)
+    op = built.op("ScaleShift", backend)
+    wishes = Wishes({"in[0]": A, "in[1]": B}, shapes={"out[1]": (7,)})
+    call = replace(make_call(op, built, "ScaleShift", wishes), save_context=True)
+    with OpSession(built.library, built.provider, backend=backend, timeout=60) as session:
+        binary = session.run(call).context
+        assert binary
+        with pytest.raises(RunFailed, match="cannot be saved again"):
+            session.run(replace(call, context=binary))
+        call = replace(call, save_context=False)
+        longer = replace(wishes, shapes={"out[1]": (9,)})
+        with pytest.raises(
+            RunFailed, match=r"`out\[1\]` of the context is FLOAT_32 \[7\], the call has FLOAT_32 \[9\]"
+        ):
+            session.run(replace(make_call(op, built, "ScaleShift", longer), context=binary))
+        mix = make_call(built.op("Mix", backend), built, "Mix", Wishes({"x": A}))
+        with pytest.raises(RunFailed, match=r"the inputs of the context are in\[0\], in\[1\], not x"):
+            session.run(replace(mix, context=binary))
+        for broken in (b"", b"nothing of the kind", binary[: len(binary) // 2]):
+            with pytest.raises(RunFailed):
+                session.run(replace(call, context=broken))
+        assert session.run(replace(call, context=binary)).outputs["out[1]"].tolist() == [1.5, 2.5, 1, 1, 0, 0, 3]
 
 
 @pytest.mark.parametrize("shape", [(), (1,) * 6])

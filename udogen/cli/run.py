@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,8 @@ def command() -> None:
     metavar="SECONDS",
     help="Stop an op that does not come back.",
 )
+@click.option("--save-context", type=click.Path(path_type=Path), metavar="FILE", help="Save the finalized graph here.")
+@click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore what --save-context saved.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the runtime and the package log.")
 @output.json_option
 def run_op(
@@ -91,6 +94,8 @@ def run_op(
     provider: str,
     loops: int,
     timeout: float | None,
+    save_context: Path | None,
+    context: Path | None,
     verbose: bool,
     as_json: bool,
 ) -> None:
@@ -116,10 +121,13 @@ def run_op(
         operations = session.package.operations
         known = built.op(op, backend) if op in operations or not operations else None
         call = make_call(known, built, op, wishes)
+        call = replace(call, context=_content(context), save_context=save_context is not None)
         result = session.run(call)
     if verbose:
         for line in result.logs:
             output.note(f"[{line.source} {line.level}] {line.text}")
+    if save_context is not None and result.context is not None:
+        _write(save_context, result.context)
     saved = {name: _save(files[name], array) for name, array in result.outputs.items() if name in files}
     _tell(op, backend, built.package, result, saved, as_json=as_json)
 
@@ -153,6 +161,20 @@ def _tell(op: str, backend: str, package: str, result: OpResult, saved: dict[str
         span = f", {array.min():.6g} … {array.max():.6g}" if array.size and array.dtype.kind in "fiub" else ""
         file = f" -> {saved[name]}" if name in saved else ""
         output.say(f"  {name}: {array.dtype} {shape}{span}{file}")
+
+
+def _content(file: Path | None) -> bytes | None:
+    try:
+        return None if file is None else file.read_bytes()
+    except OSError as fault:
+        raise UsageError(f"{file} cannot be read: {fault.strerror}", hint="give a file of --save-context") from fault
+
+
+def _write(file: Path, content: bytes) -> None:
+    try:
+        file.write_bytes(content)
+    except OSError as fault:
+        raise UsageError(f"cannot write {file}: {fault.strerror}", hint="choose another file") from fault
 
 
 def _pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:

@@ -48,6 +48,8 @@ class OpCall:
     outputs: tuple[TensorArg, ...]
     params: tuple[ParamArg, ...] = ()
     loops: int = 1
+    context: bytes | None = None  # restore this context binary instead of making a graph
+    save_context: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,4 +96,5 @@ class OpResult:
     outputs: dict[str, Array]
     times: Times
     runtime: RuntimeInfo
+    context: bytes | None = None  # where the call asked for it
     logs: tuple[LogLine, ...] = field(default=())

@@ -21,6 +21,8 @@ def order_of(call: OpCall) -> tuple[Message, list[Any]]:
     buffers: list[Any] = []
     if call.loops < 1:
         raise RunFailed(f"op `{call.op_type}` cannot be run {call.loops} times", hint="give 1 or more loops")
+    if call.context is not None and call.save_context:
+        raise RunFailed("a restored context cannot be saved again", hint="keep the file that it was restored from")
     return {
         "do": "run",
         "op": call.op_type,
@@ -29,6 +31,8 @@ def order_of(call: OpCall) -> tuple[Message, list[Any]]:
         "inputs": [_input(call, arg, buffers) for arg in call.inputs],
         "outputs": [_row(arg, APP_READ) for arg in call.outputs],
         "params": [_param(call, param, buffers) for param in call.params],
+        "context": None if call.context is None else _keep_bytes(call.context, buffers),
+        "save": call.save_context,
     }, buffers
 
 
@@ -38,7 +42,7 @@ def arrays_of(call: OpCall, results: list[bytearray]) -> dict[str, Array]:
 
     return {
         arg.name: np.frombuffer(room, _numpy_type(call, arg.name, arg.dtype)).reshape(arg.shape)
-        for arg, room in zip(call.outputs, results, strict=True)
+        for arg, room in zip(call.outputs, results[: len(call.outputs)], strict=True)
     }
 
 
@@ -66,6 +70,11 @@ def _param(call: OpCall, param: ParamArg, buffers: list[Any]) -> Message:
 
 def _row(arg: TensorArg, role: str) -> Message:
     return {"name": arg.name, "dtype": arg.dtype, "shape": list(arg.shape), "role": role, "quant": arg.quant}
+
+
+def _keep_bytes(content: bytes, buffers: list[Any]) -> int:
+    buffers.append(content)
+    return len(buffers) - 1
 
 
 def _keep(array: Any, buffers: list[Any]) -> int:

@@ -102,6 +102,7 @@ class OpSession:
                 outputs=marshal.arrays_of(call, results),
                 times=Times(create=answer["create"], finalize=answer["finalize"], execute=answer["execute"]),
                 runtime=self._runtime,
+                context=bytes(results[-1]) if call.save_context else None,
                 logs=tuple(self._logs),
             )
 

@@ -19,9 +19,10 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend, Log
+from udogen.qnn.backend import Backend, Context, Graph, Log
 from udogen.qnn.interface import Interface, QnnError, log_callback
 from udogen.qnn.tensors import APP_WRITE, NULL, STATIC, OpConfig, Param, Scalar, ScaleOffset, Tensor
+from udogen.runtime import stored
 from udogen.runtime.failures import LOAD_RUNTIME
 from udogen.runtime.wire import Message, Wire
 
@@ -41,6 +42,7 @@ class Worker:
         self._delivers: list[str] | None = order["delivers"]
         library, provider = order["library"], order["provider"]
         self._phase(LOAD_RUNTIME)
+        self._libraries = Path(order["runtime"]).parent
         interface = Interface.load(Path(order["runtime"]))
         self._phase("load the op package")
         package = _OpPackage(library, provider)
@@ -67,36 +69,33 @@ class Worker:
         )
 
     def run(self, order: Message, buffers: list[bytearray]) -> None:
-        """Run one op in a graph of its own."""
+        """Run one op in a graph of its own, made now or restored from a context binary."""
         clock, op = time.perf_counter, order["op"]
         started = clock()
-        self._phase("create the graph")
-        with self._backend.context() as context:
-            graph = context.graph("udogen")
-            tensor = _TensorMaker(buffers)
-            inputs = [graph.add_tensor(tensor.make(row)) for row in order["inputs"]]
-            outputs = [graph.add_tensor(tensor.make(row)) for row in order["outputs"]]
-            params: list[Param] = [
-                graph.add_tensor(tensor.make(row["tensor"])) if "tensor" in row else Scalar(**row)
-                for row in order["params"]
-            ]
-            node = OpConfig(op, package=order["package"], op_type=op, inputs=inputs, outputs=outputs, params=params)
-            self._phase("add the node")
-            graph.add_node(node)
-            self._refuse_undelivered([*inputs, *outputs, *(each for each in params if isinstance(each, Tensor))])
+        restored = order["context"] is not None
+        with self._restored(bytes(buffers[order["context"]])) if restored else self._backend.context() as context:
+            if restored:
+                graph, inputs, outputs = self._stored_graph(context, bytes(buffers[order["context"]]), order)
+            else:
+                graph, inputs, outputs = self._new_graph(context, order, buffers)
             created = clock()
-            self._phase("finalize")
-            graph.finalize()
+            if not restored:
+                self._phase("finalize")
+                graph.finalize()
             finalized = clock()
             results = [bytearray(each.nbytes) + bytearray(_GUARD) for each in outputs]
             for each, room in zip(outputs, results, strict=True):
                 each.bind(room)
-            for each, row in zip(inputs, order["inputs"], strict=True):
-                if each.role == APP_WRITE:  # only now: a graph does not take an input that has data
-                    each.bind(buffers[row["buffer"]])
-            execute = graph.executor([each for each in inputs if each.role == APP_WRITE], outputs)
+            rows = [row for row in order["inputs"] if row["role"] == APP_WRITE]
+            given = [each for each in inputs if each.role == APP_WRITE]
+            if restored:
+                rows.sort(key=lambda row: [each.name for each in given].index(row["name"]))
+            for each, row in zip(given, rows, strict=True):
+                each.bind(buffers[row["buffer"]])  # only now: a graph does not take an input that has data
+            execute = graph.executor(given, outputs)
             self._phase("execute")
             seconds = [_timed(execute) for _ in range(order["loops"])]
+            kept = [context.binary()] if order["save"] else []
             self._phase("free the graph")
         for each, room in zip(outputs, results, strict=True):
             if room[each.nbytes :] != _GUARD:
@@ -104,12 +103,49 @@ class Worker:
                     f"op `{op}` wrote past the end of its output `{each.name}` ({each.nbytes} bytes)",
                     hint="let the kernel's loops end at the tensor's own dimensions",
                 )
+        answers = [memoryview(room)[: each.nbytes] for each, room in zip(outputs, results, strict=True)]
+        if restored:  # in the order of the call
+            names = [each.name for each in outputs]
+            answers = [answers[names.index(row["name"])] for row in order["outputs"]]
         self._say(
             "done",
-            [memoryview(room)[: each.nbytes] for each, room in zip(outputs, results, strict=True)],
+            [*answers, *kept],
             create=created - started,
             finalize=finalized - created,
             execute=statistics.median(seconds),
+        )
+
+    def _new_graph(
+        self, context: Context, order: Message, buffers: list[bytearray]
+    ) -> tuple[Graph, list[Tensor], list[Tensor]]:
+        self._phase("create the graph")
+        graph, op = context.graph("udogen"), order["op"]
+        tensor = _TensorMaker(buffers)
+        inputs = [graph.add_tensor(tensor.make(row)) for row in order["inputs"]]
+        outputs = [graph.add_tensor(tensor.make(row)) for row in order["outputs"]]
+        params: list[Param] = [
+            graph.add_tensor(tensor.make(row["tensor"])) if "tensor" in row else Scalar(**row)
+            for row in order["params"]
+        ]
+        node = OpConfig(op, package=order["package"], op_type=op, inputs=inputs, outputs=outputs, params=params)
+        self._phase("add the node")
+        graph.add_node(node)
+        self._refuse_undelivered([*inputs, *outputs, *(each for each in params if isinstance(each, Tensor))])
+        return graph, inputs, outputs
+
+    def _restored(self, binary: bytes) -> Context:
+        self._phase("restore the context")
+        return self._backend.restore(binary)
+
+    def _stored_graph(
+        self, context: Context, binary: bytes, order: Message
+    ) -> tuple[Graph, list[Tensor], list[Tensor]]:
+        info = stored.only_graph(self._libraries, binary)
+        given = [row for row in order["inputs"] if row["role"] == APP_WRITE]  # static ones are in the binary
+        return (
+            context.retrieve(info.name),
+            stored.bind("input", info.inputs, given),
+            stored.bind("output", info.outputs, order["outputs"]),
         )
 
     def quit(self) -> None:
