@@ -51,7 +51,8 @@ ALL = {
             "x86_64-linux-clang",
             "x86-64 Linux",
             "x86",
-            "registered, executed and compared with numpy in the real `libQnnHtp.so` (SDK 2.47, Qualcomm's emulator)",
+            "registered, executed and compared with numpy in the real `libQnnHtp.so` (Qualcomm's emulator), "
+            "one binary on SDK 2.47 to 2.51",
             native=True,
         ),
     )

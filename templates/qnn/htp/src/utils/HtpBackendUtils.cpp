@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <deque>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,7 @@ std::vector<std::uint32_t> elementsOf(const TensorSpec& spec) {
 
 /// Everything that QHPI keeps pointers to; it lives as long as the library.
 struct Records {
+  std::deque<std::string> names;
   std::deque<std::vector<QHPI_Tensor_Signature_v1>> signatures;
   std::deque<std::vector<QHPI_Kernel_v1>> kernels;
   std::vector<QHPI_OpInfo_v1> ops;
@@ -65,7 +67,9 @@ QHPI_Kernel_v1 record(Records& records, const OpEntry& op, const std::vector<std
     out.push_back(signature(elements[inputs + i], op.spec.outputs.items[i].ranks, five));
   }
   QHPI_Kernel_v1 kernel = {};
-  kernel.function_name = op.spec.name;
+  // From SDK 2.49 on, two records of one function name are refused as duplicates.
+  records.names.push_back(std::string(op.spec.name) + "_" + std::to_string(records.names.size()));
+  kernel.function_name = records.names.back().c_str();
   kernel.function = op.function;
   kernel.resources = QHPI_RESOURCE_HVX;
   kernel.min_inputs = static_cast<std::uint32_t>(in.size());
