@@ -15,7 +15,7 @@ from udogen.cli import output
 from udogen.errors import UdogenError
 from udogen.generate.packages import generate
 from udogen.opdef.load import load
-from udogen.runtime.request import find_built
+from udogen.runtime.built import find_built
 from udogen.verify.cases import Example, load_examples
 from udogen.verify.runner import Outcome, run_cases
 

@@ -15,7 +15,8 @@ import pytest
 from tests.making import CONFIGS, KERNELS, compiler, make, make_packages, need_cpu_runtime
 from udogen.errors import RunFailed
 from udogen.runtime import OpCall, OpResult, OpSession, ParamArg, TensorArg
-from udogen.runtime.request import Built, Wishes, find_built, make_call
+from udogen.runtime.built import Built, find_built
+from udogen.runtime.request import Wishes, make_call
 
 if TYPE_CHECKING:
     from udogen.runtime.calls import Array

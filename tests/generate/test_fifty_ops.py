@@ -12,7 +12,8 @@ from tests.bench.clock import python, ratio
 from tests.generate.fifty import config, kernel
 from tests.making import need_cpu_runtime, udogen
 from udogen.runtime import OpSession
-from udogen.runtime.request import Wishes, find_built, make_call
+from udogen.runtime.built import find_built
+from udogen.runtime.request import Wishes, make_call
 
 COUNT = 50
 

@@ -13,7 +13,8 @@ from tests.making import COMPILERS, CONFIGS, compiler, make, make_packages, need
 from udogen.errors import RunFailed
 from udogen.opdef.model import Tensor
 from udogen.runtime import OpSession
-from udogen.runtime.request import Wishes, find_built, make_call
+from udogen.runtime.built import find_built
+from udogen.runtime.request import Wishes, make_call
 
 if TYPE_CHECKING:
     from udogen.runtime.calls import Array

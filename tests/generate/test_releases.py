@@ -11,7 +11,8 @@ import pytest
 
 from tests.making import CONFIGS, LONG, make, make_packages
 from udogen.runtime import OpSession
-from udogen.runtime.request import Built, Wishes, find_built, make_call
+from udogen.runtime.built import Built, find_built
+from udogen.runtime.request import Wishes, make_call
 
 pytestmark = pytest.mark.slow
 

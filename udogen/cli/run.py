@@ -103,7 +103,8 @@ def run_op(
 
     The op runs in a child process: whatever it does, you get a sentence.
     """
-    from udogen.runtime.request import Wishes, find_built, make_call
+    from udogen.runtime.built import find_built
+    from udogen.runtime.request import Wishes, make_call
     from udogen.runtime.session import OpSession
 
     files = dict(_pairs(outputs, "--output"))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from udogen.runtime import OpSession, RuntimeInfo
-from udogen.runtime.request import Built, Wishes, make_call
+from udogen.runtime.built import Built
+from udogen.runtime.request import Wishes, make_call
 from udogen.verify.cases import Case
 
 if TYPE_CHECKING:

@@ -1,0 +1,110 @@
+"""A built op package: the library behind a path, and its config where udogen generated it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from udogen.build import targets
+from udogen.build.package import PackageFolder, open_packages, package_of
+from udogen.errors import RunFailed, UsageError
+from udogen.opdef import resolve
+from udogen.opdef.load import load
+from udogen.opdef.model import Op
+from udogen.opdef.problems import Problems
+from udogen.runtime.library import interface_providers
+
+_SUFFIX = "InterfaceProvider"
+
+
+@dataclass(frozen=True)
+class Built:
+    """A built op package: the library to register, and its config where we generated it."""
+
+    library: Path
+    provider: str
+    package: str
+    folder: PackageFolder | None
+
+    def op(self, name: str, backend: str) -> Op | None:
+        """The op as this backend sees it; None where there is no config, or no such op in it."""
+        if self.folder is None:
+            return None
+        problems = Problems()
+        packages, _ = load(self.folder.configs)
+        for package in packages:
+            if package.name == self.package:
+                for op in resolve.for_backend(package, backend, problems, forced=True).ops:
+                    if op.name == name:
+                        return op
+        return None
+
+
+def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built:
+    """The library behind a path: a library itself, or the package folder it was built in."""
+    if path.is_dir():
+        folder = _of_backend(path, backend)
+        native = _native_targets(folder, backend)
+        library = next((found for row in native if (found := folder.artifact(row.folder)).is_file()), None)
+        if library is None:
+            wanted = " ".join(row.id for row in native)
+            raise RunFailed(
+                f"package {folder.name} is not built for the {backend} backend of this machine",
+                hint=f"udogen build {wanted} -C {shlex.quote(str(folder.path))}",
+            )
+        return Built(library, provider or folder.provider, folder.name, folder)
+    if not path.exists():
+        raise RunFailed(
+            f"there is no op package at {path}", hint="give a built library, or the folder of a generated package"
+        )
+    package = package_of(path)
+    if package is not None and package.library != path.name:
+        package = None  # it lies in a package folder, but is not its library
+    if package is not None and not provider:
+        return Built(path, package.provider, package.name, package)
+    provider = provider or _only_provider(path)
+    return Built(path, provider, package.name if package else provider.removesuffix(_SUFFIX), package)
+
+
+def _of_backend(path: Path, backend: str) -> PackageFolder:
+    """The package for this backend among those in a folder."""
+    found = open_packages(path)
+    fitting = [each for each in found if each.backend == backend]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise UsageError(
+            f"{path} holds several {backend} packages",
+            hint="choose one of " + ", ".join(str(each.path) for each in fitting[:5]),
+        )
+    have = sorted({each.backend for each in found})
+    raise UsageError(
+        f"{path} holds no package for the {backend} backend",
+        hint=" or ".join(f"--backend {each}" for each in have),
+    )
+
+
+def _native_targets(folder: PackageFolder, backend: str) -> list[targets.Target]:
+    rows = [row for row in targets.ALL.values() if row.id in folder.targets and row.native]
+    found = [row for row in rows if row.backend == backend]
+    if not found:
+        others = " or ".join(f"--backend {row.backend}" for row in rows)
+        raise UsageError(
+            f"package {folder.name} has no target that runs on the {backend} backend of this machine",
+            hint=others or "run it on a device",
+        )
+    return found
+
+
+def _only_provider(library: Path) -> str:
+    providers = interface_providers(library)
+    if len(providers) == 1:
+        return providers[0]
+    if not providers:
+        raise RunFailed(
+            f"{library} exports no interface provider", hint="is it an op package? name its symbol with --provider"
+        )
+    raise UsageError(
+        f"{library} exports several interface providers", hint="choose with --provider: " + ", ".join(providers)
+    )
