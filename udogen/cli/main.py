@@ -70,8 +70,12 @@ def _run() -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         return 130
-    except (BrokenPipeError, SystemExit):  # click exits by itself where it was click that wrote
+    except BrokenPipeError:
         return output.reader_gone()
+    except SystemExit as stop:
+        if stop.code == 1:  # click's own answer to a reader that is gone
+            return output.reader_gone()
+        raise
     except OSError as fault:
         return output.unwritable(fault) if fault.filename is None else output.internal(fault)
     except Exception as fault:  # the last resort: a fault of ours, never shown as a bare traceback

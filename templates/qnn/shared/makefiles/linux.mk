@@ -2,12 +2,13 @@
 # The rules that build the package for one Linux target.  Included with TARGET and CXX set.
 # The package's Makefile says LIBRARY_FOLDER, LIBRARY_NAME, SOURCES, and LINK_RULES: what may stay undefined.
 
-HEADERS  := $(if $(QNN_SDK_ROOT),$(QNN_SDK_ROOT)/include/QNN,include/QNN)
+# Ours come behind the SDK's: older SDKs have no qhpi.h.
+HEADERS  := $(if $(QNN_SDK_ROOT),-I"$(QNN_SDK_ROOT)/include/QNN") -Iinclude/QNN
 OBJ      := obj/$(TARGET)
 LIBRARY  := $(LIBRARY_FOLDER)/$(TARGET)/$(LIBRARY_NAME)
 OBJECTS  := $(patsubst %.cpp,$(OBJ)/%.o,$(SOURCES))
 # `include` must come before the SDK's headers only for our own files; QNN headers are in a folder of their own.
-COMPILE   = $(CXX) -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra -Iinclude -Isrc/utils -I"$(HEADERS)" \
+COMPILE   = $(CXX) -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra -Iinclude -Isrc/utils $(HEADERS) \
             $(CXXFLAGS) $(EXTRA_CXXFLAGS)
 LINK      = $(CXX) -shared $(LINK_RULES) -Wl,-soname,$(LIBRARY_NAME) $(LDFLAGS) $(EXTRA_LDFLAGS)
 
