@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
@@ -323,3 +324,15 @@ def test_no_file_is_a_maze() -> None:
     lengths = {short(path): len(path.read_bytes().splitlines()) for path in files(PACKAGE)}
     long = {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE}
     assert not long, f"more than {LONGEST_FILE} lines: {long}"
+
+
+def test_every_test_folder_but_the_benchmarks_is_collected(pytestconfig: pytest.Config) -> None:
+    tests = {path.parent.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")}
+    left_out = {
+        str(folder)
+        for folder in tests
+        for name in folder.parts
+        for pattern in pytestconfig.getini("norecursedirs")
+        if fnmatch(name, pattern)
+    }
+    assert left_out == {"tests/bench"}
