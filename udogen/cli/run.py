@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -128,7 +130,8 @@ def run_op(
         for line in result.logs:
             output.note(f"[{line.source} {line.level}] {line.text}")
     if save_context is not None and result.context is not None:
-        _write(save_context, result.context)
+        with _written(save_context) as stream:
+            stream.write(result.context)
     saved = {name: _save(files[name], array) for name, array in result.outputs.items() if name in files}
     _tell(op, backend, built.package, result, saved, as_json=as_json)
 
@@ -171,9 +174,11 @@ def _content(file: Path | None) -> bytes | None:
         raise UsageError(f"{file} cannot be read: {fault.strerror}", hint="give a file of --save-context") from fault
 
 
-def _write(file: Path, content: bytes) -> None:
+@contextmanager
+def _written(file: Path | str) -> Iterator[IO[bytes]]:
     try:
-        file.write_bytes(content)
+        with open(file, "wb") as stream:
+            yield stream
     except OSError as fault:
         raise UsageError(f"cannot write {file}: {fault.strerror}", hint="choose another file") from fault
 
@@ -206,11 +211,8 @@ def _array(file: str) -> Array:
 def _save(file: str, array: Array) -> str:
     import numpy as np
 
-    try:
-        with open(file, "wb") as stream:
-            np.save(stream, array)
-    except OSError as fault:
-        raise UsageError(f"cannot write {file}: {fault.strerror}", hint="choose another file") from fault
+    with _written(file) as stream:
+        np.save(stream, array)
     return file
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from udogen.errors import RunFailed
+from udogen.opdef.problems import nearest
 from udogen.qnn import codes
 from udogen.qnn.interface import WARN
 from udogen.runtime.calls import LogLine, OpCall, PackageInfo, TensorArg
@@ -174,11 +174,11 @@ def check_names(call: OpCall, package: PackageInfo, library: str) -> None:
             hint="the packageName of a node must be the one that getInfo returns",
         )
     if package.operations and call.op_type not in package.operations:
-        near = difflib.get_close_matches(call.op_type, package.operations, n=1)
+        near = nearest(call.op_type, package.operations)
         have = ", ".join(package.operations)
         raise OpRefused(
             f"op package `{package.name}` has no op `{call.op_type}`",
-            hint=(f"did you mean `{near[0]}`? " if near else "") + f"it has: {have}",
+            hint=(f"did you mean `{near}`? " if near else "") + f"it has: {have}",
         )
 
 

@@ -47,9 +47,8 @@ def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCa
 
 def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
     """The parameters as a backend takes that knows them by their place: all up to the last one that is given."""
-    strangers = {name: value for name, value in given.items() if name not in {param.name for param in op.params}}
     names = [param.name for param in op.params]
-    last = max((names.index(name) for name in given if name in names), default=-1)
+    last = max((names.index(name) for name in given), default=-1)
     found: dict[str, object] = {}
     for param in op.params[: last + 1]:
         value = given.get(param.name, param.default)
@@ -59,7 +58,7 @@ def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
                 hint="this backend knows parameters by their place only; only the last ones may be left out",
             )
         found[param.name] = value
-    return {**found, **strangers}
+    return found
 
 
 def _inputs(op: Op, wishes: Wishes) -> tuple[TensorArg, ...]:
@@ -165,12 +164,7 @@ def _output(name: str, tensor: Tensor, inputs: tuple[TensorArg, ...], wishes: Wi
 
 
 def _param(op: Op, name: str, value: object, wishes: Wishes) -> ParamArg:
-    tensor = next((param for param in op.params if param.name == name), None)
-    if tensor is None:
-        known = [param.name for param in op.params]
-        close = nearest(name, known)
-        hint = f"did you mean `{close}`?" if close else "it has: " + (", ".join(known) or "none")
-        raise RunFailed(f"op `{op.name}` has no parameter `{name}`", hint=hint)
+    tensor = next(param for param in op.params if param.name == name)
     dtype = _known(wishes.dtypes[name]) if name in wishes.dtypes else _dtype_of_param(tensor, value)
     if isinstance(value, str):
         parsed = values.parse_default(value, [dtype], tensor.enum)
@@ -224,6 +218,7 @@ def _no_strangers(op: Op, wishes: Wishes) -> None:
     named = (*wishes.outputs, *wishes.shapes)
     _no_stranger("input", wishes.inputs, op, op.inputs)
     _no_stranger("output", named, op, op.outputs)
+    _no_stranger("parameter", wishes.params, op, op.params)
     _no_stranger("tensor", (*wishes.quants, *wishes.dtypes), op, op.tensors)
 
 
@@ -232,7 +227,7 @@ def _no_stranger(what: str, names: Iterable[str], op: Op, tensors: Sequence[Tens
     for name in names:
         if name not in known and not any(tensor.repeated and _is_part(name, tensor) for tensor in tensors):
             close = nearest(name, known)
-            hint = f"did you mean `{close}`?" if close else "it has: " + ", ".join(known)
+            hint = f"did you mean `{close}`?" if close else "it has: " + (", ".join(known) or "none")
             raise RunFailed(f"op `{op.name}` has no {what} `{name}`", hint=hint)
 
 

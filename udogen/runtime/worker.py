@@ -73,9 +73,10 @@ class Worker:
         clock, op = time.perf_counter, order["op"]
         started = clock()
         restored = order["context"] is not None
-        with self._restored(bytes(buffers[order["context"]])) if restored else self._backend.context() as context:
+        binary = bytes(buffers[order["context"]]) if restored else b""
+        with self._restored(binary) if restored else self._backend.context() as context:
             if restored:
-                graph, inputs, outputs = self._stored_graph(context, bytes(buffers[order["context"]]), order)
+                graph, inputs, outputs = self._stored_graph(context, binary, order)
             else:
                 graph, inputs, outputs = self._new_graph(context, order, buffers)
             created = clock()

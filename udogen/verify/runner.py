@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from udogen.runtime import OpSession, RuntimeInfo
@@ -37,6 +38,7 @@ def run_cases(
 ) -> list[Outcome]:
     """Every case, in one process."""
     outcomes = []
+    op_of = cache(lambda name: built.op(name, backend))  # the config is read once for each op, not for each case
     with OpSession(built.library, built.provider, backend=backend, timeout=timeout) as session:
         for case in cases:
             wishes = Wishes(
@@ -46,7 +48,7 @@ def run_cases(
                 shapes={name: tuple(array.shape) for name, array in case.expected.items()},
                 loops=loops,
             )
-            call = make_call(built.op(case.op, backend), built, case.op, wishes)
+            call = make_call(op_of(case.op), built, case.op, wishes)
             result = session.run(call)
             worst = max(max_error(result.outputs[name], array) for name, array in case.expected.items())
             kind = " ".join(dict.fromkeys(tensor.dtype for tensor in call.outputs))
