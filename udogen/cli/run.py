@@ -61,7 +61,7 @@ def command() -> None:
     metavar="NAME=TYPE",
     help="The data type of a tensor or parameter, where several fit.",
 )
-@click.option("--backend", default="cpu", metavar="NAME", help="The backend to run on (cpu).")
+@click.option("--backend", default="cpu", metavar="NAME", help="The backend to run on: cpu (the default) or htp.")
 @click.option(
     "--qnn-lib",
     type=click.Path(path_type=Path),
@@ -78,6 +78,8 @@ def command() -> None:
     metavar="SECONDS",
     help="Stop an op that does not come back.",
 )
+@click.option("--target", metavar="NAME", help="The target to register for (default: none, which fits this machine).")
+@click.option("--soc", metavar="NAME", help="The processor that HTP shall prepare for: SM8550, or its number.")
 @click.option("--save-context", type=click.Path(path_type=Path), metavar="FILE", help="Save the finalized graph here.")
 @click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore what --save-context saved.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the runtime and the package log.")
@@ -96,6 +98,8 @@ def run_op(
     provider: str,
     loops: int,
     timeout: float | None,
+    target: str | None,
+    soc: str | None,
     save_context: Path | None,
     context: Path | None,
     verbose: bool,
@@ -120,7 +124,15 @@ def run_op(
         outputs=tuple(files),
         loops=loops,
     )
-    with OpSession(built.library, built.provider, backend=backend, runtime=qnn_lib, timeout=timeout) as session:
+    with OpSession(
+        built.library,
+        built.provider,
+        backend=backend,
+        runtime=qnn_lib,
+        timeout=timeout,
+        target=target,
+        soc=_soc(soc, backend),
+    ) as session:
         operations = session.package.operations
         known = built.op(op, backend) if op in operations or not operations else None
         call = make_call(known, built, op, wishes)
@@ -225,6 +237,21 @@ def _quant(name: str, text: str) -> tuple[float, int]:
     if not 0 < found[0] < float("inf"):
         raise UsageError(f"--quant {name}={text}: the scale must be positive", hint="as in --quant x=0.05,-128")
     return found
+
+
+def _soc(text: str | None, backend: str) -> int:
+    from udogen.qnn import socs
+
+    if text is None:
+        return 0
+    if backend != "htp":
+        raise UsageError(f"--soc is for --backend htp, not {backend}", hint="leave it out")
+    model = socs.model_of(text)
+    if model is None:
+        raise UsageError(
+            f"--soc {text}: udogen knows no such processor", hint=f"one of {', '.join(socs.ALL)}, or its number"
+        )
+    return model
 
 
 def _shape(name: str, text: str) -> tuple[int, ...]:
