@@ -62,7 +62,8 @@ class Device(Handle):
         if not soc:
             return ffi.NULL
         custom, config = ffi.new("QnnHtpDevice_CustomConfig_t *"), ffi.new("QnnDevice_Config_t *")
-        custom.option, custom.socModel = ffi.integer_const("QNN_HTP_DEVICE_CONFIG_OPTION_SOC"), soc
+        custom.option = ffi.integer_const("QNN_HTP_DEVICE_CONFIG_OPTION_SOC")
+        custom.socModelAt4 = custom.socModel = soc
         config.option, config.customConfig = ffi.integer_const("QNN_DEVICE_CONFIG_OPTION_CUSTOM"), custom
         configs = ffi.new("QnnDevice_Config_t const *[]", [config, ffi.NULL])
         self._kept = (custom, config, configs)  # the runtime reads them after this returns

@@ -1,4 +1,5 @@
-/* Options of a HTP device, declared by udogen's authors.  In SDK 2.47 the union begins at offset 8; in 2.43 it was 4. */
+/* Options of a HTP device, declared by udogen's authors.  The union begins at offset 8 in SDK 2.47, 2.48,
+ * 2.50 and 2.51, and at 4 in 2.43 and 2.49: a number is written to both places. */
 #ifndef UDOGEN_QNN_HTP_DEVICE_H
 #define UDOGEN_QNN_HTP_DEVICE_H
 
@@ -19,7 +20,7 @@ typedef struct {
 
 typedef struct {
   QnnHtpDevice_ConfigOption_t option;
-  uint32_t reserved;
+  uint32_t socModelAt4;
   union {
     uint32_t socModel;
     QnnHtpDevice_Minimum_Arch_t arch;
