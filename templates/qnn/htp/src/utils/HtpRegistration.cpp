@@ -2,15 +2,19 @@
 #include "HtpRegistration.hpp"
 
 #include <cstdio>
-#include <cstdlib>
+#include <cstring>
+#include <new>
 
 namespace udo {
 namespace {
 
-/// Memory that lives as long as the library: HTP keeps pointers to all of it.
+/// Zeroed memory that lives as long as the library: HTP keeps pointers to all of it.  From `operator new`, which the
+/// libraries of the DSP are known to have.
 template <class T>
 T* forever(std::size_t count) {
-  return static_cast<T*>(std::calloc(count == 0 ? 1 : count, sizeof(T)));
+  const std::size_t bytes = (count == 0 ? 1 : count) * sizeof(T);
+  void* const room = ::operator new(bytes);
+  return room == nullptr ? nullptr : static_cast<T*>(std::memset(room, 0, bytes));
 }
 
 bool allows(List<std::uint32_t> ranks, bool five) {
@@ -50,8 +54,8 @@ class Records {
         at_(forever<std::size_t>(tensors_)) {}
 
   ~Records() {
-    std::free(choices_);
-    std::free(at_);
+    ::operator delete(choices_);
+    ::operator delete(at_);
   }
   Records(const Records&) = delete;
   Records& operator=(const Records&) = delete;
@@ -226,7 +230,7 @@ QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops) {
     info.tile_output = facts->tiledOutput;
     info.build_tile = facts->buildTile;
   }
-  std::free(facts);
+  ::operator delete(facts);
   registered = true;
   return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), infos, package);
 }
