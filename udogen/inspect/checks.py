@@ -268,7 +268,7 @@ def _stack(case: Case) -> Iterator[Finding]:
 
 def _reference(case: Case) -> Iterator[Finding]:
     """Without a runtime to compare with, nobody can say."""
-    if case.facts.is_package and not case.reference.libraries:
+    if case.facts.is_package and not case.reference.libraries and not _wrong_runtime(case):
         yield Finding("reference", UNKNOWN, "there is no runtime to compare it with", case.reference.hint)
 
 

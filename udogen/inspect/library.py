@@ -15,6 +15,7 @@ from udogen.inspect.checks import STATIC, STOPS, UNKNOWN, VERDICTS, WARNS, Case,
 from udogen.inspect.live import LIVE
 from udogen.inspect.symbols import resolve
 from udogen.runtime import shim
+from udogen.runtime.failures import OpCrashed, OpTimedOut
 from udogen.runtime.records import read_records
 from udogen.runtime.session import OpSession
 
@@ -105,7 +106,9 @@ def _register(case: Case, backend: str) -> Case:
 
 
 def _record(case: Case) -> Case:
-    if case.facts.style.id != "qhpi" or case.facts.elf.machine != shim.MACHINE or case.failure is not None:
+    """The kernel records, which may also tell why the runtime refused; not of what crashes already."""
+    crashed = isinstance(case.failure, (OpCrashed, OpTimedOut))
+    if case.facts.style.id != "qhpi" or case.facts.elf.machine != shim.MACHINE or crashed:
         return case
     undefined = [symbol.name for symbol in case.facts.elf.imports if symbol.name.startswith("qhpi_")]
     try:

@@ -41,7 +41,7 @@ def _recorded(case: Case) -> Iterator[Finding]:
     if case.records is None:
         return
     if not case.records.package:
-        yield Finding("records", STOPS, "qhpi_init registers nothing", "call qhpi_register_ops_v1 in it")
+        yield Finding("records", WARNS, "qhpi_init registers nothing", "call qhpi_register_ops_v1 in it")
         return
     package, ops = case.records.package, case.records.ops
     if case.records.returned != package:

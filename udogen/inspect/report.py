@@ -78,6 +78,8 @@ def _facts(case: Case) -> Iterator[tuple[str, str]]:
         package, runtime = case.registered
         yield "registered", f"as {package.name or '(no name)'} in {runtime.name} {runtime.build_id}"
         yield "ops", ", ".join(package.operations) or "none told"
+    elif facts.is_package and case.failure is None:
+        yield "registered", "not tried" if case.native else "not tried: it is for another machine"
 
 
 def _symbols(case: Case) -> str:
