@@ -133,7 +133,7 @@ def test_the_release_of_a_package_in_the_c_plus_plus_style(make: Make, look: Loo
     runtime = make(SKEL, "-DNO_PROVIDER", name="libQnnHtp.so", folder=tmp_path)
     stub = ["-DCORE", f"-Wl,--defsym,_ZN4hnnx11register_opEPKc={0x1000}"]
     same, other, none = (make(*stub, *flag) for flag in (
-        ['-DBUILD_ID="v2.99.0.99"'], ['-DBUILD_ID="v2.43.0.260129000000"'], []
+        ['-DBUILD_ID="v2.99.0.991231235959_7"'], ['-DBUILD_ID="v2.43.0.260129000000"'], []
     ))  # fmt: skip
     assert look(same, runtime).verdict == "will register"
     found = look(other, runtime)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from udogen.build import elf
 from udogen.build.elf import Elf
+from udogen.runtime.library import BUILD_ID
 
 SUFFIX = "InterfaceProvider"
-BUILD_ID = "udogen_qnn_sdk_build_id"  # a text that packages in the C++ style export
 QHPI_SINCE = (2, 47)  # the first release whose records are laid out as ours
 
 

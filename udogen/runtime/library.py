@@ -36,6 +36,7 @@ BACKENDS = {
     )
 }
 
+BUILD_ID = "udogen_qnn_sdk_build_id"  # exported by generated packages of HTP's C++ interface
 _WHEEL = "onnxruntime_qnn"
 _INSTALL = "pip install onnxruntime-qnn==2.3.0 (the last release that carries libQnnCpu.so), or set QNN_SDK_ROOT"
 
@@ -127,3 +128,11 @@ def check_provider(path: Path, provider: str) -> None:
         f"{path} does not export `{provider}`",
         hint=f"it has: {', '.join(there)}" if there else "it exports no *InterfaceProvider: is it an op package?",
     )
+
+
+def sdk_build_id(path: Path) -> str:
+    """The QNN SDK whose C++ headers a library was built with (`--htp-api core`); empty where it is tied to none."""
+    try:
+        return elf.text_of(elf.read(path), BUILD_ID)
+    except elf.NotElf:  # what it is instead, others say better
+        return ""
