@@ -154,7 +154,17 @@ EXPORT QHPI_StatusCode qhpi_register_ops_v1(uint32_t n, QHPI_OpInfo_v1* rows, co
 }
 EXPORT const char release[] = "v2.99.0.991231235959";
 extern void HAP_mem_thing(void);
-EXPORT void uses(void) { HAP_mem_thing(); }
+extern void* __wrap_malloc(__SIZE_TYPE__ size);
+extern void HAP_perhaps(void) __attribute__((weak));
+EXPORT void uses(void) {
+  HAP_mem_thing();
+  __wrap_malloc(4);
+  if (HAP_perhaps) HAP_perhaps();
+}
+#endif
+#ifdef NEEDS_WEAK
+extern void HAP_perhaps(void);
+EXPORT void wants(void) { HAP_perhaps(); }
 #endif
 #if defined(NEEDS_HAP) && !defined(SKEL)
 extern void HAP_mem_thing(void);

@@ -224,6 +224,9 @@ def _remedy_of(case: Case, missing: tuple[str, ...]) -> str:
         return "build it with the headers of the runtime's own SDK release"
     if case.native:
         return "link the library that has them (-l…), or define them"
+    if case.resolution.wrapped:
+        wrap = " ".join(f"-Wl,--wrap={name}" for name in case.resolution.wrapped)
+        return f"the device has __wrap_{case.resolution.wrapped[0]}: link with {wrap}"
     return "avoid them, link them in, or give the library of the device that has them with a further --against"
 
 

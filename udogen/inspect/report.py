@@ -11,7 +11,8 @@ from udogen.inspect.folder import InspectedPackage, Inspection
 from udogen.inspect.library import Inspected
 from udogen.inspect.symbols import demangled
 
-_LABEL = 11
+_LABEL = 12
+_ASSUMED = 6  # names shown
 _DETAILS = 8
 _KERNELS = 6  # of an op, unless all are asked for
 _MARKS = {"stops": "x", "unknown": "?", "warns": "!"}
@@ -88,13 +89,12 @@ def _symbols(case: Case) -> str:
     if not there.seen:
         return f"{undefined}, not compared with a runtime"
     missing = f"{len(there.missing)} missing" if there.missing else "none missing"
-    assumed = (
-        f", {len(there.assumed)} assumed ({', '.join(each.name for each in there.assumed[:8])}" if there.assumed else ""
-    )
-    if assumed:
-        assumed += ", …)" if len(there.assumed) > 8 else ")"
     where = f" in {case.reference.title}" if case.reference.libraries else ""
-    return f"{undefined}, {missing}{where}{assumed}"
+    if not there.assumed:
+        return f"{undefined}, {missing}{where}"
+    names = [demangled(each.name) for each in there.assumed[:_ASSUMED]]
+    names += ["…"] if len(there.assumed) > _ASSUMED else []
+    return f"{undefined}, {missing}{where}, {len(there.assumed)} assumed ({', '.join(names)})"
 
 
 def _kernels(case: Case, width: int, everything: bool) -> Iterator[str]:

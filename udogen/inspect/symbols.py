@@ -13,18 +13,6 @@ from udogen.build.elf import Elf, Symbol
 from udogen.inspect import loader
 from udogen.inspect.reference import Reference
 
-# Every C library has these, also one of which we see nothing (ISO C90).
-_ISO_C = frozenset(
-    "abort abs atexit atof atoi atol bsearch calloc div exit free getenv labs ldiv malloc mblen mbstowcs mbtowc qsort "
-    "rand realloc srand strtod strtol strtoul system wcstombs wctomb memchr memcmp memcpy memmove memset strcat strchr "
-    "strcmp strcoll strcpy strcspn strerror strlen strncat strncmp strncpy strpbrk strrchr strspn strstr strtok "
-    "strxfrm acos asin atan atan2 ceil cos cosh exp fabs floor fmod frexp ldexp log log10 modf pow sin sinh sqrt tan "
-    "tanh clearerr fclose feof ferror fflush fgetc fgetpos fgets fopen fprintf fputc fputs fread freopen fscanf fseek "
-    "fsetpos ftell fwrite getc getchar gets perror printf putc putchar puts remove rename rewind scanf setbuf setvbuf "
-    "sprintf sscanf tmpfile tmpnam ungetc vfprintf vprintf vsprintf asctime clock ctime difftime gmtime localtime "
-    "mktime strftime time longjmp signal raise localeconv setlocale".split()
-)
-
 # Libraries that are always there together with the C library, whatever a runtime needs.
 _SYSTEMS = {
     "libc.so.6": (
@@ -58,6 +46,7 @@ class Resolution:
     missing: tuple[str, ...]
     assumed: tuple[Assumed, ...]
     old: tuple[loader.Old, ...] = ()
+    wrapped: tuple[str, ...] = ()  # missing, but there as __wrap_...: a DSP has malloc under that name only
     seen: bool = True  # false where there was nothing to look into
 
     @property
@@ -89,7 +78,7 @@ def _native(found: Elf, wanted: list[Symbol], reference: Reference) -> Resolutio
     further = tuple(Needed(name, "") for name in loaded.absent if name not in found.needed)
     missing = tuple(symbol.name for symbol in wanted if symbol.name not in exports)
     seen = bool(runtime) or not missing
-    return Resolution(len(wanted), needed + further, missing, (), loaded.old, seen)
+    return Resolution(len(wanted), needed + further, missing, (), loaded.old, seen=seen)
 
 
 def _exports_of(paths: Iterable[object]) -> set[str]:
@@ -130,12 +119,11 @@ def _foreign(found: Elf, wanted: list[Symbol], reference: Reference) -> Resoluti
             assumed.append(Assumed(symbol.name, f"{symbol.version} of the device's {symbol.origin}"))
         elif symbol.name in uses:
             assumed.append(Assumed(symbol.name, "the runtime uses it where it is there"))
-        elif symbol.name in _ISO_C:
-            assumed.append(Assumed(symbol.name, "ISO C: in every C library"))
         else:
             missing.append(symbol.name)
     needed = tuple(Needed(name, beside.get(name, "")) for name in found.needed)
-    return Resolution(len(wanted), needed, tuple(missing), tuple(assumed), seen=bool(libraries))
+    wrapped = tuple(name for name in missing if f"__wrap_{name}" in uses)
+    return Resolution(len(wanted), needed, tuple(missing), tuple(assumed), wrapped=wrapped, seen=bool(libraries))
 
 
 def demangled(name: str) -> str:
