@@ -22,7 +22,7 @@ PACKAGE = ROOT / "udogen"
 LAYERS = (
     {"__main__"},
     {"cli"},
-    {"verify"},
+    {"verify", "inspect"},
     {"runtime"},
     {"generate"},
     {"build"},

@@ -19,6 +19,7 @@ VERBS = {
     "convert": ("convert", "Write a config in the other language."),
     "generate": ("generate", "Generate op packages from configs."),
     "build": ("build", "Build a package with the compilers that are there."),
+    "inspect": ("inspect", "Say whether a built library will register, and if not, why."),
     "run": ("run", "Run an op of a built package in the real QNN runtime."),
 }
 
@@ -56,9 +57,9 @@ def _run() -> int:
     from udogen.cli import output
 
     try:
-        cli.main(prog_name="udogen", standalone_mode=False)
+        code = cli.main(prog_name="udogen", standalone_mode=False)
         output.finish()
-        return 0
+        return code if isinstance(code, int) else 0  # a verb whose answer is "no" says so with its exit code
     except UdogenError as fault:
         output.fail(fault)
         return fault.exit_code

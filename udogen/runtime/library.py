@@ -6,9 +6,9 @@ import importlib.util
 import platform
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from udogen.build import tools
+from udogen.build import elf, tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.opdef import backends
 
@@ -36,6 +36,7 @@ BACKENDS = {
     )
 }
 
+BUILD_ID = "udogen_qnn_sdk_build_id"  # exported by generated packages of HTP's C++ interface
 _WHEEL = "onnxruntime_qnn"
 _INSTALL = "pip install onnxruntime-qnn==2.3.0 (the last release that carries libQnnCpu.so), or set QNN_SDK_ROOT"
 
@@ -100,23 +101,26 @@ def check_loadable(path: Path, what: str) -> None:
     """Refuse a library that the dynamic loader would refuse, in words that help."""
     if not path.is_file():
         raise RunFailed(f"there is no {what} at {path}", hint="build it first, or give its path")
-    machine = _machine(path, what)
+    try:
+        machine = elf.read(path).machine
+    except elf.NotElf as fault:
+        raise elf.NotElf(fault.what, f"the {what} {fault.message}", hint=fault.hint) from fault
     here = platform.machine()
     if machine != here:
         raise RunFailed(
             f"the {what} {path} is built for {machine}, this machine is {here}",
-            hint=f"build it for {here} (on a PC: the target cpu_x86), or run it on the device",
+            hint=f"build it for {here} (on a PC: the target cpu_x86 or htp_x86), or run it on the device",
         )
 
 
 def interface_providers(path: Path) -> list[str]:
     """The interface providers that an op package exports."""
-    return sorted(name for name in _exports(path) if name.endswith("InterfaceProvider"))
+    return sorted(name for name in elf.read(path).exports if name.endswith("InterfaceProvider"))
 
 
 def check_provider(path: Path, provider: str) -> None:
     """Refuse a provider that the library does not export, naming those it has."""
-    exports = _exports(path)
+    exports = elf.read(path).exports
     if provider in exports:
         return
     there = [name for name in sorted(exports) if name.endswith("InterfaceProvider")]
@@ -126,37 +130,9 @@ def check_provider(path: Path, provider: str) -> None:
     )
 
 
-def _machine(path: Path, what: str) -> str:
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
-    names = {
-        "EM_X86_64": "x86_64",
-        "EM_AARCH64": "aarch64",
-        "EM_QDSP6": "hexagon",
-        "EM_ARM": "arm",
-        "EM_386": "x86",
-    }
+def sdk_build_id(path: Path) -> str:
+    """The QNN SDK whose C++ headers a library was built with (`--htp-api core`); empty where it is tied to none."""
     try:
-        with path.open("rb") as stream:
-            machine = str(ELFFile(stream)["e_machine"])
-    except (ELFError, OSError) as problem:
-        raise RunFailed(
-            f"the {what} {path} is not a shared library (ELF)", hint="give the .so file that the build made"
-        ) from problem
-    return names.get(machine, machine)
-
-
-def _exports(path: Path) -> set[str]:
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
-    try:
-        with path.open("rb") as stream:
-            segments: list[Any] = list(ELFFile(stream).iter_segments(type="PT_DYNAMIC"))
-            symbols = [symbol for segment in segments for symbol in segment.iter_symbols()]
-    except (ELFError, OSError) as problem:
-        raise RunFailed(
-            f"{path} is not a shared library (ELF)", hint="give the .so file that the build made"
-        ) from problem
-    return {symbol.name for symbol in symbols if symbol["st_shndx"] != "SHN_UNDEF"}
+        return elf.text_of(elf.read(path), BUILD_ID)
+    except elf.NotElf:  # what it is instead, others say better
+        return ""

@@ -22,7 +22,7 @@ from udogen.qnn import abi
 from udogen.qnn.backend import Backend, Context, Device, Graph, Log
 from udogen.qnn.interface import Interface, QnnError, log_callback
 from udogen.qnn.tensors import APP_WRITE, NULL, STATIC, OpConfig, Param, Scalar, ScaleOffset, Tensor
-from udogen.runtime import stored
+from udogen.runtime import recorder, stored
 from udogen.runtime.failures import LOAD_RUNTIME
 from udogen.runtime.wire import Message, Wire
 
@@ -169,6 +169,8 @@ class Worker:
                 self.start(order)
             elif order["do"] == "run":
                 self.run(order, buffers)
+            elif order["do"] == "records":
+                self._say("records", **recorder.record(order, self._phase))
             else:
                 self.quit()
         except QnnError as error:

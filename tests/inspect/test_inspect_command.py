@@ -1,0 +1,151 @@
+"""`udogen inspect` as a person calls it: packages, folders, exit codes, streams, and the shape of its JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toys import Make
+
+from tests.making import ONE_KERNEL, ROOT, make_packages, udogen
+
+LEAKY = ROOT / "examples" / "leaky_relu"
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory, htp: Path, cpu: Path) -> Path:
+    """Both packages of leaky_relu, built for this machine."""
+    folder = tmp_path_factory.mktemp("out")
+    make_packages([LEAKY / "LeakyRelu.xml"], folder, kernels=ONE_KERNEL.parent)
+    done = udogen("build", "-C", folder, env={"EXTRA_CXXFLAGS": "-O0"})
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def answer(*arguments: object, code: int = 0, **env: str) -> dict[str, Any]:
+    done = udogen("inspect", *arguments, "--json", env={"QNN_SDK_ROOT": "", **env})
+    assert done.returncode == code, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["ok"] is (code == 0)
+    return dict(found)
+
+
+def test_a_folder_of_packages(out: Path) -> None:
+    found = answer(out)
+    cpu, htp = found["packages"]
+    assert found["libraries"] == []
+    assert (cpu["backend"], htp["backend"], cpu["notes"], htp["notes"]) == ("cpu", "htp", [], [])
+    assert {"cpu_aarch64", "cpu_android"} <= {row["target"] for row in cpu["not_built"]}
+    assert all(row["command"].startswith(f"udogen build {row['target']} -C ") for row in cpu["not_built"])
+    for package, target in ((cpu, "cpu_x86"), (htp, "htp_x86")):
+        [library] = package["libraries"]
+        assert (library["target"], library["verdict"], library["findings"]) == (target, "will register", [])
+        assert library["registered"]["package"] == "LeakyReluPackage"
+        assert library["registered"]["ops"] == ["LeakyRelu"]
+        assert library["symbols"]["missing"] == [] and library["symbols"]["compared"] is True
+    [op] = htp["libraries"][0]["kernels"]
+    assert op["name"] == "LeakyReluPackage::LeakyRelu" and len(op["kernels"]) > 8
+
+
+def test_the_keys_of_the_answer_are_those_of_the_document(out: Path) -> None:
+    [library] = answer(out / "LeakyReluPackageHtp")["packages"][0]["libraries"]
+    document = (ROOT / "docs" / "inspect.md").read_text("utf-8")
+
+    def keys(value: object) -> set[str]:
+        if isinstance(value, dict):
+            return set(value) | {key for each in value.values() for key in keys(each)}
+        return {key for each in value for key in keys(each)} if isinstance(value, list) else set()
+
+    assert [key for key in sorted(keys(library)) if f"`{key}`" not in document] == []
+
+
+def test_what_a_person_reads(out: Path) -> None:
+    for width in (80, 120):
+        done = udogen("inspect", out, env={"COLUMNS": str(width), "QNN_SDK_ROOT": ""})
+        assert done.returncode == 0
+        lines = done.stdout.splitlines()
+        wrapped = [line for line in lines if line.startswith(" ") and not line.startswith("  - ")]
+        assert max(map(len, wrapped)) <= width
+        assert sum(line.endswith(": will register") for line in lines) == 2
+        assert any("more (-v shows all)" in line for line in lines)
+    assert "more (-v" not in udogen("inspect", out, "-v").stdout
+
+
+def test_the_library_of_a_package_is_recognised(out: Path) -> None:
+    library = next(out.glob("*Htp/build/*/*.so"))
+    [found] = answer(library)["libraries"]
+    assert found["target"] == "htp_x86"
+    copied = Path(shutil.copy(library, out.parent / "libElsewhere.so"))
+    [found] = answer(copied, "--no-register")["libraries"]
+    assert (found["target"], found["verdict"], found["registered"]) == (None, "will register", None)
+
+
+def test_a_folder_that_was_renamed_and_sources_that_changed(out: Path, tmp_path: Path) -> None:
+    moved = Path(shutil.copytree(out / "LeakyReluPackageCpu", tmp_path / "Renamed"))
+    os.utime(moved / "src" / "ops" / "LeakyRelu.cpp", (4e9, 4e9))
+    [package] = answer(moved, "--no-register")["packages"]
+    assert "the folder is called Renamed, the package LeakyReluPackage" in package["notes"][0]
+    assert package["notes"][1] == "cpu_x86 is older than src/ops/LeakyRelu.cpp: build it again"
+
+
+def test_a_library_of_another_package_in_its_place(out: Path, tmp_path: Path, make: Make) -> None:
+    package = Path(shutil.copytree(out / "LeakyReluPackageHtp", tmp_path / "LeakyReluPackageHtp"))
+    shutil.copy(make("-DQHPI"), next(package.glob("build/*/*.so")))
+    [found] = answer(package, code=5)["packages"][0]["libraries"]
+    assert (
+        "it exports ToyInterfaceProvider; package LeakyReluPackage is registered with"
+        in (found["findings"][0]["message"])
+    )
+
+
+def test_libraries_that_are_not_of_us(tmp_path: Path, make: Make, make_for: Make, htp: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    shutil.copy(make("-DQHPI"), tmp_path / "deep" / "libToy.so")
+    shutil.copy(make("-DNO_PROVIDER"), tmp_path / "libHelper.so")
+    found = answer(tmp_path)
+    assert [(Path(row["path"]).name, row["verdict"]) for row in found["libraries"]] == [
+        ("libToy.so", "will register"),
+        ("libHelper.so", "will not register"),  # it is no op package, and does not count beside one
+    ]
+    assert f"{tmp_path / 'libHelper.so'}: no op package\n" in udogen("inspect", tmp_path).stdout
+    shutil.copy(make_for("hexagon v73", "-DQHPI"), tmp_path / "libQnnToy.so")
+    answer(tmp_path, code=3)
+    (tmp_path / "libCut.so").write_bytes((tmp_path / "libQnnToy.so").read_bytes()[:300])
+    answer(tmp_path, code=5)
+
+
+def test_runtimes_for_a_folder_are_taken_by_machine(tmp_path: Path, make: Make, make_for: Make, htp: Path) -> None:
+    shutil.copy(make("-DQHPI"), tmp_path / "libToy.so")
+    shutil.copy(make_for("hexagon v73", "-DQHPI"), tmp_path / "libQnnToy.so")
+    skel = make_for("hexagon v73", "-DSKEL", "-DNO_PROVIDER", name="libQnnHtpV73Skel.so")
+    found = answer(tmp_path, "--against", skel)
+    assert [row["against"]["origin"] for row in found["libraries"]] == ["given", "onnxruntime_qnn"]
+
+
+def test_the_skel_of_an_sdk(tmp_path: Path, make_for: Make) -> None:
+    folder = tmp_path / "lib" / "hexagon-v73" / "unsigned"
+    folder.mkdir(parents=True)
+    shutil.copy(make_for("hexagon v73", "-DSKEL", "-DNO_PROVIDER", name="libQnnHtpV73Skel.so"), folder)
+    [found] = answer(make_for("hexagon v73", "-DQHPI"), QNN_SDK_ROOT=str(tmp_path))["libraries"]
+    assert (found["verdict"], found["against"]["origin"]) == ("will register", "QNN_SDK_ROOT")
+    assert found["against"]["sdk"] == "v2.99.0.991231235959"
+    answer(make_for("hexagon v75", "-DQHPI"), code=3, QNN_SDK_ROOT=str(tmp_path))
+
+
+def test_mistakes(tmp_path: Path) -> None:
+    (tmp_path / "text.so").write_text("text")
+    for arguments, code in (
+        ([], 2),
+        ([tmp_path / "none"], 2),
+        (["--nonsense", "x.so"], 2),
+        ([tmp_path / "text.so"], 5),
+        ([ROOT / "docs"], 2),
+    ):
+        done = udogen("inspect", *arguments)
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr and "internal" not in done.stderr
+        assert (done.stdout == "") is (code == 2)

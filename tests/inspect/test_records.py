@@ -1,0 +1,108 @@
+"""The kernel records of QHPI packages, taken down by a library of ours that stands in for the runtime."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from pathlib import Path
+
+import pytest
+from toys import Look, Make, told
+
+from udogen.build import elf
+from udogen.errors import RunFailed
+from udogen.runtime import shim
+from udogen.runtime.records import read_records
+
+pytestmark = pytest.mark.skipif(platform.machine() != shim.MACHINE, reason="the stand-in is x86_64 code")
+NAME = "qhpi_register_ops_v1"
+
+
+def test_the_stand_in_is_a_library_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "shim.so"
+    path.write_bytes(shim.library(NAME, ["qhpi_tensor_shape", "qhpi_op_name"]))
+    found = elf.read(path)
+    assert set(found.exports) == {shim.SLOT, NAME, "qhpi_tensor_shape", "qhpi_op_name"}
+    assert found.soname == "udogen-shim" and not found.executable_stack and not found.needed
+    said = subprocess.run(["readelf", "-lWd", str(path)], capture_output=True, text=True, check=True)
+    assert "Warning" not in said.stderr and "Error" not in said.stderr
+    assert "R E" in said.stdout and "RWE" not in said.stdout
+
+
+def test_every_field_of_the_records(make: Make) -> None:
+    records = read_records(make("-DQHPI"), [NAME])
+    usual = {"type": "QUInt8", "layout": "Flat4", "storage": "Direct", "memory": "DDR_OR_TCM"}
+    odd = {"type": "Any_Element_Type", "layout": "Crouton_16", "storage": "Indirect", "memory": "TCM_Only"}
+    unknown = {"type": "99", "layout": "98", "storage": "97", "memory": "96"}
+    empty = {"sync_block_size": 0, "precomputed_data_size": 0, "reserved": False}
+    assert (records.returned, records.package) == ("Toy", "Toy")
+    assert json.loads(json.dumps(records.ops)) == [
+        {
+            "name": "Toy::Copy",
+            "hooks": ["late_rewrite"],
+            "tiled_output": None,
+            "reserved": False,
+            "kernels": [
+                {
+                    **empty,
+                    "function": "copy_u8",
+                    "inputs": [usual],
+                    "outputs": [usual],
+                    "resources": ["hvx"],
+                    "flags": [],
+                    "hooks": ["cost_function"],
+                },
+                {
+                    **empty,
+                    "function": "copy_any",
+                    "inputs": [odd, unknown],
+                    "outputs": [usual],
+                    "resources": ["hvx", "hmx"],
+                    "flags": ["multithreaded", "variable_outputs"],
+                    "hooks": ["predicate"],
+                    "sync_block_size": 64,
+                },
+            ],
+        }
+    ]
+
+
+def test_a_package_that_misses_functions_can_be_read_too(make: Make) -> None:
+    library = make("-DQHPI", "-DUNKNOWN_FUNCTION")
+    assert read_records(library, [NAME, "qhpi_of_tomorrow"]).package == "Toy"
+    with pytest.raises(RunFailed, match=r"cannot be loaded: .*undefined symbol: qhpi_of_tomorrow"):
+        read_records(library, [NAME])
+
+
+def test_a_package_that_binds_its_functions_late(make: Make) -> None:
+    for flag in ("-Wl,-z,lazy", "-Wl,-z,now"):
+        assert read_records(make("-DQHPI", flag), [NAME]).package == "Toy"
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("-DCRASHES", r"crashed with SIGSEGV .* in phase `register its kernels \(qhpi_init\)`"),
+        ("-DTOO_MANY", r"records .* cannot be read: a record says that it has 2147483647 parts"),
+    ],
+)
+def test_records_that_cannot_be_read(make: Make, flag: str, words: str) -> None:
+    with pytest.raises(RunFailed, match=words):
+        read_records(make("-DQHPI", flag), [NAME])
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ('-DQUALIFIED="Other::Copy"', "ops whose names do not begin with Toy::: Other::Copy = call them Toy::<Op>"),
+        ("-DKERNELS=0", "ops without a kernel: Toy::Copy = add a kernel record"),
+        ("-DRESERVED", "records whose reserved pointers are not NULL: Toy::Copy"),
+        ('-DSECOND_NAME="copy_u8"', "kernel names that are used twice, which SDK 2.49 and later refuse: copy_u8"),
+        ('-DRETURNED="Tyo"', "qhpi_init answers Tyo, and registers the ops of Toy = return Toy"),
+        ("-DREGISTERS_NOTHING", "qhpi_init registers nothing = call qhpi_register_ops_v1 in it"),
+    ],
+)
+def test_records_that_a_runtime_stumbles_over(make: Make, look: Look, htp: Path, flag: str, words: str) -> None:
+    # Linked as if it were called, so that it is a QHPI package at all.
+    assert words in told(look(make("-DQHPI", flag), htp, register=True))

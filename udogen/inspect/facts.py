@@ -1,0 +1,101 @@
+"""What kind of library this is, as its symbols tell."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from udogen.build import elf
+from udogen.build.elf import Elf
+from udogen.runtime.library import BUILD_ID
+
+SUFFIX = "InterfaceProvider"
+QHPI_SINCE = (2, 47)  # the first release whose records are laid out as ours
+
+
+class Style(NamedTuple):
+    """One kind of library, and the symbols that give it away."""
+
+    id: str
+    words: str
+    backend: str = ""  # that takes it; only op packages have one
+    exported: str = r"(?!)"  # a symbol that only this kind exports
+    used: str = r"(?!)"  # or leaves undefined
+    init: str = ""  # libQnnHtp looks for one of two functions, and refuses a package that has neither (seen in 2.47)
+    remedy: str = ""
+
+
+STYLES = (
+    Style(
+        "skel",
+        "the Hexagon half of a QNN runtime (skel)",
+        exported=r"\w+_skel_handle_invoke",
+        remedy="give it to --against, and the op package as LIBRARY",
+    ),
+    Style(
+        "runtime",
+        "a QNN runtime library",
+        exported=r"Qnn(System)?Interface_getProviders|qhpi_register_ops_v\d+",
+        remedy="give it to --against, and the op package as LIBRARY",
+    ),
+    Style("qhpi", "HTP op package (QHPI)", "htp", r"qhpi_init", r"qhpi_register_ops_v\d+", "qhpi_init"),
+    Style("core", "HTP op package (C++ style of the SDK)", "htp", r"op_pkg_init", r"_ZNK?4hnnx\w+", "op_pkg_init"),
+    Style(
+        "snpe",
+        "a UDO library of SNPE",
+        exported=r"SnpeUdo_\w+",
+        remedy="SNPE registers it (Snpe_Util_AddOpPackage with the registration library); QNN does not",
+    ),
+    Style("plain", "op package for CPU or GPU (plain C)", "cpu", rf"\w+{SUFFIX}"),
+)
+OTHER = Style("other", "no op package", remedy=f"an op package exports <Package>{SUFFIX}; is its visibility hidden?")
+
+
+class Sdk(NamedTuple):
+    """The SDK release that a library was built for, and how we know."""
+
+    release: str  # v2.43.0.260129...; empty where it does not matter or is not known
+    source: str  # in words
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What an ELF library is."""
+
+    elf: Elf
+    style: Style
+    providers: tuple[str, ...]
+    sdk: Sdk
+
+    @property
+    def is_package(self) -> bool:
+        """True for what a runtime can register at all."""
+        return bool(self.style.backend)
+
+
+def look(found: Elf) -> Facts:
+    """Tell what kind of library it is."""
+    style = _style(found)
+    providers = tuple(sorted(name for name in found.exports if name.endswith(SUFFIX)))
+    return Facts(found, style, providers, _sdk(found, style))
+
+
+def _style(found: Elf) -> Style:
+    exported, used = "\n".join(found.exports), "\n".join(symbol.name for symbol in found.imports)
+    for style in STYLES:
+        if re.search(rf"^(?:{style.exported})$", exported, re.MULTILINE):
+            return style
+        if re.search(rf"^(?:{style.used})$", used, re.MULTILINE):
+            return style
+    return OTHER
+
+
+def _sdk(found: Elf, style: Style) -> Sdk:
+    told = elf.text_of(found, BUILD_ID)
+    if told:
+        return Sdk(told, f"its symbol {BUILD_ID}")
+    releases = elf.sdk_releases(found.path)
+    if len(releases) == 1:  # several would be somebody's table of releases
+        return Sdk(releases[0], "a text in it")
+    return Sdk("", "any from 2.47 on" if style.id == "qhpi" else "it does not say")

@@ -1,0 +1,146 @@
+"""A folder: every package in it, every target of each, and every other library that lies there."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from udogen.build import targets
+from udogen.build.package import MANIFEST, PackageFolder, open_packages, package_of
+from udogen.errors import UsageError
+from udogen.inspect.library import How, Inspected, inspect
+
+_SOURCES = ("src", "include", "config", "user.mk", "Makefile")
+_LEFT_OUT = {"obj", ".udogen", ".git", ".venv"}
+_MOST = 200  # libraries below a folder: more is not a folder of op packages
+
+
+@dataclass(frozen=True)
+class NotBuilt:
+    """A target whose library is not there."""
+
+    target: str
+    library: Path
+    command: str
+
+
+@dataclass(frozen=True)
+class InspectedPackage:
+    """A generated package: what is built of it, and what is not."""
+
+    folder: PackageFolder
+    built: tuple[Inspected, ...]
+    not_built: tuple[NotBuilt, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Everything that was looked at."""
+
+    packages: tuple[InspectedPackage, ...]
+    others: tuple[Inspected, ...]
+
+    @property
+    def judged(self) -> tuple[Inspected, ...]:
+        """What the answer depends on: in a folder with op packages, not the other libraries that lie beside them."""
+        packages = tuple(each for each in self.libraries if each.is_package)
+        return packages or self.libraries
+
+    @property
+    def libraries(self) -> tuple[Inspected, ...]:
+        """All libraries, those of packages first."""
+        return (*(each for package in self.packages for each in package.built), *self.others)
+
+
+def inspect_all(path: Path, how: How, *, on_library: Callable[[str], None] = lambda _name: None) -> Inspection:
+    """Inspect a library, or everything in a folder."""
+    if not path.exists():
+        raise UsageError(f"there is no file or folder {path}", hint="give a built library, or the folder of a package")
+    if not path.is_dir():
+        folder, target = _place(path)
+        return Inspection((), (inspect(path, how, folder=folder, target=target),))
+    packages = _packages(path)
+    rest = _others(path, packages)
+    if not packages and not rest:
+        raise UsageError(
+            f"{path} holds neither a package that udogen generated nor a library (*.so)",
+            hint="give a library, or the folder of a package",
+        )
+
+    def one(library: Path, folder: PackageFolder | None = None, target: str = "") -> Inspected:
+        on_library(library.name)
+        return inspect(library, how, folder=folder, target=target, choose=True)
+
+    return Inspection(
+        tuple(_package(each, one) for each in packages),
+        tuple(one(each) for each in rest),
+    )
+
+
+def _packages(path: Path) -> list[PackageFolder]:
+    if not (path / MANIFEST).is_file() and not any(path.glob(f"*/{MANIFEST}")):
+        return []
+    return open_packages(path)
+
+
+def _rows(folder: PackageFolder) -> list[targets.Target]:
+    return [targets.ALL[name] for name in folder.targets if name in targets.ALL]
+
+
+def _package(folder: PackageFolder, one: Callable[[Path, PackageFolder, str], Inspected]) -> InspectedPackage:
+    built: list[Inspected] = []
+    missing: list[NotBuilt] = []
+    for row in _rows(folder):
+        library = folder.artifact(row.folder)
+        if library.exists():
+            built.append(one(library, folder, row.id))
+        else:
+            command = f"udogen build {row.id} -C {shlex.quote(str(folder.path))}"
+            missing.append(NotBuilt(row.id, library, command))
+    return InspectedPackage(folder, tuple(built), tuple(missing), tuple(_notes(folder, built)))
+
+
+def _notes(folder: PackageFolder, built: Sequence[Inspected]) -> list[str]:
+    notes = []
+    usual = (folder.name, folder.name + folder.backend.capitalize())
+    if folder.path.resolve().name not in usual:
+        notes.append(
+            f"the folder is called {folder.path.resolve().name}, the package {folder.name}: nodes and clients must "
+            f"say {folder.name}"
+        )
+    files = [file for name in _SOURCES for file in _files(folder.path / name)]
+    newest = max(files, key=lambda file: file.stat().st_mtime, default=None)
+    for each in built:
+        if newest and each.path.stat().st_mtime < newest.stat().st_mtime:
+            notes.append(f"{each.target} is older than {newest.relative_to(folder.path)}: build it again")
+    return notes
+
+
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
+
+
+def _others(path: Path, packages: Sequence[PackageFolder]) -> list[Path]:
+    """Libraries that are no target's of a package."""
+    known = {folder.artifact(row.folder).resolve() for folder in packages for row in _rows(folder)}
+    found: list[Path] = []
+    for library in sorted(path.rglob("*.so")):
+        below = library.relative_to(path).parts
+        if not _LEFT_OUT.intersection(below) and library.is_file() and library.resolve() not in known:
+            found.append(library)
+        if len(found) > _MOST:
+            raise UsageError(f"{path} holds more than {_MOST} libraries", hint="give the folder of a package")
+    return found
+
+
+def _place(library: Path) -> tuple[PackageFolder | None, str]:
+    """The package and target that a library is of."""
+    folder = package_of(library)
+    if folder is not None:
+        for row in _rows(folder):
+            if folder.artifact(row.folder).resolve() == library.resolve():
+                return folder, row.id
+    return None, ""

@@ -1,0 +1,229 @@
+"""An inspection as a person reads it, and as `--json` prints it (docs/inspect.md has the shape)."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from udogen.inspect.checks import Case, Finding
+from udogen.inspect.folder import InspectedPackage, Inspection
+from udogen.inspect.library import Inspected
+from udogen.inspect.symbols import demangled
+
+_LABEL = 12
+_ASSUMED = 6  # names shown
+_DETAILS = 8
+_KERNELS = 6  # of an op, unless all are asked for
+_MARKS = {"stops": "x", "unknown": "?", "warns": "!"}
+
+
+def lines(found: Inspection, *, width: int, everything: bool = False) -> Iterator[str]:
+    """The report, line by line."""
+    for package in found.packages:
+        yield from _package(package, width, everything)
+    for each in found.others:
+        if each in found.judged:
+            yield from _library(each, width, everything)
+    for each in found.others:
+        if each not in found.judged and each.case is not None:
+            yield f"{each.path}: {each.case.facts.style.words}"
+
+
+def _package(found: InspectedPackage, width: int, everything: bool) -> Iterator[str]:
+    folder = found.folder
+    yield f"{folder.path}: {folder.backend} package {folder.name}, {_count(len(folder.ops), 'op')}"
+    for note in found.notes:
+        yield from _wrapped("  ! ", note, width)
+    for each in found.not_built:
+        yield f"  - {each.target} is not built: {each.command}"
+    yield ""
+    for built in found.built:
+        yield from _library(built, width, everything)
+
+
+def _library(found: Inspected, width: int, everything: bool) -> Iterator[str]:
+    target = f" ({found.target})" if found.target else ""
+    yield f"{found.path}{target}: {found.verdict}"
+    for finding in found.findings:
+        yield from _wrapped(f"  {_MARKS[finding.weight]} ", finding.message, width)
+        if finding.remedy:
+            yield from _wrapped("    = ", finding.remedy, width)
+        for detail in finding.details[:_DETAILS]:
+            yield from _wrapped("      ", detail.strip(), width)
+    if found.case is not None:
+        for label, text in _facts(found.case):
+            yield from _wrapped(f"  {label:<{_LABEL}}", text, width)
+        yield from _kernels(found.case, width, everything)
+    yield ""
+
+
+def _facts(case: Case) -> Iterator[tuple[str, str]]:
+    facts, found = case.facts, case.facts.elf
+    yield (
+        "file",
+        f"{found.bits}-bit {found.kind} for {found.processor}"
+        + (f", soname {found.soname}" if found.soname and found.soname != found.path.name else ""),
+    )
+    if facts.is_package:
+        yield "package", f"{facts.style.words}, provider {', '.join(facts.providers) or 'none'}"
+        yield "SDK", f"{facts.sdk.release} ({facts.sdk.source})" if facts.sdk.release else facts.sdk.source
+    else:
+        yield "is", facts.style.words
+    if found.needed:
+        absent = case.resolution.absent if case.native or case.resolution.seen else ()
+        yield "needs", ", ".join(f"{name} (not found)" if name in absent else name for name in found.needed)
+    if facts.is_package:
+        yield "symbols", _symbols(case)
+    if case.registered:
+        package, runtime = case.registered
+        yield "registered", f"as {package.name or '(no name)'} in {runtime.name} {runtime.build_id}"
+        yield "ops", ", ".join(package.operations) or "none told"
+    elif facts.is_package and case.failure is None:
+        yield "registered", "not tried" if case.native else "not tried: it is for another machine"
+
+
+def _symbols(case: Case) -> str:
+    there = case.resolution
+    undefined = f"{there.undefined} undefined"
+    if not there.seen:
+        return f"{undefined}, not compared with a runtime"
+    missing = f"{len(there.missing)} missing" if there.missing else "none missing"
+    where = f" in {case.reference.title}" if case.reference.libraries else ""
+    if not there.assumed:
+        return f"{undefined}, {missing}{where}"
+    names = [demangled(each.name) for each in there.assumed[:_ASSUMED]]
+    names += ["…"] if len(there.assumed) > _ASSUMED else []
+    return f"{undefined}, {missing}{where}, {len(there.assumed)} assumed ({', '.join(names)})"
+
+
+def _kernels(case: Case, width: int, everything: bool) -> Iterator[str]:
+    if case.records is None:
+        return
+    yield "  kernels"
+    for op in case.records.ops:
+        extra = [*op["hooks"], *(["tiled output " + str(op["tiled_output"])] if op["tiled_output"] is not None else [])]
+        title = f"{op['name']}: {_count(len(op['kernels']), 'record')}"
+        yield from _wrapped("    ", title + (f"; {', '.join(extra)}" if extra else ""), width)
+        shown = op["kernels"] if everything else op["kernels"][:_KERNELS]
+        name_width = max((len(kernel["function"]) for kernel in shown), default=0)
+        for kernel in shown:
+            yield from _wrapped(f"      {kernel['function']:<{name_width}}  ", _kernel(kernel), width)
+        if len(shown) < len(op["kernels"]):
+            yield f"      … and {len(op['kernels']) - len(shown)} more (-v shows all)"
+
+
+def _kernel(kernel: Mapping[str, Any]) -> str:
+    inputs = ", ".join(map(_signature, kernel["inputs"])) or "nothing"
+    outputs = ", ".join(map(_signature, kernel["outputs"])) or "nothing"
+    rest = [" ".join(kernel["resources"]) or "no resource", *kernel["flags"], *kernel["hooks"]]
+    return f"{inputs} -> {outputs}; {', '.join(rest)}"
+
+
+def _signature(row: Mapping[str, str]) -> str:
+    """Short, and only what is not as usual: direct storage, in main memory or TCM."""
+    words = [row["type"].removesuffix("_Element_Type"), row["layout"]]
+    if row["storage"] != "Direct":
+        words.append(row["storage"])
+    if row["memory"] != "DDR_OR_TCM":
+        words.append(row["memory"])
+    return " ".join(words)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _wrapped(label: str, text: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        text, max(width, 40), initial_indent=label, subsequent_indent=" " * len(label),
+        break_long_words=False, break_on_hyphens=False,
+    ) or [label.rstrip()]  # fmt: skip
+
+
+def as_json(found: Inspection) -> dict[str, Any]:
+    """Everything, as plain data."""
+    return {
+        "packages": [
+            {
+                "folder": str(each.folder.path),
+                "package": each.folder.name,
+                "backend": each.folder.backend,
+                "ops": list(each.folder.ops),
+                "notes": list(each.notes),
+                "not_built": [
+                    {"target": row.target, "library": str(row.library), "command": row.command}
+                    for row in each.not_built
+                ],
+                "libraries": [_library_json(row) for row in each.built],
+            }
+            for each in found.packages
+        ],
+        "libraries": [_library_json(each) for each in found.others],
+    }
+
+
+def _library_json(found: Inspected) -> dict[str, Any]:
+    return {
+        "path": str(found.path),
+        "target": found.target or None,
+        "verdict": found.verdict,
+        "findings": [_finding_json(each) for each in found.findings],
+        **(_case_json(found.case) if found.case else {}),
+    }
+
+
+def _finding_json(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "weight": finding.weight,
+        "message": finding.message,
+        "remedy": finding.remedy,
+        "details": list(finding.details),
+    }
+
+
+def _case_json(case: Case) -> dict[str, Any]:
+    facts, found, there = case.facts, case.facts.elf, case.resolution
+    registered = None
+    if case.registered:
+        package, runtime = case.registered
+        registered = {
+            "package": package.name,
+            "ops": list(package.operations),
+            "runtime": runtime.name,
+            "build_id": runtime.build_id,
+            "path": runtime.path,
+        }
+    return {
+        "file": {
+            "kind": found.kind,
+            "machine": found.machine,
+            "arch": found.arch or None,
+            "bits": found.bits,
+            "soname": found.soname or None,
+            "needed": [{"name": each.name, "found": each.place or None} for each in there.needed],
+            "runpath": list(found.runpath),
+            "executable_stack": found.executable_stack,
+        },
+        "package": {
+            "style": facts.style.id,
+            "backend": facts.style.backend or None,
+            "providers": list(facts.providers),
+            "sdk": facts.sdk.release or None,
+            "sdk_source": facts.sdk.source,
+        },
+        "against": {
+            "libraries": [str(each.path) for each in case.reference.libraries],
+            "origin": case.reference.origin or None,
+            "sdk": case.reference.sdk or None,
+        },
+        "symbols": {
+            "undefined": there.undefined,
+            "compared": there.seen,
+            "missing": [{"name": name, "demangled": demangled(name)} for name in there.missing],
+            "assumed": [each._asdict() for each in there.assumed],
+        },
+        "registered": registered,
+        "kernels": list(case.records.ops) if case.records else None,
+    }

@@ -1,0 +1,84 @@
+"""What the numbers in QHPI's records mean, in the words of our header."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from udogen.qnn import abi
+
+# Enumerators of qhpi.h without what they begin with; their values are read from the header.
+ELEMENTS = (
+    "QHPI_",
+    "QUInt8 QUInt16 QInt16 Float32 Int32 QInt32 QInt8 Float16 Int64 Any_Element_Type",
+)
+LAYOUTS = (
+    "QHPI_Layout_",
+    "Any ShapeOnly Flat4 Flat5 Flat6 Singular NCHW Depth32 Weights8x4 Crouton_8 Crouton_16 Crouton_32 "
+    "Crouton4x1 Crouton2x2 WideCrouton_8 WideCrouton_32 WideCrouton2x2",
+)
+STORAGE = ("QHPI_Storage_", "Direct Indirect Direct_OR_Indirect")
+MEMORY = ("QHPI_MemLoc_", "DDR_Only TCM_Only DDR_OR_TCM")
+RESOURCES = ("QHPI_RESOURCE_", "MAIN HVX HMX")
+
+KERNEL_FLAGS = ("source_destructive", "multithreaded", "variable_inputs", "variable_outputs")
+KERNEL_HOOKS = ("cost_function", "do_precomputation_function", "function_with_precomputed_data", "predicate")
+OP_HOOKS = ("early_rewrite", "shape_required", "shape_legalized", "build_tile", "late_rewrite")
+
+_MOST = 100_000  # of anything in a record: more is a table that was laid out otherwise
+
+
+def ops_of(count: int, rows: Any) -> list[dict[str, Any]]:
+    """The ops of a call of qhpi_register_ops_v1, as plain data."""
+    return [_op(rows[index]) for index in range(_sane(count))]
+
+
+def _op(row: Any) -> dict[str, Any]:
+    return {
+        "name": _text(row.name),
+        "kernels": [_kernel(row.kernels[index]) for index in range(_sane(row.num_kernels))],
+        "hooks": [name for name in OP_HOOKS if getattr(row, name)],
+        "tiled_output": int(row.tile_output) if row.build_tile else None,
+        "reserved": any(row.reserved),
+    }
+
+
+def _kernel(row: Any) -> dict[str, Any]:
+    resources = [word.lower() for value, word in _words(RESOURCES).items() if row.resources & value]
+    return {
+        "function": _text(row.function_name),
+        "inputs": [_signature(row.input_signature[index]) for index in range(_sane(row.min_inputs))],
+        "outputs": [_signature(row.output_signature[index]) for index in range(_sane(row.min_outputs))],
+        "resources": resources,
+        "flags": [name for name in KERNEL_FLAGS if getattr(row, name)],
+        "hooks": [name for name in KERNEL_HOOKS if getattr(row, name)],
+        "sync_block_size": int(row.sync_block_size),
+        "precomputed_data_size": int(row.precomputed_data_size),
+        "reserved": any(row.reserved),
+    }
+
+
+def _signature(row: Any) -> dict[str, str]:
+    fields = (
+        ("type", ELEMENTS, row.element_type),
+        ("layout", LAYOUTS, row.layout),
+        ("storage", STORAGE, row.storage),
+        ("memory", MEMORY, row.mem_placement),
+    )
+    return {name: _words(table).get(number, str(number)) for name, table, number in fields}
+
+
+@cache
+def _words(table: tuple[str, str]) -> dict[int, str]:
+    prefix, names = table
+    return {int(abi.ffi().integer_const(prefix + name)): name for name in names.split()}
+
+
+def _sane(count: int) -> int:
+    if count > _MOST:
+        raise ValueError(f"a record says that it has {count} parts")
+    return count
+
+
+def _text(pointer: Any) -> str:
+    return abi.ffi().string(pointer, 1024).decode("utf-8", "replace") if pointer else ""

@@ -1,0 +1,53 @@
+"""The kernel records of a QHPI package, read in a child process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from udogen.runtime import failures
+from udogen.runtime.child import Child, deadline_of
+
+
+class Records(NamedTuple):
+    """What a package registers with HTP: its name, and its ops as the records say (see qnn/qhpi.py)."""
+
+    returned: str  # by qhpi_init
+    package: str  # as qhpi_register_ops_v1 was told; empty where it was never called
+    ops: tuple[dict[str, Any], ...]
+
+
+def read_records(library: Path, undefined: Sequence[str], *, timeout: float = 30.0) -> Records:
+    """Run `qhpi_init` of a package with a runtime of ours that only listens; raises `RunFailed` where it cannot be.
+
+    `undefined` are the symbols that neither the package nor the libraries it needs have.
+    """
+    child, phase = Child(), failures.START
+    deadline = deadline_of(timeout)
+
+    def scene() -> failures.Scene:
+        return failures.Scene(str(library), phase, None, (), child.chatter())
+
+    try:
+        child.send({"do": "records", "library": str(library.resolve()), "answered": list(undefined)})
+        while True:
+            message, _ = child.receive(deadline)
+            if message["event"] != "phase":
+                break
+            phase = message["phase"]
+    except EOFError:
+        returncode = child.end(grace=0.5)
+        raise failures.of_death(scene(), returncode) from None
+    except TimeoutError:
+        child.end()
+        raise failures.of_timeout(scene(), timeout) from None
+    except BaseException:  # Ctrl-C: nothing may be left running
+        child.end()
+        raise
+    child.end()
+    if message["event"] == "failed":
+        raise failures.of_text(scene(), message["message"], message["hint"])
+    calls = message["calls"]
+    package = calls[0]["package"] if calls else ""
+    return Records(message["returned"], package, tuple(op for call in calls for op in call["ops"]))
