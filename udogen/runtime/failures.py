@@ -68,11 +68,11 @@ class Scene:
     """What was going on: the package, the phase announced last, the call if any, and what was said."""
 
     library: str
-    target: str  # what registration was told; empty where nothing
     phase: str
     call: OpCall | None
     logs: Sequence[LogLine]
     chatter: Sequence[str]  # the end of the child's stdout and stderr
+    target: str = ""  # what registration was told; empty where nothing
 
     @property
     def subject(self) -> str:

@@ -193,9 +193,8 @@ class OpSession:
         return failures.of_text(scene, message["message"], message["hint"])
 
     def _scene(self, child: Child, call: OpCall | None) -> failures.Scene:
-        return failures.Scene(
-            str(self._library), self._target or "", self._phase, call, tuple(self._logs), child.chatter()
-        )
+        target = self._target or ""
+        return failures.Scene(str(self._library), self._phase, call, tuple(self._logs), child.chatter(), target)
 
     def _drop(self, grace: float = 0.0) -> int:
         child, self._child = self._child, None
