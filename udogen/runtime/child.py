@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 import threading
 import time
@@ -79,7 +80,9 @@ class Child:
             tail.forget()
 
     def chatter(self) -> list[str]:
-        """The last lines of its stdout and stderr."""
+        """The last lines of its stdout and stderr, with all that it had written by now."""
+        for tail in self._chatter:
+            tail.settle()
         return [line for tail in self._chatter for line in tail.lines()]
 
 
@@ -96,6 +99,16 @@ class _Tail:
     def forget(self) -> None:
         with self._lock:
             self._kept.clear()
+
+    def settle(self) -> None:
+        """Wait until what is in the pipe is read; not for long, as an op may talk without end."""
+        until = time.monotonic() + 0.2
+        try:
+            while select.select([self._stream], [], [], 0)[0] and self._thread.is_alive() and time.monotonic() < until:
+                time.sleep(0.001)
+            time.sleep(0.001)  # read, but perhaps not kept yet
+        except (OSError, ValueError):
+            pass  # closed: it was read to its end
 
     def lines(self) -> list[str]:
         with self._lock:
