@@ -108,8 +108,8 @@ def test_libraries_that_are_not_of_us(tmp_path: Path, make: Make, make_for: Make
     shutil.copy(make("-DNO_PROVIDER"), tmp_path / "libHelper.so")
     found = answer(tmp_path)
     assert [(Path(row["path"]).name, row["verdict"]) for row in found["libraries"]] == [
-        ("libToy.so", "will register"),
         ("libHelper.so", "will not register"),  # it is no op package, and does not count beside one
+        ("libToy.so", "will register"),
     ]
     assert f"{tmp_path / 'libHelper.so'}: no op package\n" in udogen("inspect", tmp_path).stdout
     shutil.copy(make_for("hexagon v73", "-DQHPI"), tmp_path / "libQnnToy.so")
@@ -124,6 +124,9 @@ def test_runtimes_for_a_folder_are_taken_by_machine(tmp_path: Path, make: Make, 
     skel = make_for("hexagon v73", "-DSKEL", "-DNO_PROVIDER", name="libQnnHtpV73Skel.so")
     found = answer(tmp_path, "--against", skel)
     assert [row["against"]["origin"] for row in found["libraries"]] == ["given", "onnxruntime_qnn"]
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "there is no libQnnHtpV73Skel.so in it" in answer(tmp_path, "--against", empty, code=2)["error"]["message"]
 
 
 def test_the_skel_of_an_sdk(tmp_path: Path, make_for: Make) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -127,10 +128,10 @@ def _others(path: Path, packages: Sequence[PackageFolder]) -> list[Path]:
     """Libraries that are no target's of a package."""
     known = {folder.artifact(row.folder).resolve() for folder in packages for row in _rows(folder)}
     found: list[Path] = []
-    for library in sorted(path.rglob("*.so")):
-        below = library.relative_to(path).parts
-        if not _LEFT_OUT.intersection(below) and library.is_file() and library.resolve() not in known:
-            found.append(library)
+    for here, folders, names in os.walk(path):
+        folders[:] = sorted(set(folders) - _LEFT_OUT)
+        libraries = [Path(here, name) for name in sorted(names) if name.endswith(".so")]
+        found += [each for each in libraries if each.is_file() and each.resolve() not in known]
         if len(found) > _MOST:
             raise UsageError(f"{path} holds more than {_MOST} libraries", hint="give the folder of a package")
     return found

@@ -101,7 +101,7 @@ def _expand(given: Path, found: Elf, backend: str, *, choose: bool) -> list[Path
         return [given, *(each for each in siblings if each.is_file() and given.name in _names(found, backend))]
     names = _names(found, backend)
     there = [given / name for name in names if (given / name).is_file()]
-    if not there and not choose:
+    if not there and not (choose and any(given.glob("libQnn*.so"))):
         wanted = " or ".join(names) or f"runtime for {found.processor}"
         raise UsageError(f"--against {given}: there is no {wanted} in it", hint="give the runtime library itself")
     return there

@@ -1,0 +1,68 @@
+"""Against the real runtimes of devices, which the aarch64 wheel carries: 87 MB, fetched once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from toys import Look, Make, told
+
+from udogen import resources
+
+pytestmark = pytest.mark.slow
+WHEEL = "onnxruntime-qnn==2.7.0"
+VERSIONS = ("v68", "v69", "v73", "v75", "v79", "v81")
+PARTS = ("libQnnHtp.so", "libQnnHtpPrepare.so", *(f"libQnnHtp{version.upper()}Skel.so" for version in VERSIONS))
+
+
+@pytest.fixture(scope="module")
+def device() -> Path:
+    """The folder of Qualcomm's libraries for aarch64 and Hexagon."""
+    folder = resources.cache_dir("test-wheels") / WHEEL
+    if not all((folder / part).is_file() for part in PARTS):
+        argv = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
+        argv += ["--platform", "manylinux_2_34_aarch64", "--python-version", "3.11", "-d", str(folder), WHEEL]
+        if subprocess.run(argv).returncode:
+            pytest.skip(f"{WHEEL} for aarch64 cannot be fetched")
+        [wheel] = folder.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            for part in PARTS:
+                (folder / part).write_bytes(archive.read(f"onnxruntime_qnn/{part}"))
+        wheel.unlink()
+    return folder
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_package_for_each_hexagon(version: str, make_for: Make, look: Look, device: Path) -> None:
+    found = look(make_for(f"hexagon {version}", "-DQHPI"), device)
+    assert (found.verdict, told(found)) == ("will register", "")
+    assert found.case is not None
+    assert found.case.reference.main.path.name == f"libQnnHtp{version.upper()}Skel.so"
+    assert found.case.reference.sdk == "v2.51.0.260929181845"
+
+
+def test_what_a_skel_does_not_have(make_for: Make, look: Look, device: Path) -> None:
+    said = told(look(make_for("hexagon v73", "-DQHPI", "-DNEEDS_MALLOC", "-DUNKNOWN_FUNCTION"), device))
+    assert "2 undefined symbols found neither in libQnnHtpV73Skel.so" in said
+    said = told(look(make_for("hexagon v73", "-DQHPI", "-DNEEDS_MALLOC"), device))
+    assert "malloc = the device has __wrap_malloc: link with -Wl,--wrap=malloc" in said
+    said = told(look(make_for("hexagon v75", "-DQHPI"), device / "libQnnHtpV69Skel.so"))
+    assert "built for Hexagon v75, libQnnHtpV69Skel.so is for v69, which is older" in said
+
+
+def test_a_package_for_the_arm_side(make_for: Make, look: Look, device: Path) -> None:
+    package = make_for("aarch64", "-DQHPI")
+    for against in (device, device / "libQnnHtp.so"):  # QHPI is in libQnnHtpPrepare.so beside it
+        found = look(package, against)
+        assert (found.verdict, told(found)) == ("will register", "")
+    said = told(look(package, device / "libQnnHtpV73Skel.so"))
+    assert "it is built for aarch64, libQnnHtpV73Skel.so for hexagon v73" in said
+
+
+def test_the_libraries_of_the_wheel_themselves(look: Look, device: Path) -> None:
+    for part in PARTS:
+        words = "the Hexagon half of a QNN runtime (skel)" if "Skel" in part else "a QNN runtime library"
+        assert f"it is {words}" in told(look(device / part))
