@@ -25,6 +25,10 @@ DEFAULT = "v73"
 # What QEMU calls its newest Hexagon; integer HVX of code for every version above runs on it (Debian's 7.2).
 CPU = "v67"
 
+# HVX floating point compiles, though QEMU does not run it (not for the linker: zig would build its libraries again);
+# what -fPIC does for thread_local needs a dynamic loader.
+_FLAGS = "-mhvx-qfloat -mhvx-ieee-fp -ftls-model=local-exec"
+
 _HARNESS = ("harness", "kernels", "tensors", "wire")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _VERSION = re.compile(r"version (\d+)\.(\d+)(\.\d+)*")
@@ -80,7 +84,7 @@ def build_program(
     variables = {
         "TARGET": f"emulated-{arch}",
         "CXX": shlex.join(cxx),
-        "CXXFLAGS": "-ftls-model=local-exec",  # what -fPIC does for thread_local needs a dynamic loader
+        "CXXFLAGS": _FLAGS,
         "LINK": shlex.join(link),
         "LIBRARY": f"obj/emulated-{arch}/program",
         "QNN_SDK_ROOT": "",

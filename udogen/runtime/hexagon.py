@@ -148,7 +148,7 @@ def _read(file: Path) -> _Answer:
                 told.details.append(_words(content))
             case wire.KERNEL:
                 units = [name for name, bit in wire.RESOURCES.items() if _number(content) & bit]
-                told.kernel = f"{_words(content[4:])} ({'+'.join(units) or 'no unit'})"
+                told.kernel = f"{_words(content[4:])} on {'+'.join(units) or 'no unit'}"
             case wire.STATUS:
                 told.status = _number(content)
             case wire.TIME:

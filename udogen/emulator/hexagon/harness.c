@@ -199,8 +199,10 @@ int main(int argc, char** argv) {
   say(SAY_KERNEL, &resources, sizeof resources, name, (uint32_t)strlen(name));
   for (uint32_t i = 0; i < request.num_inputs; ++i) {
     place(&request.inputs[i], kernel->input_signature, kernel->min_inputs, i);
-    if (request.inputs[i].constant) memcpy(request.inputs[i].data, request.inputs[i].given, request.inputs[i].size);
-    inputs[i] = &request.inputs[i];
+    QHPI_Tensor* const input = &request.inputs[i];
+    /* At precomputation HTP has filled what stays in DDR; the rest, constants too, comes into TCM only later. */
+    if (input->constant && input->placement == QHPI_MemLoc_DDR_Only) memcpy(input->data, input->given, input->size);
+    inputs[i] = input;
   }
   for (uint32_t i = 0; i < request.num_outputs; ++i) {
     place(&request.outputs[i], kernel->output_signature, kernel->min_outputs, i);

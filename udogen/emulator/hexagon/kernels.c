@@ -6,7 +6,7 @@
 
 #include "harness.h"
 
-#define MAX_SHOWN 24
+#define MAX_SHOWN 16
 
 static const QHPI_OpInfo_v1* registered;
 static uint32_t count;
@@ -52,6 +52,10 @@ static const char* name_of_layout(uint32_t layout) {
     case QHPI_Layout_Flat5: return "Flat5";
     default: return "a layout that is not flat";
   }
+}
+
+static const char* name_of_unit(uint32_t resources) {
+  return resources & QHPI_RESOURCE_HMX ? " (hmx)" : resources & QHPI_RESOURCE_HVX ? " (hvx)" : " (main)";
 }
 
 static void append(char* text, size_t size, const char* more) {
@@ -135,18 +139,30 @@ const QHPI_Kernel_v1* find_kernel(const QHPI_OpInfo_v1* op, Request* request) {
     const QHPI_Kernel_v1* kernel = &op->kernels[i];
     if (is_wanted(kernel, request) && fits(kernel, request) && accepts(kernel, request)) return kernel;
   }
-  char text[700] = "given: inputs ";
+  char text[700] = "";
+  uint32_t wanted = 0;
+  for (uint32_t i = 0; i < op->num_kernels; ++i) wanted += is_wanted(&op->kernels[i], request) ? 1 : 0;
+  if (wanted == 0 && op->num_kernels > 0) {
+    append(text, sizeof text, "it has ");
+    for (uint32_t i = 0; i < op->num_kernels; ++i) {
+      append(text, sizeof text, i ? ", " : "");
+      append(text, sizeof text, op->kernels[i].function_name ? op->kernels[i].function_name : "?");
+      append(text, sizeof text, name_of_unit(op->kernels[i].resources));
+    }
+    say_text(SAY_DETAIL, "%s", text);
+    fail("has no kernel record of that name or unit");
+  }
+  append(text, sizeof text, "given: inputs ");
   append_tensors(text, sizeof text, request->inputs, request->num_inputs);
   append(text, sizeof text, "; outputs ");
   append_tensors(text, sizeof text, request->outputs, request->num_outputs);
   say_text(SAY_DETAIL, "%s", text);
-  uint32_t wanted = 0;
-  for (uint32_t i = 0; i < op->num_kernels; ++i) {
+  for (uint32_t i = 0; i < op->num_kernels && i < MAX_SHOWN; ++i) {
     const QHPI_Kernel_v1* kernel = &op->kernels[i];
-    wanted += is_wanted(kernel, request) ? 1 : 0;
-    if (i >= MAX_SHOWN) continue;
-    snprintf(text, sizeof text, "%s (%s): inputs ", kernel->function_name ? kernel->function_name : "?",
-             kernel->resources & QHPI_RESOURCE_HVX ? "hvx" : kernel->resources & QHPI_RESOURCE_HMX ? "hmx" : "main");
+    text[0] = '\0';
+    append(text, sizeof text, kernel->function_name ? kernel->function_name : "?");
+    append(text, sizeof text, name_of_unit(kernel->resources));
+    append(text, sizeof text, ": inputs ");
     append_signature(text, sizeof text, kernel->input_signature, kernel->min_inputs);
     append(text, sizeof text, "; outputs ");
     append_signature(text, sizeof text, kernel->output_signature, kernel->min_outputs);
@@ -154,6 +170,5 @@ const QHPI_Kernel_v1* find_kernel(const QHPI_OpInfo_v1* op, Request* request) {
     say_text(SAY_DETAIL, "%s", text);
   }
   if (op->num_kernels > MAX_SHOWN) say_text(SAY_DETAIL, "... and %u more", op->num_kernels - MAX_SHOWN);
-  if (op->num_kernels > 0 && wanted == 0) fail("has no kernel record of that name or unit");
   fail("has no kernel record that fits these tensors");
 }
