@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import CONFIGS, LONG, make, make_packages
+from tests.making import CONFIGS, LONG, ROOT, make, make_packages
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.request import Wishes, make_call
@@ -19,6 +19,19 @@ pytestmark = pytest.mark.slow
 KERNELS = Path(__file__).parent / "kernels" / "both"
 RELEASES = {"2.3.0": "v2.47", "2.4.0": "v2.48", "2.5.0": "v2.49", "2.6.0": "v2.50", "2.7.0": "v2.51"}
 X = np.arange(-4, 20, dtype=np.float16).reshape(1, 2, 3, 4)
+
+
+HOOKED = ROOT / "tests" / "configs" / "Hooks.xml"
+SM8650 = 57
+
+
+@pytest.fixture(scope="module")
+def hooked(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp("hooked")
+    [made] = make_packages([HOOKED], folder, kernels=Path(__file__).parent / "kernels" / "hooks")
+    done = make(made.folder, "htp_x86")
+    assert done.returncode == 0, done.stderr
+    return find_built(folder, backend="htp")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +44,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_the_same_library_in_this_release(release: str, built: Built, tmp_path: Path) -> None:
+def test_the_same_libraries_in_this_release(release: str, built: Built, hooked: Built, tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", tmp_path]
     done = subprocess.run(
         [*map(str, pip), f"onnxruntime-qnn=={release}"], capture_output=True, text=True, timeout=LONG, check=False
@@ -50,3 +63,17 @@ def test_the_same_library_in_this_release(release: str, built: Built, tmp_path: 
             wishes = Wishes({"x": X}, dtypes={"y": dtype})
             found = session.run(make_call(built.op("Mix", "htp"), built, "Mix", wishes)).outputs["y"]
             np.testing.assert_allclose(found.astype(np.float32), X.astype(np.float32), atol=tolerance)
+    # Told of a processor, HTP asks what kernels cost; from 2.50 on it asks in another way than before.
+    with OpSession(hooked.library, hooked.provider, backend="htp", runtime=runtime, timeout=60, soc=SM8650) as session:
+        x = np.arange(18, dtype=np.float32).reshape(1, 2, 3, 3)
+        for op, real in (("Chosen", np.ones_like(x)), ("Twice", x + 4), ("Late", x + 1), ("Sliced", x * 2)):
+            found = session.run(make_call(hooked.op(op, "htp"), hooked, op, Wishes({"x": x}))).outputs["y"]
+            np.testing.assert_array_equal(found, real)
+        large = np.ones((1, 256, 256, 64), np.float32)
+        wishes = Wishes({"x": large, "row": np.ones((1, 1, 1, 64), np.float32)})
+        found = session.run(make_call(hooked.op("Tiled", "htp"), hooked, "Tiled", wishes)).outputs["y"]
+        np.testing.assert_array_equal(found, np.full_like(large, 4))
+        table = np.arange(64, dtype=np.uint8).reshape(1, 2, 4, 8)
+        wishes = Wishes({"x": table}, params={"power": 1}, quants={"x": (0.1, 0), "y": (0.1, 0)})
+        found = session.run(make_call(hooked.op("Prepared", "htp"), hooked, "Prepared", wishes)).outputs["y"]
+        np.testing.assert_array_equal(found, table)

@@ -85,7 +85,6 @@ def build_program(
         "TARGET": f"emulated-{arch}",
         "CXX": shlex.join(cxx),
         "CXXFLAGS": _FLAGS,
-        "LINK": shlex.join(link),
         "LIBRARY": f"obj/emulated-{arch}/program",
         "QNN_SDK_ROOT": "",
     }
@@ -99,6 +98,7 @@ def build_program(
             *(make, "-C", str(package.path), "--no-print-directory", "-k", f"-j{jobs or os.cpu_count() or 1}"),
             *("-f", "Makefile", "-f", str(resources.emulator("hexagon") / "program.mk"), "udogen_program"),
             *(f"{name}={value.replace('$', '$$')}" for name, value in variables.items()),
+            f"LINK={shlex.join(link).replace('$', '$$')} $(EXTRA_LDFLAGS)",
         ],
         env={"MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "", "LC_ALL": "C"},
         on_line=seen,

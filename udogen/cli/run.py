@@ -85,6 +85,8 @@ def command() -> None:
     metavar="SECONDS",
     help="Stop an op that does not come back.",
 )
+@click.option("--target", metavar="NAME", help="The target to register for (default: none, which fits this machine).")
+@click.option("--soc", metavar="NAME", help="The processor that HTP shall prepare for: SM8550, or its number.")
 @click.option("--save-context", type=click.Path(path_type=Path), metavar="FILE", help="Save the finalized graph here.")
 @click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore what --save-context saved.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the runtime and the package log.")
@@ -107,6 +109,8 @@ def run_op(
     provider: str,
     loops: int,
     timeout: float | None,
+    target: str | None,
+    soc: str | None,
     save_context: Path | None,
     context: Path | None,
     verbose: bool,
@@ -122,7 +126,8 @@ def run_op(
     from udogen.runtime.session import OpSession
 
     hexagon = backend == "hexagon"
-    theirs = {"--qnn-lib": qnn_lib, "--provider": provider, "--save-context": save_context, "--context": context}
+    theirs = {"--qnn-lib": qnn_lib, "--provider": provider, "--target": target, "--soc": soc}
+    theirs |= {"--save-context": save_context, "--context": context}
     ours = {"--arch": arch, "--kernel": kernel, "--slices": slices, "--count": count}
     for option in (name for name, value in (theirs if hexagon else ours).items() if value):
         hint = "it has no Qualcomm runtime in it" if hexagon else "only --backend hexagon has it"
@@ -142,7 +147,15 @@ def run_op(
         call = make_call(built.op(op, "htp"), built, op, wishes)
         result = _on_hexagon(built, call, arch=arch, kernel=kernel, slices=slices, count=count, timeout=timeout)
     else:
-        with OpSession(built.library, built.provider, backend=backend, runtime=qnn_lib, timeout=timeout) as session:
+        with OpSession(
+            built.library,
+            built.provider,
+            backend=backend,
+            runtime=qnn_lib,
+            timeout=timeout,
+            target=target,
+            soc=_soc(soc, backend),
+        ) as session:
             operations = session.package.operations
             known = built.op(op, backend) if op in operations or not operations else None
             call = make_call(known, built, op, wishes)
@@ -293,6 +306,21 @@ def _quant(name: str, text: str) -> tuple[float, int]:
     if not 0 < found[0] < float("inf"):
         raise UsageError(f"--quant {name}={text}: the scale must be positive", hint="as in --quant x=0.05,-128")
     return found
+
+
+def _soc(text: str | None, backend: str) -> int:
+    from udogen.qnn import socs
+
+    if text is None:
+        return 0
+    if backend != "htp":
+        raise UsageError(f"--soc is for --backend htp, not {backend}", hint="leave it out")
+    model = socs.model_of(text)
+    if model is None:
+        raise UsageError(
+            f"--soc {text}: udogen knows no such processor", hint=f"one of {', '.join(socs.ALL)}, or its number"
+        )
+    return model
 
 
 def _shape(name: str, text: str) -> tuple[int, ...]:

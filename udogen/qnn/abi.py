@@ -18,7 +18,7 @@ import _cffi_backend
 
 from udogen import resources
 
-_ROOTS = ("QnnInterface.h", "CPU/QnnCpuOpPackage.h", "System/QnnSystemInterface.h")
+_ROOTS = ("QnnInterface.h", "CPU/QnnCpuOpPackage.h", "System/QnnSystemInterface.h", "HTP/QnnHtpDevice.h")
 
 # va_list is passed by reference on x86_64 and aarch64, so a pointer stands for it.  The by-value type is for
 # calls that take a Qnn_OpConfig_t: libffi cannot pass a struct with a union in it, but one of the same size

@@ -51,11 +51,23 @@ class Log(Handle):
 
 
 class Device(Handle):
-    """The processor that a backend runs on."""
+    """The processor that a backend runs on; HTP can be told which one it shall be."""
 
-    def __init__(self, interface: Interface, log: Log | None = None) -> None:
-        made = interface.make("deviceCreate", _raw(log), abi.ffi().NULL)
+    def __init__(self, interface: Interface, log: Log | None = None, *, soc: int = 0) -> None:
+        made = interface.make("deviceCreate", _raw(log), self._configs(soc))
         super().__init__(interface, made, "deviceFree")
+
+    def _configs(self, soc: int) -> Any:
+        ffi = abi.ffi()
+        if not soc:
+            return ffi.NULL
+        custom, config = ffi.new("QnnHtpDevice_CustomConfig_t *"), ffi.new("QnnDevice_Config_t *")
+        custom.option = ffi.integer_const("QNN_HTP_DEVICE_CONFIG_OPTION_SOC")
+        custom.socModelAt4 = custom.socModel = soc
+        config.option, config.customConfig = ffi.integer_const("QNN_DEVICE_CONFIG_OPTION_CUSTOM"), custom
+        configs = ffi.new("QnnDevice_Config_t const *[]", [config, ffi.NULL])
+        self._kept = (custom, config, configs)  # the runtime reads them after this returns
+        return configs
 
 
 @dataclass(frozen=True)

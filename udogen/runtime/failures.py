@@ -11,6 +11,7 @@ from udogen.errors import RunFailed
 from udogen.opdef.problems import nearest
 from udogen.qnn import codes
 from udogen.qnn.interface import WARN
+from udogen.runtime import known
 from udogen.runtime.calls import LogLine, OpCall, PackageInfo, TensorArg
 
 # The phases in which nothing of the user's has run yet.
@@ -67,6 +68,7 @@ class Scene:
     """What was going on: the package, the phase announced last, the call if any, and what was said."""
 
     library: str
+    target: str  # what registration was told; empty where nothing
     phase: str
     call: OpCall | None
     logs: Sequence[LogLine]
@@ -102,7 +104,16 @@ def of_code(scene: Scene, function: str, code: int) -> RunFailed:
     reasons = scene.complaints()
     reason = f": {reasons[0]}" if reasons else f": {row.meaning}"
     details = scene.details(told=reasons[0] if reasons else "")
+    if meant := known.explain(scene.subject, "\n".join([*reasons, *scene.chatter])):
+        kind = RegistrationFailed if scene.call is None else OpFailed
+        return kind(meant[0], hint=meant[1], details=[f"{function}: {number}", *scene.details()])
+    if function == "deviceCreate":
+        text = f"{scene.subject} takes no such device: {number}{reason}"
+        return RunFailed(text, hint="choose another --soc, or leave it out", details=details)
     if scene.call is None:
+        if code == 4003 and scene.target:
+            text = f"{scene.subject} cannot be registered for the target `{scene.target}` ({number})"
+            return RegistrationFailed(text, hint="on this machine give no target, or CPU", details=details)
         if code in (3000, 4007, 4009):
             text = f"{scene.subject} cannot be registered ({number}): one of its name seems to be already"
         else:

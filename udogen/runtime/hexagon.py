@@ -104,7 +104,8 @@ class HexagonSession:
         done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES)
         told = _read(scratch / "answer")
         chatter = [line.rstrip("\n") for line in (done.stdout + done.stderr).splitlines()]
-        scene = failures.Scene(str(self._folder.path), told.phase, call, told.logs, [*told.details, *chatter])
+        chatter = [*told.details, *chatter]
+        scene = failures.Scene(str(self._folder.path), "", told.phase, call, told.logs, chatter)
         if done.timed_out:
             raise failures.of_timeout(scene, self._timeout or 0.0)
         if not told.done or done.returncode != 0:
@@ -202,7 +203,9 @@ def _explain(scene: failures.Scene, told: _Answer, returncode: int, qemu: emulat
         return RunFailed(
             f"{qemu.path} could not start the program", details=scene.details(), hint="reinstall qemu-user"
         )
-    return failures.of_death(scene, returncode)
+    died = failures.of_death(scene, returncode)
+    hint = "run the same kernel with --backend htp, where debuggers and sanitizers work"
+    return failures.OpCrashed(died.message, hint=hint, details=died.details)
 
 
 def _words(content: bytes) -> str:

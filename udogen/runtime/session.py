@@ -36,6 +36,7 @@ class OpSession:
         runtime: Path | None = None,
         timeout: float | None = None,
         target: str | None = None,
+        soc: int = 0,
         log_level: int = INFO,
         runtime_log_level: int = WARN,
         env: Mapping[str, str] | None = None,
@@ -46,7 +47,7 @@ class OpSession:
         check_loadable(library, "op package")
         check_provider(library, provider)
         self._library, self._provider, self._target = library.resolve(), provider, target
-        self._timeout, self._env = timeout, env
+        self._timeout, self._env, self._soc = timeout, env, soc
         self._log_levels = {"log_level": log_level, "runtime_log_level": runtime_log_level}
         self._on_phase = on_phase
         self._child: Child | None = None
@@ -138,6 +139,7 @@ class OpSession:
             "library": str(self._library),
             "provider": self._provider,
             "target": self._target,
+            "soc": self._soc,
             "delivers": None if backend.delivers is None else sorted(backend.delivers),
             "forwards_log": backend.forwards_log,
             **self._log_levels,
@@ -191,7 +193,9 @@ class OpSession:
         return failures.of_text(scene, message["message"], message["hint"])
 
     def _scene(self, child: Child, call: OpCall | None) -> failures.Scene:
-        return failures.Scene(str(self._library), self._phase, call, tuple(self._logs), child.chatter())
+        return failures.Scene(
+            str(self._library), self._target or "", self._phase, call, tuple(self._logs), child.chatter()
+        )
 
     def _drop(self, grace: float = 0.0) -> int:
         child, self._child = self._child, None

@@ -19,7 +19,7 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend, Context, Graph, Log
+from udogen.qnn.backend import Backend, Context, Device, Graph, Log
 from udogen.qnn.interface import Interface, QnnError, log_callback
 from udogen.qnn.tensors import APP_WRITE, NULL, STATIC, OpConfig, Param, Scalar, ScaleOffset, Tensor
 from udogen.runtime import stored
@@ -51,6 +51,10 @@ class Worker:
         self._phase("create the backend")
         self._log = Log(interface, self._sink("runtime"), order["runtime_log_level"])
         self._backend = Backend(interface, self._log)
+        self._device: Device | None = None
+        if order["soc"]:
+            self._phase("create the device")
+            self._device = Device(interface, self._log, soc=order["soc"])
         self._phase("register the op package")
         self._backend.register(Path(library), provider, order["target"])
         self._phase("ask the op package what it has")
@@ -74,7 +78,7 @@ class Worker:
         started = clock()
         restored = order["context"] is not None
         binary = bytes(buffers[order["context"]]) if restored else b""
-        with self._restored(binary) if restored else self._backend.context() as context:
+        with self._restored(binary) if restored else self._backend.context(self._device) as context:
             if restored:
                 graph, inputs, outputs = self._stored_graph(context, binary, order)
             else:
@@ -136,7 +140,7 @@ class Worker:
 
     def _restored(self, binary: bytes) -> Context:
         self._phase("restore the context")
-        return self._backend.restore(binary)
+        return self._backend.restore(binary, self._device)
 
     def _stored_graph(
         self, context: Context, binary: bytes, order: Message
@@ -152,6 +156,8 @@ class Worker:
     def quit(self) -> None:
         """Free everything and say so."""
         self._phase("free the backend")
+        if self._device is not None:
+            self._device.close()
         self._backend.close()
         self._log.close()
         self._say("bye")
@@ -202,7 +208,10 @@ class _OpPackage:
             entry = ctypes.cast(getattr(self._library, provider), ctypes.c_void_p).value
         except (OSError, AttributeError) as problem:
             text = str(problem)
-            if "undefined symbol" in text:
+            if "undefined symbol: qhpi_" in text:
+                what = "is built for the HTP backend, and this runtime is of another"
+                hint = "give --backend htp, or the library of this backend"
+            elif "undefined symbol" in text:
                 what = "needs a symbol that nobody has"
                 hint = "link the library that has it, or define it; `nm -DC --undefined-only` lists them"
             else:

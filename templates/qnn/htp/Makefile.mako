@@ -8,7 +8,8 @@ LIBRARY_FOLDER := build
 LIBRARY_NAME := libQnn${package.name}.so
 # The functions of QHPI are in the runtime that loads the package.
 LINK_RULES := -Wl,-z,undefs
-SOURCES := src/${package.name}Interface.cpp src/utils/BackendUtils.cpp src/utils/HtpBackendUtils.cpp
+SOURCES := src/${package.name}Interface.cpp src/utils/BackendUtils.cpp src/utils/HtpBackendUtils.cpp src/utils/HtpGraph.cpp
+SOURCES += src/utils/HtpRegistration.cpp
 % for op in ops:
 SOURCES += ${op.kernel}
 % endfor

@@ -42,6 +42,7 @@ def plan(package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialec
     ops = [cxx.op(number, op, dialect) for number, op in enumerate(package.ops)]
     for op in ops:
         op.qualified = cpp_string(f"{package.name}::{op.name}")
+        op.space = f"ops::{package.name}::{op.name}"
     everything = {
         **shared,
         "ops": ops,

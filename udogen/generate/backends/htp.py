@@ -14,7 +14,16 @@ _FOLDER = folder.Folder(
     targets=("htp_x86",),
     headers=("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h", "HTP/core/qhpi.h"),
     templates={"Makefile": "Makefile.mako", "src/{package}Interface.cpp": "src/Interface.cpp.mako"},
-    copies=("src/utils/CustomOpUtils.hpp", "src/utils/HtpBackendUtils.hpp", "src/utils/HtpBackendUtils.cpp"),
+    copies=(
+        "src/utils/CustomOpUtils.hpp",
+        "src/utils/HtpBackendUtils.hpp",
+        "src/utils/HtpBackendUtils.cpp",
+        "src/utils/HtpGraph.hpp",
+        "src/utils/HtpGraph.cpp",
+        "src/utils/HtpHooks.hpp",
+        "src/utils/HtpRegistration.hpp",
+        "src/utils/HtpRegistration.cpp",
+    ),
     shared=("makefiles/Makefile.linux-x86_64",),
 )
 

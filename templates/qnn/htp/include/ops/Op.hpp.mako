@@ -2,7 +2,7 @@
 // What ${op.name} is given when it runs.  The kernel that you write is in ${op.kernel}.
 #pragma once
 
-#include "CustomOpUtils.hpp"
+#include "HtpHooks.hpp"
 
 % for line in op.description:
 // ${line}
@@ -26,7 +26,27 @@ struct Args {
 % endfor
 };
 
+// The inputs, then the outputs, for what hooks say of one tensor.
+enum class Tensor : std::uint32_t {
+% for name in op.tensors:
+  ${name},
+% endfor
+};
+
+// How the arguments are found: generated, of no concern to a kernel.
+struct Op {
+  using Args = ${op.space}::Args;
+  static constexpr std::size_t mostInputs = ${op.most_inputs};
+  static constexpr std::size_t mostOutputs = ${op.most_outputs};
+  static const udo::OpSpec spec;
+  static Args bind(const udo::Binding& node);
+};
+using Hooks = udo::Hooks<Op>;
+
 // Called at every execution of the graph; must not allocate from the heap.
 udo::Status execute(const Args& args);
+
+// Optional: define it to say more than that to HTP; src/utils/HtpHooks.hpp tells what can be said.
+[[gnu::weak]] void hooks(Hooks& op);
 
 }  // namespace ops::${package.name}::${op.name}

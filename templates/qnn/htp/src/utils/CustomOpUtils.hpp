@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 
 #include "BackendUtils.hpp"
 #include "HTP/core/qhpi.h"
@@ -62,9 +63,15 @@ class Shape {
  public:
   Shape() = default;
   explicit Shape(const QHPI_Shape& shape) : shape_(shape) {}
+  Shape(std::initializer_list<std::uint32_t> dims) {
+    for (const std::uint32_t extent : dims) {
+      if (shape_.rank < QHPI_MAX_RANK) shape_.dims[shape_.rank++] = extent;
+    }
+  }
 
   std::size_t rank() const { return shape_.rank; }
   std::uint32_t operator[](std::size_t axis) const { return shape_.dims[axis]; }
+  std::uint32_t& operator[](std::size_t axis) { return shape_.dims[axis]; }
   const std::uint32_t* begin() const { return shape_.dims; }
   const std::uint32_t* end() const { return shape_.dims + shape_.rank; }
 
@@ -85,6 +92,8 @@ class Shape {
   }
   friend bool operator!=(const Shape& a, const Shape& b) { return !(a == b); }
 
+  const QHPI_Shape& raw() const { return shape_; }
+
  private:
   QHPI_Shape shape_ = {};
 };
@@ -94,7 +103,10 @@ class View {
  public:
   View() = default;
   explicit View(const QHPI_Tensor* tensor)
-      : data_(qhpi_tensor_raw_data(tensor)), shape_(qhpi_tensor_shape(tensor)), type_(qhpi_tensor_type(tensor)) {
+      : tensor_(tensor),
+        data_(qhpi_tensor_raw_data(tensor)),
+        shape_(qhpi_tensor_shape(tensor)),
+        type_(qhpi_tensor_type(tensor)) {
     const QHPI_Quant_Parameters params = qhpi_tensor_quant_parameters(tensor);
     quantization_ = Quantization{params.stepsize, -params.zero_offset};
   }
@@ -104,7 +116,7 @@ class View {
       : data_(const_cast<void*>(data)), shape_(shape), type_(type) {}
 
   /// False for an optional tensor that the client left out.
-  explicit operator bool() const { return data_ != nullptr; }
+  explicit operator bool() const { return tensor_ != nullptr || data_ != nullptr; }
 
   const Shape& shape() const { return shape_; }
   std::size_t size() const { return shape_.count(); }
@@ -113,7 +125,21 @@ class View {
   /// unsigned ones with an offset.
   Quantization quantization() const { return quantization_; }
 
+  /// True where the tensor lies in TCM.
+  bool inTcm() const { return tensor_ != nullptr && qhpi_tensor_placement(tensor_) == QHPI_MemLoc_TCM_Only; }
+
+  /// A tensor that is not flat lies in blocks of this shape; the extents are 0 where there are none.
+  Shape blockShape() const { return tensor_ != nullptr ? Shape(qhpi_tensor_block_shape(tensor_)) : Shape(); }
+  std::size_t blockCount() const { return tensor_ != nullptr ? qhpi_tensor_block_table_length(tensor_) : 0; }
+
+  /// The shape with what the layout fills up, and what is filled up in front.
+  Shape paddedShape() const { return tensor_ != nullptr ? Shape(qhpi_tensor_padded_shape(tensor_)) : shape_; }
+  Shape padding() const { return tensor_ != nullptr ? Shape(qhpi_tensor_padding(tensor_)) : Shape(); }
+
  protected:
+  void* blockAt(std::size_t index) const { return qhpi_tensor_block_table(tensor_)[index]; }
+
+  const QHPI_Tensor* tensor_ = nullptr;
   void* data_ = nullptr;
   Shape shape_;
   Quantization quantization_;
@@ -129,6 +155,9 @@ class Input : public View {
   const T* begin() const { return data(); }
   const T* end() const { return data() + size(); }
   const T& operator[](std::size_t index) const { return data()[index]; }
+
+  /// The elements of one block of a tensor in blocks.
+  const T* block(std::size_t index) const { return static_cast<const T*>(blockAt(index)); }
 };
 
 /// An output whose elements are of type T.
@@ -140,6 +169,9 @@ class Output : public View {
   T* begin() const { return data(); }
   T* end() const { return data() + size(); }
   T& operator[](std::size_t index) const { return data()[index]; }
+
+  /// The elements of one block of a tensor in blocks.
+  T* block(std::size_t index) const { return static_cast<T*>(blockAt(index)); }
 };
 
 /// What the views of several types share: the type is known only when the op runs.

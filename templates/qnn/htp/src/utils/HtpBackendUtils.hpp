@@ -1,6 +1,6 @@
 // Part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 //
-// Between QHPI and a kernel: which kernel records an op has, and how the arguments of a call are bound.
+// Between QHPI and a kernel: how the arguments of a call are bound.
 #pragma once
 
 #include <cstdint>
@@ -60,28 +60,6 @@ class Binding {
   QHPI_Tensor** output_;
   std::uint32_t inputCount_;
   const QHPI_Tensor* const* input_;
-};
-
-/// One op of the package.
-struct OpEntry {
-  OpSpec spec;
-  const char* qualifiedName;  // with the package: Package::Op
-  QHPI_Plugin_Function function;
-};
-
-/// Registers all ops with their kernel records: one for each combination of data types, of flat layouts, and of
-/// parameters that may be left out at the end.
-QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops);
-
-/// The function of a kernel, and the glue around it.
-template <class Args, const OpSpec& Spec, Args (*Bind)(const Binding&), Status (*Execute)(const Args&)>
-struct Kernel {
-  static std::uint32_t run(QHPI_RuntimeHandle*, std::uint32_t outputs, QHPI_Tensor** output, std::uint32_t inputs,
-                           const QHPI_Tensor* const* input) {
-    const Running running(Spec.name);
-    const Args args = Bind(Binding(Spec, outputs, output, inputs, input));
-    return Execute(args) == ok ? QHPI_Success : QHPI_ErrorFatal;
-  }
 };
 
 }  // namespace udo

@@ -167,7 +167,8 @@ uint32_t qhpi_slice_number(QHPI_RuntimeHandle* handle);
 void* qhpi_sync_block(QHPI_RuntimeHandle* handle);
 uint32_t qhpi_element_type_size(QHPI_Element_Type type);
 
-/* What rewrites and tiling may do while a graph is prepared. */
+/* What rewrites and tiling may do while a graph is prepared.  Left out: qhpi_option_bool and qhpi_vtcm_size_in_bytes,
+ * which are described, but exported by no runtime from 2.47 to 2.51. */
 const char* qhpi_op_name(const QHPI_Op* op);
 uint32_t qhpi_op_num_inputs(const QHPI_Op* op);
 QHPI_OpRef qhpi_op_input(const QHPI_Op* op, uint32_t index);
@@ -180,11 +181,9 @@ const QHPI_Op* qhpi_op_create_constant(const QHPI_Op* root, const QHPI_OutputDef
 QHPI_OpRef qhpi_op_create_shape(const QHPI_Op* root, const QHPI_Shape* shape);
 const QHPI_Op* qhpi_op_create(const QHPI_Op* root, const char* name, uint32_t num_inputs, const QHPI_OpRef* inputs,
                               uint32_t num_outputs, const QHPI_OutputDef* outputs);
-QHPI_StatusCode qhpi_option_bool(const QHPI_Op* op, const char* name, uint32_t* value);
 QHPI_StatusCode qhpi_option_int(const QHPI_Op* op, const char* name, int32_t* value);
 uint32_t qhpi_op_num_uses(const QHPI_Op* op);
 uint32_t qhpi_op_producer_for(const QHPI_Op* op, const char* name);
-uint32_t qhpi_vtcm_size_in_bytes(const QHPI_Op* op);
 const QHPI_Op* qhpi_op_create_multi_output(uint32_t num_inputs, const QHPI_OpRef* inputs);
 QHPI_OpRef qhpi_op_slice(QHPI_OpRef ref, const QHPI_Shape* start, const QHPI_Shape* extent);
 QHPI_OpRef qhpi_op_concat(uint32_t axis, uint32_t num_inputs, const QHPI_OpRef* inputs);

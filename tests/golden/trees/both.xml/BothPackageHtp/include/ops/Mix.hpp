@@ -2,7 +2,7 @@
 // What Mix is given when it runs.  The kernel that you write is in src/ops/Mix.cpp.
 #pragma once
 
-#include "CustomOpUtils.hpp"
+#include "HtpHooks.hpp"
 
 // Any types, any rank.
 namespace ops::BothPackage::Mix {
@@ -14,7 +14,26 @@ struct Args {
   udo::AnyOutput y;
 };
 
+// The inputs, then the outputs, for what hooks say of one tensor.
+enum class Tensor : std::uint32_t {
+  x,
+  y,
+};
+
+// How the arguments are found: generated, of no concern to a kernel.
+struct Op {
+  using Args = ops::BothPackage::Mix::Args;
+  static constexpr std::size_t mostInputs = 1;
+  static constexpr std::size_t mostOutputs = 1;
+  static const udo::OpSpec spec;
+  static Args bind(const udo::Binding& node);
+};
+using Hooks = udo::Hooks<Op>;
+
 // Called at every execution of the graph; must not allocate from the heap.
 udo::Status execute(const Args& args);
+
+// Optional: define it to say more than that to HTP; src/utils/HtpHooks.hpp tells what can be said.
+[[gnu::weak]] void hooks(Hooks& op);
 
 }  // namespace ops::BothPackage::Mix

@@ -2,7 +2,7 @@
 // What ScaleShift is given when it runs.  The kernel that you write is in src/ops/ScaleShift.cpp.
 #pragma once
 
-#include "CustomOpUtils.hpp"
+#include "HtpHooks.hpp"
 
 namespace ops::BothPackage::ScaleShift {
 
@@ -32,7 +32,28 @@ struct Args {
   std::int32_t shift = 0;
 };
 
+// The inputs, then the outputs, for what hooks say of one tensor.
+enum class Tensor : std::uint32_t {
+  in_0,
+  in_1,
+  out_0,
+  out_1,
+};
+
+// How the arguments are found: generated, of no concern to a kernel.
+struct Op {
+  using Args = ops::BothPackage::ScaleShift::Args;
+  static constexpr std::size_t mostInputs = 6;
+  static constexpr std::size_t mostOutputs = 2;
+  static const udo::OpSpec spec;
+  static Args bind(const udo::Binding& node);
+};
+using Hooks = udo::Hooks<Op>;
+
 // Called at every execution of the graph; must not allocate from the heap.
 udo::Status execute(const Args& args);
+
+// Optional: define it to say more than that to HTP; src/utils/HtpHooks.hpp tells what can be said.
+[[gnu::weak]] void hooks(Hooks& op);
 
 }  // namespace ops::BothPackage::ScaleShift

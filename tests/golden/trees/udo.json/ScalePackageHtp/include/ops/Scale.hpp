@@ -2,7 +2,7 @@
 // What Scale is given when it runs.  The kernel that you write is in src/ops/Scale.cpp.
 #pragma once
 
-#include "CustomOpUtils.hpp"
+#include "HtpHooks.hpp"
 
 namespace ops::ScalePackage::Scale {
 
@@ -21,7 +21,27 @@ struct Args {
   udo::Input<std::uint32_t> table;
 };
 
+// The inputs, then the outputs, for what hooks say of one tensor.
+enum class Tensor : std::uint32_t {
+  in,
+  input_1,
+  output_0,
+};
+
+// How the arguments are found: generated, of no concern to a kernel.
+struct Op {
+  using Args = ops::ScalePackage::Scale::Args;
+  static constexpr std::size_t mostInputs = 5;
+  static constexpr std::size_t mostOutputs = 1;
+  static const udo::OpSpec spec;
+  static Args bind(const udo::Binding& node);
+};
+using Hooks = udo::Hooks<Op>;
+
 // Called at every execution of the graph; must not allocate from the heap.
 udo::Status execute(const Args& args);
+
+// Optional: define it to say more than that to HTP; src/utils/HtpHooks.hpp tells what can be said.
+[[gnu::weak]] void hooks(Hooks& op);
 
 }  // namespace ops::ScalePackage::Scale

@@ -1,0 +1,127 @@
+// Part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
+//
+// The graph as rewrites and tiling see it, while it is prepared: nodes (ops and constants) and values (what they put
+// out).  Handles without ownership; they end with the preparation.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "CustomOpUtils.hpp"
+
+namespace udo {
+
+/// The step of an axis that must not be cut into tiles.
+inline constexpr std::uint32_t whole = QHPI_DO_NOT_TILE;
+
+class Node;
+
+/// What a node puts out: type, quantization and shape are known before there is data.
+class Value {
+ public:
+  explicit Value(const QHPI_OpRef& ref) : ref_(ref) {}
+
+  Shape shape() const { return Shape(definition().shape); }
+  Quantization quantization() const;
+  QHPI_OutputDef definition() const { return qhpi_op_output(ref_.op, ref_.output_number); }
+
+  /// The node that puts it out.
+  Node node() const;
+
+  /// The part that begins at `start`.
+  Value slice(const Shape& start, const Shape& extent) const {
+    return Value(qhpi_op_slice(ref_, &start.raw(), &extent.raw()));
+  }
+
+  const QHPI_OpRef& handle() const { return ref_; }
+
+ private:
+  QHPI_OpRef ref_;
+};
+
+/// What a new node shall put out.
+class Definition {
+ public:
+  Definition(QHPI_Element_Type type, const Shape& shape, const Quantization& quantization = {})
+      : definition_{type, {-quantization.offset, quantization.scale}, shape.raw()} {}
+
+  /// The same as a value, in another shape.
+  Definition(const Value& like, const Shape& shape) : definition_(like.definition()) { definition_.shape = shape.raw(); }
+  explicit Definition(const Value& like) : definition_(like.definition()) {}
+
+  const QHPI_OutputDef& handle() const { return definition_; }
+
+ private:
+  QHPI_OutputDef definition_;
+};
+
+/// An op or a constant of the graph.
+class Node {
+ public:
+  explicit Node(const QHPI_Op* op) : op_(op) {}
+
+  /// Its name with its package, `Package::Op`; ops of HTP's own are `<internal>`.
+  const char* name() const { return qhpi_op_name(op_); }
+
+  std::uint32_t inputs() const { return qhpi_op_num_inputs(op_); }
+  Value input(std::uint32_t index) const { return Value(qhpi_op_input(op_, index)); }
+  std::uint32_t outputs() const { return qhpi_op_num_outputs(op_); }
+  Value output(std::uint32_t index) const { return Value(QHPI_OpRef{op_, index}); }
+  std::uint32_t uses() const { return qhpi_op_num_uses(op_); }
+  bool feeds(const char* name) const { return qhpi_op_producer_for(op_, name) != 0; }
+
+  bool isConstant() const { return qhpi_op_is_constant(op_) != 0; }
+
+  /// The elements of a constant; null where it is none.
+  template <class T>
+  const T* data() const {
+    return isConstant() ? static_cast<const T*>(qhpi_op_constant_data(op_)) : nullptr;
+  }
+
+  /// A new op, of this package (`Package::Op`) or of another; at most 32 inputs and 32 outputs.
+  Node make(const char* name, std::initializer_list<Value> inputs, std::initializer_list<Definition> outputs) const {
+    return make(name, inputs.begin(), static_cast<std::uint32_t>(inputs.size()), outputs.begin(),
+                static_cast<std::uint32_t>(outputs.size()));
+  }
+  Node make(const char* name, const Value* inputs, std::uint32_t inputCount, const Definition* outputs,
+            std::uint32_t outputCount) const;
+
+  /// A new constant, with a copy of the elements.
+  template <class T>
+  Node constant(const Definition& definition, const T* elements) const {
+    const std::size_t bytes = Shape(definition.handle().shape).count() * sizeof(T);
+    return Node(qhpi_op_create_constant(op_, &definition.handle(), static_cast<std::uint32_t>(bytes), elements));
+  }
+
+  /// A node that ends the preparation of the graph with this message.
+  Node refuse(const char* why) const { return Node(qhpi_op_create_error(op_, why)); }
+
+  /// The bytes of TCM that a tile may take; 0 where HTP does not say.
+  std::uint32_t tileMemory() const {
+    std::int32_t bytes = 0;
+    return qhpi_option_int(op_, "tcm_size_for_tiling", &bytes) == QHPI_Success && bytes > 0
+               ? static_cast<std::uint32_t>(bytes)
+               : 0;
+  }
+
+  const QHPI_Op* handle() const { return op_; }
+
+ private:
+  const QHPI_Op* op_;
+};
+
+inline Node Value::node() const { return Node(ref_.op); }
+
+inline Quantization Value::quantization() const {
+  const QHPI_Quant_Parameters params = definition().quant_parameters;
+  return Quantization{params.stepsize, -params.zero_offset};
+}
+
+/// Several values behind each other along an axis.
+Value concatenate(std::uint32_t axis, const Value* values, std::uint32_t count);
+
+/// The tile of an elementwise op: the same region of every input that has the shape of the output; along axes where an
+/// input has one element it keeps it; what has another shape (a parameter) is taken whole.
+Node sameTileOfInputs(const Node& op, const Shape& start, const Shape& extent);
+
+}  // namespace udo

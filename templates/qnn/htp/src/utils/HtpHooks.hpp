@@ -1,0 +1,403 @@
+// Part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
+//
+// What a kernel may tell HTP beyond `execute`: other kernels of the op, the unit they run on, slices for several
+// threads, work done once, placement of tensors, costs, rewrites and tiles.  A kernel file that wants any of it
+// defines `void hooks(Hooks& op)`; what it does not name is left out of the registration.
+#pragma once
+
+#include <cstdint>
+#include <new>
+#include <type_traits>
+
+#include "HtpBackendUtils.hpp"
+#include "HtpGraph.hpp"
+
+namespace udo {
+
+/// The unit whose thread runs a kernel.
+enum class Unit : unsigned char { scalar = QHPI_RESOURCE_MAIN, hvx = QHPI_RESOURCE_HVX, hmx = QHPI_RESOURCE_HMX };
+
+/// What HTP delivers as one element: types of 8 and 16 bits are unsigned with an offset.
+enum class Element : std::uint32_t {
+  uint8 = QHPI_QUInt8,
+  uint16 = QHPI_QUInt16,
+  int32 = QHPI_Int32,
+  fixed32 = QHPI_QInt32,
+  half = QHPI_Float16,
+  float32 = QHPI_Float32
+};
+
+/// How a tensor lies in memory; a kernel gets flat ones where it does not ask for another layout.
+enum class Layout : std::uint32_t {
+  flat = QHPI_Layout_Any,  // row-major, of 4 or 5 dimensions, as its rank needs
+  nchw = QHPI_Layout_NCHW,
+  depth32 = QHPI_Layout_Depth32,
+  weights8x4 = QHPI_Layout_Weights8x4,
+  crouton8 = QHPI_Layout_Crouton_8,
+  crouton16 = QHPI_Layout_Crouton_16,
+  crouton32 = QHPI_Layout_Crouton_32,
+  crouton4x1 = QHPI_Layout_Crouton4x1,
+  crouton2x2 = QHPI_Layout_Crouton2x2,
+  wideCrouton8 = QHPI_Layout_WideCrouton_8,
+  wideCrouton32 = QHPI_Layout_WideCrouton_32,
+  wideCrouton2x2 = QHPI_Layout_WideCrouton2x2
+};
+
+/// Whether a tensor is one piece (`data()`) or blocks (`blocks()`); croutons are blocks.
+enum class Storage : unsigned char {
+  direct = QHPI_Storage_Direct,
+  indirect = QHPI_Storage_Indirect,
+  any = QHPI_Storage_Direct_OR_Indirect
+};
+
+enum class Memory : unsigned char { ddr = QHPI_MemLoc_DDR_Only, tcm = QHPI_MemLoc_TCM_Only, any = QHPI_MemLoc_DDR_OR_TCM };
+
+/// The part of the work that one thread does, for kernels that are `sliced()`.
+class Slice {
+ public:
+  explicit Slice(QHPI_RuntimeHandle* handle) : handle_(handle) {}
+
+  std::uint32_t number() const { return qhpi_slice_number(handle_); }
+  std::uint32_t count() const {
+    const std::uint32_t slices = qhpi_num_slices(handle_);
+    return slices == 0 ? 1 : slices;
+  }
+
+  /// The elements `begin` … `end - 1` of `total` that are this slice's; all but the last end at a multiple of `step`.
+  struct Range {
+    std::size_t begin;
+    std::size_t end;
+  };
+  Range of(std::size_t total, std::size_t step = 1) const {
+    const std::size_t steps = (total + step - 1) / step;
+    const std::size_t begin = steps * number() / count() * step;
+    const std::size_t end = steps * (number() + 1) / count() * step;
+    return {begin < total ? begin : total, end < total ? end : total};
+  }
+
+  /// The zeroed memory that all slices of one execution share: the size that `sliced(size)` asked for.
+  void* shared() const { return qhpi_sync_block(handle_); }
+
+ private:
+  QHPI_RuntimeHandle* handle_;
+};
+
+/// What is known of the inputs before there is data; for costs and conditions.
+class Inputs {
+ public:
+  Inputs(std::uint32_t count, const QHPI_Tensor* const* tensors) : count_(count), tensors_(tensors) {}
+
+  /// Shape, type and quantization of an input: `inputs[Tensor::x]`.  Its data must not be read.
+  template <class Tensor>
+  AnyInput operator[](Tensor tensor) const {
+    const std::size_t index = static_cast<std::size_t>(tensor);
+    return index < count_ ? AnyInput(tensors_[index]) : AnyInput();
+  }
+
+ private:
+  std::uint32_t count_;
+  const QHPI_Tensor* const* tensors_;
+};
+
+namespace glue {
+
+/// Runtimes up to SDK 2.49 call a cost function as it is described, (count, inputs); from 2.50 on a handle comes first.
+/// A count is small and an address is not, so the second argument tells which of them is calling.
+template <float (*Cycles)(const Inputs&)>
+float anyCost(std::uintptr_t first, std::uintptr_t second, std::uintptr_t third) {
+  constexpr std::uintptr_t mostInputs = 4096;
+  const bool handleFirst = second < mostInputs;
+  const std::uintptr_t inputs = handleFirst ? third : second;
+  return Cycles(Inputs(static_cast<std::uint32_t>(handleFirst ? second : first),
+                       reinterpret_cast<const QHPI_Tensor* const*>(inputs)));
+}
+
+template <float (*Cycles)(const Inputs&)>
+QHPI_Cost_Function costOf() {
+  return reinterpret_cast<QHPI_Cost_Function>(reinterpret_cast<void*>(anyCost<Cycles>));
+}
+
+}  // namespace glue
+
+/// What a kernel asks of one tensor.
+struct Wish {
+  std::uint32_t tensor;
+  std::uint32_t elements;  // one bit for each accepted element type; 0: all that the config names
+  Layout layout;
+  Storage storage;
+  Memory memory;
+};
+
+/// A kernel of an op as HTP will know it.
+struct KernelFacts {
+  static constexpr std::size_t mostWishes = 32;
+
+  QHPI_Plugin_Function run;
+  QHPI_Precompute_Function prepare;
+  QHPI_Plugin_Precomputed_Function runPrepared;
+  std::uint32_t preparedSize;
+  QHPI_Cost_Function cost;
+  QHPI_Kernel_Predicate condition;
+  Unit unit;
+  bool inPlace;
+  bool sliced;
+  std::uint32_t sharedSize;
+  std::size_t wishCount;  // may exceed mostWishes, which registration refuses
+  Wish wishes[mostWishes];
+};
+
+/// A kernel of an op; HTP takes the first one that fits, in the order in which `hooks` names them.
+class Kernel {
+ public:
+  explicit Kernel(KernelFacts& facts) : facts_(facts) {}
+
+  /// The unit it runs on; `Unit::hvx` where nothing is said.
+  Kernel on(Unit unit) const {
+    facts_.unit = unit;
+    return *this;
+  }
+
+  /// Several threads may run it at once, each with a Slice; they share `sharedSize` bytes that begin as zeros.
+  Kernel sliced(std::uint32_t sharedSize = 0) const {
+    facts_.sliced = true;
+    facts_.sharedSize = sharedSize;
+    return *this;
+  }
+
+  /// The first output may lie where the first input lies.
+  Kernel inPlace() const {
+    facts_.inPlace = true;
+    return *this;
+  }
+
+  /// It is for tensors of this element type only; may be said several times for one tensor.
+  template <class Tensor>
+  Kernel takes(Tensor tensor, Element element) const {
+    wish(static_cast<std::uint32_t>(tensor)).elements |= 1u << static_cast<std::uint32_t>(element);
+    return *this;
+  }
+
+  /// It wants this tensor in another layout, storage or memory than flat, in one piece, anywhere.
+  template <class Tensor>
+  Kernel wants(Tensor tensor, Layout layout, Storage storage = Storage::direct, Memory memory = Memory::any) const {
+    Wish& found = wish(static_cast<std::uint32_t>(tensor));
+    found.layout = layout;
+    found.storage = storage;
+    found.memory = memory;
+    return *this;
+  }
+
+  /// About how many cycles it takes: `float cycles(const udo::Inputs& inputs)`.
+  template <float (*Cycles)(const Inputs&)>
+  Kernel costs() const {
+    facts_.cost = glue::costOf<Cycles>();
+    return *this;
+  }
+
+  /// It fits only where this is true: `bool fits(const udo::Inputs& inputs)`.
+  template <bool (*Fits)(const Inputs&)>
+  Kernel when() const {
+    facts_.condition = [](const QHPI_Op*, const std::uint32_t count, const QHPI_Tensor* const* inputs) {
+      return static_cast<std::uint32_t>(Fits(Inputs(count, inputs)));
+    };
+    return *this;
+  }
+
+ private:
+  Wish& wish(std::uint32_t tensor) const {
+    std::size_t index = 0;
+    while (index < facts_.wishCount && index < KernelFacts::mostWishes && facts_.wishes[index].tensor != tensor) ++index;
+    if (index == KernelFacts::mostWishes) {
+      facts_.wishCount = KernelFacts::mostWishes + 1;
+      return facts_.wishes[0];
+    }
+    if (index == facts_.wishCount) {
+      facts_.wishes[index] = {tensor, 0, Layout::flat, Storage::direct, Memory::any};
+      ++facts_.wishCount;
+    }
+    return facts_.wishes[index];
+  }
+
+  KernelFacts& facts_;
+};
+
+/// All that is said of an op.
+struct OpFacts {
+  static constexpr std::size_t mostKernels = 8;
+
+  std::size_t kernelCount;  // may exceed mostKernels, which registration refuses
+  KernelFacts kernels[mostKernels];
+  QHPI_RewriteOpFunc earlyRewrite;
+  QHPI_RewriteOpFunc lateRewrite;
+  QHPI_TileShapeRequired tileShape;
+  QHPI_TileShapeLegalized legalTile;
+  QHPI_BuildTileOfOp buildTile;
+  std::uint32_t tiledOutput;
+};
+
+namespace glue {
+
+template <class Execute>
+struct Call;
+
+/// How `execute` wants to be called: with the arguments, what was prepared, the slice.
+template <class Args>
+struct Call<Status (*)(const Args&)> {
+  static constexpr bool slices = false;
+  static Status run(Status (*execute)(const Args&), const Args& args, QHPI_RuntimeHandle*) { return execute(args); }
+};
+template <class Args>
+struct Call<Status (*)(const Args&, const Slice&)> {
+  static constexpr bool slices = true;
+  static Status run(Status (*execute)(const Args&, const Slice&), const Args& args, QHPI_RuntimeHandle* handle) {
+    return execute(args, Slice(handle));
+  }
+};
+template <class Args, class Ready>
+struct Call<Status (*)(const Args&, const Ready&)> {
+  using Prepared = Ready;
+  static constexpr bool slices = false;
+  static Status run(Status (*execute)(const Args&, const Ready&), const Args& args, const Ready& ready,
+                    QHPI_RuntimeHandle*) {
+    return execute(args, ready);
+  }
+};
+template <class Args, class Ready>
+struct Call<Status (*)(const Args&, const Ready&, const Slice&)> {
+  using Prepared = Ready;
+  static constexpr bool slices = true;
+  static Status run(Status (*execute)(const Args&, const Ready&, const Slice&), const Args& args, const Ready& ready,
+                    QHPI_RuntimeHandle* handle) {
+    return execute(args, ready, Slice(handle));
+  }
+};
+
+inline std::uint32_t answer(Status status) { return status == ok ? QHPI_Success : QHPI_ErrorFatal; }
+
+/// The function of a kernel, and the glue around it.
+template <class Op, auto Execute>
+struct Run {
+  static std::uint32_t run(QHPI_RuntimeHandle* handle, std::uint32_t outputs, QHPI_Tensor** output,
+                           std::uint32_t inputs, const QHPI_Tensor* const* input) {
+    const Running running(Op::spec.name);
+    const typename Op::Args args = Op::bind(Binding(Op::spec, outputs, output, inputs, input));
+    return answer(Call<decltype(Execute)>::run(Execute, args, handle));
+  }
+};
+
+/// The same for a kernel whose `prepare` ran when the graph was loaded.  HTP hands the tensors to that alone, so they
+/// are kept with what it prepared.
+template <class Op, auto Prepare, auto Execute>
+struct RunPrepared {
+  using Ready = typename Call<decltype(Execute)>::Prepared;
+  static_assert(std::is_trivially_copyable_v<Ready> && std::is_trivially_destructible_v<Ready>,
+                "what is prepared must be plain data: HTP keeps it as bytes");
+  static_assert(alignof(Ready) <= 8, "what is prepared is kept at multiples of 8 bytes");
+
+  struct Kept {
+    Ready ready;
+    Status status;
+    std::uint32_t outputs;
+    std::uint32_t inputs;
+    QHPI_Tensor* output[Op::mostOutputs];
+    const QHPI_Tensor* input[Op::mostInputs];
+  };
+
+  static std::uint32_t prepare(QHPI_RuntimeHandle*, void* data, std::uint32_t outputs, QHPI_Tensor** output,
+                               std::uint32_t inputs, const QHPI_Tensor* const* input) {
+    const Running running(Op::spec.name);
+    if (outputs > Op::mostOutputs || inputs > Op::mostInputs) {
+      return answer(error("has %u outputs and %u inputs, more than its config names", outputs, inputs));
+    }
+    Kept* kept = new (data) Kept{};  // HTP does not clear it
+    kept->outputs = outputs;
+    kept->inputs = inputs;
+    for (std::uint32_t i = 0; i < outputs; ++i) kept->output[i] = output[i];
+    for (std::uint32_t i = 0; i < inputs; ++i) kept->input[i] = input[i];
+    kept->status = Prepare(Op::bind(Binding(Op::spec, outputs, output, inputs, input)), kept->ready);
+    return answer(kept->status);
+  }
+
+  static std::uint32_t run(QHPI_RuntimeHandle* handle, const void* data) {
+    const Running running(Op::spec.name);
+    Kept& kept = *static_cast<Kept*>(const_cast<void*>(data));
+    if (kept.status != ok) return answer(kept.status);  // HTP does not heed what `prepare` answered
+    const typename Op::Args args = Op::bind(Binding(Op::spec, kept.outputs, kept.output, kept.inputs, kept.input));
+    return answer(Call<decltype(Execute)>::run(Execute, args, kept.ready, handle));
+  }
+};
+
+}  // namespace glue
+
+/// What `hooks` is given: everything that can be said of one op.
+template <class Op>
+class Hooks {
+ public:
+  explicit Hooks(OpFacts& facts) : facts_(facts) {}
+
+  /// A kernel: `udo::Status f(const Args&)`, or with `const udo::Slice&` behind, which makes it `sliced()`.
+  template <auto Execute>
+  Kernel kernel() const {
+    KernelFacts& facts = next();
+    facts.run = glue::Run<Op, Execute>::run;
+    facts.sliced = glue::Call<decltype(Execute)>::slices;
+    return Kernel(facts);
+  }
+
+  /// A kernel whose first part runs once, when the graph is loaded: `udo::Status prepare(const Args&, Ready&)`, and
+  /// `udo::Status f(const Args&, const Ready&)`.  `prepare` may read shapes, quantization, parameters, and the data of
+  /// constant inputs that the kernel `wants` in `Memory::ddr`; all other data is not there yet.
+  template <auto Prepare, auto Execute>
+  Kernel kernel() const {
+    using Prepared = glue::RunPrepared<Op, Prepare, Execute>;
+    KernelFacts& facts = next();
+    facts.prepare = Prepared::prepare;
+    facts.runPrepared = Prepared::run;
+    facts.preparedSize = sizeof(typename Prepared::Kept);
+    facts.sliced = glue::Call<decltype(Execute)>::slices;
+    return Kernel(facts);
+  }
+
+  /// Replaces the op by others before it is cut into tiles: `udo::Node f(const udo::Node& op)`; `op` itself to keep it.
+  template <Node (*Rewrite)(const Node&)>
+  void earlyRewrite() const {
+    facts_.earlyRewrite = [](const QHPI_Op* op) { return Rewrite(Node(op)).handle(); };
+  }
+
+  /// The same behind tiling, before layouts and memory are chosen.
+  template <Node (*Rewrite)(const Node&)>
+  void lateRewrite() const {
+    facts_.lateRewrite = [](const QHPI_Op* op) { return Rewrite(Node(op)).handle(); };
+  }
+
+  /// How one output may be cut into tiles that fit in TCM: `udo::Shape required(const udo::Node& op)` says the step of
+  /// each axis (`udo::whole`: not cut), `udo::Node build(const udo::Node& op, const udo::Shape& start, const
+  /// udo::Shape& extent)` makes the op for one tile; `udo::sameTileOfInputs` does it for elementwise ops.
+  template <Shape (*Required)(const Node&), Node (*Build)(const Node&, const Shape&, const Shape&) = sameTileOfInputs>
+  void tiles(std::uint32_t output = 0) const {
+    facts_.tileShape = [](const QHPI_Op* op) { return Required(Node(op)).raw(); };
+    facts_.buildTile = [](const QHPI_Op* op, const QHPI_Shape* start, const QHPI_Shape* extent) {
+      return Build(Node(op), Shape(*start), Shape(*extent)).handle();
+    };
+    facts_.tiledOutput = output;
+  }
+
+  /// Mends a tile that HTP proposes, never to less: `udo::Shape legal(const udo::Node& op, const udo::Shape& tile)`.
+  template <Shape (*Legal)(const Node&, const Shape&)>
+  void legalTiles() const {
+    facts_.legalTile = [](const QHPI_Op* op, const QHPI_Shape* tile) { return Legal(Node(op), Shape(*tile)).raw(); };
+  }
+
+ private:
+  KernelFacts& next() const {
+    const std::size_t index = facts_.kernelCount++;
+    KernelFacts& facts = facts_.kernels[index < OpFacts::mostKernels ? index : 0];
+    facts = KernelFacts{};
+    facts.unit = Unit::hvx;
+    return facts;
+  }
+
+  OpFacts& facts_;
+};
+
+}  // namespace udo

@@ -1,0 +1,238 @@
+// Part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
+#include "HtpRegistration.hpp"
+
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+namespace udo {
+namespace {
+
+/// Zeroed memory that lives as long as the library: HTP keeps pointers to all of it.  From `operator new`, which the
+/// libraries of the DSP are known to have.
+template <class T>
+T* forever(std::size_t count) {
+  const std::size_t bytes = (count == 0 ? 1 : count) * sizeof(T);
+  void* const room = ::operator new(bytes);
+  return room == nullptr ? nullptr : static_cast<T*>(std::memset(room, 0, bytes));
+}
+
+bool allows(List<std::uint32_t> ranks, bool five) {
+  if (ranks.count == 0) return true;
+  for (const std::uint32_t rank : ranks) {
+    if ((rank == 5) == five) return true;
+  }
+  return false;
+}
+
+/// The element types of one tensor, without repetition.
+struct Elements {
+  static constexpr std::size_t most = 8;  // HTP delivers no more than these
+  std::uint32_t items[most];
+  std::size_t count;
+};
+
+Elements elementsOf(const TensorSpec& spec, std::uint32_t accepted) {
+  Elements found = {};
+  for (const Qnn_DataType_t type : spec.types) {
+    const std::uint32_t element = elementOf(type);
+    bool known = accepted != 0 && (accepted >> element & 1u) == 0;
+    for (std::size_t i = 0; i < found.count; ++i) known = known || found.items[i] == element;
+    if (!known && found.count < Elements::most) found.items[found.count++] = element;
+  }
+  return found;
+}
+
+/// The records of one op, kernel by kernel.
+class Records {
+ public:
+  Records(const OpEntry& op, const OpFacts& facts)
+      : spec_(*op.spec),
+        facts_(facts),
+        tensors_(spec_.inputs.count + spec_.outputs.count),
+        choices_(forever<Elements>(tensors_)),
+        at_(forever<std::size_t>(tensors_)) {}
+
+  ~Records() {
+    ::operator delete(choices_);
+    ::operator delete(at_);
+  }
+  Records(const Records&) = delete;
+  Records& operator=(const Records&) = delete;
+
+  /// All of them; null where there is no memory, or what was said of the op cannot be.
+  QHPI_Kernel_v1* make(std::uint32_t& count) {
+    if (choices_ == nullptr || at_ == nullptr || !sound()) return nullptr;
+    for (kernel_ = 0; kernel_ < facts_.kernelCount; ++kernel_) each();
+    QHPI_Kernel_v1* const made = forever<QHPI_Kernel_v1>(count_);
+    if (made == nullptr) return nullptr;
+    records_ = made;
+    count_ = 0;
+    for (kernel_ = 0; kernel_ < facts_.kernelCount; ++kernel_) each();
+    count = count_;
+    return complete_ ? made : nullptr;
+  }
+
+ private:
+  bool sound() const {
+    if (facts_.kernelCount > OpFacts::mostKernels) {
+      error("%s: hooks() names more than %zu kernels", spec_.name, OpFacts::mostKernels);
+      return false;
+    }
+    for (std::size_t i = 0; i < facts_.kernelCount; ++i) {
+      if (facts_.kernels[i].wishCount > KernelFacts::mostWishes) {
+        error("%s: hooks() says more of kernel %zu than %zu tensors", spec_.name, i, KernelFacts::mostWishes);
+        return false;
+      }
+    }
+    return true;
+  }
+
+  const TensorSpec& tensor(std::size_t index) const {
+    return index < spec_.inputs.count ? spec_.inputs.items[index] : spec_.outputs.items[index - spec_.inputs.count];
+  }
+
+  const Wish* wish(std::size_t index) const {
+    const KernelFacts& kernel = facts_.kernels[kernel_];
+    for (std::size_t i = 0; i < kernel.wishCount; ++i) {
+      if (kernel.wishes[i].tensor == index) return &kernel.wishes[i];
+    }
+    return nullptr;
+  }
+
+  /// Every record of the kernel: counted first, then made.
+  void each() {
+    bool four = true;
+    bool five = true;
+    bool free = false;
+    for (std::size_t i = 0; i < tensors_; ++i) {
+      const Wish* const wanted = wish(i);
+      choices_[i] = elementsOf(tensor(i), wanted != nullptr ? wanted->elements : 0);
+      if (choices_[i].count == 0) {
+        log(QNN_LOG_LEVEL_WARN, "%s: kernel %zu takes no data type of `%s`; it is left out", spec_.name, kernel_,
+            tensor(i).name);
+        return;
+      }
+      at_[i] = 0;
+      four = four && allows(tensor(i).ranks, false);
+      five = five && allows(tensor(i).ranks, true);
+      free = free || (allows(tensor(i).ranks, true) && allows(tensor(i).ranks, false));
+    }
+    std::size_t fewest = spec_.params.count;
+    while (fewest > 0 && !spec_.params.items[fewest - 1].mandatory) --fewest;
+    for (bool more = true; more;) {
+      for (std::size_t params = fewest; params <= spec_.params.count; ++params) {
+        if (four || !five) add(false, params);
+        if (five || free) add(true, params);
+      }
+      more = false;
+      for (std::size_t i = 0; i < tensors_ && !more; ++i) {
+        more = ++at_[i] < choices_[i].count;
+        if (!more) at_[i] = 0;
+      }
+    }
+  }
+
+  /// One record: these element types, this flat layout, this many parameters.
+  void add(bool five, std::size_t params) {
+    const std::uint32_t index = count_++;
+    if (records_ == nullptr) return;
+    const KernelFacts& facts = facts_.kernels[kernel_];
+    const std::size_t inputs = spec_.inputs.count;
+    QHPI_Tensor_Signature_v1* const in = forever<QHPI_Tensor_Signature_v1>(inputs + params);
+    QHPI_Tensor_Signature_v1* const out = forever<QHPI_Tensor_Signature_v1>(spec_.outputs.count);
+    const char* const name = nameOf(facts, index);
+    complete_ = complete_ && in != nullptr && out != nullptr && name != nullptr;
+    if (!complete_) return;
+    for (std::size_t i = 0; i < inputs; ++i) in[i] = signature(i, five);
+    for (std::size_t i = 0; i < params; ++i) {
+      in[inputs + i] = flat(QHPI_Any_Element_Type, spec_.params.items[i].ranks, false);
+      // In TCM constants arrive only when the graph is executed.
+      if (facts.prepare != nullptr) in[inputs + i].mem_placement = QHPI_MemLoc_DDR_Only;
+    }
+    for (std::size_t i = 0; i < spec_.outputs.count; ++i) out[i] = signature(inputs + i, five);
+    QHPI_Kernel_v1& kernel = records_[index];
+    kernel.function_name = name;
+    kernel.function = facts.run;
+    kernel.resources = static_cast<unsigned char>(facts.unit);
+    kernel.source_destructive = facts.inPlace;
+    kernel.multithreaded = facts.sliced;
+    kernel.min_inputs = static_cast<std::uint32_t>(inputs + params);
+    kernel.input_signature = in;
+    kernel.min_outputs = static_cast<std::uint32_t>(spec_.outputs.count);
+    kernel.output_signature = out;
+    kernel.cost_function = facts.cost;
+    kernel.sync_block_size = facts.sharedSize;
+    kernel.precomputed_data_size = facts.preparedSize;
+    kernel.do_precomputation_function = facts.prepare;
+    kernel.function_with_precomputed_data = facts.runPrepared;
+    kernel.predicate = facts.condition;
+  }
+
+  QHPI_Tensor_Signature_v1 flat(std::uint32_t element, List<std::uint32_t> ranks, bool five) const {
+    // Where the rank of a tensor leaves no choice, its layout does not follow the others.
+    const bool wide = five ? allows(ranks, true) : !allows(ranks, false);
+    return {element, static_cast<std::uint32_t>(wide ? QHPI_Layout_Flat5 : QHPI_Layout_Flat4), QHPI_Storage_Direct,
+            QHPI_MemLoc_DDR_OR_TCM};
+  }
+
+  QHPI_Tensor_Signature_v1 signature(std::size_t index, bool five) const {
+    QHPI_Tensor_Signature_v1 made = flat(choices_[index].items[at_[index]], tensor(index).ranks, five);
+    if (const Wish* const wanted = wish(index)) {
+      if (wanted->layout != Layout::flat) made.layout = static_cast<std::uint32_t>(wanted->layout);
+      made.storage = static_cast<unsigned char>(wanted->storage);
+      made.mem_placement = static_cast<unsigned char>(wanted->memory);
+    }
+    return made;
+  }
+
+  /// From SDK 2.49 on, two records of one name are refused as duplicates.
+  const char* nameOf(const KernelFacts& facts, std::uint32_t index) const {
+    const char* const unit = facts.unit == Unit::hvx ? "hvx" : facts.unit == Unit::hmx ? "hmx" : "scalar";
+    const int length = std::snprintf(nullptr, 0, "%s_%s_%zu_%u", spec_.name, unit, kernel_, index);
+    char* const made = forever<char>(static_cast<std::size_t>(length) + 1);
+    if (made != nullptr) {
+      std::snprintf(made, static_cast<std::size_t>(length) + 1, "%s_%s_%zu_%u", spec_.name, unit, kernel_, index);
+    }
+    return made;
+  }
+
+  const OpSpec& spec_;
+  const OpFacts& facts_;
+  const std::size_t tensors_;
+  Elements* const choices_;
+  std::size_t* const at_;
+  std::size_t kernel_ = 0;
+  std::uint32_t count_ = 0;
+  QHPI_Kernel_v1* records_ = nullptr;
+  bool complete_ = true;
+};
+
+}  // namespace
+
+QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops) {
+  static bool registered = false;
+  if (registered) return QHPI_Success;
+  QHPI_OpInfo_v1* const infos = forever<QHPI_OpInfo_v1>(ops.count);
+  OpFacts* const facts = forever<OpFacts>(1);
+  if (infos == nullptr || facts == nullptr) return QHPI_ErrorFatal;
+  for (std::size_t i = 0; i < ops.count; ++i) {
+    *facts = OpFacts{};
+    ops.items[i].describe(*facts);
+    QHPI_OpInfo_v1& info = infos[i];
+    info.kernels = Records(ops.items[i], *facts).make(info.num_kernels);
+    if (info.kernels == nullptr) return QHPI_ErrorFatal;
+    info.name = ops.items[i].qualifiedName;
+    info.early_rewrite = facts->earlyRewrite;
+    info.late_rewrite = facts->lateRewrite;
+    info.shape_required = facts->tileShape;
+    info.shape_legalized = facts->legalTile;
+    info.tile_output = facts->tiledOutput;
+    info.build_tile = facts->buildTile;
+  }
+  ::operator delete(facts);
+  registered = true;
+  return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), infos, package);
+}
+
+}  // namespace udo

@@ -1,0 +1,24 @@
+#include "ops/Tiled.hpp"
+
+namespace ops::HookPackage::Tiled {
+
+namespace {
+
+udo::Shape steps(const udo::Node&) { return {1, 8, udo::whole, udo::whole}; }
+
+udo::Shape legal(const udo::Node&, const udo::Shape& tile) { return tile; }
+
+}  // namespace
+
+udo::Status execute(const Args& args) {
+  const std::size_t columns = args.x.shape()[3];
+  for (std::size_t i = 0; i < args.x.size(); ++i) args.y[i] = args.x[i] * args.scale + args.row[i % columns];
+  return udo::ok;
+}
+
+void hooks(Hooks& op) {
+  op.tiles<steps>();
+  op.legalTiles<legal>();
+}
+
+}  // namespace ops::HookPackage::Tiled

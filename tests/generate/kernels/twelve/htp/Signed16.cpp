@@ -1,0 +1,11 @@
+#include "ops/Signed16.hpp"
+
+namespace ops::TwelvePackage::Signed16 {
+
+udo::Status execute(const Args& args) {
+  for (std::size_t i = 0; i < args.y.size(); ++i) args.y[i] = static_cast<std::uint16_t>(
+        args.y.quantization().toStored(2.0f * args.x.quantization().toReal(args.x[i]), 0, 65535));
+  return udo::ok;
+}
+
+}  // namespace ops::TwelvePackage::Signed16

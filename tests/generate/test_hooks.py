@@ -1,0 +1,105 @@
+"""What a kernel may tell HTP beyond `execute`, each of it in Qualcomm's own HTP emulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.making import ROOT, make, make_packages
+from udogen.errors import RunFailed, ToolMissing
+from udogen.runtime import OpSession, find_runtime
+from udogen.runtime.built import Built, find_built
+from udogen.runtime.calls import OpResult
+from udogen.runtime.request import Wishes, make_call
+
+X = np.arange(48, dtype=np.float32).reshape(1, 2, 3, 8)
+Q = np.arange(256, dtype=np.uint8).reshape(1, 4, 8, 8)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    try:
+        find_runtime("htp")
+    except ToolMissing as missing:
+        pytest.skip(missing.message)
+    out = tmp_path_factory.mktemp("hooks")
+    kernels = Path(__file__).parent / "kernels" / "hooks"
+    [made] = make_packages([ROOT / "tests" / "configs" / "Hooks.xml"], out, kernels=kernels)
+    done = make(made.folder, "htp_x86")
+    assert done.returncode == 0, done.stderr
+    return find_built(out, backend="htp")
+
+
+def run(built: Built, op: str, x: np.ndarray, loops: int = 1, **more: object) -> OpResult:
+    quants = {"x": (0.1, -10), "y": (0.1, -10)} if x.dtype == np.uint8 else {}
+    params = {name: value for name, value in more.items() if not isinstance(value, np.ndarray)}
+    inputs = {"x": x, **{name: value for name, value in more.items() if isinstance(value, np.ndarray)}}
+    with OpSession(built.library, built.provider, backend="htp", timeout=60) as session:
+        wishes = Wishes(inputs, params=params, quants=quants, loops=loops)
+        return session.run(make_call(built.op(op, "htp"), built, op, wishes))
+
+
+def test_slices_cover_everything_once(built: Built) -> None:
+    np.testing.assert_array_equal(run(built, "Sliced", X, loops=3).outputs["y"], X * 2)
+
+
+@pytest.mark.parametrize("power", [2, 3])
+def test_what_is_prepared_once_is_there_at_each_execution(built: Built, power: int) -> None:
+    real = ((Q.astype(np.float32) - 10) * np.float32(0.1)) ** power
+    stored = np.clip(np.rint(real / np.float32(0.1)) + 10, 0, 255)
+    found = run(built, "Prepared", Q, loops=5, power=power).outputs["y"].astype(np.float32)
+    assert np.abs(found - stored).max() <= 1  # float32 powers on both sides, rounded at halves
+
+
+def test_preparation_may_fail(built: Built) -> None:
+    with pytest.raises(RunFailed) as told:
+        run(built, "Prepared", Q, power=9)
+    assert "power 9 is too high" in "\n".join([told.value.message, *told.value.details])
+
+
+@pytest.mark.parametrize(
+    ("x", "kernel"),
+    [
+        (X[..., :3], 1),  # the condition holds
+        (Q, 2),  # the type that the second takes
+        (X, 3),
+    ],
+)
+def test_the_first_kernel_that_fits_runs(built: Built, x: np.ndarray, kernel: int) -> None:
+    found = run(built, "Chosen", x).outputs["y"].astype(np.float32)
+    real = (found - 10) * np.float32(0.1) if x.dtype == np.uint8 else found
+    np.testing.assert_allclose(real, np.full(x.shape, kernel), atol=1e-6)
+
+
+def test_an_op_is_rewritten_before_and_after_tiling(built: Built) -> None:
+    np.testing.assert_array_equal(run(built, "Twice", X, add=10.0).outputs["y"], X + 13)
+    np.testing.assert_array_equal(run(built, "Twice", X).outputs["y"], X + 4)
+    np.testing.assert_array_equal(run(built, "Late", X).outputs["y"], X + 1)
+
+
+def test_a_rewrite_may_refuse(built: Built) -> None:
+    np.testing.assert_array_equal(run(built, "Refused", X).outputs["y"], X)
+    with pytest.raises(RunFailed, match="five columns are too many"):
+        run(built, "Refused", X[..., :5])
+
+
+def test_tiles_make_room_for_what_does_not_fit_in_tcm(built: Built) -> None:
+    large = np.random.default_rng(5).standard_normal((1, 256, 256, 64), np.float32)
+    row = np.arange(64, dtype=np.float32).reshape(1, 1, 1, 64)
+    np.testing.assert_allclose(run(built, "Tiled", large, row=row).outputs["y"], large * 3 + row, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(run(built, "Tiled", X, row=row[..., :8], scale=2.0).outputs["y"], X * 2 + row[..., :8])
+    with pytest.raises(RunFailed, match="does not fit in TCM") as told:
+        run(built, "Untiled", large)
+    assert "op.tiles" in told.value.hint
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8, 32), (1, 9, 9, 33), (1, 3, 20, 64)])
+def test_a_kernel_may_ask_for_blocks(built: Built, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(6).integers(0, 256, shape, np.uint8)
+    np.testing.assert_array_equal(run(built, "Blocks", x).outputs["y"], x)
+
+
+def test_a_kernel_may_write_over_its_input(built: Built) -> None:
+    np.testing.assert_array_equal(run(built, "InPlace", X).outputs["y"], X * X)

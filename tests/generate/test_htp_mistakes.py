@@ -1,0 +1,100 @@
+"""What goes wrong with HTP packages, as a person meets it on the command line: cause, remedy, exit code 5."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.making import KERNELS, ONE_KERNEL, ONE_OP, ROOT, make, make_packages, udogen
+from udogen.errors import ToolMissing
+from udogen.runtime import find_runtime
+
+SMALL = np.ones((1, 2, 2, 4), np.float32)
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package whose ops do what an op must not do, one with hooks, and one for the CPU; and arrays for them."""
+    try:
+        find_runtime("htp")
+    except ToolMissing as missing:
+        pytest.skip(missing.message)
+    folder = tmp_path_factory.mktemp("mistakes")
+    for name, kernels in (("Faults", KERNELS / "faults"), ("Hooks", KERNELS / "hooks")):
+        [made] = make_packages([ROOT / "tests" / "configs" / f"{name}.xml"], folder, kernels=kernels)
+        assert make(made.folder, "htp_x86").returncode == 0
+    [made] = make_packages([ONE_OP], folder, kernels=ONE_KERNEL)
+    assert make(made.folder, "cpu_x86").returncode == 0
+    np.save(folder / "small.npy", SMALL)
+    np.save(folder / "large.npy", np.ones((1, 256, 256, 64), np.float32))
+    return folder
+
+
+def fails(out: Path, *arguments: object) -> dict[str, str]:
+    done = udogen("run", "op", *arguments, "--json", cwd=out)
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    error: dict[str, str] = json.loads(done.stdout)["error"]
+    assert error["hint"]
+    return error
+
+
+HTP = ("--backend", "htp")
+CPU_LIBRARY = "LeakyReluPackage/libs/x86_64-linux-clang/libLeakyReluPackage.so"
+HTP_LIBRARY = "HookPackage/build/x86_64-linux-clang/libQnnHookPackage.so"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "remedy"),
+    [
+        (("FaultPackage", "Fails", *HTP, "--input", "x=small.npy"), "three is no number", "see the kernel"),
+        (("FaultPackage", "Crashes", *HTP, "--input", "x=small.npy"), "crashed with SIGSEGV", "debugger"),
+        (("FaultPackage", "Throws", *HTP, "--input", "x=small.npy"), "threw a C++ exception", "catch exceptions"),
+        (
+            ("FaultPackage", "Hangs", *HTP, "--input", "x=small.npy", "--timeout", "3"),
+            "did not come back within 3 s in phase `execute`",
+            "a loop that never ends",
+        ),
+        (
+            ("HookPackage", "Untiled", *HTP, "--input", "x=large.npy"),
+            "does not fit in TCM: its tensors need 16 MiB at once",
+            "op.tiles",
+        ),
+        (
+            ("HookPackage", "Refused", *HTP, "--input", "x=small.npy", "--target", "HTP"),
+            "cannot be registered for the target `HTP` (4003",
+            "give no target, or CPU",
+        ),
+        (
+            (CPU_LIBRARY, "LeakyRelu", *HTP, "--input", "input=small.npy"),
+            "is no op package for HTP: it has neither qhpi_init nor op_pkg_init",
+            "built for another backend",
+        ),
+        (
+            (HTP_LIBRARY, "Refused", "--backend", "cpu", "--input", "x=small.npy"),
+            "is built for the HTP backend, and this runtime is of another",
+            "--backend htp",
+        ),
+        (
+            ("HookPackage", "Refused", *HTP, "--input", "x=small.npy", "--soc", "9999"),
+            "takes no such device",
+            "choose another --soc",
+        ),
+    ],
+    ids=["fails", "crashes", "throws", "hangs", "too-large", "target", "cpu-to-htp", "htp-to-cpu", "soc"],
+)
+def test_a_mistake_is_a_sentence(out: Path, arguments: tuple[str, ...], said: str, remedy: str) -> None:
+    error = fails(out, *arguments)
+    assert said in error["message"]
+    assert remedy in error["hint"]
+
+
+def test_a_processor_that_nobody_knows_is_misuse(out: Path) -> None:
+    htp = ("HookPackage", "Refused", *HTP, "--input", "x=small.npy", "--soc", "Pentium")
+    cpu = ("LeakyReluPackage", "LeakyRelu", "--input", "input=small.npy", "--soc", "SM8550")
+    for arguments, said in ((htp, "no such processor"), (cpu, "is for --backend htp")):
+        done = udogen("run", "op", *arguments, cwd=out)
+        assert done.returncode == 2 and said in done.stderr

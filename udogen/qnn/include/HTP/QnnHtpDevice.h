@@ -1,0 +1,31 @@
+/* Options of a HTP device, declared by udogen's authors.  The union begins at offset 8 in SDK 2.47, 2.48,
+ * 2.50 and 2.51, and at 4 in 2.43 and 2.49: a number is written to both places. */
+#ifndef UDOGEN_QNN_HTP_DEVICE_H
+#define UDOGEN_QNN_HTP_DEVICE_H
+
+#include <stdint.h>
+
+#include "QnnDevice.h"
+
+typedef enum {
+  QNN_HTP_DEVICE_CONFIG_OPTION_SOC = 0,
+  QNN_HTP_DEVICE_CONFIG_OPTION_ARCH = 1,
+  QNN_HTP_DEVICE_CONFIG_OPTION_UNKNOWN = 0x7fffffff
+} QnnHtpDevice_ConfigOption_t;
+
+typedef struct {
+  uint32_t deviceId;
+  uint32_t arch; /* 68, 73, ... */
+} QnnHtpDevice_Minimum_Arch_t;
+
+typedef struct {
+  QnnHtpDevice_ConfigOption_t option;
+  uint32_t socModelAt4;
+  union {
+    uint32_t socModel;
+    QnnHtpDevice_Minimum_Arch_t arch;
+    uint64_t words[2];
+  };
+} QnnHtpDevice_CustomConfig_t;
+
+#endif

@@ -1,0 +1,46 @@
+"""The processors that HTP can be told to prepare a graph for: name, number in the QNN API, Hexagon version."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Soc(NamedTuple):
+    """One system on a chip."""
+
+    name: str
+    model: int  # QNN_SOC_MODEL_…
+    arch: str
+
+
+ALL = {
+    row.name: row
+    for row in (
+        Soc("SM8350", 30, "v68"),
+        Soc("SC8280X", 37, "v68"),
+        Soc("SA8295", 39, "v68"),
+        Soc("SM8450", 36, "v69"),
+        Soc("SM8475", 42, "v69"),
+        Soc("SXR2230P", 53, "v69"),
+        Soc("SM8550", 43, "v73"),
+        Soc("SXR1230P", 45, "v73"),
+        Soc("SSG2115P", 46, "v73"),
+        Soc("SA8255", 52, "v73"),
+        Soc("SSG2125P", 58, "v73"),
+        Soc("SC8380XP", 60, "v73"),
+        Soc("QCS8550", 66, "v73"),
+        Soc("SM8635", 68, "v73"),
+        Soc("SM8650", 57, "v75"),
+        Soc("SM8750", 69, "v79"),
+        Soc("SM8735", 85, "v79"),
+        Soc("SM8850", 87, "v81"),
+    )
+}
+
+
+def model_of(text: str) -> int | None:
+    """The number behind a name or a number; None where it is neither."""
+    if text.isascii() and text.isdigit() and 0 < int(text) < 2**31:
+        return int(text)
+    row = ALL.get(text.upper())
+    return row.model if row else None
