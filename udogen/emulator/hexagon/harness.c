@@ -208,6 +208,11 @@ int main(int argc, char** argv) {
     place(&request.outputs[i], kernel->output_signature, kernel->min_outputs, i);
     outputs[i] = &request.outputs[i];
   }
+  if (kernel->source_destructive && request.num_inputs > 0 && request.num_outputs > 0 &&
+      inputs[0]->size == outputs[0]->size) {
+    outputs[0]->data = inputs[0]->data;
+    outputs[0]->block = outputs[0]->data;
+  }
   const void* precomputed = kernel->do_precomputation_function != NULL ? precompute(kernel) : NULL;
   if (precomputed == NULL && kernel->function == NULL) fail("kernel %s has no function", name);
 
