@@ -74,6 +74,19 @@ def test_a_kernel_that_does_not_compile_and_a_package_without_qhpi(raw: Built, t
         HexagonSession(folder)
 
 
+def test_what_user_mk_says_holds_here_too(raw: Built, tmp_path: Path) -> None:
+    assert raw.folder is not None
+    shutil.copytree(raw.folder.path, tmp_path / "copy")
+    folder = find_source(tmp_path / "copy", backend="htp").folder
+    assert folder is not None
+    (folder.path / "user.mk").write_text("EXTRA_SOURCES := src/more.cpp\nEXTRA_LDFLAGS := -Wl,--no-such-option\n")
+    (folder.path / "src" / "more.cpp").write_text("int more() { return 1; }\n")
+    with pytest.raises(BuildFailed) as told:
+        HexagonSession(folder)
+    assert "no-such-option" in "\n".join(told.value.details)
+    assert (folder.path / "obj" / "emulated-v73" / "src" / "more.o").is_file()
+
+
 # --- the command line -------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
@@ -166,7 +167,14 @@ def _make_once(room: Path, make: Callable[[Path], None]) -> None:
     """A folder of the cache, whole or not at all, whoever else makes it at the same time."""
     if room.is_dir():
         return
-    room.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        room.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(room.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as fault:
+        raise UsageError(
+            f"{room.parent} cannot be written: {fault.strerror}", hint="set XDG_CACHE_HOME to another folder"
+        ) from fault
     with tempfile.TemporaryDirectory(dir=room.parent, prefix=".new-") as scratch:
         made = Path(scratch) / room.name
         made.mkdir()
