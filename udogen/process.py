@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +30,12 @@ def run(
     env: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] | None = None,
     timeout: float | None = None,
+    keep: int | None = None,
 ) -> Completed:
-    """Run a program to its end; `on_line` sees each line of its stdout as it comes."""
+    """Run a program to its end; `on_line` sees each line of its stdout as it comes, `keep` last lines are kept."""
     child = start(argv, cwd=cwd, env=env)
-    out: list[str] = []
-    err: list[str] = []
+    out: deque[str] = deque(maxlen=keep)
+    err: deque[str] = deque(maxlen=keep)
 
     def drain() -> None:
         assert child.stderr is not None

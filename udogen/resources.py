@@ -30,6 +30,11 @@ def qnn_headers() -> Path:
     return _PACKAGE / "qnn" / "include"
 
 
+def emulator(name: str) -> Path:
+    """The C sources of one of our own backends, for what has no real runtime on this machine."""
+    return _PACKAGE / "emulator" / name
+
+
 def cache_dir(room: str) -> Path:
     """A folder for things that can be made again (XDG_CACHE_HOME/udogen/<room>)."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")

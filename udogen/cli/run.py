@@ -14,7 +14,10 @@ from udogen.cli import output
 from udogen.errors import UsageError
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array, OpResult
+    from udogen.runtime.built import Built
+    from udogen.runtime.calls import Array, OpCall, OpResult, Packets
+
+_SHOWN_FUNCTIONS = 8
 
 
 @click.group("run")
@@ -61,7 +64,11 @@ def command() -> None:
     metavar="NAME=TYPE",
     help="The data type of a tensor or parameter, where several fit.",
 )
-@click.option("--backend", default="cpu", metavar="NAME", help="The backend to run on: cpu (the default) or htp.")
+@click.option("--backend", default="cpu", metavar="NAME", help="Where to run: cpu, htp, hexagon (default: cpu).")
+@click.option("--arch", metavar="vNN", help="hexagon: compile for this version (default: v73).")
+@click.option("--kernel", metavar="NAME", help="hexagon: take the kernel of this name, or unit (main, hvx).")
+@click.option("--slices", type=click.IntRange(1, 64), metavar="N", help="hexagon: threads of a kernel that slices.")
+@click.option("--count", is_flag=True, help="hexagon: count the packets that the kernel takes.")
 @click.option(
     "--qnn-lib",
     type=click.Path(path_type=Path),
@@ -94,6 +101,10 @@ def run_op(
     shapes: tuple[str, ...],
     dtypes: tuple[str, ...],
     backend: str,
+    arch: str | None,
+    kernel: str | None,
+    slices: int | None,
+    count: bool,
     qnn_lib: Path | None,
     provider: str,
     loops: int,
@@ -107,14 +118,22 @@ def run_op(
 ) -> None:
     """Register LIBRARY (a library, or the folder of a package), make a graph of the one op OP, and execute it.
 
-    The op runs in a child process: whatever it does, you get a sentence.
+    The op runs in a child process: whatever it does, you get a sentence.  The backend `hexagon` is no runtime: it
+    compiles the HTP package in LIBRARY for the Hexagon instruction set and runs its kernel under qemu-hexagon.
     """
-    from udogen.runtime.built import find_built
+    from udogen.runtime.built import find_built, find_source
     from udogen.runtime.request import Wishes, make_call
     from udogen.runtime.session import OpSession
 
+    hexagon = backend == "hexagon"
+    theirs = {"--qnn-lib": qnn_lib, "--provider": provider, "--target": target, "--soc": soc}
+    theirs |= {"--save-context": save_context, "--context": context}
+    ours = {"--arch": arch, "--kernel": kernel, "--slices": slices, "--count": count}
+    for option in (name for name, value in (theirs if hexagon else ours).items() if value):
+        hint = "it has no Qualcomm runtime in it" if hexagon else "only --backend hexagon has it"
+        raise UsageError(f"{option} means nothing with --backend {backend}", hint=hint)
     files = dict(_pairs(outputs, "--output"))
-    built = find_built(library, backend=backend, provider=provider)
+    built = find_source(library, backend="htp") if hexagon else find_built(library, backend=backend, provider=provider)
     wishes = Wishes(
         inputs={name: _array(file) for name, file in _pairs(inputs, "--input")},
         params={name: _array(v[1:]) if v.startswith("@") else v for name, v in _pairs(params, "--param")},
@@ -124,20 +143,24 @@ def run_op(
         outputs=tuple(files),
         loops=loops,
     )
-    with OpSession(
-        built.library,
-        built.provider,
-        backend=backend,
-        runtime=qnn_lib,
-        timeout=timeout,
-        target=target,
-        soc=_soc(soc, backend),
-    ) as session:
-        operations = session.package.operations
-        known = built.op(op, backend) if op in operations or not operations else None
-        call = make_call(known, built, op, wishes)
-        call = replace(call, context=_content(context), save_context=save_context is not None)
-        result = session.run(call)
+    if hexagon:
+        call = make_call(built.op(op, "htp"), built, op, wishes)
+        result = _on_hexagon(built, call, arch=arch, kernel=kernel, slices=slices, count=count, timeout=timeout)
+    else:
+        with OpSession(
+            built.library,
+            built.provider,
+            backend=backend,
+            runtime=qnn_lib,
+            timeout=timeout,
+            target=target,
+            soc=_soc(soc, backend),
+        ) as session:
+            operations = session.package.operations
+            known = built.op(op, backend) if op in operations or not operations else None
+            call = make_call(known, built, op, wishes)
+            call = replace(call, context=_content(context), save_context=save_context is not None)
+            result = session.run(call)
     if verbose:
         for line in result.logs:
             output.note(f"[{line.source} {line.level}] {line.text}")
@@ -146,6 +169,33 @@ def run_op(
             stream.write(result.context)
     saved = {name: _save(files[name], array) for name, array in result.outputs.items() if name in files}
     _tell(op, backend, built.package, result, saved, as_json=as_json)
+
+
+def _on_hexagon(
+    built: Built,
+    call: OpCall,
+    *,
+    arch: str | None,
+    kernel: str | None,
+    slices: int | None,
+    count: bool,
+    timeout: float | None,
+) -> OpResult:
+    """Compile the package for Hexagon, where it has changed, and run the call under QEMU."""
+    from udogen.build.make import sources
+    from udogen.runtime import failures, hexagon
+    from udogen.runtime.calls import PackageInfo
+    from udogen.runtime.hexagon_wire import Wanted
+
+    assert built.folder is not None
+    failures.check_names(call, PackageInfo(built.package, built.folder.ops), str(built.folder.path))
+    arch = arch or hexagon.DEFAULT
+    with output.progress(f"{built.package} for Hexagon {arch}", total=sources(built.folder) + 1) as advance:
+        wanted = Wanted(kernel or "", slices or 1)
+        session = hexagon.HexagonSession(
+            built.folder, arch=arch, wanted=wanted, count=count, timeout=timeout, on_step=advance
+        )
+    return session.run(call)
 
 
 def _tell(op: str, backend: str, package: str, result: OpResult, saved: dict[str, str], *, as_json: bool) -> None:
@@ -168,15 +218,34 @@ def _tell(op: str, backend: str, package: str, result: OpResult, saved: dict[str
                     for name, array in result.outputs.items()
                 },
                 "seconds": {"create": times.create, "finalize": times.finalize, "execute": times.execute},
+                **({"kernel": result.kernel} if result.kernel else {}),
+                **({"packets": _counted(result.packets)} if result.packets else {}),
             }
         )
         return
-    output.say(f"{package}::{op} ran on {runtime.name} ({runtime.build_id}), {times.execute * 1e6:.1f} µs per execute")
+    if runtime.build_id:
+        took = f"({runtime.build_id}), {times.execute * 1e6:.1f} µs per execute"
+    else:  # an emulator of the instruction set: its time says nothing
+        took = f"(kernel {result.kernel})"
+    output.say(f"{package}::{op} ran on {runtime.name} {took}")
     for name, array in result.outputs.items():
         shape = "x".join(str(extent) for extent in array.shape) or "scalar"
         span = f", {array.min():.6g} … {array.max():.6g}" if array.size and array.dtype.kind in "fiub" else ""
         file = f" -> {saved[name]}" if name in saved else ""
         output.say(f"  {name}: {array.dtype} {shape}{span}{file}")
+    if result.packets:
+        functions = result.packets.functions
+        output.say(f"  {result.packets.total:,} packets in one execution, of which")
+        for function, packets in functions[:_SHOWN_FUNCTIONS]:
+            output.say(f"  {packets:>15,}  {function if len(function) < 90 else function[:87] + '...'}")
+        if len(functions) > _SHOWN_FUNCTIONS:
+            rest = sum(packets for _, packets in functions[_SHOWN_FUNCTIONS:])
+            output.say(f"  {rest:>15,}  in {len(functions) - _SHOWN_FUNCTIONS} more functions")
+
+
+def _counted(packets: Packets) -> dict[str, object]:
+    functions = [{"name": name, "packets": number} for name, number in packets.functions]
+    return {"total": packets.total, "functions": functions}
 
 
 def _content(file: Path | None) -> bytes | None:

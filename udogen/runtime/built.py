@@ -67,6 +67,18 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
     return Built(path, provider, package.name if package else provider.removesuffix(_SUFFIX), package)
 
 
+def find_source(path: Path, *, backend: str) -> Built:
+    """The generated package behind a path, for those who compile it in their own way; it need not be built."""
+    folder = _of_backend(path, backend) if path.is_dir() else package_of(path) if path.exists() else None
+    if folder is None:
+        raise RunFailed(
+            f"there is no generated package at {path}", hint="give the folder of a package, or a library in it"
+        )
+    if folder.backend != backend:
+        raise UsageError(f"{folder.path} is a {folder.backend} package", hint=f"generate it with --backend {backend}")
+    return Built(path, folder.provider, folder.name, folder)
+
+
 def _of_backend(path: Path, backend: str) -> PackageFolder:
     """The package for this backend among those in a folder."""
     found = open_packages(path)

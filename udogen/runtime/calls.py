@@ -90,6 +90,14 @@ class PackageInfo:
 
 
 @dataclass(frozen=True)
+class Packets:
+    """How many packets of instructions one execution took, callees included; no measure of time."""
+
+    total: int
+    functions: tuple[tuple[str, int], ...]  # in each function itself, most first
+
+
+@dataclass(frozen=True)
 class OpResult:
     """What came out of a call."""
 
@@ -98,3 +106,5 @@ class OpResult:
     runtime: RuntimeInfo
     context: bytes | None = None  # where the call asked for it
     logs: tuple[LogLine, ...] = field(default=())
+    kernel: str = ""  # which of the package's kernels it was, where that is known
+    packets: Packets | None = None  # where they were counted

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from udogen.errors import UsageError
 from udogen.runtime import OpSession, RuntimeInfo
 from udogen.runtime.built import Built
+from udogen.runtime.hexagon import HexagonSession
 from udogen.runtime.request import Wishes, make_call
 from udogen.verify.cases import Case
 
@@ -36,10 +38,11 @@ class Outcome:
 def run_cases(
     built: Built, cases: Sequence[Case], *, backend: str = "cpu", loops: int = 20, timeout: float = 60.0
 ) -> list[Outcome]:
-    """Every case, in one process."""
+    """Every case, in one process; on `hexagon` each in its own, on the instruction set."""
     outcomes = []
-    op_of = cache(lambda name: built.op(name, backend))  # the config is read once for each op, not for each case
-    with OpSession(built.library, built.provider, backend=backend, timeout=timeout) as session:
+    config_of = "htp" if backend == "hexagon" else backend
+    op_of = cache(lambda name: built.op(name, config_of))  # the config is read once for each op, not for each case
+    with _session(built, backend, timeout) as session:
         for case in cases:
             wishes = Wishes(
                 inputs=case.inputs,
@@ -54,6 +57,14 @@ def run_cases(
             kind = " ".join(dict.fromkeys(tensor.dtype for tensor in call.outputs))
             outcomes.append(Outcome(case, backend, result.runtime, worst, result.times.execute, kind))
     return outcomes
+
+
+def _session(built: Built, backend: str, timeout: float) -> OpSession | HexagonSession:
+    if backend != "hexagon":
+        return OpSession(built.library, built.provider, backend=backend, timeout=timeout)
+    if built.folder is None:
+        raise UsageError("only a package that udogen generated can be compiled for hexagon", hint="give its folder")
+    return HexagonSession(built.folder, timeout=timeout)
 
 
 def max_error(found: Array, expected: Array) -> float:

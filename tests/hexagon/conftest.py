@@ -1,0 +1,37 @@
+"""The packages that several files here run, built once."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.hexagon.running import need_tools
+from tests.making import CONFIGS, ROOT, make, make_packages
+from udogen.runtime.built import Built, find_source
+
+HERE = Path(__file__).parent
+BOTH_KERNELS = ROOT / "tests" / "generate" / "kernels" / "both"
+
+
+@pytest.fixture(scope="session")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """A package whose records are written by hand, built for x86 too."""
+    need_tools()
+    [made] = make_packages([HERE / "Raw.xml"], tmp_path_factory.mktemp("raw"))
+    shutil.copy(HERE / "tables.cpp", made.folder / "src" / "RawInterface.cpp")
+    done = make(made.folder, "htp_x86", cxx="", flags="-Wno-unknown-pragmas")
+    assert done.returncode == 0, done.stderr
+    return find_source(made.folder, backend="htp")
+
+
+@pytest.fixture(scope="session")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """A generated package with parameters of every kind."""
+    need_tools()
+    [made] = make_packages(
+        [CONFIGS / "both.xml"], tmp_path_factory.mktemp("both"), chosen=["htp"], kernels=BOTH_KERNELS
+    )
+    assert make(made.folder, "htp_x86").returncode == 0
+    return find_source(made.folder, backend="htp")

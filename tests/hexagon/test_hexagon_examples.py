@@ -1,0 +1,98 @@
+"""The examples as Hexagon code: right, equal to Qualcomm's emulator, and HVX equal to scalar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.hexagon.running import Array, need_htp, need_tools, on_hexagon, on_x86
+from tests.making import ROOT, make, make_packages
+from udogen.runtime.built import Built, find_source
+from udogen.runtime.hexagon import HexagonSession
+from udogen.runtime.hexagon_wire import Wanted
+from udogen.runtime.request import Wishes, make_call
+from udogen.verify.cases import load_examples
+from udogen.verify.runner import run_cases
+
+
+@pytest.mark.parametrize("name", ["leaky_relu", "softmax"])
+def test_the_examples_agree_with_numpy_and_with_qualcomms_emulator(name: str, tmp_path: Path) -> None:
+    need_tools()
+    need_htp()
+    seen = set()
+    for number, example in enumerate(load_examples(ROOT / "examples" / name)):
+        cases = [case for case in example.cases if case.backend == "htp"]
+        if not cases:
+            continue
+        [made] = make_packages([example.config], tmp_path / str(number), chosen=["htp"], kernels=example.kernels)
+        assert make(made.folder, "htp_x86").returncode == 0
+        built = find_source(made.folder, backend="htp")
+        for outcome in run_cases(built, cases, backend="hexagon", loops=1):
+            assert outcome.passed, (outcome.case.name, outcome.max_error)
+            assert outcome.runtime.name.startswith("Hexagon v73 under qemu-hexagon ")
+        for case in cases:
+            shapes = {key: tuple(array.shape) for key, array in case.expected.items()}
+            wishes = Wishes(case.inputs, params=case.params, quants=case.quants, shapes=shapes)
+            call = make_call(built.op(case.op, "htp"), built, case.op, wishes)
+            ours, theirs = on_hexagon(built, call).outputs, on_x86(built, call).outputs
+            for key, array in theirs.items():
+                seen.add(str(array.dtype))
+                if array.dtype.kind == "f":
+                    np.testing.assert_allclose(ours[key], array, rtol=2e-3 if array.itemsize == 2 else 1e-6, atol=1e-7)
+                else:
+                    np.testing.assert_array_equal(ours[key], array)
+    assert seen >= ({"float32", "float16", "uint8", "uint16"} if name == "leaky_relu" else {"uint8"})
+
+
+LENGTHS = [1, 2, 127, 128, 129, 255, 256, 257, 1000, 4095, 4096, 4097]
+
+
+@pytest.fixture(scope="module")
+def add_sat(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The example with an HVX kernel beside a scalar one."""
+    need_tools()
+    [example] = load_examples(ROOT / "examples" / "add_sat_u8")
+    out = tmp_path_factory.mktemp("add_sat")
+    [made] = make_packages([example.config], out, chosen=["htp"], kernels=example.kernels)
+    return find_source(made.folder, backend="htp")
+
+
+def add_bytes(size: int) -> tuple[Wishes, Array]:
+    random = np.random.default_rng(size)
+    a, b = (random.integers(0, 256, size).astype(np.uint8) for _ in "ab")
+    return Wishes({"a": a, "b": b}), np.minimum(a.astype(int) + b, 255).astype(np.uint8)
+
+
+def same_at_every_length(built: Built, lengths: Sequence[int]) -> None:
+    assert built.folder is not None
+    op = built.op("AddSatU8", "htp")
+    for kernel in ("hvx", "main"):
+        with HexagonSession(built.folder, wanted=Wanted(kernel), timeout=60) as session:
+            for size in lengths:
+                wishes, expected = add_bytes(size)
+                result = session.run(make_call(op, built, "AddSatU8", wishes))
+                assert result.kernel.endswith(f" on {kernel}")
+                np.testing.assert_array_equal(result.outputs["sum"], expected)
+
+
+def test_add_sat_u8_is_the_same_on_hvx_and_scalar(add_sat: Built) -> None:
+    same_at_every_length(add_sat, LENGTHS)
+
+
+@pytest.mark.slow
+def test_add_sat_u8_is_the_same_at_really_every_length(add_sat: Built) -> None:
+    same_at_every_length(add_sat, range(1, 4098))
+
+
+def test_hvx_takes_a_hundredth_of_the_packets(add_sat: Built) -> None:
+    wishes, _ = add_bytes(1 << 20)
+    call = make_call(add_sat.op("AddSatU8", "htp"), add_sat, "AddSatU8", wishes)
+    counted = {}
+    for kernel in ("hvx", "main"):
+        packets = on_hexagon(add_sat, call, wanted=Wanted(kernel), count=True).packets
+        assert packets is not None
+        counted[kernel] = packets.total
+    assert counted["main"] >= 100 * counted["hvx"], counted

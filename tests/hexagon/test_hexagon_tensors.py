@@ -1,0 +1,86 @@
+"""Tensors and parameters arrive under qemu-hexagon as Qualcomm's HTP emulator delivers them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.hexagon.running import called, on_hexagon, on_x86
+from udogen.errors import RunFailed
+from udogen.opdef import backends
+from udogen.runtime.built import Built
+from udogen.runtime.calls import OpCall, ParamArg, TensorArg
+from udogen.runtime.hexagon_wire import ELEMENTS
+from udogen.runtime.request import Wishes, make_call
+
+
+def test_the_table_of_elements_is_what_htp_delivers() -> None:
+    assert set(ELEMENTS) == set(backends.ALL["htp"].delivers)
+
+
+TYPES = [
+    ("FLOAT_32", "f4", None), ("FLOAT_16", "f2", None), ("INT_32", "i4", None), ("UINT_32", "u4", None),
+    ("UFIXED_POINT_8", "u1", (0.1, -3)), ("SFIXED_POINT_8", "i1", (0.1, -3)), ("UINT_8", "u1", None),
+    ("INT_8", "i1", None), ("BOOL_8", "?", None), ("UFIXED_POINT_16", "u2", (0.1, -3)),
+    ("SFIXED_POINT_16", "i2", (0.1, -5)), ("UINT_16", "u2", None), ("INT_16", "i2", None),
+]  # fmt: skip
+SCALARS = [
+    ("FLOAT_32", 0.1), ("INT_32", -2), ("UINT_32", 2**32 - 1), ("BOOL_8", True), ("BOOL_8", False),
+    ("UINT_8", 9), ("INT_8", -9), ("UINT_16", 9), ("INT_16", -9),
+]  # fmt: skip
+
+
+def same_everywhere(built: Built, call: OpCall) -> None:
+    np.testing.assert_array_equal(on_hexagon(built, call).outputs["y"], on_x86(built, call).outputs["y"])
+
+
+@pytest.mark.parametrize(("dtype", "numpy", "quant"), TYPES)
+def test_a_tensor_of_each_type_and_rank(dtype: str, numpy: str, quant: tuple[float, int] | None, raw: Built) -> None:
+    shape = [(1, 2, 3, 2), (3,), (2, 3), (2, 3, 2), (1, 2, 3, 2, 1)][len(dtype) % 5]
+    values = (np.arange(np.prod(shape)) - 2).reshape(shape).astype(numpy)
+    table = values.reshape(-1)[:3]
+    call = OpCall(
+        "Seen",
+        "Raw",
+        (TensorArg("x", dtype, shape, values, quant),),
+        (TensorArg("y", "INT_32", (128,)),),
+        (ParamArg("p", 1, "INT_32"), ParamArg("t", table, dtype, quant)),
+    )
+    same_everywhere(raw, call)
+
+
+@pytest.mark.parametrize(("dtype", "value"), SCALARS)
+def test_a_scalar_parameter_of_each_type(dtype: str, value: float, raw: Built) -> None:
+    x = np.float32([[1, 2]])
+    table = np.int32([1, 2])
+    params = (ParamArg("p", value, dtype), ParamArg("t", table, "INT_32"))
+    call = OpCall("Seen", "Raw", (TensorArg("x", "FLOAT_32", x.shape, x),), (TensorArg("y", "INT_32", (99,)),), params)
+    same_everywhere(raw, call)
+
+
+@pytest.mark.parametrize("dtype", ["FLOAT_16", "STRING"])
+def test_a_parameter_that_htp_does_not_take(dtype: str, raw: Built) -> None:
+    x = np.float32([[1, 2]])
+    call = called(
+        raw, "Prepared", x.astype(np.int32), params=(ParamArg("k", "x" if dtype == "STRING" else 1.0, dtype),)
+    )
+    with pytest.raises(RunFailed, match=f"`k`: .* cannot be passed as {dtype}"):
+        on_hexagon(raw, call)
+
+
+@pytest.mark.parametrize("params", [{}, {"mode": "FLOOR", "weights": "[4, 5, 6]", "flag": "0", "shift": "-3"}])
+def test_a_generated_package_sees_the_same_parameters(params: dict[str, object], both: Built) -> None:
+    a, b = np.ones((1, 2, 2, 2), np.float32), np.array([7, 8, 9], np.int32)
+    wishes = Wishes({"in[0]": a, "in[1]": b}, params=params, shapes={"out[1]": (7,)})
+    call = make_call(both.op("ScaleShift", "htp"), both, "ScaleShift", wishes)
+    ours, theirs = on_hexagon(both, call).outputs, on_x86(both, call).outputs
+    assert ours["out[1]"].tolist() == theirs["out[1]"].tolist()
+    np.testing.assert_array_equal(ours["out[0]"], a + 7)
+
+
+def test_signed_fixed_point_comes_back_as_it_was(both: Built) -> None:
+    values = np.arange(-128, 128).astype(np.int8).reshape(2, 128)
+    call = make_call(
+        both.op("Mix", "htp"), both, "Mix", Wishes({"x": values}, quants={"x": (0.5, 3)}, dtypes={"y": "FLOAT_32"})
+    )
+    np.testing.assert_array_equal(on_hexagon(both, call).outputs["y"], (values.astype(np.float32) + 3) / 2)

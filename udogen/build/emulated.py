@@ -1,0 +1,186 @@
+"""Programs for qemu-hexagon: an HTP package compiled for Hexagon and linked with our harness, and QEMU's plug-in."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shlex
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from udogen import process, resources
+from udogen.build import tools
+from udogen.build.make import Step, explain
+from udogen.build.package import PackageFolder
+from udogen.build.targets import Target
+from udogen.build.toolchains.choice import Choice
+from udogen.errors import BuildFailed, ToolMissing, UsageError
+
+ARCHITECTURES = ("v68", "v69", "v73", "v75", "v79", "v81")
+DEFAULT = "v73"
+
+# What QEMU calls its newest Hexagon; integer HVX of code for every version above runs on it (Debian's 7.2).
+CPU = "v67"
+
+# HVX floating point compiles, though QEMU does not run it (not for the linker: zig would build its libraries again);
+# what -fPIC does for thread_local needs a dynamic loader.
+_FLAGS = "-mhvx-qfloat -mhvx-ieee-fp -ftls-model=local-exec"
+
+_HARNESS = ("harness", "kernels", "tensors", "wire")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+_VERSION = re.compile(r"version (\d+)\.(\d+)(\.\d+)*")
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """The emulator of the instruction set that is there."""
+
+    path: str
+    version: str
+
+    @property
+    def plugin_api(self) -> int:
+        """The version of its plug-in interface; of those we use the calls that all have."""
+        return 1 if int(self.version.split(".")[0]) < 9 else 2
+
+
+def find_qemu() -> Qemu:
+    """qemu-hexagon, with its version."""
+    path = tools.need(
+        "qemu-hexagon", why="to run kernels on the Hexagon instruction set", how="apt-get install qemu-user"
+    )
+    said = process.run([path, "--version"], timeout=30).stdout
+    match = _VERSION.search(said)
+    if match is None:
+        raise ToolMissing(f"{path} does not say its version", details=said.splitlines()[:3], hint="reinstall qemu-user")
+    return Qemu(path, match[0].removeprefix("version "))
+
+
+def compiler(arch: str, language: str = "c++") -> tuple[str, ...]:
+    """The compiler for one version of Hexagon, with HVX of 128 bytes."""
+    if arch not in ARCHITECTURES:
+        raise UsageError(f"there is no Hexagon `{arch}`", hint="one of " + ", ".join(ARCHITECTURES))
+    zig = tools.zig()
+    if not zig:
+        raise ToolMissing("zig is not installed; it is needed to compile for Hexagon", hint="pip install ziglang")
+    features = f"hexagon{arch}+hvx{arch}+hvx_length128b"
+    return (*zig, language, "-target", "hexagon-linux-musl", f"-mcpu={features}")
+
+
+def build_program(
+    package: PackageFolder, arch: str, *, jobs: int = 0, on_step: Callable[[str], None] = lambda _line: None
+) -> Path:
+    """The program of one package: only what has changed since the last time is compiled."""
+    cxx = compiler(arch)
+    make = tools.need("make", why="to build a package", how="install it: apt-get install make")
+    if not _IDENTIFIER.match(package.provider):
+        raise UsageError(f"{package.path} has a manifest that was changed by hand", hint="generate the package again")
+    harness = _harness(arch, package.provider, on_step)
+    program = package.path.resolve() / "obj" / f"emulated-{arch}" / "program"
+    link = [*cxx, "-static", "-Wl,--wrap=__cxa_throw", *map(str, harness)]
+    variables = {
+        "TARGET": f"emulated-{arch}",
+        "CXX": shlex.join(cxx),
+        "CXXFLAGS": _FLAGS,
+        "LIBRARY": f"obj/emulated-{arch}/program",
+        "QNN_SDK_ROOT": "",
+    }
+
+    def seen(line: str) -> None:
+        if line.startswith(("CXX ", "LINK ")):
+            on_step(line)
+
+    done = process.run(
+        [
+            *(make, "-C", str(package.path), "--no-print-directory", "-k", f"-j{jobs or os.cpu_count() or 1}"),
+            *("-f", "Makefile", "-f", str(resources.emulator("hexagon") / "program.mk"), "udogen_program"),
+            *(f"{name}={value.replace('$', '$$')}" for name, value in variables.items()),
+            f"LINK={shlex.join(link).replace('$', '$$')} $(EXTRA_LDFLAGS)",
+        ],
+        env={"MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "", "LC_ALL": "C"},
+        on_line=seen,
+    )
+    if done.returncode != 0 or not program.is_file():
+        raise _explain(done.stdout + done.stderr, package, arch, program)
+    return program
+
+
+def _explain(text: str, package: PackageFolder, arch: str, program: Path) -> BuildFailed:
+    if "undefined symbol: qhpi_init" in text:
+        return BuildFailed(
+            f"{package.name} has no qhpi_init: only packages over QHPI run on qemu-hexagon",
+            hint="generate it without --htp-api core",
+        )
+    target = Target(f"hexagon_{arch}", "htp", program.parent.name, f"Hexagon {arch} under QEMU", "hexagon", "")
+    choice = Choice("open", f"zig for Hexagon {arch}, udogen's own headers", ())
+    return explain(text, package, Step(target, choice, program))
+
+
+def _harness(arch: str, provider: str, on_step: Callable[[str], None]) -> list[Path]:
+    """Our half of the program, compiled once for each architecture and name of a provider."""
+    folder, headers = resources.emulator("hexagon"), resources.qnn_headers()
+    argv = [*compiler(arch, "cc"), "-O2", "-std=gnu11", "-Wall", "-Wextra", f"-I{headers}"]
+    argv += [f"-DUDOGEN_PROVIDER={provider}", "-c"]
+    read = sorted([*folder.glob("*.[ch]"), *headers.rglob("*.h")])
+    key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in argv))
+    room = resources.cache_dir("hexagon") / f"harness-{arch}-{key}"
+
+    def make(into: Path) -> None:
+        if not any(room.parent.glob(f"harness-{arch}-*")):
+            on_step(f"zig builds its libraries for {arch}, which takes a minute or two the first time")
+        for name in _HARNESS:  # one by one: zig writes one object only
+            _compile([*argv, str(folder / f"{name}.c"), "-o", f"{name}.o"], into, "the harness for qemu-hexagon")
+
+    _make_once(room, make)
+    return [room / f"{name}.o" for name in _HARNESS]
+
+
+def build_plugin(qemu: Qemu) -> Path:
+    """QEMU's plug-in that counts packets, for the QEMU that is there."""
+    source = resources.emulator("hexagon") / "count.c"
+    found = next((path for name in ("cc", "gcc", "clang") if (path := tools.program(name))), "")
+    host: Sequence[str] = (found,) if found else (*tools.zig(), "cc") if tools.zig() else ()
+    if not host:
+        raise ToolMissing(
+            "there is no C compiler; --count needs one", hint="install gcc or clang, or `pip install ziglang`"
+        )
+    argv = [*host, "-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", f"-DAPI={qemu.plugin_api}"]
+    argv += [str(source), "-o", "count.so"]
+    key = resources.content_key(source.read_bytes(), *(text.encode() for text in argv))
+    room = resources.cache_dir("hexagon") / f"count-{key}"
+    _make_once(room, lambda into: _compile(argv, into, "the plug-in of QEMU"))
+    return room / "count.so"
+
+
+def _compile(argv: Sequence[str], folder: Path, what: str) -> None:
+    done = process.run(argv, cwd=folder)
+    if done.returncode != 0:
+        said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        raise BuildFailed(f"{what} did not build", details=said[:20], hint=f"it was: {shlex.join(argv)}")
+
+
+def _make_once(room: Path, make: Callable[[Path], None]) -> None:
+    """A folder of the cache, whole or not at all, whoever else makes it at the same time."""
+    if room.is_dir():
+        return
+    try:
+        room.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(room.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as fault:
+        raise UsageError(
+            f"{room.parent} cannot be written: {fault.strerror}", hint="set XDG_CACHE_HOME to another folder"
+        ) from fault
+    with tempfile.TemporaryDirectory(dir=room.parent, prefix=".new-") as scratch:
+        made = Path(scratch) / room.name
+        made.mkdir()
+        make(made)
+        try:
+            made.rename(room)
+        except OSError:  # somebody else was quicker
+            if not room.is_dir():
+                shutil.copytree(made, room)

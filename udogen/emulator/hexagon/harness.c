@@ -1,0 +1,240 @@
+/* Registers the package, chooses a kernel, and runs it as HTP would. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+#define GUARD 128 /* bytes around every tensor that nobody may write */
+#define FILL 0xa5
+#define STACK (1u << 20)
+
+const char* qhpi_init(void);
+/* The package's own, whose name the compiler is told. */
+Qnn_ErrorHandle_t UDOGEN_PROVIDER(QnnOpPackage_Interface_t* interface);
+
+static Request request;
+static QHPI_Tensor* outputs[MAX_TENSORS];
+static const QHPI_Tensor* inputs[MAX_TENSORS];
+
+/* --- the log ------------------------------------------------------------------------------------------------------ */
+
+static void log_line(const char* format, QnnLog_Level_t level, uint64_t timestamp, va_list list) {
+  char text[768];
+  const uint32_t number = (uint32_t)level;
+  (void)timestamp;
+  vsnprintf(text, sizeof text, format, list);
+  say(SAY_LOG, &number, sizeof number, text, (uint32_t)strlen(text));
+}
+
+static void give_log(void) {
+  QnnOpPackage_Interface_t interface;
+  memset(&interface, 0, sizeof interface);
+  if (UDOGEN_PROVIDER(&interface) != QNN_SUCCESS || interface.interfaceVersion.major != 1) {
+    fail("the interface provider of the package gives no interface of version 1");
+  }
+  if (interface.v1_4.logInitialize != NULL) interface.v1_4.logInitialize(log_line, QNN_LOG_LEVEL_INFO);
+}
+
+/* --- tensors ------------------------------------------------------------------------------------------------------ */
+
+static void make_room(QHPI_Tensor* tensor) {
+  unsigned char* room = NULL;
+  if (posix_memalign((void**)&room, GUARD, GUARD + (size_t)tensor->size + GUARD) != 0) {
+    fail("there is no memory for a tensor of %u bytes", tensor->size);
+  }
+  memset(room, FILL, GUARD);
+  memset(room + GUARD, 0, tensor->size);
+  memset(room + GUARD + tensor->size, FILL, GUARD);
+  tensor->data = room + GUARD;
+  tensor->block = tensor->data;
+}
+
+static int is_guarded(const QHPI_Tensor* tensor) {
+  for (size_t i = 0; i < GUARD; ++i) {
+    if (tensor->data[tensor->size + i] != FILL || tensor->data[-1 - (ptrdiff_t)i] != FILL) return 0;
+  }
+  return 1;
+}
+
+/* HTP fills ranks below 4 with ones in front. */
+static void lay_out(QHPI_Tensor* tensor) {
+  QHPI_Shape* shape = &tensor->shape;
+  while (shape->rank < 4) {
+    memmove(shape->dims + 1, shape->dims, shape->rank * sizeof *shape->dims);
+    shape->dims[0] = 1;
+    ++shape->rank;
+  }
+  make_room(tensor);
+  tensor->layout = shape->rank == 4 ? QHPI_Layout_Flat4 : shape->rank == 5 ? QHPI_Layout_Flat5 : QHPI_Layout_Flat6;
+  tensor->placement = QHPI_MemLoc_TCM_Only;
+}
+
+static void place(QHPI_Tensor* tensor, const QHPI_Tensor_Signature_v1* signatures, uint32_t known, uint32_t index) {
+  if (known == 0) return;
+  const unsigned char where = signatures[index < known ? index : known - 1].mem_placement;
+  tensor->placement = where == QHPI_MemLoc_DDR_Only ? QHPI_MemLoc_DDR_Only : QHPI_MemLoc_TCM_Only;
+}
+
+/* --- one execution ------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  const QHPI_Kernel_v1* kernel;
+  const void* precomputed;
+  QHPI_RuntimeHandle handle;
+  uint32_t status;
+} Call;
+
+/* Where packets begin and end to count; the plug-in knows their addresses. */
+__attribute__((noinline, used)) void udogen_count_begin(void) { __asm__ volatile("" ::: "memory"); }
+__attribute__((noinline, used)) void udogen_count_end(void) { __asm__ volatile("" ::: "memory"); }
+
+__attribute__((noinline, used)) uint32_t udogen_call_kernel(Call* call) {
+  uint32_t status;
+  udogen_count_begin();
+  if (call->precomputed != NULL) {
+    status = call->kernel->function_with_precomputed_data(&call->handle, call->precomputed);
+  } else {
+    status = call->kernel->function(&call->handle, request.num_outputs, outputs, request.num_inputs, inputs);
+  }
+  udogen_count_end();
+  return status;
+}
+
+static void* run_slice(void* given) {
+  Call* call = given;
+  call->status = udogen_call_kernel(call);
+  return NULL;
+}
+
+/* One thread for each slice: a kernel may wait for the others. */
+static uint32_t run_slices(Call* calls, uint32_t slices) {
+  pthread_t threads[MAX_SLICES];
+  pthread_attr_t attributes;
+  if (slices == 1) return udogen_call_kernel(&calls[0]);
+  if (pthread_attr_init(&attributes) != 0 || pthread_attr_setstacksize(&attributes, STACK) != 0) fail("no threads");
+  for (uint32_t i = 0; i < slices; ++i) {
+    if (pthread_create(&threads[i], &attributes, run_slice, &calls[i]) != 0) fail("a thread cannot be made");
+  }
+  uint32_t status = QHPI_Success;
+  for (uint32_t i = 0; i < slices; ++i) {
+    pthread_join(threads[i], NULL);
+    if (status == QHPI_Success) status = calls[i].status;
+  }
+  return status;
+}
+
+/* HTP hands out memory for it that is aligned to 8 bytes only, and does not clear it. */
+static void* precompute(const QHPI_Kernel_v1* kernel) {
+  unsigned char* room = NULL;
+  const size_t shift = 8;
+  QHPI_RuntimeHandle handle = {1, 0, NULL};
+  if (kernel->function_with_precomputed_data == NULL) fail("%s precomputes, and has no function for that", request.op);
+  if (posix_memalign((void**)&room, GUARD, shift + (size_t)kernel->precomputed_data_size + GUARD) != 0) {
+    fail("there is no memory for %u bytes of precomputed data", kernel->precomputed_data_size);
+  }
+  memset(room, FILL, shift + (size_t)kernel->precomputed_data_size + GUARD);
+  say_text(SAY_PHASE, "precompute");
+  const uint32_t status = kernel->do_precomputation_function(&handle, room + shift, request.num_outputs, outputs,
+                                                            request.num_inputs, inputs);
+  if (status != QHPI_Success) {
+    say(SAY_STATUS, &status, sizeof status, NULL, 0);
+    _exit(2);
+  }
+  for (size_t i = 0; i < GUARD; ++i) {
+    if (room[shift + kernel->precomputed_data_size + i] != FILL) {
+      fail("precomputation wrote past the end of its data (%u bytes)", kernel->precomputed_data_size);
+    }
+  }
+  return room + shift;
+}
+
+static uint64_t now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static void execute(const QHPI_Kernel_v1* kernel, const void* precomputed) {
+  static Call calls[MAX_SLICES];
+  const uint32_t slices = kernel->multithreaded ? request.slices : 1;
+  void* sync_block = NULL;
+  if (kernel->sync_block_size > 0 &&
+      posix_memalign(&sync_block, GUARD, ((size_t)kernel->sync_block_size + GUARD - 1) / GUARD * GUARD) != 0) {
+    fail("there is no memory for a sync block of %u bytes", kernel->sync_block_size);
+  }
+  for (uint32_t i = 0; i < request.num_inputs; ++i) memcpy(inputs[i]->data, inputs[i]->given, inputs[i]->size);
+  if (sync_block != NULL) memset(sync_block, 0, kernel->sync_block_size);
+  for (uint32_t i = 0; i < slices; ++i) calls[i] = (Call){kernel, precomputed, {slices, i, sync_block}, 0};
+  const uint64_t begun = now();
+  const uint32_t status = run_slices(calls, slices);
+  const uint64_t took = now() - begun;
+  if (status != QHPI_Success) {
+    say(SAY_STATUS, &status, sizeof status, NULL, 0);
+    _exit(2);
+  }
+  say(SAY_TIME, &took, sizeof took, NULL, 0);
+  free(sync_block);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 3;
+  wire_open(argv[1], argv[2]);
+  wire_read(&request);
+  for (uint32_t i = 0; i < request.num_inputs; ++i) lay_out(&request.inputs[i]);
+  for (uint32_t i = 0; i < request.num_outputs; ++i) lay_out(&request.outputs[i]);
+
+  say_text(SAY_PHASE, "register the op package");
+  give_log();
+  if (qhpi_init() == NULL) fail("qhpi_init answers no name of a package");
+  const QHPI_OpInfo_v1* op = find_op(request.op);
+
+  say_text(SAY_PHASE, "choose a kernel");
+  const QHPI_Kernel_v1* kernel = find_kernel(op, &request);
+  const uint32_t resources = kernel->resources;
+  const char* name = kernel->function_name ? kernel->function_name : "";
+  say(SAY_KERNEL, &resources, sizeof resources, name, (uint32_t)strlen(name));
+  for (uint32_t i = 0; i < request.num_inputs; ++i) {
+    place(&request.inputs[i], kernel->input_signature, kernel->min_inputs, i);
+    QHPI_Tensor* const input = &request.inputs[i];
+    /* At precomputation HTP has filled what stays in DDR; the rest, constants too, comes into TCM only later. */
+    if (input->constant && input->placement == QHPI_MemLoc_DDR_Only) memcpy(input->data, input->given, input->size);
+    inputs[i] = input;
+  }
+  for (uint32_t i = 0; i < request.num_outputs; ++i) {
+    place(&request.outputs[i], kernel->output_signature, kernel->min_outputs, i);
+    outputs[i] = &request.outputs[i];
+  }
+  if (kernel->source_destructive && request.num_inputs > 0 && request.num_outputs > 0 &&
+      inputs[0]->size == outputs[0]->size) {
+    outputs[0]->data = inputs[0]->data;
+    outputs[0]->block = outputs[0]->data;
+  }
+  const void* precomputed = kernel->do_precomputation_function != NULL ? precompute(kernel) : NULL;
+  if (precomputed == NULL && kernel->function == NULL) fail("kernel %s has no function", name);
+
+  say_text(SAY_PHASE, "execute");
+  for (uint32_t i = 0; i < request.loops; ++i) execute(kernel, precomputed);
+  for (uint32_t i = 0; i < request.num_outputs; ++i) {
+    if (!is_guarded(outputs[i])) say(SAY_OVERRUN, &i, sizeof i, NULL, 0);
+    say(SAY_OUTPUT, outputs[i]->data, outputs[i]->size, NULL, 0);
+  }
+  say(SAY_DONE, NULL, 0, NULL, 0);
+  return 0;
+}
+
+/* A C++ exception would end the program without a word: QEMU cannot unwind the stack of a Hexagon.  The linker sends
+ * every throw here (--wrap); of the type's record we read the name. */
+struct CxxType {
+  const void* functions;
+  const char* name;
+};
+
+__attribute__((noreturn)) void __wrap___cxa_throw(void* object, const struct CxxType* type, void (*destroy)(void*)) {
+  (void)object, (void)destroy;
+  say_text(SAY_THROWN, "%s", type != NULL && type->name != NULL ? type->name : "");
+  _exit(2);
+}

@@ -1,0 +1,136 @@
+/* Reads the request, with every size checked, and writes the records of the answer. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static int answer = -1;
+static unsigned char* content;
+static size_t length;
+static size_t at;
+
+static void write_all(const void* bytes, size_t size) {
+  const char* next = bytes;
+  while (size > 0) {
+    const ssize_t done = write(answer, next, size);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) _exit(3);
+    next += done;
+    size -= (size_t)done;
+  }
+}
+
+void say(uint32_t kind, const void* first, uint32_t first_size, const void* rest, uint32_t rest_size) {
+  const uint32_t head[2] = {kind, first_size + rest_size};
+  unsigned char small[1024];
+  if (first_size + rest_size + sizeof head <= sizeof small) { /* in one piece: threads may speak at once */
+    memcpy(small, head, sizeof head);
+    if (first_size > 0) memcpy(small + sizeof head, first, first_size);
+    if (rest_size > 0) memcpy(small + sizeof head + first_size, rest, rest_size);
+    write_all(small, sizeof head + first_size + rest_size);
+    return;
+  }
+  write_all(head, sizeof head);
+  write_all(first, first_size);
+  write_all(rest, rest_size);
+}
+
+void say_text(uint32_t kind, const char* format, ...) {
+  char text[768];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  say(kind, text, (uint32_t)strlen(text), NULL, 0);
+}
+
+void fail(const char* format, ...) {
+  char text[768];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  say(SAY_FAILED, text, (uint32_t)strlen(text), NULL, 0);
+  _exit(2);
+}
+
+void wire_open(const char* request, const char* to) {
+  answer = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (answer < 0) _exit(3);
+  const int file = open(request, O_RDONLY | O_CLOEXEC);
+  struct stat facts;
+  if (file < 0 || fstat(file, &facts) != 0) fail("the request cannot be read: %s", strerror(errno));
+  length = (size_t)facts.st_size;
+  content = malloc(length + 4);
+  if (content == NULL) fail("there is no memory for the tensors (%zu bytes)", length);
+  size_t have = 0;
+  while (have < length) {
+    const ssize_t done = read(file, content + have, length - have);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) fail("the request cannot be read: %s", done < 0 ? strerror(errno) : "it is cut off");
+    have += (size_t)done;
+  }
+  close(file);
+}
+
+static const void* take(size_t size) {
+  const size_t whole = (size + 3) & ~(size_t)3;
+  if (whole < size || whole > length - at) fail("the request is cut off");
+  const void* found = content + at;
+  at += whole;
+  return found;
+}
+
+static uint32_t number(void) {
+  uint32_t value;
+  memcpy(&value, take(sizeof value), sizeof value);
+  return value;
+}
+
+static char* text(void) {
+  const uint32_t size = number();
+  const char* from = take(size);
+  char* made = malloc((size_t)size + 1);
+  if (made == NULL) fail("there is no memory");
+  memcpy(made, from, size);
+  made[size] = '\0';
+  return made;
+}
+
+static void tensor(QHPI_Tensor* made, int input) {
+  made->type = number();
+  made->quant.zero_offset = (int32_t)number();
+  memcpy(&made->quant.stepsize, take(4), 4);
+  made->constant = number();
+  made->shape.rank = number();
+  for (size_t axis = 0; axis < QHPI_MAX_RANK; ++axis) made->shape.dims[axis] = number();
+  made->size = number();
+  const uint32_t element = qhpi_element_type_size(made->type);
+  if (made->shape.rank > QHPI_MAX_RANK || element == 0) fail("the request has a tensor that cannot be");
+  uint64_t size = element;
+  for (uint32_t axis = 0; axis < made->shape.rank && size <= UINT32_MAX; ++axis) size *= made->shape.dims[axis];
+  if (size != made->size) fail("the request has a tensor of another size than its shape says");
+  if (input) made->given = take(made->size);
+}
+
+void wire_read(Request* request) {
+  if (number() != REQUEST_MAGIC) fail("this is no request");
+  request->loops = number();
+  request->slices = number();
+  request->unit = number();
+  request->num_inputs = number();
+  request->num_outputs = number();
+  if (request->num_inputs > MAX_TENSORS || request->num_outputs > MAX_TENSORS) {
+    fail("an op has more than %d inputs (with its parameters) or outputs", MAX_TENSORS);
+  }
+  if (request->slices < 1 || request->slices > MAX_SLICES) fail("there are between 1 and %d slices", MAX_SLICES);
+  request->op = text();
+  request->kernel = text();
+  for (uint32_t i = 0; i < request->num_inputs; ++i) tensor(&request->inputs[i], 1);
+  for (uint32_t i = 0; i < request->num_outputs; ++i) tensor(&request->outputs[i], 0);
+}

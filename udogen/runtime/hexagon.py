@@ -1,0 +1,216 @@
+"""Kernels of an HTP package on the Hexagon instruction set: compiled for it, and run by qemu-hexagon in user mode.
+
+No hardware, and no Qualcomm runtime: a harness of ours gives the kernels what HTP gives them.
+"""
+
+from __future__ import annotations
+
+import signal
+import statistics
+import struct
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from udogen import process
+from udogen.build import emulated
+from udogen.build.package import PackageFolder
+from udogen.errors import RunFailed
+from udogen.qnn.interface import INFO
+from udogen.runtime import failures, packets
+from udogen.runtime import hexagon_wire as wire
+from udogen.runtime.calls import LogLine, OpCall, OpResult, PackageInfo, RuntimeInfo, Times
+from udogen.runtime.library import BACKENDS
+
+DEFAULT = emulated.DEFAULT
+
+_KEPT_LINES = 200
+_STATUS = {1: "QHPI_Unsupported", 2: "QHPI_ErrorFatal", 3: "QHPI_RegistrationWarning", 4: "QHPI_RegistrationError"}
+_CHOOSE = "choose a kernel"
+# How QEMU 7.2 ends at an instruction that it cannot decode; where it can, but not execute it, it raises SIGILL.
+_UNKNOWN_INSTRUCTION = "decode_packet: assertion failed"
+
+
+@dataclass
+class _Answer:
+    """What the program told, up to its end."""
+
+    phase: str = failures.START
+    failed: str = ""
+    thrown: str | None = None
+    status: int = 0
+    kernel: str = ""
+    done: bool = False
+    details: list[str] = field(default_factory=list)
+    logs: list[LogLine] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    overruns: list[int] = field(default_factory=list)
+    outputs: list[bytes] = field(default_factory=list)
+
+
+class HexagonSession:
+    """Runs ops of one package, each call in a process of its own; like `OpSession`, but compiled here."""
+
+    def __init__(
+        self,
+        folder: PackageFolder,
+        *,
+        arch: str = DEFAULT,
+        wanted: wire.Wanted = wire.Wanted(),  # noqa: B008  (immutable)
+        count: bool = False,
+        timeout: float | None = None,
+        jobs: int = 0,
+        on_step: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        self._folder, self._arch, self._wanted, self._timeout = folder, arch, wanted, timeout
+        self._qemu = emulated.find_qemu()
+        self._program = emulated.build_program(folder, arch, jobs=jobs, on_step=on_step)
+        self._plugin = emulated.build_plugin(self._qemu) if count else None
+        self._symbols = packets.Symbols(self._program) if count else None
+
+    def __enter__(self) -> HexagonSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @property
+    def package(self) -> PackageInfo:
+        """What the package has."""
+        return PackageInfo(self._folder.name, self._folder.ops)
+
+    @property
+    def runtime(self) -> RuntimeInfo:
+        """The emulator of the instruction set; it has no build id, for nothing of Qualcomm's is in it."""
+        name = f"Hexagon {self._arch} under qemu-hexagon {self._qemu.version}"
+        return RuntimeInfo(name, "", "", self._qemu.version, self._qemu.path)
+
+    def run(self, call: OpCall) -> OpResult:
+        """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`."""
+        failures.check_names(call, self.package, str(self._folder.path))
+        failures.check_ranks(call, BACKENDS["htp"].ranks)
+        if call.context is not None or call.save_context:
+            raise RunFailed("there are no context binaries on qemu-hexagon", hint="--backend htp has them")
+        if self._plugin is not None and call.loops > 1:
+            raise RunFailed("packets are counted of one execution", hint="leave out --loops")
+        request = wire.encode(call, self._wanted)
+        with tempfile.TemporaryDirectory(prefix="udogen-hexagon-") as scratch:
+            return self._run(call, request, Path(scratch))
+
+    def _run(self, call: OpCall, request: bytes, scratch: Path) -> OpResult:
+        (scratch / "request").write_bytes(request)
+        argv = [self._qemu.path, "-cpu", emulated.CPU, *self._counting(), str(self._program), "request", "answer"]
+        done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES)
+        told = _read(scratch / "answer")
+        chatter = [line.rstrip("\n") for line in (done.stdout + done.stderr).splitlines()]
+        chatter = [*told.details, *chatter]
+        scene = failures.Scene(str(self._folder.path), "", told.phase, call, told.logs, chatter)
+        if done.timed_out:
+            raise failures.of_timeout(scene, self._timeout or 0.0)
+        if not told.done or done.returncode != 0:
+            raise _explain(scene, told, done.returncode, self._qemu)
+        if told.overruns:
+            name = call.outputs[told.overruns[0]].name
+            raise failures.OpFailed(
+                f"{scene.subject} wrote outside of its output `{name}`",
+                hint="let the kernel's loops and vector stores end at the tensor's own size",
+                details=scene.details(),
+            )
+        return OpResult(
+            outputs=dict(wire.outputs_of(call, told.outputs)),
+            times=Times(create=0.0, finalize=0.0, execute=statistics.median(told.seconds)),
+            runtime=self.runtime,
+            logs=tuple(told.logs),
+            kernel=told.kernel,
+            packets=packets.read(scratch / "packets", self._symbols) if self._symbols else None,
+        )
+
+    def _counting(self) -> list[str]:
+        if self._plugin is None or self._symbols is None:
+            return []
+        begin, end = self._symbols.marks()
+        plugin = str(self._plugin).replace(",", ",,")  # how QEMU's options write a comma
+        return ["-plugin", f"{plugin},begin={begin:x},end={end:x},out=packets"]
+
+
+def _read(file: Path) -> _Answer:
+    told = _Answer()
+    for kind, content in wire.records(file.read_bytes() if file.is_file() else b""):
+        match kind:
+            case wire.PHASE:
+                told.phase = _words(content)
+            case wire.LOG:
+                text = _words(content[4:])
+                told.logs.append(LogLine(min(_number(content), INFO), text, "package"))
+            case wire.FAILED:
+                told.failed = _words(content)
+            case wire.DETAIL:
+                told.details.append(_words(content))
+            case wire.KERNEL:
+                units = [name for name, bit in wire.RESOURCES.items() if _number(content) & bit]
+                told.kernel = f"{_words(content[4:])} on {'+'.join(units) or 'no unit'}"
+            case wire.STATUS:
+                told.status = _number(content)
+            case wire.TIME:
+                told.seconds.append(struct.unpack("<Q", content)[0] / 1e9)
+            case wire.OVERRUN:
+                told.overruns.append(_number(content))
+            case wire.OUTPUT:
+                told.outputs.append(content)
+            case wire.DONE:
+                told.done = True
+            case wire.THROWN:
+                told.thrown = _words(content)
+    return told
+
+
+def _explain(scene: failures.Scene, told: _Answer, returncode: int, qemu: emulated.Qemu) -> RunFailed:
+    """Why there is no result."""
+    op = scene.subject
+    if told.failed and told.phase == _CHOOSE:
+        return failures.OpRefused(
+            f"{op} {told.failed}",
+            hint="HTP takes the first record whose types, flat layout and number of tensors and parameters are these",
+            details=scene.details(),
+        )
+    if told.failed:
+        return failures.OpFailed(f"{op}: {told.failed}", details=scene.details())
+    if told.status:
+        reasons = scene.complaints()
+        number = f"{told.status} ({_STATUS.get(told.status, 'no code of QHPI')})"
+        because = f": {reasons[0]}" if reasons else ""
+        return failures.OpFailed(
+            f"{op} answered {number} in phase `{told.phase}`{because}",
+            hint="see the kernel: its return value is passed on as it is",
+            details=scene.details(told=reasons[0] if reasons else ""),
+        )
+    if told.thrown is not None:
+        kind = packets.readable("_ZTS" + told.thrown).removeprefix("typeinfo name for ")
+        return failures.OpCrashed(
+            f"{op} threw a C++ exception ({kind}) in phase `{told.phase}`",
+            hint="return udo::error(…) instead: QEMU cannot unwind a Hexagon's stack, so nobody could catch it",
+            details=scene.details(),
+        )
+    if returncode == -signal.SIGILL or any(_UNKNOWN_INSTRUCTION in line for line in scene.chatter):
+        return failures.OpFailed(
+            f"{op} came to an instruction that qemu-hexagon {qemu.version} cannot execute, "
+            "most likely HVX floating point (qfloat or IEEE), which no QEMU at hand emulates",
+            hint="integer HVX and scalar floats do run: try another kernel (--kernel main), or --backend htp",
+            details=scene.details(),
+        )
+    if told.phase == failures.START:
+        return RunFailed(
+            f"{qemu.path} could not start the program", details=scene.details(), hint="reinstall qemu-user"
+        )
+    died = failures.of_death(scene, returncode)
+    hint = "run the same kernel with --backend htp, where debuggers and sanitizers work"
+    return failures.OpCrashed(died.message, hint=hint, details=died.details)
+
+
+def _words(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
+
+
+def _number(content: bytes) -> int:
+    return int.from_bytes(content[:4], "little")

@@ -1,0 +1,166 @@
+"""The files between us and a program under qemu-hexagon: a call as its request, its answer as a result.
+
+Tensors go as libQnnHtp 2.47 and 2.51 deliver them to kernels (tried, type by type): signed types of 8 and 16 bits
+with their sign bit turned and the zero offset moved, a truth value among the parameters as a Float32 that holds an
+integer.  udogen/emulator/hexagon/harness.h describes the files.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from udogen.errors import RunFailed
+from udogen.qnn.tensors import NULL, STATIC
+from udogen.runtime import marshal
+from udogen.runtime.calls import OpCall
+from udogen.runtime.wire import Message
+
+_MAGIC = 0x314F4455
+_MOST_AXES = 8
+
+
+class Element(NamedTuple):
+    """How HTP keeps a data type: its element type, and what is added to signed values."""
+
+    code: int
+    bias: int = 0
+    size: int = 1
+
+
+ELEMENTS = {
+    "FLOAT_32": Element(4, size=4),
+    "FLOAT_16": Element(8, size=2),
+    "INT_32": Element(5, size=4),
+    "UINT_32": Element(5, size=4),
+    "UFIXED_POINT_8": Element(1),
+    "SFIXED_POINT_8": Element(1, bias=1 << 7),
+    "UINT_8": Element(1),
+    "INT_8": Element(1, bias=1 << 7),
+    "BOOL_8": Element(1),
+    "UFIXED_POINT_16": Element(2, size=2),
+    "SFIXED_POINT_16": Element(2, bias=1 << 15, size=2),
+    "UINT_16": Element(2, size=2),
+    "INT_16": Element(2, bias=1 << 15, size=2),
+}
+
+# A scalar parameter as the C API has it, and as HTP then keeps it.
+_SCALARS = {
+    "FLOAT_32": ("<f", "FLOAT_32"),
+    "INT_32": ("<i", "INT_32"),
+    "UINT_32": ("<I", "UINT_32"),
+    "INT_16": ("<h", "INT_16"),
+    "UINT_16": ("<H", "UINT_16"),
+    "INT_8": ("<b", "INT_8"),
+    "UINT_8": ("<B", "UINT_8"),
+    "BOOL_8": ("<I", "FLOAT_32"),
+}
+
+PHASE, LOG, FAILED, DETAIL, KERNEL, STATUS, TIME, OVERRUN, OUTPUT, DONE, THROWN = range(1, 12)
+RESOURCES = {"main": 1, "hvx": 2, "hmx": 4}
+
+
+class Wanted(NamedTuple):
+    """Which kernel record, and on how many threads."""
+
+    kernel: str = ""  # a name, or one of RESOURCES; empty: the first that fits
+    slices: int = 1
+
+
+def encode(call: OpCall, wanted: Wanted) -> bytes:
+    """The request for a call."""
+    order, buffers = marshal.order_of(call)
+    inputs = [_tensor(call, row, buffers) for row in order["inputs"]]
+    inputs += [_param(call, row, buffers) for row in order["params"]]
+    outputs = [_tensor(call, row, buffers) for row in order["outputs"]]
+    unit = RESOURCES.get(wanted.kernel, 0)
+    return b"".join(
+        (
+            struct.pack("<6I", _MAGIC, call.loops, wanted.slices, unit, len(inputs), len(outputs)),
+            _text(f"{call.package}::{call.op_type}"),
+            _text("" if unit else wanted.kernel),
+            *inputs,
+            *outputs,
+        )
+    )
+
+
+def records(answer: bytes) -> Iterator[tuple[int, bytes]]:
+    """Kind and content of each record; the last one of a program that died may be cut off, and is left out."""
+    at = 0
+    while at + 8 <= len(answer):
+        kind, length = struct.unpack_from("<2I", answer, at)
+        if at + 8 + length > len(answer):
+            return
+        yield kind, answer[at + 8 : at + 8 + length]
+        at += 8 + length
+
+
+def outputs_of(call: OpCall, raw: list[bytes]) -> Mapping[str, Any]:
+    """The outputs, as the types of the call have them."""
+    turned = [bytearray(_turn(ELEMENTS[arg.dtype], room)) for arg, room in zip(call.outputs, raw, strict=True)]
+    return marshal.arrays_of(call, turned)
+
+
+def _element(call: OpCall, name: str, dtype: str) -> Element:
+    found = ELEMENTS.get(dtype)
+    if found is None:
+        raise RunFailed(
+            f"`{name}` of op `{call.op_type}` is {dtype}, which HTP does not hand to an op",
+            hint="one of " + ", ".join(ELEMENTS),
+        )
+    return found
+
+
+def _tensor(call: OpCall, row: Message, buffers: list[Any], *, constant: bool = False) -> bytes:
+    name, shape = row["name"], row["shape"]
+    if row["role"] == NULL:
+        raise RunFailed(f"input `{name}` of op `{call.op_type}` is left out, which HTP does not allow", hint="give it")
+    element = _element(call, name, row["dtype"])
+    size = element.size
+    for extent in shape:
+        size *= extent
+    scale, offset = row["quant"] or (1.0, 0)
+    data = _turn(element, bytes(buffers[row["buffer"]])) if "buffer" in row else b""
+    return _head(element, element.bias - offset, scale, constant or row["role"] == STATIC, shape, size) + _fill(data)
+
+
+def _param(call: OpCall, row: Message, buffers: list[Any]) -> bytes:
+    if "tensor" in row:
+        return _tensor(call, row["tensor"], buffers, constant=True)
+    form, dtype = _SCALARS.get(row["dtype"], ("", ""))
+    try:
+        data = struct.pack(form, row["value"]) if form else b""
+    except struct.error:
+        data = b""
+    if not data:
+        raise RunFailed(
+            f"param `{row['name']}`: {row['value']} cannot be passed as {row['dtype']}", hint="see its type"
+        )
+    element = _element(call, row["name"], dtype)
+    return _head(element, element.bias, 1.0, True, (), len(data)) + _fill(_turn(element, data))
+
+
+def _head(element: Element, zero: int, step: float, constant: bool, shape: Any, size: int) -> bytes:
+    dims = [*shape, *([0] * (_MOST_AXES - len(shape)))]
+    return struct.pack("<IifII8II", element.code, zero, step, constant, len(shape), *dims, size)
+
+
+def _turn(element: Element, data: bytes) -> bytes:
+    """Signed values to unsigned ones, or back."""
+    if not element.bias:
+        return data
+    import numpy as np
+
+    stored = np.frombuffer(data, f"<u{element.size}")
+    return bytes((stored ^ stored.dtype.type(element.bias)).tobytes())
+
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack("<I", len(data)) + _fill(data)
+
+
+def _fill(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 4)
