@@ -24,8 +24,8 @@ export PACKAGE_NAME LIBRARY_FOLDER LIBRARY_NAME LINK_RULES AARCH64_RUNTIME SOURC
 # Hexagon SDK and tools of each version, as in Qualcomm's Makefiles: hexagon-sdk-<x.y.z> beside HEXAGON_SDK_ROOT is
 # taken where it is there; HEXAGON_SDK_ROOT_<V> and HEXAGON_TOOLS_VERSION_<V> choose others.
 % for arch in architectures:
-HEXAGON_SDK_VERSION_${arch.upper} ?= ${arch.sdk}
-HEXAGON_TOOLS_VERSION_${arch.upper} ?= ${arch.tools}
+HEXAGON_SDK_VERSION_${arch.upper} := $(or $(HEXAGON_SDK_VERSION_${arch.upper}),${arch.sdk})
+HEXAGON_TOOLS_VERSION_${arch.upper} := $(or $(HEXAGON_TOOLS_VERSION_${arch.upper}),${arch.tools})
 HEXAGON_QURT_${arch.upper} := ${arch.qurt}
 export HEXAGON_SDK_VERSION_${arch.upper} HEXAGON_TOOLS_VERSION_${arch.upper} HEXAGON_QURT_${arch.upper}
 % endfor
