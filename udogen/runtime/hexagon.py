@@ -105,7 +105,7 @@ class HexagonSession:
         told = _read(scratch / "answer")
         chatter = [line.rstrip("\n") for line in (done.stdout + done.stderr).splitlines()]
         chatter = [*told.details, *chatter]
-        scene = failures.Scene(str(self._folder.path), "", told.phase, call, told.logs, chatter)
+        scene = failures.Scene(str(self._folder.path), told.phase, call, told.logs, chatter)
         if done.timed_out:
             raise failures.of_timeout(scene, self._timeout or 0.0)
         if not told.done or done.returncode != 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from udogen.generate.backends import cxx
 from udogen.generate.plan import Plan, PlannedFile, Source, record
@@ -30,6 +30,7 @@ class Folder:
     templates: Mapping[str, str]  # file -> template below templates/qnn/<backend>
     copies: tuple[str, ...]  # files below templates/qnn/<backend>
     shared: tuple[str, ...]  # files below templates/qnn/shared
+    more: Mapping[str, object] = field(default_factory=dict)  # what else its templates are given
 
 
 def plan(package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialect) -> Plan:
@@ -49,6 +50,7 @@ def plan(package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialec
         "tables": [table for op in ops for table in op.tables],
         "defaults": [default for op in ops for default in op.defaults],
         "count": len(ops),
+        **folder.more,
     }
     own = f"qnn/{folder.backend}"
     files = [

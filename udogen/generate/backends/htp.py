@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from udogen.build import architectures, targets
 from udogen.generate.backends import cxx, folder
-from udogen.generate.plan import Plan, Source
+from udogen.generate.plan import Plan, Source, record
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import OpPackage
+
+_ARCHITECTURES = [
+    record(
+        name=arch.name,
+        upper=arch.variable,
+        sdk=arch.releases[0].sdk,
+        tools=arch.releases[0].tools,
+        qurt=arch.qurt,
+    )
+    for arch in architectures.ALL.values()
+]
 
 _FOLDER = folder.Folder(
     backend="htp",
     libraries="build",
     library="libQnn{package}.so",
-    targets=("htp_x86",),
+    targets=targets.of_backend("htp"),
     headers=("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h", "HTP/core/qhpi.h"),
     templates={"Makefile": "Makefile.mako", "src/{package}Interface.cpp": "src/Interface.cpp.mako"},
     copies=(
@@ -24,7 +36,15 @@ _FOLDER = folder.Folder(
         "src/utils/HtpRegistration.hpp",
         "src/utils/HtpRegistration.cpp",
     ),
-    shared=("makefiles/Makefile.linux-x86_64",),
+    shared=(
+        "makefiles/Makefile.linux-x86_64",
+        "makefiles/Makefile.linux-aarch64",
+        "makefiles/Makefile.android-aarch64",
+        "makefiles/Makefile.hexagon",
+        "makefiles/hexagon/layout.ld",
+        "makefiles/hexagon/start.cpp",
+    ),
+    more={"architectures": _ARCHITECTURES},
 )
 
 
