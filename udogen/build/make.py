@@ -12,6 +12,7 @@ from udogen import process
 from udogen.build import toolchains, tools
 from udogen.build.package import PackageFolder
 from udogen.build.targets import Target, expand
+from udogen.build.toolchains import htp_core
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, UsageError
 
@@ -47,9 +48,12 @@ def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: t
         raise UsageError(
             f"{package.name} has no target `{targets}`", hint="its targets are " + ", ".join(package.targets)
         )
-    return [
-        Step(target, toolchains.choose(target, env, toolchain), package.artifact(target.folder)) for target in targets
-    ]
+    return [Step(target, _choice(package, target, toolchain, env), package.artifact(target.folder)) for target in targets]
+
+
+def _choice(package: PackageFolder, target: Target, toolchain: str, env: tools.Environment) -> Choice:
+    found = toolchains.choose(target, env, toolchain)
+    return htp_core.choose(target, env, found) if package.api == "core" else found
 
 
 def build(

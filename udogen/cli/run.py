@@ -80,6 +80,7 @@ def command() -> None:
 )
 @click.option("--save-context", type=click.Path(path_type=Path), metavar="FILE", help="Save the finalized graph here.")
 @click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore what --save-context saved.")
+@click.option("--force", is_flag=True, help="Run a package that is built for another release of the SDK.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the runtime and the package log.")
 @output.json_option
 def run_op(
@@ -98,6 +99,7 @@ def run_op(
     timeout: float | None,
     save_context: Path | None,
     context: Path | None,
+    force: bool,
     verbose: bool,
     as_json: bool,
 ) -> None:
@@ -120,7 +122,9 @@ def run_op(
         outputs=tuple(files),
         loops=loops,
     )
-    with OpSession(built.library, built.provider, backend=backend, runtime=qnn_lib, timeout=timeout) as session:
+    with OpSession(
+        built.library, built.provider, backend=backend, runtime=qnn_lib, timeout=timeout, force=force
+    ) as session:
         operations = session.package.operations
         known = built.op(op, backend) if op in operations or not operations else None
         call = make_call(known, built, op, wishes)

@@ -182,6 +182,22 @@ def check_names(call: OpCall, package: PackageInfo, library: str) -> None:
         )
 
 
+def check_release(library: str, headers: str, runtime: str) -> None:
+    """Refuse a package that was built with the C++ headers of another release than the runtime's."""
+    wanted, there = (each.partition("_")[0] for each in (headers, runtime))  # `_` begins a number of the build farm
+    if headers and wanted != there:
+        raise RegistrationFailed(
+            f"the op package {library} is built with the C++ headers of SDK {_release(headers)} ({headers}), and the "
+            f"runtime is of SDK {_release(runtime)} ({runtime}): that interface changes with every release",
+            hint=f"build it with the headers of {_release(runtime)} (QNN_SDK_ROOT), take a runtime of "
+            f"{_release(headers)}, generate it with --htp-api qhpi, or try it all the same with --force",
+        )
+
+
+def _release(build_id: str) -> str:
+    return ".".join(build_id.lstrip("v").split(".")[:3])
+
+
 def check_ranks(call: OpCall, ranks: Sequence[int]) -> None:
     """Refuse a tensor of a rank that the backend cannot have."""
     for tensor in (*call.inputs, *call.outputs):

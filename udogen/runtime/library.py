@@ -36,6 +36,7 @@ BACKENDS = {
     )
 }
 
+_BUILD_ID = "udogen_qnn_sdk_build_id"  # exported by generated packages of HTP's C++ interface
 _WHEEL = "onnxruntime_qnn"
 _INSTALL = "pip install onnxruntime-qnn==2.3.0 (the last release that carries libQnnCpu.so), or set QNN_SDK_ROOT"
 
@@ -124,6 +125,26 @@ def check_provider(path: Path, provider: str) -> None:
         f"{path} does not export `{provider}`",
         hint=f"it has: {', '.join(there)}" if there else "it exports no *InterfaceProvider: is it an op package?",
     )
+
+
+def sdk_build_id(path: Path) -> str:
+    """The QNN SDK whose C++ headers a library was built with (`--htp-api core`); empty where it is tied to none."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with path.open("rb") as stream:
+            elf = ELFFile(stream)
+            for segment in elf.iter_segments(type="PT_DYNAMIC"):
+                for symbol in segment.iter_symbols():
+                    if symbol.name == _BUILD_ID:
+                        offset = next(elf.address_offsets(symbol["st_value"], symbol["st_size"]), None)
+                        stream.seek(offset or 0)
+                        text = stream.read(min(symbol["st_size"], 128)) if offset else b""
+                        return text.split(b"\0")[0].decode("ascii", "replace")
+    except (ELFError, OSError):  # what it is instead, others say better
+        return ""
+    return ""
 
 
 def _machine(path: Path, what: str) -> str:

@@ -6,9 +6,9 @@
 PACKAGE_NAME := ${package.name}
 LIBRARY_FOLDER := build
 LIBRARY_NAME := libQnn${package.name}.so
-# The functions of QHPI are in the runtime that loads the package.
+# What the package calls of HTP is in the runtime that loads it.
 LINK_RULES := -Wl,-z,undefs
-SOURCES := src/${package.name}Interface.cpp src/utils/BackendUtils.cpp src/utils/HtpBackendUtils.cpp
+SOURCES := src/${package.name}Interface.cpp src/utils/BackendUtils.cpp src/utils/${utils}
 % for op in ops:
 SOURCES += ${op.kernel}
 % endfor
@@ -16,6 +16,10 @@ SOURCES += ${op.kernel}
 SOURCES += $(EXTRA_SOURCES)
 export PACKAGE_NAME LIBRARY_FOLDER LIBRARY_NAME LINK_RULES SOURCES EXTRA_CXXFLAGS EXTRA_LDFLAGS
 
+% if core:
+include makefiles/htp_core.mk
+
+% endif
 .PHONY: all all_x86 htp_x86 clean clean_x86
 all: all_x86
 all_x86: htp_x86

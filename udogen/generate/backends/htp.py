@@ -1,8 +1,11 @@
-"""The HTP backend: how a model is said in C++ against QHPI, the C plug-in interface of HTP."""
+"""The HTP backend: how a model is said in C++ against QHPI, the C plug-in interface of HTP.
+
+Its older interface, C++ of the SDK's headers, is in `htp_core`.
+"""
 
 from __future__ import annotations
 
-from udogen.generate.backends import cxx, folder
+from udogen.generate.backends import cxx, folder, htp_core
 from udogen.generate.plan import Plan, Source
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import OpPackage
@@ -16,11 +19,15 @@ _FOLDER = folder.Folder(
     templates={"Makefile": "Makefile.mako", "src/{package}Interface.cpp": "src/Interface.cpp.mako"},
     copies=("src/utils/CustomOpUtils.hpp", "src/utils/HtpBackendUtils.hpp", "src/utils/HtpBackendUtils.cpp"),
     shared=("makefiles/Makefile.linux-x86_64",),
+    api="qhpi",
+    data={"core": False, "utils": "HtpBackendUtils.cpp"},
 )
 
 
 def plan(package: OpPackage, source: Source) -> Plan:
     """The HTP package folder."""
+    if source.htp_api == "core":
+        return htp_core.plan(package, source, _FOLDER)
     return folder.plan(package, source, _FOLDER, _DIALECT)
 
 

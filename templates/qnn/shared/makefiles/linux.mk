@@ -4,12 +4,16 @@
 
 # Ours come behind the SDK's: older SDKs have no qhpi.h.
 HEADERS  := $(if $(QNN_SDK_ROOT),-I"$(QNN_SDK_ROOT)/include/QNN") -Iinclude/QNN
+# Another interface of the backend has headers and flags of its own: it sets HEADERS anew, API_CXXFLAGS and API_LIBS.
+API_CXXFLAGS :=
+API_LIBS :=
+-include makefiles/htp_core.mk
 OBJ      := obj/$(TARGET)
 LIBRARY  := $(LIBRARY_FOLDER)/$(TARGET)/$(LIBRARY_NAME)
 OBJECTS  := $(patsubst %.cpp,$(OBJ)/%.o,$(SOURCES))
 # `include` must come before the SDK's headers only for our own files; QNN headers are in a folder of their own.
 COMPILE   = $(CXX) -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra -Iinclude -Isrc/utils $(HEADERS) \
-            $(CXXFLAGS) $(EXTRA_CXXFLAGS)
+            $(API_CXXFLAGS) $(CXXFLAGS) $(EXTRA_CXXFLAGS)
 LINK      = $(CXX) -shared $(LINK_RULES) -Wl,-soname,$(LIBRARY_NAME) $(LDFLAGS) $(EXTRA_LDFLAGS)
 
 # Writes down a command, where it is another one than last time.
@@ -19,7 +23,7 @@ remember   = @mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(1))' > $@.new; \
 $(LIBRARY): $(OBJECTS) $(OBJ)/link
 	@mkdir -p $(@D)
 	@echo "LINK $@"
-	@$(LINK) -o $@ $(OBJECTS) -lm
+	@$(LINK) -o $@ $(OBJECTS) $(API_LIBS) -lm
 
 # Another compiler, other flags or other headers make every object old; other objects make the library old.
 $(OBJ)/command: FORCE
