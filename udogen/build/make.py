@@ -48,7 +48,9 @@ def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: t
         raise UsageError(
             f"{package.name} has no target `{targets}`", hint="its targets are " + ", ".join(package.targets)
         )
-    return [Step(target, _choice(package, target, toolchain, env), package.artifact(target.folder)) for target in targets]
+    return [
+        Step(target, _choice(package, target, toolchain, env), package.artifact(target.folder)) for target in targets
+    ]
 
 
 def _choice(package: PackageFolder, target: Target, toolchain: str, env: tools.Environment) -> Choice:

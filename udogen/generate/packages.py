@@ -17,7 +17,6 @@ from udogen.opdef.backends import of_op
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
 
-
 # The interfaces of HTP, the usual one first, and the folder below --kernels where kernels for it are.
 HTP_APIS = {"qhpi": "htp", "core": "htp_core"}
 

@@ -135,15 +135,14 @@ def sdk_build_id(path: Path) -> str:
     try:
         with path.open("rb") as stream:
             elf = ELFFile(stream)
-            for segment in elf.iter_segments(type="PT_DYNAMIC"):
-                for symbol in segment.iter_symbols():
-                    if symbol.name == _BUILD_ID:
-                        offset = next(elf.address_offsets(symbol["st_value"], symbol["st_size"]), None)
-                        stream.seek(offset or 0)
-                        text = stream.read(min(symbol["st_size"], 128)) if offset else b""
-                        return text.split(b"\0")[0].decode("ascii", "replace")
-    except (ELFError, OSError):  # what it is instead, others say better
-        return ""
+            segments: list[Any] = list(elf.iter_segments(type="PT_DYNAMIC"))
+            found = [each for segment in segments for each in segment.iter_symbols() if each.name == _BUILD_ID]
+            for symbol in found:
+                for offset in elf.address_offsets(symbol["st_value"], symbol["st_size"]):
+                    stream.seek(offset)
+                    return stream.read(min(symbol["st_size"], 128)).split(b"\0")[0].decode("ascii", "replace")
+    except (ELFError, OSError):  # what else is wrong with it, others say better
+        pass
     return ""
 
 

@@ -26,7 +26,7 @@ _ANY = "Tensor"  # the base of all tensor classes
 _MOST_COMBINATIONS = 24
 # Words that the SDK's headers define as macros, as far as a config may say them too.
 _MACROS = frozenset(
-    "ANALYSIS BEGIN EARLY LATE MIDDLE MIN_WIDTH NOINLINE QNN RESTRICT_VAR SPACE_DEPTH TILE_HEIGHT TILING TRANSLATE".split()
+    "ANALYSIS BEGIN EARLY LATE MIDDLE MIN_WIDTH NOINLINE QNN SPACE_DEPTH TILE_HEIGHT TILING TRANSLATE".split()
 )
 
 
@@ -253,7 +253,9 @@ def _order(said: SimpleNamespace, op: Op) -> str:
     """Name, whether a client must give it, and default of each parameter, in their order."""
     rows = []
     for index, param in enumerate(op.params):
-        default = "nullptr" if param.default is None else f"&udo::{op.name}_registered::op{said.number}Param{index}Default"
+        default = (
+            "nullptr" if param.default is None else f"&udo::{op.name}_registered::op{said.number}Param{index}Default"
+        )
         must = "true" if param.mandatory and param.default is None else "false"
         rows.append(f"{cpp_string(param.name)}, {must}, {default}")
     return ",\n    ".join(rows)

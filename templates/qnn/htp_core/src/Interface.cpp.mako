@@ -13,10 +13,13 @@ DECLARE_PKG_OPS_OPTS_LIST(PKG_${op.name})
 % endfor
 END_PKG_OPS_OPTS_LIST()
 
+// HTP looks for the functions that these define by their names.
+#pragma GCC visibility push(default)
 INIT_PACKAGE_OP_DEF()
 INIT_PACKAGE_OPTIMIZATION_DEF()
 INIT_PACKAGE_PARAM_ORDER_DEF()
 INIT_PKG_CORE_INIT_FUNC()
+#pragma GCC visibility pop
 
 namespace udo {
 namespace {
