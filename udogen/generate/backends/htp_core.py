@@ -137,7 +137,7 @@ def _say(said: SimpleNamespace, op: Op) -> None:
     said.entries = [_entry(op, types, left_out) for left_out in _left_out(op)]
     said.typed = [f"{entry.name}<{', '.join(classes)}>" for entry in said.entries for classes in _combinations(tensors)]
     said.generic = [f"{entry.name}<{', '.join(_ANY for _ in tensors)}>" for entry in said.entries]
-    said.properties = [_properties(op, left_out) for left_out in _left_out(op)]
+    said.properties = _properties(op)
 
 
 def _avoid_macros(said: SimpleNamespace, op: Op) -> None:
@@ -222,8 +222,8 @@ def _entry(op: Op, types: Sequence[str], left_out: frozenset[int]) -> SimpleName
         for tensor, kind in zip(tensors, types, strict=True)
     ]
     arguments += [f"const {_ANY}& param{index}" for index in there]
-    pointers = [f"&param{index}" if index in there else "nullptr" for index in range(len(op.params))]
-    return record(name=f"with{len(there)}", signature=", ".join(arguments), given=", ".join(pointers))
+    pointers = [f"&param{index}" if index in there else "nullptr" for index in range(len(op.params))] or ["nullptr"]
+    return record(name=f"with{len(there)}", signature=",\n    ".join(arguments), given=", ".join(pointers))
 
 
 def _default_param(said: SimpleNamespace, index: int, param: Tensor) -> SimpleNamespace | None:
@@ -261,11 +261,14 @@ def _order(said: SimpleNamespace, op: Op) -> str:
     return ",\n    ".join(rows)
 
 
-def _properties(op: Op, left_out: frozenset[int]) -> str:
-    """All tensors flat, in main memory: what a kernel expects that knows nothing of the memory of HTP."""
+def _properties(op: Op) -> str:
+    """All tensors flat, in main memory: what a kernel expects that knows nothing of the memory of HTP.
+
+    One for each op, also where parameters may be left out: with a second one libQnnHtp 2.48 finalizes no graph at all.
+    """
     inputs = [cpp_string(_place(tensor, op)) for tensor in op.inputs]
     outputs = [cpp_string(_place(tensor, op)) for tensor in op.outputs]
-    params = [cpp_string(f"param{index}") for index in range(len(op.params)) if index not in left_out]
+    params = [cpp_string(f"param{index}") for index in range(len(op.params))]
     flat = ", ".join([*outputs, *inputs, *params])
     named = ", ".join([cpp_string(op.name), *inputs, *params])
     return f"Op({named}),\n    Outputs({', '.join(outputs)}),\n    Flat({flat}),\n    MainMemory({flat})"

@@ -36,14 +36,16 @@ static Qnn_Param_t ${default.name} = ${default.value};
 % for entry in op.entries:
 
 template <${op.template_list}>
-GraphStatus ${entry.name}(${entry.signature}) {
+GraphStatus ${entry.name}(
+    ${entry.signature}) {
   const Running running(${op.literal});
 % for check in op.checks:
   if (!accepts(${check.argument}, ${check.literal}, {${check.types}})) {
     return GraphStatus::ErrorUnsupported;
   }
 % endfor
-  [[maybe_unused]] const Given node({${entry.given}});
+  const Tensor* const given[] = {${entry.given}};
+  [[maybe_unused]] const Given node(given);
   ::ops::${package.name}::${op.name}::Params args;
 % for field in op.params_given:
   args.${field.name} = ${field.value};
@@ -73,10 +75,8 @@ DEF_PACKAGE_PARAM_ORDER(
 % endif
 
 #ifndef UDO_TENSOR_PROPERTIES
-% for each in op.properties:
 DEF_TENSOR_PROPERTIES(
-    ${each})
-% endfor
+    ${op.properties})
 #endif
 
 END_PKG_OP_DEFINITION(PKG_${op.name});

@@ -122,7 +122,7 @@ class AnyInput : public View {
 /// The parameters that a kernel is called with; null where the client left one out.
 class Given {
  public:
-  explicit Given(std::initializer_list<const Tensor*> tensors) : tensors_(tensors.begin()) {}
+  explicit Given(const Tensor* const* tensors) : tensors_(tensors) {}
 
   bool has(std::size_t index) const { return tensors_[index] != nullptr; }
 
