@@ -43,7 +43,8 @@ bool sameShape(const A& a, const B& b) {
 /// Scale and offset of a tensor: real = scale * (stored + offset); 1 and 0 where it is not quantized.
 template <class T>
 Quantization quantization(const T& tensor) {
-  return Quantization{tensor.interface_scale(), -static_cast<std::int32_t>(tensor.interface_offset())};
+  const auto interface = tensor.get_dtype_intfc();
+  return Quantization{interface.scale, -static_cast<std::int32_t>(interface.offset)};
 }
 
 /// The number of elements of the axes `first` … `last - 1`; of all of them without.
