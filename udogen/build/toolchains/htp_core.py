@@ -10,7 +10,7 @@ from udogen.build import tools
 from udogen.build.targets import Target
 from udogen.build.toolchains.choice import Choice, without_compiler
 from udogen.build.tools import Environment
-from udogen.errors import ToolMissing, UsageError
+from udogen.errors import ToolMissing
 
 _HEADER = "include/QNN/HTP/core/op_register_ext.h"
 _LIBCXX = "-stdlib=libc++"
@@ -52,7 +52,7 @@ def _with_libcxx(target: Target, env: Environment) -> tuple[str, str]:
             return env.x86_cxx, env.x86_cxx
         if _has_libcxx([*command, _LIBCXX]):
             return env.x86_cxx, f"{env.x86_cxx} {_LIBCXX}"
-        raise UsageError(
+        raise ToolMissing(
             f"{target.id} needs a C++ compiler with libc++, the C++ library of the SDK, and X86_CXX "
             f"(`{env.x86_cxx}`) has none",
             hint="take clang++ with libc++-dev, or unset X86_CXX: zig has libc++ (pip install ziglang)",

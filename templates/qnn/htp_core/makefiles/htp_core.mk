@@ -7,7 +7,7 @@ ifneq ($(origin TARGET),file)
 
 # The first compiler that has libc++; g++ has none.
 ifeq ($(X86_CXX),)
-X86_CXX := $(if $(shell echo '\#include <version>' | clang++ -stdlib=libc++ -x c++ -E - 2>/dev/null),clang++ -stdlib=libc++)
+X86_CXX := $(if $(shell echo "\#include <cstddef>" | clang++ -stdlib=libc++ -x c++ -E - >/dev/null 2>&1 && echo yes),clang++ -stdlib=libc++)
 endif
 ifeq ($(X86_CXX),)
 X86_CXX := $(if $(shell python3 -m ziglang version 2>/dev/null),python3 -m ziglang c++)

@@ -75,7 +75,7 @@ Qnn_ErrorHandle_t terminate() { return QNN_SUCCESS; }
 Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
   if (info == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_INFO;
   static Qnn_ApiVersion_t apiVersion = QNN_HTP_API_VERSION_INIT;
-  static QnnOpPackage_Info_t packageInfo = QNN_OP_PACKAGE_INFO_INIT;
+  static QnnOpPackage_Info_t packageInfo = {};
   packageInfo.packageName = ${package.literal};
   packageInfo.operationNames = operationNames;
   packageInfo.numOperations = ${count};

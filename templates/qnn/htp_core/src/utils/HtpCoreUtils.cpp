@@ -86,10 +86,9 @@ bool isOneOf(const Tensor& tensor, const char* name, std::initializer_list<DType
 }
 
 Qnn_Param_t scalarParam(const char* name, Qnn_DataType_t type, double value) {
-  Qnn_Param_t param = QNN_PARAM_INIT;
+  Qnn_Param_t param = {};
   param.paramType = QNN_PARAMTYPE_SCALAR;
   param.name = name;
-  param.scalarParam = QNN_SCALAR_INIT;
   Qnn_Scalar_t& scalar = param.scalarParam;
   scalar.dataType = type;
   switch (type) {
@@ -107,16 +106,16 @@ Qnn_Param_t scalarParam(const char* name, Qnn_DataType_t type, double value) {
 
 Qnn_Param_t tensorParam(const char* name, Qnn_DataType_t type, const void* data, std::size_t bytes,
                         const std::uint32_t* dims, std::size_t rank) {
-  Qnn_Param_t param = QNN_PARAM_INIT;
+  Qnn_Param_t param = {};
   param.paramType = QNN_PARAMTYPE_TENSOR;
   param.name = name;
-  param.tensorParam = QNN_TENSOR_INIT;
   param.tensorParam.version = QNN_TENSOR_VERSION_1;
-  param.tensorParam.v1 = QNN_TENSOR_V1_INIT;
   Qnn_TensorV1_t& tensor = param.tensorParam.v1;
   tensor.name = name;
   tensor.type = QNN_TENSOR_TYPE_STATIC;
   tensor.dataType = type;
+  tensor.quantizeParams.encodingDefinition = QNN_DEFINITION_UNDEFINED;
+  tensor.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_UNDEFINED;
   tensor.rank = static_cast<std::uint32_t>(rank);
   tensor.dimensions = const_cast<std::uint32_t*>(dims);
   tensor.memType = QNN_TENSORMEMTYPE_RAW;
