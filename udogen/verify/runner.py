@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen.runtime import OpSession, RuntimeInfo
@@ -34,12 +35,21 @@ class Outcome:
 
 
 def run_cases(
-    built: Built, cases: Sequence[Case], *, backend: str = "cpu", loops: int = 20, timeout: float = 60.0
+    built: Built,
+    cases: Sequence[Case],
+    *,
+    backend: str = "cpu",
+    runtime: Path | None = None,
+    loops: int = 20,
+    timeout: float = 60.0,
+    force: bool = False,
 ) -> list[Outcome]:
     """Every case, in one process."""
     outcomes = []
     op_of = cache(lambda name: built.op(name, backend))  # the config is read once for each op, not for each case
-    with OpSession(built.library, built.provider, backend=backend, timeout=timeout) as session:
+    with OpSession(
+        built.library, built.provider, backend=backend, runtime=runtime, timeout=timeout, force=force
+    ) as session:
         for case in cases:
             wishes = Wishes(
                 inputs=case.inputs,
