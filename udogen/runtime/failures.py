@@ -71,6 +71,7 @@ class Scene:
     call: OpCall | None
     logs: Sequence[LogLine]
     chatter: Sequence[str]  # the end of the child's stdout and stderr
+    forced: str = ""  # the SDK that the package is tied to, where its release was not to be minded
 
     @property
     def subject(self) -> str:
@@ -92,7 +93,9 @@ class Scene:
 
     def details(self, *, told: str = "") -> list[str]:
         """Everything a person may want to see below the sentence, but what the sentence told."""
-        return [line for line in (*self.complaints(), *self.chatter[-_SHOWN_LINES:]) if line != told]
+        tied = f"--force: the op package is built with the C++ headers of SDK {_release(self.forced)}"
+        lines = (*self.complaints(), *self.chatter[-_SHOWN_LINES:])
+        return [*([tied] if self.forced else []), *(line for line in lines if line != told)]
 
 
 def of_code(scene: Scene, function: str, code: int) -> RunFailed:

@@ -48,7 +48,7 @@ class OpSession:
         check_loadable(library, "op package")
         check_provider(library, provider)
         self._library, self._provider, self._target = library.resolve(), provider, target
-        self._built_for = "" if force else sdk_build_id(library)
+        self._headers, self._force = sdk_build_id(library), force
         self._timeout, self._env = timeout, env
         self._log_levels = {"log_level": log_level, "runtime_log_level": runtime_log_level}
         self._on_phase = on_phase
@@ -143,7 +143,7 @@ class OpSession:
             "target": self._target,
             "delivers": None if backend.delivers is None else sorted(backend.delivers),
             "forwards_log": backend.forwards_log,
-            "built_for": self._built_for,
+            "built_for": "" if self._force else self._headers,
             **self._log_levels,
         }
         answer, _ = self._ask(order, [], None)
@@ -195,7 +195,8 @@ class OpSession:
         return failures.of_text(scene, message["message"], message["hint"])
 
     def _scene(self, child: Child, call: OpCall | None) -> failures.Scene:
-        return failures.Scene(str(self._library), self._phase, call, tuple(self._logs), child.chatter())
+        forced = self._headers if self._force else ""
+        return failures.Scene(str(self._library), self._phase, call, tuple(self._logs), child.chatter(), forced)
 
     def _drop(self, grace: float = 0.0) -> int:
         child, self._child = self._child, None

@@ -134,10 +134,12 @@ class Given {
     if constexpr (std::is_floating_point_v<T>) {
       return static_cast<T>(AnyInput(tensors_[index]).real(0));
     } else {
-      // Whatever type HTP gives a scalar that is no float, its first 32 bits are the number.
-      std::int32_t bits = 0;
-      std::memcpy(&bits, tensors_[index]->raw_data_const(), sizeof bits);
-      return static_cast<T>(bits);
+      // libQnnHtp 2.48 brings a BOOL_8 as a float of which it sets the first byte alone; the others are random.
+      const void* data = tensors_[index]->raw_data_const();
+      if constexpr (sizeof(T) == 1) return static_cast<T>(read<std::uint8_t>(data));
+      if constexpr (sizeof(T) == 2) return static_cast<T>(read<std::uint16_t>(data));
+      if constexpr (std::is_unsigned_v<T>) return static_cast<T>(read<std::uint32_t>(data));
+      return static_cast<T>(read<std::int32_t>(data));
     }
   }
 
@@ -148,6 +150,13 @@ class Given {
   }
 
  private:
+  template <class N>
+  static N read(const void* data) {
+    N number;
+    std::memcpy(&number, data, sizeof number);
+    return number;
+  }
+
   const Tensor* const* tensors_;
 };
 
