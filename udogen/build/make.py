@@ -13,6 +13,7 @@ from udogen import process
 from udogen.build import toolchains, tools
 from udogen.build.package import PackageFolder
 from udogen.build.targets import Target, expand
+from udogen.build.toolchains import htp_core
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, UsageError
 
@@ -50,11 +51,16 @@ def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: t
         )
     steps: dict[Path, Step] = {}
     for target in targets:
-        choice = toolchains.choose(target, env, toolchain)
+        choice = _choice(package, target, toolchain, env)
         artifact = package.artifact(choice.folder or target.folder)
         # htp_aarch64 and htp_android are one library where the NDK is there.
         steps.setdefault(artifact, Step(target, choice, artifact))
     return list(steps.values())
+
+
+def _choice(package: PackageFolder, target: Target, toolchain: str, env: tools.Environment) -> Choice:
+    found = toolchains.choose(target, env, toolchain)
+    return htp_core.choose(target, env, found) if package.api == "core" else found
 
 
 def build(

@@ -89,6 +89,7 @@ def command() -> None:
 @click.option("--soc", metavar="NAME", help="The processor that HTP shall prepare for: SM8550, or its number.")
 @click.option("--save-context", type=click.Path(path_type=Path), metavar="FILE", help="Save the finalized graph here.")
 @click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore what --save-context saved.")
+@click.option("--force", is_flag=True, help="Run a package that is built for another release of the SDK.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the runtime and the package log.")
 @output.json_option
 def run_op(
@@ -113,6 +114,7 @@ def run_op(
     soc: str | None,
     save_context: Path | None,
     context: Path | None,
+    force: bool,
     verbose: bool,
     as_json: bool,
 ) -> None:
@@ -155,6 +157,7 @@ def run_op(
             timeout=timeout,
             target=target,
             soc=_soc(soc, backend),
+            force=force,
         ) as session:
             operations = session.package.operations
             known = built.op(op, backend) if op in operations or not operations else None

@@ -10,11 +10,13 @@
 PACKAGE_NAME := ${package.name}
 LIBRARY_FOLDER := build
 LIBRARY_NAME := libQnn${package.name}.so
-# The functions of QHPI are in the runtime that loads the package; on aarch64 it must be named.
+# What the package calls of HTP is in the runtime that loads it; on aarch64 that must be named.
 LINK_RULES := -Wl,-z,undefs
 AARCH64_RUNTIME := libQnnHtpPrepare.so
-SOURCES := src/${package.name}Interface.cpp src/utils/BackendUtils.cpp src/utils/HtpBackendUtils.cpp src/utils/HtpGraph.cpp
-SOURCES += src/utils/HtpRegistration.cpp
+SOURCES := src/${package.name}Interface.cpp src/utils/BackendUtils.cpp
+% for util in utils:
+SOURCES += src/utils/${util}
+% endfor
 % for op in ops:
 SOURCES += ${op.kernel}
 % endfor
@@ -22,6 +24,10 @@ SOURCES += ${op.kernel}
 SOURCES += $(EXTRA_SOURCES)
 export PACKAGE_NAME LIBRARY_FOLDER LIBRARY_NAME LINK_RULES AARCH64_RUNTIME SOURCES EXTRA_CXXFLAGS EXTRA_LDFLAGS
 
+% if core:
+include makefiles/htp_core.mk
+
+% endif
 # Hexagon SDK and tools of each version, as in Qualcomm's Makefiles: hexagon-sdk-<x.y.z> beside HEXAGON_SDK_ROOT is
 # taken where it is there; HEXAGON_SDK_ROOT_<V> and HEXAGON_TOOLS_VERSION_<V> choose others.
 % for arch in architectures:

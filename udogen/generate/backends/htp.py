@@ -1,9 +1,12 @@
-"""The HTP backend: how a model is said in C++ against QHPI, the C plug-in interface of HTP."""
+"""The HTP backend: how a model is said in C++ against QHPI, the C plug-in interface of HTP.
+
+Its older interface, C++ of the SDK's headers, is in `htp_core`.
+"""
 
 from __future__ import annotations
 
 from udogen.build import architectures, targets
-from udogen.generate.backends import cxx, folder
+from udogen.generate.backends import cxx, folder, htp_core
 from udogen.generate.plan import Plan, Source, record
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import OpPackage
@@ -19,6 +22,7 @@ _ARCHITECTURES = [
     for arch in architectures.ALL.values()
 ]
 
+_UTILS = ("HtpBackendUtils.cpp", "HtpGraph.cpp", "HtpRegistration.cpp")
 _FOLDER = folder.Folder(
     backend="htp",
     libraries="build",
@@ -29,12 +33,10 @@ _FOLDER = folder.Folder(
     copies=(
         "src/utils/CustomOpUtils.hpp",
         "src/utils/HtpBackendUtils.hpp",
-        "src/utils/HtpBackendUtils.cpp",
         "src/utils/HtpGraph.hpp",
-        "src/utils/HtpGraph.cpp",
         "src/utils/HtpHooks.hpp",
         "src/utils/HtpRegistration.hpp",
-        "src/utils/HtpRegistration.cpp",
+        *(f"src/utils/{name}" for name in _UTILS),
     ),
     shared=(
         "makefiles/Makefile.linux-x86_64",
@@ -44,12 +46,15 @@ _FOLDER = folder.Folder(
         "makefiles/hexagon/layout.ld",
         "makefiles/hexagon/start.cpp",
     ),
-    more={"architectures": _ARCHITECTURES},
+    api="qhpi",
+    data={"architectures": _ARCHITECTURES, "core": False, "utils": _UTILS},
 )
 
 
 def plan(package: OpPackage, source: Source) -> Plan:
     """The HTP package folder."""
+    if source.htp_api == "core":
+        return htp_core.plan(package, source, _FOLDER)
     return folder.plan(package, source, _FOLDER, _DIALECT)
 
 

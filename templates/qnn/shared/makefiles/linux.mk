@@ -6,12 +6,16 @@
 
 # Ours come behind the SDK's: older SDKs have no qhpi.h.
 HEADERS  := $(if $(QNN_SDK_ROOT),-I"$(QNN_SDK_ROOT)/include/QNN") -Iinclude/QNN
+# Another interface of the backend has headers and flags of its own: it sets HEADERS anew, API_CXXFLAGS and API_LIBS.
+API_CXXFLAGS :=
+API_LIBS :=
+-include makefiles/htp_core.mk
 OBJ      := obj/$(TARGET)
 LIBRARY  := $(LIBRARY_FOLDER)/$(TARGET)/$(LIBRARY_NAME)
 OBJECTS  := $(patsubst %.cpp,$(OBJ)/%.o,$(SOURCES))
 # `include` must come before the SDK's headers only for our own files; QNN headers are in a folder of their own.
 COMPILE   = $(CXX) -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra -Iinclude -Isrc/utils $(HEADERS) \
-            $(TARGET_CXXFLAGS) $(CXXFLAGS) $(EXTRA_CXXFLAGS)
+            $(TARGET_CXXFLAGS) $(API_CXXFLAGS) $(CXXFLAGS) $(EXTRA_CXXFLAGS)
 TARGET_LINKER    ?= $(CXX) -shared $(LINK_RULES) -Wl,-soname,$(LIBRARY_NAME)
 TARGET_LIBRARIES ?= -lm
 LINK      = $(TARGET_LINKER) $(TARGET_LDFLAGS) $(if $(RUNTIME),-Wl$(comma)--no-as-needed $(RUNTIME)) $(LDFLAGS) $(EXTRA_LDFLAGS)
@@ -25,7 +29,7 @@ remember   = @mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(1))' > $@.new; \
 $(LIBRARY): $(OBJECTS) $(OBJ)/link $(RUNTIME) $(TARGET_LAYOUT)
 	@mkdir -p $(@D)
 	@echo "LINK $@"
-	@$(LINK) -o $@ $(OBJECTS) $(TARGET_LIBRARIES)
+	@$(LINK) -o $@ $(OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES)
 
 ifneq ($(RUNTIME),)
 # An empty library with the runtime's name: ours shall ask the loader for the real one.
