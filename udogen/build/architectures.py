@@ -35,8 +35,8 @@ class Architecture(NamedTuple):
 
 
 _BUILT = (
-    "built by zig; symbols and layout checked against the real `libQnnHtp{}Skel.so`, loaded and run by a loader of ours "
-    "under `qemu-hexagon`; not on hardware"
+    "built by zig; symbols and layout checked against the real `libQnnHtp{}Skel.so`, loaded and run "
+    "by a loader of ours under `qemu-hexagon`; not on hardware"
 )
 
 # SDK and tools: what the HTP Makefiles of qnn-op-package-generator say, SDK 2.37 to 2.47, found in public repositories.
