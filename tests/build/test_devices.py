@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -199,3 +200,47 @@ def test_the_aarch64_library_asks_for_the_runtime(folder: Path, skels: Path) -> 
     assert elf.needed[0] == "libQnnHtpPrepare.so"
     assert qhpi() & elf.undefined <= Elf(skels / "libQnnHtpPrepare.so").exported
     assert {"qhpi_init", "LeakyReluPackageInterfaceProvider"} <= elf.exported
+
+
+@pytest.fixture(scope="module")
+def loader(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A program of ours that loads a library as the DSP does, under qemu."""
+    zig = compiler("zig")
+    qemu = compiler("qemu-hexagon")
+    program = tmp_path_factory.mktemp("loader") / "loader"
+    machine = ["-target", "hexagon-linux-musl", "-mcpu=hexagonv73+hvxv73+hvx_length128b", "-static"]
+    done = subprocess.run(
+        [*shlex.split(zig), *machine, "-std=c++17", "-O1", "-fno-exceptions", f"-I{resources.qnn_headers()}",
+         str(Path(__file__).parent / "dsp/loader.cpp"), "-o", str(program)],
+        capture_output=True, text=True, timeout=LONG,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [qemu, "-cpu", "v67", str(program)]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_library_is_loaded_and_runs_under_qemu(built: Path, loader: list[str], name: str) -> None:
+    """By a stand-in for the DSP's loader: the real one runs only on a DSP."""
+    library = built / "build" / f"hexagon-{name}" / LIBRARY
+    done = subprocess.run([*loader, str(library)], capture_output=True, text=True, timeout=60)
+    said = done.stdout.splitlines()
+    assert done.returncode == 0, done.stdout
+    assert said[0].startswith("LeakyReluPackage: 1 ops, LeakyReluPackage::LeakyRelu with ")
+    assert said[1:] == [
+        "qhpi_init: LeakyReluPackage",
+        "run: 0",
+        "-2 -1.5 -1 -0.5 0 1 2 3 ",
+        "HAP_debug 3: op LeakyRelu: the output must have the shape of the input",
+        "run: 2",
+    ]
+
+
+def test_constructors_run_when_a_library_is_loaded(folder: Path, loader: list[str]) -> None:
+    kernel = folder / KERNEL
+    lines = 'struct Loaded {{ Loaded() {{ udo::log(QNN_LOG_LEVEL_ERROR, "{0} of %d", 7); }} }} {0};\n'
+    kernel.write_text(kernel.read_text() + lines.format("first") + lines.format("second").replace("Loaded", "Again"))
+    done = build(folder, "htp_v73")
+    assert done.returncode == 0, done.stderr
+    library = folder / "build/hexagon-v73" / LIBRARY
+    ran = subprocess.run([*loader, str(library)], capture_output=True, text=True, timeout=60)
+    assert ran.stdout.splitlines()[:2] == ["HAP_debug 3: first of 7", "HAP_debug 3: second of 7"]

@@ -34,7 +34,10 @@ class Architecture(NamedTuple):
         return min(version(release.tools)[:2] for release in self.releases)
 
 
-_BUILT = "built by zig; symbols and layout checked against the real `libQnnHtp{}Skel.so`; not loaded on hardware"
+_BUILT = (
+    "built by zig; symbols and layout checked against the real `libQnnHtp{}Skel.so`, loaded and run "
+    "by a loader of ours under `qemu-hexagon`; not on hardware"
+)
 
 # SDK and tools: what the HTP Makefiles of qnn-op-package-generator say, SDK 2.37 to 2.47, found in public repositories.
 ALL = {
