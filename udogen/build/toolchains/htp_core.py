@@ -24,7 +24,7 @@ def choose(target: Target, env: Environment, found: Choice) -> Choice:
     if target.compiler == "x86":
         title, variables["X86_CXX"] = _with_libcxx(target, env)
     variables.update(QNN_SDK_ROOT=str(root), HEXAGON_TOOLS_ROOT=env.hexagon_tools_root)
-    return Choice(found.toolchain, f"{title.partition(',')[0]}, headers of {root}", tuple(variables.items()))
+    return found._replace(title=f"{title.partition(',')[0]}, headers of {root}", variables=tuple(variables.items()))
 
 
 def _sdk(target: Target, env: Environment) -> Path:

@@ -28,6 +28,8 @@ API_CXXFLAGS := -DTHIS_PKG_NAME=$(PACKAGE_NAME) -Wno-unused-function -Wno-missin
 
 ifneq ($(filter hexagon-%,$(TARGET)),)
 API_CXXFLAGS += -DUSE_OS_QURT -DPREPARE_DISABLED
+# The classes of the SDK ask for the types of objects.
+API_CXXFLAGS += -frtti
 else
 API_CXXFLAGS += -D__HVXDBL__ -DUSE_OS_LINUX
 # HVX on a PC is libnative of the Hexagon tools; without it our own header declares what the SDK's headers name.
