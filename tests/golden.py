@@ -21,7 +21,15 @@ from udogen.build.tools import Environment
 TREES = CONFIGS.parent / "trees"
 EXPLANATIONS = CONFIGS.parent / "build"
 # Copies of files that stand in this repository already, and the memory of the generator.
-_LEFT_OUT = ("include/QNN", ".udogen", "src/utils", "config", "makefiles/linux.mk")
+_LEFT_OUT = (
+    "include/QNN",
+    "include/hexagon",
+    ".udogen",
+    "src/utils",
+    "config",
+    "makefiles/linux.mk",
+    "makefiles/htp_core",
+)
 
 
 def trees() -> dict[str, bytes]:
@@ -29,10 +37,15 @@ def trees() -> dict[str, bytes]:
     found = {}
     for config in sorted(CONFIGS.iterdir()):
         with tempfile.TemporaryDirectory() as out:
-            for made in make_packages([config], Path(out)):
+            packages = make_packages([config], Path(out))
+            if any(made.plan.backend == "htp" for made in packages):
+                core = Path(out) / "core"  # the same in the C++ style of HTP
+                packages += make_packages([config], core, chosen=["htp"], htp_api="core")
+            for made in packages:
+                folder = made.folder.relative_to(out).as_posix()
                 for path, content in made.rendered.items():
                     if not path.startswith(_LEFT_OUT):
-                        found[f"{config.name}/{made.folder.name}/{path}"] = content
+                        found[f"{config.name}/{folder}/{path}"] = content
     return found
 
 

@@ -47,11 +47,16 @@ def udogen(
 
 
 def make_packages(
-    configs: Sequence[Path], out: Path, *, chosen: Sequence[str] = (), kernels: Path | None = None
+    configs: Sequence[Path],
+    out: Path,
+    *,
+    chosen: Sequence[str] = (),
+    kernels: Path | None = None,
+    htp_api: str = "",
 ) -> list[Generated]:
     """Generate in this process."""
     packages, problems = load(configs)
-    return generate(packages, out, chosen=chosen, kernels=kernels, problems=problems)
+    return generate(packages, out, chosen=chosen, kernels=kernels, htp_api=htp_api, problems=problems)
 
 
 def compiler(name: str) -> str:

@@ -6,10 +6,15 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -50,37 +55,67 @@ def run(
         kill(child)
 
     timer = threading.Timer(timeout, stop) if timeout else None
-    ends_us = _end_on_sigterm()
-    try:
-        if timer:
-            timer.start()
-        assert child.stdout is not None
-        for raw in child.stdout:
-            line = raw.decode("utf-8", "replace")
-            out.append(line)
-            if on_line:
-                on_line(line.rstrip("\n"))
-        child.wait()
-    finally:
-        if timer:
-            timer.cancel()
-        kill(child)
-        reader.join(timeout=5)
-        if ends_us:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with _ended_by_sigterm():
+        _running.add(child)
+        try:
+            if timer:
+                timer.start()
+            assert child.stdout is not None
+            for raw in child.stdout:
+                line = raw.decode("utf-8", "replace")
+                out.append(line)
+                if on_line:
+                    on_line(line.rstrip("\n"))
+            child.wait()
+        finally:
+            if timer:
+                timer.cancel()
+            kill(child)
+            _running.discard(child)
+            reader.join(timeout=5)
     return Completed(tuple(argv), child.returncode, "".join(out), "".join(err), timed_out.is_set())
 
 
-def _end_on_sigterm() -> bool:
-    """Let SIGTERM unwind the stack while a program runs, so that it is ended too; true where that was set."""
+_running: set[subprocess.Popen[bytes]] = set()  # programs of `run`, whichever thread waits for them
+
+
+def at_once(calls: Sequence[Callable[[], _Result]], workers: int) -> list[_Result]:
+    """The results of functions that run programs, several at a time; an interrupt ends all those programs.
+
+    The first failure in the order of the functions is raised, after those that had begun are through.
+    """
+    if workers < 2 or len(calls) < 2:
+        return [call() for call in calls]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with _ended_by_sigterm(), ThreadPoolExecutor(min(workers, len(calls))) as pool:
+        futures = [pool.submit(call) for call in calls]
+        try:
+            return [future.result() for future in futures]
+        except BaseException as fault:
+            pool.shutdown(wait=False, cancel_futures=True)
+            while not isinstance(fault, Exception) and not all(future.done() for future in futures):
+                for child in list(_running):
+                    kill(child)
+                time.sleep(0.01)  # one may be about to start
+            raise
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM unwind the stack while programs run, so that they are ended too."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        return False
+        yield
+        return
 
     def leave(_number: int, _frame: object) -> None:
         raise SystemExit(128 + signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, leave)
-    return True
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def start(

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from udogen import process, resources
-from udogen.build import tools
+from udogen.build import architectures, tools
 from udogen.build.make import Step, explain
 from udogen.build.package import PackageFolder
 from udogen.build.targets import Target
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, ToolMissing, UsageError
 
-ARCHITECTURES = ("v68", "v69", "v73", "v75", "v79", "v81")
+ARCHITECTURES = tuple(architectures.ALL)
 DEFAULT = "v73"
 
 # What QEMU calls its newest Hexagon; integer HVX of code for every version above runs on it (Debian's 7.2).
@@ -115,7 +115,7 @@ def _explain(text: str, package: PackageFolder, arch: str, program: Path) -> Bui
             f"{package.name} has no qhpi_init: only packages over QHPI run on qemu-hexagon",
             hint="generate it without --htp-api core",
         )
-    target = Target(f"hexagon_{arch}", "htp", program.parent.name, f"Hexagon {arch} under QEMU", "hexagon", "")
+    target = Target(f"hexagon_{arch}", "htp", (program.parent.name,), f"Hexagon {arch} under QEMU", "hexagon", "")
     choice = Choice("open", f"zig for Hexagon {arch}, udogen's own headers", ())
     return explain(text, package, Step(target, choice, program))
 

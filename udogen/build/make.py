@@ -6,12 +6,14 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from udogen import process
 from udogen.build import toolchains, tools
 from udogen.build.package import PackageFolder
 from udogen.build.targets import Target, expand
+from udogen.build.toolchains import htp_core
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, UsageError
 
@@ -47,9 +49,18 @@ def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: t
         raise UsageError(
             f"{package.name} has no target `{targets}`", hint="its targets are " + ", ".join(package.targets)
         )
-    return [
-        Step(target, toolchains.choose(target, env, toolchain), package.artifact(target.folder)) for target in targets
-    ]
+    steps: dict[Path, Step] = {}
+    for target in targets:
+        choice = _choice(package, target, toolchain, env)
+        artifact = package.artifact(choice.folder or target.folder)
+        # htp_aarch64 and htp_android are one library where the NDK is there.
+        steps.setdefault(artifact, Step(target, choice, artifact))
+    return list(steps.values())
+
+
+def _choice(package: PackageFolder, target: Target, toolchain: str, env: tools.Environment) -> Choice:
+    found = toolchains.choose(target, env, toolchain)
+    return htp_core.choose(target, env, found) if package.api == "core" else found
 
 
 def build(
@@ -61,7 +72,17 @@ def build(
 ) -> list[Artifact]:
     """Build every step; raises with the compilers' words, the user's own files first."""
     make = tools.need("make", why="to build a package", how="install it: apt-get install make")
-    return [_build(make, package, step, jobs or os.cpu_count() or 1, on_step) for step in steps]
+    cores = jobs or os.cpu_count() or 1
+    # One make for each target, so that what a compiler says is said of a target; together they use the cores once.
+    workers = min(cores, len(steps)) or 1
+    share = max(1, cores // workers)
+    several = len(steps) > 1
+
+    def build_step(step: Step) -> Artifact:
+        label = f"{step.target.id}: " if several else ""
+        return _build(make, package, step, share, lambda line: on_step(label + line))
+
+    return process.at_once([partial(build_step, step) for step in steps], workers)
 
 
 def sources(package: PackageFolder) -> int:

@@ -27,6 +27,7 @@ class PackageFolder:
     configs: tuple[Path, ...]
     targets: tuple[str, ...]
     yours: tuple[str, ...]
+    api: str = ""  # where the backend has several interfaces: which one
 
     def artifact(self, folder: str) -> Path:
         """The library of one target's folder."""
@@ -72,6 +73,7 @@ def _read(path: Path) -> PackageFolder:
         configs=tuple(path / each for each in texts("configs")),
         targets=texts("targets"),
         yours=texts("yours"),
+        api=str(manifest.get("api", "")),
     )
 
 

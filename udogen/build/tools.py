@@ -7,9 +7,11 @@ import os
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from udogen.build import architectures
 from udogen.errors import ToolMissing
 
 
@@ -28,11 +30,34 @@ class Environment:
     cl_library_path: str = ""
     x86_cxx: str = ""
     aarch64_cxx: str = ""
+    # By version (v73): HEXAGON_SDK_ROOT_V73 and HEXAGON_TOOLS_VERSION_V73, as the vendor's HTP Makefiles call them.
+    hexagon_sdk_roots: Mapping[str, str] = field(default_factory=dict)
+    hexagon_tools_versions: Mapping[str, str] = field(default_factory=dict)
+
+
+_BY_VERSION = {"hexagon_sdk_roots": "HEXAGON_SDK_ROOT_{}", "hexagon_tools_versions": "HEXAGON_TOOLS_VERSION_{}"}
+VARIABLES = (
+    *(name.upper() for name in Environment.__dataclass_fields__ if name not in _BY_VERSION),
+    *(name.format(arch.variable) for name in _BY_VERSION.values() for arch in architectures.ALL.values()),
+)
 
 
 def environment() -> Environment:
     """The variables as they are now."""
-    return Environment(**{name: os.environ.get(name.upper(), "").strip() for name in Environment.__dataclass_fields__})
+    by_version = {
+        field: {arch.name: _variable(name.format(arch.variable)) for arch in architectures.ALL.values()}
+        for field, name in _BY_VERSION.items()
+    }
+    plain = {name: _variable(name.upper()) for name in Environment.__dataclass_fields__ if name not in _BY_VERSION}
+    return Environment(
+        **plain,
+        hexagon_sdk_roots=by_version["hexagon_sdk_roots"],
+        hexagon_tools_versions=by_version["hexagon_tools_versions"],
+    )
+
+
+def _variable(name: str) -> str:
+    return os.environ.get(name, "").strip()
 
 
 def program(name: str) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from udogen.build.targets import ALL, GROUPS
 from udogen.cli import output
 from udogen.errors import UsageError
 
@@ -15,7 +18,21 @@ if TYPE_CHECKING:
     from udogen.build.package import PackageFolder
 
 
-@click.command("build")
+def _lines(names: Iterable[str]) -> str:
+    return textwrap.fill(", ".join(names), 60, break_on_hyphens=False).replace("\n", "\n         ")
+
+
+_HELP = f"""Build targets of a package; without a TARGET what runs on this machine.
+
+DIR may hold several packages: those that have the target are built.
+
+\b
+Targets: {_lines(ALL)}
+Groups:  {_lines(GROUPS)}
+"""
+
+
+@click.command("build", help=_HELP)
 @click.argument("names", nargs=-1, metavar="[TARGET...]")
 @click.option(
     "-C",
@@ -32,11 +49,7 @@ if TYPE_CHECKING:
 @click.option("-j", "jobs", type=click.IntRange(min=1), metavar="N", help="Compilers at once (default: all cores).")
 @output.json_option
 def command(names: tuple[str, ...], folder: Path, toolchain: str, jobs: int | None, as_json: bool) -> None:
-    """Build targets of a package; without a TARGET what runs on this machine.
-
-    DIR may hold several packages: those that have the target are built.  Targets: cpu_x86, cpu_aarch64 (Linux),
-    cpu_android, htp_x86, and the groups cpu, htp, all, all_x86, all_aarch64, all_android.
-    """
+    """Build targets of a package."""
     from udogen.build import make, tools
     from udogen.build.package import open_packages
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     "--kernels", type=click.Path(path_type=Path), metavar="DIR",
     help="Take finished kernels, <Op>.cpp, from here instead of the skeleton.",
 )  # fmt: skip
+@click.option(
+    "--htp-api", metavar="NAME",
+    help="HTP's interface: qhpi (C, every SDK release), or core (C++, needs and is tied to one SDK).",
+)  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would be written; write nothing.")
 @click.option("--diff", "show_diff", is_flag=True, help="Show what would change; write nothing.")
 @options.strict
@@ -37,6 +41,7 @@ def command(
     chosen: tuple[str, ...],
     layout: str | None,
     kernels: Path | None,
+    htp_api: str | None,
     dry_run: bool,
     show_diff: bool,
     strict: bool,
@@ -58,6 +63,7 @@ def command(
         chosen=chosen,
         layout=layout or "",
         kernels=kernels,
+        htp_api=htp_api or "",
         problems=problems,
         strict=strict,
         dry_run=dry_run or show_diff,
@@ -81,6 +87,7 @@ def command(
                         "package": each.plan.package,
                         "backend": each.plan.backend,
                         "layout": each.plan.layout,
+                        **({"api": each.plan.api} if each.plan.api else {}),
                         "library": each.plan.library,
                         "provider": each.plan.provider,
                         "ops": list(each.plan.ops),

@@ -89,6 +89,7 @@ def command() -> None:
 @click.option("--soc", metavar="NAME", help="The processor that HTP shall prepare for: SM8550, or its number.")
 @click.option("--save-context", type=click.Path(path_type=Path), metavar="FILE", help="Save the finalized graph here.")
 @click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore what --save-context saved.")
+@click.option("--force", is_flag=True, help="Run a package that is built for another release of the SDK.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the runtime and the package log.")
 @output.json_option
 def run_op(
@@ -113,6 +114,7 @@ def run_op(
     soc: str | None,
     save_context: Path | None,
     context: Path | None,
+    force: bool,
     verbose: bool,
     as_json: bool,
 ) -> None:
@@ -127,7 +129,7 @@ def run_op(
 
     hexagon = backend == "hexagon"
     theirs = {"--qnn-lib": qnn_lib, "--provider": provider, "--target": target, "--soc": soc}
-    theirs |= {"--save-context": save_context, "--context": context}
+    theirs |= {"--save-context": save_context, "--context": context, "--force": force}
     ours = {"--arch": arch, "--kernel": kernel, "--slices": slices, "--count": count}
     for option in (name for name, value in (theirs if hexagon else ours).items() if value):
         hint = "it has no Qualcomm runtime in it" if hexagon else "only --backend hexagon has it"
@@ -155,6 +157,7 @@ def run_op(
             timeout=timeout,
             target=target,
             soc=_soc(soc, backend),
+            force=force,
         ) as session:
             operations = session.package.operations
             known = built.op(op, backend) if op in operations or not operations else None

@@ -17,6 +17,9 @@ from udogen.opdef.backends import of_op
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
 
+# The interfaces of HTP, the usual one first, and the folder below --kernels where kernels for it are.
+HTP_APIS = {"qhpi": "htp", "core": "htp_core"}
+
 
 @dataclass(frozen=True)
 class Generated:
@@ -40,24 +43,34 @@ def generate(
     chosen: Sequence[str] = (),
     layout: str = "",
     kernels: Path | None = None,
+    htp_api: str = "",
     problems: Problems,
     strict: bool = False,
     dry_run: bool = False,
 ) -> list[Generated]:
     """Generate every package into its folder below `out`; everything is checked before the first byte is written."""
-    for what, given, known in (("backend", chosen, backends.ALL), ("layout", [layout] if layout else [], layouts.ALL)):
+    for what, given, known in (
+        ("backend", chosen, backends.ALL),
+        ("layout", [layout] if layout else [], layouts.ALL),
+        ("interface of HTP", [htp_api] if htp_api else [], HTP_APIS),
+    ):
         for name in given:
             if name not in known:
                 raise UsageError(f"udogen generates for no {what} `{name}` yet", hint="it knows " + ", ".join(known))
+    api = htp_api or next(iter(HTP_APIS))
     wanted = [(package, _resolve(package, chosen, problems)) for package in packages]
+    for package, by_backend in wanted:
+        if "htp" in by_backend:
+            _mind_wish(package, api, problems)
     problems.stop_if_any(strict=strict)
     from udogen.generate.render import render  # Mako is only paid for by configs that are right
 
     found: list[Generated] = []
     for package, by_backend in wanted:
         alone = len(by_backend) == 1
-        ready = {backend: _kernels(kernels, package, backend, alone=alone) for backend in by_backend}
-        source = Source(configs=_configs(package), kernels=ready)
+        rooms = {backend: HTP_APIS[api] if backend == "htp" else backend for backend in by_backend}
+        ready = {backend: _kernels(kernels, package, room, alone=alone) for backend, room in rooms.items()}
+        source = Source(configs=_configs(package), kernels=ready, htp_api=api)
         for plan in layouts.ALL[layout or "qnn"](by_backend, source):
             folder = _folder(out or Path(package.output_path or "."), plan, alone=alone)
             twin = next((each for each in found if each.folder == folder), None)
@@ -129,6 +142,16 @@ def _resolve(package: OpPackage, chosen: Sequence[str], problems: Problems) -> d
     return by_backend
 
 
+def _mind_wish(package: OpPackage, api: str, problems: Problems) -> None:
+    """Tell where the config asks for the other interface of HTP; the command line wins."""
+    if package.use_qhpi and api != "qhpi":
+        problems.warn(
+            package.location,
+            f'`{package.name}` says UseQHPI="true", and is generated for the C++ interface of HTP all the same',
+            f"because --htp-api {api} says so",
+        )
+
+
 def _configs(package: OpPackage) -> dict[str, bytes]:
     """The config files as they are copied into config/; files of one name are told apart by a number."""
     found: dict[str, bytes] = {}
@@ -144,14 +167,14 @@ def _configs(package: OpPackage) -> dict[str, bytes]:
     return found
 
 
-def _kernels(folder: Path | None, package: OpPackage, backend: str, *, alone: bool) -> dict[str, bytes]:
-    """Kernels that the user has already: <folder>/<backend>/<Op>.cpp, or <folder>/<Op>.cpp for a single backend."""
+def _kernels(folder: Path | None, package: OpPackage, room: str, *, alone: bool) -> dict[str, bytes]:
+    """Kernels that the user has already: <folder>/<room>/<Op>.cpp, or <folder>/<Op>.cpp for a single backend."""
     if folder is None:
         return {}
     if not folder.is_dir():
         raise UsageError(f"--kernels {folder} is no folder", hint="it must hold one <Op>.cpp per finished kernel")
-    places = [folder / backend]
-    if alone and not any((folder / each).is_dir() for each in backends.ALL):
+    places = [folder / room]
+    if alone and not any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values())):
         places.append(folder)
     found = {
         op.name: next((p for each in places if (p := each / f"{op.name}.cpp").is_file()), None) for op in package.ops

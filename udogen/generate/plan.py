@@ -14,6 +14,7 @@ class Source:
 
     configs: Mapping[str, bytes]  # file name -> content, as they will lie in config/
     kernels: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)  # the user's: backend -> op -> source
+    htp_api: str = "qhpi"  # which interface of HTP the package speaks
 
     @property
     def label(self) -> str:
@@ -47,6 +48,7 @@ class Plan:
     configs: tuple[str, ...]
     targets: tuple[str, ...]
     files: tuple[PlannedFile, ...]
+    api: str = ""  # where the backend has several interfaces: which one
 
 
 def record(**facts: Any) -> SimpleNamespace:

@@ -131,6 +131,13 @@ def _fits(folder: Path, plan: Plan) -> None:
             f"not the {plan.backend} package {plan.package}",
             hint="choose another folder with -o",
         )
+    # Packages of older versions do not say it: they all were of the first.
+    api = manifest.get("api") or ("qhpi" if plan.api else "")
+    if api != plan.api:
+        raise UsageError(
+            f"{folder} is generated for HTP's interface `{api}`, not `{plan.api}`, and your kernels are written for it",
+            hint=f"choose another folder with -o, or go on with --htp-api {api}",
+        )
 
 
 def _change(folder: Path, path: str, new: bytes, *, last: bytes | None, yours: bool, keep: bool) -> Change:
@@ -212,6 +219,7 @@ def _manifest(plan: Plan, *, files: Sequence[str]) -> bytes:
         "package": plan.package,
         "backend": plan.backend,
         "layout": plan.layout,
+        **({"api": plan.api} if plan.api else {}),
         "libraries": plan.libraries,
         "library": plan.library,
         "provider": plan.provider,

@@ -91,16 +91,20 @@ def _rows(folder: PackageFolder) -> list[targets.Target]:
     return [targets.ALL[name] for name in folder.targets if name in targets.ALL]
 
 
+def _artifacts(folder: PackageFolder, row: targets.Target) -> list[Path]:
+    """Where the library of a target may be: the toolchain chooses among several folders."""
+    return [folder.artifact(each) for each in row.folders]
+
+
 def _package(folder: PackageFolder, one: Callable[[Path, PackageFolder, str], Inspected]) -> InspectedPackage:
     built: list[Inspected] = []
     missing: list[NotBuilt] = []
     for row in _rows(folder):
-        library = folder.artifact(row.folder)
-        if library.exists():
-            built.append(one(library, folder, row.id))
-        else:
+        there = [library for library in _artifacts(folder, row) if library.exists()]
+        built += [one(library, folder, row.id) for library in there]
+        if not there:
             command = f"udogen build {row.id} -C {shlex.quote(str(folder.path))}"
-            missing.append(NotBuilt(row.id, library, command))
+            missing.append(NotBuilt(row.id, folder.artifact(row.folder), command))
     return InspectedPackage(folder, tuple(built), tuple(missing), tuple(_notes(folder, built)))
 
 
@@ -126,7 +130,7 @@ def _files(path: Path) -> list[Path]:
 
 def _others(path: Path, packages: Sequence[PackageFolder]) -> list[Path]:
     """Libraries that are no target's of a package."""
-    known = {folder.artifact(row.folder).resolve() for folder in packages for row in _rows(folder)}
+    known = {library.resolve() for folder in packages for row in _rows(folder) for library in _artifacts(folder, row)}
     found: list[Path] = []
     for here, folders, names in os.walk(path):
         folders[:] = sorted(set(folders) - _LEFT_OUT)
@@ -142,6 +146,6 @@ def _place(library: Path) -> tuple[PackageFolder | None, str]:
     folder = package_of(library)
     if folder is not None:
         for row in _rows(folder):
-            if folder.artifact(row.folder).resolve() == library.resolve():
+            if library.resolve() in [each.resolve() for each in _artifacts(folder, row)]:
                 return folder, row.id
     return None, ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from udogen.build import elf
+from udogen.build import architectures, elf
 from udogen.build.elf import Elf, Symbol
 from udogen.inspect import loader
 from udogen.inspect.reference import Reference
@@ -104,6 +104,8 @@ def _foreign(found: Elf, wanted: list[Symbol], reference: Reference) -> Resoluti
     """For another machine: what its runtime has, and what it needs itself, which must be there too."""
     libraries = reference.libraries
     has = {name for each in libraries for name in each.exports}
+    if found.machine == "hexagon" and libraries:
+        has |= architectures.dsp_symbols()
     uses = {symbol.name: symbol.weak for each in libraries for symbol in each.imports}
     beside = {name: each.path.name for each in libraries for name in each.needed}
     beside.update({each.soname or each.path.name: str(each.path) for each in libraries})

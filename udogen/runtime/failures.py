@@ -73,6 +73,7 @@ class Scene:
     logs: Sequence[LogLine]
     chatter: Sequence[str]  # the end of the child's stdout and stderr
     target: str = ""  # what registration was told; empty where nothing
+    forced: str = ""  # the SDK that the package is tied to, where its release was not to be minded
 
     @property
     def subject(self) -> str:
@@ -94,7 +95,9 @@ class Scene:
 
     def details(self, *, told: str = "") -> list[str]:
         """Everything a person may want to see below the sentence, but what the sentence told."""
-        return [line for line in (*self.complaints(), *self.chatter[-_SHOWN_LINES:]) if line != told]
+        tied = f"--force: the op package is built with the C++ headers of SDK {_release(self.forced)}"
+        lines = (*self.complaints(), *self.chatter[-_SHOWN_LINES:])
+        return [*([tied] if self.forced else []), *(line for line in lines if line != told)]
 
 
 def of_code(scene: Scene, function: str, code: int) -> RunFailed:
@@ -191,6 +194,22 @@ def check_names(call: OpCall, package: PackageInfo, library: str) -> None:
             f"op package `{package.name}` has no op `{call.op_type}`",
             hint=(f"did you mean `{near}`? " if near else "") + f"it has: {have}",
         )
+
+
+def check_release(library: str, headers: str, runtime: str) -> None:
+    """Refuse a package that was built with the C++ headers of another release than the runtime's."""
+    wanted, there = (each.partition("_")[0] for each in (headers, runtime))  # `_` begins a number of the build farm
+    if headers and wanted != there:
+        raise RegistrationFailed(
+            f"the op package {library} is built with the C++ headers of SDK {_release(headers)} ({headers}), and the "
+            f"runtime is of SDK {_release(runtime)} ({runtime}): that interface changes with every release",
+            hint=f"build it with the headers of {_release(runtime)} (QNN_SDK_ROOT), take a runtime of "
+            f"{_release(headers)}, generate it with --htp-api qhpi, or try it all the same with --force",
+        )
+
+
+def _release(build_id: str) -> str:
+    return ".".join(build_id.lstrip("v").split(".")[:3])
 
 
 def check_ranks(call: OpCall, ranks: Sequence[int]) -> None:

@@ -14,7 +14,7 @@ from udogen.qnn.interface import INFO, WARN
 from udogen.runtime import failures, marshal
 from udogen.runtime.calls import LogLine, OpCall, OpResult, PackageInfo, RuntimeInfo, Times
 from udogen.runtime.child import Child, deadline_of
-from udogen.runtime.library import check_loadable, check_provider, find_runtime
+from udogen.runtime.library import check_loadable, check_provider, find_runtime, sdk_build_id
 from udogen.runtime.wire import Message
 
 _KEPT_LOG_LINES = 500
@@ -25,6 +25,7 @@ class OpSession:
     """Runs ops of one package; a crash ends one call, not the session.
 
     The worker ends when this process does, however that ends; calls from several threads wait for each other.
+    A package that is tied to one release of the SDK is refused by the runtime of another, unless `force` says so.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class OpSession:
         log_level: int = INFO,
         runtime_log_level: int = WARN,
         env: Mapping[str, str] | None = None,
+        force: bool = False,
         on_phase: Callable[[str], None] | None = None,
     ) -> None:
         self._found = find_runtime(backend, explicit=runtime)
@@ -47,6 +49,7 @@ class OpSession:
         check_loadable(library, "op package")
         check_provider(library, provider)
         self._library, self._provider, self._target = library.resolve(), provider, target
+        self._headers, self._force = sdk_build_id(library), force
         self._timeout, self._env, self._soc = timeout, env, soc
         self._log_levels = {"log_level": log_level, "runtime_log_level": runtime_log_level}
         self._on_phase = on_phase
@@ -142,6 +145,7 @@ class OpSession:
             "soc": self._soc,
             "delivers": None if backend.delivers is None else sorted(backend.delivers),
             "forwards_log": backend.forwards_log,
+            "built_for": "" if self._force else self._headers,
             **self._log_levels,
         }
         answer, _ = self._ask(order, [], None)
@@ -193,8 +197,15 @@ class OpSession:
         return failures.of_text(scene, message["message"], message["hint"])
 
     def _scene(self, child: Child, call: OpCall | None) -> failures.Scene:
-        target = self._target or ""
-        return failures.Scene(str(self._library), self._phase, call, tuple(self._logs), child.chatter(), target)
+        return failures.Scene(
+            library=str(self._library),
+            phase=self._phase,
+            call=call,
+            logs=tuple(self._logs),
+            chatter=child.chatter(),
+            target=self._target or "",
+            forced=self._headers if self._force else "",
+        )
 
     def _drop(self, grace: float = 0.0) -> int:
         child, self._child = self._child, None

@@ -22,8 +22,7 @@ from udogen.qnn import abi
 from udogen.qnn.backend import Backend, Context, Device, Graph, Log
 from udogen.qnn.interface import Interface, QnnError, log_callback
 from udogen.qnn.tensors import APP_WRITE, NULL, STATIC, OpConfig, Param, Scalar, ScaleOffset, Tensor
-from udogen.runtime import recorder, stored
-from udogen.runtime.failures import LOAD_RUNTIME
+from udogen.runtime import failures, recorder, stored
 from udogen.runtime.wire import Message, Wire
 
 _GUARD = bytes([0xA5]) * 64
@@ -41,9 +40,10 @@ class Worker:
         """Load the runtime, load and register the op package."""
         self._delivers: list[str] | None = order["delivers"]
         library, provider = order["library"], order["provider"]
-        self._phase(LOAD_RUNTIME)
+        self._phase(failures.LOAD_RUNTIME)
         self._libraries = Path(order["runtime"]).parent
         interface = Interface.load(Path(order["runtime"]))
+        failures.check_release(library, order["built_for"], interface.build_id())
         self._phase("load the op package")
         package = _OpPackage(library, provider)
         if not order["forwards_log"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen.errors import UsageError
@@ -36,13 +37,20 @@ class Outcome:
 
 
 def run_cases(
-    built: Built, cases: Sequence[Case], *, backend: str = "cpu", loops: int = 20, timeout: float = 60.0
+    built: Built,
+    cases: Sequence[Case],
+    *,
+    backend: str = "cpu",
+    runtime: Path | None = None,
+    loops: int = 20,
+    timeout: float = 60.0,
+    force: bool = False,
 ) -> list[Outcome]:
     """Every case, in one process; on `hexagon` each in its own, on the instruction set."""
     outcomes = []
     config_of = "htp" if backend == "hexagon" else backend
     op_of = cache(lambda name: built.op(name, config_of))  # the config is read once for each op, not for each case
-    with _session(built, backend, timeout) as session:
+    with _session(built, backend, runtime, timeout, force) as session:
         for case in cases:
             wishes = Wishes(
                 inputs=case.inputs,
@@ -59,9 +67,11 @@ def run_cases(
     return outcomes
 
 
-def _session(built: Built, backend: str, timeout: float) -> OpSession | HexagonSession:
+def _session(
+    built: Built, backend: str, runtime: Path | None, timeout: float, force: bool
+) -> OpSession | HexagonSession:
     if backend != "hexagon":
-        return OpSession(built.library, built.provider, backend=backend, timeout=timeout)
+        return OpSession(built.library, built.provider, backend=backend, runtime=runtime, timeout=timeout, force=force)
     if built.folder is None:
         raise UsageError("only a package that udogen generated can be compiled for hexagon", hint="give its folder")
     return HexagonSession(built.folder, timeout=timeout)

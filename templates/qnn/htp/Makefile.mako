@@ -2,28 +2,69 @@
 # Flags and sources of your own go into user.mk (EXTRA_SOURCES, EXTRA_CXXFLAGS, EXTRA_LDFLAGS), which is yours.
 #
 #   make htp_x86        build/x86_64-linux-clang/libQnn${package.name}.so
+#   make htp_aarch64    build/aarch64-android/libQnn${package.name}.so with ANDROID_NDK_ROOT, else build/aarch64-linux-gnu/…
+% for arch in architectures:
+#   make htp_${arch.name}        build/hexagon-${arch.name}/libQnn${package.name}.so
+% endfor
 
 PACKAGE_NAME := ${package.name}
 LIBRARY_FOLDER := build
 LIBRARY_NAME := libQnn${package.name}.so
-# The functions of QHPI are in the runtime that loads the package.
+# What the package calls of HTP is in the runtime that loads it; on aarch64 that must be named.
 LINK_RULES := -Wl,-z,undefs
-SOURCES := src/${package.name}Interface.cpp src/utils/BackendUtils.cpp src/utils/HtpBackendUtils.cpp src/utils/HtpGraph.cpp
-SOURCES += src/utils/HtpRegistration.cpp
+AARCH64_RUNTIME := libQnnHtpPrepare.so
+SOURCES := src/${package.name}Interface.cpp src/utils/BackendUtils.cpp
+% for util in utils:
+SOURCES += src/utils/${util}
+% endfor
 % for op in ops:
 SOURCES += ${op.kernel}
 % endfor
 -include user.mk
 SOURCES += $(EXTRA_SOURCES)
-export PACKAGE_NAME LIBRARY_FOLDER LIBRARY_NAME LINK_RULES SOURCES EXTRA_CXXFLAGS EXTRA_LDFLAGS
+export PACKAGE_NAME LIBRARY_FOLDER LIBRARY_NAME LINK_RULES AARCH64_RUNTIME SOURCES EXTRA_CXXFLAGS EXTRA_LDFLAGS
 
-.PHONY: all all_x86 htp_x86 clean clean_x86
-all: all_x86
+% if core:
+include makefiles/htp_core.mk
+
+% endif
+# Hexagon SDK and tools of each version, as in Qualcomm's Makefiles: hexagon-sdk-<x.y.z> beside HEXAGON_SDK_ROOT is
+# taken where it is there; HEXAGON_SDK_ROOT_<V> and HEXAGON_TOOLS_VERSION_<V> choose others.
+% for arch in architectures:
+HEXAGON_SDK_VERSION_${arch.upper} := $(or $(HEXAGON_SDK_VERSION_${arch.upper}),${arch.sdk})
+HEXAGON_TOOLS_VERSION_${arch.upper} := $(or $(HEXAGON_TOOLS_VERSION_${arch.upper}),${arch.tools})
+HEXAGON_QURT_${arch.upper} := ${arch.qurt}
+export HEXAGON_SDK_VERSION_${arch.upper} HEXAGON_TOOLS_VERSION_${arch.upper} HEXAGON_QURT_${arch.upper}
+% endfor
+
+HEXAGON_VERSIONS :=
+% for arch in architectures:
+HEXAGON_VERSIONS += ${arch.name}
+% endfor
+HEXAGON_TARGETS := $(HEXAGON_VERSIONS:%=htp_%)
+FOLDERS := x86_64-linux-clang aarch64-android aarch64-linux-gnu $(HEXAGON_VERSIONS:%=hexagon-%)
+
+.PHONY: all all_x86 all_aarch64 all_android htp htp_x86 htp_aarch64 htp_android $(HEXAGON_TARGETS) clean
+all htp: htp_x86 htp_aarch64 $(HEXAGON_TARGETS)
 all_x86: htp_x86
+all_aarch64: htp_aarch64
+all_android: htp_android
 
 htp_x86:
 	@+$(MAKE) --no-print-directory -f makefiles/Makefile.linux-x86_64
 
-clean: clean_x86
-clean_x86:
-	@rm -rf obj/x86_64-linux-clang build/x86_64-linux-clang
+htp_android:
+	@+$(MAKE) --no-print-directory -f makefiles/Makefile.android-aarch64
+
+ifneq ($(ANDROID_NDK_ROOT),)
+htp_aarch64: htp_android
+else
+htp_aarch64:
+	@+$(MAKE) --no-print-directory -f makefiles/Makefile.linux-aarch64
+endif
+
+$(HEXAGON_TARGETS): htp_%:
+	@+$(MAKE) --no-print-directory -f makefiles/Makefile.hexagon HEXAGON=$*
+
+clean:
+	@rm -rf $(FOLDERS:%=obj/%) $(FOLDERS:%=build/%)

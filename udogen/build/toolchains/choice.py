@@ -11,6 +11,7 @@ class Choice(NamedTuple):
     toolchain: str
     title: str  # for the person who watches: compiler and headers
     variables: tuple[tuple[str, str], ...]
+    folder: str = ""  # where the library goes, if not where the target says
 
 
 class Unfit(NamedTuple):

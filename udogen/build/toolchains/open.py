@@ -9,7 +9,12 @@ from udogen.build.targets import Target
 from udogen.build.toolchains.choice import Choice, Unfit, without_compiler
 from udogen.build.tools import Environment
 
-COMPILERS = {"x86": "clang++, g++, zig", "aarch64": "zig, aarch64-linux-gnu-g++"}
+COMPILERS = {
+    "x86": "clang++, g++, zig",
+    "aarch64": "zig, aarch64-linux-gnu-g++",
+    "arm64": "zig, aarch64-linux-gnu-g++ (Linux)",
+    "hexagon": "zig",
+}
 
 # Oldest glibc of the devices that the open toolchain builds for (Ubuntu 20.04 and later).
 _AARCH64 = "aarch64-linux-gnu.2.31"
@@ -24,24 +29,38 @@ def choose(target: Target, env: Environment) -> Choice | Unfit:
         if not compiler:
             return Unfit("open", "there is no C++ compiler", "install clang or g++, or `pip install ziglang`")
         return _choice(compiler, "X86_CXX")
-    if target.compiler == "aarch64":
+    if target.compiler in ("aarch64", "arm64"):
         if missing := tools.missing_program(env.aarch64_cxx):
             return without_compiler("open", "AARCH64_CXX", missing)
         compiler = env.aarch64_cxx or _zig(_AARCH64) or _first("aarch64-linux-gnu-g++")
         if not compiler:
             return Unfit("open", "there is no compiler for aarch64", "`pip install ziglang`, or set AARCH64_CXX")
-        return _choice(compiler, "AARCH64_CXX")
+        # With ANDROID_NDK_ROOT the Makefile would build for Android.
+        return _choice(compiler, "AARCH64_CXX", ("ANDROID_NDK_ROOT", ""), folder=target.folders[-1])
+    if target.compiler == "hexagon":
+        return _hexagon(target)
     return Unfit(
         "open",
         f"no open compiler makes libraries for {target.machine}",
-        "install the Android NDK (r26c or later) and set ANDROID_NDK_ROOT; cpu_aarch64 builds for Linux without it",
+        f"install the Android NDK (r26c or later) and set ANDROID_NDK_ROOT; {target.backend}_aarch64 builds for Linux "
+        "without it",
     )
 
 
-def _choice(compiler: str, variable: str) -> Choice:
+def _hexagon(target: Target) -> Choice | Unfit:
+    command = tools.zig()
+    if not command:
+        return Unfit("open", "zig is not installed", "`pip install ziglang`, or set HEXAGON_SDK_ROOT")
+    # Empty variables on make's command line win over those of the environment.
+    empty = ("HEXAGON_SDK_ROOT", f"HEXAGON_SDK_ROOT_{target.arch.upper()}", "QNN_SDK_ROOT")
+    variables = (("ZIG", shlex.join(command)), *((name, "") for name in empty))
+    return Choice("open", f"zig c++ for hexagon{target.arch}, udogen's own headers", variables)
+
+
+def _choice(compiler: str, variable: str, *more: tuple[str, str], folder: str = "") -> Choice:
     title = compiler.replace(shlex.join(tools.zig()), "zig") if tools.zig() else compiler
     # An empty QNN_SDK_ROOT on make's command line wins over one in the environment.
-    return Choice("open", f"{title}, udogen's own headers", ((variable, compiler), ("QNN_SDK_ROOT", "")))
+    return Choice("open", f"{title}, udogen's own headers", ((variable, compiler), ("QNN_SDK_ROOT", ""), *more), folder)
 
 
 def _first(*names: str) -> str:

@@ -7,10 +7,19 @@ from pathlib import Path
 
 from udogen.build import tools
 from udogen.build.targets import Target
+from udogen.build.toolchains import hexagon_sdk
 from udogen.build.toolchains.choice import Choice, Unfit, without_compiler
 from udogen.build.tools import Environment
 
-COMPILERS = {"x86": "clang++", "aarch64": "`AARCH64_CXX`", "android": "`ndk-build`"}
+COMPILERS = {
+    "x86": "clang++",
+    "aarch64": "`AARCH64_CXX`",
+    "android": "`ndk-build`",
+    "arm64": "clang++ of the NDK, `AARCH64_CXX`",
+    "ndk": "clang++ of the NDK",
+    "hexagon": "hexagon-clang++",
+}
+_NDK_CLANG = "toolchains/llvm/prebuilt/linux-x86_64/bin/clang++"
 _GET_SDK = "install the Qualcomm AI Engine Direct SDK and set QNN_SDK_ROOT to its folder"
 
 
@@ -18,7 +27,11 @@ def choose(target: Target, env: Environment) -> Choice | Unfit:
     """The SDK's compiler for this target."""
     root = tools.qnn_sdk(env)
     if target.compiler == "android":
-        return _android(env, root)
+        return _ndk(env, root, "ndk-build")
+    if target.compiler == "ndk" or (target.compiler == "arm64" and env.android_ndk_root):
+        return _ndk(env, root, _NDK_CLANG)
+    if target.compiler == "hexagon":
+        return hexagon_sdk.choose(target, env, root)
     if root is None:
         return Unfit("sdk", "QNN_SDK_ROOT is not set", _GET_SDK)
     if target.compiler == "x86":
@@ -31,25 +44,26 @@ def choose(target: Target, env: Environment) -> Choice | Unfit:
     if missing := tools.missing_program(env.aarch64_cxx):
         return without_compiler("sdk", "AARCH64_CXX", missing)
     if env.aarch64_cxx:
-        variables = (("QNN_SDK_ROOT", str(root)), ("AARCH64_CXX", env.aarch64_cxx))
-        return Choice("sdk", f"{env.aarch64_cxx}, headers of {root}", variables)
+        variables = (("QNN_SDK_ROOT", str(root)), ("AARCH64_CXX", env.aarch64_cxx), ("ANDROID_NDK_ROOT", ""))
+        return Choice("sdk", f"{env.aarch64_cxx}, headers of {root}", variables, target.folders[-1])
     return Unfit("sdk", "AARCH64_CXX is not set", "set AARCH64_CXX to the device's cross compiler")
 
 
-def _android(env: Environment, root: Path | None) -> Choice | Unfit:
+def _ndk(env: Environment, root: Path | None, program: str) -> Choice | Unfit:
     if not env.android_ndk_root:
         return Unfit(
             "sdk", "ANDROID_NDK_ROOT is not set", "install the Android NDK (r26c or later) and set ANDROID_NDK_ROOT"
         )
-    if not (Path(env.android_ndk_root) / "ndk-build").is_file():
+    if not (Path(env.android_ndk_root) / program).is_file():
         return Unfit(
             "sdk",
-            f"ANDROID_NDK_ROOT is {env.android_ndk_root}, but there is no ndk-build in it",
-            "set ANDROID_NDK_ROOT to the folder that holds ndk-build",
+            f"ANDROID_NDK_ROOT is {env.android_ndk_root}, but there is no {program} in it",
+            f"set ANDROID_NDK_ROOT to the folder that holds {program}",
         )
+    name = program.rpartition("/")[2]
     headers = f"headers of {root}" if root else "udogen's own headers"
     return Choice(
         "sdk",
-        f"ndk-build of {env.android_ndk_root}, {headers}",
+        f"{name} of {env.android_ndk_root}, {headers}",
         (("ANDROID_NDK_ROOT", env.android_ndk_root), ("QNN_SDK_ROOT", str(root) if root else "")),
     )

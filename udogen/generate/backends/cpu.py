@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from udogen.build import targets
 from udogen.generate.backends import cxx, folder
 from udogen.generate.plan import Plan, Source, record
 from udogen.opdef.model import OpPackage
@@ -13,7 +14,7 @@ _FOLDER = folder.Folder(
     backend="cpu",
     libraries="libs",
     library="lib{package}.so",
-    targets=("cpu_x86", "cpu_aarch64", "cpu_android"),
+    targets=targets.of_backend("cpu"),
     headers=("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h", "CPU/QnnCpuOpPackage.h"),
     templates={
         "Makefile": "Makefile.mako",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -131,7 +132,7 @@ def _tensor_field(tensor: Tensor, index: int, dialect: Dialect) -> SimpleNamespa
 
 
 def _field(tensor: Tensor, kind: str, value: str, initial: str = "") -> SimpleNamespace:
-    return record(name=identifier(tensor.name), type=kind, initial=initial, comment=_comment(tensor), value=value)
+    return record(name=identifier(tensor.name), type=kind, initial=initial, comment=comment(tensor), value=value)
 
 
 def _view(tensor: Tensor, dialect: Dialect) -> str:
@@ -149,9 +150,9 @@ def _presence_fields(op: Op, taken: set[str], dialect: Dialect) -> list[SimpleNa
         name = f"has_{identifier(param.name)}"
         while name in taken:
             name += "_"
-        comment = [f"whether the client gave {identifier(param.name)}"]
+        said = [f"whether the client gave {identifier(param.name)}"]
         value = f"node.has({dialect.key(param, index)})"
-        found.append(record(name=name, type="bool", initial=" = false", comment=comment, value=value))
+        found.append(record(name=name, type="bool", initial=" = false", comment=said, value=value))
     return found
 
 
@@ -191,8 +192,10 @@ def _default_tables(param: Tensor, table: str, tables: list[SimpleNamespace], di
     default = param.default if param.default is not None else 0
     leaves, dims = values.flatten(default), values.shape(default) or (1,)
     datatype = next((row for row in param.datatypes if _holds(row, leaves)), param.datatypes[0])
-    element = dialect.element(datatype)
-    numbers = [_number(leaf, element) for leaf in leaves] or [_number(0, element)]
+    # Halves stand there as their bits: no C++ type of them makes a constant.
+    half = datatype.name == "FLOAT_16"
+    element = "std::uint16_t" if half else dialect.element(datatype)
+    numbers = [f"0x{_half(leaf):04x}u" if half else _number(leaf, element) for leaf in leaves or [0]]
     tables.append(record(type=element, name=f"{table}Data", items=numbers))
     tables.append(record(type="std::uint32_t", name=f"{table}Dims", items=[str(dim) for dim in dims]))
     return Default(datatype, f"{table}Data", f"{table}Dims", len(dims))
@@ -235,6 +238,16 @@ def _number(value: object, kind: str) -> str:
     return f"INT64_C({whole})" if bits == 64 else str(whole)
 
 
+def _half(value: object) -> int:
+    """The bits of a number as a float of 16 bits."""
+    number = float(value) if isinstance(value, bool | int | float) else 0.0
+    try:
+        packed = struct.pack("<e", number)
+    except OverflowError:
+        packed = struct.pack("<e", -_INFINITE if number < 0 else _INFINITE)
+    return int.from_bytes(packed, "little")
+
+
 def _real(value: float, kind: str) -> str:
     if value != value:
         return "NAN"
@@ -267,7 +280,8 @@ def _enum(param: Tensor, name: str) -> SimpleNamespace:
     return record(name=name, base=base, items=items)
 
 
-def _comment(tensor: Tensor) -> list[str]:
+def comment(tensor: Tensor) -> list[str]:
+    """What a person wants to know of a tensor, as lines of a C++ comment."""
     facts = [" or ".join(datatype.name for datatype in tensor.datatypes)]
     facts.append("scalar" if tensor.is_scalar else f"rank {tensor.rank}".replace("rank ND", "any rank"))
     if tensor.layout and tensor.layout != "UNDEFINED":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 from udogen.generate.backends import cxx
 from udogen.generate.plan import Plan, PlannedFile, Source, record
-from udogen.opdef.model import OpPackage
+from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.names import cpp_string
 
 _SHARED = (
@@ -27,9 +29,15 @@ class Folder:
     library: str
     targets: tuple[str, ...]
     headers: tuple[str, ...]  # of QNN
-    templates: Mapping[str, str]  # file -> template below templates/qnn/<backend>
-    copies: tuple[str, ...]  # files below templates/qnn/<backend>
+    templates: Mapping[str, str]  # file -> template below templates/qnn/<room>
+    copies: tuple[str, ...]  # files below templates/qnn/<room>
     shared: tuple[str, ...]  # files below templates/qnn/shared
+    api: str = ""  # where a backend has several interfaces: which one
+    room: str = ""  # where its templates are, where that is not the backend's name
+    # File -> template, for each op; `{op}` stands for its name.
+    op_templates: Mapping[str, str] = field(default_factory=lambda: {"include/ops/{op}.hpp": "include/ops/Op.hpp.mako"})
+    data: Mapping[str, Any] = field(default_factory=dict)  # more that its templates know
+    say: Callable[[SimpleNamespace, Op], None] = lambda _said, _op: None  # more that they know of an op
 
 
 def plan(package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialect) -> Plan:
@@ -40,17 +48,19 @@ def plan(package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialec
         "config": source.label,
     }
     ops = [cxx.op(number, op, dialect) for number, op in enumerate(package.ops)]
-    for op in ops:
-        op.qualified = cpp_string(f"{package.name}::{op.name}")
-        op.space = f"ops::{package.name}::{op.name}"
+    for said, op in zip(ops, package.ops, strict=True):
+        said.qualified = cpp_string(f"{package.name}::{op.name}")
+        said.space = f"ops::{package.name}::{op.name}"
+        folder.say(said, op)
     everything = {
         **shared,
+        **folder.data,
         "ops": ops,
         "tables": [table for op in ops for table in op.tables],
         "defaults": [default for op in ops for default in op.defaults],
         "count": len(ops),
     }
-    own = f"qnn/{folder.backend}"
+    own = f"qnn/{folder.room or folder.backend}"
     files = [
         *(
             PlannedFile(path.format(package=package.name), template=f"{own}/{template}", data=everything)
@@ -62,12 +72,13 @@ def plan(package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialec
         *(PlannedFile(f"config/{name}", content=content) for name, content in source.configs.items()),
     ]
     finished = source.kernels.get(folder.backend, {})
-    for op in ops:
-        data = {**shared, "op": op}
-        ready = finished.get(op.name)
+    for said in ops:
+        data = {**shared, "op": said}
+        ready = finished.get(said.name)
         skeleton = "" if ready is not None else f"{own}/src/ops/Op.cpp.mako"
-        files.append(PlannedFile(op.header, template=f"{own}/include/ops/Op.hpp.mako", data=data))
-        files.append(PlannedFile(op.kernel, template=skeleton, data=data, content=ready, yours=True))
+        for path, template in folder.op_templates.items():
+            files.append(PlannedFile(path.format(op=said.name), template=f"{own}/{template}", data=data))
+        files.append(PlannedFile(said.kernel, template=skeleton, data=data, content=ready, yours=True))
     return Plan(
         package=package.name,
         backend=folder.backend,
@@ -79,4 +90,5 @@ def plan(package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialec
         configs=tuple(f"config/{name}" for name in source.configs),
         targets=folder.targets,
         files=tuple(sorted(files, key=lambda file: file.path)),
+        api=folder.api,
     )

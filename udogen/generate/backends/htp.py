@@ -1,35 +1,60 @@
-"""The HTP backend: how a model is said in C++ against QHPI, the C plug-in interface of HTP."""
+"""The HTP backend: how a model is said in C++ against QHPI, the C plug-in interface of HTP.
+
+Its older interface, C++ of the SDK's headers, is in `htp_core`.
+"""
 
 from __future__ import annotations
 
-from udogen.generate.backends import cxx, folder
-from udogen.generate.plan import Plan, Source
+from udogen.build import architectures, targets
+from udogen.generate.backends import cxx, folder, htp_core
+from udogen.generate.plan import Plan, Source, record
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import OpPackage
 
+_ARCHITECTURES = [
+    record(
+        name=arch.name,
+        upper=arch.variable,
+        sdk=arch.releases[0].sdk,
+        tools=arch.releases[0].tools,
+        qurt=arch.qurt,
+    )
+    for arch in architectures.ALL.values()
+]
+
+_UTILS = ("HtpBackendUtils.cpp", "HtpGraph.cpp", "HtpRegistration.cpp")
 _FOLDER = folder.Folder(
     backend="htp",
     libraries="build",
     library="libQnn{package}.so",
-    targets=("htp_x86",),
+    targets=targets.of_backend("htp"),
     headers=("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h", "HTP/core/qhpi.h"),
     templates={"Makefile": "Makefile.mako", "src/{package}Interface.cpp": "src/Interface.cpp.mako"},
     copies=(
         "src/utils/CustomOpUtils.hpp",
         "src/utils/HtpBackendUtils.hpp",
-        "src/utils/HtpBackendUtils.cpp",
         "src/utils/HtpGraph.hpp",
-        "src/utils/HtpGraph.cpp",
         "src/utils/HtpHooks.hpp",
         "src/utils/HtpRegistration.hpp",
-        "src/utils/HtpRegistration.cpp",
+        *(f"src/utils/{name}" for name in _UTILS),
     ),
-    shared=("makefiles/Makefile.linux-x86_64",),
+    shared=(
+        "makefiles/Makefile.linux-x86_64",
+        "makefiles/Makefile.linux-aarch64",
+        "makefiles/Makefile.android-aarch64",
+        "makefiles/Makefile.hexagon",
+        "makefiles/hexagon/layout.ld",
+        "makefiles/hexagon/start.cpp",
+    ),
+    api="qhpi",
+    data={"architectures": _ARCHITECTURES, "core": False, "utils": _UTILS},
 )
 
 
 def plan(package: OpPackage, source: Source) -> Plan:
     """The HTP package folder."""
+    if source.htp_api == "core":
+        return htp_core.plan(package, source, _FOLDER)
     return folder.plan(package, source, _FOLDER, _DIALECT)
 
 

@@ -73,7 +73,7 @@ udo::Status execute(const Args& args) {
 // HTP takes the first kernel whose unit it has.
 void hooks(Hooks& op) {
   op.kernel<addSlice>().on(udo::Unit::hvx).costs<vectors>();
-  op.kernel<execute>().on(udo::Unit::scalar).costs<bytes>();
+  op.kernel<execute>().on(udo::Unit::main).costs<bytes>();
 }
 
 }  // namespace ops::AddSatU8Package::AddSatU8

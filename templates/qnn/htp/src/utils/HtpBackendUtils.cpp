@@ -30,6 +30,8 @@ double Binding::number(std::size_t param) const {
     if (qhpi_tensor_type(tensor) == QHPI_Float32) return static_cast<double>(*static_cast<const float*>(data));
     if (qhpi_tensor_type(tensor) == QHPI_Float16) return static_cast<double>(float(*static_cast<const Half*>(data)));
   }
+  // HTP sets only the first byte of it.
+  if (type == QNN_DATATYPE_BOOL_8) return *static_cast<const std::uint8_t*>(data) != 0 ? 1.0 : 0.0;
   std::uint32_t bits = 0;
   std::memcpy(&bits, data, sizeof bits);
   if ((type & 0xff00) == 0x0000) return static_cast<double>(static_cast<std::int32_t>(bits));

@@ -15,7 +15,7 @@
 namespace udo {
 
 /// The unit whose thread runs a kernel.
-enum class Unit : unsigned char { scalar = QHPI_RESOURCE_MAIN, hvx = QHPI_RESOURCE_HVX, hmx = QHPI_RESOURCE_HMX };
+enum class Unit : unsigned char { main = QHPI_RESOURCE_MAIN, hvx = QHPI_RESOURCE_HVX, hmx = QHPI_RESOURCE_HMX };
 
 /// What HTP delivers as one element: types of 8 and 16 bits are unsigned with an offset.
 enum class Element : std::uint32_t {

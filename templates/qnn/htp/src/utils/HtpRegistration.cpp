@@ -188,7 +188,7 @@ class Records {
 
   /// From SDK 2.49 on, two records of one name are refused as duplicates.
   const char* nameOf(const KernelFacts& facts, std::uint32_t index) const {
-    const char* const unit = facts.unit == Unit::hvx ? "hvx" : facts.unit == Unit::hmx ? "hmx" : "scalar";
+    const char* const unit = facts.unit == Unit::hvx ? "hvx" : facts.unit == Unit::hmx ? "hmx" : "main";
     const int length = std::snprintf(nullptr, 0, "%s_%s_%zu_%u", spec_.name, unit, kernel_, index);
     char* const made = forever<char>(static_cast<std::size_t>(length) + 1);
     if (made != nullptr) {

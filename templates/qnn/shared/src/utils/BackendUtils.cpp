@@ -6,12 +6,39 @@
 #include <cstdio>
 #include <ctime>
 
+// The DSP itself, and not Linux on the same instructions: the C library is another one, without `stderr` or
+// `timespec_get`.  Qualcomm's libraries there write their messages with HAP_debug; its level 3 is an error.
+#if defined(__hexagon__) && !defined(__linux__)
+#define UDO_DSP 1
+extern "C" void HAP_debug(const char* text, int level, const char* file, int line);
+extern "C" int qurt_thread_get_id(void);
+#endif
+
 namespace udo {
 namespace {
 
 std::atomic<QnnLog_Callback_t> logCallback{nullptr};
 std::atomic<int> logLevel{QNN_LOG_LEVEL_WARN};
-thread_local const char* runningOp = nullptr;
+
+#ifdef UDO_DSP
+// Qualcomm's own libraries for HTP have no thread-local variables, so ours shall not be the first.  Ids are small numbers.
+const char*& runningOp() {
+  static const char* ops[256] = {};
+  return ops[static_cast<unsigned>(qurt_thread_get_id()) % 256];
+}
+
+std::uint64_t now() { return 0; }  // no clock is known to every version
+
+void print(const char* format, std::va_list list) {
+  char text[768];
+  std::vsnprintf(text, sizeof text, format, list);
+  HAP_debug(text, 3, "udo", 0);
+}
+#else
+const char*& runningOp() {
+  static thread_local const char* op = nullptr;
+  return op;
+}
 
 std::uint64_t now() {
   std::timespec time{};
@@ -19,14 +46,19 @@ std::uint64_t now() {
   return static_cast<std::uint64_t>(time.tv_sec) * 1000000000u + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
+void print(const char* format, std::va_list list) {
+  std::vfprintf(stderr, format, list);
+  std::fputc('\n', stderr);
+}
+#endif
+
 void logList(QnnLog_Level_t level, const char* format, std::va_list list) {
   if (const QnnLog_Callback_t callback = logCallback.load()) {
     if (level <= logLevel.load()) callback(format, level, now(), list);
     return;
   }
   if (level > QNN_LOG_LEVEL_WARN) return;
-  std::vfprintf(stderr, format, list);
-  std::fputc('\n', stderr);
+  print(format, list);
 }
 
 }  // namespace
@@ -51,8 +83,8 @@ Status error(const char* format, ...) {
   va_start(list, format);
   std::vsnprintf(text, sizeof text, format, list);
   va_end(list);
-  if (runningOp != nullptr) {
-    log(QNN_LOG_LEVEL_ERROR, "op %s: %s", runningOp, text);
+  if (const char* const op = runningOp()) {
+    log(QNN_LOG_LEVEL_ERROR, "op %s: %s", op, text);
   } else {
     log(QNN_LOG_LEVEL_ERROR, "%s", text);
   }
@@ -64,7 +96,7 @@ Status notImplemented(const char* op, const char* file) {
   return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE;
 }
 
-Running::Running(const char* op) : outer_(runningOp) { runningOp = op; }
-Running::~Running() { runningOp = outer_; }
+Running::Running(const char* op) : outer_(runningOp()) { runningOp() = op; }
+Running::~Running() { runningOp() = outer_; }
 
 }  // namespace udo

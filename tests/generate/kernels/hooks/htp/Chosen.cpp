@@ -20,7 +20,7 @@ udo::Status execute(const Args& args) { return tell(args, 3.0f); }
 
 void hooks(Hooks& op) {
   op.kernel<small>().when<fits>().costs<cycles>();
-  op.kernel<fixed>().takes(Tensor::x, udo::Element::uint8).on(udo::Unit::scalar);
+  op.kernel<fixed>().takes(Tensor::x, udo::Element::uint8).on(udo::Unit::main);
   op.kernel<execute>();
 }
 

@@ -1,0 +1,18 @@
+// The HTP kernel of ${op.name}, in the C++ style of the SDK.  This file is yours: udogen wrote it once and keeps your
+// changes.
+#include "ops/${op.name}.hpp"
+
+namespace ops::${package.name}::${op.name} {
+
+template <${op.template_list}>
+GraphStatus ${op.impl}(
+    ${op.unused_signature}) {
+  // add code here; ${op.header} says what it is given
+  return udo::notWritten("${op.name}", "${op.kernel}");
+}
+
+}  // namespace ops::${package.name}::${op.name}
+
+// Rewrites of the graph (DEF_PACKAGE_OPTIMIZATION) go here, and what the file below lets you define.
+
+#include "ops/${op.name}.registration.hpp"

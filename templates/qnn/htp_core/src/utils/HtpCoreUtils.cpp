@@ -1,0 +1,142 @@
+// Part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
+#include "HtpCoreUtils.hpp"
+
+#include <cstdarg>
+#include <cstdio>
+
+namespace udo {
+namespace {
+
+const Qnn_TensorV1_t& of(const Qnn_Tensor_t& tensor) {
+  // What versions 1 and 2 have in common stands at the same place.
+  return tensor.v1;
+}
+
+bool checkTensors(const char* what, List<TensorSpec> specs, const Qnn_Tensor_t* tensors, std::uint32_t count) {
+  if (count != specs.count) {
+    error("it takes %u %ss, not %u", static_cast<unsigned>(specs.count), what, static_cast<unsigned>(count));
+    return false;
+  }
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const TensorSpec& spec = specs.items[i];
+    bool known = of(tensors[i]).type == QNN_TENSOR_TYPE_NULL && !spec.mandatory;
+    for (const Qnn_DataType_t type : spec.types) known = known || type == of(tensors[i]).dataType;
+    if (known) continue;
+    error("%s %s may not be of data type 0x%04x", what, spec.name, static_cast<unsigned>(of(tensors[i]).dataType));
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+GraphStatus fail(const char* format, ...) {
+  char text[768];
+  std::va_list list;
+  va_start(list, format);
+  std::vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  error("%s", text);
+  return GraphStatus::ErrorFatal;
+}
+
+GraphStatus notWritten(const char* op, const char* file) {
+  return fail("%s is not implemented: write the kernel in %s", op, file);
+}
+
+float real(const Tensor& tensor, std::size_t index) {
+  const void* data = tensor.raw_data_const();
+  const Quantization quant = quantization(tensor);
+  switch (tensor.get_dtype()) {
+    case DType::Float32: return static_cast<const float*>(data)[index];
+    case DType::Float16: return static_cast<float>(static_cast<const Float16*>(data)[index]);
+    case DType::QUInt8: return quant.toReal(static_cast<const std::uint8_t*>(data)[index]);
+    case DType::QUInt16: return quant.toReal(static_cast<const std::uint16_t*>(data)[index]);
+    case DType::QInt8: return quant.toReal(static_cast<const std::int8_t*>(data)[index]);
+    case DType::QInt16: return quant.toReal(static_cast<const std::int16_t*>(data)[index]);
+    default: return quant.toReal(static_cast<const std::int32_t*>(data)[index]);
+  }
+}
+
+void setReal(Tensor& tensor, std::size_t index, float real) {
+  void* data = tensor.raw_data();
+  const Quantization quant = quantization(tensor);
+  const auto put = [&](auto* elements) {
+    using Element = std::remove_reference_t<decltype(*elements)>;
+    using Limits = std::numeric_limits<Element>;
+    elements[index] = static_cast<Element>(quant.toStored(real, Limits::min(), Limits::max()));
+  };
+  switch (tensor.get_dtype()) {
+    case DType::Float32: static_cast<float*>(data)[index] = real; break;
+    case DType::Float16: static_cast<Float16*>(data)[index] = static_cast<Float16>(real); break;
+    case DType::QUInt8: put(static_cast<std::uint8_t*>(data)); break;
+    case DType::QUInt16: put(static_cast<std::uint16_t*>(data)); break;
+    case DType::QInt8: put(static_cast<std::int8_t*>(data)); break;
+    case DType::QInt16: put(static_cast<std::int16_t*>(data)); break;
+    default: put(static_cast<std::int32_t*>(data)); break;
+  }
+}
+
+bool isOneOf(const Tensor& tensor, const char* name, std::initializer_list<DType> types) {
+  for (const DType type : types) {
+    if (type == tensor.get_dtype()) return true;
+  }
+  error("%s is of a type that the config does not allow (DType %d)", name, static_cast<int>(tensor.get_dtype()));
+  return false;
+}
+
+Qnn_Param_t scalarParam(const char* name, Qnn_DataType_t type, double value) {
+  Qnn_Param_t param = {};
+  param.paramType = QNN_PARAMTYPE_SCALAR;
+  param.name = name;
+  Qnn_Scalar_t& scalar = param.scalarParam;
+  scalar.dataType = type;
+  switch (type) {
+    case QNN_DATATYPE_FLOAT_32: scalar.floatValue = static_cast<float>(value); break;
+    case QNN_DATATYPE_INT_8: scalar.int8Value = static_cast<std::int8_t>(value); break;
+    case QNN_DATATYPE_INT_16: scalar.int16Value = static_cast<std::int16_t>(value); break;
+    case QNN_DATATYPE_INT_32: scalar.int32Value = static_cast<std::int32_t>(value); break;
+    case QNN_DATATYPE_UINT_8: scalar.uint8Value = static_cast<std::uint8_t>(value); break;
+    case QNN_DATATYPE_UINT_16: scalar.uint16Value = static_cast<std::uint16_t>(value); break;
+    case QNN_DATATYPE_BOOL_8: scalar.bool8Value = value != 0.0; break;
+    default: scalar.uint32Value = static_cast<std::uint32_t>(value); break;
+  }
+  return param;
+}
+
+Qnn_Param_t tensorParam(const char* name, Qnn_DataType_t type, const void* data, std::size_t bytes,
+                        const std::uint32_t* dims, std::size_t rank) {
+  Qnn_Param_t param = {};
+  param.paramType = QNN_PARAMTYPE_TENSOR;
+  param.name = name;
+  param.tensorParam.version = QNN_TENSOR_VERSION_1;
+  Qnn_TensorV1_t& tensor = param.tensorParam.v1;
+  tensor.name = name;
+  tensor.type = QNN_TENSOR_TYPE_STATIC;
+  tensor.dataType = type;
+  tensor.quantizeParams.encodingDefinition = QNN_DEFINITION_UNDEFINED;
+  tensor.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_UNDEFINED;
+  tensor.rank = static_cast<std::uint32_t>(rank);
+  tensor.dimensions = const_cast<std::uint32_t*>(dims);
+  tensor.memType = QNN_TENSORMEMTYPE_RAW;
+  tensor.clientBuf.data = const_cast<void*>(data);
+  tensor.clientBuf.dataSize = static_cast<std::uint32_t>(bytes);
+  return param;
+}
+
+Qnn_ErrorHandle_t validate(const char* package, List<OpSpec> ops, const Qnn_OpConfig_t& config) {
+  const Qnn_OpConfigV1_t& node = config.v1;
+  if (node.packageName == nullptr || node.typeName == nullptr || std::strcmp(node.packageName, package) != 0) {
+    return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+  }
+  for (const OpSpec& op : ops) {
+    if (std::strcmp(op.name, node.typeName) != 0) continue;
+    const Running running(op.name);
+    const bool fits = checkTensors("input", op.inputs, node.inputTensors, node.numOfInputs) &&
+                      checkTensors("output", op.outputs, node.outputTensors, node.numOfOutputs);
+    return fits ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+  }
+  return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+}
+
+}  // namespace udo

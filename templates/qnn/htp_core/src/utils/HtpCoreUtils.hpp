@@ -1,0 +1,185 @@
+// Part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
+//
+// The headers of the SDK that an op needs, and what lies between a kernel and the tensors that HTP calls it with.
+#pragma once
+
+#include "HTP/core/constraints.h"
+#include "HTP/core/op_package_feature_support.h"
+#include "HTP/core/op_register_ext.h"
+#include "HTP/core/optimize.h"
+#include "HTP/core/simple_reg.h"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <limits>
+#include <type_traits>
+
+#include "BackendUtils.hpp"
+#include "QnnOpPackage.h"
+#include "QnnTypes.h"
+#include "Quantization.hpp"
+
+namespace udo {
+
+/// Writes an error to the QNN log, behind the name of the op that runs; a kernel returns what it returns.
+__attribute__((format(printf, 1, 2))) GraphStatus fail(const char* format, ...);
+
+/// The answer of a kernel that is not written yet.
+GraphStatus notWritten(const char* op, const char* file);
+
+/// Whether two tensors have the same dimensions.
+template <class A, class B>
+bool sameShape(const A& a, const B& b) {
+  if (a.rank() != b.rank()) return false;
+  for (std::size_t axis = 0; axis < a.rank(); ++axis) {
+    if (a.dim(axis) != b.dim(axis)) return false;
+  }
+  return true;
+}
+
+/// Scale and offset of a tensor: real = scale * (stored + offset); 1 and 0 where it is not quantized.
+template <class T>
+Quantization quantization(const T& tensor) {
+  const auto interface = tensor.get_dtype_intfc();
+  return Quantization{interface.scale, -static_cast<std::int32_t>(interface.offset)};
+}
+
+/// The number of elements of the axes `first` … `last - 1`; of all of them without.
+template <class T>
+std::size_t count(const T& tensor, std::size_t first, std::size_t last) {
+  std::size_t product = 1;
+  for (std::size_t axis = first; axis < last; ++axis) product *= tensor.dim(axis);
+  return product;
+}
+template <class T>
+std::size_t count(const T& tensor) {
+  return count(tensor, 0, tensor.rank());
+}
+
+/// One element of a tensor as a real number, whatever its type; fixed point is dequantized.  All tensors are row-major
+/// (the registration asks HTP for it); `tensor(b, h, w, d)` is the SDK's own way, and knows other layouts.
+float real(const Tensor& tensor, std::size_t index);
+template <class T>
+float real(const T& tensor, std::size_t index) {
+  using Element = typename T::element_type;
+  const Element value = static_cast<const Element*>(tensor.raw_data_const())[index];
+  if constexpr (std::is_integral_v<Element>) return quantization(tensor).toReal(value);
+  return static_cast<float>(value);
+}
+
+/// Writes one element from a real number, whatever the type; rounds and saturates.
+void setReal(Tensor& tensor, std::size_t index, float real);
+template <class T>
+void setReal(T& tensor, std::size_t index, float real) {
+  using Element = typename T::element_type;
+  Element& place = static_cast<Element*>(tensor.raw_data())[index];
+  if constexpr (std::is_integral_v<Element>) {
+    using Limits = std::numeric_limits<Element>;
+    place = static_cast<Element>(quantization(tensor).toStored(real, Limits::min(), Limits::max()));
+  } else {
+    place = static_cast<Element>(real);
+  }
+}
+
+/// A tensor parameter: its elements are row-major, in main memory.
+class View {
+ public:
+  View() = default;
+  explicit View(const Tensor* tensor) : tensor_(tensor) {}
+
+  /// False for an optional parameter that the client left out.
+  explicit operator bool() const { return tensor_ != nullptr; }
+
+  const Tensor& tensor() const { return *tensor_; }
+  std::size_t size() const { return count(*tensor_); }
+
+ protected:
+  const Tensor* tensor_ = nullptr;
+};
+
+/// One whose elements are of type T.
+template <class T>
+class Input : public View {
+ public:
+  using View::View;
+  const T* data() const { return static_cast<const T*>(tensor_->raw_data_const()); }
+  const T* begin() const { return data(); }
+  const T* end() const { return data() + size(); }
+  const T& operator[](std::size_t index) const { return data()[index]; }
+};
+
+/// One that may be of several types.
+class AnyInput : public View {
+ public:
+  using View::View;
+
+  /// One element as a real number, whatever its type; fixed point is dequantized.
+  float real(std::size_t index) const { return udo::real(*tensor_, index); }
+};
+
+/// The parameters that a kernel is called with; null where the client left one out.
+class Given {
+ public:
+  explicit Given(const Tensor* const* tensors) : tensors_(tensors) {}
+
+  bool has(std::size_t index) const { return tensors_[index] != nullptr; }
+
+  /// A scalar parameter, or its default.
+  template <class T>
+  T scalar(std::size_t index, T otherwise) const {
+    if (!has(index)) return otherwise;
+    if constexpr (std::is_floating_point_v<T>) {
+      return static_cast<T>(AnyInput(tensors_[index]).real(0));
+    } else {
+      // libQnnHtp 2.48 brings a BOOL_8 as a float of which it sets the first byte alone; the others are random.
+      const void* data = tensors_[index]->raw_data_const();
+      if constexpr (sizeof(T) == 1) return static_cast<T>(read<std::uint8_t>(data));
+      if constexpr (sizeof(T) == 2) return static_cast<T>(read<std::uint16_t>(data));
+      if constexpr (std::is_unsigned_v<T>) return static_cast<T>(read<std::uint32_t>(data));
+      return static_cast<T>(read<std::int32_t>(data));
+    }
+  }
+
+  /// A tensor parameter.
+  template <class V>
+  V tensor(std::size_t index, const V& otherwise = V()) const {
+    return has(index) ? V(tensors_[index]) : otherwise;
+  }
+
+ private:
+  template <class N>
+  static N read(const void* data) {
+    N number;
+    std::memcpy(&number, data, sizeof number);
+    return number;
+  }
+
+  const Tensor* const* tensors_;
+};
+
+/// Whether the config allows the type of a tensor; a kernel for tensors of any type is called with all there are.
+bool isOneOf(const Tensor& tensor, const char* name, std::initializer_list<DType> types);
+
+template <class T>
+bool accepts(const T& tensor, const char* name, std::initializer_list<DType> types) {
+  if constexpr (std::is_same_v<T, Tensor>) return isOneOf(tensor, name, types);
+  return true;
+}
+
+/// The default of a parameter, as HTP takes it.
+Qnn_Param_t scalarParam(const char* name, Qnn_DataType_t type, double value);
+Qnn_Param_t tensorParam(const char* name, Qnn_DataType_t type, const void* data, std::size_t bytes,
+                        const std::uint32_t* dims, std::size_t rank);
+
+template <class T, std::size_t Size, std::size_t Rank>
+Qnn_Param_t tensorParam(const char* name, Qnn_DataType_t type, const T (&data)[Size], const std::uint32_t (&dims)[Rank]) {
+  return tensorParam(name, type, data, sizeof data, dims, Rank);
+}
+
+/// Whether a client may make this node.
+Qnn_ErrorHandle_t validate(const char* package, List<OpSpec> ops, const Qnn_OpConfig_t& config);
+
+}  // namespace udo

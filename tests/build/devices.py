@@ -1,0 +1,73 @@
+"""HTP packages for devices, as the tests of their builds make, build and read them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.making import ROOT, make_packages, udogen
+from udogen import resources
+from udogen.build import tools
+from udogen.build.architectures import ALL
+
+EXAMPLE = ROOT / "examples" / "leaky_relu"
+KERNEL = "src/ops/LeakyRelu.cpp"
+LIBRARY = "libQnnLeakyReluPackage.so"
+EMPTY = dict.fromkeys(tools.VARIABLES, "")  # of whoever runs the tests
+HEXAGON = [f"htp_{name}" for name in ALL]
+
+
+def generated(out: Path) -> Path:
+    """An HTP package with a finished kernel, in a folder with a blank and a quote in its name."""
+    [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], out / "it's here", chosen=["htp"], kernels=EXAMPLE / "kernels")
+    return made.folder
+
+
+def build(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """`udogen build`, with these variables alone."""
+    return udogen("build", "-C", folder, *arguments, env={**EMPTY, **env})
+
+
+def compiled(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The sources that were compiled, of whichever target."""
+    return re.findall(r"^\s*(?:\w+: )?CXX (.*)$", done.stderr, re.MULTILINE)
+
+
+def qhpi() -> set[str]:
+    """The functions of QHPI."""
+    text = (resources.qnn_headers() / "HTP/core/qhpi.h").read_text("utf-8")
+    return set(re.findall(r"\b(qhpi_\w+)\(", text))
+
+
+class Elf:
+    """What a loader sees of a library."""
+
+    def __init__(self, path: Path) -> None:
+        from elftools.elf.elffile import ELFFile
+
+        self.path = path
+        with path.open("rb") as stream:
+            elf = ELFFile(stream)
+            self.machine, self.kind, self.flags = elf["e_machine"], elf["e_type"], elf["e_flags"]
+            self.segments = [(segment["p_type"], segment["p_flags"]) for segment in elf.iter_segments()]
+            dynamic: Any = next(elf.iter_segments(type="PT_DYNAMIC"))
+            self.needed = [tag.needed for tag in dynamic.iter_tags("DT_NEEDED")]
+            self.tags = {tag.entry.d_tag: tag.entry.d_val for tag in dynamic.iter_tags()}
+            self.soname = [tag.soname for tag in dynamic.iter_tags("DT_SONAME")]
+            symbols = [symbol for symbol in dynamic.iter_symbols() if symbol.name]
+            self.undefined = {symbol.name for symbol in symbols if symbol["st_shndx"] == "SHN_UNDEF"}
+            self.exported = {symbol.name for symbol in symbols} - self.undefined
+
+    def relocations(self) -> set[int]:
+        """The types of its relocations."""
+        from elftools.elf.elffile import ELFFile
+
+        with self.path.open("rb") as stream:
+            dynamic: Any = next(ELFFile(stream).iter_segments(type="PT_DYNAMIC"))
+            return {
+                relocation["r_info_type"]
+                for table in dynamic.get_relocation_tables().values()
+                for relocation in table.iter_relocations()
+            }

@@ -1,0 +1,3 @@
+#pragma once
+#include "QnnOpPackage.h"
+#define QNN_HTP_API_VERSION_INIT {{QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, {5, 99, 0}}

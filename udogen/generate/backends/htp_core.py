@@ -1,0 +1,274 @@
+"""HTP's older interface: how a model is said with the C++ macros of the SDK's headers.
+
+Every op is a function template over the tensor classes of the SDK, and is registered for each combination of them.  The
+macros are from the topics `writing_op_package` and `implementing_ops` of the QNN documentation; how HTP keeps each data
+type was measured on libQnnHtp 2.48.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from math import isfinite, isnan, prod
+from types import SimpleNamespace
+from typing import NamedTuple
+
+from udogen.errors import UsageError
+from udogen.generate.backends import cxx, folder
+from udogen.generate.plan import Plan, Source, record
+from udogen.opdef.datatypes import BY_NAME, DataType
+from udogen.opdef.model import Op, OpPackage, Tensor
+from udogen.opdef.names import cpp_string, identifier
+
+_ANY = "Tensor"  # the base of all tensor classes
+# An op of more combinations of types is registered for those where all its tensors have the same, as far as they can.
+_MOST_COMBINATIONS = 24
+# Words that the SDK's headers define as macros, as far as a config may say them too.
+_MACROS = frozenset(
+    "ANALYSIS BEGIN EARLY LATE MIDDLE MIN_WIDTH NOINLINE QNN SPACE_DEPTH TILE_HEIGHT TILING TRANSLATE".split()
+)
+
+
+class _Stored(NamedTuple):
+    """How HTP keeps a data type: the class of its flat tensors of rank 4, its DType, and its elements in C++."""
+
+    tensor: str
+    dtype: str
+    element: str
+
+
+_FLOATS = {
+    32: _Stored("PlainFloatTensor", "Float32", "float"),
+    16: _Stored("PlainFloat16Tensor", "Float16", "Float16"),
+}
+# Signed types of 8 and 16 bits arrive as unsigned ones with an offset.
+_WHOLE = {
+    8: _Stored("QuantUint8Tensor", "QUInt8", "std::uint8_t"),
+    16: _Stored("QuantUint16Tensor", "QUInt16", "std::uint16_t"),
+    32: _Stored("Int32Tensor", "Int32", "std::int32_t"),
+}
+
+
+def plan(package: OpPackage, source: Source, qhpi: folder.Folder) -> Plan:
+    """The package folder; what has nothing to do with the interface is as in a package of QHPI."""
+    own = replace(
+        qhpi,
+        api="core",
+        room="htp_core",
+        headers=(),  # the SDK's, and none of ours beside them
+        templates={"Makefile": "../htp/Makefile.mako", "src/{package}Interface.cpp": "src/Interface.cpp.mako"},
+        copies=(
+            "include/hexagon/hexagon_protos.h",
+            "include/hexagon/hexagon_types.h",
+            "makefiles/htp_core.mk",
+            "src/utils/HtpCoreUtils.cpp",
+            "src/utils/HtpCoreUtils.hpp",
+        ),
+        op_templates={
+            "include/ops/{op}.hpp": "include/ops/Op.hpp.mako",
+            "include/ops/{op}.registration.hpp": "include/ops/Registration.hpp.mako",
+        },
+        data={**qhpi.data, "core": True, "utils": ("HtpCoreUtils.cpp",)},
+        say=_say,
+    )
+    return folder.plan(package, source, own, _DIALECT)
+
+
+def _stored(datatype: DataType) -> _Stored | None:
+    """None for what HTP never brings."""
+    return (_FLOATS if datatype.kind == "float" else _WHOLE).get(datatype.bits)
+
+
+def _rows(tensor: Tensor) -> list[_Stored]:
+    return [row for datatype in tensor.datatypes if (row := _stored(datatype))]
+
+
+def _element(datatype: DataType) -> str:
+    """The C++ type of one stored element of a parameter."""
+    row = _stored(datatype)
+    if row is None or (datatype.bits == 32 and datatype.integral):
+        return cxx.stored(datatype)
+    return row.element
+
+
+def _default(table: str, view: str, default: cxx.Default) -> tuple[SimpleNamespace, str]:
+    """HTP itself brings the default of a tensor parameter: it is told of it with the order of the parameters."""
+    return record(type="", name=f"{table}Default", value=cxx.code(default.datatype)), f"{view}()"
+
+
+_DIALECT = cxx.Dialect(element=_element, key=lambda _param, index: str(index), default=_default)
+
+
+def _say(said: SimpleNamespace, op: Op) -> None:
+    """What the templates know of an op, beside what all backends say of it."""
+    _avoid_macros(said, op)
+    tensors = (*op.outputs, *op.inputs)
+    types = _type_names(tensors)
+    names = [identifier(tensor.name) for tensor in tensors]
+    variables = _free_names([name + "_" * (name in _MACROS) for name in names] + ["params"])
+    front = len(said.fields) - len(op.tensors)
+    given = [*said.fields[:front], *said.fields[len(said.fields) - len(op.params) :]]
+    parts = [
+        f"{'' if tensor.role == 'output' else 'const '}{kind}& {name}"
+        for tensor, kind, name in zip(tensors, types, variables, strict=False)
+    ]
+    parts.append(f"const Params& {variables[-1]}")
+    said.registration = f"include/ops/{op.name}.registration.hpp"
+    said.impl = f"{op.name.lower()}Impl"
+    said.template_list = ", ".join(f"class {each}" for each in types)
+    said.signature = ",\n//       ".join(parts)
+    said.unused_signature = ",\n    ".join(f"[[maybe_unused]] {part}" for part in parts)
+    said.arguments = [_argument(*each) for each in zip(tensors, variables, types, strict=False)]
+    said.params_given = given
+    said.call = ", ".join([*(_place(tensor, op) for tensor in tensors), "args"])
+    said.checks = [
+        record(
+            argument=_place(tensor, op),
+            literal=cpp_string(tensor.name),
+            types=", ".join(dict.fromkeys(f"DType::{row.dtype}" for row in _rows(tensor))),
+        )
+        for tensor in tensors
+    ]
+    said.default_tables = [table for table in said.tables if table.name.endswith(("Data", "Dims"))]
+    said.spec_tables = [table for table in said.tables if table not in said.default_tables]
+    said.default_params = [row for index, param in enumerate(op.params) if (row := _default_param(said, index, param))]
+    said.order = _order(said, op)
+    said.entries = [_entry(op, types, left_out) for left_out in _left_out(op)]
+    said.typed = [f"{entry.name}<{', '.join(classes)}>" for entry in said.entries for classes in _combinations(tensors)]
+    said.generic = [f"{entry.name}<{', '.join(_ANY for _ in tensors)}>" for entry in said.entries]
+    said.properties = _properties(op)
+
+
+def _avoid_macros(said: SimpleNamespace, op: Op) -> None:
+    """Names that are macros of the SDK get an underscore; an op cannot, for clients call it."""
+    if op.name in _MACROS:
+        raise UsageError(f"an op cannot be called `{op.name}`: the SDK's headers have a macro of this name")
+    for item in (item for enum in said.enums for item in enum.items):
+        item.name += "_" * (item.name in _MACROS)
+    for field in said.fields:
+        scope, _, word = field.initial.rpartition("::")
+        if word in _MACROS:
+            field.initial = f"{scope}::{word}_"
+        if field.name in _MACROS:
+            field.value = field.value.replace(f"args.{field.name}", f"args.{field.name}_")
+            field.name += "_"
+
+
+def _type_names(tensors: Sequence[Tensor]) -> list[str]:
+    """`input` -> `InputType`."""
+    names = [identifier(tensor.name) for tensor in tensors]
+    return _free_names([f"{name[:1].upper()}{name[1:]}Type" for name in names])
+
+
+def _free_names(names: list[str]) -> list[str]:
+    """The same names; those that stand twice give way."""
+    found: list[str] = []
+    for name in names:
+        free = name
+        while free in found:
+            free += "_"
+        found.append(free)
+    return found
+
+
+def _argument(tensor: Tensor, variable: str, kind: str) -> SimpleNamespace:
+    classes = dict.fromkeys([*_classes(tensor), _ANY])
+    return record(name=variable, comment=cxx.comment(tensor), types=f"{kind} is one of {', '.join(classes)}")
+
+
+def _place(tensor: Tensor, op: Op) -> str:
+    """How generated code calls an argument, whatever its config calls it."""
+    row = op.outputs if tensor.role == "output" else op.inputs
+    return f"{'out' if tensor.role == 'output' else 'in'}{row.index(tensor)}"
+
+
+# --- combinations ---------------------------------------------------------------------------------------------
+
+
+def _classes(tensor: Tensor) -> list[str]:
+    """The classes in which HTP may bring a tensor; packages have none of their own for more than four dimensions."""
+    if tensor.rank.ranks and min(tensor.rank.ranks) > 4:
+        return [_ANY]
+    return list(dict.fromkeys(row.tensor for row in _rows(tensor)))
+
+
+def _combinations(tensors: Sequence[Tensor]) -> list[tuple[str, ...]]:
+    choices = [_classes(tensor) for tensor in tensors]
+    if prod(len(each) for each in choices) <= _MOST_COMBINATIONS:
+        found = list(product(*choices))
+    else:
+        kinds = dict.fromkeys(kind for each in choices for kind in each)
+        rows = [tuple(kind if kind in each else each[0] for each in choices) for kind in kinds]
+        found = list(dict.fromkeys(rows))
+    return [each for each in found if set(each) != {_ANY}]
+
+
+# --- parameters -----------------------------------------------------------------------------------------------
+
+
+def _left_out(op: Op) -> list[frozenset[int]]:
+    """Which parameters a client may leave out together: HTP tells none of a name, so it is always the last ones."""
+    free = [index for index, param in enumerate(op.params) if not param.mandatory and param.default is None]
+    return [frozenset(free[count:]) for count in range(len(free), -1, -1)]
+
+
+def _entry(op: Op, types: Sequence[str], left_out: frozenset[int]) -> SimpleNamespace:
+    """The function that HTP calls where these parameters are left out."""
+    tensors = (*op.outputs, *op.inputs)
+    there = [index for index in range(len(op.params)) if index not in left_out]
+    arguments = [
+        f"{'' if tensor.role == 'output' else 'const '}{kind}& {_place(tensor, op)}"
+        for tensor, kind in zip(tensors, types, strict=True)
+    ]
+    arguments += [f"const {_ANY}& param{index}" for index in there]
+    pointers = [f"&param{index}" if index in there else "nullptr" for index in range(len(op.params))] or ["nullptr"]
+    return record(name=f"with{len(there)}", signature=",\n    ".join(arguments), given=", ".join(pointers))
+
+
+def _default_param(said: SimpleNamespace, index: int, param: Tensor) -> SimpleNamespace | None:
+    """The default of a parameter, as HTP takes it; None where there is none."""
+    if param.default is None:
+        return None
+    name = f"op{said.number}Param{index}"
+    literal = cpp_string(param.name)
+    if param.is_scalar:
+        # A scalar of the API has no place for a half.
+        datatype = BY_NAME["FLOAT_32"] if param.datatypes[0].kind == "float" else param.datatypes[0]
+        made = f"scalarParam({literal}, {cxx.code(datatype)}, {_double(param.default)})"
+    else:
+        code = next(row.value for row in said.defaults if row.name == f"{name}Default")
+        made = f"tensorParam({literal}, {code}, {name}Data, {name}Dims)"
+    return record(name=f"{name}Default", value=made)
+
+
+def _double(value: object) -> str:
+    number = float(value) if isinstance(value, bool | int | float) else 0.0
+    if isfinite(number):
+        return repr(number)
+    return "NAN" if isnan(number) else "INFINITY" if number > 0 else "-INFINITY"
+
+
+def _order(said: SimpleNamespace, op: Op) -> str:
+    """Name, whether a client must give it, and default of each parameter, in their order."""
+    rows = []
+    for index, param in enumerate(op.params):
+        default = (
+            "nullptr" if param.default is None else f"&udo::{op.name}_registered::op{said.number}Param{index}Default"
+        )
+        must = "true" if param.mandatory and param.default is None else "false"
+        rows.append(f"{cpp_string(param.name)}, {must}, {default}")
+    return ",\n    ".join(rows)
+
+
+def _properties(op: Op) -> str:
+    """All tensors flat, in main memory: what a kernel expects that knows nothing of the memory of HTP.
+
+    One for each op, also where parameters may be left out: with a second one libQnnHtp 2.48 finalizes no graph at all.
+    """
+    inputs = [cpp_string(_place(tensor, op)) for tensor in op.inputs]
+    outputs = [cpp_string(_place(tensor, op)) for tensor in op.outputs]
+    params = [cpp_string(f"param{index}") for index in range(len(op.params))]
+    flat = ", ".join([*outputs, *inputs, *params])
+    named = ", ".join([cpp_string(op.name), *inputs, *params])
+    return f"Op({named}),\n    Outputs({', '.join(outputs)}),\n    Flat({flat}),\n    MainMemory({flat})"
