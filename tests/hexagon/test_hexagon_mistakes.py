@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.hexagon.running import called, on_hexagon
-from tests.making import CONFIGS, make_packages, udogen
+from tests.making import CONFIGS, ROOT, make_packages, udogen
 from udogen.build import tools
 from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError
 from udogen.runtime import OpCrashed, OpFailed, OpRefused, OpTimedOut
@@ -113,6 +113,16 @@ def test_run_op(command: list[Any], tmp_path: Path) -> None:
     )
     assert told["kernel"] == "Add_hvx on hvx" and told["backend"] == "hexagon"
     assert told["packets"]["total"] == sum(each["packets"] for each in told["packets"]["functions"])
+
+
+def test_a_package_in_the_cxx_style_is_not_for_hexagon(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((1, 4), np.float32))
+    config = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
+    made = udogen("generate", config, "--backend", "htp", "--htp-api", "core", "-o", tmp_path / "out")
+    assert made.returncode == 0, made.stderr
+    run = ["run", "op", tmp_path / "out", "LeakyRelu", "--input", f"input={tmp_path / 'x.npy'}"]
+    done = udogen(*run, "--backend", "hexagon")
+    assert done.returncode == 4 and "only packages over QHPI run on qemu-hexagon" in done.stderr
 
 
 @pytest.mark.parametrize(

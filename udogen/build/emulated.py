@@ -75,6 +75,8 @@ def build_program(
     package: PackageFolder, arch: str, *, jobs: int = 0, on_step: Callable[[str], None] = lambda _line: None
 ) -> Path:
     """The program of one package: only what has changed since the last time is compiled."""
+    if package.api == "core":
+        raise _not_qhpi(package)
     cxx = compiler(arch)
     make = tools.need("make", why="to build a package", how="install it: apt-get install make")
     if not _IDENTIFIER.match(package.provider):
@@ -111,13 +113,17 @@ def build_program(
 
 def _explain(text: str, package: PackageFolder, arch: str, program: Path) -> BuildFailed:
     if "undefined symbol: qhpi_init" in text:
-        return BuildFailed(
-            f"{package.name} has no qhpi_init: only packages over QHPI run on qemu-hexagon",
-            hint="generate it without --htp-api core",
-        )
+        return _not_qhpi(package)
     target = Target(f"hexagon_{arch}", "htp", (program.parent.name,), f"Hexagon {arch} under QEMU", "hexagon", "")
     choice = Choice("open", f"zig for Hexagon {arch}, udogen's own headers", ())
     return explain(text, package, Step(target, choice, program))
+
+
+def _not_qhpi(package: PackageFolder) -> BuildFailed:
+    return BuildFailed(
+        f"{package.name} has no qhpi_init: only packages over QHPI run on qemu-hexagon",
+        hint="generate it with --htp-api qhpi, in another folder",
+    )
 
 
 def _harness(arch: str, provider: str, on_step: Callable[[str], None]) -> list[Path]:

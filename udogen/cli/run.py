@@ -128,7 +128,7 @@ def run_op(
     from udogen.runtime.session import OpSession
 
     hexagon = backend == "hexagon"
-    theirs = {"--qnn-lib": qnn_lib, "--provider": provider, "--target": target, "--soc": soc}
+    theirs: dict[str, object] = {"--qnn-lib": qnn_lib, "--provider": provider, "--target": target, "--soc": soc}
     theirs |= {"--save-context": save_context, "--context": context, "--force": force}
     ours = {"--arch": arch, "--kernel": kernel, "--slices": slices, "--count": count}
     for option in (name for name, value in (theirs if hexagon else ours).items() if value):
