@@ -17,6 +17,7 @@ from udogen.errors import ToolMissing
 from udogen.generate.packages import Generated, generate
 from udogen.opdef.load import load
 from udogen.runtime import find_runtime
+from udogen.runtime.built import Built, find_built
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = ROOT / "tests" / "golden" / "configs"
@@ -82,9 +83,18 @@ def make(
     )
 
 
-def need_cpu_runtime() -> None:
-    """Skip where Qualcomm's CPU runtime is not installed."""
+def need_runtime(backend: str) -> None:
+    """Skip where Qualcomm's runtime of this backend is not installed."""
     try:
-        find_runtime("cpu")
+        find_runtime(backend)
     except ToolMissing as problem:
         pytest.skip(f"{problem.message}: {problem.hint}")
+
+
+def htp_package(config: Path, out: Path, kernels: Path) -> Built:
+    """An HTP package with finished kernels, built for this machine, where its runtime is installed."""
+    need_runtime("htp")
+    [made] = make_packages([config], out, chosen=["htp"], kernels=kernels)
+    done = make(made.folder, "htp_x86")
+    assert done.returncode == 0, done.stderr
+    return find_built(made.folder, backend="htp")

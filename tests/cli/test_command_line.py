@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_packages, need_cpu_runtime, udogen
+from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_packages, need_runtime, udogen
 from udogen import __version__
 from udogen.cli.main import VERBS
 
@@ -33,7 +33,7 @@ X = np.array([[-1.0, 2.0]], np.float32)
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A built package with a finished kernel, x.npy beside it."""
-    need_cpu_runtime()
+    need_runtime("cpu")
     out = tmp_path_factory.mktemp("built")
     [made] = make_packages([CONFIG], out, kernels=ONE_KERNEL)
     done = udogen("build", "-C", made.folder, env={"EXTRA_CXXFLAGS": "-O0"})

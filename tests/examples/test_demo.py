@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import LONG, ROOT, make_packages, need_cpu_runtime, udogen
+from tests.making import LONG, ROOT, make_packages, need_runtime, udogen
 from udogen.errors import UsageError
 from udogen.verify.cases import load_examples
 from udogen.verify.runner import max_error
@@ -35,7 +35,7 @@ def demo(examples: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def examples(tmp_path: Path) -> Path:
     """A copy of the examples, so that what the demo writes is nobody's."""
-    need_cpu_runtime()
+    need_runtime("cpu")
     return Path(shutil.copytree(ROOT / "examples", tmp_path / "examples"))
 
 

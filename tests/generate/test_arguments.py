@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tests.making import CONFIGS, KERNELS, compiler, make, make_packages, need_cpu_runtime
+from tests.making import CONFIGS, KERNELS, compiler, make, make_packages, need_runtime
 from udogen.errors import RunFailed
 from udogen.runtime import OpCall, OpResult, OpSession, ParamArg, TensorArg
 from udogen.runtime.built import Built, find_built
@@ -47,7 +47,7 @@ def told(result: OpResult) -> dict[str, str]:
 
 
 def opened(config: str, folder: Path, kernels: Path | None) -> Iterator[Package]:
-    need_cpu_runtime()
+    need_runtime("cpu")
     [made] = make_packages([CONFIGS / config], folder, kernels=kernels)
     done = make(made.folder, cxx=compiler("g++"), flags=f"-Werror -I{KERNELS}")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from tests.bench.clock import python, ratio
 from tests.generate.fifty import config, kernel
-from tests.making import need_cpu_runtime, udogen
+from tests.making import need_runtime, udogen
 from udogen.runtime import OpSession
 from udogen.runtime.built import find_built
 from udogen.runtime.request import Wishes, make_call
@@ -31,7 +31,7 @@ def test_fifty_ops_take_about_the_time_of_one(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_fifty_ops_build_and_each_of_them_runs(tmp_path: Path) -> None:
-    need_cpu_runtime()
+    need_runtime("cpu")
     (tmp_path / "many.xml").write_text(config(COUNT), "utf-8")
     kernels = tmp_path / "kernels"
     kernels.mkdir()

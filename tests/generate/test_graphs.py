@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need_cpu_runtime
+from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need_runtime
 from udogen.qnn import system
 from udogen.qnn.backend import Backend, Context, Graph
 from udogen.qnn.interface import Interface
@@ -20,7 +20,7 @@ PACKAGE = "LeakyReluPackage"
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    need_cpu_runtime()
+    need_runtime("cpu")
     [made] = make_packages([ONE_OP], tmp_path_factory.mktemp("graphs"), kernels=ONE_KERNEL)
     done = make(made.folder, cxx=compiler("g++"))
     assert done.returncode == 0, done.stderr

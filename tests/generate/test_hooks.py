@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from tests.making import ROOT, make, make_packages
-from udogen.errors import RunFailed, ToolMissing
-from udogen.runtime import OpSession, find_runtime
-from udogen.runtime.built import Built, find_built
+from tests.making import KERNELS, ROOT, htp_package
+from udogen.errors import RunFailed
+from udogen.runtime import OpSession
+from udogen.runtime.built import Built
 from udogen.runtime.calls import OpResult
 from udogen.runtime.request import Wishes, make_call
 
@@ -20,16 +18,7 @@ Q = np.arange(256, dtype=np.uint8).reshape(1, 4, 8, 8)
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    try:
-        find_runtime("htp")
-    except ToolMissing as missing:
-        pytest.skip(missing.message)
-    out = tmp_path_factory.mktemp("hooks")
-    kernels = Path(__file__).parent / "kernels" / "hooks"
-    [made] = make_packages([ROOT / "tests" / "configs" / "Hooks.xml"], out, kernels=kernels)
-    done = make(made.folder, "htp_x86")
-    assert done.returncode == 0, done.stderr
-    return find_built(out, backend="htp")
+    return htp_package(ROOT / "tests" / "configs" / "Hooks.xml", tmp_path_factory.mktemp("hooks"), KERNELS / "hooks")
 
 
 def run(built: Built, op: str, x: np.ndarray, loops: int = 1, **more: object) -> OpResult:

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import CONFIGS, ONE_OP, ROOT, make, make_packages, udogen
-from udogen.errors import RunFailed, ToolMissing, UsageError
+from tests.making import CONFIGS, ONE_OP, ROOT, make, make_packages, need_runtime, udogen
+from udogen.errors import RunFailed, UsageError
 from udogen.generate.packages import Generated
 from udogen.opdef.load import load
 from udogen.opdef.problems import ConfigError
-from udogen.runtime import OpSession, find_runtime
+from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.request import Wishes, make_call
 
@@ -26,10 +26,7 @@ B = np.array([7, 8, 9], np.int32)
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The packages of both backends, built, with kernels that write down what they see."""
-    try:
-        find_runtime("htp")
-    except ToolMissing as missing:
-        pytest.skip(missing.message)
+    need_runtime("htp")
     folder = tmp_path_factory.mktemp("both")
     for made in make_packages([CONFIGS / "both.xml"], folder, kernels=KERNELS):
         done = make(made.folder, f"{made.plan.backend}_x86")

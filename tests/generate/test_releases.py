@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import CONFIGS, LONG, ROOT, make, make_packages
+from tests.making import CONFIGS, KERNELS, LONG, ROOT, htp_package
 from udogen.runtime import OpSession
-from udogen.runtime.built import Built, find_built
+from udogen.runtime.built import Built
 from udogen.runtime.request import Wishes, make_call
 
 pytestmark = pytest.mark.slow
 
-KERNELS = Path(__file__).parent / "kernels" / "both"
 RELEASES = {"2.3.0": "v2.47", "2.4.0": "v2.48", "2.5.0": "v2.49", "2.6.0": "v2.50", "2.7.0": "v2.51"}
 X = np.arange(-4, 20, dtype=np.float16).reshape(1, 2, 3, 4)
 
@@ -27,20 +26,12 @@ SM8650 = 57
 
 @pytest.fixture(scope="module")
 def hooked(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    folder = tmp_path_factory.mktemp("hooked")
-    [made] = make_packages([HOOKED], folder, kernels=Path(__file__).parent / "kernels" / "hooks")
-    done = make(made.folder, "htp_x86")
-    assert done.returncode == 0, done.stderr
-    return find_built(folder, backend="htp")
+    return htp_package(HOOKED, tmp_path_factory.mktemp("hooked"), KERNELS / "hooks")
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    folder = tmp_path_factory.mktemp("releases")
-    [made] = make_packages([CONFIGS / "both.xml"], folder, chosen=["htp"], kernels=KERNELS)
-    done = make(made.folder, "htp_x86")
-    assert done.returncode == 0, done.stderr
-    return find_built(folder, backend="htp")
+    return htp_package(CONFIGS / "both.xml", tmp_path_factory.mktemp("releases"), KERNELS / "both")
 
 
 @pytest.mark.parametrize("release", RELEASES)

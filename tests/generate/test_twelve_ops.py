@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.making import ROOT, make, make_packages
-from udogen.errors import ToolMissing
-from udogen.runtime import OpSession, find_runtime
-from udogen.runtime.built import Built, find_built
+from tests.making import KERNELS, ROOT, htp_package
+from udogen.runtime import OpSession
+from udogen.runtime.built import Built
 from udogen.runtime.request import Wishes, make_call
 
 RANDOM = np.random.default_rng(12)
@@ -88,17 +86,10 @@ CASES: list[tuple[str, Wishes, dict[str, np.ndarray], float]] = [
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    try:
-        find_runtime("htp")
-    except ToolMissing as missing:
-        pytest.skip(missing.message)
-    out = tmp_path_factory.mktemp("twelve")
-    kernels = Path(__file__).parent / "kernels" / "twelve"
-    [made] = make_packages([ROOT / "tests" / "configs" / "Twelve.xml"], out, kernels=kernels)
-    assert len(made.plan.ops) == 12
-    done = make(made.folder, "htp_x86")
-    assert done.returncode == 0, done.stderr
-    return find_built(out, backend="htp")
+    config = ROOT / "tests" / "configs" / "Twelve.xml"
+    made = htp_package(config, tmp_path_factory.mktemp("twelve"), KERNELS / "twelve")
+    assert made.folder is not None and len(made.folder.ops) == 12
+    return made
 
 
 @pytest.fixture(scope="module")

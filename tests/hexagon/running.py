@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.making import need_runtime
 from udogen.build import tools
-from udogen.errors import ToolMissing
-from udogen.runtime import OpSession, find_runtime
+from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.calls import OpCall, OpResult, ParamArg, TensorArg
 from udogen.runtime.hexagon import HexagonSession
@@ -22,13 +22,6 @@ def need_tools() -> None:
         pytest.skip("zig or qemu-hexagon is not installed")
 
 
-def need_htp() -> None:
-    try:
-        find_runtime("htp")
-    except ToolMissing as missing:
-        pytest.skip(missing.message)
-
-
 def on_hexagon(built: Built, call: OpCall, **options: Any) -> OpResult:
     assert built.folder is not None
     with HexagonSession(built.folder, **{"timeout": 60, **options}) as session:
@@ -37,7 +30,7 @@ def on_hexagon(built: Built, call: OpCall, **options: Any) -> OpResult:
 
 def on_x86(built: Built, call: OpCall) -> OpResult:
     assert built.folder is not None
-    need_htp()
+    need_runtime("htp")
     library = find_built(built.folder.path, backend="htp")
     with OpSession(library.library, library.provider, backend="htp", timeout=60) as session:
         return session.run(call)

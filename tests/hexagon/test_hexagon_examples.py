@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.hexagon.running import Array, need_htp, need_tools, on_hexagon, on_x86
-from tests.making import ROOT, make, make_packages
+from tests.hexagon.running import Array, need_tools, on_hexagon, on_x86
+from tests.making import ROOT, make, make_packages, need_runtime
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon import HexagonSession
 from udogen.runtime.hexagon_wire import Wanted
@@ -21,7 +21,7 @@ from udogen.verify.runner import run_cases
 @pytest.mark.parametrize("name", ["leaky_relu", "softmax"])
 def test_the_examples_agree_with_numpy_and_with_qualcomms_emulator(name: str, tmp_path: Path) -> None:
     need_tools()
-    need_htp()
+    need_runtime("htp")
     seen = set()
     for number, example in enumerate(load_examples(ROOT / "examples" / name)):
         cases = [case for case in example.cases if case.backend == "htp"]

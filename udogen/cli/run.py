@@ -86,7 +86,11 @@ def command() -> None:
     help="Stop an op that does not come back.",
 )
 @click.option("--target", metavar="NAME", help="The target to register for (default: none, which fits this machine).")
-@click.option("--soc", metavar="NAME", help="The processor that HTP shall prepare for: SM8550, or its number.")
+@click.option(
+    "--soc",
+    metavar="NAME",
+    help="htp: the processor to prepare for: SM8650, its number, or a version of Hexagon (v75).",
+)
 @click.option("--save-context", type=click.Path(path_type=Path), metavar="FILE", help="Save the finalized graph here.")
 @click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore what --save-context saved.")
 @click.option("--force", is_flag=True, help="Run a package that is built for another release of the SDK.")
@@ -321,7 +325,8 @@ def _soc(text: str | None, backend: str) -> int:
     model = socs.model_of(text)
     if model is None:
         raise UsageError(
-            f"--soc {text}: udogen knows no such processor", hint=f"one of {', '.join(socs.ALL)}, or its number"
+            f"--soc {text}: udogen knows no such processor",
+            hint=f"one of {', '.join(socs.ALL)}, its number, or a version of Hexagon (v75)",
         )
     return model
 

@@ -39,8 +39,8 @@ ALL = {
 
 
 def model_of(text: str) -> int | None:
-    """The number behind a name or a number; None where it is neither."""
+    """The number behind a name, a number, or a version of Hexagon (its first processor); None where it is neither."""
     if text.isascii() and text.isdigit() and 0 < int(text) < 2**31:
         return int(text)
-    row = ALL.get(text.upper())
-    return row.model if row else None
+    found = ALL.get(text.upper()) or next((row for row in ALL.values() if row.arch == text.lower()), None)
+    return found.model if found else None
