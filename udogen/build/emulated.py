@@ -22,6 +22,9 @@ from udogen.errors import BuildFailed, ToolMissing, UsageError
 
 ARCHITECTURES = tuple(architectures.ALL)
 DEFAULT = "v73"
+# The harness, and the libraries of zig, which take it minutes to build, are of one version whatever the kernel is of:
+# what is compiled for one version runs on each later one.
+_BASE = ARCHITECTURES[0]
 
 # What QEMU calls its newest Hexagon; integer HVX of code for every version above runs on it (Debian's 7.2).
 CPU = "v67"
@@ -81,9 +84,9 @@ def build_program(
     make = tools.need("make", why="to build a package", how="install it: apt-get install make")
     if not _IDENTIFIER.match(package.provider):
         raise UsageError(f"{package.path} has a manifest that was changed by hand", hint="generate the package again")
-    harness = _harness(arch, package.provider, on_step)
+    harness = _harness(package.provider, on_step)
     program = package.path.resolve() / "obj" / f"emulated-{arch}" / "program"
-    link = [*cxx, "-static", "-Wl,--wrap=__cxa_throw", *map(str, harness)]
+    link = [*compiler(_BASE), "-static", "-Wl,--wrap=__cxa_throw", *map(str, harness)]
     variables = {
         "TARGET": f"emulated-{arch}",
         "CXX": shlex.join(cxx),
@@ -126,18 +129,18 @@ def _not_qhpi(package: PackageFolder) -> BuildFailed:
     )
 
 
-def _harness(arch: str, provider: str, on_step: Callable[[str], None]) -> list[Path]:
-    """Our half of the program, compiled once for each architecture and name of a provider."""
+def _harness(provider: str, on_step: Callable[[str], None]) -> list[Path]:
+    """Our half of the program, compiled once for each name of a provider."""
     folder, headers = resources.emulator("hexagon"), resources.qnn_headers()
-    argv = [*compiler(arch, "cc"), "-O2", "-std=gnu11", "-Wall", "-Wextra", f"-I{headers}"]
+    argv = [*compiler(_BASE, "cc"), "-O2", "-std=gnu11", "-Wall", "-Wextra", f"-I{headers}"]
     argv += [f"-DUDOGEN_PROVIDER={provider}", "-c"]
     read = sorted([*folder.glob("*.[ch]"), *headers.rglob("*.h")])
     key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in argv))
-    room = resources.cache_dir("hexagon") / f"harness-{arch}-{key}"
+    room = resources.cache_dir("hexagon") / f"harness-{key}"
 
     def make(into: Path) -> None:
-        if not any(room.parent.glob(f"harness-{arch}-*")):
-            on_step(f"zig builds its libraries for {arch}, which takes a minute or two the first time")
+        if not any(room.parent.glob("harness-*")):
+            on_step("zig builds its libraries for Hexagon, which takes some minutes the first time")
         for name in _HARNESS:  # one by one: zig writes one object only
             _compile([*argv, str(folder / f"{name}.c"), "-o", f"{name}.o"], into, "the harness for qemu-hexagon")
 

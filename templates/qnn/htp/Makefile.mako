@@ -67,4 +67,4 @@ $(HEXAGON_TARGETS): htp_%:
 	@+$(MAKE) --no-print-directory -f makefiles/Makefile.hexagon HEXAGON=$*
 
 clean:
-	@rm -rf $(FOLDERS:%=obj/%) $(FOLDERS:%=build/%)
+	@rm -rf $(FOLDERS:%=obj/%) $(FOLDERS:%=build/%) obj/emulated-*
