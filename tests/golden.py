@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.build.command_lines import write_golden as write_command_lines
 from tests.docs.golden import write_golden as write_documents
 from tests.making import CONFIGS, make_packages
 from tests.opdef.golden import write_golden as write_broken
@@ -87,7 +88,7 @@ def write_explanations() -> None:
         (EXPLANATIONS / f"{name}.shown.txt").write_text(text, "utf-8")
 
 
-WRITERS = (write_trees, write_explanations, write_documents, write_broken)
+WRITERS = (write_trees, write_explanations, write_command_lines, write_documents, write_broken)
 
 
 def main() -> int:

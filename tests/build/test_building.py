@@ -119,14 +119,15 @@ def test_make_by_hand_finds_a_compiler(folder: Path) -> None:
 
 
 def test_the_library_exports_its_provider_alone(folder: Path) -> None:
-    from udogen.runtime.library import _exports, interface_providers
+    from udogen.build import elf
+    from udogen.runtime.library import interface_providers
 
     assert build(folder).returncode == 0
     assert interface_providers(folder / LIBRARY) == ["LeakyReluPackageInterfaceProvider"]
     # Besides it only what templates of the standard library bring: weak symbols of C++.
-    assert [name for name in _exports(folder / LIBRARY) if name and not name.startswith("_")] == interface_providers(
-        folder / LIBRARY
-    )
+    assert [
+        name for name in elf.read(folder / LIBRARY).exports if name and not name.startswith("_")
+    ] == interface_providers(folder / LIBRARY)
 
 
 def test_json(folder: Path) -> None:

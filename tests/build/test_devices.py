@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 
 from tests.build.devices import EMPTY, HEXAGON, KERNEL, LIBRARY, Elf, build, compiled, generated, qhpi
 from tests.making import LONG, compiler
+from tests.wheels import device_libraries
 from udogen import resources
 from udogen.build import architectures
 from udogen.build.architectures import ALL
@@ -36,9 +36,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     assert sorted(set(compiled(done))) == sorted(
         [KERNEL, "makefiles/hexagon/start.cpp", "src/LeakyReluPackageInterface.cpp", "src/utils/BackendUtils.cpp",
-         "src/utils/HtpBackendUtils.cpp"]
+         "src/utils/HtpBackendUtils.cpp", "src/utils/HtpGraph.cpp", "src/utils/HtpRegistration.cpp"]
     )  # fmt: skip
     return folder
+
+
+@pytest.fixture(scope="module")
+def skels() -> Path:
+    return device_libraries()
 
 
 def library(built: Path, name: str) -> Elf:
@@ -84,32 +89,6 @@ def test_the_list_of_the_dsp_s_symbols_is_true_of_the_skels(skels: Path) -> None
         unknown -= architectures.dsp_symbols()
         assert len(unknown) < 20, sorted(unknown)
         assert not unknown & {"memcpy", "expf", "vsnprintf", "__wrap_malloc", "__hexagon_divsi3"}
-
-
-@pytest.fixture(scope="session")
-def skels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Qualcomm's libraries for the DSP: UDOGEN_TEST_SKELS names a folder with them, else they come with a wheel."""
-    if given := os.environ.get("UDOGEN_TEST_SKELS"):
-        return Path(given)
-    kept = resources.cache_dir("tests") / "onnxruntime-qnn-2.7.0-aarch64"
-    if not (kept / "libQnnHtpV81Skel.so").is_file():
-        wheel = "onnxruntime-qnn==2.7.0"
-        where = ["--platform", "manylinux_2_34_aarch64", "--python-version", "3.11", "--only-binary", ":all:"]
-        folder = tmp_path_factory.mktemp("wheel")
-        done = subprocess.run(
-            [sys.executable, "-m", "pip", "download", "-q", "--no-deps", *where, "-d", str(folder), wheel],
-            capture_output=True, text=True, timeout=LONG,
-        )  # fmt: skip
-        if done.returncode != 0:
-            pytest.skip(f"{wheel} for aarch64 cannot be had: {done.stderr[-200:]}")
-        import zipfile
-
-        kept.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(next(folder.glob("*.whl"))) as archive:
-            for member in archive.namelist():
-                if re.search(r"libQnnHtp(V\d+Skel|Prepare)\.so$", member):
-                    (kept / Path(member).name).write_bytes(archive.read(member))
-    return kept
 
 
 def test_unchanged_compiles_nothing_and_a_kernel_one_file_per_target(folder: Path) -> None:
@@ -194,7 +173,7 @@ def test_the_aarch64_library_asks_for_the_runtime(folder: Path, skels: Path) -> 
     compiler("zig")
     done = build(folder, "htp_aarch64")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{folder}/build/aarch64-linux-gnu/{LIBRARY} (4 compiled)\n"
+    assert done.stdout == f"{folder}/build/aarch64-linux-gnu/{LIBRARY} (6 compiled)\n"
     elf = Elf(folder / "build/aarch64-linux-gnu" / LIBRARY)
     assert (elf.machine, elf.kind) == ("EM_AARCH64", "ET_DYN")
     assert elf.needed[0] == "libQnnHtpPrepare.so"

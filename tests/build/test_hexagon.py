@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.build import stand_ins
+from tests.build.command_lines import GOLDEN, hexagon_clang, ndk_clang, told
 from tests.build.devices import EMPTY, HEXAGON, LIBRARY, build, generated
-from tests.golden import EXPLANATIONS
 from tests.making import ROOT
 from udogen.build import architectures, tools
 from udogen.build import make as driver
@@ -166,23 +166,13 @@ def test_a_wrong_sdk_is_told_before_anything_is_compiled(folder: Path, tmp_path:
     assert not (tmp_path / "log").exists()
 
 
-def told(log: Path, tmp_path: Path) -> str:
-    """The recorded command lines, sorted: make starts compilers in any order."""
-    text = log.read_text().replace(str(tmp_path), "TMP")
-    log.unlink()
-    return "".join(sorted(f"== {each}" for each in text.split("== ")[1:]))
-
-
-def test_the_command_lines_of_the_hexagon_sdk(folder: Path, tmp_path: Path) -> None:
+def test_the_command_lines_of_the_hexagon_sdk(tmp_path: Path) -> None:
     """Stand-ins record how they are called; by hand and through udogen alike."""
-    log = tmp_path / "log"
-    root = stand_ins.hexagon_sdk(tmp_path / "the sdk" / "hexagon-sdk-5.4.0", "8.6.02", log=log)
-    qnn = stand_ins.qnn_sdk(tmp_path / "qnn sdk")
-    done = build(folder, "htp_v73", HEXAGON_SDK_ROOT=str(root), QNN_SDK_ROOT=str(qnn))
+    folder, log, root, qnn, done = hexagon_clang(tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"htp_v73: sdk toolchain: hexagon-clang++ 8.6.02 of {root}, headers of {qnn}" in done.stderr
     lines = told(log, tmp_path)
-    assert lines == (EXPLANATIONS / "hexagon-clang.txt").read_text()
+    assert lines == (GOLDEN / "hexagon-clang.txt").read_text(), "run `make golden` and look at the difference"
 
     assert subprocess.run(["make", "clean"], cwd=folder).returncode == 0
     env = {**os.environ, **EMPTY, "HEXAGON_SDK_ROOT": str(root.parent / "another"), "QNN_SDK_ROOT": str(qnn)}
@@ -201,14 +191,12 @@ def test_make_by_hand_says_what_is_wrong_with_the_sdk(folder: Path) -> None:
 # --- aarch64 ----------------------------------------------------------------------------------------------------
 
 
-def test_the_command_lines_of_the_ndk(folder: Path, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    root = stand_ins.ndk(tmp_path / "the ndk", log)
-    done = build(folder, "htp_aarch64", "all_android", ANDROID_NDK_ROOT=str(root))
+def test_the_command_lines_of_the_ndk(tmp_path: Path) -> None:
+    folder, log, root, _, done = ndk_clang(tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{folder}/build/aarch64-android/{LIBRARY} (4 compiled)\n", "one library, not two"
+    assert done.stdout == f"{folder}/build/aarch64-android/{LIBRARY} (6 compiled)\n", "one library, not two"
     assert f"htp_aarch64: sdk toolchain: clang++ of {root}, udogen's own headers" in done.stderr
-    assert told(log, tmp_path) == (EXPLANATIONS / "ndk-clang.txt").read_text()
+    assert told(log, tmp_path) == (GOLDEN / "ndk-clang.txt").read_text(), "run `make golden`"
 
 
 def test_android_needs_an_ndk(folder: Path, tmp_path: Path) -> None:

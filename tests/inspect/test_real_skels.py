@@ -1,38 +1,22 @@
-"""Against the real runtimes of devices, which the aarch64 wheel carries: 87 MB, fetched once."""
+"""Against the real runtimes of devices."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 from toys import Look, Make, told
 
-from udogen import resources
+from tests.wheels import PARTS, SDK, device_libraries
+from udogen.build import architectures
 
 pytestmark = pytest.mark.slow
-WHEEL = "onnxruntime-qnn==2.7.0"
-VERSIONS = ("v68", "v69", "v73", "v75", "v79", "v81")
-PARTS = ("libQnnHtp.so", "libQnnHtpPrepare.so", *(f"libQnnHtp{version.upper()}Skel.so" for version in VERSIONS))
+VERSIONS = tuple(architectures.ALL)
 
 
 @pytest.fixture(scope="module")
 def device() -> Path:
-    """The folder of Qualcomm's libraries for aarch64 and Hexagon."""
-    folder = resources.cache_dir("test-wheels") / WHEEL
-    if not all((folder / part).is_file() for part in PARTS):
-        argv = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
-        argv += ["--platform", "manylinux_2_34_aarch64", "--python-version", "3.11", "-d", str(folder), WHEEL]
-        if subprocess.run(argv).returncode:
-            pytest.skip(f"{WHEEL} for aarch64 cannot be fetched")
-        [wheel] = folder.glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            for part in PARTS:
-                (folder / part).write_bytes(archive.read(f"onnxruntime_qnn/{part}"))
-        wheel.unlink()
-    return folder
+    return device_libraries()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -41,7 +25,7 @@ def test_a_package_for_each_hexagon(version: str, make_for: Make, look: Look, de
     assert (found.verdict, told(found)) == ("will register", "")
     assert found.case is not None
     assert found.case.reference.main.path.name == f"libQnnHtp{version.upper()}Skel.so"
-    assert found.case.reference.sdk == "v2.51.0.260929181845"
+    assert found.case.reference.sdk == SDK
 
 
 def test_what_a_skel_does_not_have(make_for: Make, look: Look, device: Path) -> None:

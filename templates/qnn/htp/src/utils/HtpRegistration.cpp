@@ -1,7 +1,6 @@
 // Part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 #include "HtpRegistration.hpp"
 
-#include <cstdio>
 #include <cstring>
 #include <new>
 
@@ -188,13 +187,25 @@ class Records {
 
   /// From SDK 2.49 on, two records of one name are refused as duplicates.
   const char* nameOf(const KernelFacts& facts, std::uint32_t index) const {
-    const char* const unit = facts.unit == Unit::hvx ? "hvx" : facts.unit == Unit::hmx ? "hmx" : "main";
-    const int length = std::snprintf(nullptr, 0, "%s_%s_%zu_%u", spec_.name, unit, kernel_, index);
-    char* const made = forever<char>(static_cast<std::size_t>(length) + 1);
-    if (made != nullptr) {
-      std::snprintf(made, static_cast<std::size_t>(length) + 1, "%s_%s_%zu_%u", spec_.name, unit, kernel_, index);
-    }
+    const char* const unit = facts.unit == Unit::hvx ? "_hvx_" : facts.unit == Unit::hmx ? "_hmx_" : "_main_";
+    const std::size_t name = std::strlen(spec_.name);
+    const std::size_t middle = std::strlen(unit);
+    constexpr std::size_t numbers = 32;  // two of them, an underscore and the end
+    char* const made = forever<char>(name + middle + numbers);
+    if (made == nullptr) return nullptr;
+    std::memcpy(made, spec_.name, name);
+    std::memcpy(made + name, unit, middle);
+    char* const end = digits(made + name + middle, static_cast<std::uint32_t>(kernel_));
+    *end = '_';
+    digits(end + 1, index);
     return made;
+  }
+
+  /// Writes a number, and returns where it ends.
+  static char* digits(char* at, std::uint32_t number) {
+    char* const end = number < 10 ? at : digits(at, number / 10);
+    *end = static_cast<char>('0' + number % 10);
+    return end + 1;
   }
 
   const OpSpec& spec_;

@@ -34,6 +34,6 @@ using Hooks = udo::Hooks<Op>;
 udo::Status execute(const Args& args);
 
 // Optional: define it to say more than that to HTP; src/utils/HtpHooks.hpp tells what can be said.
-[[gnu::weak]] void hooks(Hooks& op);
+[[gnu::weak, gnu::visibility("hidden")]] void hooks(Hooks& op);
 
 }  // namespace ops::BothPackage::Mix

@@ -1,0 +1,59 @@
+"""The command lines of the vendor's compilers, as stand-ins record them: golden, and written anew by `make golden`."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.build import stand_ins
+from tests.build.devices import build, generated
+from tests.making import ROOT
+
+GOLDEN = ROOT / "tests" / "golden" / "build"
+
+
+class Recorded(NamedTuple):
+    """A build with stand-ins: the package, the log they write, the roots of the SDKs, and how it ended."""
+
+    folder: Path
+    log: Path
+    sdk: Path
+    qnn: Path
+    done: subprocess.CompletedProcess[str]
+
+
+def hexagon_clang(work: Path) -> Recorded:
+    """`htp_v73` with a Hexagon SDK and a QNN SDK."""
+    folder, log = generated(work), work / "log"
+    sdk = stand_ins.hexagon_sdk(work / "the sdk" / "hexagon-sdk-5.4.0", "8.6.02", log=log)
+    qnn = stand_ins.qnn_sdk(work / "qnn sdk")
+    done = build(folder, "htp_v73", "-j1", HEXAGON_SDK_ROOT=str(sdk), QNN_SDK_ROOT=str(qnn))
+    return Recorded(folder, log, sdk, qnn, done)
+
+
+def ndk_clang(work: Path) -> Recorded:
+    """`htp_aarch64` and `all_android`, which are one library, with the NDK."""
+    folder, log = generated(work), work / "log"
+    sdk = stand_ins.ndk(work / "the ndk", log)
+    done = build(folder, "htp_aarch64", "all_android", "-j1", ANDROID_NDK_ROOT=str(sdk))
+    return Recorded(folder, log, sdk, Path(), done)
+
+
+RECORDINGS: dict[str, Callable[[Path], Recorded]] = {"hexagon-clang.txt": hexagon_clang, "ndk-clang.txt": ndk_clang}
+
+
+def told(log: Path, work: Path) -> str:
+    """The recorded command lines, sorted; one compiler at a time, so that they do not write at once."""
+    text = log.read_text().replace(str(work), "TMP")
+    log.unlink()
+    return "".join(sorted(f"== {each}" for each in text.split("== ")[1:]))
+
+
+def write_golden() -> None:
+    """Make the golden command lines what is called now."""
+    for name, record in RECORDINGS.items():
+        with tempfile.TemporaryDirectory() as work:
+            (GOLDEN / name).write_text(told(record(Path(work)).log, Path(work)), "utf-8")
