@@ -8,4 +8,6 @@ udo::Status execute([[maybe_unused]] const Args& args) {
   return udo::notImplemented("${op.name}", "${op.kernel}");
 }
 
+// Several kernels, HVX, slices, costs, tiles and more: define `void hooks(Hooks& op)`, see src/utils/HtpHooks.hpp.
+
 }  // namespace ops::${package.name}::${op.name}
