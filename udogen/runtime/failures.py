@@ -88,15 +88,15 @@ class Scene:
         """Error and warning lines: errors first, the package's before the runtime's."""
         lines = [line for line in self.logs if line.level <= WARN]
         own = f"op {self.call.op_type}: " if self.call else ""  # how our packages begin a line; the sentence has it
-        return [
+        return known.telling(
             line.text.removeprefix(own)
             for line in sorted(lines, key=lambda line: (line.level, line.source != "package"))
-        ]
+        )
 
     def details(self, *, told: str = "") -> list[str]:
         """Everything a person may want to see below the sentence, but what the sentence told."""
         tied = f"--force: the op package is built with the C++ headers of SDK {_release(self.forced)}"
-        lines = (*self.complaints(), *self.chatter[-_SHOWN_LINES:])
+        lines = (*self.complaints(), *known.telling(self.chatter)[-_SHOWN_LINES:])
         return [*([tied] if self.forced else []), *(line for line in lines if line != told)]
 
 

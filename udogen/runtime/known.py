@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 
@@ -53,6 +53,19 @@ ALL = (
         "it is built for another backend: give that with --backend, or generate with --backend htp",
     ),
 )
+
+
+# What it says whatever happens: its progress, its traffic, that it has no configuration; and of kernels on the main
+# thread that their flag is invalid, though they run.
+_NOISE = re.compile(
+    r"\s*$|\s*(Starting|Completed) stage: |=+ .* =+$|\w+_bytes=\d+$"
+    r"|.*:ERROR:invalid resource flag 0x1 |LIBNATIVE: No alternate configuration present"
+)
+
+
+def telling(lines: Iterable[str]) -> list[str]:
+    """The lines that say something about this run."""
+    return [line for line in lines if not _NOISE.match(line)]
 
 
 def explain(subject: str, text: str) -> tuple[str, str] | None:
