@@ -370,7 +370,9 @@ def test_an_interrupt_leaves_no_compiler_behind(folder: Path, tmp_path: Path, nu
         [sys.executable, "-m", "udogen", "build", "-C", str(folder)],
         env={**os.environ, **EMPTY, "X86_CXX": shlex.quote(str(slow)), "PYTHONPATH": str(ROOT)},
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )  # fmt: skip
+    # A shell that starts the tests with `&` lets them ignore SIGINT, and what they start too.
     deadline = time.monotonic() + 30
     while not (started.is_file() and started.read_text().strip()) and time.monotonic() < deadline:
         time.sleep(0.05)

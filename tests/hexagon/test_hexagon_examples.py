@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -69,13 +70,17 @@ def add_bytes(size: int) -> tuple[Wishes, Array]:
 def same_at_every_length(built: Built, lengths: Sequence[int]) -> None:
     assert built.folder is not None
     op = built.op("AddSatU8", "htp")
-    for kernel in ("hvx", "main"):
-        with HexagonSession(built.folder, wanted=Wanted(kernel), timeout=60) as session:
-            for size in lengths:
-                wishes, expected = add_bytes(size)
-                result = session.run(make_call(op, built, "AddSatU8", wishes))
-                assert result.kernel.endswith(f" on {kernel}")
-                np.testing.assert_array_equal(result.outputs["sum"], expected)
+    sessions = {kernel: HexagonSession(built.folder, wanted=Wanted(kernel), timeout=60) for kernel in ("hvx", "main")}
+
+    def check(kernel: str) -> None:
+        for size in lengths:
+            wishes, expected = add_bytes(size)
+            result = sessions[kernel].run(make_call(op, built, "AddSatU8", wishes))
+            assert result.kernel.endswith(f" on {kernel}")
+            np.testing.assert_array_equal(result.outputs["sum"], expected)
+
+    with ThreadPoolExecutor() as pool:  # a process of its own for each run
+        list(pool.map(check, sessions))
 
 
 def test_add_sat_u8_is_the_same_on_hvx_and_scalar(add_sat: Built) -> None:
