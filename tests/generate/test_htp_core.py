@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.making import CONFIGS, CORPUS, ROOT, STRICT, make, make_packages, udogen
+from tests.making import CONFIGS, CORPUS, ONE_OP, ROOT, STRICT, make, make_packages, udogen
 from udogen import resources
 from udogen.build import tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
@@ -340,6 +340,12 @@ def test_udogen_builds_with_a_compiler_that_has_libcxx(sdk: Path, tmp_path: Path
     done = udogen("build", "htp_x86", "-C", made.folder, "--json", env={**NO_SDK, "QNN_SDK_ROOT": str(sdk)})
     assert done.returncode == 0, done.stdout + done.stderr
     assert sdk_build_id(find_built(made.folder, backend="htp").library) == BUILD_ID
+
+
+def test_an_interface_of_htp_without_a_package_for_htp_is_told(tmp_path: Path) -> None:
+    done = udogen("generate", ONE_OP, "-o", tmp_path, "--htp-api", "core")
+    assert done.returncode == 0
+    assert "--htp-api core changes nothing: there is no package for HTP here" in done.stderr
 
 
 # --- running ------------------------------------------------------------------------------------------------------

@@ -74,6 +74,8 @@ def command(
     elif not as_json:
         for each in found:
             _tell(each, dry_run=dry_run)
+        if htp_api and not any(each.plan.backend == "htp" for each in found):
+            output.note(f"  --htp-api {htp_api} changes nothing: there is no package for HTP here")
     if not (dry_run or show_diff):
         wing.stop_on_conflict(found)
     if as_json:
