@@ -71,7 +71,7 @@ def generate(
         rooms = {backend: HTP_APIS[api] if backend == "htp" else backend for backend in by_backend}
         ready = {backend: _kernels(kernels, package, room, alone=alone) for backend, room in rooms.items()}
         source = Source(configs=_configs(package), kernels=ready, htp_api=api)
-        for plan in layouts.ALL[layout or "qnn"](by_backend, source):
+        for plan in layouts.ALL[layout or "qnn"].plan(by_backend, source):
             folder = _folder(out or Path(package.output_path or "."), plan, alone=alone)
             twin = next((each for each in found if each.folder == folder), None)
             if twin is not None:

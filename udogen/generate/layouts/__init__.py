@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from udogen.generate.layouts import qnn
 from udogen.generate.plan import Plan, Source
 from udogen.opdef.model import OpPackage
 
-Layout = Callable[[Mapping[str, OpPackage], Source], Sequence[Plan]]
 
-ALL: dict[str, Layout] = {
-    "qnn": qnn.plan,
+class Layout(NamedTuple):
+    """One layout: what it is, and its plans of a package."""
+
+    title: str
+    plan: Callable[[Mapping[str, OpPackage], Source], Sequence[Plan]]
+
+
+ALL = {
+    "qnn": Layout("one package folder per backend, as qnn-op-package-generator lays it out", qnn.plan),
 }

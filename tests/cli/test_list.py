@@ -1,0 +1,44 @@
+"""`udogen list`: what is in the registries, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.making import udogen
+from udogen.build import architectures, targets, toolchains
+from udogen.generate import layouts
+from udogen.opdef import backends
+
+KEYS = {
+    "targets": ("target", set(targets.ALL)),
+    "backends": ("backend", set(backends.ALL)),
+    "layouts": ("layout", set(layouts.ALL)),
+    "toolchains": ("toolchain", set(toolchains.ALL)),
+    "archs": ("arch", set(architectures.ALL)),
+}
+
+
+@pytest.mark.parametrize("what", KEYS)
+def test_every_row_of_a_registry_is_listed(what: str) -> None:
+    key, names = KEYS[what]
+    said = udogen("list", what)
+    assert said.returncode == 0 and said.stderr == ""
+    head, rule, *rows = said.stdout.splitlines()
+    assert head.split()[0] == key and set(rule) == {"-", " "}
+    assert {row.split()[0] for row in rows} == names
+    answer = json.loads(udogen("list", what, "--json").stdout)
+    assert answer["ok"] and {row[key] for row in answer[what]} == names
+    assert len(answer[what]) == len(rows)
+
+
+def test_the_processors_of_a_version_of_hexagon() -> None:
+    rows = {row["arch"]: row for row in json.loads(udogen("list", "archs", "--json").stdout)["archs"]}
+    assert "SM8650" in rows["v75"]["processors"].split()
+    assert rows["v73"]["e_flags"] == "0x73" and "5.4.0 with tools 8.6.02" in rows["v73"]["hexagon sdk"]
+
+
+def test_a_registry_that_there_is_not() -> None:
+    done = udogen("list", "phones")
+    assert done.returncode == 2 and "targets" in done.stderr

@@ -1,0 +1,94 @@
+"""`udogen list`: the registries, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import click
+
+from udogen.cli import output
+
+
+class _Registry(NamedTuple):
+    """One registry: its columns, and its rows."""
+
+    head: Sequence[str]
+    rows: Callable[[], list[tuple[str, ...]]]
+
+
+def _targets() -> list[tuple[str, ...]]:
+    from udogen.build import targets, toolchains
+
+    return [
+        (
+            row.id,
+            row.backend,
+            row.machine,
+            *(chain.compilers.get(row.compiler, "-") for chain in toolchains.ALL.values()),
+            row.verified.replace("`", ""),
+        )
+        for row in targets.ALL.values()
+    ]
+
+
+def _backends() -> list[tuple[str, ...]]:
+    from udogen.generate import backends as generators
+    from udogen.opdef import backends
+
+    return [
+        (row.id, row.title, "yes" if row.id in generators.ALL else "not yet", ", ".join(row.delivers) or "-")
+        for row in backends.ALL.values()
+    ]
+
+
+def _layouts() -> list[tuple[str, ...]]:
+    from udogen.generate import layouts
+
+    return [(name, layout.title) for name, layout in layouts.ALL.items()]
+
+
+def _toolchains() -> list[tuple[str, ...]]:
+    from udogen.build import toolchains
+
+    return [
+        (chain.name, machine, compiler.replace("`", ""))
+        for chain in toolchains.ALL.values()
+        for machine, compiler in chain.compilers.items()
+    ]
+
+
+def _archs() -> list[tuple[str, ...]]:
+    from udogen.build import architectures
+    from udogen.qnn import socs
+
+    return [
+        (
+            arch.name,
+            f"0x{arch.flags:x}",
+            ", ".join(f"{release.sdk} with tools {release.tools}" for release in arch.releases),
+            " ".join(soc.name for soc in socs.ALL.values() if soc.arch == arch.name),
+        )
+        for arch in architectures.ALL.values()
+    ]
+
+
+_REGISTRIES = {
+    "targets": _Registry(("target", "backend", "machine", "sdk", "open", "verified"), _targets),
+    "backends": _Registry(("backend", "title", "generated", "delivers"), _backends),
+    "layouts": _Registry(("layout", "title"), _layouts),
+    "toolchains": _Registry(("toolchain", "for", "compiler"), _toolchains),
+    "archs": _Registry(("arch", "e_flags", "hexagon sdk", "processors"), _archs),
+}
+
+
+@click.command("list")
+@click.argument("what", type=click.Choice(list(_REGISTRIES)))
+@output.json_option
+def command(what: str, as_json: bool) -> None:
+    """Show a registry: what udogen can build, generate and compile with."""
+    head, rows = _REGISTRIES[what]
+    if as_json:
+        output.answer({"ok": True, what: [dict(zip(head, row, strict=True)) for row in rows()]})
+    else:
+        output.say(output.table(head, rows()))
