@@ -30,8 +30,10 @@ SCALARS = [
 ]  # fmt: skip
 
 
-def same_everywhere(built: Built, call: OpCall) -> None:
-    np.testing.assert_array_equal(on_hexagon(built, call).outputs["y"], on_x86(built, call).outputs["y"])
+def same_everywhere(built: Built, call: OpCall, *, but: slice = slice(0)) -> None:
+    ours, theirs = on_hexagon(built, call).outputs["y"], on_x86(built, call).outputs["y"]
+    ours[but] = theirs[but]
+    np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize(("dtype", "numpy", "quant"), TYPES)
@@ -55,7 +57,8 @@ def test_a_scalar_parameter_of_each_type(dtype: str, value: float, raw: Built) -
     table = np.int32([1, 2])
     params = (ParamArg("p", value, dtype), ParamArg("t", table, "INT_32"))
     call = OpCall("Seen", "Raw", (TensorArg("x", "FLOAT_32", x.shape, x),), (TensorArg("y", "INT_32", (99,)),), params)
-    same_everywhere(raw, call)
+    # Of a BOOL_8 HTP sets the first byte, the 37th that the op tells; what is in the other three is chance.
+    same_everywhere(raw, call, but=slice(37, 40) if dtype == "BOOL_8" else slice(0))
 
 
 @pytest.mark.parametrize("dtype", ["FLOAT_16", "STRING"])

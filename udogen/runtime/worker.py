@@ -27,6 +27,7 @@ from udogen.runtime.wire import Message, Wire
 
 _GUARD = bytes([0xA5]) * 64
 _PR_SET_PDEATHSIG = 1
+_IOLBF = 1
 
 
 class Worker:
@@ -286,6 +287,9 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         return
+    # What the runtime prints must be in the pipe when it fails, or dies.
+    libc = ctypes.CDLL(None)
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _IOLBF, ctypes.c_size_t(0))
     for each in (read_fd, write_fd):  # what an op starts must not keep them open
         os.set_inheritable(each, False)
     wire = Wire(read_fd, write_fd)
