@@ -85,9 +85,16 @@ def test_a_mistake_is_a_sentence(out: Path, arguments: tuple[str, ...], said: st
     assert remedy in error["hint"]
 
 
+@pytest.mark.parametrize("chosen", [("--soc", "SM8750"), ("--soc", "69"), ("--soc", "V79"), ("--arch", "v79")])
+def test_htp_prepares_for_a_processor_or_a_version(out: Path, chosen: tuple[str, str]) -> None:
+    done = udogen("run", "op", "HookPackage", "Chosen", *HTP, "--input", "x=small.npy", *chosen, cwd=out)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_processor_that_nobody_knows_is_misuse(out: Path) -> None:
     htp = ("HookPackage", "Refused", *HTP, "--input", "x=small.npy", "--soc", "Pentium")
     cpu = ("LeakyReluPackage", "LeakyRelu", "--input", "input=small.npy", "--soc", "SM8550")
-    for arguments, said in ((htp, "no such processor"), (cpu, "is for --backend htp")):
+    both = (*htp[:-2], "--soc", "SM8550", "--arch", "v73")
+    for arguments, said in ((htp, "no such processor"), (cpu, "is for --backend htp"), (both, "leave one of them out")):
         done = udogen("run", "op", *arguments, cwd=out)
         assert done.returncode == 2 and said in done.stderr

@@ -65,7 +65,7 @@ def command() -> None:
     help="The data type of a tensor or parameter, where several fit.",
 )
 @click.option("--backend", default="cpu", metavar="NAME", help="Where to run: cpu, htp, hexagon (default: cpu).")
-@click.option("--arch", metavar="vNN", help="hexagon: compile for this version (default: v73).")
+@click.option("--arch", metavar="vNN", help="hexagon: compile for this version (default: v73); htp: prepare for it.")
 @click.option("--kernel", metavar="NAME", help="hexagon: take the kernel of this name, or unit (main, hvx).")
 @click.option("--slices", type=click.IntRange(1, 64), metavar="N", help="hexagon: threads of a kernel that slices.")
 @click.option("--count", is_flag=True, help="hexagon: count the packets that the kernel takes.")
@@ -134,6 +134,10 @@ def run_op(
     hexagon = backend == "hexagon"
     theirs: dict[str, object] = {"--qnn-lib": qnn_lib, "--provider": provider, "--target": target, "--soc": soc}
     theirs |= {"--save-context": save_context, "--context": context, "--force": force}
+    if backend == "htp" and arch is not None:
+        if soc is not None:
+            raise UsageError("--arch and --soc both say what HTP shall prepare for", hint="leave one of them out")
+        soc, arch = arch, None
     ours = {"--arch": arch, "--kernel": kernel, "--slices": slices, "--count": count}
     for option in (name for name, value in (theirs if hexagon else ours).items() if value):
         hint = "it has no Qualcomm runtime in it" if hexagon else "only --backend hexagon has it"
