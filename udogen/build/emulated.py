@@ -14,7 +14,7 @@ from pathlib import Path
 
 from udogen import process, resources
 from udogen.build import architectures, tools
-from udogen.build.make import Step, explain
+from udogen.build.make import Step, explain, run_make, variables
 from udogen.build.package import PackageFolder
 from udogen.build.targets import Target
 from udogen.build.toolchains.choice import Choice
@@ -87,27 +87,23 @@ def build_program(
     harness = _harness(package.provider, on_step)
     program = package.path.resolve() / "obj" / f"emulated-{arch}" / "program"
     link = [*compiler(_BASE), "-static", "-Wl,--wrap=__cxa_throw", *map(str, harness)]
-    variables = {
+    values = {
         "TARGET": f"emulated-{arch}",
         "CXX": shlex.join(cxx),
         "CXXFLAGS": _FLAGS,
         "LIBRARY": f"obj/emulated-{arch}/program",
         "QNN_SDK_ROOT": "",
+        "LINK": shlex.join(link),
     }
-
-    def seen(line: str) -> None:
-        if line.startswith(("CXX ", "LINK ")):
-            on_step(line)
-
-    done = process.run(
-        [
-            *(make, "-C", str(package.path), "--no-print-directory", "-k", f"-j{jobs or os.cpu_count() or 1}"),
-            *("-f", "Makefile", "-f", str(resources.emulator("hexagon") / "program.mk"), "udogen_program"),
-            *(f"{name}={value.replace('$', '$$')}" for name, value in variables.items()),
-            f"LINK={shlex.join(link).replace('$', '$$')} $(EXTRA_LDFLAGS)",
-        ],
-        env={"MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "", "LC_ALL": "C"},
-        on_line=seen,
+    *others, linker = variables(values.items())
+    done = run_make(
+        make,
+        package,
+        *("-f", "Makefile", "-f", str(resources.emulator("hexagon") / "program.mk"), "udogen_program"),
+        *others,
+        f"{linker} $(EXTRA_LDFLAGS)",
+        jobs=jobs or os.cpu_count() or 1,
+        on_step=on_step,
     )
     if done.returncode != 0 or not program.is_file():
         raise _explain(done.stdout + done.stderr, package, arch, program)

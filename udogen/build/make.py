@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -96,20 +96,29 @@ def _build(make: str, package: PackageFolder, step: Step, jobs: int, on_step: Ca
     def seen(line: str) -> None:
         if line.startswith("CXX "):
             compiled.append(line[4:])
-        if line.startswith(("CXX ", "LINK ")):
-            on_step(line)
+        on_step(line)
 
-    # MAKEFLAGS of a make around us would bring its own jobserver and options.
-    clean = {"MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "", "LC_ALL": "C"}
-    variables = [f"{name}={value.replace('$', '$$')}" for name, value in step.choice.variables]
-    done = process.run(
-        [make, "-C", str(package.path), "--no-print-directory", "-k", f"-j{jobs}", step.target.id, *variables],
-        env=clean,
-        on_line=seen,
-    )
+    done = run_make(make, package, step.target.id, *variables(step.choice.variables), jobs=jobs, on_step=seen)
     if done.returncode != 0 or not step.artifact.is_file():
         raise explain(done.stdout + done.stderr, package, step)
     return Artifact(package, step, tuple(compiled))
+
+
+def run_make(
+    make: str, package: PackageFolder, *arguments: str, jobs: int, on_step: Callable[[str], None]
+) -> process.Completed:
+    """The package's Makefile with these arguments; `on_step` sees a line for each call of a compiler or linker."""
+    return process.run(
+        [make, "-C", str(package.path), "--no-print-directory", "-k", f"-j{jobs}", *arguments],
+        # MAKEFLAGS of a make around us would bring its own jobserver and options.
+        env={"MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "", "LC_ALL": "C"},
+        on_line=lambda line: on_step(line) if line.startswith(("CXX ", "LINK ")) else None,
+    )
+
+
+def variables(values: Iterable[tuple[str, str]]) -> list[str]:
+    """Variables as arguments of make, which reads a dollar as the beginning of one."""
+    return [f"{name}={value.replace('$', '$$')}" for name, value in values]
 
 
 def explain(text: str, package: PackageFolder, step: Step) -> BuildFailed:
