@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
+
+from udogen.build import tools
 
 
 class Choice(NamedTuple):
@@ -22,7 +25,15 @@ class Unfit(NamedTuple):
     how: str
 
 
-def without_compiler(toolchain: str, variable: str, program: str) -> Unfit:
-    """A variable of the user's names a program that is not there."""
+def headers(root: Path | None) -> str:
+    """Whose headers of QNN are used."""
+    return f"headers of {root}" if root else "udogen's own headers"
+
+
+def without_compiler(toolchain: str, variable: str, command: str) -> Unfit | None:
+    """A variable of the user's names a program that is not there; None where it is, or none is named."""
+    program = tools.missing_program(command)
+    if not program:
+        return None
     why = f"{variable} names `{program}`, but there is no such program"
     return Unfit(toolchain, why, f"set {variable} to a C++ compiler that is there, or unset it")

@@ -9,7 +9,7 @@ from pathlib import Path
 from udogen.build import architectures, tools
 from udogen.build.architectures import Architecture
 from udogen.build.targets import Target
-from udogen.build.toolchains.choice import Choice, Unfit
+from udogen.build.toolchains.choice import Choice, Unfit, headers
 from udogen.build.tools import Environment
 
 _TOOLS = Path("tools", "HEXAGON_Tools")
@@ -38,14 +38,13 @@ def choose(target: Target, env: Environment, qnn: Path | None) -> Choice | Unfit
 
 
 def _choice(arch: Architecture, root: Path, folder: Path, qnn: Path | None) -> Choice:
-    headers = f"headers of {qnn}" if qnn else "udogen's own headers"
     compiler = shlex.quote(str(folder / _COMPILER))
     variables = (
         (f"HEXAGON_SDK_ROOT_{arch.variable}", str(root)),
         ("HEXAGON_CXX", compiler),
         ("QNN_SDK_ROOT", str(qnn) if qnn else ""),
     )
-    return Choice("sdk", f"hexagon-clang++ {folder.name} of {root}, {headers}", variables)
+    return Choice("sdk", f"hexagon-clang++ {folder.name} of {root}, {headers(qnn)}", variables)
 
 
 def _roots(arch: Architecture, env: Environment) -> Iterator[tuple[str, Path]]:

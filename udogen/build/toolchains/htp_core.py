@@ -43,8 +43,7 @@ def _sdk(target: Target, env: Environment) -> Path:
 
 def _with_libcxx(target: Target, env: Environment) -> tuple[str, str]:
     """A compiler with libc++, for the SDK's C++ classes are those of libc++: title, command."""
-    if missing := tools.missing_program(env.x86_cxx):
-        unfit = without_compiler("sdk", "X86_CXX", missing)
+    if unfit := without_compiler("sdk", "X86_CXX", env.x86_cxx):
         raise ToolMissing(unfit.why, hint=unfit.how)
     if env.x86_cxx:
         command = shlex.split(env.x86_cxx)

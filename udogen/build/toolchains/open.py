@@ -23,15 +23,15 @@ _AARCH64 = "aarch64-linux-gnu.2.31"
 def choose(target: Target, env: Environment) -> Choice | Unfit:
     """An open compiler for this target."""
     if target.compiler == "x86":
-        if missing := tools.missing_program(env.x86_cxx):
-            return without_compiler("open", "X86_CXX", missing)
+        if unfit := without_compiler("open", "X86_CXX", env.x86_cxx):
+            return unfit
         compiler = env.x86_cxx or _first("clang++", "g++") or _zig()
         if not compiler:
             return Unfit("open", "there is no C++ compiler", "install clang or g++, or `pip install ziglang`")
         return _choice(compiler, "X86_CXX")
     if target.compiler in ("aarch64", "arm64"):
-        if missing := tools.missing_program(env.aarch64_cxx):
-            return without_compiler("open", "AARCH64_CXX", missing)
+        if unfit := without_compiler("open", "AARCH64_CXX", env.aarch64_cxx):
+            return unfit
         compiler = env.aarch64_cxx or _zig(_AARCH64) or _first("aarch64-linux-gnu-g++")
         if not compiler:
             return Unfit("open", "there is no compiler for aarch64", "`pip install ziglang`, or set AARCH64_CXX")

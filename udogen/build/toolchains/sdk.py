@@ -8,7 +8,7 @@ from pathlib import Path
 from udogen.build import tools
 from udogen.build.targets import Target
 from udogen.build.toolchains import hexagon_sdk
-from udogen.build.toolchains.choice import Choice, Unfit, without_compiler
+from udogen.build.toolchains.choice import Choice, Unfit, headers, without_compiler
 from udogen.build.tools import Environment
 
 COMPILERS = {
@@ -35,14 +35,14 @@ def choose(target: Target, env: Environment) -> Choice | Unfit:
     if root is None:
         return Unfit("sdk", "QNN_SDK_ROOT is not set", _GET_SDK)
     if target.compiler == "x86":
-        if missing := tools.missing_program(env.x86_cxx):
-            return without_compiler("sdk", "X86_CXX", missing)
+        if unfit := without_compiler("sdk", "X86_CXX", env.x86_cxx):
+            return unfit
         compiler = env.x86_cxx or shlex.quote(tools.program("clang++"))
         if not env.x86_cxx and not tools.program("clang++"):
             return Unfit("sdk", "clang++ is not on PATH", "install clang, or set X86_CXX to a C++ compiler")
         return Choice("sdk", f"{compiler}, headers of {root}", (("QNN_SDK_ROOT", str(root)), ("X86_CXX", compiler)))
-    if missing := tools.missing_program(env.aarch64_cxx):
-        return without_compiler("sdk", "AARCH64_CXX", missing)
+    if unfit := without_compiler("sdk", "AARCH64_CXX", env.aarch64_cxx):
+        return unfit
     if env.aarch64_cxx:
         variables = (("QNN_SDK_ROOT", str(root)), ("AARCH64_CXX", env.aarch64_cxx), ("ANDROID_NDK_ROOT", ""))
         return Choice("sdk", f"{env.aarch64_cxx}, headers of {root}", variables, target.folders[-1])
@@ -61,9 +61,8 @@ def _ndk(env: Environment, root: Path | None, program: str) -> Choice | Unfit:
             f"set ANDROID_NDK_ROOT to the folder that holds {program}",
         )
     name = program.rpartition("/")[2]
-    headers = f"headers of {root}" if root else "udogen's own headers"
     return Choice(
         "sdk",
-        f"{name} of {env.android_ndk_root}, {headers}",
+        f"{name} of {env.android_ndk_root}, {headers(root)}",
         (("ANDROID_NDK_ROOT", env.android_ndk_root), ("QNN_SDK_ROOT", str(root) if root else "")),
     )
