@@ -9,6 +9,7 @@ from pathlib import Path
 from udogen.errors import UsageError
 
 MEMORY = ".udogen"
+PROVIDER = "InterfaceProvider"  # how the symbol that a client registers ends; the package's name stands before it
 MANIFEST = f"{MEMORY}/manifest.json"
 
 

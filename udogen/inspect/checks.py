@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from udogen.build.elf import version_key
-from udogen.build.package import PackageFolder
+from udogen.build.package import PROVIDER, PackageFolder
 from udogen.errors import RunFailed
-from udogen.inspect.facts import QHPI_SINCE, SUFFIX, Facts
+from udogen.inspect.facts import QHPI_SINCE, Facts
 from udogen.inspect.reference import Reference
 from udogen.inspect.symbols import Resolution, demangled
 from udogen.runtime.calls import PackageInfo, RuntimeInfo
@@ -117,7 +117,7 @@ def _provider(case: Case) -> Iterator[Finding]:
         yield Finding(
             "provider",
             STOPS,
-            f"it exports no interface provider (<Package>{SUFFIX})",
+            f"it exports no interface provider (<Package>{PROVIDER})",
             'declare it extern "C" with default visibility; `nm -D --defined-only` shows what is exported',
         )
     elif case.folder is not None and case.folder.provider not in facts.providers:

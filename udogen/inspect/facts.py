@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from udogen.build import elf
 from udogen.build.elf import Elf
+from udogen.build.package import PROVIDER
 from udogen.runtime.library import BUILD_ID
 
-SUFFIX = "InterfaceProvider"
 QHPI_SINCE = (2, 47)  # the first release whose records are laid out as ours
 
 
@@ -47,9 +47,9 @@ STYLES = (
         exported=r"SnpeUdo_\w+",
         remedy="SNPE registers it (Snpe_Util_AddOpPackage with the registration library); QNN does not",
     ),
-    Style("plain", "op package for CPU or GPU (plain C)", "cpu", rf"\w+{SUFFIX}"),
+    Style("plain", "op package for CPU or GPU (plain C)", "cpu", rf"\w+{PROVIDER}"),
 )
-OTHER = Style("other", "no op package", remedy=f"an op package exports <Package>{SUFFIX}; is its visibility hidden?")
+OTHER = Style("other", "no op package", remedy=f"an op package exports <Package>{PROVIDER}; is its visibility hidden?")
 
 
 class Sdk(NamedTuple):
@@ -77,7 +77,7 @@ class Facts:
 def look(found: Elf) -> Facts:
     """Tell what kind of library it is."""
     style = _style(found)
-    providers = tuple(sorted(name for name in found.exports if name.endswith(SUFFIX)))
+    providers = tuple(sorted(name for name in found.exports if name.endswith(PROVIDER)))
     return Facts(found, style, providers, _sdk(found, style))
 
 

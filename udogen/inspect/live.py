@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from udogen.build.package import PROVIDER
 from udogen.inspect.checks import SHOWN, STOPS, WARNS, Case, Finding, Rule
-from udogen.inspect.facts import SUFFIX
 
 
 def _registering(case: Case) -> Iterator[Finding]:
@@ -16,13 +16,13 @@ def _registering(case: Case) -> Iterator[Finding]:
 def _names(case: Case) -> Iterator[Finding]:
     if case.registered is None or not case.registered[0].name:
         return
-    package, own = case.registered[0], case.provider.removesuffix(SUFFIX)
+    package, own = case.registered[0], case.provider.removesuffix(PROVIDER)
     if package.name != own:
         yield Finding(
             "names",
             WARNS,
             f"the package calls itself {package.name}, its provider is {case.provider}",
-            f"ONNX Runtime takes the name from the provider: call that {package.name}{SUFFIX}",
+            f"ONNX Runtime takes the name from the provider: call that {package.name}{PROVIDER}",
         )
     if case.folder is not None and (missing := sorted(set(case.folder.ops) - set(package.operations))):
         yield Finding(

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from udogen.build import targets
-from udogen.build.package import PackageFolder, open_packages, package_of
+from udogen.build.package import PROVIDER, PackageFolder, open_packages, package_of
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef import resolve
 from udogen.opdef.load import load
 from udogen.opdef.model import Op
 from udogen.opdef.problems import Problems
 from udogen.runtime.library import interface_providers
-
-_SUFFIX = "InterfaceProvider"
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
     if package is not None and not provider:
         return Built(path, package.provider, package.name, package)
     provider = provider or _only_provider(path)
-    return Built(path, provider, package.name if package else provider.removesuffix(_SUFFIX), package)
+    return Built(path, provider, package.name if package else provider.removesuffix(PROVIDER), package)
 
 
 def find_source(path: Path, *, backend: str) -> Built:

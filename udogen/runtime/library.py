@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from udogen.build import elf, tools
+from udogen.build.package import PROVIDER
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.opdef import backends
 
@@ -115,7 +116,7 @@ def check_loadable(path: Path, what: str) -> None:
 
 def interface_providers(path: Path) -> list[str]:
     """The interface providers that an op package exports."""
-    return sorted(name for name in elf.read(path).exports if name.endswith("InterfaceProvider"))
+    return sorted(name for name in elf.read(path).exports if name.endswith(PROVIDER))
 
 
 def check_provider(path: Path, provider: str) -> None:
@@ -123,7 +124,7 @@ def check_provider(path: Path, provider: str) -> None:
     exports = elf.read(path).exports
     if provider in exports:
         return
-    there = [name for name in sorted(exports) if name.endswith("InterfaceProvider")]
+    there = [name for name in sorted(exports) if name.endswith(PROVIDER)]
     raise RunFailed(
         f"{path} does not export `{provider}`",
         hint=f"it has: {', '.join(there)}" if there else "it exports no *InterfaceProvider: is it an op package?",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from udogen.build.package import PROVIDER
 from udogen.generate.backends import cxx
 from udogen.generate.plan import Plan, PlannedFile, Source, record
 from udogen.opdef.model import Op, OpPackage
@@ -42,7 +43,7 @@ class Folder:
 
 def plan(package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialect) -> Plan:
     """The folder of one package."""
-    provider = f"{package.name}InterfaceProvider"
+    provider = f"{package.name}{PROVIDER}"
     shared = {
         "package": record(name=package.name, literal=cpp_string(package.name), provider=provider),
         "config": source.label,
