@@ -103,8 +103,7 @@ class HexagonSession:
         argv = [self._qemu.path, "-cpu", emulated.CPU, *self._counting(), str(self._program), "request", "answer"]
         done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES)
         told = _read(scratch / "answer")
-        chatter = [line.rstrip("\n") for line in (done.stdout + done.stderr).splitlines()]
-        chatter = [*told.details, *chatter]
+        chatter = [*told.details, *(done.stdout + done.stderr).splitlines()]
         scene = failures.Scene(
             library=str(self._folder.path), phase=told.phase, call=call, logs=told.logs, chatter=chatter
         )

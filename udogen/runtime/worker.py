@@ -283,12 +283,12 @@ def _timed(function: Callable[[], None]) -> float:
 def main() -> None:
     """Obey the parent until it says quit; die when it dies."""
     read_fd, write_fd, parent, from_main_thread = (int(text) for text in sys.argv[1:5])
+    libc = ctypes.CDLL(None)
     if from_main_thread:  # else the signal would come when the parent's thread ends
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         return
     # What the runtime prints must be in the pipe when it fails, or dies.
-    libc = ctypes.CDLL(None)
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _IOLBF, ctypes.c_size_t(0))
     for each in (read_fd, write_fd):  # what an op starts must not keep them open
         os.set_inheritable(each, False)
