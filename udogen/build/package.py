@@ -11,6 +11,7 @@ from udogen.errors import UsageError
 MEMORY = ".udogen"
 PROVIDER = "InterfaceProvider"  # how the symbol that a client registers ends; the package's name stands before it
 MANIFEST = f"{MEMORY}/manifest.json"
+ASIDE = ".bak-"  # a package that was moved aside is called so, with a number behind; it is no package to build any more
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def open_packages(path: Path) -> list[PackageFolder]:
     """The package in this folder, or all that lie right below it; an error where there is none."""
     if (path / MANIFEST).is_file():
         return [_read(path)]
-    found = [_read(each.parent.parent) for each in sorted(path.glob(f"*/{MANIFEST}"))]
+    found = [_read(each.parent.parent) for each in sorted(path.glob(f"*/{MANIFEST}")) if ASIDE not in each.parts[-3]]
     if not found:
         raise UsageError(f"{path} holds no package that udogen generated", hint="run `udogen generate` first")
     return found
