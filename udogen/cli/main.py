@@ -20,6 +20,7 @@ VERBS = {
     "generate": ("generate", "Generate op packages from configs."),
     "build": ("build", "Build a package with the compilers that are there."),
     "inspect": ("inspect", "Say whether a built library will register, and if not, why."),
+    "doctor": ("doctor", "Say what this machine has, what is wrong, and how to get the rest."),
     "list": ("list", "Show what udogen can build, generate and compile with."),
     "run": ("run", "Run an op of a built package in the real QNN runtime."),
 }
