@@ -93,6 +93,15 @@ ALL = {
             )
             for arch in architectures.ALL.values()
         ),
+        Target(
+            "converter_x86",
+            "converter",
+            ("",),
+            "x86-64 Linux, where converters run",
+            "x86",
+            "built, loaded by a host of ours that asks for shapes and types; not tried with Qualcomm's converters",
+            native=True,
+        ),
     )
 }
 
@@ -101,8 +110,8 @@ _HTP = ("htp_x86", "htp_aarch64", *(f"htp_{name}" for name in architectures.ALL)
 GROUPS = {
     "cpu": ("cpu_x86", "cpu_android"),
     "htp": _HTP,
-    "all": ("cpu_x86", "cpu_android", *_HTP),
-    "all_x86": ("cpu_x86", "htp_x86"),
+    "all": ("cpu_x86", "cpu_android", *_HTP, "converter_x86"),
+    "all_x86": ("cpu_x86", "htp_x86", "converter_x86"),
     "all_aarch64": ("cpu_aarch64", "htp_aarch64"),
     "all_android": ("cpu_android", "htp_android"),
 }

@@ -49,6 +49,7 @@ class Plan:
     targets: tuple[str, ...]
     files: tuple[PlannedFile, ...]
     api: str = ""  # where the backend has several interfaces: which one
+    folder: str = ""  # its name, where it is not the package's
 
 
 def record(**facts: Any) -> SimpleNamespace:
