@@ -71,7 +71,7 @@ def generate(
         rooms = {backend: HTP_APIS[api] if backend == "htp" else backend for backend in by_backend}
         ready = {backend: _kernels(kernels, package, room, alone=alone) for backend, room in rooms.items()}
         source = Source(configs=_configs(package), kernels=ready, htp_api=api)
-        for plan in layouts.ALL[layout or "qnn"].plan(by_backend, source):
+        for plan in layouts.ALL[layout or layouts.USUAL[package.language]].plan(by_backend, source):
             folder = _folder(out or Path(package.output_path or "."), plan, alone=alone)
             twin = next((each for each in found if each.folder == folder), None)
             if twin is not None:
@@ -89,8 +89,10 @@ def generate(
 
 
 def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
-    """The folder of a package: its name; with the backend behind it where a config has several."""
+    """The folder of a package: its name; with the backend behind it where a config has several folders."""
     plain = out / plan.package
+    if plan.backend not in ALL_BACKENDS:
+        return plain
     suffixed = out / f"{plan.package}{ALL_BACKENDS[plan.backend].suffix}"
     usual = plain if alone else suffixed
     # A folder keeps its name when its config comes to name another backend, or one less.

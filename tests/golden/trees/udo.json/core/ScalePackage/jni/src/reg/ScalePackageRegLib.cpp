@@ -1,0 +1,2 @@
+#include <cstdint>
+extern "C" __attribute__((visibility("default"))) int SnpeUdo_initRegLibrary() { return 0; }
