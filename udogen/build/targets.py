@@ -83,8 +83,8 @@ ALL = {
         ),
         *(
             Target(
-                f"htp_{arch.name}",
-                "htp",
+                f"{arch.backend}_{arch.name}",
+                arch.backend,
                 (f"hexagon-{arch.name}",),
                 f"Hexagon {arch.name}",
                 "hexagon",
@@ -97,11 +97,13 @@ ALL = {
 }
 
 # Names that stand for several.
-_HTP = ("htp_x86", "htp_aarch64", *(f"htp_{name}" for name in architectures.ALL))
+_HTP = ("htp_x86", "htp_aarch64", *(f"htp_{name}" for name in architectures.of_backend("htp")))
+_DSP = tuple(f"dsp_{name}" for name in architectures.of_backend("dsp"))
 GROUPS = {
     "cpu": ("cpu_x86", "cpu_android"),
     "htp": _HTP,
-    "all": ("cpu_x86", "cpu_android", *_HTP),
+    "dsp": _DSP,
+    "all": ("cpu_x86", "cpu_android", *_HTP, *_DSP),
     "all_x86": ("cpu_x86", "htp_x86"),
     "all_aarch64": ("cpu_aarch64", "htp_aarch64"),
     "all_android": ("cpu_android", "htp_android"),

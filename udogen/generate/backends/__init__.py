@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from udogen.generate.backends import cpu, htp
+from udogen.generate.backends import cpu, dsp, htp
 from udogen.generate.plan import Plan, Source
 from udogen.opdef.model import OpPackage
 
@@ -13,4 +13,5 @@ Planner = Callable[[OpPackage, Source], Plan]
 ALL: dict[str, Planner] = {
     "cpu": cpu.plan,
     "htp": htp.plan,
+    "dsp": dsp.plan,
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from udogen.build import architectures
 from udogen.build.package import PROVIDER
 from udogen.generate.backends import cxx
 from udogen.generate.plan import Plan, PlannedFile, Source, record
@@ -39,6 +40,20 @@ class Folder:
     op_templates: Mapping[str, str] = field(default_factory=lambda: {"include/ops/{op}.hpp": "include/ops/Op.hpp.mako"})
     data: Mapping[str, Any] = field(default_factory=dict)  # more that its templates know
     say: Callable[[SimpleNamespace, Op], None] = lambda _said, _op: None  # more that they know of an op
+
+
+def architectures_of(backend: str) -> list[SimpleNamespace]:
+    """The versions of Hexagon that a backend runs on, as its Makefile names them."""
+    return [
+        record(
+            name=arch.name,
+            upper=arch.variable,
+            sdk=arch.releases[0].sdk,
+            tools=arch.releases[0].tools,
+            qurt=arch.qurt,
+        )
+        for arch in architectures.of_backend(backend).values()
+    ]
 
 
 def plan(package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialect) -> Plan:
