@@ -98,7 +98,9 @@ def _build(make: str, package: PackageFolder, step: Step, jobs: int, on_step: Ca
             compiled.append(line[4:])
         on_step(line)
 
-    done = run_make(make, package, step.target.id, *variables(step.choice.variables), jobs=jobs, on_step=seen)
+    done = run_make(
+        make, package, package.goal(step.target), *variables(step.choice.variables), jobs=jobs, on_step=seen
+    )
     if done.returncode != 0 or not step.artifact.is_file():
         raise explain(done.stdout + done.stderr, package, step)
     return Artifact(package, step, tuple(compiled))

@@ -28,6 +28,7 @@ class Part:
     makefile: str = "Makefile"
     rooms: tuple[str, ...] = ("src",)  # where its sources are
     api: str = ""  # where the backend has several interfaces: which one
+    op: str = ""  # where each op has a library of its own: its op, whose name ends the goals of make
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class PackageFolder:
     api: str = ""  # where the backend has several interfaces: which one
     makefile: str = "Makefile"
     rooms: tuple[str, ...] = ("src",)
+    op: str = ""  # where each op has a library of its own: its op
+
+    def goal(self, row: Target) -> str:
+        """How make is asked for a target."""
+        return f"{row.id}_{self.op}" if self.op else row.id
 
     def artifact(self, folder: str, ending: str = "") -> Path:
         """The library of one target's folder; some targets name theirs with an ending."""
@@ -103,6 +109,7 @@ def _read(path: Path) -> list[PackageFolder]:
             api=part.api,
             makefile=part.makefile,
             rooms=part.rooms,
+            op=part.op,
         )
         for part in read_parts(manifest)
     ]
@@ -120,6 +127,7 @@ def read_parts(manifest: Mapping[str, object]) -> list[Part]:
             ops=_texts(each.get("ops")),
             targets=_texts(each.get("targets")),
             api=str(each.get("api", "")),
+            op=str(each.get("op", "")),
             makefile=str(each.get("makefile", "Makefile")),
             rooms=_texts(each.get("rooms")) or ("src",),
         )

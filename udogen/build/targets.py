@@ -84,8 +84,8 @@ ALL = {
         ),
         *(
             Target(
-                f"htp_{arch.name}",
-                "htp",
+                f"{arch.backend}_{arch.name}",
+                arch.backend,
                 (f"hexagon-{arch.name}",),
                 f"Hexagon {arch.name}",
                 "hexagon",

@@ -25,6 +25,9 @@ SOURCES :=
 % for source in core.sources:
 SOURCES += ${source}
 % endfor
+% for each in core.op_sources:
+SOURCES_${each.op} := ${each.sources}
+% endfor
 -include ${core.room}/user.mk
 SOURCES += $(EXTRA_SOURCES)
 
@@ -69,7 +72,7 @@ export HEXAGON_SDK_VERSION_${arch.upper} HEXAGON_TOOLS_VERSION_${arch.upper} HEX
 % endif
 
 % for target in core.targets:
-${target.name}:
+${target.name}:${target.needs}
 % if target.ndk:
 ifeq ($(ANDROID_NDK_ROOT),)
 	$(error ANDROID_NDK_ROOT is not set, and ${target.name} needs the Android NDK: install it (r26c or later) and set it to its folder)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
+from udogen.build import architectures
 from udogen.build.package import PROVIDER, Part
 from udogen.generate.backends import cxx
 from udogen.generate.plan import PlannedFile, Source, record
@@ -32,9 +33,9 @@ def as_called(path: str) -> str:
 
 @dataclass(frozen=True)
 class Contents:
-    """The files of one backend, and the library that is made of them."""
+    """The files of one backend, and the libraries that are made of them."""
 
-    part: Part
+    parts: tuple[Part, ...]
     files: tuple[PlannedFile, ...]
 
 
@@ -55,6 +56,20 @@ class Folder:
     op_templates: Mapping[str, str] = field(default_factory=lambda: {"include/ops/{op}.hpp": "include/ops/Op.hpp.mako"})
     data: Mapping[str, Any] = field(default_factory=dict)  # more that its templates know
     say: Callable[[SimpleNamespace, Op], None] = lambda _said, _op: None  # more that they know of an op
+
+
+def architectures_of(backend: str) -> list[SimpleNamespace]:
+    """The versions of Hexagon that a backend runs on, as its Makefile names them."""
+    return [
+        record(
+            name=arch.name,
+            upper=arch.variable,
+            sdk=arch.releases[0].sdk,
+            tools=arch.releases[0].tools,
+            qurt=arch.qurt,
+        )
+        for arch in architectures.of_backend(backend).values()
+    ]
 
 
 def contents(
@@ -108,4 +123,4 @@ def contents(
         api=folder.api,
     )
     placed = [replace(file, path=path) for file in files if (path := place(file.path))]
-    return Contents(part, tuple(sorted(placed, key=lambda file: file.path)))
+    return Contents((part,), tuple(sorted(placed, key=lambda file: file.path)))

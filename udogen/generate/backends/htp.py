@@ -5,22 +5,11 @@ Its older interface, C++ of the SDK's headers, is in `htp_core`.
 
 from __future__ import annotations
 
-from udogen.build import architectures, targets
+from udogen.build import targets
 from udogen.generate.backends import cxx, folder, htp_core
-from udogen.generate.plan import Source, record
+from udogen.generate.plan import Source
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import OpPackage
-
-_ARCHITECTURES = [
-    record(
-        name=arch.name,
-        upper=arch.variable,
-        sdk=arch.releases[0].sdk,
-        tools=arch.releases[0].tools,
-        qurt=arch.qurt,
-    )
-    for arch in architectures.ALL.values()
-]
 
 _UTILS = ("HtpBackendUtils.cpp", "HtpGraph.cpp", "HtpRegistration.cpp")
 _FOLDER = folder.Folder(
@@ -46,7 +35,7 @@ _FOLDER = folder.Folder(
         "makefiles/hexagon/start.cpp",
     ),
     api="qhpi",
-    data={"architectures": _ARCHITECTURES, "core": False, "utils": _UTILS},
+    data={"architectures": folder.architectures_of("htp"), "core": False, "utils": _UTILS},
 )
 
 

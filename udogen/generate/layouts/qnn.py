@@ -28,5 +28,5 @@ def _plan(backend: str, package: OpPackage, source: Source) -> Plan:
         libraries=_LIBRARIES[backend],
         configs=tuple(file.path for file in configs),
         files=tuple(sorted((*made.files, *configs), key=lambda file: file.path)),
-        parts=(made.part,),
+        parts=made.parts,
     )

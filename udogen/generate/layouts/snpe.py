@@ -6,12 +6,13 @@ The folder shows exactly what the page "Creating a UDO Package" prints.  What it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from udogen.build import architectures, targets
+from udogen.build import targets
 from udogen.build.package import Part
 from udogen.build.targets import Target
 from udogen.generate import backends
@@ -58,13 +59,13 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     """The one plan of a package."""
     package = next(iter(by_backend.values()))
     made = {name: backends.ALL[name](each, source, _place(name)) for name, each in by_backend.items()}
-    parts = {name: _part(name, contents.part, by_backend[name]) for name, contents in made.items()}
-    listed = [(_CORES[name].name, part.library) for name, part in parts.items()]
-    parts["reg"] = _reg_part(package, parts)
+    parts = {name: _parts(name, contents.parts, by_backend[name]) for name, contents in made.items()}
+    listed = [(_CORES[name].name, part.library) for name in parts for part in parts[name]]
+    parts["reg"] = (_reg_part(package, [op for each in parts.values() for part in each for op in part.ops]),)
     files = {file.path: file for contents in made.values() for file in contents.files}
     registration = reg.files(package, by_backend, source, list(dict.fromkeys(listed)))
     files |= {file.path: file for file in registration}
-    said = [_say(name, part, [*files], package) for name, part in parts.items()]
+    said = [_say(name, each, [*files], package) for name, each in parts.items()]
     data = {
         "package": record(name=package.name),
         "config": source.label,
@@ -84,7 +85,7 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
             libraries="libs",
             configs=tuple(f"config/{name}" for name in source.configs),
             files=tuple(files[path] for path in sorted(files)),
-            parts=tuple(parts.values()),
+            parts=tuple(chain(*parts.values())),
         )
     ]
 
@@ -109,26 +110,27 @@ def _place(backend: str) -> folder.Place:
 # --- the libraries -------------------------------------------------------------------------------------------------
 
 
-def _part(backend: str, part: Part, package: OpPackage) -> Part:
+def _parts(backend: str, made: Sequence[Part], package: OpPackage) -> tuple[Part, ...]:
+    """The libraries of a core, by the names of the documentation; their names say the op where each op has its own."""
     core = _CORES[backend]
-    return Part(
-        backend=backend,
-        library=core.library.format(package.name),
-        provider=part.provider,
-        ops=part.ops,
-        targets=tuple(row.id for row in _targets(backend, package)),
-        makefile=f"{core.room}/Makefile",
-        rooms=(core.room, f"{_SDK}/{backend}"),
-        api=part.api,
+    return tuple(
+        replace(
+            part,
+            library=core.library.format(f"{package.name}{part.op}"),
+            targets=tuple(row.id for row in _targets(backend, package)),
+            makefile=f"{core.room}/Makefile",
+            rooms=(core.room, f"{_SDK}/{backend}"),
+        )
+        for part in made
     )
 
 
-def _reg_part(package: OpPackage, parts: Mapping[str, Part]) -> Part:
+def _reg_part(package: OpPackage, ops: Iterable[str]) -> Part:
     return Part(
         backend="reg",
         library=_REG.library.format(package.name),
         provider="",
-        ops=tuple(dict.fromkeys(op for part in parts.values() for op in part.ops)),
+        ops=tuple(dict.fromkeys(ops)),
         targets=targets.of_backend("reg", "snpe"),
         makefile=f"{_REG.room}/Makefile",
         rooms=(_REG.room, "jni/src/utils"),
@@ -148,8 +150,8 @@ def _targets(backend: str, package: OpPackage) -> list[Target]:
 # --- what the templates are told -------------------------------------------------------------------------------------
 
 
-def _say(backend: str, part: Part, paths: Sequence[str], package: OpPackage) -> SimpleNamespace:
-    core = _CORES.get(backend, _REG)
+def _say(backend: str, parts: Sequence[Part], paths: Sequence[str], package: OpPackage) -> SimpleNamespace:
+    core, part = _CORES.get(backend, _REG), parts[0]
     ours = f"{_SDK}/{backend}"
     rooms = tuple(f"{room}/" for room in part.rooms)
     if backend == "reg":
@@ -158,7 +160,12 @@ def _say(backend: str, part: Part, paths: Sequence[str], package: OpPackage) -> 
         places = [f"{room}/{each}" for room in part.rooms for each in ("include", "src/utils")]
         folders = [each for each in places if any(path.startswith(f"{each}/") for path in paths)]
     rows = [targets.UDO[name] for name in part.targets]
-    archs = [architectures.ALL[row.arch] for row in rows if row.arch]
+    sources = [path for path in paths if path.startswith(rooms) and path.endswith(".cpp")]
+    own = {
+        each.op: [path for path in sources if path.endswith((f"/{each.op}.cpp", f"{each.op}Interface.cpp"))]
+        for each in parts
+        if each.op
+    }
     return record(
         name=backend,
         room=core.room,
@@ -167,7 +174,8 @@ def _say(backend: str, part: Part, paths: Sequence[str], package: OpPackage) -> 
         module=part.library.removeprefix("lib").removesuffix(".so"),
         link=core.link,
         runtime=core.runtime,
-        sources=[path for path in paths if path.startswith(rooms) and path.endswith(".cpp")],
+        sources=[path for path in sources if not any(path in each for each in own.values())],
+        op_sources=[record(op=op, sources=" ".join(each)) for op, each in own.items()],
         folders=folders,
         includes=" ".join(f"-I{each}" for each in folders),
         android=core.android,
@@ -175,26 +183,30 @@ def _say(backend: str, part: Part, paths: Sequence[str], package: OpPackage) -> 
         udo=backend == "reg",
         udo_root=names.make_path(package.snpe_udo_root) if backend == "reg" else "",
         api=f"{ours}/htp_core.mk" if part.api == "core" else "",
-        architectures=[
-            record(
-                name=arch.name,
-                upper=arch.variable,
-                sdk=arch.releases[0].sdk,
-                tools=arch.releases[0].tools,
-                qurt=arch.qurt,
-            )
-            for arch in archs
-        ],
-        targets=[record(name=row.id, ndk=row.compiler == "android", recipe=_recipe(row, core, part)) for row in rows],
-        first=rows[0].id if rows else "",
+        architectures=[each for each in folder.architectures_of(backend) if each.name in [row.arch for row in rows]],
+        targets=[each for row in rows for each in _goals(row, core, parts)],
+        first=rows[0].id,
     )
+
+
+def _goals(row: Target, core: _Core, parts: Sequence[Part]) -> list[SimpleNamespace]:
+    """What a core's Makefile makes for one target; for each op alone where each has a library of its own."""
+    ndk = row.compiler == "android"
+    if not parts[0].op:
+        return [record(name=row.id, needs="", ndk=ndk, recipe=_recipe(row, core, parts[0]))]
+    goals = [record(name=f"{row.id}_{part.op}", needs="", ndk=ndk, recipe=_recipe(row, core, part)) for part in parts]
+    return [record(name=row.id, needs="".join(f" {goal.name}" for goal in goals), ndk=False, recipe=[]), *goals]
 
 
 def _recipe(row: Target, core: _Core, part: Part) -> list[str]:
     """How a core's Makefile makes one target."""
     call = "@+$(MAKE) --no-print-directory -f"
     if row.arch:
-        return [f"{call} {_SDK}/makefiles/Makefile.hexagon HEXAGON={row.arch} LAYOUT_HEXAGON={row.folder}"]
+        call += f" {_SDK}/makefiles/Makefile.hexagon HEXAGON={row.arch} LAYOUT_HEXAGON={row.folder}"
+        if part.op:
+            call += f' LIBRARY_NAME={part.library} LAYOUT_OBJ="$(LAYOUT_OBJ)/{part.op}"'
+            call += f' SOURCES="$(SOURCES) $(SOURCES_{part.op})"'
+        return [call]
     if row.compiler == "x86":
         own = "makefiles/Makefile.linux-x86_64"
         return [f"{call} {core.room if core.name == 'CPU' else _SDK}/{own}"]
@@ -217,7 +229,7 @@ def _recipe(row: Target, core: _Core, part: Part) -> list[str]:
 
 def _root(cores: Sequence[SimpleNamespace]) -> dict[str, object]:
     """What the package's own Makefile offers: the documented targets, as far as there are cores for them."""
-    offered = {target.name: core for core in cores for target in core.targets}
+    offered = {target.name: core for core in cores for target in core.targets if target.name in targets.UDO}
     groups = targets.GROUPS["snpe"]
     wide = max(len(name) for name in offered) + 2
     lines = []
