@@ -56,6 +56,31 @@ ALL = {
             _STAND_IN.format("`ndk-build`"),
         ),
         Target(
+            "gpu_x86",
+            "gpu",
+            ("x86_64-linux-clang",),
+            "x86-64 Linux",
+            "x86",
+            "registered, executed and compared with numpy in udogen's own GPU emulator on PoCL (OpenCL on the CPU)",
+            native=True,
+        ),
+        Target(
+            "gpu_aarch64",
+            "gpu",
+            ("aarch64-linux-gnu",),
+            "aarch64 Linux",
+            "aarch64",
+            "built by zig, its ELF inspected; not run: no public `libQnnGpu.so` runs without an Adreno GPU",
+        ),
+        Target(
+            "gpu_android",
+            "gpu",
+            ("arm64-v8a",),
+            "Android arm64-v8a",
+            "android",
+            _STAND_IN.format("`ndk-build`"),
+        ),
+        Target(
             "htp_x86",
             "htp",
             ("x86_64-linux-clang",),
@@ -100,11 +125,12 @@ ALL = {
 _HTP = ("htp_x86", "htp_aarch64", *(f"htp_{name}" for name in architectures.ALL))
 GROUPS = {
     "cpu": ("cpu_x86", "cpu_android"),
+    "gpu": ("gpu_x86", "gpu_android"),
     "htp": _HTP,
-    "all": ("cpu_x86", "cpu_android", *_HTP),
-    "all_x86": ("cpu_x86", "htp_x86"),
-    "all_aarch64": ("cpu_aarch64", "htp_aarch64"),
-    "all_android": ("cpu_android", "htp_android"),
+    "all": ("cpu_x86", "cpu_android", "gpu_x86", "gpu_android", *_HTP),
+    "all_x86": ("cpu_x86", "gpu_x86", "htp_x86"),
+    "all_aarch64": ("cpu_aarch64", "gpu_aarch64", "htp_aarch64"),
+    "all_android": ("cpu_android", "gpu_android", "htp_android"),
 }
 
 

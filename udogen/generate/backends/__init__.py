@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from udogen.generate.backends import cpu, htp
+from udogen.generate.backends import cpu, gpu, htp
 from udogen.generate.plan import Plan, Source
 from udogen.opdef.model import OpPackage
 
@@ -12,5 +12,6 @@ Planner = Callable[[OpPackage, Source], Plan]
 
 ALL: dict[str, Planner] = {
     "cpu": cpu.plan,
+    "gpu": gpu.plan,
     "htp": htp.plan,
 }

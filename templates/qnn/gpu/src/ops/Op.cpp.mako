@@ -1,0 +1,23 @@
+// The C++ side of ${op.name} on the GPU.  This file is yours: udogen wrote it once and keeps your changes.
+#include "ops/${op.name}.hpp"
+
+namespace ops::${package.name}::${op.name} {
+
+// Both functions run once, when the graph is finalized, and need no memory of their own; an execution runs the kernels,
+// and nothing of this file.
+udo::Status ${op.name}Operation(const Args& args, udo::Operation& operation) {
+  // Check here what the config cannot say.
+  return setKernelInfo(args, operation.kernel("${op.entry}"));
+}
+
+udo::Status setKernelInfo([[maybe_unused]] const Args& args, udo::Kernel& kernel) {
+  // One work item for each element, and the arguments in the order of the kernel's parameters in ${op.kernel_text}.
+  kernel.globalSize(${op.work});
+% for line in op.passed:
+  kernel.${line};
+% endfor
+  // add code here; ${op.header} says what args holds
+  return udo::kernelNotImplemented("${op.name}", "${op.kernel}");
+}
+
+}  // namespace ops::${package.name}::${op.name}
