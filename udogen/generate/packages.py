@@ -170,7 +170,7 @@ def _configs(package: OpPackage) -> dict[str, bytes]:
 
 
 def _kernels(folder: Path | None, package: OpPackage, room: str, *, alone: bool) -> dict[str, bytes]:
-    """Kernels that the user has already: <folder>/<room>/<Op>.cpp, or <folder>/<Op>.cpp for a single backend."""
+    """Kernels that the user has already: <folder>/<room>/<Op>.cpp (gpu: and .cl), or without <room> for one backend."""
     if folder is None:
         return {}
     if not folder.is_dir():
@@ -178,7 +178,8 @@ def _kernels(folder: Path | None, package: OpPackage, room: str, *, alone: bool)
     places = [folder / room]
     if alone and not any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values())):
         places.append(folder)
-    found = {
-        op.name: next((p for each in places if (p := each / f"{op.name}.cpp").is_file()), None) for op in package.ops
-    }
-    return {name: path.read_bytes() for name, path in found.items() if path is not None}
+    # What is not C++ is known by its file name.
+    wanted = {op.name: f"{op.name}.cpp" for op in package.ops}
+    wanted |= {f"{op.name}.cl": f"{op.name}.cl" for op in package.ops if room == "gpu"}
+    found = {key: next((p for each in places if (p := each / name).is_file()), None) for key, name in wanted.items()}
+    return {key: path.read_bytes() for key, path in found.items() if path is not None}

@@ -14,8 +14,11 @@ LOCAL_C_INCLUDES += $(LOCAL_PATH)/${folder}
 LOCAL_C_INCLUDES += $(if $(QNN_SDK_ROOT),$(QNN_SDK_ROOT)/include/QNN) $(LOCAL_PATH)/.sdk/include/QNN
 LOCAL_CPPFLAGS := -std=c++17 -O2 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra $(EXTRA_CXXFLAGS)
 LOCAL_LDFLAGS := $(EXTRA_LDFLAGS)
-% if core.opencl:
-# The OpenCL library of the device, which CL_LIBRARY_PATH names the folder of.
-LOCAL_LDLIBS := $(if $(CL_LIBRARY_PATH),-L$(CL_LIBRARY_PATH) -lOpenCL)
+% if core.kernels:
+LOCAL_C_INCLUDES += $(LOCAL_PATH)/obj/${core.name}/kernels
+ifneq ($(CL_LIBRARY_PATH),)
+# Linked only where a source of yours calls it.
+LOCAL_LDFLAGS += -L"$(CL_LIBRARY_PATH)" -Wl,--as-needed -lOpenCL
+endif
 % endif
 include $(BUILD_SHARED_LIBRARY)

@@ -28,6 +28,15 @@ SOURCES += ${source}
 % for each in core.op_sources:
 SOURCES_${each.op} := ${each.sources}
 % endfor
+% if core.kernels:
+KERNELS :=
+% for kernel in core.kernels:
+KERNELS += ${kernel}
+% endfor
+KERNEL_TEXTS := obj/${core.name}/kernels
+PACKAGE_CXXFLAGS := -I$(KERNEL_TEXTS)
+export KERNEL_TEXTS PACKAGE_CXXFLAGS CL_LIBRARY_PATH
+% endif
 -include ${core.room}/user.mk
 SOURCES += $(EXTRA_SOURCES)
 
@@ -71,6 +80,13 @@ export HEXAGON_SDK_VERSION_${arch.upper} HEXAGON_TOOLS_VERSION_${arch.upper} HEX
 % endfor
 % endif
 
+% if core.kernels:
+include .sdk/makefiles/kernels.mk
+% for target in core.targets:
+${target.name}: kernels
+% endfor
+
+% endif
 % for target in core.targets:
 ${target.name}:${target.needs}
 % if target.ndk:

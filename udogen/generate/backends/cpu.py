@@ -27,7 +27,12 @@ _FOLDER = folder.Folder(
         "src/utils/CPU/CpuBackendUtils.hpp",
         "src/utils/CPU/CpuBackendUtils.cpp",
     ),
-    shared=("makefiles/Makefile.linux-x86_64", "makefiles/Makefile.linux-aarch64"),
+    shared=(
+        "makefiles/Makefile.linux-x86_64",
+        "makefiles/Makefile.linux-aarch64",
+        "src/utils/Validation.hpp",
+        "src/utils/Validation.cpp",
+    ),
 )
 
 

@@ -179,7 +179,9 @@ def _say(backend: str, parts: Sequence[Part], paths: Sequence[str], package: OpP
         folders=folders,
         includes=" ".join(f"-I{each}" for each in folders),
         android=core.android,
-        opencl=backend == "gpu",
+        kernels=[f"{ours}/{_PRELUDE}", *(f"{core.room}/src/ops/{op}.cl" for op in part.ops)]
+        if backend == "gpu"
+        else [],
         udo=backend == "reg",
         udo_root=names.make_path(package.snpe_udo_root) if backend == "reg" else "",
         api=f"{ours}/htp_core.mk" if part.api == "core" else "",
@@ -187,6 +189,11 @@ def _say(backend: str, parts: Sequence[Part], paths: Sequence[str], package: OpP
         targets=[each for row in rows for each in _goals(row, core, parts)],
         first=rows[0].id,
     )
+
+
+def _kernels(part: Part, ours: str) -> list[str]:
+    """The texts in OpenCL that a library for the GPU has in it; one of the user's own is there or not."""
+    return [f"{ours}/src/utils/GPU/Prelude.cl", *(f"{part.rooms[0]}/src/ops/{op}.cl" for op in part.ops)]
 
 
 def _goals(row: Target, core: _Core, parts: Sequence[Part]) -> list[SimpleNamespace]:

@@ -17,7 +17,7 @@ LIBRARY  := $(LIBRARY_FOLDER)/$(TARGET)/$(LIBRARY_NAME)
 OBJECTS  := $(patsubst %.cpp,$(OBJ)/%.o,$(SOURCES))
 # `include` must come before the SDK's headers only for our own files; QNN headers are in a folder of their own.
 COMPILE   = $(CXX) -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra $(or $(LAYOUT_INCLUDES),-Iinclude -Isrc/utils) \
-            $(HEADERS) $(TARGET_CXXFLAGS) $(API_CXXFLAGS) $(CXXFLAGS) $(EXTRA_CXXFLAGS)
+            $(HEADERS) $(TARGET_CXXFLAGS) $(PACKAGE_CXXFLAGS) $(API_CXXFLAGS) $(CXXFLAGS) $(EXTRA_CXXFLAGS)
 TARGET_LINKER    ?= $(CXX) -shared $(LINK_RULES) -Wl,-soname,$(LIBRARY_NAME)
 TARGET_LIBRARIES ?= -lm
 LINK      = $(TARGET_LINKER) $(TARGET_LDFLAGS) $(if $(RUNTIME),-Wl$(comma)--no-as-needed $(RUNTIME)) $(LDFLAGS) $(EXTRA_LDFLAGS)
