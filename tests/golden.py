@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.build.command_lines import write_golden as write_command_lines
 from tests.docs.golden import write_golden as write_documents
+from tests.doctor.fake import write_golden as write_doctor
 from tests.making import CONFIGS, make_packages
 from tests.opdef.golden import write_golden as write_broken
 from udogen.build.make import explain, plan
@@ -91,7 +92,7 @@ def write_explanations() -> None:
         (EXPLANATIONS / f"{name}.shown.txt").write_text(text, "utf-8")
 
 
-WRITERS = (write_trees, write_explanations, write_command_lines, write_documents, write_broken)
+WRITERS = (write_trees, write_explanations, write_command_lines, write_documents, write_broken, write_doctor)
 
 
 def main() -> int:

@@ -14,6 +14,7 @@ from udogen.errors import UsageError
 MEMORY = ".udogen"
 PROVIDER = "InterfaceProvider"  # how the symbol that a client registers ends; the package's name stands before it
 MANIFEST = f"{MEMORY}/manifest.json"
+ASIDE = ".bak-"  # a package that was moved aside is called so, with a number behind; it is no package to build any more
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,8 @@ def open_packages(path: Path) -> list[PackageFolder]:
     """What the package in this folder makes, or all that lie right below it; an error where there is none."""
     if (path / MANIFEST).is_file():
         return _read(path)
-    found = [part for each in sorted(path.glob(f"*/{MANIFEST}")) for part in _read(each.parent.parent)]
+    listed = sorted(each for each in path.glob(f"*/{MANIFEST}") if ASIDE not in each.parts[-3])
+    found = [part for each in listed for part in _read(each.parent.parent)]
     if not found:
         raise UsageError(f"{path} holds no package that udogen generated", hint="run `udogen generate` first")
     return found

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     "--htp-api", metavar="NAME",
     help="HTP's interface: qhpi (C, every SDK release), or core (C++, needs and is tied to one SDK).",
 )  # fmt: skip
+@click.option(
+    "-f", "--force-generation", "afresh", is_flag=True,
+    help="Begin anew: move a folder that is there aside, to <name>.bak-N, with all that is in it.",
+)  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would be written; write nothing.")
 @click.option("--diff", "show_diff", is_flag=True, help="Show what would change; write nothing.")
 @options.strict
@@ -43,6 +47,7 @@ def command(
     layout: str | None,
     kernels: Path | None,
     htp_api: str | None,
+    afresh: bool,
     dry_run: bool,
     show_diff: bool,
     strict: bool,
@@ -68,13 +73,14 @@ def command(
         problems=problems,
         strict=strict,
         dry_run=dry_run or show_diff,
+        afresh=afresh,
     )
     output.warnings(() if as_json else problems.warnings)
     if show_diff and not as_json:
         output.say("".join(diff(each.changes) for each in found).rstrip("\n"))
     elif not as_json:
         for each in found:
-            _tell(each, dry_run=dry_run)
+            tell(each, dry_run=dry_run)
         if htp_api and not any(each.plan.part("htp") for each in found):
             output.note(f"  --htp-api {htp_api} changes nothing: there is no package for HTP here")
     if not (dry_run or show_diff):
@@ -87,6 +93,7 @@ def command(
                 "packages": [
                     {
                         "folder": str(each.folder),
+                        **({"set_aside": str(each.set_aside)} if each.set_aside else {}),
                         "package": each.plan.package,
                         "backend": each.plan.backend,
                         "layout": each.plan.layout,
@@ -104,7 +111,10 @@ def command(
         )
 
 
-def _tell(each: Generated, *, dry_run: bool) -> None:
+def tell(each: Generated, *, dry_run: bool = False) -> None:
+    """Say what happened, or would happen, to one package folder."""
+    if each.set_aside is not None:
+        output.note(f"  {each.folder} {'would be' if dry_run else 'is'} moved aside, to {each.set_aside}")
     counts: dict[str, int] = {}
     for change in each.changes:
         counts[change.action] = counts.get(change.action, 0) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 from udogen.build.package import read_manifest
 from udogen.errors import UsageError
 from udogen.generate import backends, layouts
+from udogen.generate.aside import free_name, move
 from udogen.generate.plan import Plan, Source
-from udogen.generate.write import Change, Conflict, compare, write
+from udogen.generate.write import Change, Conflict, all_new, compare, write
 from udogen.opdef import resolve
 from udogen.opdef.backends import ALL as ALL_BACKENDS
 from udogen.opdef.backends import of_op
@@ -29,6 +31,7 @@ class Generated:
     plan: Plan
     rendered: dict[str, bytes]
     changes: list[Change]
+    set_aside: Path | None = None  # where the folder that was there is now, if it had to give way
 
     @property
     def conflicts(self) -> list[Change]:
@@ -47,8 +50,12 @@ def generate(
     problems: Problems,
     strict: bool = False,
     dry_run: bool = False,
+    afresh: bool = False,
 ) -> list[Generated]:
-    """Generate every package into its folder below `out`; everything is checked before the first byte is written."""
+    """Generate every package into its folder below `out`; everything is checked before the first byte is written.
+
+    `afresh`: a folder that is there is moved aside first, with all that is in it.
+    """
     for what, given, known in (
         ("backend", chosen, backends.ALL),
         ("layout", [layout] if layout else [], layouts.ALL),
@@ -81,9 +88,13 @@ def generate(
                     hint="rename one of the packages, or generate them one by one with --backend",
                 )
             rendered = render(plan)
-            found.append(Generated(folder, plan, rendered, compare(folder, plan, rendered)))
+            aside = free_name(folder) if afresh and os.path.lexists(folder) else None
+            changes = all_new(rendered) if aside else compare(folder, plan, rendered)
+            found.append(Generated(folder, plan, rendered, changes, aside))
     if not dry_run:
         for each in found:
+            if each.set_aside is not None:
+                move(each.folder, each.set_aside)
             write(each.folder, each.plan, each.rendered, each.changes)
     return found
 

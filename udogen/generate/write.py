@@ -71,6 +71,11 @@ def compare(folder: Path, plan: Plan, rendered: Mapping[str, bytes]) -> list[Cha
     return changes
 
 
+def all_new(rendered: Mapping[str, bytes]) -> list[Change]:
+    """What `write` does in a folder that is not there."""
+    return [Change(path, "created", None, new) for path, new in rendered.items()]
+
+
 def write(folder: Path, plan: Plan, rendered: Mapping[str, bytes], changes: list[Change]) -> None:
     """Carry out `changes`; a conflict leaves the user's file and puts ours beside it."""
     try:

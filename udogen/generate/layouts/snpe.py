@@ -179,9 +179,7 @@ def _say(backend: str, parts: Sequence[Part], paths: Sequence[str], package: OpP
         folders=folders,
         includes=" ".join(f"-I{each}" for each in folders),
         android=core.android,
-        kernels=[f"{ours}/{_PRELUDE}", *(f"{core.room}/src/ops/{op}.cl" for op in part.ops)]
-        if backend == "gpu"
-        else [],
+        kernels=_kernels(part, ours) if backend == "gpu" else [],
         udo=backend == "reg",
         udo_root=names.make_path(package.snpe_udo_root) if backend == "reg" else "",
         api=f"{ours}/htp_core.mk" if part.api == "core" else "",
