@@ -54,10 +54,11 @@ def make_packages(
     chosen: Sequence[str] = (),
     kernels: Path | None = None,
     htp_api: str = "",
+    layout: str = "",
 ) -> list[Generated]:
     """Generate in this process."""
     packages, problems = load(configs)
-    return generate(packages, out, chosen=chosen, kernels=kernels, htp_api=htp_api, problems=problems)
+    return generate(packages, out, chosen=chosen, layout=layout, kernels=kernels, htp_api=htp_api, problems=problems)
 
 
 def compiler(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,18 +50,7 @@ def test_the_headers_for_packages_need_no_other(tmp_path: Path) -> None:
 
 @needs_gcc
 def test_compiler_and_cffi_agree_on_every_layout_and_value(tmp_path: Path) -> None:
-    expected = dict(facts())
-    roots = abi._ROOTS
-    lines = [
-        "#include <cstddef>",
-        "#include <cstdio>",
-        *(f'#include "{root}"' for root in roots),
-        "int main() {",
-    ]
-    lines += [f'std::printf("%s\\t%llu\\n", "{what}", (unsigned long long)({what}));' for what in expected]
-    output = compile_and_run(tmp_path, "\n".join([*lines, "}"]), include=resources.qnn_headers())
-    measured = {what: int(number) for what, number in (line.split("\t") for line in output.splitlines())}
-    assert measured == expected
+    expected = agreed(tmp_path, abi.QNN)
     assert len(expected) > 700
     assert expected["sizeof(Qnn_Tensor_t)"] == 144
     assert expected["sizeof(Qnn_OpConfig_t)"] == 80
@@ -68,9 +58,72 @@ def test_compiler_and_cffi_agree_on_every_layout_and_value(tmp_path: Path) -> No
     assert expected["offsetof(QnnInterface_t, v2)"] == 40
 
 
-def facts() -> Iterator[tuple[str, int]]:
+@needs_gcc
+def test_they_agree_on_udo(tmp_path: Path) -> None:
+    expected = agreed(tmp_path, abi.UDO)
+    assert len(expected) > 150
+    assert expected["sizeof(SnpeUdo_Param_t)"] == 64
+    assert expected["offsetof(SnpeUdo_OperationInfo_t, inputInfos)"] == 72
+    assert expected["SNPE_UDO_DATATYPE_UINT_8"] == expected["UDO_DATATYPE_UINT_8"] == 0x100
+    assert expected["SNPE_UDO_UNKNOWN_ERROR"] == 0xFFFFFFFF
+    assert (
+        abi.ffi(abi.UDO).integer_const("API_VERSION_MAJOR"),
+        abi.ffi(abi.UDO).integer_const("API_VERSION_MINOR"),
+    ) == (
+        1,
+        6,
+    )
+
+
+@needs_gcc
+def test_they_agree_on_op_packages_for_the_old_dsp(tmp_path: Path) -> None:
+    expected = agreed(tmp_path, abi.DSP)
+    assert expected["sizeof(QnnDspOpPackage_OperationInfo_t)"] == 80
+    assert expected["offsetof(QnnDspOpPackage_OperationInfo_t, createOpFactory)"] == 24
+    assert expected["offsetof(SnpeUdo_DspGlobalInfrastructure_t, hexNNv2Infra)"] == 16
+
+
+@needs_gcc
+@pytest.mark.parametrize("header", ["SnpeUdo/UdoReg.h", "SnpeUdo/UdoImpl.h", "DSP/QnnDspOpPackage.h"])
+def test_the_headers_of_udo_hold_on_hexagon_where_pointers_have_four_bytes(tmp_path: Path, header: str) -> None:
+    code = tmp_path / "program.cpp"
+    code.write_text(f'#include "{header}"\nstatic_assert(sizeof(void *) == 4, "");\n')
+    zig = [sys.executable, "-m", "ziglang", "c++", "-target", "hexagon-linux-musl", "-mcpu=hexagonv66", "-std=c++17"]
+    argv = [*zig, "-Wall", "-Wextra", "-Werror", f"-I{resources.qnn_headers()}", "-c", str(code), "-o", f"{code}.o"]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_name_of_udo_exists_with_and_without_snpe() -> None:
+    ffi = abi.ffi(abi.UDO)
+    values = {name: value for name, value in facts(abi.UDO) if name.startswith(("SNPE_UDO_", "UDO_"))}
+    assert len(values) > 90
+    for name, value in values.items():
+        assert values[name.removeprefix("SNPE_") if name.startswith("SNPE_") else f"SNPE_{name}"] == value
+    types = set(ffi.list_types()[0])
+    for name in types:
+        assert not name.startswith("Udo_") or name == "Udo_PkgVersion_t" or f"Snpe{name}" in types
+
+
+def agreed(folder: Path, headers: abi.Headers) -> dict[str, int]:
+    """What cffi believes about some headers, after a C++ compiler has said the same."""
+    expected = dict(facts(headers))
+    lines = [
+        "#include <cstddef>",
+        "#include <cstdio>",
+        *(f'#include "{root}"' for root in headers.roots),
+        "int main() {",
+    ]
+    lines += [f'std::printf("%s\\t%llu\\n", "{what}", (unsigned long long)({what}));' for what in expected]
+    output = compile_and_run(folder, "\n".join([*lines, "}"]), include=resources.qnn_headers())
+    measured = {what: int(number) for what, number in (line.split("\t") for line in output.splitlines())}
+    assert measured == expected
+    return expected
+
+
+def facts(headers: abi.Headers) -> Iterator[tuple[str, int]]:
     """Every size, offset and enumerator that cffi believes in, as a C expression."""
-    ffi = abi.ffi()
+    ffi = abi.ffi(headers)
     for name in ffi.list_types()[0]:
         if "udogen" in name or name == "va_list":
             continue
@@ -102,7 +155,7 @@ def offsets(ffi: Any, kind: Any, base: int = 0) -> Iterator[tuple[str, int]]:
 def test_only_preprocessor_lines_that_python_can_strip() -> None:
     allowed = re.compile(
         r"#(ifndef|define) UDOGEN_QNN_\w+_H|#endif|#ifdef __cplusplus|#include [<\"][\w/]+\.h[>\"]"
-        r"|#define (QNN|QHPI)_\w+ (0x)?[0-9A-Fa-f]+u?"
+        r"|#define (QNN|QHPI|API_VERSION|SNPE_UDO)_\w+ (0x)?[0-9A-Fa-f]+u?"
     )
     for header in HEADERS:
         for line in (resources.qnn_headers() / header).read_text().splitlines():

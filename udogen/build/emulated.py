@@ -99,7 +99,7 @@ def build_program(
     done = run_make(
         make,
         package,
-        *("-f", "Makefile", "-f", str(resources.emulator("hexagon") / "program.mk"), "udogen_program"),
+        *("-f", str(resources.emulator("hexagon") / "program.mk"), "udogen_program"),
         *others,
         f"{linker} $(EXTRA_LDFLAGS)",
         jobs=jobs or os.cpu_count() or 1,

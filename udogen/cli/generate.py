@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     "-o", "--output_path", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
     help="Where the package folders go (default: UDO_PACKAGE_PATH of the config, or here).",
 )  # fmt: skip
-@click.option("--backend", "chosen", multiple=True, metavar="NAME", help="Only for this backend (cpu); may repeat.")
-@click.option("--layout", metavar="NAME", help="How the folder looks (qnn).")
+@click.option("--backend", "chosen", multiple=True, metavar="NAME", help="Only for this backend; may repeat.")
+@click.option("--layout", metavar="NAME", help="How the folder looks: snpe (usual for JSON), qnn (for XML).")
 @click.option(
     "--kernels", type=click.Path(path_type=Path), metavar="DIR",
     help="Take finished kernels, <Op>.cpp, from here instead of the skeleton.",
@@ -86,7 +87,7 @@ def command(
     elif not as_json:
         for each in found:
             tell(each, dry_run=dry_run)
-        if htp_api and not any(each.plan.backend == "htp" for each in found):
+        if htp_api and not any(each.plan.part("htp") for each in found):
             output.note(f"  --htp-api {htp_api} changes nothing: there is no package for HTP here")
     if not (dry_run or show_diff):
         wing.stop_on_conflict(found)
@@ -102,11 +103,7 @@ def command(
                         "package": each.plan.package,
                         "backend": each.plan.backend,
                         "layout": each.plan.layout,
-                        **({"api": each.plan.api} if each.plan.api else {}),
-                        "library": each.plan.library,
-                        "provider": each.plan.provider,
-                        "ops": list(each.plan.ops),
-                        "targets": list(each.plan.targets),
+                        "parts": [asdict(part) for part in each.plan.parts],
                         "files": [
                             {"path": c.path, "action": c.action, **({"note": c.note} if c.note else {})}
                             for c in each.changes
@@ -134,7 +131,8 @@ def tell(each: Generated, *, dry_run: bool = False) -> None:
             output.say(f"  {change.action:<9} {each.folder / change.path}{why}")
     summary = ", ".join(f"{number} {action}" for action, number in counts.items())
     would = "would be " if dry_run else ""
-    output.say(f"{each.folder}: {each.plan.backend} package {each.plan.package} {would}({summary})")
+    kind = " ".join(dict.fromkeys(part.backend for part in each.plan.parts))
+    output.say(f"{each.folder}: {kind} package {each.plan.package} {would}({summary})")
     unwritten = [file.path for file in each.plan.files if file.yours and file.template]
     if fresh and not dry_run:
         shown = ", ".join(unwritten[:3]) + (" …" if len(unwritten) > 3 else "")

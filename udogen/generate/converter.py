@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from udogen.build import targets
+from udogen.build.package import Part
 from udogen.generate.backends.cxx import code
 from udogen.generate.plan import Plan, PlannedFile, Source, record
 from udogen.opdef import inference
@@ -22,6 +23,7 @@ LIBRARY = "libConverterOpPackage.so"
 _FOLDER = "ConverterOpPackage"
 _HEADERS = ("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h")
 _COPIES = (f"{_FOLDER}/Makefile.linux-x86_64", ".sdk/ConverterUtils.hpp")
+_RULES = ("Makefile.linux-x86_64", "linux.mk")
 _ANY = 0xFFFFFFFF
 
 
@@ -36,21 +38,26 @@ def plan(package: OpPackage, source: Source) -> Plan:
         PlannedFile("Makefile", template="converter/Makefile.mako", data=data),
         PlannedFile(f"{_FOLDER}/ConverterOpPackage.cpp", template=f"converter/{_FOLDER}.cpp.mako", data=data),
         *(PlannedFile(path, copy=f"converter/{path.removeprefix('.sdk/')}") for path in _COPIES),
-        PlannedFile(".sdk/linux.mk", copy="qnn/shared/makefiles/linux.mk"),
+        *(PlannedFile(f".sdk/{name}", copy=f"qnn/shared/makefiles/{name}") for name in _RULES),
         *(PlannedFile(f".sdk/QNN/{path}", copy=f"headers:{path}") for path in _HEADERS),
         *(PlannedFile(f".sdk/config/{name}", content=content) for name, content in source.configs.items()),
     ]
+    part = Part(
+        backend=BACKEND,
+        library=LIBRARY,
+        provider="",
+        ops=tuple(op.name for op in package.ops),
+        targets=targets.of_backend(BACKEND),
+        rooms=(_FOLDER,),
+    )
     return Plan(
         package=package.name,
         backend=BACKEND,
         layout="qnn",
         libraries=_FOLDER,
-        library=LIBRARY,
-        provider="",
-        ops=tuple(op.name for op in package.ops),
         configs=tuple(f".sdk/config/{name}" for name in source.configs),
-        targets=targets.of_backend(BACKEND),
         files=tuple(sorted(files, key=lambda file: file.path)),
+        parts=(part,),
         folder=f"{package.name}{SUFFIX}",
     )
 

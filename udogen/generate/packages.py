@@ -82,7 +82,7 @@ def generate(
         rooms = {backend: HTP_APIS[api] if backend == "htp" else backend for backend in by_backend}
         ready = {backend: _kernels(kernels, package, room, alone=alone) for backend, room in rooms.items()}
         source = Source(configs=_configs(package), kernels=ready, htp_api=api)
-        plans = [*layouts.ALL[layout or "qnn"].plan(by_backend, source)]
+        plans = [*layouts.ALL[layout or layouts.USUAL[package.language]].plan(by_backend, source)]
         for plan in [*plans, converter.plan(package, source)] if for_converters else plans:
             folder = _folder(out or Path(package.output_path or "."), plan, alone=alone)
             twin = next((each for each in found if each.folder == folder), None)
@@ -105,10 +105,12 @@ def generate(
 
 
 def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
-    """The folder of a package: its name; with the backend behind it where a config has several."""
+    """The folder of a package: its name; with the backend behind it where a config has several folders."""
     if plan.folder:
         return out / plan.folder
     plain = out / plan.package
+    if plan.backend not in ALL_BACKENDS:
+        return plain
     suffixed = out / f"{plan.package}{ALL_BACKENDS[plan.backend].suffix}"
     usual = plain if alone else suffixed
     # A folder keeps its name when its config comes to name another backend, or one less.
@@ -186,7 +188,7 @@ def _configs(package: OpPackage) -> dict[str, bytes]:
 
 
 def _kernels(folder: Path | None, package: OpPackage, room: str, *, alone: bool) -> dict[str, bytes]:
-    """Kernels that the user has already: <folder>/<room>/<Op>.cpp, or <folder>/<Op>.cpp for a single backend."""
+    """Kernels that the user has already: <folder>/<room>/<Op>.cpp (gpu: and .cl), or without <room> for one backend."""
     if folder is None:
         return {}
     if not folder.is_dir():
@@ -194,7 +196,8 @@ def _kernels(folder: Path | None, package: OpPackage, room: str, *, alone: bool)
     places = [folder / room]
     if alone and not any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values())):
         places.append(folder)
-    found = {
-        op.name: next((p for each in places if (p := each / f"{op.name}.cpp").is_file()), None) for op in package.ops
-    }
-    return {name: path.read_bytes() for name, path in found.items() if path is not None}
+    # What is not C++ is known by its file name.
+    wanted = {op.name: f"{op.name}.cpp" for op in package.ops}
+    wanted |= {f"{op.name}.cl": f"{op.name}.cl" for op in package.ops if room == "gpu"}
+    found = {key: next((p for each in places if (p := each / name).is_file()), None) for key, name in wanted.items()}
+    return {key: path.read_bytes() for key, path in found.items() if path is not None}

@@ -12,35 +12,49 @@ import re
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import _cffi_backend
 
 from udogen import resources
 
-_ROOTS = (
-    "QnnInterface.h",
-    "CPU/QnnCpuOpPackage.h",
-    "System/QnnSystemInterface.h",
-    "HTP/QnnHtpDevice.h",
-    "HTP/core/qhpi.h",
-)
+
+class Headers(NamedTuple):
+    """Headers that can be read together: no two of them give one name two meanings."""
+
+    roots: tuple[str, ...]
+    before: str = ""
+    after: str = ""
+
 
 # va_list is passed by reference on x86_64 and aarch64, so a pointer stands for it.  The by-value type is for
 # calls that take a Qnn_OpConfig_t: libffi cannot pass a struct with a union in it, but one of the same size
 # travels in the same place.
-_BEFORE = "typedef void *va_list;\n"
-_AFTER = """
+QNN = Headers(
+    roots=(
+        "QnnInterface.h",
+        "CPU/QnnCpuOpPackage.h",
+        "System/QnnSystemInterface.h",
+        "HTP/QnnHtpDevice.h",
+        "HTP/core/qhpi.h",
+    ),
+    before="typedef void *va_list;\n",
+    after="""
 typedef struct { uint64_t words[10]; } udogen_OpConfigByValue;
 typedef Qnn_ErrorHandle_t (*udogen_TakesOpConfig)(void *handle, udogen_OpConfigByValue op);
 int vsnprintf(char *into, size_t size, const char *format, void *args);
-"""
+""",
+)
+
+# DSP completes QNN's opaque structures as CPU does; UDO has a function of one name on both of its sides.
+UDO = Headers(roots=("SnpeUdo/UdoReg.h", "SnpeUdo/UdoImpl.h"))
+DSP = Headers(roots=("DSP/QnnDspOpPackage.h",), before=QNN.before)
 
 
 @cache
-def ffi() -> Any:
-    """The cffi object that knows every type of our headers."""
-    source = declarations()
+def ffi(headers: Headers = QNN) -> Any:
+    """The cffi object that knows every type of these headers."""
+    source = declarations(headers)
     key = resources.content_key(source.encode(), _cffi_backend.__version__.encode())
     name = f"_udogen_qnn_abi_{key}"
     path = resources.cache_dir("abi") / f"{name}.py"
@@ -59,11 +73,11 @@ def ffi() -> Any:
         return parsed
 
 
-def declarations() -> str:
-    """All headers in the order of their includes, without preprocessor, as `cdef` takes them."""
+def declarations(headers: Headers = QNN) -> str:
+    """The headers in the order of their includes, without preprocessor, as `cdef` takes them."""
     seen: set[str] = set()
-    parts = [_declarations_of(root, seen) for root in _ROOTS]
-    return _BEFORE + "".join(parts) + _AFTER
+    parts = [_declarations_of(root, seen) for root in headers.roots]
+    return headers.before + "".join(parts) + headers.after
 
 
 def _declarations_of(name: str, seen: set[str]) -> str:

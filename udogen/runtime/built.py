@@ -6,8 +6,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen.build import targets
 from udogen.build.package import PROVIDER, PackageFolder, open_packages, package_of
+from udogen.build.targets import Target
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef import resolve
 from udogen.opdef.load import load
@@ -44,7 +44,7 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
     if path.is_dir():
         folder = _of_backend(path, backend)
         native = _native_targets(folder, backend)
-        library = next((found for row in native if (found := folder.artifact(row.folder)).is_file()), None)
+        library = next((found for row in native for found in folder.artifacts(row) if found.is_file()), None)
         if library is None:
             wanted = " ".join(row.id for row in native)
             raise RunFailed(
@@ -95,8 +95,8 @@ def _of_backend(path: Path, backend: str) -> PackageFolder:
     )
 
 
-def _native_targets(folder: PackageFolder, backend: str) -> list[targets.Target]:
-    rows = [row for row in targets.ALL.values() if row.id in folder.targets and row.native]
+def _native_targets(folder: PackageFolder, backend: str) -> list[Target]:
+    rows = [row for row in folder.rows if row.native]
     found = [row for row in rows if row.backend == backend]
     if not found:
         others = " or ".join(f"--backend {row.backend}" for row in rows)

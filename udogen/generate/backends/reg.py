@@ -1,0 +1,287 @@
+"""The registration library of a UDO package: what its operations are, as the tables of `utils/IUdoOpDefinition.hpp`.
+
+SNPE knows three cores, and one word for each type of theirs; a config may allow several types, and name some that
+SNPE has no word for.  SNPE is told one, validation accepts all.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import NamedTuple
+
+from udogen.generate.plan import PlannedFile, Source, record
+from udogen.opdef import values
+from udogen.opdef.datatypes import DataType
+from udogen.opdef.model import Op, OpPackage, Tensor
+from udogen.opdef.names import cpp_string
+
+_HEADERS = ("UdoBase.h", "UdoShared.h", "UdoReg.h")
+_UTILITIES = ("IUdoOpDefinition.hpp", "UdoMacros.hpp", "UdoUtil.hpp")
+
+
+class _Core(NamedTuple):
+    """A core of SNPE: our backends that it stands for, and in what its kernels calculate."""
+
+    backends: tuple[str, ...]
+    calculates: tuple[str, ...]
+
+
+_CORES = {
+    "CPU": _Core(("cpu",), ("FLOAT_16", "FLOAT_32")),
+    "GPU": _Core(("gpu",), ("FLOAT_16", "FLOAT_32")),
+    "DSP": _Core(("htp", "dsp"), ("INT_8", "INT_16")),
+}
+
+_LAYOUTS = ("NHWC", "NCHW", "NDHWC")  # any other, and none: LAST, as SNPE's own packages have it
+
+
+class _Word(NamedTuple):
+    """How SNPE calls a type of QNN: the word it is told, and further ones that mean the same."""
+
+    told: str
+    also: tuple[str, ...] = ()
+
+
+# Documents of SNPE call quantized activations UINT_8 as often as FIXED_8.  What has no word of its own (from BOOL_8 on)
+# is told as the nearest: SNPE converts a model to it.
+_WORDS = {
+    "FLOAT_16": _Word("FLOAT_16"),
+    "FLOAT_32": _Word("FLOAT_32"),
+    **{f"{kind}_{bits}": _Word(f"{kind}_{bits}") for kind in ("INT", "UINT") for bits in (8, 16, 32)},
+    "UFIXED_POINT_4": _Word("FIXED_4"),
+    "SFIXED_POINT_4": _Word("FIXED_4"),
+    **{f"UFIXED_POINT_{bits}": _Word(f"FIXED_{bits}", (f"UINT_{bits}",)) for bits in (8, 16, 32)},
+    **{f"SFIXED_POINT_{bits}": _Word(f"FIXED_{bits}", (f"INT_{bits}",)) for bits in (8, 16, 32)},
+    "BOOL_8": _Word("UINT_8", ("INT_8",)),
+    "INT_64": _Word("INT_32"),
+    "UINT_64": _Word("UINT_32"),
+    "BFLOAT_16": _Word("FLOAT_16"),
+    "FLOAT_64": _Word("FLOAT_32"),
+    "STRING": _Word("UINT_8"),
+}
+_ANY = _Word("FLOAT_32", tuple(word.told for word in _WORDS.values()))
+
+_BITS = re.compile(r"\d+\Z")
+
+
+@dataclass(frozen=True)
+class _Reg:
+    """One op, as each of its cores sees it."""
+
+    number: int
+    cores: Mapping[str, tuple[Op, ...]]  # core -> the op resolved for its backends
+
+    @property
+    def op(self) -> Op:
+        """The op as its first core sees it: names, ranks and order are the same everywhere."""
+        return next(iter(self.cores.values()))[0]
+
+
+def files(
+    package: OpPackage, by_backend: Mapping[str, OpPackage], source: Source, libraries: Sequence[tuple[str, str]]
+) -> tuple[PlannedFile, ...]:
+    """The sources of the registration library; `libraries` are (core, file name) of the implementation libraries."""
+    data = _data(package, by_backend, source, libraries)
+    return (
+        PlannedFile(f"jni/src/reg/{package.name}RegLib.cpp", template="snpe/reg/RegLib.cpp.mako", data=data),
+        PlannedFile("jni/src/utils/UdoUtil.cpp", copy="snpe/jni/src/utils/UdoUtil.cpp"),
+        *(PlannedFile(f"include/utils/{name}", copy=f"snpe/include/utils/{name}") for name in _UTILITIES),
+        *(PlannedFile(f".sdk/include/SnpeUdo/{name}", copy=f"headers:SnpeUdo/{name}") for name in _HEADERS),
+    )
+
+
+def _data(
+    package: OpPackage, by_backend: Mapping[str, OpPackage], source: Source, libraries: Sequence[tuple[str, str]]
+) -> dict[str, object]:
+    named = [core for core in _CORES if core in dict(libraries)]
+    regs = _regs(by_backend, named)
+    tables: list[SimpleNamespace] = []
+    ops = [_op(reg, tables) for reg in regs]
+    tensors = [len(reg.op.inputs) + len(reg.op.outputs) for reg in regs]
+    sizes = (
+        len(libraries),
+        len(regs),
+        sum(len(reg.op.params) for reg in regs),
+        sum(tensors),
+        sum(count * len(reg.cores) for count, reg in zip(tensors, regs, strict=True)),
+        sum(len(reg.cores) for reg in regs),
+    )
+    return {
+        "config": source.label,
+        "package": record(
+            literal=cpp_string(package.name),
+            cores=_mask("CORETYPE", named),
+            version=_version(package.version),
+            operations=cpp_string(" ".join(reg.op.name for reg in regs)),
+        ),
+        "libraries": [record(core=core, literal=cpp_string(name)) for core, name in libraries],
+        "tables": tables,
+        "ops": ops,
+        "sizes": ", ".join(str(max(size, 1)) for size in sizes),
+    }
+
+
+def _regs(by_backend: Mapping[str, OpPackage], cores: Sequence[str]) -> list[_Reg]:
+    """The ops of all backends, each with the cores that have it."""
+    names = dict.fromkeys(op.name for package in by_backend.values() for op in package.ops)
+    seen = {
+        name: {
+            core: tuple(
+                op
+                for backend in _CORES[core].backends
+                if backend in by_backend
+                for op in by_backend[backend].ops
+                if op.name == name
+            )
+            for core in cores
+        }
+        for name in names
+    }
+    kept = [{core: ops for core, ops in by_core.items() if ops} for by_core in seen.values()]
+    return [_Reg(number, by_core) for number, by_core in enumerate(each for each in kept if each)]
+
+
+def _op(reg: _Reg, tables: list[SimpleNamespace]) -> SimpleNamespace:
+    prefix = f"op{reg.number}"
+    infos = []
+    for core, ops in reg.cores.items():
+        own = [word for op in ops for tensor in (*op.inputs, *op.outputs) for word in _told(tensor.datatypes)]
+        infos.append(f"{{SNPE_UDO_CORETYPE_{core}, {_mask('DATATYPE', (*_CORES[core].calculates, *own))}}}")
+    tables.append(record(type="constexpr SnpeUdo_OpCoreInfo_t", name=f"{prefix}CoreInfos", items=infos))
+    params = [_param(reg, index, f"{prefix}Param{index}", tables) for index in range(len(reg.op.params))]
+    if params:
+        tables.append(record(type="constexpr ParamSpec", name=f"{prefix}Params", items=params))
+    for role in ("input", "output"):
+        rows = [
+            _tensor(reg, role, index, f"{prefix}{role.capitalize()}{index}", tables)
+            for index in range(len(_tensors(reg.op, role)))
+        ]
+        tables.append(record(type="constexpr TensorSpec", name=f"{prefix}{role.capitalize()}s", items=rows))
+    return record(
+        literal=cpp_string(reg.op.name),
+        cores=_mask("CORETYPE", reg.cores),
+        core_infos=f"{prefix}CoreInfos",
+        params=f"{prefix}Params" if params else "{}",
+        inputs=f"{prefix}Inputs",
+        outputs=f"{prefix}Outputs",
+    )
+
+
+def _tensor(reg: _Reg, role: str, index: int, name: str, tables: list[SimpleNamespace]) -> str:
+    tensor = _tensors(reg.op, role)[index]
+    types, ranks = _types(reg, role, index, name, tables), _ranks(tensor, name, tables)
+    flags = ", ".join(_bool(flag) for flag in (tensor.mandatory, tensor.repeated, tensor.static))
+    return f"{{{cpp_string(tensor.name)}, {_layout(tensor)}, {types}, {ranks}, {flags}}}"
+
+
+def _param(reg: _Reg, index: int, name: str, tables: list[SimpleNamespace]) -> str:
+    # The default that the first core has which has one: a supplement may say it for one core alone.
+    seen = [op.params[index] for ops in reg.cores.values() for op in ops]
+    param, default = seen[0], next((each.default for each in seen if each.default is not None), None)
+    types, ranks = _types(reg, "param", index, name, tables), _ranks(param, name, tables)
+    bits, text, data, dims = "0", '""', "nullptr", "{}"
+    kind = "TENSOR"
+    if all(datatype.kind == "string" for datatype in param.datatypes):
+        kind, text = "STRING", cpp_string(values.show(default)) if default is not None else text
+    elif param.is_scalar:
+        kind, bits = "SCALAR", f"0x{_bits(default, _told(param.datatypes)[0]):x}u"
+    elif default is not None and values.flatten(default):
+        data, dims = _default(default, _told(param.datatypes)[0], name, tables)
+    required = param.mandatory and default is None
+    return (
+        f"{{{cpp_string(param.name)}, SNPE_UDO_PARAMTYPE_{kind}, {_layout(param)}, {types}, {ranks}, "
+        f"{_bool(required)}, {{{bits}, {text}, {data}, {dims}}}}}"
+    )
+
+
+def _types(reg: _Reg, role: str, index: int, name: str, tables: list[SimpleNamespace]) -> str:
+    rows = []
+    for core, ops in reg.cores.items():
+        datatypes = [datatype for op in ops for datatype in _tensors(op, role)[index].datatypes]
+        words = [word for datatype in datatypes for word in (_word(datatype).told, *_word(datatype).also)]
+        told = _told(datatypes)[0]
+        rows.append(f"{{SNPE_UDO_CORETYPE_{core}, SNPE_UDO_DATATYPE_{told}, {_mask('DATATYPE', words)}}}")
+    tables.append(record(type="constexpr CoreTypes", name=f"{name}Types", items=rows))
+    return f"{name}Types"
+
+
+def _ranks(tensor: Tensor, name: str, tables: list[SimpleNamespace]) -> str:
+    if not tensor.rank.ranks or tensor.is_scalar:
+        return "{}"
+    tables.append(
+        record(type="constexpr std::uint32_t", name=f"{name}Ranks", items=[str(rank) for rank in tensor.rank.ranks])
+    )
+    return f"{name}Ranks"
+
+
+def _default(default: values.Value, word: str, name: str, tables: list[SimpleNamespace]) -> tuple[str, str]:
+    """Two tables: the numbers as they lie in memory, and how many of them in each direction."""
+    leaves, dims = values.flatten(default), values.shape(default) or (1,)
+    items = [f"0x{_bits(leaf, word):x}u" for leaf in leaves]
+    tables.append(record(type=f"constexpr std::uint{_stored(word)}_t", name=f"{name}Data", items=items))
+    tables.append(record(type="std::uint32_t", name=f"{name}Dims", items=[str(dim) for dim in dims]))
+    return f"{name}Data", f"{name}Dims"
+
+
+def _stored(word: str) -> int:
+    """How many bits an element of this type has in memory."""
+    found = _BITS.search(word)
+    return max(8, int(found[0])) if found else 32
+
+
+def _bits(value: object, word: str) -> int:
+    """A number as the bits of this type; nothing becomes 0, and what the type cannot hold the nearest that it can."""
+    number = value if isinstance(value, bool | int | float) else 0
+    bits = _stored(word)
+    if word.startswith("FLOAT"):
+        form = "<f" if bits == 32 else "<e"
+        try:
+            packed = struct.pack(form, number)
+        except OverflowError:
+            packed = struct.pack(form, float("-inf") if number < 0 else float("inf"))
+        return int.from_bytes(packed, "little")
+    low, high = (0, (1 << bits) - 1) if word.startswith("UINT") else (-(1 << (bits - 1)), (1 << bits) - 1)
+    whole = round(min(max(number, low), high)) if number == number else 0
+    return whole & ((1 << bits) - 1)
+
+
+def _tensors(op: Op, role: str) -> tuple[Tensor, ...]:
+    return {"input": op.inputs, "output": op.outputs, "param": op.params}[role]
+
+
+def _word(datatype: DataType) -> _Word:
+    return _WORDS.get(datatype.name, _ANY)
+
+
+def _told(datatypes: Sequence[DataType]) -> list[str]:
+    """The words for these types, the one that SNPE is told first.
+
+    Where a config says UINT_8 and means activations of the DSP, both types are allowed: SNPE hears the config's word.
+    """
+    words = [_word(datatype).told for datatype in datatypes] or [_ANY.told]
+    own = [datatype.name for datatype in datatypes if datatype.kind == "uint"]
+    if words[0].startswith("FIXED_") and words[0].replace("FIXED", "UINT") in own:
+        words.insert(0, words[0].replace("FIXED", "UINT"))
+    return list(dict.fromkeys(words))
+
+
+def _layout(tensor: Tensor) -> str:
+    return f"SNPE_UDO_LAYOUT_{tensor.layout if tensor.layout in _LAYOUTS else 'LAST'}"
+
+
+def _mask(kind: str, words: Mapping[str, object] | Sequence[str]) -> str:
+    return " | ".join(f"SNPE_UDO_{kind}_{word}" for word in dict.fromkeys(words)) or "0"
+
+
+def _version(text: str) -> str:
+    """`1.2.0` of a config as three numbers; 1, 0, 0 where it has none."""
+    numbers = [part[:9] for part in re.findall(r"\d+", text, re.ASCII)[:3]] or ["1"]
+    return ", ".join(str(int(part)) for part in [*numbers, "0", "0"][:3])
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"
