@@ -7,6 +7,7 @@ include $(CLEAR_VARS)
 LOCAL_MODULE := UdoQuietPackageReg
 LOCAL_SRC_FILES :=
 LOCAL_SRC_FILES += jni/src/reg/QuietPackageRegLib.cpp
+LOCAL_SRC_FILES += jni/src/utils/UdoUtil.cpp
 LOCAL_C_INCLUDES := $(UDO_ROOT)/include $(UDO_ROOT)/include/utils
 LOCAL_C_INCLUDES += $(if $(SNPE_UDO_ROOT),$(SNPE_UDO_ROOT) $(SNPE_UDO_ROOT)/.. $(SNPE_UDO_ROOT)/include)
 LOCAL_C_INCLUDES += $(if $(SNPE_ROOT),$(SNPE_ROOT)/include/SNPE $(SNPE_ROOT)/include) $(UDO_ROOT)/.sdk/include
