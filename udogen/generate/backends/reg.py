@@ -24,7 +24,7 @@ _UTILITIES = ("IUdoOpDefinition.hpp", "UdoMacros.hpp", "UdoUtil.hpp")
 
 
 class _Core(NamedTuple):
-    """A core of SNPE: our backends that it stands for, and in what its kernels calculate."""
+    """A core of SNPE: our backends that it stands for, and in what its kernels calculate in SNPE's own packages."""
 
     backends: tuple[str, ...]
     calculates: tuple[str, ...]
