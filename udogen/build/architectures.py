@@ -58,10 +58,20 @@ ALL = {
         Architecture("v69", "htp", 0x69, (Release("4.3.0", "8.5.03"),), "rtos/qurt/computev68", _BUILT.format("V69")),
         Architecture("v73", "htp", 0x73, (Release("5.4.0", "8.6.02"),), "rtos/qurt/computev73", _BUILT.format("V73")),
         Architecture(
-            "v75", "htp", 0x75, (Release("5.4.0", "8.7.03"), Release("5.5.5", "8.7.06")), "rtos/qurt/computev75", _BUILT.format("V75")
+            "v75",
+            "htp",
+            0x75,
+            (Release("5.4.0", "8.7.03"), Release("5.5.5", "8.7.06")),
+            "rtos/qurt/computev75",
+            _BUILT.format("V75"),
         ),
         Architecture(
-            "v79", "htp", 0x79, (Release("6.0.0", "8.8.02"), Release("6.2.0", "8.8.06")), "rtos/qurt/computev79", _BUILT.format("V79")
+            "v79",
+            "htp",
+            0x79,
+            (Release("6.0.0", "8.8.02"), Release("6.2.0", "8.8.06")),
+            "rtos/qurt/computev79",
+            _BUILT.format("V79"),
         ),
         Architecture("v81", "htp", 0x81, (Release("6.4.0", "19.0.04"),), "rtos/qurt/computev81", _BUILT.format("V81")),
     )

@@ -94,7 +94,9 @@ def _tools(arch: Architecture, env: Environment, root: Path) -> Path | str:
             "and HEXAGON_SDK4_ROOT for the later one"
         )
     if not arch.tools_before and all(_age(folder) < (8, 4) for folder in there):
-        return f"Hexagon tools {have} in {root} are of Hexagon SDK 3, for V65 and V66: {arch.name} needs {least} or later"
+        return (
+            f"Hexagon tools {have} in {root} are of Hexagon SDK 3, for V65 and V66: {arch.name} needs {least} or later"
+        )
     return f"Hexagon tools {have} in {root} do not know {arch.name}: it needs {least} or later"
 
 
