@@ -60,6 +60,12 @@ def _variable(name: str) -> str:
     return os.environ.get(name, "").strip()
 
 
+def library_path() -> list[Path]:
+    """The folders of LD_LIBRARY_PATH in which the loader looks; an empty entry is the folder where it is started."""
+    text = os.environ.get("LD_LIBRARY_PATH", "")
+    return [Path(entry or ".") for entry in text.replace(";", ":").split(":")] if text else []
+
+
 def program(name: str) -> str:
     """The path of a program on PATH; empty where there is none."""
     return shutil.which(name) or ""

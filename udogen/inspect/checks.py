@@ -18,6 +18,7 @@ from udogen.inspect.reference import Reference
 from udogen.inspect.symbols import Resolution, demangled
 from udogen.runtime.calls import PackageInfo, RuntimeInfo
 from udogen.runtime.records import Records
+from udogen.runtime.udo import Registration
 
 STOPS, UNKNOWN, WARNS = "stops", "unknown", "warns"
 # The verdict, by the worst finding.
@@ -54,6 +55,7 @@ class Case:
     failure: RunFailed | None = None  # of registering
     records: Records | None = None
     records_failure: RunFailed | None = None
+    registration: Registration | None = None  # what a registration library of SNPE tells
 
     @property
     def path(self) -> Path:
@@ -74,7 +76,7 @@ def _kind(case: Case) -> Iterator[Finding]:
     if found.kind != "shared library":
         hint = "link it with -shared (and compile with -fPIC)"
         yield Finding("kind", STOPS, f"it is an {found.kind}, not a shared library".replace("an core", "a core"), hint)
-    elif not case.facts.is_package:
+    elif not case.facts.is_package and not case.facts.is_registration:
         yield Finding("kind", STOPS, f"it is {case.facts.style.words}", case.facts.style.remedy)
     elif found.bits == 32 and found.machine != "hexagon":
         yield Finding("bits", STOPS, "it is 32-bit; QNN runtimes are 64-bit", "compile without -m32, for a 64-bit ABI")

@@ -42,6 +42,12 @@ STYLES = (
     Style("qhpi", "HTP op package (QHPI)", "htp", r"qhpi_init", r"qhpi_register_ops_v\d+", "qhpi_init"),
     Style("core", "HTP op package (C++ style of the SDK)", "htp", r"op_pkg_init", r"_ZNK?4hnnx\w+", "op_pkg_init"),
     Style(
+        "udo",
+        "a registration library of SNPE (UDO)",
+        exported=r"SnpeUdo_getRegInfo",
+        remedy="SNPE registers it (Snpe_Util_AddOpPackage, --udo_package_path); QNN registers what it names",
+    ),
+    Style(
         "snpe",
         "a UDO library of SNPE",
         exported=r"SnpeUdo_\w+",
@@ -78,6 +84,11 @@ class Facts:
     def is_package(self) -> bool:
         """True for what a runtime can register at all."""
         return bool(self.style.backend)
+
+    @property
+    def is_registration(self) -> bool:
+        """True for what SNPE registers, and finds op packages by."""
+        return self.style.id == "udo"
 
 
 def look(found: Elf) -> Facts:

@@ -14,10 +14,12 @@ from udogen.inspect import reference
 from udogen.inspect.checks import STATIC, STOPS, UNKNOWN, VERDICTS, WARNS, Case, Finding, run
 from udogen.inspect.live import LIVE
 from udogen.inspect.symbols import resolve
+from udogen.inspect.udo import UDO
 from udogen.runtime import shim
 from udogen.runtime.failures import OpCrashed, OpTimedOut
 from udogen.runtime.records import read_records
 from udogen.runtime.session import OpSession
+from udogen.runtime.udo import read_registration
 
 _SECONDS = 30.0  # for a package that never comes back from registering
 
@@ -34,7 +36,7 @@ class Inspected:
     @property
     def is_package(self) -> bool:
         """False for a library that is none; true also for what is too broken to tell."""
-        return self.case is None or self.case.facts.is_package
+        return self.case is None or self.case.facts.is_package or self.case.facts.is_registration
 
     @property
     def weight(self) -> str:
@@ -92,6 +94,10 @@ def inspect(
         case = _register(case, backend)
         case = _record(case)
         findings += run(LIVE, case)
+    if facts.is_registration:
+        if how.register and here and not any(each.weight == STOPS for each in findings):
+            case = _read(case)
+        findings += run(UDO, case)
     return Inspected(path, case, tuple(findings), target)
 
 
@@ -101,6 +107,14 @@ def _register(case: Case, backend: str) -> Case:
             case.path, case.provider, backend=backend, runtime=case.reference.main.path, timeout=_SECONDS
         ) as session:
             return replace(case, registered=(session.package, session.runtime))
+    except RunFailed as fault:
+        return replace(case, failure=fault)
+
+
+def _read(case: Case) -> Case:
+    """What a registration library tells."""
+    try:
+        return replace(case, registration=read_registration(case.path, timeout=_SECONDS))
     except RunFailed as fault:
         return replace(case, failure=fault)
 

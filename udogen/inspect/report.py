@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from udogen.inspect import udo
 from udogen.inspect.checks import Case, Finding
 from udogen.inspect.folder import InspectedPackage, Inspection
 from udogen.inspect.library import Inspected
@@ -81,6 +82,10 @@ def _facts(case: Case) -> Iterator[tuple[str, str]]:
         yield "ops", ", ".join(package.operations) or "none told"
     elif facts.is_package and case.failure is None:
         yield "registered", "not tried" if case.native else "not tried: it is for another machine"
+    if case.registration:
+        yield from udo.lines(case.registration)
+    elif facts.is_registration and case.failure is None:
+        yield "tells", "not asked" if case.native else "not asked: it is for another machine"
 
 
 def _symbols(case: Case) -> str:
@@ -226,4 +231,5 @@ def _case_json(case: Case) -> dict[str, Any]:
         },
         "registered": registered,
         "kernels": list(case.records.ops) if case.records else None,
+        **({"registration": udo.as_json(case.registration)} if case.registration else {}),
     }

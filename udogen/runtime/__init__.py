@@ -15,9 +15,28 @@ from udogen.runtime.calls import (
 from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
 from udogen.runtime.library import BACKENDS, Runtime, find_runtime, interface_providers
 from udogen.runtime.session import OpSession
+from udogen.runtime.udo import (
+    RegisteredOp,
+    RegisteredParam,
+    RegisteredTensor,
+    Registration,
+    RegistrationUnreadable,
+    read_registration,
+)
+from udogen.runtime.udo_host import (
+    CoreState,
+    LibraryMissing,
+    OtherOps,
+    OtherPackage,
+    UdoPackage,
+    WrongMachine,
+    add_op_package,
+)
 
 __all__ = [
     "BACKENDS",
+    "CoreState",
+    "LibraryMissing",
     "LogLine",
     "OpCall",
     "OpCrashed",
@@ -26,13 +45,24 @@ __all__ = [
     "OpResult",
     "OpSession",
     "OpTimedOut",
+    "OtherOps",
+    "OtherPackage",
     "PackageInfo",
     "ParamArg",
+    "RegisteredOp",
+    "RegisteredParam",
+    "RegisteredTensor",
+    "Registration",
     "RegistrationFailed",
+    "RegistrationUnreadable",
     "Runtime",
     "RuntimeInfo",
     "TensorArg",
     "Times",
+    "UdoPackage",
+    "WrongMachine",
+    "add_op_package",
     "find_runtime",
     "interface_providers",
+    "read_registration",
 ]

@@ -13,7 +13,9 @@ from udogen.opdef import resolve
 from udogen.opdef.load import load
 from udogen.opdef.model import Op
 from udogen.opdef.problems import Problems
+from udogen.runtime import udo_host
 from udogen.runtime.library import interface_providers
+from udogen.runtime.udo import is_registration, read_registration
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
         raise RunFailed(
             f"there is no op package at {path}", hint="give a built library, or the folder of a generated package"
         )
+    if is_registration(path):
+        return find_built(_implementation(path, backend), backend=backend, provider=provider)
     package = package_of(path)
     if package is not None and package.library != path.name:
         package = None  # it lies in a package folder, but is not its library
@@ -63,6 +67,18 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
         return Built(path, package.provider, package.name, package)
     provider = provider or _only_provider(path)
     return Built(path, provider, package.name if package else provider.removesuffix(PROVIDER), package)
+
+
+def _implementation(path: Path, backend: str) -> Path:
+    """The library of a backend that a registration library of SNPE names, where the loader finds it."""
+    registration, core = read_registration(path), udo_host.BACKENDS.get(backend, "")
+    if registration.library(core):
+        return udo_host.implementation(registration, core)
+    have = " or ".join(f"--backend {name}" for name, core in udo_host.BACKENDS.items() if registration.library(core))
+    raise UsageError(
+        f"package {registration.package} names no library that runs on the {backend} backend of this machine",
+        hint=have or "run it on a device",
+    )
 
 
 def find_source(path: Path, *, backend: str) -> Built:

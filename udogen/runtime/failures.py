@@ -74,6 +74,7 @@ class Scene:
     chatter: Sequence[str]  # the end of the child's stdout and stderr
     target: str = ""  # what registration was told; empty where nothing
     forced: str = ""  # the SDK that the package is tied to, where its release was not to be minded
+    what: str = "the op package"
 
     @property
     def subject(self) -> str:
@@ -82,7 +83,7 @@ class Scene:
             return f"op `{self.call.op_type}`"
         if self.phase in (START, LOAD_RUNTIME):
             return "the worker in which ops run" if self.phase == START else "the QNN runtime"
-        return f"the op package {self.library}"
+        return f"{self.what} {self.library}"
 
     def complaints(self) -> list[str]:
         """Error and warning lines: errors first, the package's before the runtime's."""

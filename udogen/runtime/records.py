@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from udogen.runtime import failures
 from udogen.runtime.child import Child, deadline_of
+from udogen.runtime.wire import Message
 
 
 class Records(NamedTuple):
@@ -23,14 +24,23 @@ def read_records(library: Path, undefined: Sequence[str], *, timeout: float = 30
 
     `undefined` are the symbols that neither the package nor the libraries it needs have.
     """
+    order = {"do": "records", "library": str(library.resolve()), "answered": list(undefined)}
+    answer = ask(order, library=str(library), timeout=timeout)
+    calls = answer["calls"]
+    package = calls[0]["package"] if calls else ""
+    return Records(answer["returned"], package, tuple(op for call in calls for op in call["ops"]))
+
+
+def ask(order: Message, *, library: str, timeout: float, what: str = "the op package") -> Message:
+    """Let a child of its own load a library and answer one question about it; raises `RunFailed` where it cannot."""
     child, phase = Child(), failures.START
     deadline = deadline_of(timeout)
 
     def scene() -> failures.Scene:
-        return failures.Scene(str(library), phase, None, (), child.chatter())
+        return failures.Scene(library, phase, None, (), child.chatter(), what=what)
 
     try:
-        child.send({"do": "records", "library": str(library.resolve()), "answered": list(undefined)})
+        child.send(order)
         while True:
             message, _ = child.receive(deadline)
             if message["event"] != "phase":
@@ -48,6 +58,4 @@ def read_records(library: Path, undefined: Sequence[str], *, timeout: float = 30
     child.end()
     if message["event"] == "failed":
         raise failures.of_text(scene(), message["message"], message["hint"])
-    calls = message["calls"]
-    package = calls[0]["package"] if calls else ""
-    return Records(message["returned"], package, tuple(op for call in calls for op in call["ops"]))
+    return message

@@ -22,7 +22,7 @@ from udogen.qnn import abi
 from udogen.qnn.backend import Backend, Context, Device, Graph, Log
 from udogen.qnn.interface import Interface, QnnError, log_callback
 from udogen.qnn.tensors import APP_WRITE, NULL, STATIC, OpConfig, Param, Scalar, ScaleOffset, Tensor
-from udogen.runtime import failures, recorder, stored
+from udogen.runtime import failures, recorder, registrar, stored
 from udogen.runtime.wire import Message, Wire
 
 _GUARD = bytes([0xA5]) * 64
@@ -170,8 +170,8 @@ class Worker:
                 self.start(order)
             elif order["do"] == "run":
                 self.run(order, buffers)
-            elif order["do"] == "records":
-                self._say("records", **recorder.record(order, self._phase))
+            elif order["do"] in _ASKED:
+                self._say(order["do"], **_ASKED[order["do"]](order, self._phase))
             else:
                 self.quit()
         except QnnError as error:
@@ -199,6 +199,14 @@ class Worker:
     def _say(self, event: str, buffers: Sequence[Any] = (), **fields: Any) -> None:
         with self._writing:
             self._wire.send({"event": event, **fields}, buffers)
+
+
+# What needs no runtime: an order, the phases it announces, and its answer.
+_ASKED: dict[str, Callable[[Message, Callable[[str], None]], dict[str, Any]]] = {
+    "records": recorder.record,
+    "registration": registrar.read,
+    "locate": registrar.locate,
+}
 
 
 class _OpPackage:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from udogen.generate.plan import PlannedFile, Source, record
 from udogen.opdef import values
 from udogen.opdef.datatypes import DataType
-from udogen.opdef.model import Op, OpPackage, Tensor
+from udogen.opdef.model import Op, OpPackage, Tensor, Value
 from udogen.opdef.names import cpp_string
 
 _HEADERS = ("UdoBase.h", "UdoShared.h", "UdoReg.h")
@@ -24,7 +24,7 @@ _UTILITIES = ("IUdoOpDefinition.hpp", "UdoMacros.hpp", "UdoUtil.hpp")
 
 
 class _Core(NamedTuple):
-    """A core of SNPE: our backends that it stands for, and in what its kernels calculate."""
+    """A core of SNPE: our backends that it stands for, and in what its kernels calculate in SNPE's own packages."""
 
     backends: tuple[str, ...]
     calculates: tuple[str, ...]
@@ -218,7 +218,7 @@ def _ranks(tensor: Tensor, name: str, tables: list[SimpleNamespace]) -> str:
     return f"{name}Ranks"
 
 
-def _default(default: values.Value, word: str, name: str, tables: list[SimpleNamespace]) -> tuple[str, str]:
+def _default(default: Value, word: str, name: str, tables: list[SimpleNamespace]) -> tuple[str, str]:
     """Two tables: the numbers as they lie in memory, and how many of them in each direction."""
     leaves, dims = values.flatten(default), values.shape(default) or (1,)
     items = [f"0x{_bits(leaf, word):x}u" for leaf in leaves]

@@ -1,0 +1,379 @@
+"""The registration library of a UDO package: what it tells, what it accepts, what it refuses and with which code."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import registering
+from tests.making import ROOT, compiler
+from udogen.generate.backends import reg
+from udogen.generate.plan import Source
+from udogen.opdef import resolve
+from udogen.opdef.load import load
+from udogen.opdef.problems import Problems
+from udogen.qnn import abi, udo
+
+MANY = ROOT / "tests" / "configs" / "Udo.xml"
+SOFTMAX = ROOT / "examples" / "softmax" / "Softmax_Htp.json"
+CPU, GPU, DSP = 1, 2, 4
+FLOAT_16, FLOAT_32, FIXED_8, UINT_8, UINT_32, INT_8, INT_32 = 1, 2, 8, 0x100, 0x400, 0x1000, 0x4000
+NULL_LAYOUT = 0x13
+OK, INVALID, UNSUPPORTED, OPERATION, CORE, PARAMS, DIMENSIONS, INPUTS, OUTPUTS = 0, 2, 3, 100, 101, 102, 103, 104, 105
+BEFORE_INIT = 0xFFFFFFFF
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The generated sources of a package with every kind of tensor and parameter."""
+    return registering.write(MANY, tmp_path_factory.mktemp("udo"))
+
+
+@pytest.fixture(scope="module")
+def built(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library made of them."""
+    return registering.build(sources, tmp_path_factory.mktemp("built") / "libUdoManyUdoReg.so")
+
+
+@pytest.fixture
+def library(built: Path) -> Any:
+    """The library, initialised."""
+    opened = udo.open_library(str(built))
+    assert opened.SnpeUdo_initRegLibrary() == OK
+    return opened
+
+
+def test_the_files_are_those_of_the_documentation(sources: Path) -> None:
+    files = {str(path.relative_to(sources)) for path in sources.rglob("*") if path.is_file()}
+    assert files == {
+        *(f"include/utils/{name}" for name in ("IUdoOpDefinition.hpp", "UdoMacros.hpp", "UdoUtil.hpp")),
+        *(f".sdk/include/SnpeUdo/{name}" for name in ("UdoBase.h", "UdoReg.h", "UdoShared.h")),
+        "jni/src/reg/ManyUdoRegLib.cpp",
+        "jni/src/utils/UdoUtil.cpp",
+    }
+    for path in (*sources.glob("jni/src/*/*"), *sources.glob("include/utils/*")):
+        assert "Auto-generated" in path.read_text().splitlines()[0]  # the tag that the documentation promises
+
+
+@pytest.mark.parametrize("name", ["g++", "clang++", "zig"])
+def test_each_compiler_takes_them_without_a_word(sources: Path, tmp_path: Path, name: str) -> None:
+    registering.build(sources, tmp_path / "libReg.so", "-Wpedantic", compiler=shlex.split(compiler(name)))
+
+
+def test_it_compiles_for_arm(sources: Path, tmp_path: Path) -> None:
+    registering.build(
+        sources, tmp_path / "libReg.so", "-target", "aarch64-linux-gnu.2.31", compiler=shlex.split(compiler("zig"))
+    )
+
+
+def test_it_exports_these_functions_and_no_other(built: Path) -> None:
+    told = subprocess.run(["nm", "-D", "--defined-only", built], capture_output=True, text=True, check=True).stdout
+    assert sorted(line.split()[-1] for line in told.splitlines()) == [
+        "SnpeUdo_getRegInfo",
+        "SnpeUdo_getRegLibraryVersion",
+        "SnpeUdo_getVersion",
+        "SnpeUdo_initRegLibrary",
+        "SnpeUdo_terminateRegLibrary",
+        "SnpeUdo_validateOperation",
+    ]
+
+
+def test_nothing_runs_and_nothing_is_allocated_when_it_is_loaded(built: Path) -> None:
+    told = subprocess.run(["nm", "-DC", "--undefined-only", built], capture_output=True, text=True, check=True).stdout
+    assert not [line for line in told.splitlines() if "malloc" in line or "operator new" in line]
+    symbols = subprocess.run(["nm", "-C", built], capture_output=True, text=True, check=True).stdout
+    assert "_GLOBAL__sub_I" not in symbols  # what a constructor of a static would be called
+
+
+def test_names_of_libraries_can_be_given_to_the_compiler(sources: Path, tmp_path: Path) -> None:
+    made = registering.build(sources, tmp_path / "libReg.so", '-DUDO_LIB_NAME_DSP="libMine.so"')
+    assert {row["core"]: row["name"] for row in _told(made)["libraries"]} == {
+        "CPU": "libUdoManyUdoImplCpu.so",
+        "GPU": "libUdoManyUdoImplGpu.so",
+        "DSP": "libMine.so",
+    }
+
+
+def test_what_it_tells(built: Path) -> None:
+    told = _told(built)
+    assert (told["package"], told["cores"], told["operations"]) == (
+        "ManyUdo",
+        ["CPU", "GPU", "DSP"],
+        "Everything Join Quantized",
+    )
+    everything, join, quantized = told["ops"]
+    assert everything["cores"] == ["CPU", "GPU", "DSP"]
+    assert [
+        (each["name"], each["kind"], each["type"], each["value"], each["shape"]) for each in everything["params"]
+    ] == [
+        ("axis", "scalar", "INT_32", 0, []),
+        ("beta", "scalar", "FLOAT_32", 0.5, []),
+        ("offset", "scalar", "INT_8", -3, []),
+        ("pads", "tensor", "UINT_32", None, [3, 2]),
+        ("table", "tensor", "FLOAT_32", None, []),
+    ]
+    assert everything["inputs"] == [
+        {
+            "name": "in[0]",
+            "layout": "NHWC",
+            "types": {"CPU": "FLOAT_32", "GPU": "FLOAT_16", "DSP": "FIXED_8"},
+            "repeated": False,
+            "static": False,
+        },
+        {
+            "name": "bias",
+            "layout": "LAST",
+            "types": dict.fromkeys(("CPU", "GPU", "DSP"), "FLOAT_32"),
+            "repeated": False,
+            "static": True,
+        },
+    ]
+    assert everything["calculates"]["CPU"] == ["FLOAT_16", "FLOAT_32"]
+    assert {"INT_8", "INT_16", "FIXED_8"} <= set(everything["calculates"]["DSP"])
+    assert (join["cores"], [each["repeated"] for each in join["inputs"]]) == (["CPU"], [False, True, False])
+    assert (join["params"][0]["kind"], join["params"][0]["value"]) == ("string", 'say "hi"?\\n')
+    assert (quantized["cores"], quantized["outputs"][0]["types"]) == (["DSP"], {"DSP": "FIXED_8"})
+
+
+def test_the_config_of_the_documentation_is_told_as_it_is_written(tmp_path: Path) -> None:
+    made = registering.build(registering.write(SOFTMAX, tmp_path / "sources"), tmp_path / "libReg.so")
+    [op] = _told(made)["ops"]
+    assert (op["type"], op["cores"]) == ("Softmax", ["CPU", "GPU", "DSP"])
+    assert op["inputs"][0]["types"] == {"CPU": "FLOAT_32", "GPU": "FLOAT_32", "DSP": "UINT_8"}
+
+
+def test_the_numbers_of_a_default_tensor_lie_in_memory(library: Any) -> None:
+    ffi = abi.ffi(abi.UDO)
+    info = ffi.new("SnpeUdo_RegInfo_t **")
+    assert library.SnpeUdo_getRegInfo(info) == OK
+    tensor = info[0].operationsInfo[0].staticParams[3].tensorParam
+    assert ffi.unpack(ffi.cast("uint32_t *", tensor.tensorData), 6) == [1, 2, 3, 4, 5, 6]
+    assert tensor.maxDimensions == tensor.currDimensions
+
+
+def test_versions(library: Any) -> None:
+    version = abi.ffi(abi.UDO).new("SnpeUdo_LibVersion_t **")
+    for function in (library.SnpeUdo_getVersion, library.SnpeUdo_getRegLibraryVersion):
+        assert function(version) == OK
+        assert udo.version_of(version[0]) == {"library": [2, 5, 0], "api": [1, 6, 0]}
+
+
+def test_nothing_but_init_works_before_it_and_after_the_end(built: Path) -> None:
+    ffi, opened = abi.ffi(abi.UDO), udo.open_library(str(built))
+    info, version = ffi.new("SnpeUdo_RegInfo_t **"), ffi.new("SnpeUdo_LibVersion_t **")
+    op = _Definition("Quantized", DSP).tensor("inputs", FIXED_8, 4).tensor("outputs", FIXED_8, 4)
+    for _ in range(3):
+        assert opened.SnpeUdo_terminateRegLibrary() == OK
+        assert opened.SnpeUdo_terminateRegLibrary() == OK
+        assert opened.SnpeUdo_getRegInfo(info) == BEFORE_INIT
+        assert opened.SnpeUdo_getVersion(version) == BEFORE_INIT
+        assert op.judge(opened) == BEFORE_INIT
+        assert opened.SnpeUdo_initRegLibrary() == OK
+        assert opened.SnpeUdo_initRegLibrary() == OK
+        assert opened.SnpeUdo_getRegInfo(info) == OK
+        assert op.judge(opened) == OK
+
+
+def test_null_is_answered_with_a_code(library: Any) -> None:
+    ffi = abi.ffi(abi.UDO)
+    for function in (
+        library.SnpeUdo_getRegInfo,
+        library.SnpeUdo_getVersion,
+        library.SnpeUdo_getRegLibraryVersion,
+        library.SnpeUdo_validateOperation,
+    ):
+        assert function(ffi.NULL) == INVALID
+    given = ffi.new("SnpeUdo_OpDefinition_t *")
+    assert library.SnpeUdo_validateOperation(given) == INVALID
+    for count in ("numOfInputs", "numOfOutputs", "numOfStaticParams"):
+        definition = _everything()
+        setattr(definition.given, count, 1)
+        setattr(definition.given, {"numOfStaticParams": "staticParams"}.get(count, count[5:].lower()), ffi.NULL)
+        assert definition.judge(library, finish=False) == INVALID
+
+
+class _Definition:
+    """An operation of a network, as SNPE hands it over."""
+
+    def __init__(self, op: str, core: int) -> None:
+        ffi = abi.ffi(abi.UDO)
+        self._keep: list[Any] = [ffi.new("char[]", op.encode())]
+        self.given = ffi.new("SnpeUdo_OpDefinition_t *")
+        self.given.udoCoreType, self.given.operationType = core, self._keep[0]
+        self._rows: dict[str, list[Any]] = {"inputs": [], "outputs": [], "staticParams": []}
+
+    def tensor(self, side: str, dtype: int, rank: int, layout: int = 1) -> _Definition:
+        row = abi.ffi(abi.UDO).new("SnpeUdo_TensorParam_t *")
+        row.dataType, row.tensorRank, row.layout = dtype, rank, layout
+        self._rows[side].append(row)
+        return self
+
+    def param(self, name: str, kind: int, dtype: int = 0, rank: int = 0, text: str | None = "x") -> _Definition:
+        ffi = abi.ffi(abi.UDO)
+        row = ffi.new("SnpeUdo_Param_t *")
+        self._keep.append(ffi.new("char[]", name.encode()))
+        row.paramType, row.paramName = kind, self._keep[-1]
+        if kind == 0:
+            row.scalarParam.dataType = dtype
+        elif kind == 1:
+            self._keep.append(ffi.new("char[]", text.encode()) if text is not None else ffi.NULL)
+            row.stringParam = self._keep[-1]
+        else:
+            row.tensorParam.dataType, row.tensorParam.tensorRank = dtype, rank
+        self._rows["staticParams"].append(row)
+        return self
+
+    def judge(self, library: Any, *, finish: bool = True) -> int:
+        ffi = abi.ffi(abi.UDO)
+        for member, rows in self._rows.items() if finish else ():
+            kind = "SnpeUdo_Param_t" if member == "staticParams" else "SnpeUdo_TensorParam_t"
+            made = ffi.new(f"{kind}[]", [row[0] for row in rows])
+            self._keep.append(made)
+            setattr(self.given, member, made)
+            setattr(self.given, f"numOf{member[0].upper()}{member[1:]}", len(rows))
+        return int(library.SnpeUdo_validateOperation(self.given))
+
+
+def _everything(core: int = CPU, dtype: int = FLOAT_32) -> _Definition:
+    given = _Definition("Everything", core).tensor("inputs", dtype, 4).tensor("outputs", dtype, 4)
+    return given.param("axis", 0, INT_32).param("table", 2, FLOAT_32, 1)
+
+
+def _join(parts: int) -> _Definition:
+    given = _Definition("Join", CPU).tensor("inputs", INT_32, 3).tensor("outputs", FLOAT_32, 7)
+    for _ in range(parts):
+        given.tensor("inputs", FLOAT_32, 2)
+    return given.tensor("inputs", INT_32, 1)
+
+
+ACCEPTED: dict[str, Callable[[], _Definition]] = {
+    "what is needed": _everything,
+    "everything": lambda: (
+        _everything()
+        .tensor("inputs", FLOAT_32, 1)
+        .param("beta", 0, FLOAT_32)
+        .param("offset", 0, INT_8)
+        .param("pads", 2, UINT_32, 2)
+    ),
+    "an optional input marked as absent": lambda: _everything().tensor("inputs", FLOAT_32, 1, NULL_LAYOUT),
+    "the second type of GPU": lambda: (
+        _Definition("Everything", GPU)
+        .tensor("inputs", FLOAT_32, 4)
+        .tensor("outputs", FLOAT_16, 4)
+        .param("axis", 0, INT_32)
+        .param("table", 2, FLOAT_32, 1)
+    ),
+    "fixed point on DSP": lambda: _everything(DSP, FIXED_8),
+    "its other name": lambda: _everything(DSP, UINT_8),
+    "repeated once": lambda: _join(1),
+    "repeated nine times": lambda: _join(9),
+    "a text": lambda: _join(1).param("mode", 1),
+}
+
+REFUSED: dict[str, tuple[int, Callable[[], _Definition]]] = {
+    "no such op": (OPERATION, lambda: _Definition("Nothing", CPU)),
+    "no core": (CORE, lambda: _everything(0)),
+    "two cores at once": (CORE, lambda: _everything(CPU | GPU)),
+    "a core that nobody knows": (CORE, lambda: _everything(8)),
+    "an op that is not for this core": (CORE, lambda: _Definition("Join", GPU)),
+    "a parameter is missing": (
+        PARAMS,
+        lambda: (
+            _Definition("Everything", CPU)
+            .tensor("inputs", FLOAT_32, 4)
+            .tensor("outputs", FLOAT_32, 4)
+            .param("axis", 0, INT_32)
+        ),
+    ),
+    "a parameter is given twice": (PARAMS, lambda: _everything().param("axis", 0, INT_32)),
+    "a parameter of another name": (INVALID, lambda: _everything().param("axes", 0, INT_32)),
+    "a tensor for a scalar": (INVALID, lambda: _everything().param("beta", 2, FLOAT_32, 1)),
+    "a text that is NULL": (INVALID, lambda: _join(1).param("mode", 1, text=None)),
+    "a scalar of another type": (UNSUPPORTED, lambda: _everything().param("beta", 0, INT_32)),
+    "a parameter of another rank": (DIMENSIONS, lambda: _everything().param("pads", 2, UINT_32, 3)),
+    "no input": (INPUTS, lambda: _Definition("Quantized", DSP).tensor("outputs", FIXED_8, 4)),
+    "too many inputs": (
+        INPUTS,
+        lambda: _everything().tensor("inputs", FLOAT_32, 1).tensor("inputs", FLOAT_32, 1),
+    ),
+    "nothing where one is repeated": (INPUTS, lambda: _join(0)),
+    "an absent input that is needed": (
+        INPUTS,
+        lambda: _Definition("Quantized", DSP).tensor("inputs", FIXED_8, 4, NULL_LAYOUT).tensor("outputs", FIXED_8, 4),
+    ),
+    "no output": (OUTPUTS, lambda: _Definition("Quantized", DSP).tensor("inputs", FIXED_8, 4)),
+    "an input of another type": (UNSUPPORTED, lambda: _everything(CPU, INT_32)),
+    "no type at all": (UNSUPPORTED, lambda: _everything(CPU, 0)),
+    "two types at once": (UNSUPPORTED, lambda: _everything(GPU, FLOAT_16 | FLOAT_32)),
+    "the type of another core": (UNSUPPORTED, lambda: _everything(CPU, FIXED_8)),
+    "an input of another rank": (
+        DIMENSIONS,
+        lambda: _Definition("Quantized", DSP).tensor("inputs", FIXED_8, 3).tensor("outputs", FIXED_8, 4),
+    ),
+    "the last behind repeated ones": (UNSUPPORTED, lambda: _join(2).tensor("inputs", FLOAT_32, 2)),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_what_it_accepts(library: Any, name: str) -> None:
+    assert ACCEPTED[name]().judge(library) == OK
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_it_refuses_and_with_which_code(library: Any, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    code, definition = REFUSED[name]
+    assert definition().judge(library) == code
+    said = capfd.readouterr().err
+    assert said.startswith("ManyUdo: op "), "the reason is said"
+    assert said.count("\n") == 1
+
+
+def test_what_a_config_says_reaches_the_compiler_as_text_only(tmp_path: Path) -> None:
+    [package], _ = load([MANY])
+    package = replace(package, version="3.x.9; #error")
+    by_backend = {"cpu": resolve.for_backend(package, "cpu", Problems())}
+    op = by_backend["cpu"].ops[1]
+    wild = 'a"; }\n#error \\ ??/ \x01 %s é'
+    op = replace(op, inputs=(replace(op.inputs[0], name=wild), *op.inputs[1:]))
+    op = replace(op, params=(replace(op.params[0], name=wild, default=wild),))
+    by_backend["cpu"] = by_backend["cpu"].with_ops((op,))
+    files = reg.files(package, by_backend, Source({"a.xml": b""}), [("CPU", 'lib"\\.so')])
+    told = _told(registering.build(registering.write_files(files, tmp_path), tmp_path / "libReg.so"))
+    assert told["libraries"] == [{"core": "CPU", "name": 'lib"\\.so'}]
+    assert told["ops"][0]["inputs"][0]["name"] == wild
+    assert (told["ops"][0]["params"][0]["name"], told["ops"][0]["params"][0]["value"]) == (wild, wild)
+
+
+def test_two_threads_may_begin_at_once(built: Path) -> None:
+    program = f"""
+import threading
+from udogen.qnn import abi, udo
+library = udo.open_library({str(built)!r})
+def work():
+    for _ in range(200):
+        info = abi.ffi(abi.UDO).new("SnpeUdo_RegInfo_t **")
+        assert library.SnpeUdo_initRegLibrary() == 0
+        assert library.SnpeUdo_getRegInfo(info) == 0 and info[0].numOfOperations == 3
+        assert info[0].operationsInfo[2].numOfCoreInfo == 1
+threads = [threading.Thread(target=work) for _ in range(8)]
+[each.start() for each in threads]
+[each.join() for each in threads]
+print("through")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.stdout, done.stderr) == ("through\n", "")
+
+
+def _told(made: Path) -> Any:
+    ffi, library = abi.ffi(abi.UDO), udo.open_library(str(made))
+    info = ffi.new("SnpeUdo_RegInfo_t **")
+    assert library.SnpeUdo_initRegLibrary() == OK
+    assert library.SnpeUdo_getRegInfo(info) == OK
+    return udo.registration_of(info[0][0])

@@ -1,0 +1,63 @@
+"""How tests make registration libraries of SNPE: the sources of the generator, and a compiler alone."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from udogen.generate.backends import reg
+from udogen.generate.plan import PlannedFile, Source
+from udogen.generate.render import render
+from udogen.opdef import backends, resolve
+from udogen.opdef.load import load
+from udogen.opdef.problems import Problems
+
+# Core -> our backends of it, and the end of its library's name.
+CORES = {"CPU": (("cpu",), "Cpu"), "GPU": (("gpu",), "Gpu"), "DSP": (("htp", "dsp"), "Dsp")}
+
+
+def planned(config: Path, *, name: str = "") -> tuple[PlannedFile, ...]:
+    """The files of the registration library of a config's (first) package, for every backend that it names."""
+    packages, _ = load([config])
+    package = next(each for each in packages if name in ("", each.name))
+    named = [b for b in backends.ALL if any(b in backends.of_op(op, package) for op in package.ops)]
+    by_backend = {backend: resolve.for_backend(package, backend, Problems()) for backend in named}
+    libraries = [
+        (core, f"libUdo{package.name}Impl{ending}.so")
+        for core, (rooms, ending) in CORES.items()
+        if any(each in by_backend for each in rooms)
+    ]
+    return reg.files(package, by_backend, Source({config.name: config.read_bytes()}), libraries)
+
+
+def write(config: Path, folder: Path) -> Path:
+    """Those files in a folder."""
+    return write_files(planned(config), folder)
+
+
+def write_files(files: Sequence[PlannedFile], folder: Path) -> Path:
+    """Planned files in a folder."""
+    plan: Any = SimpleNamespace(files=files)
+    for path, content in render(plan).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    return folder
+
+
+def build(folder: Path, made: Path, *flags: str, compiler: Sequence[str] = ("g++",)) -> Path:
+    """The library, by one call of a compiler."""
+    if not shutil.which(compiler[0]):
+        pytest.skip(f"{compiler[0]} is not installed")
+    sources = sorted(str(path) for path in folder.glob("jni/src/*/*.cpp"))
+    argv = [*compiler, "-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"]
+    argv += [f"-I{folder}/include", f"-I{folder}/.sdk/include", *sources, "-o", str(made), *flags]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, f"{shlex.join(argv)}\n{done.stderr}"
+    return made

@@ -1,0 +1,319 @@
+"""A UDO package on this machine: its registration read in a child, its libraries found, compared, registered, run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests import registering
+from tests.making import ROOT, htp_package, make, make_packages, need_runtime
+from udogen import resources
+from udogen.build import tools
+from udogen.errors import RunFailed, UsageError
+from udogen.runtime import (
+    LibraryMissing,
+    OpCall,
+    OpCrashed,
+    OpTimedOut,
+    OtherOps,
+    OtherPackage,
+    RegistrationUnreadable,
+    TensorArg,
+    WrongMachine,
+    add_op_package,
+    read_registration,
+)
+from udogen.runtime.built import find_built
+
+SOFTMAX = ROOT / "examples" / "softmax" / "Softmax_Htp.json"
+KERNELS = ROOT / "examples" / "softmax" / "kernels" / "last_axis"
+BROKEN = Path(__file__).with_name("registration.c")
+CPU, GPU, DSP = (f"libUdoSoftmaxUdoPackageImpl{core}.so" for core in ("Cpu", "Gpu", "Dsp"))
+
+
+@pytest.fixture(scope="session")
+def registration(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The registration library of the documentation's softmax."""
+    folder = tmp_path_factory.mktemp("reg")
+    return registering.build(registering.write(SOFTMAX, folder), folder / "libUdoSoftmaxUdoPackageReg.so")
+
+
+@pytest.fixture(scope="session")
+def cpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The CPU package of the same config, built."""
+    need_runtime("cpu")
+    [made] = make_packages([SOFTMAX], tmp_path_factory.mktemp("cpu"), chosen=["cpu"], kernels=KERNELS)
+    done = make(made.folder, "cpu_x86")
+    assert done.returncode == 0, done.stderr
+    return find_built(made.folder).library
+
+
+@pytest.fixture(scope="session")
+def htp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its HTP package, built."""
+    return htp_package(SOFTMAX, tmp_path_factory.mktemp("htp"), KERNELS).library
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, the only one of LD_LIBRARY_PATH."""
+    folder = tmp_path / "libraries"
+    folder.mkdir()
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    return folder
+
+
+def broken(folder: Path, *flags: str) -> Path:
+    """A registration library with one thing wrong."""
+    made = folder / "libUdoThingReg.so"
+    argv = ["gcc", "-std=c11", "-Wall", "-Wextra", "-shared", "-fPIC", f"-I{resources.qnn_headers()}", str(BROKEN)]
+    subprocess.run([*argv, "-o", str(made), *flags], check=True)
+    return made
+
+
+def foreign(made: Path, target: str = "aarch64-linux-gnu", name: str = "SoftmaxUdoPackage") -> Path:
+    """A library for another machine with a provider of this name."""
+    zig = tools.zig()
+    if not zig:
+        pytest.skip("zig is not installed")
+    code = made.with_suffix(".c")
+    code.write_text(f"int {name}InterfaceProvider(void *out) {{ return out == 0; }}\n")
+    argv = [*zig, "cc", "-target", target, "-shared", "-fPIC", "-nostdlib", str(code), "-o", str(made)]
+    subprocess.run(argv, check=True, capture_output=True)
+    return made
+
+
+# --- run ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_softmax_of_the_documentation_runs_on_both_cores(
+    registration: Path, cpu: Path, htp: Path, place: Path
+) -> None:
+    shutil.copy(cpu, place / CPU)
+    shutil.copy(htp, place / DSP)
+    package = add_op_package(registration)
+    assert [(each.core, each.state) for each in package.cores] == [
+        ("CPU", "registered"),
+        ("GPU", "not tried"),
+        ("DSP", "registered"),
+    ]
+    assert package.core("CPU").path == place / CPU
+    assert package.core("CPU").compared == ("package", "ops")
+    assert package.core("DSP").compared == ("package", "ops", "inputs", "outputs", "data types")
+    assert "no Adreno GPU" in package.core("GPU").why
+
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((1, 4, 5, 6), dtype=np.float32)
+    with package.open("CPU") as session:
+        call = OpCall(
+            "Softmax",
+            "SoftmaxUdoPackage",
+            (TensorArg("Placeholder", "FLOAT_32", x.shape, x),),
+            (TensorArg("Output", "FLOAT_32", x.shape),),
+        )
+        got = session.run(call).outputs["Output"]
+    np.testing.assert_allclose(got, softmax(x), atol=1e-6)
+
+    stored = rng.integers(0, 256, x.shape, dtype=np.uint8)
+    with package.open("DSP") as session:
+        call = OpCall(
+            "Softmax",
+            "SoftmaxUdoPackage",
+            (TensorArg("Placeholder", "UFIXED_POINT_8", x.shape, stored, (0.05, -128)),),
+            (TensorArg("Output", "UFIXED_POINT_8", x.shape, quant=(1 / 256, 0)),),
+        )
+        got = session.run(call).outputs["Output"]
+    expected = np.clip(np.rint(softmax((stored.astype(np.float32) - 128) * 0.05) * 256), 0, 255)
+    assert np.abs(got.astype(int) - expected).max() <= 1
+
+    with pytest.raises(RunFailed, match=f"{GPU} was not registered: this machine has no Adreno GPU"):
+        package.open("GPU")
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    raised = np.exp(x - x.max(-1, keepdims=True))
+    return raised / raised.sum(-1, keepdims=True)
+
+
+def test_run_op_takes_the_registration_library(registration: Path, cpu: Path, place: Path, tmp_path: Path) -> None:
+    shutil.copy(cpu, place / CPU)
+    np.save(tmp_path / "x.npy", np.zeros((1, 2, 2, 4), np.float32))
+    argv = [sys.executable, "-m", "udogen", "run", "op", str(registration), "Softmax"]
+    argv += ["--input", f"Placeholder={tmp_path / 'x.npy'}", "--output", f"Output={tmp_path / 'y.npy'}"]
+    argv += ["--dtype", "Output=FLOAT_32", "--shape", "Output=1x2x2x4"]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, env=dict(os.environ), check=False)
+    assert done.returncode == 0, done.stderr
+    assert (np.load(tmp_path / "y.npy") == 0.25).all()
+
+
+def test_one_core_alone(registration: Path, cpu: Path, place: Path) -> None:
+    shutil.copy(cpu, place / CPU)
+    assert [each.core for each in add_op_package(registration, cores=["CPU"]).cores] == ["CPU"]
+    with pytest.raises(UsageError, match="package SoftmaxUdoPackage has no library for NPU"):
+        add_op_package(registration, cores=["NPU"])
+
+
+def test_a_library_for_hexagon_is_not_tried(registration: Path, cpu: Path, place: Path) -> None:
+    shutil.copy(cpu, place / CPU)
+    foreign(place / DSP, "hexagon-linux-musl")
+    state = add_op_package(registration).core("DSP")
+    assert (state.state, state.path) == ("not tried", place / DSP)
+    assert state.why.startswith("it is built for hexagon v")
+
+
+def test_the_loader_passes_over_libraries_of_other_machines(
+    registration: Path, cpu: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign(place / CPU)
+    right = tmp_path / "right"
+    right.mkdir()
+    shutil.copy(cpu, right / CPU)
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{place}:{right}")
+    assert add_op_package(registration, cores=["CPU"]).core("CPU").path == right / CPU
+
+
+# --- mistakes -------------------------------------------------------------------------------------------------------
+
+
+def test_a_library_that_is_missing(registration: Path, place: Path) -> None:
+    with pytest.raises(LibraryMissing) as caught:
+        add_op_package(registration)
+    assert (caught.value.exit_code, caught.value.message, caught.value.hint) == (
+        5,
+        f"the loader does not find {CPU}, the CPU library of package SoftmaxUdoPackage",
+        "add the folder it is in to LD_LIBRARY_PATH; build it first if it is nowhere",
+    )
+    assert caught.value.details == (f"looked in {place}", "looked in the folders of the system")
+
+
+def test_a_library_beside_the_registration_is_not_taken_silently(
+    registration: Path, cpu: Path, place: Path, tmp_path: Path
+) -> None:
+    moved = tmp_path / "my libraries"
+    moved.mkdir()
+    shutil.copy(registration, moved)
+    shutil.copy(cpu, moved / CPU)
+    with pytest.raises(LibraryMissing) as caught:
+        add_op_package(moved / registration.name)
+    assert caught.value.hint == f"export LD_LIBRARY_PATH='{moved}':$LD_LIBRARY_PATH"
+
+
+def test_a_library_of_another_package(registration: Path, place: Path) -> None:
+    code = place / "other.c"
+    code.write_text("int OtherInterfaceProvider(void *out) { return out == 0; }\n")
+    subprocess.run(["gcc", "-shared", "-fPIC", str(code), "-o", str(place / CPU)], check=True)
+    with pytest.raises(OtherPackage) as caught:
+        add_op_package(registration)
+    assert (caught.value.exit_code, caught.value.message, caught.value.hint) == (
+        5,
+        f"{place / CPU} is of package Other, and libUdoSoftmaxUdoPackageReg.so registers package SoftmaxUdoPackage",
+        "put the CPU library of SoftmaxUdoPackage first in LD_LIBRARY_PATH",
+    )
+
+
+def test_a_library_that_is_no_op_package(registration: Path, place: Path) -> None:
+    (place / "none.c").write_text("int nothing;\n")
+    subprocess.run(["gcc", "-shared", "-fPIC", str(place / "none.c"), "-o", str(place / CPU)], check=True)
+    with pytest.raises(OtherPackage, match="exports no SoftmaxUdoPackageInterfaceProvider: it is no op package"):
+        add_op_package(registration)
+    (place / CPU).write_text("no library at all")
+    with pytest.raises(RunFailed, match="is not a shared library"):
+        add_op_package(registration)
+
+
+def test_a_library_with_other_ops(cpu: Path, place: Path, tmp_path: Path) -> None:
+    text = SOFTMAX.read_text().replace('"type": "Softmax"', '"type": "Softmin"')
+    (tmp_path / "other.json").write_text(text)
+    sources = registering.write(tmp_path / "other.json", tmp_path / "reg")
+    made = registering.build(sources, tmp_path / "libUdoSoftmaxUdoPackageReg.so")
+    shutil.copy(cpu, place / CPU)
+    with pytest.raises(OtherOps) as caught:
+        add_op_package(made)
+    assert (caught.value.exit_code, caught.value.message, caught.value.hint) == (
+        5,
+        f"{place / CPU} has other ops than its registration: it has not Softmin; "
+        "it has Softmax, which libUdoSoftmaxUdoPackageReg.so does not know",
+        "generate and build both from the same config",
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fault"),
+    [
+        ('"DSP":"UINT_8"', '"DSP":"FLOAT_32"', "its kernel has QUInt8 for `Placeholder`, registered is FLOAT_32"),
+        (
+            '"inputs":[',
+            '"inputs":[{"name":"more","data_type":"FLOAT_32"},',
+            "its kernel takes 1 inputs, registered are 2",
+        ),
+    ],
+)
+def test_a_library_with_the_same_op_otherwise(
+    htp: Path, place: Path, tmp_path: Path, before: str, after: str, fault: str
+) -> None:
+    (tmp_path / "other.json").write_text(SOFTMAX.read_text().replace(before, after))
+    sources = registering.write(tmp_path / "other.json", tmp_path / "reg")
+    made = registering.build(sources, tmp_path / "libUdoSoftmaxUdoPackageReg.so")
+    shutil.copy(htp, place / DSP)
+    with pytest.raises(OtherOps) as caught:
+        add_op_package(made, cores=["DSP"])
+    assert caught.value.message == f"op Softmax of {place / DSP} is another than its registration says: {fault}"
+
+
+def test_a_library_for_another_machine(registration: Path, place: Path) -> None:
+    foreign(place / CPU)
+    with pytest.raises(WrongMachine) as caught:
+        add_op_package(registration)
+    assert (caught.value.exit_code, caught.value.message, caught.value.hint) == (
+        5,
+        f"{place / CPU} is built for aarch64, and CPU of this machine needs x86_64",
+        "put the library for x86_64 into LD_LIBRARY_PATH before it; the target cpu_x86 builds one",
+    )
+
+
+def test_a_registration_that_names_a_folder(tmp_path: Path, place: Path) -> None:
+    made = broken(tmp_path, '-DFOLDER="/data/libThing.so"')
+    with pytest.raises(OtherPackage, match=r"names `/data/libThing\.so` for CPU"):
+        add_op_package(made)
+
+
+def test_a_registration_for_another_machine(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=r"the registration library .* is built for aarch64, this machine is x86_64"):
+        read_registration(foreign(tmp_path / "libReg.so"))
+
+
+@pytest.mark.parametrize(
+    ("flag", "kind", "said"),
+    [
+        ("-DINCOMPLETE", RegistrationUnreadable, "exports no SnpeUdo_validateOperation"),
+        (
+            "-DREFUSES",
+            RunFailed,
+            "SnpeUdo_initRegLibrary of the registration library answered 4 (SNPE_UDO_MEM_ALLOC_ERROR)",
+        ),
+        ("-DSILENT", RunFailed, "SnpeUdo_getRegInfo of the registration library answered no error, and no information"),
+        ("-DLYING", RunFailed, "cannot be read: a count is not 0, and what it counts is NULL"),
+        ("-DCRASHES", OpCrashed, "crashed with SIGSEGV (segmentation fault) in phase `SnpeUdo_initRegLibrary`"),
+        ("-DLEAVES", OpCrashed, "ended the process with exit code 3 in phase `SnpeUdo_initRegLibrary`"),
+        ("-DHANGS", OpTimedOut, "did not come back within 2 s in phase `SnpeUdo_initRegLibrary`"),
+    ],
+)
+def test_a_registration_that_does_not_answer(tmp_path: Path, flag: str, kind: type[RunFailed], said: str) -> None:
+    with pytest.raises(kind) as caught:
+        read_registration(broken(tmp_path, flag), timeout=2 if flag == "-DHANGS" else 30)
+    assert said in caught.value.message
+    assert "the op package" not in caught.value.message
+
+
+def test_what_is_no_registration_library(cpu: Path, tmp_path: Path) -> None:
+    with pytest.raises(RegistrationUnreadable, match="exports no function of a registration library") as caught:
+        read_registration(cpu)
+    assert caught.value.hint == "give the registration library, libUdo<Package>Reg.so"
+    with pytest.raises(RunFailed, match="there is no registration library at"):
+        read_registration(tmp_path / "none.so")

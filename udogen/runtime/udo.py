@@ -1,0 +1,124 @@
+"""A registration library of SNPE (libUdo<Package>Reg.so): what it says of its package, read in a child process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from udogen.build import elf
+from udogen.errors import RunFailed
+from udogen.qnn import udo
+from udogen.runtime.library import check_loadable
+from udogen.runtime.records import ask
+
+Numbers = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RegisteredTensor:
+    """An input or an output, as SNPE is told."""
+
+    name: str
+    layout: str  # NHWC, NCHW …; LAST where nothing is said
+    types: Mapping[str, str]  # core -> FLOAT_32, UINT_8 …
+    repeated: bool
+    static: bool
+
+
+@dataclass(frozen=True)
+class RegisteredParam:
+    """A parameter, with the value it has where a model gives none."""
+
+    name: str
+    kind: str  # scalar, tensor, string
+    type: str
+    value: float | int | str | None  # of a scalar or a text
+    shape: Numbers  # of a tensor
+
+
+@dataclass(frozen=True)
+class RegisteredOp:
+    """One operation."""
+
+    type: str
+    cores: tuple[str, ...]
+    params: tuple[RegisteredParam, ...]
+    inputs: tuple[RegisteredTensor, ...]
+    outputs: tuple[RegisteredTensor, ...]
+    calculates: Mapping[str, tuple[str, ...]]  # core -> the types in which its kernel calculates
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Everything that a registration library tells."""
+
+    path: Path
+    package: str
+    cores: tuple[str, ...]  # CPU, GPU, DSP
+    libraries: tuple[tuple[str, str], ...]  # (core, file name)
+    ops: tuple[RegisteredOp, ...]
+    version: Numbers  # of the package
+    api_version: Numbers
+
+    def library(self, core: str) -> str:
+        """The file name of a core's implementation library; empty where there is none."""
+        return dict(reversed(self.libraries)).get(core, "")
+
+    def ops_of(self, core: str) -> tuple[RegisteredOp, ...]:
+        """The operations for one core."""
+        return tuple(op for op in self.ops if core in op.cores)
+
+
+class RegistrationUnreadable(RunFailed):
+    """A registration library that does not answer as SNPE expects it."""
+
+    kind = "udo-registration"
+
+
+def is_registration(path: Path) -> bool:
+    """Whether a library exports what SNPE asks a registration library for."""
+    try:
+        return path.is_file() and udo.INFO in elf.read(path).exports
+    except elf.NotElf:
+        return False
+
+
+def read_registration(path: Path, *, timeout: float = 30.0) -> Registration:
+    """What a registration library tells; every way in which it may fail to is a `RunFailed`."""
+    check_loadable(path, "registration library")
+    exports = elf.read(path).exports
+    wanted = [name for name in udo.FUNCTIONS if name != udo.VERSION[0]]
+    wanted += [] if any(name in exports for name in udo.VERSION) else [udo.VERSION[0]]
+    if missing := [name for name in wanted if name not in exports]:
+        several = len(missing) == len(wanted)
+        text = "no function of a registration library" if several else f"no {', '.join(missing)}"
+        raise RegistrationUnreadable(
+            f"{path} exports {text}",
+            hint="give the registration library, libUdo<Package>Reg.so" if several else "declare it with UDO_API",
+        )
+    order = {"do": "registration", "library": str(path.resolve())}
+    return _registration(path, ask(order, library=str(path), timeout=timeout, what="the registration library"))
+
+
+def _registration(path: Path, told: Mapping[str, Any]) -> Registration:
+    return Registration(
+        path=path,
+        package=told["package"],
+        cores=tuple(told["cores"]),
+        libraries=tuple((row["core"], row["name"]) for row in told["libraries"]),
+        ops=tuple(
+            RegisteredOp(
+                type=op["type"],
+                cores=tuple(op["cores"]),
+                params=tuple(RegisteredParam(**{**each, "shape": tuple(each["shape"])}) for each in op["params"]),
+                inputs=tuple(RegisteredTensor(**each) for each in op["inputs"]),
+                outputs=tuple(RegisteredTensor(**each) for each in op["outputs"]),
+                calculates={core: tuple(types) for core, types in op["calculates"].items()},
+            )
+            for op in told["ops"]
+        ),
+        version=tuple(told["version"]["library"]),
+        api_version=tuple(told["version"]["api"]),
+    )
