@@ -12,7 +12,7 @@
 #include "QnnOpPackage.h"
 #include "QnnTypes.h"
 
-#if defined(_MSC_VER)
+#if defined(_WIN32)
 #define UDO_CONVERTER_VISIBLE __declspec(dllexport)
 #else
 #define UDO_CONVERTER_VISIBLE __attribute__((visibility("default")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from tests.making import ROOT
+from tests.making import ROOT, udogen
 from tests.opdef.texts import collection, op, tensor
 from udogen.build.package import open_packages
 from udogen.cli import qnn_op_package_generator, snpe_udo_package_generator
@@ -139,6 +140,42 @@ def test_without_a_config_it_is_a_misuse() -> None:
 
 def test_a_config_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
     assert "cannot be read" in qnn("-p", tmp_path / "none.xml", code=2)
+
+
+def snpe(*arguments: object, cwd: Path = ROOT) -> str:
+    """The other one."""
+    script = "from udogen.cli.snpe_udo_package_generator import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_udo_tree_is_that_of_generate(tmp_path: Path) -> None:
+    snpe("-p", SOFTMAX, "-o", tmp_path / "theirs")
+    done = udogen("generate", SOFTMAX, "--layout", "snpe", "-o", tmp_path / "ours")
+    assert done.returncode == 0
+    assert content(tmp_path / "theirs") == content(tmp_path / "ours") != {}
+
+
+def test_a_udo_package_goes_here_where_nothing_says_otherwise(tmp_path: Path) -> None:
+    assert "--ignore_includes changes nothing" in snpe("-p", SOFTMAX, "-c", "--gen_cmakelists", cwd=tmp_path)
+    assert (tmp_path / "SoftmaxUdoPackage" / "jni" / "Android.mk").is_file()
+    assert (tmp_path / "SoftmaxUdoPackage" / "CMakeLists.txt").is_file()
+
+
+def test_the_qnn_generator_makes_converter_packages_and_cmake(tmp_path: Path) -> None:
+    qnn("-p", LEAKY, "-cop", "--gen_cmakelists", "-o", tmp_path)
+    assert (
+        tmp_path / "LeakyReluPackage_Converter_Op_Package" / "ConverterOpPackage" / "ConverterOpPackage.cpp"
+    ).is_file()
+    assert (tmp_path / "LeakyReluPackageCpu" / "CMakeLists.txt").is_file()
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, command: click.Command, *arguments: object) -> tuple[Any, dict[str, Any]]:

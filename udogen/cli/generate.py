@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     help="Generate also the package that tells converters the shapes and types of outputs.",
 )  # fmt: skip
 @click.option(
+    "--gen_cmakelists", "--cmake", "with_cmake", is_flag=True,
+    help="Write a CMakeLists.txt too, which builds the libraries for the CPU on Windows as well.",
+)  # fmt: skip
+@click.option(
     "-f", "--force-generation", "afresh", is_flag=True,
     help="Begin anew: move a folder that is there aside, to <name>.bak-N, with all that is in it.",
 )  # fmt: skip
@@ -52,6 +57,7 @@ def command(
     kernels: Path | None,
     htp_api: str | None,
     for_converters: bool,
+    with_cmake: bool,
     afresh: bool,
     dry_run: bool,
     show_diff: bool,
@@ -79,6 +85,7 @@ def command(
         strict=strict,
         dry_run=dry_run or show_diff,
         afresh=afresh,
+        with_cmake=with_cmake,
         for_converters=for_converters,
     )
     output.warnings(() if as_json else problems.warnings)
@@ -89,6 +96,8 @@ def command(
             tell(each, dry_run=dry_run)
         if htp_api and not any(each.plan.part("htp") for each in found):
             output.note(f"  --htp-api {htp_api} changes nothing: there is no package for HTP here")
+        if with_cmake:
+            tell_of_cmake(found)
     if not (dry_run or show_diff):
         wing.stop_on_conflict(found)
     if as_json:
@@ -115,6 +124,15 @@ def command(
                 "warnings": [problem.as_json() for problem in problems.warnings],
             }
         )
+
+
+def tell_of_cmake(found: Sequence[Generated]) -> None:
+    """Say where --gen_cmakelists has changed nothing."""
+    from udogen.generate import cmake
+
+    for each in found:
+        if not cmake.has(each.plan):
+            output.note(f"  --gen_cmakelists changes nothing in {each.folder}: make alone builds it")
 
 
 def tell(each: Generated, *, dry_run: bool = False) -> None:

@@ -52,16 +52,20 @@ def generate(
     converter: bool = False,
 ) -> None:
     """Generate in a layout, and say it."""
-    from udogen.cli.generate import tell
+    from udogen.cli.generate import tell, tell_of_cmake
     from udogen.generate import packages as wing
     from udogen.opdef.load import load
 
     loaded, problems = load(configs)
-    found = wing.generate(loaded, out, layout=layout, problems=problems, afresh=afresh, for_converters=converter)
+    found = wing.generate(
+        loaded, out, layout=layout, problems=problems, afresh=afresh, for_converters=converter, with_cmake=cmake
+    )
     output.warnings(problems.warnings)
     for each in found:
         if debug:
             for change in each.changes:
                 output.note(f"  {change.action:<9} {each.folder / change.path}")
         tell(each)
+    if cmake:
+        tell_of_cmake(found)
     wing.stop_on_conflict(found)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from udogen.build.package import read_manifest
 from udogen.errors import UsageError
-from udogen.generate import backends, converter, layouts
+from udogen.generate import backends, cmake, converter, layouts
 from udogen.generate.aside import free_name, move
 from udogen.generate.plan import Plan, Source
-from udogen.generate.write import Change, Conflict, all_new, compare, write
+from udogen.generate.write import Change, Conflict, all_new, compare, was_generated, write
 from udogen.opdef import resolve
 from udogen.opdef.backends import ALL as ALL_BACKENDS
 from udogen.opdef.backends import of_op
@@ -52,11 +52,13 @@ def generate(
     dry_run: bool = False,
     afresh: bool = False,
     for_converters: bool = False,
+    with_cmake: bool = False,
 ) -> list[Generated]:
     """Generate every package into its folder below `out`; everything is checked before the first byte is written.
 
     `afresh`: a folder that is there is moved aside first, with all that is in it.
     `for_converters`: the converter op package of each package, too.
+    `with_cmake`: a CMakeLists.txt beside the Makefile; who had one once keeps it.
     """
     for what, given, known in (
         ("backend", chosen, backends.ALL),
@@ -83,8 +85,10 @@ def generate(
         ready = {backend: _kernels(kernels, package, room, alone=alone) for backend, room in rooms.items()}
         source = Source(configs=_configs(package), kernels=ready, htp_api=api)
         plans = [*layouts.ALL[layout or layouts.USUAL[package.language]].plan(by_backend, source)]
-        for plan in [*plans, converter.plan(package, source)] if for_converters else plans:
-            folder = _folder(out or Path(package.output_path or "."), plan, alone=alone)
+        for planned in [*plans, converter.plan(package, source)] if for_converters else plans:
+            folder = _folder(out or Path(package.output_path or "."), planned, alone=alone)
+            keeps_cmake = not afresh and was_generated(folder, cmake.LISTS)
+            plan = cmake.add(planned, source.label) if with_cmake or keeps_cmake else planned
             twin = next((each for each in found if each.folder == folder), None)
             if twin is not None:
                 raise UsageError(

@@ -76,6 +76,11 @@ def all_new(rendered: Mapping[str, bytes]) -> list[Change]:
     return [Change(path, "created", None, new) for path, new in rendered.items()]
 
 
+def was_generated(folder: Path, path: str) -> bool:
+    """Whether this file was among those that were generated last."""
+    return path in _remembered(folder)
+
+
 def write(folder: Path, plan: Plan, rendered: Mapping[str, bytes], changes: list[Change]) -> None:
     """Carry out `changes`; a conflict leaves the user's file and puts ours beside it."""
     try:
