@@ -119,6 +119,15 @@ ALL = {
             )
             for arch in architectures.ALL.values()
         ),
+        Target(
+            "converter_x86",
+            "converter",
+            ("",),
+            "x86-64 Linux, where converters run",
+            "x86",
+            "built, loaded by a host of ours that asks for shapes and types; not tried with Qualcomm's converters",
+            native=True,
+        ),
     )
 }
 
@@ -144,7 +153,7 @@ UDO = {
         Target("reg_x86", "reg", ("x86-64_linux_clang",), "x86-64 Linux", "x86", _READ, native=True),
         Target("reg_aarch64", "reg", ("aarch64-linux-gnu",), "aarch64 Linux", "aarch64", "built by zig; not run"),
         Target("reg_android", "reg", ("arm64-v8a",), "Android arm64-v8a", "android", _STAND_IN.format("`ndk-build`")),
-        *(_udo(row) for row in ALL.values() if row.id != "htp_android"),
+        *(_udo(row) for row in ALL.values() if row.id != "htp_android" and row.backend != "converter"),
     )
 }
 
@@ -170,8 +179,11 @@ GROUPS = {
         "dsp_android": _DSP,
         "dsp_x86": ("htp_x86",),
         "dsp_aarch64": ("htp_aarch64",),
-        "all": ("cpu_x86", "cpu_android", "gpu_android", *_HTP, *(each for each in _DSP if each not in _HTP)),
-        "all_x86": ("cpu_x86", "gpu_x86", "htp_x86"),
+        "all": (
+            *("cpu_x86", "cpu_android", "gpu_android", *_HTP, *(each for each in _DSP if each not in _HTP)),
+            "converter_x86",
+        ),
+        "all_x86": ("cpu_x86", "gpu_x86", "htp_x86", "converter_x86"),
         "all_aarch64": ("cpu_aarch64", "gpu_aarch64", "htp_aarch64"),
         "all_android": ("cpu_android", "gpu_android", "htp_android"),
     },

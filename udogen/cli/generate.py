@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     help="HTP's interface: qhpi (C, every SDK release), or core (C++, needs and is tied to one SDK).",
 )  # fmt: skip
 @click.option(
+    "-cop", "--converter", "--converter_op_package", "for_converters", is_flag=True,
+    help="Generate also the package that tells converters the shapes and types of outputs.",
+)  # fmt: skip
+@click.option(
     "-f", "--force-generation", "afresh", is_flag=True,
     help="Begin anew: move a folder that is there aside, to <name>.bak-N, with all that is in it.",
 )  # fmt: skip
@@ -47,6 +51,7 @@ def command(
     layout: str | None,
     kernels: Path | None,
     htp_api: str | None,
+    for_converters: bool,
     afresh: bool,
     dry_run: bool,
     show_diff: bool,
@@ -74,6 +79,7 @@ def command(
         strict=strict,
         dry_run=dry_run or show_diff,
         afresh=afresh,
+        for_converters=for_converters,
     )
     output.warnings(() if as_json else problems.warnings)
     if show_diff and not as_json:

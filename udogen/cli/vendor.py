@@ -57,7 +57,7 @@ def generate(
     from udogen.opdef.load import load
 
     loaded, problems = load(configs)
-    found = wing.generate(loaded, out, layout=layout, problems=problems, afresh=afresh)
+    found = wing.generate(loaded, out, layout=layout, problems=problems, afresh=afresh, for_converters=converter)
     output.warnings(problems.warnings)
     for each in found:
         if debug:

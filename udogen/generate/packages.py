@@ -9,7 +9,7 @@ from pathlib import Path
 
 from udogen.build.package import read_manifest
 from udogen.errors import UsageError
-from udogen.generate import backends, layouts
+from udogen.generate import backends, converter, layouts
 from udogen.generate.aside import free_name, move
 from udogen.generate.plan import Plan, Source
 from udogen.generate.write import Change, Conflict, all_new, compare, write
@@ -51,10 +51,12 @@ def generate(
     strict: bool = False,
     dry_run: bool = False,
     afresh: bool = False,
+    for_converters: bool = False,
 ) -> list[Generated]:
     """Generate every package into its folder below `out`; everything is checked before the first byte is written.
 
     `afresh`: a folder that is there is moved aside first, with all that is in it.
+    `for_converters`: the converter op package of each package, too.
     """
     for what, given, known in (
         ("backend", chosen, backends.ALL),
@@ -69,6 +71,8 @@ def generate(
     for package, by_backend in wanted:
         if "htp" in by_backend:
             _mind_wish(package, api, problems)
+        if for_converters:
+            converter.mind_gaps(package, problems)
     problems.stop_if_any(strict=strict)
     from udogen.generate.render import render  # Mako is only paid for by configs that are right
 
@@ -78,7 +82,8 @@ def generate(
         rooms = {backend: HTP_APIS[api] if backend == "htp" else backend for backend in by_backend}
         ready = {backend: _kernels(kernels, package, room, alone=alone) for backend, room in rooms.items()}
         source = Source(configs=_configs(package), kernels=ready, htp_api=api)
-        for plan in layouts.ALL[layout or layouts.USUAL[package.language]].plan(by_backend, source):
+        plans = [*layouts.ALL[layout or layouts.USUAL[package.language]].plan(by_backend, source)]
+        for plan in [*plans, converter.plan(package, source)] if for_converters else plans:
             folder = _folder(out or Path(package.output_path or "."), plan, alone=alone)
             twin = next((each for each in found if each.folder == folder), None)
             if twin is not None:
@@ -101,6 +106,8 @@ def generate(
 
 def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
     """The folder of a package: its name; with the backend behind it where a config has several folders."""
+    if plan.folder:
+        return out / plan.folder
     plain = out / plan.package
     if plan.backend not in ALL_BACKENDS:
         return plain

@@ -47,6 +47,7 @@ class Plan:
     configs: tuple[str, ...]
     files: tuple[PlannedFile, ...]
     parts: tuple[Part, ...]
+    folder: str = ""  # its name, where it is not the package's
 
     def part(self, backend: str) -> Part | None:
         """The library for a backend; None where there is none."""

@@ -53,6 +53,12 @@ STYLES = (
         exported=r"SnpeUdo_\w+",
         remedy="SNPE registers it (Snpe_Util_AddOpPackage with the registration library); QNN does not",
     ),
+    Style(
+        "converter",
+        "a converter op package",
+        exported=r"\w+(Shape|DataType)Inference",
+        remedy="converters load it (--converter_op_package_lib); no runtime registers it",
+    ),
     Style("plain", "op package for CPU or GPU (plain C)", "cpu", rf"\w+{PROVIDER}"),
 )
 OTHER = Style("other", "no op package", remedy=f"an op package exports <Package>{PROVIDER}; is its visibility hidden?")

@@ -83,7 +83,8 @@ def inspect_all(path: Path, how: How, *, on_library: Callable[[str], None] = lam
 def _packages(path: Path) -> list[PackageFolder]:
     if not (path / MANIFEST).is_file() and not any(path.glob(f"*/{MANIFEST}")):
         return []
-    return open_packages(path)
+    # What a converter loads is registered nowhere.
+    return [each for each in open_packages(path) if each.backend != "converter"]
 
 
 def _package(folder: PackageFolder, one: Callable[[Path, PackageFolder, str], Inspected]) -> InspectedPackage:
