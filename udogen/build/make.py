@@ -40,6 +40,7 @@ class Artifact:
     package: PackageFolder
     step: Step
     compiled: tuple[str, ...]  # the sources that were compiled; none where all was up to date
+    libraries: tuple[Path, ...]  # the step's, or one for each op
 
 
 def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: tools.Environment) -> list[Step]:
@@ -99,9 +100,10 @@ def _build(make: str, package: PackageFolder, step: Step, jobs: int, on_step: Ca
         on_step(line)
 
     done = run_make(make, package, step.target.id, *variables(step.choice.variables), jobs=jobs, on_step=seen)
-    if done.returncode != 0 or not step.artifact.is_file():
+    libraries = package.artifacts(step.artifact.parent.name)
+    if done.returncode != 0 or not all(library.is_file() for library in libraries):
         raise explain(done.stdout + done.stderr, package, step)
-    return Artifact(package, step, tuple(compiled))
+    return Artifact(package, step, tuple(compiled), libraries)
 
 
 def run_make(

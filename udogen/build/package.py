@@ -30,9 +30,14 @@ class PackageFolder:
     yours: tuple[str, ...]
     api: str = ""  # where the backend has several interfaces: which one
 
+    def artifacts(self, folder: str) -> tuple[Path, ...]:
+        """The libraries of one target's folder: one, or one for each op, whose name is then in theirs."""
+        names = dict.fromkeys(self.library.replace("{op}", op) for op in self.ops or ("",))
+        return tuple(self.path / self.libraries / folder / name for name in names)
+
     def artifact(self, folder: str) -> Path:
-        """The library of one target's folder."""
-        return self.path / self.libraries / folder / self.library
+        """The library of one target's folder; the first where each op has one."""
+        return self.artifacts(folder)[0]
 
 
 def open_package(path: Path) -> PackageFolder:

@@ -76,19 +76,21 @@ def command(names: tuple[str, ...], folder: Path, toolchain: str, jobs: int | No
                         "package": each.package.name,
                         "provider": each.package.provider,
                         "target": each.step.target.id,
-                        "library": str(each.step.artifact),
+                        "library": str(library),
                         "toolchain": each.step.choice.toolchain,
                         "compiler": each.step.choice.title,
                         "compiled": list(each.compiled),
                     }
                     for each in built
+                    for library in each.libraries
                 ],
             }
         )
         return
     for each in built:
         state = f"{len(each.compiled)} compiled" if each.compiled else "up to date"
-        output.say(f"{each.step.artifact} ({state})")
+        for library in each.libraries:
+            output.say(f"{library} ({state})")
 
 
 def _share(names: tuple[str, ...], found: list[PackageFolder]) -> list[tuple[PackageFolder, tuple[str, ...]]]:

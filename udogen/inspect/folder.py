@@ -92,8 +92,8 @@ def _rows(folder: PackageFolder) -> list[targets.Target]:
 
 
 def _artifacts(folder: PackageFolder, row: targets.Target) -> list[Path]:
-    """Where the library of a target may be: the toolchain chooses among several folders."""
-    return [folder.artifact(each) for each in row.folders]
+    """Where the libraries of a target may be: the toolchain chooses among several folders."""
+    return [library for each in row.folders for library in folder.artifacts(each)]
 
 
 def _package(folder: PackageFolder, one: Callable[[Path, PackageFolder, str], Inspected]) -> InspectedPackage:

@@ -57,7 +57,7 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
             f"there is no op package at {path}", hint="give a built library, or the folder of a generated package"
         )
     package = package_of(path)
-    if package is not None and package.library != path.name:
+    if package is not None and path.name not in [each.name for each in package.artifacts("")]:
         package = None  # it lies in a package folder, but is not its library
     if package is not None and not provider:
         return Built(path, package.provider, package.name, package)
