@@ -88,7 +88,15 @@ def test_every_call_gets_the_documented_code(several: Built, tmp_path: Path, nam
     folder = several.folder.path
     sources = ["src/SeveralScaleInterface.cpp", "src/ops/Scale.cpp", "src/utils/BackendUtils.cpp"]
     sources += ["src/utils/DSP/DspBackendUtils.cpp", "src/utils/DSP/DspParams.cpp"]
-    flags = ["-std=c++17", "-g", "-Wall", "-Wextra", STRICT, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    flags = [
+        "-std=c++17",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        STRICT,
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+    ]
     includes = ["-Iinclude", "-Isrc/utils", "-Iinclude/QNN"]
     program = tmp_path / "calls"
     argv = [compiler, *flags, *includes, *sources, str(HERE / "calls.cpp"), "-o", str(program)]
