@@ -113,9 +113,8 @@ def build_program(
         raise _not_qhpi(package)
     host, known = HOSTS[package.backend], tuple(architectures.of_backend(package.backend))
     if arch not in known:
-        raise UsageError(
-            f"{package.backend.upper()} does not run on Hexagon `{arch}`", hint="one of " + ", ".join(known)
-        )
+        why = f"{package.backend.upper()} does not run on" if arch in architectures.ALL else "there is no"
+        raise UsageError(f"{why} Hexagon `{arch}`", hint="one of " + ", ".join(known))
     cxx = compiler(arch)
     make = tools.need("make", why="to build a package", how="install it: apt-get install make")
     if not _IDENTIFIER.match(package.provider):
