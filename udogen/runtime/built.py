@@ -61,7 +61,7 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
     if is_registration(path):
         return find_built(_implementation(path, backend), backend=backend, provider=provider)
     package = package_of(path)
-    if package is not None and path.name not in [each.name for each in package.artifacts("")]:
+    if package is not None and path.name not in [each.name for row in package.rows for each in package.artifacts(row)]:
         package = None  # it lies in a package folder, but is not its library
     if package is not None and not provider:
         return Built(path, package.provider, package.name, package)
