@@ -95,7 +95,7 @@ def need_runtime(backend: str) -> None:
 def htp_package(config: Path, out: Path, kernels: Path) -> Built:
     """An HTP package with finished kernels, built for this machine, where its runtime is installed."""
     need_runtime("htp")
-    [made] = make_packages([config], out, chosen=["htp"], kernels=kernels)
+    [made] = make_packages([config], out, chosen=["htp"], kernels=kernels, layout="qnn")
     done = make(made.folder, "htp_x86")
     assert done.returncode == 0, done.stderr
     return find_built(made.folder, backend="htp")

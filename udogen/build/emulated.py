@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shlex
-import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +12,8 @@ from typing import NamedTuple
 
 from udogen import process, resources
 from udogen.build import architectures, tools
+from udogen.build.cached import compile_or_fail as _compile
+from udogen.build.cached import make_once as _make_once
 from udogen.build.make import Step, explain, run_make, variables
 from udogen.build.package import PackageFolder
 from udogen.build.targets import Target
@@ -113,9 +112,8 @@ def build_program(
         raise _not_qhpi(package)
     host, known = HOSTS[package.backend], tuple(architectures.of_backend(package.backend))
     if arch not in known:
-        raise UsageError(
-            f"{package.backend.upper()} does not run on Hexagon `{arch}`", hint="one of " + ", ".join(known)
-        )
+        why = f"{package.backend.upper()} does not run on" if arch in architectures.ALL else "there is no"
+        raise UsageError(f"{why} Hexagon `{arch}`", hint="one of " + ", ".join(known))
     cxx = compiler(arch)
     make = tools.need("make", why="to build a package", how="install it: apt-get install make")
     if not _IDENTIFIER.match(package.provider):
@@ -201,33 +199,3 @@ def build_plugin(qemu: Qemu) -> Path:
     room = resources.cache_dir("hexagon") / f"count-{key}"
     _make_once(room, lambda into: _compile(argv, into, "the plug-in of QEMU"))
     return room / "count.so"
-
-
-def _compile(argv: Sequence[str], folder: Path, what: str) -> None:
-    done = process.run(argv, cwd=folder)
-    if done.returncode != 0:
-        said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        raise BuildFailed(f"{what} did not build", details=said[:20], hint=f"it was: {shlex.join(argv)}")
-
-
-def _make_once(room: Path, make: Callable[[Path], None]) -> None:
-    """A folder of the cache, whole or not at all, whoever else makes it at the same time."""
-    if room.is_dir():
-        return
-    try:
-        room.parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(room.parent, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    except OSError as fault:
-        raise UsageError(
-            f"{room.parent} cannot be written: {fault.strerror}", hint="set XDG_CACHE_HOME to another folder"
-        ) from fault
-    with tempfile.TemporaryDirectory(dir=room.parent, prefix=".new-") as scratch:
-        made = Path(scratch) / room.name
-        made.mkdir()
-        make(made)
-        try:
-            made.rename(room)
-        except OSError:  # somebody else was quicker
-            if not room.is_dir():
-                shutil.copytree(made, room)

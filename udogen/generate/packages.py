@@ -17,6 +17,7 @@ from udogen.opdef import resolve
 from udogen.opdef.backends import ALL as ALL_BACKENDS
 from udogen.opdef.backends import of_op
 from udogen.opdef.model import OpPackage
+from udogen.opdef.names import make_path
 from udogen.opdef.problems import Problems
 
 # The interfaces of HTP, the usual one first, and the folder below --kernels where kernels for it are.
@@ -73,6 +74,7 @@ def generate(
     for package, by_backend in wanted:
         if "htp" in by_backend:
             _mind_wish(package, api, problems)
+        _mind_path(package, problems)
         if for_converters:
             converter.mind_gaps(package, problems)
     problems.stop_if_any(strict=strict)
@@ -173,6 +175,16 @@ def _mind_wish(package: OpPackage, api: str, problems: Problems) -> None:
             package.location,
             f'`{package.name}` says UseQHPI="true", and is generated for the C++ interface of HTP all the same',
             f"because --htp-api {api} says so",
+        )
+
+
+def _mind_path(package: OpPackage, problems: Problems) -> None:
+    """Tell of a path in the config that is dropped, for it would be something else in a Makefile."""
+    if package.snpe_udo_root and not make_path(package.snpe_udo_root):
+        problems.warn(
+            package.location,
+            f"SNPE_UDO_ROOT of `{package.name}` is not written into a Makefile: make would read something else in it",
+            "set the environment variable SNPE_UDO_ROOT instead",
         )
 
 

@@ -17,9 +17,6 @@ def _functions(case: Case) -> Iterator[Finding]:
     if missing := [name for name in udo.FUNCTIONS if name not in exports]:
         remedy = "declare them with UDO_API, and see jni/src/reg for those that it must have"
         yield Finding("functions", STOPS, f"it exports no {', '.join(missing)}", remedy)
-    elif udo.VERSION[1] not in exports:
-        text = f"it exports no {udo.VERSION[1]}, by which SNPE before 2.x asks for its version"
-        yield Finding("functions", WARNS, text, "generate it again")
 
 
 def _told(case: Case) -> Iterator[Finding]:

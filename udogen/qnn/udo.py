@@ -14,7 +14,10 @@ INIT, TERMINATE, INFO, VALIDATE = (
     "SnpeUdo_getRegInfo",
     "SnpeUdo_validateOperation",
 )
-VERSION = ("SnpeUdo_getVersion", "SnpeUdo_getRegLibraryVersion")  # either; older SNPE asks for the second
+VERSION = (
+    "SnpeUdo_getVersion",
+    "SnpeUdo_getRegLibraryVersion",
+)  # either: generated libraries of the vendor have the first, its header declares both
 FUNCTIONS = (INIT, VERSION[0], INFO, VALIDATE, TERMINATE)
 
 _PREFIXES = {

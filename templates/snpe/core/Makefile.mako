@@ -38,7 +38,7 @@ PACKAGE_CXXFLAGS := -I$(KERNEL_TEXTS)
 export KERNEL_TEXTS PACKAGE_CXXFLAGS CL_LIBRARY_PATH
 % endif
 -include ${core.room}/user.mk
-SOURCES += $(EXTRA_SOURCES)
+SOURCES += $(EXTRA_SOURCES) $(SOURCES_$(OP))
 
 # Where this layout has what; common.mk and the rules in .sdk/makefiles read it.
 LAYOUT_COMMON := common.mk

@@ -1,0 +1,104 @@
+"""What inspect says of a registration library of SNPE."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from toys import told
+
+from tests import registering
+from tests.making import ROOT
+from udogen import resources
+from udogen.build import tools
+from udogen.inspect import report
+from udogen.inspect.folder import Inspection
+from udogen.inspect.library import How, Inspected, inspect
+from udogen.runtime.built import find_built
+
+MANY = ROOT / "tests" / "configs" / "Udo.xml"
+BROKEN = ROOT / "tests" / "runtime" / "registration.c"
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Generated sources."""
+    return registering.write(MANY, tmp_path_factory.mktemp("udo"))
+
+
+@pytest.fixture(scope="module")
+def library(sources: Path) -> Path:
+    """The library made of them."""
+    return registering.build(sources, sources / "libUdoManyUdoReg.so")
+
+
+def look(path: Path, *, register: bool = True) -> Inspected:
+    return inspect(path, How((), tools.environment(), register=register))
+
+
+def broken(folder: Path, *flags: str) -> Path:
+    made = folder / "libUdoThingReg.so"
+    argv = ["gcc", "-std=c11", "-shared", "-fPIC", f"-I{resources.qnn_headers()}", str(BROKEN), "-o", str(made)]
+    subprocess.run([*argv, *flags], check=True)
+    return made
+
+
+def test_it_is_shown_whole(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    found = look(library)
+    assert found.verdict == "will register, but"
+    assert "warns: the loader does not find libUdoManyUdoImplCpu.so, the CPU library of package ManyUdo" in told(found)
+    text = "\n".join(report.lines(Inspection((), (found,)), width=400))
+    for line in (
+        "  is          a registration library of SNPE (UDO)",
+        "  package     ManyUdo 2.5.0, API 1.6.0 of UDO",
+        "  libraries   CPU libUdoManyUdoImplCpu.so, GPU libUdoManyUdoImplGpu.so, DSP libUdoManyUdoImplDsp.so",
+        "  op          Quantized for DSP: x FIXED_8 -> y FIXED_8",
+        "  op          Everything for CPU GPU DSP: in[0] (CPU FLOAT_32, GPU FLOAT_16, DSP FIXED_8) NHWC, "
+        "bias FLOAT_32 static -> out[0] (CPU FLOAT_32, GPU FLOAT_16, DSP FIXED_8) NHWC; "
+        "axis INT_32 = 0; beta FLOAT_32 = 0.5; offset INT_8 = -3; pads UINT_32 tensor 3x2; table FLOAT_32 tensor",
+    ):
+        assert line in text.splitlines()
+
+
+def test_as_json(library: Path) -> None:
+    argv = [sys.executable, "-m", "udogen", "inspect", str(library), "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    [found] = json.loads(done.stdout)["libraries"]
+    assert found["package"]["style"] == "udo"
+    assert found["registration"]["package"] == "ManyUdo"
+    assert [op["type"] for op in found["registration"]["ops"]] == ["Everything", "Join", "Quantized"]
+
+
+def test_nothing_of_it_runs_where_nothing_shall(tmp_path: Path) -> None:
+    found = look(broken(tmp_path, "-DCRASHES"), register=False)
+    assert "stops" not in told(found)
+    text = "\n".join(report.lines(Inspection((), (found,)), width=100))
+    assert "tells       not asked" in text
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("-DCRASHES", "crashed with SIGSEGV"),
+        ("-DREFUSES", "answered 4 (SNPE_UDO_MEM_ALLOC_ERROR)"),
+        ("-DINCOMPLETE", "it exports no SnpeUdo_validateOperation"),
+    ],
+)
+def test_what_stops_it(tmp_path: Path, flag: str, said: str) -> None:
+    found = look(broken(tmp_path, flag))
+    assert found.verdict == "will not register"
+    assert said in told(found)
+
+
+def test_no_op_package_is_found_behind_a_core_that_it_has_not(tmp_path: Path) -> None:
+    from udogen.errors import UsageError
+
+    with pytest.raises(UsageError) as caught:
+        find_built(broken(tmp_path), backend="htp")
+    assert caught.value.message == "package Thing names no library that runs on the htp backend of this machine"
+    assert caught.value.hint == "--backend cpu"
