@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tests.build import stand_ins
 from tests.build.devices import build, generated
 from tests.making import ROOT, make_packages
+from tests.snpe import packages as udo
 from udogen.verify.cases import load_examples
 
 GOLDEN = ROOT / "tests" / "golden" / "build"
@@ -56,7 +57,39 @@ def ndk_clang(work: Path) -> Recorded:
     return Recorded(folder, log, sdk, Path(), done)
 
 
+def udo_android(work: Path) -> Recorded:
+    """`all_android` of the documentation's UDO package: ndk-build for the ARM side, the Hexagon SDK for the DSP."""
+    folder, log = udo.softmax(work / "package"), work / "log"
+    ndk = stand_ins.ndk_build(stand_ins.ndk(work / "ndk", log), log)
+    sdk = stand_ins.hexagon_sdk(work / "hexagon-sdk-4.2.0", "8.4.09", log=log)
+    qnn = stand_ins.qnn_sdk(work / "qnn")
+    env = {
+        "ANDROID_NDK_ROOT": str(ndk),
+        "HEXAGON_SDK_ROOT": str(sdk),
+        "QNN_SDK_ROOT": str(qnn),
+        "SDK_SETUP_ENV": "Done",
+    }
+    opencl = work / "opencl"
+    opencl.mkdir()
+    (opencl / "libOpenCL.so").touch()
+    done = build(folder, "all_android", "dsp_aarch64", "-j1", CL_LIBRARY_PATH=str(opencl), **env)
+    return Recorded(folder, log, sdk, qnn, done)
+
+
+def udo_dsp(work: Path) -> Recorded:
+    """`dsp` for V66 and V68 in one package: Hexagon SDK 3.5.2 for the one, HEXAGON_SDK4_ROOT for the other."""
+    folder, log = udo.two_families(work / "package"), work / "log"
+    old = stand_ins.hexagon_sdk(work / "sdk3", "8.3.07", log=log)
+    new = stand_ins.hexagon_sdk(work / "sdk4", "8.4.09", log=log)
+    env = {"HEXAGON_SDK_ROOT": str(old), "HEXAGON_SDK4_ROOT": str(new)}
+    env |= {"HEXAGON_TOOLS_ROOT": str(old / "tools/HEXAGON_Tools/8.3.07"), "SDK_SETUP_ENV": "Done"}
+    done = build(folder, "dsp_v66", "dsp_v68", "-j1", **env)
+    return Recorded(folder, log, old, Path(), done)
+
+
 RECORDINGS: dict[str, Callable[[Path], Recorded]] = {
+    "udo-android.txt": udo_android,
+    "udo-dsp.txt": udo_dsp,
     "hexagon-clang.txt": hexagon_clang,
     "hexagon-clang-v66.txt": hexagon_clang_v66,
     "ndk-clang.txt": ndk_clang,

@@ -43,3 +43,43 @@ def ndk(root: Path, log: Path) -> Path:
     """A tree that looks like the Android NDK, as far as HTP packages need it."""
     compiler(root / "toolchains/llvm/prebuilt/linux-x86_64/bin/clang++", log)
     return root
+
+
+_CLEAR = "MODULE SRC_FILES C_INCLUDES CPPFLAGS LDFLAGS LDLIBS".split()
+
+
+def ndk_build(root: Path, log: Path) -> Path:
+    """An ndk-build that has GNU make read Android.mk and Application.mk, as the real one does, and records modules."""
+    core = root / "build" / "core"
+    core.mkdir(parents=True, exist_ok=True)
+    (core / "clear.mk").write_text("".join(f"LOCAL_{name} :=\n" for name in _CLEAR))
+    told = "".join(f"  {name}: $(strip $(LOCAL_{name}))\\n" for name in _CLEAR)
+    (core / "shared.mk").write_text(
+        f"MODULES += $(LOCAL_MODULE)\n"
+        f"ifneq ($(filter $(LOCAL_MODULE),$(APP_MODULES)),)\n"
+        f"TOLD := $(shell printf '{told}' >> '{log}')\n"
+        f"MISSING += $(foreach each,$(LOCAL_SRC_FILES),$(if $(wildcard $(LOCAL_PATH)/$(each)),,$(each)))\n"
+        f"endif\n"
+    )
+    (core / "build.mk").write_text(
+        "parent = $(patsubst %/,%,$(dir $(1)))\n"
+        "my-dir = $(call parent,$(lastword $(MAKEFILE_LIST)))\n"
+        f"CLEAR_VARS := {core}/clear.mk\n"
+        f"BUILD_SHARED_LIBRARY := {core}/shared.mk\n"
+        "include $(NDK_APPLICATION_MK)\n"
+        "include $(APP_BUILD_SCRIPT)\n"
+        "OUT := $(NDK_LIBS_OUT)/$(APP_ABI)\n"
+        "WRONG := $(strip $(filter-out $(MODULES),$(APP_MODULES)) $(MISSING))\n"
+        "all:\n"
+        "\t@test -z '$(WRONG)' || { echo 'there is no $(WRONG)'; exit 1; }\n"
+        # As the real one: what lay there before goes, and the C++ library is laid beside.
+        "\t@mkdir -p $(OUT) && rm -f $(OUT)/*.so\n"
+        "\t@for each in $(APP_MODULES); do echo stand-in > $(OUT)/lib$$each.so; done\n"
+        "\t@test $(APP_STL) = c++_shared && echo stand-in > $(OUT)/libc++_shared.so\n"
+    )
+    script(
+        root / "ndk-build",
+        f'{{ echo "== ndk-build"; for each in "$@"; do echo "$each"; done; }} >> \'{log}\'\n'
+        f"exec make --no-print-directory -s -f '{core}/build.mk' \"$@\"\n",
+    )
+    return root

@@ -20,6 +20,13 @@ def softmax(out: Path) -> Path:
     return made.folder
 
 
+def two_families(out: Path) -> Path:
+    """A package whose op is for V66 and V68."""
+    out.mkdir(parents=True, exist_ok=True)
+    [made] = make_packages([config(out, package("Families", op("Twice", "DSP", archs=["v66", "v68"])))], out)
+    return made.folder
+
+
 def config(folder: Path, *packages: dict[str, object]) -> Path:
     """A JSON config of these packages."""
     path = folder / "config.json"
