@@ -42,6 +42,7 @@ QNN = Headers(
     after="""
 typedef struct { uint64_t words[10]; } udogen_OpConfigByValue;
 typedef Qnn_ErrorHandle_t (*udogen_TakesOpConfig)(void *handle, udogen_OpConfigByValue op);
+typedef Qnn_ErrorHandle_t (*udogen_TakesOpConfigAlone)(udogen_OpConfigByValue op);
 int vsnprintf(char *into, size_t size, const char *format, void *args);
 """,
 )
