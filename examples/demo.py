@@ -1,4 +1,4 @@
-"""`make demo`: every example from its config to checked numbers on the real QNN runtime.
+"""`make demo`: every example from its config to checked numbers on the real QNN runtime, and for DSP V65/V66 in QEMU.
 
 Shows also how the wings of udogen are used from Python.
 """
@@ -10,12 +10,12 @@ from functools import cache
 from pathlib import Path
 
 from udogen.build import make, tools
-from udogen.build.package import open_package
+from udogen.build.package import PackageFolder, open_package
 from udogen.cli import output
 from udogen.errors import UdogenError
 from udogen.generate.packages import generate
 from udogen.opdef.load import load
-from udogen.runtime.built import find_built
+from udogen.runtime.built import Built, find_built, find_source
 from udogen.verify.cases import Example, load_examples
 from udogen.verify.runner import Outcome, run_cases
 
@@ -32,21 +32,41 @@ def say_that_zig_is_slow_at_first() -> None:
 def run(example: Example) -> list[Outcome]:
     """Config -> package folders -> libraries -> registered, executed, compared, on every backend of the cases."""
     packages, problems = load([example.config])
-    backends = list(dict.fromkeys(case.backend for case in example.cases))
+    backends = [name for name in dict.fromkeys(case.backend for case in example.cases) if is_there(name)]
     made = generate(packages, WORK, chosen=backends, kernels=example.kernels, problems=problems)
     outcomes = []
     for each in made:
         package = open_package(each.folder)
-        steps = make.plan(package, [f"{package.backend}_x86"], toolchain="auto", env=tools.environment())
         output.note(f"{example.config.relative_to(HERE.parent)} -> {package.path.relative_to(HERE.parent)}")
-        output.note(f"  built with {steps[0].choice.title}")
-        if steps[0].choice.title.startswith("zig"):
-            say_that_zig_is_slow_at_first()
-        with output.progress(f"  {package.name}", total=make.sources(package) + 1) as advance:
-            make.build(package, steps, on_step=advance)
         cases = [case for case in example.cases if case.backend == package.backend]
-        outcomes += run_cases(find_built(package.path, backend=package.backend), cases, backend=package.backend)
+        outcomes += run_cases(
+            built(package), cases, backend=package.backend, loops=1 if package.backend == "dsp" else 20
+        )
     return outcomes
+
+
+@cache
+def is_there(backend: str) -> bool:
+    """What a backend runs in, which for DSP is zig and QEMU."""
+    if backend != "dsp" or (tools.zig() and tools.program("qemu-hexagon")):
+        return True
+    output.note("the cases of dsp are left out: they need zig (pip install ziglang) and qemu-hexagon (qemu-user)")
+    return False
+
+
+def built(package: PackageFolder) -> Built:
+    """The package, built for this machine; for the DSP it is compiled when it runs."""
+    if package.backend == "dsp":
+        output.note("  built with zig for Hexagon v66")
+        say_that_zig_is_slow_at_first()
+        return find_source(package.path, backend="dsp")
+    steps = make.plan(package, [f"{package.backend}_x86"], toolchain="auto", env=tools.environment())
+    output.note(f"  built with {steps[0].choice.title}")
+    if steps[0].choice.title.startswith("zig"):
+        say_that_zig_is_slow_at_first()
+    with output.progress(f"  {package.name}", total=make.sources(package) + 1) as advance:
+        make.build(package, steps, on_step=advance)
+    return find_built(package.path, backend=package.backend)
 
 
 def main() -> int:
@@ -63,7 +83,7 @@ def main() -> int:
             outcome.backend,
             f"{outcome.runtime.name} {outcome.runtime.build_id}",
             f"{outcome.max_error:.2g}",
-            f"{outcome.execute * 1e6:.1f} µs",
+            "-" if outcome.backend == "dsp" else f"{outcome.execute * 1e6:.1f} µs",  # QEMU's time says nothing
             "ok" if outcome.passed else "WRONG",
         )
         for outcome in outcomes

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.build.command_lines import write_golden as write_command_lines
 from tests.docs.golden import write_golden as write_documents
+from tests.doctor.fake import write_golden as write_doctor
 from tests.making import CONFIGS, make_packages
 from tests.opdef.golden import write_golden as write_broken
 from udogen.build.make import explain, plan
@@ -24,6 +25,9 @@ EXPLANATIONS = CONFIGS.parent / "build"
 # Copies of files that stand in this repository already, and the memory of the generator.
 _LEFT_OUT = (
     "include/QNN",
+    ".sdk/include",
+    ".sdk/makefiles",
+    "common.mk",
     "include/hexagon",
     ".udogen",
     "src/utils",
@@ -39,13 +43,13 @@ def trees() -> dict[str, bytes]:
     for config in sorted(CONFIGS.iterdir()):
         with tempfile.TemporaryDirectory() as out:
             packages = make_packages([config], Path(out))
-            if any(made.plan.backend == "htp" for made in packages):
+            if any(made.plan.part("htp") for made in packages):
                 core = Path(out) / "core"  # the same in the C++ style of HTP
                 packages += make_packages([config], core, chosen=["htp"], htp_api="core")
             for made in packages:
                 folder = made.folder.relative_to(out).as_posix()
                 for path, content in made.rendered.items():
-                    if not path.startswith(_LEFT_OUT):
+                    if not path.startswith(_LEFT_OUT) and "/src/utils/" not in path:
                         found[f"{config.name}/{folder}/{path}"] = content
     return found
 
@@ -88,7 +92,7 @@ def write_explanations() -> None:
         (EXPLANATIONS / f"{name}.shown.txt").write_text(text, "utf-8")
 
 
-WRITERS = (write_trees, write_explanations, write_command_lines, write_documents, write_broken)
+WRITERS = (write_trees, write_explanations, write_command_lines, write_documents, write_broken, write_doctor)
 
 
 def main() -> int:

@@ -54,10 +54,11 @@ def make_packages(
     chosen: Sequence[str] = (),
     kernels: Path | None = None,
     htp_api: str = "",
+    layout: str = "",
 ) -> list[Generated]:
     """Generate in this process."""
     packages, problems = load(configs)
-    return generate(packages, out, chosen=chosen, kernels=kernels, htp_api=htp_api, problems=problems)
+    return generate(packages, out, chosen=chosen, layout=layout, kernels=kernels, htp_api=htp_api, problems=problems)
 
 
 def compiler(name: str) -> str:
@@ -94,7 +95,7 @@ def need_runtime(backend: str) -> None:
 def htp_package(config: Path, out: Path, kernels: Path) -> Built:
     """An HTP package with finished kernels, built for this machine, where its runtime is installed."""
     need_runtime("htp")
-    [made] = make_packages([config], out, chosen=["htp"], kernels=kernels)
+    [made] = make_packages([config], out, chosen=["htp"], kernels=kernels, layout="qnn")
     done = make(made.folder, "htp_x86")
     assert done.returncode == 0, done.stderr
     return find_built(made.folder, backend="htp")

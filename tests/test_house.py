@@ -22,7 +22,7 @@ PACKAGE = ROOT / "udogen"
 LAYERS = (
     {"__main__"},
     {"cli"},
-    {"verify", "inspect"},
+    {"verify", "inspect", "doctor"},
     {"runtime"},
     {"generate"},
     {"build"},

@@ -17,7 +17,7 @@ def cases():
     random = np.random.default_rng(2026)
     for shape in [(1,), (129,), (1, 8, 8, 16), (1, 17, 31, 5)]:
         a, b = (random.integers(0, 256, shape, dtype=np.uint8) for _ in "ab")
-        for backend in ("cpu", "htp"):
+        for backend in ("cpu", "htp", "dsp"):
             name = f"add_sat_u8 {'x'.join(map(str, shape))}"
             yield Case(name, "AddSatU8", {"a": a, "b": b}, {"sum": add_sat_u8(a, b)}, tolerance=0, backend=backend)
 

@@ -18,8 +18,8 @@ def title(shape):
     return f"softmax {'x'.join(map(str, shape))}"
 
 
-def fixed_point_case(names, shape, scale_in, offset_in, scale_out):
-    """8 bits on HTP; the output's offset is 0, as its values are between 0 and 1."""
+def fixed_point_case(names, shape, scale_in, offset_in, scale_out, backend="htp"):
+    """8 bits on HTP and DSP; the output's offset is 0, as its values are between 0 and 1."""
     stored = np.random.default_rng(2026).integers(0, 256, shape, dtype=np.uint8)
     real = softmax(np.float32(scale_in) * (stored.astype(np.float32) + offset_in))
     expected = np.clip(np.rint(real / np.float32(scale_out)), 0, 255).astype(np.uint8)
@@ -30,12 +30,12 @@ def fixed_point_case(names, shape, scale_in, offset_in, scale_out):
         {names[1]: expected},
         quants={names[0]: (scale_in, offset_in), names[1]: (scale_out, 0)},
         tolerance=1,
-        backend="htp",
+        backend=backend,
     )
 
 
 def last_axis():
-    """The op of the JSON config: floats on CPU, 8 bits on HTP."""
+    """The op of the JSON config: floats on CPU, 8 bits on HTP and on DSP V65/V66."""
     random = np.random.default_rng(2026)
     names = ("Placeholder", "Output")
     for shape in [(7,), (3, 5), (1, 8, 8, 16), (2, 3, 4, 5, 6)]:
@@ -43,6 +43,7 @@ def last_axis():
         yield Case(title(shape), "Softmax", {names[0]: x}, {names[1]: softmax(x)})
     for shape in [(16,), (1, 8, 8, 16)]:
         yield fixed_point_case(names, shape, 0.05, -128, 1 / 256)
+        yield fixed_point_case(names, shape, 0.05, -128, 1 / 256, backend="dsp")
 
 
 def any_axis():

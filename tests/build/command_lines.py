@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from tests.build import stand_ins
 from tests.build.devices import build, generated
-from tests.making import ROOT
+from tests.making import ROOT, make_packages
+from udogen.verify.cases import load_examples
 
 GOLDEN = ROOT / "tests" / "golden" / "build"
 
@@ -34,6 +35,19 @@ def hexagon_clang(work: Path) -> Recorded:
     return Recorded(folder, log, sdk, qnn, done)
 
 
+def hexagon_clang_v66(work: Path) -> Recorded:
+    """`dsp_v66` with a Hexagon SDK 3.5."""
+    log = work / "log"
+    [example] = load_examples(ROOT / "examples" / "add_sat_u8")
+    [made] = make_packages([example.config], work / "it's here", chosen=["dsp"], kernels=example.kernels)
+    sdk = stand_ins.hexagon_sdk(work / "the sdk" / "3.5.2", "8.3.07", log=log)
+    tools = str(sdk / "tools/HEXAGON_Tools/8.3.07")
+    done = build(
+        made.folder, "dsp_v66", "-j1", HEXAGON_SDK_ROOT=str(sdk), HEXAGON_TOOLS_ROOT=tools, SDK_SETUP_ENV="Done"
+    )
+    return Recorded(made.folder, log, sdk, Path(), done)
+
+
 def ndk_clang(work: Path) -> Recorded:
     """`htp_aarch64` and `all_android`, which are one library, with the NDK."""
     folder, log = generated(work), work / "log"
@@ -42,7 +56,11 @@ def ndk_clang(work: Path) -> Recorded:
     return Recorded(folder, log, sdk, Path(), done)
 
 
-RECORDINGS: dict[str, Callable[[Path], Recorded]] = {"hexagon-clang.txt": hexagon_clang, "ndk-clang.txt": ndk_clang}
+RECORDINGS: dict[str, Callable[[Path], Recorded]] = {
+    "hexagon-clang.txt": hexagon_clang,
+    "hexagon-clang-v66.txt": hexagon_clang_v66,
+    "ndk-clang.txt": ndk_clang,
+}
 
 
 def told(log: Path, work: Path) -> str:

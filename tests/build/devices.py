@@ -9,13 +9,13 @@ from typing import Any
 
 from tests.making import ROOT, make_packages, udogen
 from udogen import resources
-from udogen.build import tools
-from udogen.build.architectures import ALL
+from udogen.build import architectures, tools
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 KERNEL = "src/ops/LeakyRelu.cpp"
 LIBRARY = "libQnnLeakyReluPackage.so"
 EMPTY = dict.fromkeys(tools.VARIABLES, "")  # of whoever runs the tests
+ALL = architectures.of_backend("htp")
 HEXAGON = [f"htp_{name}" for name in ALL]
 
 

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.devices import EMPTY, HEXAGON, KERNEL, LIBRARY, Elf, build, compiled, generated, qhpi
+from tests.build.devices import ALL, EMPTY, HEXAGON, KERNEL, LIBRARY, Elf, build, compiled, generated, qhpi
 from tests.making import LONG, compiler
 from tests.wheels import device_libraries
 from udogen import resources
 from udogen.build import architectures
-from udogen.build.architectures import ALL
 
 pytestmark = pytest.mark.slow
 

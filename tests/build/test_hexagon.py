@@ -14,11 +14,10 @@ import pytest
 
 from tests.build import stand_ins
 from tests.build.command_lines import GOLDEN, hexagon_clang, ndk_clang, told
-from tests.build.devices import EMPTY, HEXAGON, LIBRARY, build, generated
+from tests.build.devices import ALL, EMPTY, HEXAGON, LIBRARY, build, generated
 from tests.making import ROOT
 from udogen.build import architectures, tools
 from udogen.build import make as driver
-from udogen.build.architectures import ALL
 from udogen.build.package import PackageFolder, open_package
 from udogen.errors import ToolMissing
 
@@ -42,7 +41,8 @@ def planned(package: PackageFolder, *names: str, toolchain: str = "auto", **env:
 
 def test_versions_are_rows() -> None:
     assert list(ALL) == ["v68", "v69", "v73", "v75", "v79", "v81"]
-    for row in ALL.values():
+    assert list(architectures.ALL) == ["v65", "v66", *ALL]
+    for row in architectures.ALL.values():
         assert row.flags == int(row.name[1:], 16) and architectures.by_flags(row.flags) is row
         assert row.releases and all(architectures.version(r.tools) >= row.oldest_tools for r in row.releases)
     assert architectures.by_flags(0x99) is None

@@ -123,7 +123,7 @@ def test_the_answer_of_generate(tmp_path: Path, option: str) -> None:
     assert answer.keys() == {"ok", "written", "packages", "warnings"}
     assert answer["written"] is not bool(option)
     [package] = answer["packages"]
-    keys = {"folder", "package", "backend", "layout", "library", "provider", "ops", "targets", "files"}
+    keys = {"folder", "package", "backend", "layout", "parts", "files"}
     assert package.keys() == keys | ({"diff"} if option == "--diff" else set())
     assert all({"path", "action"} <= file.keys() for file in package["files"])
     assert done.stderr == ""

@@ -31,7 +31,10 @@ def run(script: str, folder: Path, tmp_path: Path) -> subprocess.CompletedProces
     """A script of a document, with `udogen` and `python3` being those of this test run."""
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
-    for command, target in (("udogen", ["-m", "udogen"]), ("python3", [])):
+    commands = {"udogen": ["-m", "udogen"], "python3": []}
+    for each in ("qnn-op-package-generator", "snpe-udo-package-generator"):
+        commands[each] = ["-c", f"'from udogen.cli.{each.replace('-', '_')} import main; main()'"]
+    for command, target in commands.items():
         shim = bin_folder / command
         shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" {" ".join(target)} "$@"\n')
         shim.chmod(0o755)

@@ -24,7 +24,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [made] = make_packages([ONE_OP], tmp_path_factory.mktemp("graphs"), kernels=ONE_KERNEL)
     done = make(made.folder, cxx=compiler("g++"))
     assert done.returncode == 0, done.stderr
-    return made.folder / "libs" / "x86_64-linux-clang" / made.plan.library
+    return made.folder / "libs" / "x86_64-linux-clang" / made.plan.parts[0].library
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def built_with(sdk: Path, out: Path, config: Path, kernels: Path | None = None) -> Path:
     """The library of a package of this config, by plain make, with every warning an error."""
-    [made] = make_packages([config], out, chosen=["htp"], kernels=kernels, htp_api="core")
+    [made] = make_packages([config], out, chosen=["htp"], kernels=kernels, htp_api="core", layout="qnn")
     assert not (made.folder / "include" / "QNN").exists(), "only the SDK's headers"
     done = make(made.folder, "htp_x86", cxx="g++", flags=f"{STRICT} -O0", QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -276,7 +276,7 @@ def test_the_two_interfaces_never_share_a_folder(tmp_path: Path) -> None:
     config = CONFIGS / "both.xml"
     [made] = make_packages([config], tmp_path, chosen=["htp"], htp_api="core")
     manifest = json.loads((made.folder / ".udogen" / "manifest.json").read_text())
-    assert manifest["api"] == made.plan.api == "core"
+    assert manifest["parts"][0]["api"] == made.plan.parts[0].api == "core"
     before = {path: path.read_bytes() for path in made.folder.rglob("*") if path.is_file()}
     done = udogen("generate", config, "--backend", "htp", "-o", tmp_path)
     assert done.returncode == 2
@@ -289,7 +289,10 @@ def test_the_two_interfaces_never_share_a_folder(tmp_path: Path) -> None:
 def test_a_folder_of_an_older_udogen_is_of_qhpi(tmp_path: Path) -> None:
     [made] = make_packages([CONFIGS / "both.xml"], tmp_path, chosen=["htp"])
     path = made.folder / ".udogen" / "manifest.json"
-    path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "api"}))
+    written = json.loads(path.read_text())
+    [part] = written.pop("parts")
+    flat = {key: part[key] for key in ("backend", "library", "provider", "ops", "targets")}
+    path.write_text(json.dumps({**written, **flat}))
     make_packages([CONFIGS / "both.xml"], tmp_path, chosen=["htp"])
     with pytest.raises(UsageError, match="interface `qhpi`, not `core`"):
         make_packages([CONFIGS / "both.xml"], tmp_path, chosen=["htp"], htp_api="core")

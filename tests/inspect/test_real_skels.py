@@ -11,7 +11,7 @@ from tests.wheels import PARTS, SDK, device_libraries
 from udogen.build import architectures
 
 pytestmark = pytest.mark.slow
-VERSIONS = tuple(architectures.ALL)
+VERSIONS = tuple(architectures.of_backend("htp"))
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,19 @@ def test_files_that_disagree(tmp_path: Path) -> None:
         "has another Domain or Version" in each
         for each in warnings(tmp_path, collection(), collection(op(name="B")).replace("1.0", "2"))
     ] == [True]
-    assert ["is defined twice" in each for each in errors(tmp_path, collection(), collection())] == [True]
+    other = collection(op(tensor("Input", "z") + tensor("Output", "y")))
+    assert ["in another file too, and differently" in each for each in errors(tmp_path, collection(), other)] == [True]
+
+
+def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "demo.xml").write_text(collection())
+    (package,), problems = load([tmp_path / "demo.xml", str(tmp_path / "demo.xml")])
+    assert (len(package.ops), len(package.sources), problems.all()) == (1, 1, ())
+
+
+def test_what_two_files_say_alike_is_one_op(tmp_path: Path) -> None:
+    (package,) = packages(tmp_path, collection(), collection(op(backends="HTP")))
+    assert [(each.name, each.backends) for each in package.ops] == [("Scale", ("CPU", "HTP"))]
 
 
 def test_packages_of_different_names_stay_apart(tmp_path: Path) -> None:

@@ -18,10 +18,12 @@ class Architecture(NamedTuple):
     """One version of Hexagon."""
 
     name: str
+    backend: str  # what runs there: htp, or before V68 dsp
     flags: int  # e_flags of its ELF files
     releases: tuple[Release, ...]  # known to build for it, the one of Qualcomm's own Makefiles first
-    qurt: str  # the folder of its real-time system in the SDK, below rtos/qurt
+    qurt: str  # the folder of its real-time system in the SDK
     verified: str  # how we know that what the open toolchain makes for it is right, for the README
+    tools_before: str = ""  # the first tools that are not for it any more, where the documentation says so
 
     @property
     def variable(self) -> str:
@@ -39,22 +41,46 @@ _BUILT = (
     "by a loader of ours under `qemu-hexagon`; not on hardware"
 )
 
+_BUILT_DSP = (
+    "built by zig; symbols and layout checked against real libraries of V65 and V66, the kernel run under "
+    "`qemu-hexagon` by a harness of ours that plays the DSP; not on hardware"
+)
+_SDK3 = (Release("3.5.2", "8.3.07"),)
+
+# V65 and V66: what the Makefiles of snpe-udo-package-generator 2.12 say, found in a public repository.
 # SDK and tools: what the HTP Makefiles of qnn-op-package-generator say, SDK 2.37 to 2.47, found in public repositories.
 ALL = {
     row.name: row
     for row in (
-        Architecture("v68", 0x68, (Release("4.2.0", "8.4.09"),), "computev68", _BUILT.format("V68")),
-        Architecture("v69", 0x69, (Release("4.3.0", "8.5.03"),), "computev68", _BUILT.format("V69")),
-        Architecture("v73", 0x73, (Release("5.4.0", "8.6.02"),), "computev73", _BUILT.format("V73")),
+        Architecture("v65", "dsp", 0x65, _SDK3, "libs/common/qurt/computev65", _BUILT_DSP, "8.4"),
+        Architecture("v66", "dsp", 0x66, _SDK3, "libs/common/qurt/computev66", _BUILT_DSP, "8.4"),
+        Architecture("v68", "htp", 0x68, (Release("4.2.0", "8.4.09"),), "rtos/qurt/computev68", _BUILT.format("V68")),
+        Architecture("v69", "htp", 0x69, (Release("4.3.0", "8.5.03"),), "rtos/qurt/computev68", _BUILT.format("V69")),
+        Architecture("v73", "htp", 0x73, (Release("5.4.0", "8.6.02"),), "rtos/qurt/computev73", _BUILT.format("V73")),
         Architecture(
-            "v75", 0x75, (Release("5.4.0", "8.7.03"), Release("5.5.5", "8.7.06")), "computev75", _BUILT.format("V75")
+            "v75",
+            "htp",
+            0x75,
+            (Release("5.4.0", "8.7.03"), Release("5.5.5", "8.7.06")),
+            "rtos/qurt/computev75",
+            _BUILT.format("V75"),
         ),
         Architecture(
-            "v79", 0x79, (Release("6.0.0", "8.8.02"), Release("6.2.0", "8.8.06")), "computev79", _BUILT.format("V79")
+            "v79",
+            "htp",
+            0x79,
+            (Release("6.0.0", "8.8.02"), Release("6.2.0", "8.8.06")),
+            "rtos/qurt/computev79",
+            _BUILT.format("V79"),
         ),
-        Architecture("v81", 0x81, (Release("6.4.0", "19.0.04"),), "computev81", _BUILT.format("V81")),
+        Architecture("v81", "htp", 0x81, (Release("6.4.0", "19.0.04"),), "rtos/qurt/computev81", _BUILT.format("V81")),
     )
 }
+
+
+def of_backend(backend: str) -> dict[str, Architecture]:
+    """The versions on which a backend runs, by name."""
+    return {row.name: row for row in ALL.values() if row.backend == backend}
 
 
 def version(text: str) -> tuple[int, ...]:
@@ -67,7 +93,8 @@ def by_flags(flags: int) -> Architecture | None:
     return next((row for row in ALL.values() if row.flags == flags & 0xFFFF), None)
 
 
-def dsp_symbols() -> frozenset[str]:
-    """What every library that is loaded on a DSP of V68 or later may leave undefined: the DSP itself has it."""
-    lines = Path(__file__).with_name("dsp_symbols.txt").read_text("utf-8").splitlines()
+def dsp_symbols(backend: str = "htp") -> frozenset[str]:
+    """What every library that is loaded on a DSP may leave undefined: the DSP itself has it."""
+    name = "dsp_symbols.txt" if backend == "htp" else "dsp_symbols_v65_v66.txt"
+    lines = Path(__file__).with_name(name).read_text("utf-8").splitlines()
     return frozenset(name for line in lines if not line.startswith("#") for name in line.split())

@@ -1,26 +1,26 @@
-"""Programs for qemu-hexagon: an HTP package compiled for Hexagon and linked with our harness, and QEMU's plug-in."""
+"""Programs for qemu-hexagon: an HTP or DSP package compiled for Hexagon, linked with our harness; QEMU's plug-in."""
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shlex
-import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from udogen import process, resources
 from udogen.build import architectures, tools
+from udogen.build.cached import compile_or_fail as _compile
+from udogen.build.cached import make_once as _make_once
 from udogen.build.make import Step, explain, run_make, variables
 from udogen.build.package import PackageFolder
 from udogen.build.targets import Target
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, ToolMissing, UsageError
 
-ARCHITECTURES = tuple(architectures.ALL)
+ARCHITECTURES = tuple(architectures.of_backend("htp"))
 DEFAULT = "v73"
 # The harness, and the libraries of zig, which take it minutes to build, are of one version whatever the kernel is of:
 # what is compiled for one version runs on each later one.
@@ -31,9 +31,34 @@ CPU = "v67"
 
 # HVX floating point compiles, though QEMU does not run it (not for the linker: zig would build its libraries again);
 # what -fPIC does for thread_local needs a dynamic loader.
-_FLAGS = "-mhvx-qfloat -mhvx-ieee-fp -ftls-model=local-exec"
+_HVX_FLOATS = "-mhvx-qfloat -mhvx-ieee-fp"
+_FLAGS = "-ftls-model=local-exec"
 
-_HARNESS = ("harness", "kernels", "tensors", "wire")
+# What the linker sends through the harness: a C++ exception, which QEMU cannot unwind.
+_WRAPPED = ("__cxa_throw",)
+
+
+class Host(NamedTuple):
+    """A harness: what plays the runtime of a backend."""
+
+    default: str  # the version of Hexagon, where nobody asks for one
+    sources: tuple[str, ...]
+    wrapped: tuple[str, ...] = _WRAPPED
+    flags: str = ""
+    by_op: bool = False  # a package has a program for each op, as it has a library for each
+
+
+HOSTS = {
+    "htp": Host(DEFAULT, ("harness", "kernels", "tensors", "request", "wire", "common"), flags=_HVX_FLOATS),
+    # An op must not use the heap while it executes: the harness counts.
+    "dsp": Host(
+        "v66",
+        ("dsp", "dsp_functions", "dsp_request", "wire", "common"),
+        wrapped=(*_WRAPPED, "malloc", "calloc", "realloc"),
+        by_op=True,
+    ),
+}
+
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _VERSION = re.compile(r"version (\d+)\.(\d+)(\.\d+)*")
 
@@ -65,8 +90,8 @@ def find_qemu() -> Qemu:
 
 def compiler(arch: str, language: str = "c++") -> tuple[str, ...]:
     """The compiler for one version of Hexagon, with HVX of 128 bytes."""
-    if arch not in ARCHITECTURES:
-        raise UsageError(f"there is no Hexagon `{arch}`", hint="one of " + ", ".join(ARCHITECTURES))
+    if arch not in architectures.ALL:
+        raise UsageError(f"there is no Hexagon `{arch}`", hint="one of " + ", ".join(architectures.ALL))
     zig = tools.zig()
     if not zig:
         raise ToolMissing("zig is not installed; it is needed to compile for Hexagon", hint="pip install ziglang")
@@ -75,23 +100,34 @@ def compiler(arch: str, language: str = "c++") -> tuple[str, ...]:
 
 
 def build_program(
-    package: PackageFolder, arch: str, *, jobs: int = 0, on_step: Callable[[str], None] = lambda _line: None
+    package: PackageFolder,
+    arch: str,
+    *,
+    op: str = "",
+    jobs: int = 0,
+    on_step: Callable[[str], None] = lambda _line: None,
 ) -> Path:
-    """The program of one package: only what has changed since the last time is compiled."""
+    """The program of one package, or of one op: only what has changed since the last time is compiled."""
     if package.api == "core":
         raise _not_qhpi(package)
+    host, known = HOSTS[package.backend], tuple(architectures.of_backend(package.backend))
+    if arch not in known:
+        why = f"{package.backend.upper()} does not run on" if arch in architectures.ALL else "there is no"
+        raise UsageError(f"{why} Hexagon `{arch}`", hint="one of " + ", ".join(known))
     cxx = compiler(arch)
     make = tools.need("make", why="to build a package", how="install it: apt-get install make")
     if not _IDENTIFIER.match(package.provider):
         raise UsageError(f"{package.path} has a manifest that was changed by hand", hint="generate the package again")
-    harness = _harness(package.provider, on_step)
-    program = package.path.resolve() / "obj" / f"emulated-{arch}" / "program"
-    link = [*compiler(_BASE), "-static", "-Wl,--wrap=__cxa_throw", *map(str, harness)]
+    harness = _harness(host, package.provider, on_step)
+    folder = f"obj/emulated-{arch}" + (f"/{op}" if host.by_op else "")
+    program = package.path.resolve() / folder / "program"
+    link = [*compiler(_BASE), "-static", *(f"-Wl,--wrap={name}" for name in host.wrapped), *map(str, harness)]
     values = {
         "TARGET": f"emulated-{arch}",
         "CXX": shlex.join(cxx),
-        "CXXFLAGS": _FLAGS,
-        "LIBRARY": f"obj/emulated-{arch}/program",
+        "CXXFLAGS": f"{host.flags} {_FLAGS}".strip(),
+        "LIBRARY": f"{folder}/program",
+        **({"OP": op, "OBJ": folder} if host.by_op else {}),
         "QNN_SDK_ROOT": "",
         "LINK": shlex.join(link),
     }
@@ -99,7 +135,7 @@ def build_program(
     done = run_make(
         make,
         package,
-        *("-f", "Makefile", "-f", str(resources.emulator("hexagon") / "program.mk"), "udogen_program"),
+        *("-f", str(resources.emulator("hexagon") / "program.mk"), "udogen_program"),
         *others,
         f"{linker} $(EXTRA_LDFLAGS)",
         jobs=jobs or os.cpu_count() or 1,
@@ -113,7 +149,9 @@ def build_program(
 def _explain(text: str, package: PackageFolder, arch: str, program: Path) -> BuildFailed:
     if "undefined symbol: qhpi_init" in text:
         return _not_qhpi(package)
-    target = Target(f"hexagon_{arch}", "htp", (program.parent.name,), f"Hexagon {arch} under QEMU", "hexagon", "")
+    target = Target(
+        f"hexagon_{arch}", package.backend, (program.parent.name,), f"Hexagon {arch} under QEMU", "hexagon", ""
+    )
     choice = Choice("open", f"zig for Hexagon {arch}, udogen's own headers", ())
     return explain(text, package, Step(target, choice, program))
 
@@ -125,23 +163,25 @@ def _not_qhpi(package: PackageFolder) -> BuildFailed:
     )
 
 
-def _harness(provider: str, on_step: Callable[[str], None]) -> list[Path]:
+def _harness(host: Host, provider: str, on_step: Callable[[str], None]) -> list[Path]:
     """Our half of the program, compiled once for each name of a provider."""
     folder, headers = resources.emulator("hexagon"), resources.qnn_headers()
     argv = [*compiler(_BASE, "cc"), "-O2", "-std=gnu11", "-Wall", "-Wextra", f"-I{headers}"]
     argv += [f"-DUDOGEN_PROVIDER={provider}", "-c"]
     read = sorted([*folder.glob("*.[ch]"), *headers.rglob("*.h")])
-    key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in argv))
+    key = resources.content_key(
+        *(path.read_bytes() for path in read), *(text.encode() for text in (*argv, *host.sources))
+    )
     room = resources.cache_dir("hexagon") / f"harness-{key}"
 
     def make(into: Path) -> None:
         if not any(room.parent.glob("harness-*")):
             on_step("zig builds its libraries for Hexagon, which takes some minutes the first time")
-        for name in _HARNESS:  # one by one: zig writes one object only
+        for name in host.sources:  # one by one: zig writes one object only
             _compile([*argv, str(folder / f"{name}.c"), "-o", f"{name}.o"], into, "the harness for qemu-hexagon")
 
     _make_once(room, make)
-    return [room / f"{name}.o" for name in _HARNESS]
+    return [room / f"{name}.o" for name in host.sources]
 
 
 def build_plugin(qemu: Qemu) -> Path:
@@ -159,33 +199,3 @@ def build_plugin(qemu: Qemu) -> Path:
     room = resources.cache_dir("hexagon") / f"count-{key}"
     _make_once(room, lambda into: _compile(argv, into, "the plug-in of QEMU"))
     return room / "count.so"
-
-
-def _compile(argv: Sequence[str], folder: Path, what: str) -> None:
-    done = process.run(argv, cwd=folder)
-    if done.returncode != 0:
-        said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        raise BuildFailed(f"{what} did not build", details=said[:20], hint=f"it was: {shlex.join(argv)}")
-
-
-def _make_once(room: Path, make: Callable[[Path], None]) -> None:
-    """A folder of the cache, whole or not at all, whoever else makes it at the same time."""
-    if room.is_dir():
-        return
-    try:
-        room.parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(room.parent, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    except OSError as fault:
-        raise UsageError(
-            f"{room.parent} cannot be written: {fault.strerror}", hint="set XDG_CACHE_HOME to another folder"
-        ) from fault
-    with tempfile.TemporaryDirectory(dir=room.parent, prefix=".new-") as scratch:
-        made = Path(scratch) / room.name
-        made.mkdir()
-        make(made)
-        try:
-            made.rename(room)
-        except OSError:  # somebody else was quicker
-            if not room.is_dir():
-                shutil.copytree(made, room)

@@ -44,7 +44,7 @@ class Artifact:
 
 def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: tools.Environment) -> list[Step]:
     """The steps for these targets; nothing is started before all of them are known to be possible."""
-    targets = expand(tuple(names), package.targets)
+    targets = expand(tuple(names), package.targets, layout=package.layout, ndk=bool(env.android_ndk_root))
     if isinstance(targets, str):
         raise UsageError(
             f"{package.name} has no target `{targets}`", hint="its targets are " + ", ".join(package.targets)
@@ -52,7 +52,7 @@ def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: t
     steps: dict[Path, Step] = {}
     for target in targets:
         choice = _choice(package, target, toolchain, env)
-        artifact = package.artifact(choice.folder or target.folder)
+        artifact = package.artifact(choice.folder or target.folder, target.ending)
         # htp_aarch64 and htp_android are one library where the NDK is there.
         steps.setdefault(artifact, Step(target, choice, artifact))
     return list(steps.values())
@@ -87,7 +87,7 @@ def build(
 
 def sources(package: PackageFolder) -> int:
     """How many compiler calls a full build of one target has."""
-    return sum(1 for _ in (package.path / "src").rglob("*.cpp"))
+    return sum(1 for room in package.rooms for _ in (package.path / room).rglob("*.cpp"))
 
 
 def _build(make: str, package: PackageFolder, step: Step, jobs: int, on_step: Callable[[str], None]) -> Artifact:
@@ -98,7 +98,9 @@ def _build(make: str, package: PackageFolder, step: Step, jobs: int, on_step: Ca
             compiled.append(line[4:])
         on_step(line)
 
-    done = run_make(make, package, step.target.id, *variables(step.choice.variables), jobs=jobs, on_step=seen)
+    done = run_make(
+        make, package, package.goal(step.target), *variables(step.choice.variables), jobs=jobs, on_step=seen
+    )
     if done.returncode != 0 or not step.artifact.is_file():
         raise explain(done.stdout + done.stderr, package, step)
     return Artifact(package, step, tuple(compiled))
@@ -109,7 +111,7 @@ def run_make(
 ) -> process.Completed:
     """The package's Makefile with these arguments; `on_step` sees a line for each call of a compiler or linker."""
     return process.run(
-        [make, "-C", str(package.path), "--no-print-directory", "-k", f"-j{jobs}", *arguments],
+        [make, "-C", str(package.path), "-f", package.makefile, "--no-print-directory", "-k", f"-j{jobs}", *arguments],
         # MAKEFLAGS of a make around us would bring its own jobserver and options.
         env={"MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "", "LC_ALL": "C"},
         on_line=lambda line: on_step(line) if line.startswith(("CXX ", "LINK ")) else None,

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from udogen.build import targets
+from udogen.build.targets import Target
 from udogen.errors import UsageError
 
 MEMORY = ".udogen"
 PROVIDER = "InterfaceProvider"  # how the symbol that a client registers ends; the package's name stands before it
 MANIFEST = f"{MEMORY}/manifest.json"
+ASIDE = ".bak-"  # a package that was moved aside is called so, with a number behind; it is no package to build any more
+
+
+@dataclass(frozen=True)
+class Part:
+    """One library that a package folder makes, and how make is asked for it."""
+
+    backend: str
+    library: str  # the file's name
+    provider: str  # the symbol that a client registers; none in a registration library
+    ops: tuple[str, ...]
+    targets: tuple[str, ...]
+    makefile: str = "Makefile"
+    rooms: tuple[str, ...] = ("src",)  # where its sources are
+    api: str = ""  # where the backend has several interfaces: which one
+    op: str = ""  # where each op has a library of its own: its op, whose name ends the goals of make
 
 
 @dataclass(frozen=True)
 class PackageFolder:
-    """What the manifest of a generated package says."""
+    """One library of a generated package, as the manifest in its folder tells it; a folder may hold several."""
 
     path: Path
     name: str
@@ -29,10 +48,28 @@ class PackageFolder:
     targets: tuple[str, ...]
     yours: tuple[str, ...]
     api: str = ""  # where the backend has several interfaces: which one
+    makefile: str = "Makefile"
+    rooms: tuple[str, ...] = ("src",)
+    op: str = ""  # where each op has a library of its own: its op
 
-    def artifact(self, folder: str) -> Path:
-        """The library of one target's folder."""
-        return self.path / self.libraries / folder / self.library
+    def goal(self, row: Target) -> str:
+        """How make is asked for a target."""
+        return f"{row.id}_{self.op}" if self.op else row.id
+
+    def artifact(self, folder: str, ending: str = "") -> Path:
+        """The library of one target's folder; some targets name theirs with an ending."""
+        name = f"{self.library.removesuffix('.so')}{ending}.so" if ending else self.library
+        return self.path / self.libraries / folder / name
+
+    @property
+    def rows(self) -> list[Target]:
+        """Its targets, as rows of the table."""
+        table = targets.of_layout(self.layout)
+        return [table[name] for name in self.targets if name in table]
+
+    def artifacts(self, row: Target) -> list[Path]:
+        """Where the library of a target may be: the toolchain chooses among several folders."""
+        return [self.artifact(each, row.ending) for each in row.folders]
 
 
 def open_package(path: Path) -> PackageFolder:
@@ -46,43 +83,72 @@ def open_package(path: Path) -> PackageFolder:
 
 
 def open_packages(path: Path) -> list[PackageFolder]:
-    """The package in this folder, or all that lie right below it; an error where there is none."""
+    """What the package in this folder makes, or all that lie right below it; an error where there is none."""
     if (path / MANIFEST).is_file():
-        return [_read(path)]
-    found = [_read(each.parent.parent) for each in sorted(path.glob(f"*/{MANIFEST}"))]
+        return _read(path)
+    listed = sorted(each for each in path.glob(f"*/{MANIFEST}") if ASIDE not in each.parts[-3])
+    found = [part for each in listed for part in _read(each.parent.parent)]
     if not found:
         raise UsageError(f"{path} holds no package that udogen generated", hint="run `udogen generate` first")
     return found
 
 
-def _read(path: Path) -> PackageFolder:
+def _read(path: Path) -> list[PackageFolder]:
     manifest = read_manifest(path) or {}
+    return [
+        PackageFolder(
+            path=path,
+            name=str(manifest.get("package", "")),
+            backend=part.backend,
+            layout=str(manifest.get("layout", "")),
+            libraries=str(manifest.get("libraries", "libs")),
+            library=part.library,
+            provider=part.provider,
+            ops=part.ops,
+            configs=tuple(path / each for each in _texts(manifest.get("configs"))),
+            targets=part.targets,
+            yours=_texts(manifest.get("yours")),
+            api=part.api,
+            makefile=part.makefile,
+            rooms=part.rooms,
+            op=part.op,
+        )
+        for part in read_parts(manifest)
+    ]
 
-    def texts(key: str) -> tuple[str, ...]:
-        found = manifest.get(key)
-        return tuple(str(each) for each in found) if isinstance(found, list) else ()
 
-    return PackageFolder(
-        path=path,
-        name=str(manifest.get("package", "")),
-        backend=str(manifest.get("backend", "")),
-        layout=str(manifest.get("layout", "")),
-        libraries=str(manifest.get("libraries", "libs")),
-        library=str(manifest.get("library", "")),
-        provider=str(manifest.get("provider", "")),
-        ops=texts("ops"),
-        configs=tuple(path / each for each in texts("configs")),
-        targets=texts("targets"),
-        yours=texts("yours"),
-        api=str(manifest.get("api", "")),
-    )
+def read_parts(manifest: Mapping[str, object]) -> list[Part]:
+    """The libraries that a manifest tells of; those of older versions have one, and no list of them."""
+    listed = manifest.get("parts")
+    told = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else [dict(manifest)]
+    return [
+        Part(
+            backend=str(each.get("backend", "")),
+            library=str(each.get("library", "")),
+            provider=str(each.get("provider", "")),
+            ops=_texts(each.get("ops")),
+            targets=_texts(each.get("targets")),
+            api=str(each.get("api", "")),
+            op=str(each.get("op", "")),
+            makefile=str(each.get("makefile", "Makefile")),
+            rooms=_texts(each.get("rooms")) or ("src",),
+        )
+        for each in told
+    ]
+
+
+def _texts(found: object) -> tuple[str, ...]:
+    return tuple(str(each) for each in found) if isinstance(found, list) else ()
 
 
 def package_of(library: Path) -> PackageFolder | None:
-    """The package that a library was built in; None where it lies somewhere else."""
-    for folder in library.resolve().parents:
+    """What a library is made of: among the parts of the folder it lies in, the one that makes it; None elsewhere."""
+    resolved = library.resolve()
+    for folder in resolved.parents:
         if (folder / MANIFEST).is_file():
-            return _read(folder)
+            parts = _read(folder)
+            makers = (part for part in parts if any(resolved in part.artifacts(row) for row in part.rows))
+            return next(makers, parts[0] if parts else None)
     return None
 
 

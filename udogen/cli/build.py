@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from udogen.build.targets import ALL, GROUPS
+from udogen.build.targets import ALL, GROUPS, UDO
 from udogen.cli import output
 from udogen.errors import UsageError
 
@@ -28,7 +28,12 @@ DIR may hold several packages: those that have the target are built.
 
 \b
 Targets: {_lines(ALL)}
-Groups:  {_lines(GROUPS)}
+Groups:  {_lines(GROUPS["qnn"])}
+
+\b
+In the layout snpe (a core's target makes its registration library too):
+Targets: {_lines(UDO)}
+Groups:  {_lines(name for name in GROUPS["snpe"] if name not in UDO)}
 """
 
 
@@ -56,7 +61,8 @@ def command(names: tuple[str, ...], folder: Path, toolchain: str, jobs: int | No
     found = open_packages(folder)
     env = tools.environment()
     planned = [
-        (package, make.plan(package, wanted, toolchain=toolchain, env=env)) for package, wanted in _share(names, found)
+        (package, make.plan(package, wanted, toolchain=toolchain, env=env))
+        for package, wanted in _share(names, found, ndk=bool(env.android_ndk_root))
     ]
     begun = time.perf_counter()
     built = []
@@ -91,16 +97,23 @@ def command(names: tuple[str, ...], folder: Path, toolchain: str, jobs: int | No
         output.say(f"{each.step.artifact} ({state})")
 
 
-def _share(names: tuple[str, ...], found: list[PackageFolder]) -> list[tuple[PackageFolder, tuple[str, ...]]]:
+def _share(
+    names: tuple[str, ...], found: list[PackageFolder], *, ndk: bool
+) -> list[tuple[PackageFolder, tuple[str, ...]]]:
     """The targets for each package: of several packages, those that each of them has."""
     from udogen.build.targets import expand
 
     if len(found) == 1 or not names:
         return [(package, names) for package in found]
-    shares = [
-        (package, tuple(name for name in names if not isinstance(expand((name,), package.targets), str)))
-        for package in found
-    ]
+
+    def has(package: PackageFolder, name: str) -> bool:
+        if isinstance(expand((name,), package.targets, layout=package.layout, ndk=ndk), str):
+            return False
+        # A core's target makes the registration library too, where there is such a core.
+        cores = [each for each in found if each.path == package.path and each.backend != "reg"]
+        return package.backend != "reg" or name.startswith(("reg", "all")) or any(has(each, name) for each in cores)
+
+    shares = [(package, tuple(name for name in names if has(package, name))) for package in found]
     nobody = [name for name in names if not any(name in wanted for _, wanted in shares)]
     if nobody:
         have = dict.fromkeys(target for package in found for target in package.targets)

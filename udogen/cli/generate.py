@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     "-o", "--output_path", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
     help="Where the package folders go (default: UDO_PACKAGE_PATH of the config, or here).",
 )  # fmt: skip
-@click.option("--backend", "chosen", multiple=True, metavar="NAME", help="Only for this backend (cpu); may repeat.")
-@click.option("--layout", metavar="NAME", help="How the folder looks (qnn).")
+@click.option("--backend", "chosen", multiple=True, metavar="NAME", help="Only for this backend; may repeat.")
+@click.option("--layout", metavar="NAME", help="How the folder looks: snpe (usual for JSON), qnn (for XML).")
 @click.option(
     "--kernels", type=click.Path(path_type=Path), metavar="DIR",
     help="Take finished kernels, <Op>.cpp, from here instead of the skeleton.",
@@ -29,6 +31,18 @@ if TYPE_CHECKING:
 @click.option(
     "--htp-api", metavar="NAME",
     help="HTP's interface: qhpi (C, every SDK release), or core (C++, needs and is tied to one SDK).",
+)  # fmt: skip
+@click.option(
+    "-cop", "--converter", "--converter_op_package", "for_converters", is_flag=True,
+    help="Generate also the package that tells converters the shapes and types of outputs.",
+)  # fmt: skip
+@click.option(
+    "--gen_cmakelists", "--cmake", "with_cmake", is_flag=True,
+    help="Write a CMakeLists.txt too, which builds the libraries for the CPU on Windows as well.",
+)  # fmt: skip
+@click.option(
+    "-f", "--force-generation", "afresh", is_flag=True,
+    help="Begin anew: move a folder that is there aside, to <name>.bak-N, with all that is in it.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would be written; write nothing.")
 @click.option("--diff", "show_diff", is_flag=True, help="Show what would change; write nothing.")
@@ -42,6 +56,9 @@ def command(
     layout: str | None,
     kernels: Path | None,
     htp_api: str | None,
+    for_converters: bool,
+    with_cmake: bool,
+    afresh: bool,
     dry_run: bool,
     show_diff: bool,
     strict: bool,
@@ -67,15 +84,20 @@ def command(
         problems=problems,
         strict=strict,
         dry_run=dry_run or show_diff,
+        afresh=afresh,
+        with_cmake=with_cmake,
+        for_converters=for_converters,
     )
     output.warnings(() if as_json else problems.warnings)
     if show_diff and not as_json:
         output.say("".join(diff(each.changes) for each in found).rstrip("\n"))
     elif not as_json:
         for each in found:
-            _tell(each, dry_run=dry_run)
-        if htp_api and not any(each.plan.backend == "htp" for each in found):
+            tell(each, dry_run=dry_run)
+        if htp_api and not any(each.plan.part("htp") for each in found):
             output.note(f"  --htp-api {htp_api} changes nothing: there is no package for HTP here")
+        if with_cmake:
+            tell_of_cmake(found)
     if not (dry_run or show_diff):
         wing.stop_on_conflict(found)
     if as_json:
@@ -86,14 +108,11 @@ def command(
                 "packages": [
                     {
                         "folder": str(each.folder),
+                        **({"set_aside": str(each.set_aside)} if each.set_aside else {}),
                         "package": each.plan.package,
                         "backend": each.plan.backend,
                         "layout": each.plan.layout,
-                        **({"api": each.plan.api} if each.plan.api else {}),
-                        "library": each.plan.library,
-                        "provider": each.plan.provider,
-                        "ops": list(each.plan.ops),
-                        "targets": list(each.plan.targets),
+                        "parts": [asdict(part) for part in each.plan.parts],
                         "files": [
                             {"path": c.path, "action": c.action, **({"note": c.note} if c.note else {})}
                             for c in each.changes
@@ -107,7 +126,19 @@ def command(
         )
 
 
-def _tell(each: Generated, *, dry_run: bool) -> None:
+def tell_of_cmake(found: Sequence[Generated]) -> None:
+    """Say where --gen_cmakelists has changed nothing."""
+    from udogen.generate import cmake
+
+    for each in found:
+        if not cmake.has(each.plan):
+            output.note(f"  --gen_cmakelists changes nothing in {each.folder}: make alone builds it")
+
+
+def tell(each: Generated, *, dry_run: bool = False) -> None:
+    """Say what happened, or would happen, to one package folder."""
+    if each.set_aside is not None:
+        output.note(f"  {each.folder} {'would be' if dry_run else 'is'} moved aside, to {each.set_aside}")
     counts: dict[str, int] = {}
     for change in each.changes:
         counts[change.action] = counts.get(change.action, 0) + 1
@@ -118,7 +149,8 @@ def _tell(each: Generated, *, dry_run: bool) -> None:
             output.say(f"  {change.action:<9} {each.folder / change.path}{why}")
     summary = ", ".join(f"{number} {action}" for action, number in counts.items())
     would = "would be " if dry_run else ""
-    output.say(f"{each.folder}: {each.plan.backend} package {each.plan.package} {would}({summary})")
+    kind = " ".join(dict.fromkeys(part.backend for part in each.plan.parts))
+    output.say(f"{each.folder}: {kind} package {each.plan.package} {would}({summary})")
     unwritten = [file.path for file in each.plan.files if file.yours and file.template]
     if fresh and not dry_run:
         shown = ", ".join(unwritten[:3]) + (" …" if len(unwritten) > 3 else "")

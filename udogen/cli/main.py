@@ -20,6 +20,7 @@ VERBS = {
     "generate": ("generate", "Generate op packages from configs."),
     "build": ("build", "Build a package with the compilers that are there."),
     "inspect": ("inspect", "Say whether a built library will register, and if not, why."),
+    "doctor": ("doctor", "Say what this machine has, what is wrong, and how to get the rest."),
     "list": ("list", "Show what udogen can build, generate and compile with."),
     "run": ("run", "Run an op of a built package in the real QNN runtime."),
 }
@@ -47,18 +48,18 @@ def cli() -> None:
     registered in the real QNN runtime, executed and verified."""
 
 
-def main() -> None:
-    """The console script."""
+def main(command: click.Command = cli, name: str = "udogen") -> None:
+    """The console script; the vendor's names for ours come here with a command of their own."""
     if sys.stdout is not None:  # what we answer is UTF-8 whatever the locale; names of files go out as they came in
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
-    sys.exit(_run())
+    sys.exit(_run(command, name))
 
 
-def _run() -> int:
+def _run(command: click.Command, name: str) -> int:
     from udogen.cli import output
 
     try:
-        code = cli.main(prog_name="udogen", standalone_mode=False)
+        code = command.main(prog_name=name, standalone_mode=False)
         output.finish()
         return code if isinstance(code, int) else 0  # a verb whose answer is "no" says so with its exit code
     except UdogenError as fault:

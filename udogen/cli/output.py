@@ -156,6 +156,14 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[[str], N
         yield advance
 
 
+def paint(text: str, state: str) -> str:
+    """A word of the result in the colour of what it says; plain where nobody watches."""
+    colour = {"found": "green", "missing": "yellow", "wrong": "red"}.get(state)
+    if colour is None or os.environ.get("NO_COLOR") or not sys.stdout.isatty():
+        return text
+    return click.style(text, fg=colour)
+
+
 def _colour(text: str, doubtful: bool) -> str:
     if os.environ.get("NO_COLOR") or not sys.stderr.isatty():
         return text

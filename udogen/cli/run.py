@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ _SHOWN_FUNCTIONS = 8
 
 @click.group("run")
 def command() -> None:
-    """Run what was built in the real QNN runtime."""
+    """Run what was built in the real QNN runtime, or in udogen's emulator of one."""
 
 
 @command.command("op")
@@ -64,11 +64,18 @@ def command() -> None:
     metavar="NAME=TYPE",
     help="The data type of a tensor or parameter, where several fit.",
 )
-@click.option("--backend", default="cpu", metavar="NAME", help="Where to run: cpu, htp, hexagon (default: cpu).")
-@click.option("--arch", metavar="vNN", help="hexagon: compile for this version (default: v73); htp: prepare for it.")
+@click.option("--backend", default="cpu", metavar="NAME", help="cpu (the default), gpu, htp, hexagon, dsp.")
+@click.option("--arch", metavar="vNN", help="hexagon, dsp: compile for this version (v73, v66); htp: prepare for it.")
 @click.option("--kernel", metavar="NAME", help="hexagon: take the kernel of this name, or unit (main, hvx).")
 @click.option("--slices", type=click.IntRange(1, 64), metavar="N", help="hexagon: threads of a kernel that slices.")
-@click.option("--count", is_flag=True, help="hexagon: count the packets that the kernel takes.")
+@click.option("--count", is_flag=True, help="hexagon, dsp: count the packets that the kernel takes.")
+@click.option(
+    "--runtime",
+    "kind",
+    type=click.Choice(["auto", "real", "emulator"]),
+    default="auto",
+    help="Qualcomm's runtime, or udogen's emulator (default: the real one, where it can run here at all).",
+)
 @click.option(
     "--qnn-lib",
     type=click.Path(path_type=Path),
@@ -110,6 +117,7 @@ def run_op(
     kernel: str | None,
     slices: int | None,
     count: bool,
+    kind: str,
     qnn_lib: Path | None,
     provider: str,
     loops: int,
@@ -124,26 +132,36 @@ def run_op(
 ) -> None:
     """Register LIBRARY (a library, or the folder of a package), make a graph of the one op OP, and execute it.
 
-    The op runs in a child process: whatever it does, you get a sentence.  The backend `hexagon` is no runtime: it
-    compiles the HTP package in LIBRARY for the Hexagon instruction set and runs its kernel under qemu-hexagon.
+    The op runs in a child process: whatever it does, you get a sentence.  The backends `hexagon` and `dsp` are no
+    runtimes: they compile the HTP or DSP package in LIBRARY for the Hexagon instruction set and run its kernel under
+    qemu-hexagon.
     """
     from udogen.runtime.built import find_built, find_source
     from udogen.runtime.request import Wishes, make_call
     from udogen.runtime.session import OpSession
 
-    hexagon = backend == "hexagon"
+    hexagon = backend in ("hexagon", "dsp")
+    config_of = "htp" if backend == "hexagon" else backend
     theirs: dict[str, object] = {"--qnn-lib": qnn_lib, "--provider": provider, "--target": target, "--soc": soc}
     theirs |= {"--save-context": save_context, "--context": context, "--force": force}
+    theirs |= {"--runtime": "" if kind == "auto" else kind}
     if backend == "htp" and arch is not None:
         if soc is not None:
             raise UsageError("--arch and --soc both say what HTP shall prepare for", hint="leave one of them out")
         soc, arch = arch, None
-    ours = {"--arch": arch, "--kernel": kernel, "--slices": slices, "--count": count}
+    records = {"--kernel": kernel, "--slices": slices}
+    ours = {"--arch": arch, "--count": count, **records}
+    if backend == "dsp":
+        theirs |= records
     for option in (name for name, value in (theirs if hexagon else ours).items() if value):
-        hint = "it has no Qualcomm runtime in it" if hexagon else "only --backend hexagon has it"
+        hint = "only --backend hexagon has it" if option in ours else "it has no Qualcomm runtime in it"
         raise UsageError(f"{option} means nothing with --backend {backend}", hint=hint)
     files = dict(_pairs(outputs, "--output"))
-    built = find_source(library, backend="htp") if hexagon else find_built(library, backend=backend, provider=provider)
+    built = (
+        find_source(library, backend=config_of, op=op)
+        if hexagon
+        else find_built(library, backend=backend, provider=provider)
+    )
     wishes = Wishes(
         inputs={name: _array(file) for name, file in _pairs(inputs, "--input")},
         params={name: _array(v[1:]) if v.startswith("@") else v for name, v in _pairs(params, "--param")},
@@ -154,19 +172,24 @@ def run_op(
         loops=loops,
     )
     if hexagon:
-        call = make_call(built.op(op, "htp"), built, op, wishes)
+        call = make_call(built.op(op, config_of), built, op, wishes)
         result = _on_hexagon(built, call, arch=arch, kernel=kernel, slices=slices, count=count, timeout=timeout)
     else:
-        with OpSession(
-            built.library,
-            built.provider,
-            backend=backend,
-            runtime=qnn_lib,
-            timeout=timeout,
-            target=target,
-            soc=_soc(soc, backend),
-            force=force,
-        ) as session:
+        with (
+            _steps(backend, kind) as advance,
+            OpSession(
+                built.library,
+                built.provider,
+                backend=backend,
+                runtime=qnn_lib,
+                runtime_kind=kind,
+                on_step=advance,
+                timeout=timeout,
+                target=target,
+                soc=_soc(soc, backend),
+                force=force,
+            ) as session,
+        ):
             operations = session.package.operations
             known = built.op(op, backend) if op in operations or not operations else None
             call = make_call(known, built, op, wishes)
@@ -180,6 +203,18 @@ def run_op(
             stream.write(result.context)
     saved = {name: _save(files[name], array) for name, array in result.outputs.items() if name in files}
     _tell(op, backend, built.package, result, saved, as_json=as_json)
+
+
+@contextmanager
+def _steps(backend: str, kind: str) -> Iterator[Callable[[str], None]]:
+    """Who hears of the compiling of the emulator, where that may be needed."""
+    from udogen.build import emulator
+
+    if kind == "real" or backend not in emulator.ALL:
+        yield lambda _line: None
+        return
+    with output.progress(f"the {backend} emulator", total=emulator.steps(backend)) as advance:
+        yield advance
 
 
 def _on_hexagon(
@@ -200,13 +235,12 @@ def _on_hexagon(
 
     assert built.folder is not None
     failures.check_names(call, PackageInfo(built.package, built.folder.ops), str(built.folder.path))
-    arch = arch or hexagon.DEFAULT
-    with output.progress(f"{built.package} for Hexagon {arch}", total=sources(built.folder) + 1) as advance:
+    with output.progress(f"{built.package} for Hexagon", total=sources(built.folder) + 1) as advance:
         wanted = Wanted(kernel or "", slices or 1)
         session = hexagon.HexagonSession(
-            built.folder, arch=arch, wanted=wanted, count=count, timeout=timeout, on_step=advance
+            built.folder, arch=arch or "", wanted=wanted, count=count, timeout=timeout, on_step=advance
         )
-    return session.run(call)
+        return session.run(call)
 
 
 def _tell(op: str, backend: str, package: str, result: OpResult, saved: dict[str, str], *, as_json: bool) -> None:
@@ -218,7 +252,12 @@ def _tell(op: str, backend: str, package: str, result: OpResult, saved: dict[str
                 "op": op,
                 "package": package,
                 "backend": backend,
-                "runtime": {"name": runtime.name, "build_id": runtime.build_id, "path": runtime.path},
+                "runtime": {
+                    "name": runtime.name,
+                    "build_id": runtime.build_id,
+                    "path": runtime.path,
+                    **({"emulator": True} if runtime.emulator else {}),
+                },
                 "outputs": {
                     name: {
                         "dtype": str(array.dtype),

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from udogen.build.package import read_manifest
 from udogen.errors import UsageError
-from udogen.generate import backends, layouts
+from udogen.generate import backends, cmake, converter, layouts
+from udogen.generate.aside import free_name, move
 from udogen.generate.plan import Plan, Source
-from udogen.generate.write import Change, Conflict, compare, write
+from udogen.generate.write import Change, Conflict, all_new, compare, was_generated, write
 from udogen.opdef import resolve
 from udogen.opdef.backends import ALL as ALL_BACKENDS
 from udogen.opdef.backends import of_op
 from udogen.opdef.model import OpPackage
+from udogen.opdef.names import make_path
 from udogen.opdef.problems import Problems
 
 # The interfaces of HTP, the usual one first, and the folder below --kernels where kernels for it are.
@@ -29,6 +32,7 @@ class Generated:
     plan: Plan
     rendered: dict[str, bytes]
     changes: list[Change]
+    set_aside: Path | None = None  # where the folder that was there is now, if it had to give way
 
     @property
     def conflicts(self) -> list[Change]:
@@ -47,8 +51,16 @@ def generate(
     problems: Problems,
     strict: bool = False,
     dry_run: bool = False,
+    afresh: bool = False,
+    for_converters: bool = False,
+    with_cmake: bool = False,
 ) -> list[Generated]:
-    """Generate every package into its folder below `out`; everything is checked before the first byte is written."""
+    """Generate every package into its folder below `out`; everything is checked before the first byte is written.
+
+    `afresh`: a folder that is there is moved aside first, with all that is in it.
+    `for_converters`: the converter op package of each package, too.
+    `with_cmake`: a CMakeLists.txt beside the Makefile; who had one once keeps it.
+    """
     for what, given, known in (
         ("backend", chosen, backends.ALL),
         ("layout", [layout] if layout else [], layouts.ALL),
@@ -62,6 +74,9 @@ def generate(
     for package, by_backend in wanted:
         if "htp" in by_backend:
             _mind_wish(package, api, problems)
+        _mind_path(package, problems)
+        if for_converters:
+            converter.mind_gaps(package, problems)
     problems.stop_if_any(strict=strict)
     from udogen.generate.render import render  # Mako is only paid for by configs that are right
 
@@ -71,8 +86,11 @@ def generate(
         rooms = {backend: HTP_APIS[api] if backend == "htp" else backend for backend in by_backend}
         ready = {backend: _kernels(kernels, package, room, alone=alone) for backend, room in rooms.items()}
         source = Source(configs=_configs(package), kernels=ready, htp_api=api)
-        for plan in layouts.ALL[layout or "qnn"].plan(by_backend, source):
-            folder = _folder(out or Path(package.output_path or "."), plan, alone=alone)
+        plans = [*layouts.ALL[layout or layouts.USUAL[package.language]].plan(by_backend, source)]
+        for planned in [*plans, converter.plan(package, source)] if for_converters else plans:
+            folder = _folder(out or Path(package.output_path or "."), planned, alone=alone)
+            keeps_cmake = not afresh and was_generated(folder, cmake.LISTS)
+            plan = cmake.add(planned, source.label) if with_cmake or keeps_cmake else planned
             twin = next((each for each in found if each.folder == folder), None)
             if twin is not None:
                 raise UsageError(
@@ -81,16 +99,24 @@ def generate(
                     hint="rename one of the packages, or generate them one by one with --backend",
                 )
             rendered = render(plan)
-            found.append(Generated(folder, plan, rendered, compare(folder, plan, rendered)))
+            aside = free_name(folder) if afresh and os.path.lexists(folder) else None
+            changes = all_new(rendered) if aside else compare(folder, plan, rendered)
+            found.append(Generated(folder, plan, rendered, changes, aside))
     if not dry_run:
         for each in found:
+            if each.set_aside is not None:
+                move(each.folder, each.set_aside)
             write(each.folder, each.plan, each.rendered, each.changes)
     return found
 
 
 def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
-    """The folder of a package: its name; with the backend behind it where a config has several."""
+    """The folder of a package: its name; with the backend behind it where a config has several folders."""
+    if plan.folder:
+        return out / plan.folder
     plain = out / plan.package
+    if plan.backend not in ALL_BACKENDS:
+        return plain
     suffixed = out / f"{plan.package}{ALL_BACKENDS[plan.backend].suffix}"
     usual = plain if alone else suffixed
     # A folder keeps its name when its config comes to name another backend, or one less.
@@ -152,6 +178,16 @@ def _mind_wish(package: OpPackage, api: str, problems: Problems) -> None:
         )
 
 
+def _mind_path(package: OpPackage, problems: Problems) -> None:
+    """Tell of a path in the config that is dropped, for it would be something else in a Makefile."""
+    if package.snpe_udo_root and not make_path(package.snpe_udo_root):
+        problems.warn(
+            package.location,
+            f"SNPE_UDO_ROOT of `{package.name}` is not written into a Makefile: make would read something else in it",
+            "set the environment variable SNPE_UDO_ROOT instead",
+        )
+
+
 def _configs(package: OpPackage) -> dict[str, bytes]:
     """The config files as they are copied into config/; files of one name are told apart by a number."""
     found: dict[str, bytes] = {}
@@ -168,7 +204,7 @@ def _configs(package: OpPackage) -> dict[str, bytes]:
 
 
 def _kernels(folder: Path | None, package: OpPackage, room: str, *, alone: bool) -> dict[str, bytes]:
-    """Kernels that the user has already: <folder>/<room>/<Op>.cpp, or <folder>/<Op>.cpp for a single backend."""
+    """Kernels that the user has already: <folder>/<room>/<Op>.cpp (gpu: and .cl), or without <room> for one backend."""
     if folder is None:
         return {}
     if not folder.is_dir():
@@ -176,7 +212,8 @@ def _kernels(folder: Path | None, package: OpPackage, room: str, *, alone: bool)
     places = [folder / room]
     if alone and not any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values())):
         places.append(folder)
-    found = {
-        op.name: next((p for each in places if (p := each / f"{op.name}.cpp").is_file()), None) for op in package.ops
-    }
-    return {name: path.read_bytes() for name, path in found.items() if path is not None}
+    # What is not C++ is known by its file name.
+    wanted = {op.name: f"{op.name}.cpp" for op in package.ops}
+    wanted |= {f"{op.name}.cl": f"{op.name}.cl" for op in package.ops if room == "gpu"}
+    found = {key: next((p for each in places if (p := each / name).is_file()), None) for key, name in wanted.items()}
+    return {key: path.read_bytes() for key, path in found.items() if path is not None}

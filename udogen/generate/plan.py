@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from udogen.build.package import Part
+
 
 @dataclass(frozen=True)
 class Source:
@@ -39,16 +41,17 @@ class Plan:
     """One package folder."""
 
     package: str
-    backend: str
+    backend: str  # what it is for: one backend, or `udo` where it has a library for each
     layout: str
     libraries: str  # the folder of built libraries, one folder per target in it
-    library: str  # the library's file name
-    provider: str
-    ops: tuple[str, ...]
     configs: tuple[str, ...]
-    targets: tuple[str, ...]
     files: tuple[PlannedFile, ...]
-    api: str = ""  # where the backend has several interfaces: which one
+    parts: tuple[Part, ...]
+    folder: str = ""  # its name, where it is not the package's
+
+    def part(self, backend: str) -> Part | None:
+        """The library for a backend; None where there is none."""
+        return next((part for part in self.parts if part.backend == backend), None)
 
 
 def record(**facts: Any) -> SimpleNamespace:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from udogen import __version__
-from udogen.build.package import MANIFEST, MEMORY, read_manifest
+from udogen.build.package import MANIFEST, MEMORY, read_manifest, read_parts
 from udogen.errors import UdogenError, UsageError
 from udogen.generate.plan import Plan
 
@@ -69,6 +69,16 @@ def compare(folder: Path, plan: Plan, rendered: Mapping[str, bytes]) -> list[Cha
     ]
     changes += [left for path in sorted(remembered - rendered.keys()) if (left := _leave(folder, path))]
     return changes
+
+
+def all_new(rendered: Mapping[str, bytes]) -> list[Change]:
+    """What `write` does in a folder that is not there."""
+    return [Change(path, "created", None, new) for path, new in rendered.items()]
+
+
+def was_generated(folder: Path, path: str) -> bool:
+    """Whether this file was among those that were generated last."""
+    return path in _remembered(folder)
 
 
 def write(folder: Path, plan: Plan, rendered: Mapping[str, bytes], changes: list[Change]) -> None:
@@ -131,11 +141,12 @@ def _fits(folder: Path, plan: Plan) -> None:
             f"not the {plan.backend} package {plan.package}",
             hint="choose another folder with -o",
         )
-    # Packages of older versions do not say it: they all were of the first.
-    api = manifest.get("api") or ("qhpi" if plan.api else "")
-    if api != plan.api:
+    old = next((part for part in read_parts(manifest) if part.backend == "htp"), None)
+    new = plan.part("htp")
+    api = old.api or "qhpi" if old else ""  # packages of older versions do not say it: they all were of the first
+    if old and new and api != new.api:
         raise UsageError(
-            f"{folder} is generated for HTP's interface `{api}`, not `{plan.api}`, and your kernels are written for it",
+            f"{folder} is generated for HTP's interface `{api}`, not `{new.api}`, and your kernels are written for it",
             hint=f"choose another folder with -o, or go on with --htp-api {api}",
         )
 
@@ -219,13 +230,9 @@ def _manifest(plan: Plan, *, files: Sequence[str]) -> bytes:
         "package": plan.package,
         "backend": plan.backend,
         "layout": plan.layout,
-        **({"api": plan.api} if plan.api else {}),
         "libraries": plan.libraries,
-        "library": plan.library,
-        "provider": plan.provider,
-        "ops": list(plan.ops),
         "configs": list(plan.configs),
-        "targets": list(plan.targets),
+        "parts": [asdict(part) for part in plan.parts],
         "files": list(files),
         "yours": sorted(file.path for file in plan.files if file.yours),
         "skeletons": sorted(_skeletons(plan)),

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from udogen.build import elf
+from udogen.build import architectures, elf
 from udogen.build.elf import Elf
 from udogen.build.package import PROVIDER
 from udogen.runtime.library import BUILD_ID
@@ -53,8 +53,16 @@ STYLES = (
         exported=r"SnpeUdo_\w+",
         remedy="SNPE registers it (Snpe_Util_AddOpPackage with the registration library); QNN does not",
     ),
+    Style(
+        "converter",
+        "a converter op package",
+        exported=r"\w+(Shape|DataType)Inference",
+        remedy="converters load it (--converter_op_package_lib); no runtime registers it",
+    ),
     Style("plain", "op package for CPU or GPU (plain C)", "cpu", rf"\w+{PROVIDER}"),
 )
+# The same to see; the machine tells.
+DSP = Style("dsp", "op package for DSP V65/V66 (plain C)", "dsp")
 OTHER = Style("other", "no op package", remedy=f"an op package exports <Package>{PROVIDER}; is its visibility hidden?")
 
 
@@ -96,7 +104,7 @@ def _style(found: Elf) -> Style:
     exported, used = "\n".join(found.exports), "\n".join(symbol.name for symbol in found.imports)
     for style in STYLES:
         if re.search(rf"^(?:{style.exported})$", exported, re.MULTILINE):
-            return style
+            return DSP if style.id == "plain" and found.arch in architectures.of_backend("dsp") else style
         if re.search(rf"^(?:{style.used})$", used, re.MULTILINE):
             return style
     return OTHER

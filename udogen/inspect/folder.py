@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen.build import targets
 from udogen.build.package import MANIFEST, PackageFolder, open_packages, package_of
 from udogen.errors import UsageError
 from udogen.inspect.library import How, Inspected, inspect
@@ -84,27 +83,19 @@ def inspect_all(path: Path, how: How, *, on_library: Callable[[str], None] = lam
 def _packages(path: Path) -> list[PackageFolder]:
     if not (path / MANIFEST).is_file() and not any(path.glob(f"*/{MANIFEST}")):
         return []
-    return open_packages(path)
-
-
-def _rows(folder: PackageFolder) -> list[targets.Target]:
-    return [targets.ALL[name] for name in folder.targets if name in targets.ALL]
-
-
-def _artifacts(folder: PackageFolder, row: targets.Target) -> list[Path]:
-    """Where the library of a target may be: the toolchain chooses among several folders."""
-    return [folder.artifact(each) for each in row.folders]
+    # What a converter loads is registered nowhere.
+    return [each for each in open_packages(path) if each.backend != "converter"]
 
 
 def _package(folder: PackageFolder, one: Callable[[Path, PackageFolder, str], Inspected]) -> InspectedPackage:
     built: list[Inspected] = []
     missing: list[NotBuilt] = []
-    for row in _rows(folder):
-        there = [library for library in _artifacts(folder, row) if library.exists()]
+    for row in folder.rows:
+        there = [library for library in folder.artifacts(row) if library.exists()]
         built += [one(library, folder, row.id) for library in there]
         if not there:
             command = f"udogen build {row.id} -C {shlex.quote(str(folder.path))}"
-            missing.append(NotBuilt(row.id, folder.artifact(row.folder), command))
+            missing.append(NotBuilt(row.id, folder.artifacts(row)[0], command))
     return InspectedPackage(folder, tuple(built), tuple(missing), tuple(_notes(folder, built)))
 
 
@@ -130,7 +121,7 @@ def _files(path: Path) -> list[Path]:
 
 def _others(path: Path, packages: Sequence[PackageFolder]) -> list[Path]:
     """Libraries that are no target's of a package."""
-    known = {library.resolve() for folder in packages for row in _rows(folder) for library in _artifacts(folder, row)}
+    known = {library.resolve() for folder in packages for row in folder.rows for library in folder.artifacts(row)}
     found: list[Path] = []
     for here, folders, names in os.walk(path):
         folders[:] = sorted(set(folders) - _LEFT_OUT)
@@ -145,7 +136,7 @@ def _place(library: Path) -> tuple[PackageFolder | None, str]:
     """The package and target that a library is of."""
     folder = package_of(library)
     if folder is not None:
-        for row in _rows(folder):
-            if library.resolve() in [each.resolve() for each in _artifacts(folder, row)]:
+        for row in folder.rows:
+            if library.resolve() in [each.resolve() for each in folder.artifacts(row)]:
                 return folder, row.id
     return None, ""

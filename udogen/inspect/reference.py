@@ -17,6 +17,7 @@ from udogen.runtime.library import BACKENDS, find_runtime
 # On Arm, libQnnHtp.so opens libQnnHtpPrepare.so, and only that one exports QHPI (seen in 2.51).
 _NAMES = {
     ("hexagon", "htp"): ("libQnnHtp{arch}Skel.so",),
+    ("hexagon", "dsp"): ("libQnnDsp{arch}Skel.so", "libSnpeDsp{arch}Skel.so"),
     ("aarch64", "htp"): ("libQnnHtp.so", "libQnnHtpPrepare.so"),
     ("aarch64", "cpu"): ("libQnnCpu.so",),
     ("x86_64", "htp"): ("libQnnHtp.so",),

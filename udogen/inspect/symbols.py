@@ -105,7 +105,8 @@ def _foreign(found: Elf, wanted: list[Symbol], reference: Reference) -> Resoluti
     libraries = reference.libraries
     has = {name for each in libraries for name in each.exports}
     if found.machine == "hexagon" and libraries:
-        has |= architectures.dsp_symbols()
+        row = architectures.ALL.get(found.arch)
+        has |= architectures.dsp_symbols(row.backend if row else "htp")
     uses = {symbol.name: symbol.weak for each in libraries for symbol in each.imports}
     beside = {name: each.path.name for each in libraries for name in each.needed}
     beside.update({each.soname or each.path.name: str(each.path) for each in libraries})

@@ -21,6 +21,13 @@ _HTP_DELIVERS = (
     "INT_32", "UINT_32", "INT_16", "UINT_16", "INT_8", "UINT_8", "BOOL_8",
 )  # fmt: skip
 _CPU_DELIVERS = ("FLOAT_32", "UFIXED_POINT_8", "INT_32", "UINT_32", "INT_8", "UINT_8", "BOOL_8")
+# "Compiling a UDO package": the DSP hands on bytes, or floats that it has made of them.
+_DSP_DELIVERS = ("FLOAT_32", "UFIXED_POINT_8", "UINT_8")
+# Parameters are copied as they are; UDO has no values of 64 bits.
+_DSP_PARAMS = (
+    "FLOAT_32", "FLOAT_16", "INT_32", "UINT_32", "INT_16", "UINT_16", "INT_8", "UINT_8", "BOOL_8", "SFIXED_POINT_8",
+    "UFIXED_POINT_8", "SFIXED_POINT_16", "UFIXED_POINT_16", "SFIXED_POINT_32", "UFIXED_POINT_32",
+)  # fmt: skip
 
 
 class Backend(NamedTuple):
@@ -35,6 +42,8 @@ class Backend(NamedTuple):
     names_params: bool  # an op finds its parameters by name; otherwise by their place
     # Types of tensors that reach a custom op (measured); none: the backend itself refuses what it does not have.
     delivers: tuple[str, ...] = ()
+    params: tuple[str, ...] = ()  # the same of tensor parameters, where it is other types
+    one_type: bool = False  # an op says once, for all graphs, of which type each input and output is
 
 
 ALL = {
@@ -45,7 +54,8 @@ ALL = {
         Backend("gpu", "GPU", "Gpu", True, True, True, True),
         # libQnnHtp 2.47 refuses other types and texts, or crashes; it hands a kernel its parameters without names.
         Backend("htp", "HTP (DSP V68 and later)", "Htp", False, False, False, False, _HTP_DELIVERS),
-        Backend("dsp", "DSP V65/V66", "Dsp", False, False, False, True),
+        # An input that is left out has its place (UDO_LAYOUT_NULL).
+        Backend("dsp", "DSP V65/V66", "Dsp", False, True, True, True, _DSP_DELIVERS, _DSP_PARAMS, one_type=True),
     )
 }
 

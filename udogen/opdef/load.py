@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from udogen.opdef import rules
-from udogen.opdef.model import OpPackage
+from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Location, Problems
 
 LARGEST = 4 << 20  # bytes; the largest real config known has 0.2 MB
@@ -17,7 +17,7 @@ LARGEST = 4 << 20  # bytes; the largest real config known has 0.2 MB
 def load(paths: Sequence[Path | str], *, strict: bool = False) -> tuple[tuple[OpPackage, ...], Problems]:
     """The packages of all configs, and the warnings; raises ConfigError with everything that is wrong."""
     problems = Problems()
-    packages = [package for path in paths for package in read(path, problems)]
+    packages = [package for path in dict.fromkeys(map(str, paths)) for package in read(path, problems)]
     merged = _merge(packages, problems)
     for package in merged:
         rules.check(package, problems)
@@ -84,9 +84,35 @@ def _merge(packages: Sequence[OpPackage], problems: Problems) -> tuple[OpPackage
             )
         by_name[package.name] = replace(
             first,
-            ops=first.ops + package.ops,
-            supplements=first.supplements + package.supplements,
+            ops=_merge_ops(first.ops, package.ops),
+            supplements=tuple(dict.fromkeys(first.supplements + package.supplements)),
             sources=tuple(dict.fromkeys(first.sources + package.sources)),
             use_qhpi=package.use_qhpi if first.use_qhpi is None else first.use_qhpi,
         )
     return tuple(by_name.values())
+
+
+def _merge_ops(ops: tuple[Op, ...], more: tuple[Op, ...]) -> tuple[Op, ...]:
+    """The ops of both; what two files say alike but for the backends is one op for the backends of both.
+
+    What they say differently stays twice, for the rules to tell.
+    """
+    merged = list(ops)
+    for op in more:
+        at = next((index for index, each in enumerate(merged) if _says_the_same(each, op)), None)
+        if at is None:
+            merged.append(op)
+            continue
+        twin = merged[at]
+        merged[at] = replace(
+            twin,
+            backends=tuple(dict.fromkeys(twin.backends + op.backends)),
+            dsp_archs=tuple(dict.fromkeys(twin.dsp_archs + op.dsp_archs)),
+        )
+    return tuple(merged)
+
+
+def _says_the_same(one: Op, other: Op) -> bool:
+    """Twice in one file is a mistake whatever it says."""
+    bare = replace(other, backends=one.backends, dsp_archs=one.dsp_archs)
+    return one.location.file != other.location.file and one == bare

@@ -13,6 +13,7 @@ LONGEST = 128  # file names stay portable, and so do mangled symbols
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 _TENSOR_NAME = re.compile(r"[A-Za-z0-9_.:/\[\]() -]+\Z")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+@:,-][A-Za-z0-9_./+@:, -]*\Z")
 
 # ISO C++20 keywords and alternative tokens, and the few macros that headers of C always bring.
 RESERVED = frozenset(
@@ -101,6 +102,11 @@ def cpp_string(text: str) -> str:
         else:
             out.append(f"\\{byte:03o}")
     return '"' + "".join(out) + '"'
+
+
+def make_path(text: str) -> str:
+    """A path as it may stand in a Makefile; empty where make or a shell would read something else."""
+    return text if _PLAIN_PATH.match(text) else ""
 
 
 def cpp_comment(text: str, *, width: int = 96) -> list[str]:

@@ -11,6 +11,7 @@ from udogen.opdef.model import Constraint, Op, OpPackage, Tensor, TensorSuppleme
 from udogen.opdef.problems import Location, Problems
 
 _DELIVERED = {row.id: tuple(BY_NAME[name] for name in row.delivers) for row in backends.ALL.values() if row.delivers}
+_PARAMS = {row.id: tuple(BY_NAME[name] for name in row.params) for row in backends.ALL.values() if row.params}
 
 # A type that is not delivered -> one that is, and is stored alike.
 _STORED_ALIKE = {BY_NAME["UFIXED_POINT_32"]: BY_NAME["UINT_32"], BY_NAME["SFIXED_POINT_32"]: BY_NAME["INT_32"]}
@@ -53,7 +54,7 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
         if snpe and merged.role != "param":
             activations = tuple(_SNPE_ACTIVATIONS[row] for row in merged.datatypes if row in _SNPE_ACTIVATIONS)
             merged = replace(merged, datatypes=(*activations, *merged.datatypes))
-        done = _deliverable(merged, op, backend, problems, refused)
+        done = _one_type(_deliverable(merged, op, backend, problems, refused), op, backend, problems)
         if (done.datatypes, done.default) != (tensor.datatypes, tensor.default):
             done = _settle_default(done)
             rules.default_fits(done, op, problems)
@@ -135,7 +136,7 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refus
     if tensor.is_scalar or backend not in _DELIVERED:
         expanded = tuple(d for d in ALL if d.kind != "string") if ALL_VALID in tensor.datatypes else tensor.datatypes
         return replace(tensor, datatypes=expanded)
-    delivered = _DELIVERED[backend]
+    delivered = _PARAMS.get(backend, _DELIVERED[backend]) if tensor.role == "param" else _DELIVERED[backend]
     if ALL_VALID in tensor.datatypes:
         return replace(tensor, datatypes=delivered)
     if all(datatype.kind == "string" for datatype in tensor.datatypes) and tensor.role == "param":
@@ -160,6 +161,21 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refus
     elif lost:
         refused.setdefault(_list(lost), []).append(tensor)
     return replace(tensor, datatypes=kept or tensor.datatypes)
+
+
+def _one_type(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:
+    """The tensor with the first of its types, where a backend asks an op for one before it knows the graph."""
+    if not backends.ALL[backend].one_type or tensor.role == "param":
+        return tensor
+    first, *others = tensor.datatypes
+    alike = tuple(datatype for datatype in tensor.datatypes if datatype.c_type == first.c_type)
+    if len(alike) <= len(others):
+        problems.warn(
+            tensor.location,
+            f"`{tensor.name}` of `{op.name}` may be {_list(tensor.datatypes)}; on {backend.upper()} it has one type",
+            f"taken as {first.name}, the first; a supplement for {backend.upper()} chooses another",
+        )
+    return replace(tensor, datatypes=alike)
 
 
 def unresolved(package: OpPackage, problems: Problems) -> None:

@@ -54,7 +54,16 @@ def _ops_unique(package: OpPackage, problems: Problems) -> None:
             continue
         twin = first.setdefault(op.name, op)
         if twin is not op:
-            problems.error(op.location, f"op `{op.name}` is defined twice", f"the first one stands at {twin.location}")
+            if op.location.file == twin.location.file:
+                problems.error(
+                    op.location, f"op `{op.name}` is defined twice", f"the first one stands at {twin.location}"
+                )
+            else:  # what two files say alike has become one op already
+                problems.error(
+                    op.location,
+                    f"op `{op.name}` of package `{package.name}` is defined in another file too, and differently",
+                    f"the other one stands at {twin.location}; make them alike, or rename an op or a package",
+                )
             continue
         near = folded.setdefault(op.name.lower(), op)
         if near is not op:

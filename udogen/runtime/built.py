@@ -6,8 +6,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen.build import targets
 from udogen.build.package import PROVIDER, PackageFolder, open_packages, package_of
+from udogen.build.targets import Target
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef import resolve
 from udogen.opdef.load import load
@@ -46,7 +46,7 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
     if path.is_dir():
         folder = _of_backend(path, backend)
         native = _native_targets(folder, backend)
-        library = next((found for row in native if (found := folder.artifact(row.folder)).is_file()), None)
+        library = next((found for row in native for found in folder.artifacts(row) if found.is_file()), None)
         if library is None:
             wanted = " ".join(row.id for row in native)
             raise RunFailed(
@@ -61,7 +61,7 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
     if is_registration(path):
         return find_built(_implementation(path, backend), backend=backend, provider=provider)
     package = package_of(path)
-    if package is not None and package.library != path.name:
+    if package is not None and path.name not in [each.name for row in package.rows for each in package.artifacts(row)]:
         package = None  # it lies in a package folder, but is not its library
     if package is not None and not provider:
         return Built(path, package.provider, package.name, package)
@@ -81,9 +81,9 @@ def _implementation(path: Path, backend: str) -> Path:
     )
 
 
-def find_source(path: Path, *, backend: str) -> Built:
+def find_source(path: Path, *, backend: str, op: str = "") -> Built:
     """The generated package behind a path, for those who compile it in their own way; it need not be built."""
-    folder = _of_backend(path, backend) if path.is_dir() else package_of(path) if path.exists() else None
+    folder = _of_backend(path, backend, op) if path.is_dir() else package_of(path) if path.exists() else None
     if folder is None:
         raise RunFailed(
             f"there is no generated package at {path}", hint="give the folder of a package, or a library in it"
@@ -93,12 +93,12 @@ def find_source(path: Path, *, backend: str) -> Built:
     return Built(path, folder.provider, folder.name, folder)
 
 
-def _of_backend(path: Path, backend: str) -> PackageFolder:
-    """The package for this backend among those in a folder."""
+def _of_backend(path: Path, backend: str, op: str = "") -> PackageFolder:
+    """The package for this backend among those in a folder; where each op has a library, that of this op."""
     found = open_packages(path)
     fitting = [each for each in found if each.backend == backend]
-    if len(fitting) == 1:
-        return fitting[0]
+    if len({each.path for each in fitting}) == 1:
+        return next((each for each in fitting if op in each.ops), fitting[0])
     if fitting:
         raise UsageError(
             f"{path} holds several {backend} packages",
@@ -111,8 +111,8 @@ def _of_backend(path: Path, backend: str) -> PackageFolder:
     )
 
 
-def _native_targets(folder: PackageFolder, backend: str) -> list[targets.Target]:
-    rows = [row for row in targets.ALL.values() if row.id in folder.targets and row.native]
+def _native_targets(folder: PackageFolder, backend: str) -> list[Target]:
+    rows = [row for row in folder.rows if row.native]
     found = [row for row in rows if row.backend == backend]
     if not found:
         others = " or ".join(f"--backend {row.backend}" for row in rows)

@@ -79,6 +79,7 @@ class RuntimeInfo:
     api_version: str
     backend_version: str
     path: str
+    emulator: bool = False  # udogen's own, not Qualcomm's
 
 
 @dataclass(frozen=True)

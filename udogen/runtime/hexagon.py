@@ -1,6 +1,6 @@
-"""Kernels of an HTP package on the Hexagon instruction set: compiled for it, and run by qemu-hexagon in user mode.
+"""Kernels of an HTP or DSP package on the Hexagon instruction set: compiled for it, and run by qemu-hexagon.
 
-No hardware, and no Qualcomm runtime: a harness of ours gives the kernels what HTP gives them.
+No hardware, and no Qualcomm runtime: a harness of ours gives the kernels what HTP, or Hexagon NN on V65 and V66, gives.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ import signal
 import statistics
 import struct
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from udogen import process
 from udogen.build import emulated
 from udogen.build.package import PackageFolder
 from udogen.errors import RunFailed
 from udogen.qnn.interface import INFO
-from udogen.runtime import failures, packets
+from udogen.runtime import dsp_wire, failures, packets
 from udogen.runtime import hexagon_wire as wire
 from udogen.runtime.calls import LogLine, OpCall, OpResult, PackageInfo, RuntimeInfo, Times
 from udogen.runtime.library import BACKENDS
 
-DEFAULT = emulated.DEFAULT
-
 _KEPT_LINES = 200
 _STATUS = {1: "QHPI_Unsupported", 2: "QHPI_ErrorFatal", 3: "QHPI_RegistrationWarning", 4: "QHPI_RegistrationError"}
 _CHOOSE = "choose a kernel"
+_VALIDATE = "validate the op"
 # How QEMU 7.2 ends at an instruction that it cannot decode; where it can, but not execute it, it raises SIGILL.
 _UNKNOWN_INSTRUCTION = "decode_packet: assertion failed"
 
@@ -47,6 +47,51 @@ class _Answer:
     seconds: list[float] = field(default_factory=list)
     overruns: list[int] = field(default_factory=list)
     outputs: list[bytes] = field(default_factory=list)
+    shapes: list[tuple[int, ...]] = field(default_factory=list)
+
+
+class _Host(NamedTuple):
+    """In what the harnesses of HTP and DSP differ, as seen from here."""
+
+    ranks: tuple[int, ...]
+    encode: Callable[[OpCall, wire.Wanted], bytes]
+    outputs: Callable[[OpCall, _Answer], Mapping[str, Any]]
+    status: Mapping[int, str]
+    interface: str  # whose codes these are
+    kernel: Callable[[int, str], str]  # what ran, in words
+    elsewhere: str  # where debuggers and sanitizers work
+
+
+def _units(resources: int, function: str) -> str:
+    units = [name for name, bit in wire.RESOURCES.items() if resources & bit]
+    return f"{function} on {'+'.join(units) or 'no unit'}"
+
+
+def _workers(threads: int, function: str) -> str:
+    return f"{function} with {threads} worker thread{'' if threads == 1 else 's'}" if threads else function
+
+
+_HOSTS = {
+    "htp": _Host(
+        ranks=BACKENDS["htp"].ranks,
+        encode=wire.encode,
+        outputs=lambda call, told: wire.outputs_of(call, told.outputs),
+        status=_STATUS,
+        interface="QHPI",
+        kernel=_units,
+        elsewhere="run the same kernel with --backend htp, where debuggers and sanitizers work",
+    ),
+    # Hexagon NN keeps tensors with four axes.
+    "dsp": _Host(
+        ranks=(0, 1, 2, 3, 4),
+        encode=lambda call, _wanted: dsp_wire.encode(call),
+        outputs=lambda call, told: dsp_wire.outputs_of(call, told.outputs, told.shapes),
+        status=dsp_wire.STATUS,
+        interface="UDO",
+        kernel=_workers,
+        elsewhere="a kernel for --backend cpu that does the same can be debugged on this machine",
+    ),
+}
 
 
 class HexagonSession:
@@ -56,24 +101,37 @@ class HexagonSession:
         self,
         folder: PackageFolder,
         *,
-        arch: str = DEFAULT,
+        arch: str = "",
         wanted: wire.Wanted = wire.Wanted(),  # noqa: B008  (immutable)
         count: bool = False,
         timeout: float | None = None,
         jobs: int = 0,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        self._folder, self._arch, self._wanted, self._timeout = folder, arch, wanted, timeout
+        self._folder, self._wanted, self._timeout = folder, wanted, timeout
+        self._jobs, self._on_step = jobs, on_step
+        self._host, built_by = _HOSTS[folder.backend], emulated.HOSTS[folder.backend]
+        self._arch, self._by_op = arch or built_by.default, built_by.by_op
         self._qemu = emulated.find_qemu()
-        self._program = emulated.build_program(folder, arch, jobs=jobs, on_step=on_step)
+        self._programs: dict[str, Path] = {}
         self._plugin = emulated.build_plugin(self._qemu) if count else None
-        self._symbols = packets.Symbols(self._program) if count else None
+        if not self._by_op or len(folder.ops) == 1:
+            self._program(*folder.ops[:1])
 
     def __enter__(self) -> HexagonSession:
         return self
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    def _program(self, op: str = "") -> Path:
+        """The program that has this op in it, built once."""
+        key = op if self._by_op else ""
+        if key not in self._programs:
+            self._programs[key] = emulated.build_program(
+                self._folder, self._arch, op=key, jobs=self._jobs, on_step=self._on_step
+            )
+        return self._programs[key]
 
     @property
     def package(self) -> PackageInfo:
@@ -89,20 +147,22 @@ class HexagonSession:
     def run(self, call: OpCall) -> OpResult:
         """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`."""
         failures.check_names(call, self.package, str(self._folder.path))
-        failures.check_ranks(call, BACKENDS["htp"].ranks)
+        failures.check_ranks(call, self._host.ranks)
         if call.context is not None or call.save_context:
             raise RunFailed("there are no context binaries on qemu-hexagon", hint="--backend htp has them")
         if self._plugin is not None and call.loops > 1:
             raise RunFailed("packets are counted of one execution", hint="leave out --loops")
-        request = wire.encode(call, self._wanted)
+        request = self._host.encode(call, self._wanted)
         with tempfile.TemporaryDirectory(prefix="udogen-hexagon-") as scratch:
             return self._run(call, request, Path(scratch))
 
     def _run(self, call: OpCall, request: bytes, scratch: Path) -> OpResult:
         (scratch / "request").write_bytes(request)
-        argv = [self._qemu.path, "-cpu", emulated.CPU, *self._counting(), str(self._program), "request", "answer"]
+        program = self._program(call.op_type)
+        symbols = packets.Symbols(program) if self._plugin is not None else None
+        argv = [self._qemu.path, "-cpu", emulated.CPU, *self._counting(symbols), str(program), "request", "answer"]
         done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES)
-        told = _read(scratch / "answer")
+        told = _read(scratch / "answer", self._host)
         chatter = [*told.details, *(done.stdout + done.stderr).splitlines()]
         scene = failures.Scene(
             library=str(self._folder.path), phase=told.phase, call=call, logs=told.logs, chatter=chatter
@@ -110,7 +170,7 @@ class HexagonSession:
         if done.timed_out:
             raise failures.of_timeout(scene, self._timeout or 0.0)
         if not told.done or done.returncode != 0:
-            raise _explain(scene, told, done.returncode, self._qemu)
+            raise _explain(scene, told, done.returncode, self._qemu, self._host)
         if told.overruns:
             name = call.outputs[told.overruns[0]].name
             raise failures.OpFailed(
@@ -119,23 +179,23 @@ class HexagonSession:
                 details=scene.details(),
             )
         return OpResult(
-            outputs=dict(wire.outputs_of(call, told.outputs)),
+            outputs=dict(self._host.outputs(call, told)),
             times=Times(create=0.0, finalize=0.0, execute=statistics.median(told.seconds)),
             runtime=self.runtime,
             logs=tuple(told.logs),
             kernel=told.kernel,
-            packets=packets.read(scratch / "packets", self._symbols) if self._symbols else None,
+            packets=packets.read(scratch / "packets", symbols) if symbols else None,
         )
 
-    def _counting(self) -> list[str]:
-        if self._plugin is None or self._symbols is None:
+    def _counting(self, symbols: packets.Symbols | None) -> list[str]:
+        if symbols is None:
             return []
-        begin, end = self._symbols.marks()
+        begin, end = symbols.marks()
         plugin = str(self._plugin).replace(",", ",,")  # how QEMU's options write a comma
         return ["-plugin", f"{plugin},begin={begin:x},end={end:x},out=packets"]
 
 
-def _read(file: Path) -> _Answer:
+def _read(file: Path, host: _Host) -> _Answer:
     told = _Answer()
     for kind, content in wire.records(file.read_bytes() if file.is_file() else b""):
         match kind:
@@ -149,8 +209,7 @@ def _read(file: Path) -> _Answer:
             case wire.DETAIL:
                 told.details.append(_words(content))
             case wire.KERNEL:
-                units = [name for name, bit in wire.RESOURCES.items() if _number(content) & bit]
-                told.kernel = f"{_words(content[4:])} on {'+'.join(units) or 'no unit'}"
+                told.kernel = host.kernel(_number(content), _words(content[4:]))
             case wire.STATUS:
                 told.status = _number(content)
             case wire.TIME:
@@ -159,6 +218,8 @@ def _read(file: Path) -> _Answer:
                 told.overruns.append(_number(content))
             case wire.OUTPUT:
                 told.outputs.append(content)
+            case wire.SHAPE:
+                told.shapes.append(struct.unpack(f"<{len(content) // 4}I", content))
             case wire.DONE:
                 told.done = True
             case wire.THROWN:
@@ -166,7 +227,7 @@ def _read(file: Path) -> _Answer:
     return told
 
 
-def _explain(scene: failures.Scene, told: _Answer, returncode: int, qemu: emulated.Qemu) -> RunFailed:
+def _explain(scene: failures.Scene, told: _Answer, returncode: int, qemu: emulated.Qemu, host: _Host) -> RunFailed:
     """Why there is no result."""
     op = scene.subject
     if told.failed and told.phase == _CHOOSE:
@@ -179,17 +240,18 @@ def _explain(scene: failures.Scene, told: _Answer, returncode: int, qemu: emulat
         return failures.OpFailed(f"{op}: {told.failed}", details=scene.details())
     if told.status:
         reasons = scene.complaints()
-        number = f"{told.status} ({_STATUS.get(told.status, 'no code of QHPI')})"
+        number = f"{told.status} ({host.status.get(told.status, f'no code of {host.interface}')})"
         because = f": {reasons[0]}" if reasons else ""
-        return failures.OpFailed(
+        kind = failures.OpRefused if told.phase == _VALIDATE else failures.OpFailed
+        return kind(
             f"{op} answered {number} in phase `{told.phase}`{because}",
             hint="see the kernel: its return value is passed on as it is",
             details=scene.details(told=reasons[0] if reasons else ""),
         )
     if told.thrown is not None:
-        kind = packets.readable("_ZTS" + told.thrown).removeprefix("typeinfo name for ")
+        thrown = packets.readable("_ZTS" + told.thrown).removeprefix("typeinfo name for ")
         return failures.OpCrashed(
-            f"{op} threw a C++ exception ({kind}) in phase `{told.phase}`",
+            f"{op} threw a C++ exception ({thrown}) in phase `{told.phase}`",
             hint="return udo::error(…) instead: QEMU cannot unwind a Hexagon's stack, so nobody could catch it",
             details=scene.details(),
         )
@@ -205,8 +267,7 @@ def _explain(scene: failures.Scene, told: _Answer, returncode: int, qemu: emulat
             f"{qemu.path} could not start the program", details=scene.details(), hint="reinstall qemu-user"
         )
     died = failures.of_death(scene, returncode)
-    hint = "run the same kernel with --backend htp, where debuggers and sanitizers work"
-    return failures.OpCrashed(died.message, hint=hint, details=died.details)
+    return failures.OpCrashed(died.message, hint=host.elsewhere, details=died.details)
 
 
 def _words(content: bytes) -> str:

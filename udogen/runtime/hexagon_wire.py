@@ -2,7 +2,7 @@
 
 Tensors go as libQnnHtp 2.47 and 2.51 deliver them to kernels (tried, type by type): signed types of 8 and 16 bits
 with their sign bit turned and the zero offset moved, a truth value among the parameters as a Float32 that holds an
-integer.  udogen/emulator/hexagon/harness.h describes the files.
+integer.  udogen/emulator/hexagon/harness.h describes the files; what the DSP backend has of its own is in `dsp_wire`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _SCALARS = {
     "BOOL_8": ("<I", "FLOAT_32"),
 }
 
-PHASE, LOG, FAILED, DETAIL, KERNEL, STATUS, TIME, OVERRUN, OUTPUT, DONE, THROWN = range(1, 12)
+PHASE, LOG, FAILED, DETAIL, KERNEL, STATUS, TIME, OVERRUN, OUTPUT, DONE, THROWN, SHAPE = range(1, 13)
 RESOURCES = {"main": 1, "hvx": 2, "hmx": 4}
 
 
@@ -78,8 +78,8 @@ def encode(call: OpCall, wanted: Wanted) -> bytes:
     return b"".join(
         (
             struct.pack("<6I", _MAGIC, call.loops, wanted.slices, unit, len(inputs), len(outputs)),
-            _text(f"{call.package}::{call.op_type}"),
-            _text("" if unit else wanted.kernel),
+            text(f"{call.package}::{call.op_type}"),
+            text("" if unit else wanted.kernel),
             *inputs,
             *outputs,
         )
@@ -123,7 +123,7 @@ def _tensor(call: OpCall, row: Message, buffers: list[Any], *, constant: bool = 
         size *= extent
     scale, offset = row["quant"] or (1.0, 0)
     data = _turn(element, bytes(buffers[row["buffer"]])) if "buffer" in row else b""
-    return _head(element, element.bias - offset, scale, constant or row["role"] == STATIC, shape, size) + _fill(data)
+    return _head(element, element.bias - offset, scale, constant or row["role"] == STATIC, shape, size) + fill(data)
 
 
 def _param(call: OpCall, row: Message, buffers: list[Any]) -> bytes:
@@ -139,7 +139,7 @@ def _param(call: OpCall, row: Message, buffers: list[Any]) -> bytes:
             f"param `{row['name']}`: {row['value']} cannot be passed as {row['dtype']}", hint="see its type"
         )
     element = _element(call, row["name"], dtype)
-    return _head(element, element.bias, 1.0, True, (), len(data)) + _fill(_turn(element, data))
+    return _head(element, element.bias, 1.0, True, (), len(data)) + fill(_turn(element, data))
 
 
 def _head(element: Element, zero: int, step: float, constant: bool, shape: Any, size: int) -> bytes:
@@ -157,10 +157,12 @@ def _turn(element: Element, data: bytes) -> bytes:
     return bytes((stored ^ stored.dtype.type(element.bias)).tobytes())
 
 
-def _text(text: str) -> bytes:
-    data = text.encode()
-    return struct.pack("<I", len(data)) + _fill(data)
+def text(content: str) -> bytes:
+    """A text as both ends write it."""
+    data = content.encode()
+    return struct.pack("<I", len(data)) + fill(data)
 
 
-def _fill(data: bytes) -> bytes:
+def fill(data: bytes) -> bytes:
+    """Filled up to a multiple of 4."""
     return data + bytes(-len(data) % 4)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from udogen.build import elf, tools
+from udogen.build import elf, emulator, tools
 from udogen.build.package import PROVIDER
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.opdef import backends
@@ -22,6 +23,8 @@ class BackendRow(NamedTuple):
     # libQnnCpu 2.47 never calls a package's logInitialize, so the worker does.
     forwards_log: bool
     ranks: tuple[int, ...]  # of tensors; libQnnHtp 2.47 crashes on rank 0 and has no flat layout beyond 6
+    # Machines on which it can run; libQnnGpu of x86-64 wants a target server and offline compilers.
+    machines: tuple[str, ...] = ("x86_64", "aarch64")
 
     @property
     def delivers(self) -> frozenset[str] | None:
@@ -33,10 +36,12 @@ BACKENDS = {
     row.name: row
     for row in (
         BackendRow("cpu", "libQnnCpu.so", forwards_log=False, ranks=tuple(range(9))),
+        BackendRow("gpu", "libQnnGpu.so", forwards_log=True, ranks=tuple(range(9)), machines=("aarch64",)),
         BackendRow("htp", "libQnnHtp.so", forwards_log=True, ranks=tuple(range(1, 6))),
     )
 }
 
+KINDS = ("auto", "real", "emulator")
 BUILD_ID = "udogen_qnn_sdk_build_id"  # exported by generated packages of HTP's C++ interface
 _WHEEL = "onnxruntime_qnn"
 _INSTALL = "pip install onnxruntime-qnn==2.3.0 (the last release that carries libQnnCpu.so), or set QNN_SDK_ROOT"
@@ -54,6 +59,7 @@ class Runtime:
     backend: BackendRow
     path: Path
     origin: str
+    emulator: bool = False  # one of ours, not Qualcomm's
 
     @property
     def system(self) -> Path:
@@ -62,12 +68,31 @@ class Runtime:
 
 
 def find_runtime(
-    backend: str = "cpu", *, explicit: Path | None = None, environment: tools.Environment | None = None
+    backend: str = "cpu",
+    *,
+    explicit: Path | None = None,
+    environment: tools.Environment | None = None,
+    kind: str = "auto",
+    on_step: Callable[[str], None] = lambda _line: None,
 ) -> Runtime:
-    """The library of a backend: the one given, else the SDK's, else the wheel's."""
+    """The library of a backend: the one given, else the SDK's, else the wheel's; or the emulator's.
+
+    `kind` is one of KINDS.  `auto` takes the emulator only where no real runtime can run on this machine at all.
+    """
     row = BACKENDS.get(backend)
     if row is None:
         raise UsageError(f"there is no runtime for backend `{backend}`", hint=f"one of: {', '.join(BACKENDS)}")
+    if kind not in KINDS:
+        raise UsageError(f"there is no runtime of the kind `{kind}`", hint="one of: " + ", ".join(KINDS))
+    runs_here = platform.machine() in row.machines
+    if kind == "emulator" or (kind == "auto" and explicit is None and not runs_here):
+        if explicit is not None:
+            raise UsageError("--qnn-lib and --runtime emulator are two runtimes", hint="leave one of them out")
+        return Runtime(row, emulator.build_backend(backend, on_step=on_step), "emulator", emulator=True)
+    if explicit is None and not runs_here:
+        raise ToolMissing(
+            f"{row.library} does not run on {platform.machine()}", hint=f"--runtime emulator, or {row.machines[0]}"
+        )
     if explicit is not None:
         path = explicit / row.library if explicit.is_dir() else explicit
         if not path.is_file():
@@ -79,7 +104,7 @@ def find_runtime(
             return Runtime(row, (folder / row.library).resolve(), origin)
     raise ToolMissing(
         f"the QNN runtime {row.library} is not installed",
-        hint=_INSTALL,
+        hint=_INSTALL if backend != "gpu" else "set QNN_SDK_ROOT; or --runtime emulator, which needs OpenCL",
         details=[f"looked in {folder}" for _, folder in places],
     )
 
@@ -110,7 +135,7 @@ def check_loadable(path: Path, what: str) -> None:
     if machine != here:
         raise RunFailed(
             f"the {what} {path} is built for {machine}, this machine is {here}",
-            hint=f"build it for {here} (on a PC: the target cpu_x86 or htp_x86), or run it on the device",
+            hint=f"build it for {here} (on a PC: the target cpu_x86, gpu_x86 or htp_x86), or run it on the device",
         )
 
 

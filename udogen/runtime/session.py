@@ -26,6 +26,7 @@ class OpSession:
 
     The worker ends when this process does, however that ends; calls from several threads wait for each other.
     A package that is tied to one release of the SDK is refused by the runtime of another, unless `force` says so.
+    `runtime_kind` is auto, real or emulator; the emulator is compiled on first use, and `on_step` hears of it.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class OpSession:
         *,
         backend: str = "cpu",
         runtime: Path | None = None,
+        runtime_kind: str = "auto",
         timeout: float | None = None,
         target: str | None = None,
         soc: int = 0,
@@ -43,8 +45,9 @@ class OpSession:
         env: Mapping[str, str] | None = None,
         force: bool = False,
         on_phase: Callable[[str], None] | None = None,
+        on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        self._found = find_runtime(backend, explicit=runtime)
+        self._found = find_runtime(backend, explicit=runtime, kind=runtime_kind, on_step=on_step)
         check_loadable(self._found.path, "runtime library")
         check_loadable(library, "op package")
         check_provider(library, provider)
@@ -149,7 +152,7 @@ class OpSession:
             **self._log_levels,
         }
         answer, _ = self._ask(order, [], None)
-        self._runtime = RuntimeInfo(**answer["runtime"])
+        self._runtime = RuntimeInfo(**answer["runtime"], emulator=self._found.emulator)
         self._package = PackageInfo(answer["package"]["name"], tuple(answer["package"]["operations"]))
 
     def _ask(self, order: Message, buffers: list[Any], call: OpCall | None) -> tuple[Message, list[bytearray]]:

@@ -46,7 +46,7 @@ def run_cases(
     timeout: float = 60.0,
     force: bool = False,
 ) -> list[Outcome]:
-    """Every case, in one process; on `hexagon` each in its own, on the instruction set."""
+    """Every case, in one process; on `hexagon` and `dsp` each in its own, on the instruction set."""
     outcomes = []
     config_of = "htp" if backend == "hexagon" else backend
     op_of = cache(lambda name: built.op(name, config_of))  # the config is read once for each op, not for each case
@@ -70,10 +70,10 @@ def run_cases(
 def _session(
     built: Built, backend: str, runtime: Path | None, timeout: float, force: bool
 ) -> OpSession | HexagonSession:
-    if backend != "hexagon":
+    if backend not in ("hexagon", "dsp"):
         return OpSession(built.library, built.provider, backend=backend, runtime=runtime, timeout=timeout, force=force)
     if built.folder is None:
-        raise UsageError("only a package that udogen generated can be compiled for hexagon", hint="give its folder")
+        raise UsageError("only a package that udogen generated can be compiled for Hexagon", hint="give its folder")
     return HexagonSession(built.folder, timeout=timeout)
 
 

@@ -54,6 +54,7 @@ def _roots(arch: Architecture, env: Environment) -> Iterator[tuple[str, Path]]:
         return
     # HEXAGON_SDK4_ROOT is the one for V68 and later where HEXAGON_SDK_ROOT is an SDK 3 for V65 and V66.
     named = [("HEXAGON_SDK4_ROOT", env.hexagon_sdk4_root), ("HEXAGON_SDK_ROOT", env.hexagon_sdk_root)]
+    named = named[1:] if arch.tools_before else named
     given = [(name, Path(value)) for name, value in named if value]
     for name, root in given:
         for release in arch.releases:
@@ -80,14 +81,27 @@ def _tools(arch: Architecture, env: Environment, root: Path) -> Path | str:
         there = [named, *there] if _compiles(named) else there
     known = {release.tools for release in arch.releases}
     fitting = [folder for folder in there if folder.name in known]
-    fitting += [folder for folder in there if _age(folder)[:2] >= arch.oldest_tools]
+    fitting += [folder for folder in there if _age(folder)[:2] >= arch.oldest_tools and not _is_too_new(folder, arch)]
     if fitting:
         return fitting[0]
     if not there:
         return f"there is no {_COMPILER.name} in {root / _TOOLS}"
     have = ", ".join(folder.name for folder in there)
     least = ".".join(str(number) for number in arch.oldest_tools)
+    if any(_is_too_new(folder, arch) for folder in there):
+        return (
+            f"Hexagon tools {have} in {root} are of Hexagon SDK 4 or later: {arch.name} wants {least} of SDK 3.5, "
+            "and HEXAGON_SDK4_ROOT for the later one"
+        )
+    if not arch.tools_before and all(_age(folder) < (8, 4) for folder in there):
+        return (
+            f"Hexagon tools {have} in {root} are of Hexagon SDK 3, for V65 and V66: {arch.name} needs {least} or later"
+        )
     return f"Hexagon tools {have} in {root} do not know {arch.name}: it needs {least} or later"
+
+
+def _is_too_new(folder: Path, arch: Architecture) -> bool:
+    return bool(arch.tools_before) and _age(folder)[:2] >= architectures.version(arch.tools_before)
 
 
 def _compiles(folder: Path) -> bool:

@@ -52,7 +52,7 @@ def _hexagon(target: Target) -> Choice | Unfit:
     if not command:
         return Unfit("open", "zig is not installed", "`pip install ziglang`, or set HEXAGON_SDK_ROOT")
     # Empty variables on make's command line win over those of the environment.
-    empty = ("HEXAGON_SDK_ROOT", f"HEXAGON_SDK_ROOT_{target.arch.upper()}", "QNN_SDK_ROOT")
+    empty = ("HEXAGON_SDK_ROOT", "HEXAGON_SDK4_ROOT", f"HEXAGON_SDK_ROOT_{target.arch.upper()}", "QNN_SDK_ROOT")
     variables = (("ZIG", shlex.join(command)), *((name, "") for name in empty))
     return Choice("open", f"zig c++ for hexagon{target.arch}, udogen's own headers", variables)
 

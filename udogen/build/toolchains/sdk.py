@@ -20,6 +20,7 @@ COMPILERS = {
     "hexagon": "hexagon-clang++",
 }
 _NDK_CLANG = "toolchains/llvm/prebuilt/linux-x86_64/bin/clang++"
+_OPENCL = "libOpenCL.so"
 _GET_SDK = "install the Qualcomm AI Engine Direct SDK and set QNN_SDK_ROOT to its folder"
 
 
@@ -27,7 +28,7 @@ def choose(target: Target, env: Environment) -> Choice | Unfit:
     """The SDK's compiler for this target."""
     root = tools.qnn_sdk(env)
     if target.compiler == "android":
-        return _ndk(env, root, "ndk-build")
+        return _with_opencl(target, env, _ndk(env, root, "ndk-build"))
     if target.compiler == "ndk" or (target.compiler == "arm64" and env.android_ndk_root):
         return _ndk(env, root, _NDK_CLANG)
     if target.compiler == "hexagon":
@@ -47,6 +48,20 @@ def choose(target: Target, env: Environment) -> Choice | Unfit:
         variables = (("QNN_SDK_ROOT", str(root)), ("AARCH64_CXX", env.aarch64_cxx), ("ANDROID_NDK_ROOT", ""))
         return Choice("sdk", f"{env.aarch64_cxx}, headers of {root}", variables, target.folders[-1])
     return Unfit("sdk", "AARCH64_CXX is not set", "set AARCH64_CXX to the device's cross compiler")
+
+
+def _with_opencl(target: Target, env: Environment, found: Choice | Unfit) -> Choice | Unfit:
+    """GPU packages whose sources call OpenCL link the device's libOpenCL.so, which CL_LIBRARY_PATH tells."""
+    if isinstance(found, Unfit) or target.backend != "gpu":
+        return found
+    if env.cl_library_path and not (Path(env.cl_library_path) / _OPENCL).is_file():
+        return Unfit(
+            "sdk",
+            f"CL_LIBRARY_PATH is {env.cl_library_path}, but there is no {_OPENCL} in it",
+            f"set it to the folder of the device's {_OPENCL} (adb pull /vendor/lib64/{_OPENCL}), or unset it: "
+            "a package whose own sources do not call OpenCL needs none",
+        )
+    return found._replace(variables=(*found.variables, ("CL_LIBRARY_PATH", env.cl_library_path)))
 
 
 def _ndk(env: Environment, root: Path | None, program: str) -> Choice | Unfit:

@@ -13,30 +13,13 @@
 #ifndef UDOGEN_EMULATOR_HEXAGON_HARNESS_H
 #define UDOGEN_EMULATOR_HEXAGON_HARNESS_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "HTP/core/qhpi.h"
 #include "QnnOpPackage.h"
+#include "wire.h"
 
 #define REQUEST_MAGIC 0x314f4455u /* UDO1 */
 #define MAX_TENSORS 256
 #define MAX_SLICES 64
-
-enum {
-  SAY_PHASE = 1,    /* text: what begins now */
-  SAY_LOG = 2,      /* level: u32; text */
-  SAY_FAILED = 3,   /* text: why there is no result; details may have come before */
-  SAY_DETAIL = 4,   /* text */
-  SAY_KERNEL = 5,   /* resources: u32; function name: text */
-  SAY_STATUS = 6,   /* what the kernel returned, where it is no success: u32 */
-  SAY_TIME = 7,     /* of one execution, in nanoseconds: u64 */
-  SAY_OVERRUN = 8,  /* an output that was written beyond: u32 */
-  SAY_OUTPUT = 9,   /* the bytes of one output, in their order */
-  SAY_DONE = 10,
-  SAY_THROWN = 11   /* text: the type of a C++ exception, as the compiler names it */
-};
 
 struct QHPI_Tensor {
   QHPI_Element_Type type;
@@ -79,12 +62,8 @@ typedef struct {
   QHPI_Tensor outputs[MAX_TENSORS];
 } Request;
 
-/* wire.c */
-void wire_open(const char* request, const char* answer);
+/* request.c */
 void wire_read(Request* request);
-void say(uint32_t kind, const void* first, uint32_t first_size, const void* rest, uint32_t rest_size);
-void say_text(uint32_t kind, const char* format, ...) __attribute__((format(printf, 2, 3)));
-void fail(const char* format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* kernels.c: what the package has registered, and which of it fits */
 const QHPI_OpInfo_v1* find_op(const char* name);

@@ -3,4 +3,4 @@
 # makes one program of the package and of the harness that LINK names, by the package's own rules.
 .PHONY: udogen_program
 udogen_program:
-	@+$(MAKE) --no-print-directory -f makefiles/linux.mk
+	@+$(MAKE) --no-print-directory -f $(or $(LAYOUT_COMMON),makefiles/linux.mk)

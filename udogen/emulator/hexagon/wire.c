@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "harness.h"
+#include "wire.h"
 
 static int answer = -1;
 static unsigned char* content;
@@ -78,7 +78,7 @@ void wire_open(const char* request, const char* to) {
   close(file);
 }
 
-static const void* take(size_t size) {
+const void* wire_take(size_t size) {
   const size_t whole = (size + 3) & ~(size_t)3;
   if (whole < size || whole > length - at) fail("the request is cut off");
   const void* found = content + at;
@@ -86,51 +86,18 @@ static const void* take(size_t size) {
   return found;
 }
 
-static uint32_t number(void) {
+uint32_t wire_number(void) {
   uint32_t value;
-  memcpy(&value, take(sizeof value), sizeof value);
+  memcpy(&value, wire_take(sizeof value), sizeof value);
   return value;
 }
 
-static char* text(void) {
-  const uint32_t size = number();
-  const char* from = take(size);
+char* wire_text(void) {
+  const uint32_t size = wire_number();
+  const char* from = wire_take(size);
   char* made = malloc((size_t)size + 1);
   if (made == NULL) fail("there is no memory");
   memcpy(made, from, size);
   made[size] = '\0';
   return made;
-}
-
-static void tensor(QHPI_Tensor* made, int input) {
-  made->type = number();
-  made->quant.zero_offset = (int32_t)number();
-  memcpy(&made->quant.stepsize, take(4), 4);
-  made->constant = number();
-  made->shape.rank = number();
-  for (size_t axis = 0; axis < QHPI_MAX_RANK; ++axis) made->shape.dims[axis] = number();
-  made->size = number();
-  const uint32_t element = qhpi_element_type_size(made->type);
-  if (made->shape.rank > QHPI_MAX_RANK || element == 0) fail("the request has a tensor that cannot be");
-  uint64_t size = element;
-  for (uint32_t axis = 0; axis < made->shape.rank && size <= UINT32_MAX; ++axis) size *= made->shape.dims[axis];
-  if (size != made->size) fail("the request has a tensor of another size than its shape says");
-  if (input) made->given = take(made->size);
-}
-
-void wire_read(Request* request) {
-  if (number() != REQUEST_MAGIC) fail("this is no request");
-  request->loops = number();
-  request->slices = number();
-  request->unit = number();
-  request->num_inputs = number();
-  request->num_outputs = number();
-  if (request->num_inputs > MAX_TENSORS || request->num_outputs > MAX_TENSORS) {
-    fail("an op has more than %d inputs (with its parameters) or outputs", MAX_TENSORS);
-  }
-  if (request->slices < 1 || request->slices > MAX_SLICES) fail("there are between 1 and %d slices", MAX_SLICES);
-  request->op = text();
-  request->kernel = text();
-  for (uint32_t i = 0; i < request->num_inputs; ++i) tensor(&request->inputs[i], 1);
-  for (uint32_t i = 0; i < request->num_outputs; ++i) tensor(&request->outputs[i], 0);
 }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from udogen.generate.backends import cpu, htp
-from udogen.generate.plan import Plan, Source
+from udogen.generate.backends import cpu, dsp, gpu, htp
+from udogen.generate.backends.folder import Contents, Place
+from udogen.generate.plan import Source
 from udogen.opdef.model import OpPackage
 
-Planner = Callable[[OpPackage, Source], Plan]
-
-ALL: dict[str, Planner] = {
-    "cpu": cpu.plan,
-    "htp": htp.plan,
+ALL: dict[str, Callable[[OpPackage, Source, Place], Contents]] = {
+    "cpu": cpu.contents,
+    "gpu": gpu.contents,
+    "htp": htp.contents,
+    "dsp": dsp.contents,
 }

@@ -6,13 +6,12 @@ from types import SimpleNamespace
 
 from udogen.build import targets
 from udogen.generate.backends import cxx, folder
-from udogen.generate.plan import Plan, Source, record
+from udogen.generate.plan import Source, record
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import cpp_string
 
 _FOLDER = folder.Folder(
     backend="cpu",
-    libraries="libs",
     library="lib{package}.so",
     targets=targets.of_backend("cpu"),
     headers=("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h", "CPU/QnnCpuOpPackage.h"),
@@ -28,13 +27,18 @@ _FOLDER = folder.Folder(
         "src/utils/CPU/CpuBackendUtils.hpp",
         "src/utils/CPU/CpuBackendUtils.cpp",
     ),
-    shared=("makefiles/Makefile.linux-x86_64", "makefiles/Makefile.linux-aarch64"),
+    shared=(
+        "makefiles/Makefile.linux-x86_64",
+        "makefiles/Makefile.linux-aarch64",
+        "src/utils/Validation.hpp",
+        "src/utils/Validation.cpp",
+    ),
 )
 
 
-def plan(package: OpPackage, source: Source) -> Plan:
-    """The CPU package folder."""
-    return folder.plan(package, source, _FOLDER, _DIALECT)
+def contents(package: OpPackage, source: Source, place: folder.Place = folder.as_called) -> folder.Contents:
+    """What the CPU backend contributes to a package folder."""
+    return folder.contents(package, source, _FOLDER, _DIALECT, place)
 
 
 def _default(table: str, _view: str, default: cxx.Default) -> tuple[SimpleNamespace, str]:

@@ -34,6 +34,7 @@ class Dialect:
     element: Callable[[DataType], str]  # the C++ type of one stored element
     key: Callable[[Tensor, int], str]  # how a binding finds a parameter: by its name, or by its position
     default: Callable[[str, str, Default], tuple[SimpleNamespace | None, str]]  # (table or view) -> what stands for it
+    view: Callable[[Tensor], str] | None = None  # the C++ type of a tensor, where it does not follow from its elements
 
 
 def op(number: int, op: Op, dialect: Dialect) -> SimpleNamespace:
@@ -136,6 +137,8 @@ def _field(tensor: Tensor, kind: str, value: str, initial: str = "") -> SimpleNa
 
 
 def _view(tensor: Tensor, dialect: Dialect) -> str:
+    if dialect.view is not None:
+        return dialect.view(tensor)
     kind = "Output" if tensor.role == "output" else "Input"
     elements = {dialect.element(datatype) for datatype in tensor.datatypes}
     return f"udo::{kind}<{elements.pop()}>" if len(elements) == 1 else f"udo::Any{kind}"

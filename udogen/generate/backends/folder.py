@@ -1,15 +1,16 @@
-"""The package folder of one backend in the QNN layout: what all backends have in common in laying it out."""
+"""What one backend contributes to a package folder: what all backends have in common in saying it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
-from udogen.build.package import PROVIDER
+from udogen.build import architectures
+from udogen.build.package import PROVIDER, Part
 from udogen.generate.backends import cxx
-from udogen.generate.plan import Plan, PlannedFile, Source, record
+from udogen.generate.plan import PlannedFile, Source, record
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.names import cpp_string
 
@@ -21,12 +22,28 @@ _SHARED = (
 )
 
 
+# Where a layout puts a file that the QNN layout calls so; empty where it has none such.
+Place = Callable[[str], str]
+
+
+def as_called(path: str) -> str:
+    """The QNN layout: every file is where it is called."""
+    return path
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The files of one backend, and the libraries that are made of them."""
+
+    parts: tuple[Part, ...]
+    files: tuple[PlannedFile, ...]
+
+
 @dataclass(frozen=True)
 class Folder:
     """In what the folders of the backends differ; `{package}` stands for the package's name."""
 
     backend: str
-    libraries: str  # where built libraries go
     library: str
     targets: tuple[str, ...]
     headers: tuple[str, ...]  # of QNN
@@ -41,18 +58,36 @@ class Folder:
     say: Callable[[SimpleNamespace, Op], None] = lambda _said, _op: None  # more that they know of an op
 
 
-def plan(package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialect) -> Plan:
-    """The folder of one package."""
+def architectures_of(backend: str) -> list[SimpleNamespace]:
+    """The versions of Hexagon that a backend runs on, as its Makefile names them."""
+    return [
+        record(
+            name=arch.name,
+            upper=arch.variable,
+            sdk=arch.releases[0].sdk,
+            tools=arch.releases[0].tools,
+            qurt=arch.qurt,
+        )
+        for arch in architectures.of_backend(backend).values()
+    ]
+
+
+def contents(
+    package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialect, place: Place = as_called
+) -> Contents:
+    """What a backend contributes to the folder of one package."""
     provider = f"{package.name}{PROVIDER}"
     shared = {
         "package": record(name=package.name, literal=cpp_string(package.name), provider=provider),
         "config": source.label,
     }
     ops = [cxx.op(number, op, dialect) for number, op in enumerate(package.ops)]
+    kernels = [said.kernel for said in ops]
     for said, op in zip(ops, package.ops, strict=True):
         said.qualified = cpp_string(f"{package.name}::{op.name}")
         said.space = f"ops::{package.name}::{op.name}"
         folder.say(said, op)
+        said.kernel, said.header = place(said.kernel), place(said.header)
     everything = {
         **shared,
         **folder.data,
@@ -70,26 +105,22 @@ def plan(package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialec
         *(PlannedFile(path, copy=f"{own}/{path}") for path in folder.copies),
         *(PlannedFile(path, copy=f"qnn/shared/{path}") for path in (*_SHARED, *folder.shared)),
         *(PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers),
-        *(PlannedFile(f"config/{name}", content=content) for name, content in source.configs.items()),
     ]
     finished = source.kernels.get(folder.backend, {})
-    for said in ops:
+    for said, kernel in zip(ops, kernels, strict=True):
         data = {**shared, "op": said}
         ready = finished.get(said.name)
         skeleton = "" if ready is not None else f"{own}/src/ops/Op.cpp.mako"
         for path, template in folder.op_templates.items():
             files.append(PlannedFile(path.format(op=said.name), template=f"{own}/{template}", data=data))
-        files.append(PlannedFile(said.kernel, template=skeleton, data=data, content=ready, yours=True))
-    return Plan(
-        package=package.name,
+        files.append(PlannedFile(kernel, template=skeleton, data=data, content=ready, yours=True))
+    part = Part(
         backend=folder.backend,
-        layout="qnn",
-        libraries=folder.libraries,
         library=folder.library.format(package=package.name),
         provider=provider,
         ops=tuple(op.name for op in package.ops),
-        configs=tuple(f"config/{name}" for name in source.configs),
         targets=folder.targets,
-        files=tuple(sorted(files, key=lambda file: file.path)),
         api=folder.api,
     )
+    placed = [replace(file, path=path) for file in files if (path := place(file.path))]
+    return Contents((part,), tuple(sorted(placed, key=lambda file: file.path)))

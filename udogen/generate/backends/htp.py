@@ -5,27 +5,15 @@ Its older interface, C++ of the SDK's headers, is in `htp_core`.
 
 from __future__ import annotations
 
-from udogen.build import architectures, targets
+from udogen.build import targets
 from udogen.generate.backends import cxx, folder, htp_core
-from udogen.generate.plan import Plan, Source, record
+from udogen.generate.plan import Source
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import OpPackage
-
-_ARCHITECTURES = [
-    record(
-        name=arch.name,
-        upper=arch.variable,
-        sdk=arch.releases[0].sdk,
-        tools=arch.releases[0].tools,
-        qurt=arch.qurt,
-    )
-    for arch in architectures.ALL.values()
-]
 
 _UTILS = ("HtpBackendUtils.cpp", "HtpGraph.cpp", "HtpRegistration.cpp")
 _FOLDER = folder.Folder(
     backend="htp",
-    libraries="build",
     library="libQnn{package}.so",
     targets=targets.of_backend("htp"),
     headers=("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h", "HTP/core/qhpi.h"),
@@ -47,15 +35,15 @@ _FOLDER = folder.Folder(
         "makefiles/hexagon/start.cpp",
     ),
     api="qhpi",
-    data={"architectures": _ARCHITECTURES, "core": False, "utils": _UTILS},
+    data={"architectures": folder.architectures_of("htp"), "core": False, "utils": _UTILS},
 )
 
 
-def plan(package: OpPackage, source: Source) -> Plan:
-    """The HTP package folder."""
+def contents(package: OpPackage, source: Source, place: folder.Place = folder.as_called) -> folder.Contents:
+    """What the HTP backend contributes to a package folder."""
     if source.htp_api == "core":
-        return htp_core.plan(package, source, _FOLDER)
-    return folder.plan(package, source, _FOLDER, _DIALECT)
+        return htp_core.contents(package, source, _FOLDER, place)
+    return folder.contents(package, source, _FOLDER, _DIALECT, place)
 
 
 def _element(datatype: DataType) -> str:

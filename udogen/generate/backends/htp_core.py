@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from udogen.errors import UsageError
 from udogen.generate.backends import cxx, folder
-from udogen.generate.plan import Plan, Source, record
+from udogen.generate.plan import Source, record
 from udogen.opdef.datatypes import BY_NAME, DataType
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string, identifier
@@ -50,8 +50,8 @@ _WHOLE = {
 }
 
 
-def plan(package: OpPackage, source: Source, qhpi: folder.Folder) -> Plan:
-    """The package folder; what has nothing to do with the interface is as in a package of QHPI."""
+def contents(package: OpPackage, source: Source, qhpi: folder.Folder, place: folder.Place) -> folder.Contents:
+    """What the backend contributes; what has nothing to do with the interface is as in a package of QHPI."""
     own = replace(
         qhpi,
         api="core",
@@ -72,7 +72,7 @@ def plan(package: OpPackage, source: Source, qhpi: folder.Folder) -> Plan:
         data={**qhpi.data, "core": True, "utils": ("HtpCoreUtils.cpp",)},
         say=_say,
     )
-    return folder.plan(package, source, own, _DIALECT)
+    return folder.contents(package, source, own, _DIALECT, place)
 
 
 def _stored(datatype: DataType) -> _Stored | None:

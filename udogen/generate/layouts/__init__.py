@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from udogen.generate.layouts import qnn
+from udogen.generate.layouts import qnn, snpe
 from udogen.generate.plan import Plan, Source
 from udogen.opdef.model import OpPackage
 
@@ -18,5 +18,9 @@ class Layout(NamedTuple):
 
 
 ALL = {
+    "snpe": Layout("one UDO package: a registration library, and a library per core", snpe.plan),
     "qnn": Layout("one package folder per backend, as qnn-op-package-generator lays it out", qnn.plan),
 }
+
+# The layout of a package whose config is written in this language, unless the user says otherwise.
+USUAL = {"json": "snpe", "xml": "qnn"}

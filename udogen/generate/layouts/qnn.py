@@ -5,10 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from udogen.generate import backends
-from udogen.generate.plan import Plan, Source
+from udogen.generate.backends.folder import as_called
+from udogen.generate.plan import Plan, PlannedFile, Source
 from udogen.opdef.model import OpPackage
+
+# Where Qualcomm's Makefiles of each backend put what they build.
+_LIBRARIES = {"cpu": "libs", "gpu": "libs", "htp": "build", "dsp": "build"}
 
 
 def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     """A plan for each backend of one package."""
-    return [backends.ALL[backend](package, source) for backend, package in by_backend.items()]
+    return [_plan(backend, package, source) for backend, package in by_backend.items()]
+
+
+def _plan(backend: str, package: OpPackage, source: Source) -> Plan:
+    made = backends.ALL[backend](package, source, as_called)
+    configs = [PlannedFile(f"config/{name}", content=content) for name, content in source.configs.items()]
+    return Plan(
+        package=package.name,
+        backend=backend,
+        layout="qnn",
+        libraries=_LIBRARIES[backend],
+        configs=tuple(file.path for file in configs),
+        files=tuple(sorted((*made.files, *configs), key=lambda file: file.path)),
+        parts=made.parts,
+    )

@@ -26,7 +26,7 @@ HEADERS := -isystem "$(QNN_SDK_ROOT)/include/QNN"
 # Its macros leave what they define unused in places.
 API_CXXFLAGS := -DTHIS_PKG_NAME=$(PACKAGE_NAME) -Wno-unused-function -Wno-missing-braces
 
-ifneq ($(filter hexagon-%,$(TARGET)),)
+ifneq ($(filter hexagon-% dsp_%,$(TARGET)),)
 API_CXXFLAGS += -DUSE_OS_QURT -DPREPARE_DISABLED
 # The classes of the SDK ask for the types of objects.
 API_CXXFLAGS += -frtti
@@ -38,7 +38,7 @@ ifneq ($(LIBNATIVE),)
 HEADERS += -I"$(HEXAGON_TOOLS_ROOT)/$(LIBNATIVE)/include"
 API_LIBS := -L"$(HEXAGON_TOOLS_ROOT)/$(LIBNATIVE)/lib" -lnative
 else
-HEADERS += -Iinclude/hexagon
+HEADERS += -I$(or $(LAYOUT_OURS),.)/include/hexagon
 endif
 endif
 

@@ -5,8 +5,9 @@
 #include <cstdint>
 
 #include "SnpeUdo/UdoBase.h"
+#include "utils/UdoMacros.hpp"
 
-namespace UdoUtil __attribute__((visibility("hidden"))) {
+namespace UdoUtil UDO_HIDDEN {
 
 template <class T>
 struct Rows {

@@ -2,7 +2,20 @@
 #pragma once
 
 // The libraries are built with -fvisibility=hidden; these are the symbols that SNPE resolves.
+// On Windows exports.def names them: what a header has declared plainly cannot be exported afterwards.
+#if defined(_WIN32)
+#define UDO_API extern "C"
+#define UDO_HIDDEN
+#else
 #define UDO_API extern "C" __attribute__((visibility("default")))
+#define UDO_HIDDEN __attribute__((visibility("hidden")))
+#endif
+
+#if defined(__GNUC__)
+#define UDO_FORMAT(text, first) __attribute__((format(printf, text, first)))
+#else
+#define UDO_FORMAT(text, first)
+#endif
 
 // Leave the function with the code of a call that failed.
 #define UDO_VALIDATE_RETURN_STATUS(call)                \

@@ -8,7 +8,7 @@
 #include "utils/IUdoOpDefinition.hpp"
 #include "utils/UdoMacros.hpp"
 
-namespace UdoUtil __attribute__((visibility("hidden"))) {
+namespace UdoUtil UDO_HIDDEN {
 
 /// Room for the structures that SNPE reads; they are filled from the tables when the library is initialised.
 struct Room {

@@ -17,8 +17,8 @@ struct Place {
   const char* op;
 };
 
-__attribute__((format(printf, 3, 4))) SnpeUdo_ErrorType_t refuse(const Place& place, SnpeUdo_ErrorType_t code,
-                                                                const char* format, ...) {
+UDO_FORMAT(3, 4)
+SnpeUdo_ErrorType_t refuse(const Place& place, SnpeUdo_ErrorType_t code, const char* format, ...) {
   char line[512];
   va_list values;
   va_start(values, format);

@@ -1,0 +1,32 @@
+// Part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
+//
+// What the DSP says of tensors and parameters, held against the config, and parameters kept.
+#pragma once
+
+#include <cstdint>
+
+#include "BackendUtils.hpp"
+#include "DSP/QnnDspOpPackage.h"
+
+namespace udo {
+
+struct Factory;
+
+/// Says in the log what is wrong, and hands the DSP its code.
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+Udo_ErrorType_t refuse(Udo_ErrorType_t code, const char* format, ...);
+
+/// True where a kernel reads the right bytes of what the DSP says to be of this type.
+bool isOneOf(Udo_DataType_t type, List<Qnn_DataType_t> types);
+
+std::uint32_t bytesOf(const Udo_TensorParam_t& tensor, const std::uint32_t* dims);
+
+/// Holds the parameters that a client gives against the config.
+Udo_ErrorType_t checkParams(List<ParamSpec> specs, std::uint32_t count, const Udo_Param_t* params);
+
+/// The parameters, copied into one block of the DSP's memory; nullptr where there is none left.
+Factory* copyParams(const Udo_HexNNv2GlobalInfra_t& dsp, std::uint32_t count, const Udo_Param_t* params);
+
+}  // namespace udo

@@ -1,0 +1,382 @@
+// Part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "GpuCustomOpPackage.hpp"
+#include "Validation.hpp"
+
+namespace udo {
+namespace {
+
+// v1 and v2 of a tensor agree in everything up to the client's buffer.
+const Qnn_TensorV1_t& common(const Qnn_Tensor_t& tensor) { return tensor.v1; }
+
+const OpEntry* find(List<OpEntry> ops, const char* name) {
+  for (const OpEntry& each : ops) {
+    if (name != nullptr && std::strcmp(each.spec.name, name) == 0) return &each;
+  }
+  return nullptr;
+}
+
+// --- what is known of a tensor ------------------------------------------------------------------------------------
+
+const QnnGpu_MemoryObject_t* storageOf(const QnnGpuOpPackage_Node_t& node, std::uint32_t id) {
+  if (node.storageTypes == nullptr) return nullptr;
+  for (std::size_t i = 0; node.storageTypes[i] != nullptr; ++i) {
+    if (node.storageTypes[i]->id == id) return node.storageTypes[i]->memoryObject;
+  }
+  return nullptr;
+}
+
+bool isFloat(Qnn_DataType_t type) { return type == QNN_DATATYPE_FLOAT_32 || type == QNN_DATATYPE_FLOAT_16; }
+
+/// As the backend wants to keep what connects two ops.
+Qnn_DataType_t chosen(Qnn_DataType_t type, QnnGpu_Precision_t precision) {
+  if (!isFloat(type) || precision == QNN_GPU_PRECISION_USER_PROVIDED) return type;
+  return precision == QNN_GPU_PRECISION_FP32 ? QNN_DATATYPE_FLOAT_32 : QNN_DATATYPE_FLOAT_16;
+}
+
+void learn(TensorFacts& facts, const Qnn_Tensor_t& tensor, const QnnGpuOpPackage_Node_t& node) {
+  if (isLeftOut(tensor)) return;
+  facts.raw = &tensor;
+  facts.stored = common(tensor).dataType;
+  const QnnGpu_MemoryObject_t* const storage = storageOf(node, common(tensor).id);
+  if (storage == nullptr || storage->type == QNN_GPU_MEM_OBJ_TYPE_UNCLAIMED) return;
+  if (storage->dataType != QNN_DATATYPE_UNDEFINED) facts.stored = storage->dataType;
+  facts.memory = storage->type == QNN_GPU_MEM_OBJ_TYPE_HOST ? QNN_GPU_MEM_OBJ_TYPE_BUFFER : storage->type;
+  if (facts.memory == QNN_GPU_MEM_OBJ_TYPE_IMAGE2D && storage->numDimensions == 2) {
+    facts.height = storage->dimensions[0];
+    facts.width = storage->dimensions[1];
+  }
+}
+
+/// Calls `use(facts, name in OpenCL, number, spec)` for each tensor of a side; without facts for one that is not there.
+template <class Use>
+void walk(List<TensorSpec> specs, List<const char*> names, TensorFacts* facts, std::size_t count, const Use& use) {
+  const std::size_t extra = count > specs.count ? count - specs.count : 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < specs.count; ++i) {
+    const std::size_t times = specs.items[i].repeated ? extra + 1 : 1;
+    for (std::size_t k = 0; k < times; ++k, ++at) {
+      use(at < count ? &facts[at] : nullptr, names.items[i], k, specs.items[i]);
+    }
+  }
+}
+
+// --- how OpenCL is told of it -------------------------------------------------------------------------------------
+
+const char* clType(Qnn_DataType_t type) {
+  switch (static_cast<std::uint32_t>(type)) {
+    case QNN_DATATYPE_FLOAT_16: return "half";
+    case QNN_DATATYPE_FLOAT_32: return "float";
+    case QNN_DATATYPE_INT_8:
+    case QNN_DATATYPE_SFIXED_POINT_8: return "char";
+    case QNN_DATATYPE_INT_16:
+    case QNN_DATATYPE_SFIXED_POINT_16: return "short";
+    case QNN_DATATYPE_INT_32:
+    case QNN_DATATYPE_SFIXED_POINT_32: return "int";
+    case QNN_DATATYPE_INT_64: return "long";
+    case QNN_DATATYPE_UINT_16:
+    case QNN_DATATYPE_UFIXED_POINT_16: return "ushort";
+    case QNN_DATATYPE_UINT_32:
+    case QNN_DATATYPE_UFIXED_POINT_32: return "uint";
+    case QNN_DATATYPE_UINT_64: return "ulong";
+    case 0x0264: return "double";
+    default: return "uchar";
+  }
+}
+
+class Text {
+ public:
+  explicit Text(const std::string& name) : name_(name) {}
+
+  /// `#define udo_<what>_<tensor><parameters> <meaning>`; `@` in the meaning stands for the tensor's name.
+  void define(const char* what, const char* parameters, const std::string& meaning) {
+    text_ += std::string("#define udo_") + what + "_" + name_ + parameters + " ";
+    for (const char each : meaning) text_ += each == '@' ? name_ : std::string(1, each);
+    text_ += "\n";
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string name_, text_;
+};
+
+std::string literal(float number) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%af", static_cast<double>(number));
+  return text;
+}
+
+void describeImage(Text& text, const TensorFacts& facts) {
+  const std::string width = std::to_string(facts.width);
+  const std::string place = "(int2)((int)(i) % " + width + ", (int)(i) / " + width + ")";
+  text.define("input", "", "__read_only image2d_t");
+  text.define("output", "", "__write_only image2d_t");
+  text.define("load4", "(p, i)", "read_imagef(p, " + place + ")");
+  text.define("store4", "(p, i, v)", "write_imagef(p, " + place + ", v)");
+  text.define("load", "(p, i)", "udo_component(udo_load4_@(p, (i) / 4), (int)(i) & 3)");
+}
+
+void describeBuffer(Text& text, const Tensor& tensor) {
+  const std::string type = clType(tensor.type());
+  text.define("input", "", "__global const " + type + "*");
+  text.define("output", "", "__global " + type + "*");
+  if (tensor.isHalf()) {
+    text.define("load", "(p, i)", "vload_half(i, p)");
+    text.define("store", "(p, i, v)", "vstore_half(v, i, p)");
+    text.define("load4", "(p, i)", "vload_half4(i, p)");
+    text.define("store4", "(p, i, v)", "vstore_half4(v, i, p)");
+  } else if (tensor.isFixedPoint()) {
+    text.define("load", "(p, i)", "(udo_scale_@ * ((float)(p)[i] + (float)udo_offset_@))");
+    text.define("store", "(p, i, v)",
+                "((p)[i] = convert_" + type + "_sat_rte((float)(v) / udo_scale_@ - (float)udo_offset_@))");
+    text.define("load4", "(p, i)", "(udo_scale_@ * (convert_float4(vload4(i, p)) + (float)udo_offset_@))");
+    text.define("store4", "(p, i, v)",
+                "vstore4(convert_" + type + "4_sat_rte((v) / udo_scale_@ - (float)udo_offset_@), i, p)");
+  } else {
+    const bool truth = tensor.type() == QNN_DATATYPE_BOOL_8;
+    text.define("load", "(p, i)", "((p)[i])");
+    text.define("store", "(p, i, v)", truth ? "((p)[i] = (v) ? 1 : 0)" : "((p)[i] = (v))");
+    text.define("load4", "(p, i)", "vload4(i, p)");
+    text.define("store4", "(p, i, v)", "vstore4(v, i, p)");
+  }
+}
+
+std::string described(const TensorFacts* facts, const char* name, std::size_t number, bool repeated) {
+  Text text(repeated ? name + ("_" + std::to_string(number)) : name);
+  const Tensor tensor(facts);
+  text.define("has", "", tensor ? "1" : "0");
+  if (!tensor) {  // so that a kernel that asks with #if HAS(…) compiles
+    text.define("type", "", "float");
+    text.define("input", "", "__global const float*");
+    text.define("output", "", "__global float*");
+    return text.text();
+  }
+  text.define("type", "", clType(tensor.type()));
+  text.define("image", "", tensor.isImage() ? "1" : "0");
+  text.define("scale", "", literal(tensor.quantization().scale));
+  text.define("offset", "", std::to_string(tensor.quantization().offset));
+  if (tensor.isImage()) {
+    describeImage(text, *facts);
+  } else {
+    describeBuffer(text, tensor);
+  }
+  return text.text();
+}
+
+// --- one node -------------------------------------------------------------------------------------------------------
+
+/// The facts of a node's tensors, side by side: inputs, outputs, parameters.
+class Facts {
+ public:
+  Facts(const OpEntry& entry, const Qnn_OpConfigV1_t& config, TensorFacts* all)
+      : entry_(entry), config_(config), inputs_(all), outputs_(all + config.numOfInputs),
+        params_(outputs_ + config.numOfOutputs) {}
+
+  void gather(const QnnGpuOpPackage_Node_t& node, QnnGpu_Precision_t precision) {
+    for (std::uint32_t i = 0; i < config_.numOfInputs; ++i) {
+      take(inputs_[i], QNN_GPU_KERNEL_ARG_TYPE_OP_INPUT_READ, i, config_.inputTensors[i], node);
+    }
+    for (std::uint32_t i = 0; i < config_.numOfOutputs; ++i) {
+      const Qnn_Tensor_t& tensor = config_.outputTensors[i];
+      take(outputs_[i], QNN_GPU_KERNEL_ARG_TYPE_OP_OUTPUT_WRITE, i, tensor, node);
+      if (common(tensor).type != QNN_TENSOR_TYPE_NATIVE) continue;
+      outputs_[i].claimable = true;
+      outputs_[i].memory = QNN_GPU_MEM_OBJ_TYPE_BUFFER;
+      outputs_[i].stored = chosen(common(tensor).dataType, precision);
+    }
+    for (std::uint32_t i = 0; i < config_.numOfParams; ++i) {
+      if (config_.params[i].paramType != QNN_PARAMTYPE_TENSOR) continue;
+      take(params_[i], QNN_GPU_KERNEL_ARG_TYPE_OP_TENSOR_PARAM, i, config_.params[i].tensorParam, node);
+    }
+    const auto named = [](TensorFacts* tensor, const char* name, std::size_t, const TensorSpec&) {
+      if (tensor != nullptr) tensor->name = name;
+    };
+    walk(entry_.spec.inputs, entry_.names.inputs, inputs_, config_.numOfInputs, named);
+    walk(entry_.spec.outputs, entry_.names.outputs, outputs_, config_.numOfOutputs, named);
+  }
+
+  /// Refuses an input that comes as an image whose pixels are not the tensor's elements, four by four.
+  Status check() const {
+    for (std::uint32_t i = 0; i < config_.numOfInputs; ++i) {
+      const TensorFacts& facts = inputs_[i];
+      if (facts.raw == nullptr || facts.memory != QNN_GPU_MEM_OBJ_TYPE_IMAGE2D) continue;
+      const std::size_t pixels = static_cast<std::size_t>(facts.height) * facts.width;
+      if (isFloat(facts.stored) && pixels * 4 == Tensor(&facts).size()) continue;
+      return error("input `%s` comes as an image of %ux%u pixels, which this package cannot address", facts.name,
+                   facts.height, facts.width);
+    }
+    return ok;
+  }
+
+  /// How they are stored, in OpenCL's words.
+  std::string text() const {
+    std::string all;
+    const auto say = [&all](const TensorFacts* tensor, const char* name, std::size_t number, const TensorSpec& spec) {
+      all += described(tensor, name, number, spec.repeated);
+    };
+    walk(entry_.spec.inputs, entry_.names.inputs, inputs_, config_.numOfInputs, say);
+    walk(entry_.spec.outputs, entry_.names.outputs, outputs_, config_.numOfOutputs, say);
+    for (std::size_t i = 0; i < entry_.spec.params.count; ++i) {
+      const ParamSpec& spec = entry_.spec.params.items[i];
+      const TensorFacts* found = nullptr;
+      for (std::uint32_t k = 0; k < config_.numOfParams; ++k) {
+        if (std::strcmp(config_.params[k].name, spec.name) == 0) found = &params_[k];
+      }
+      if (!spec.scalar) all += described(found, entry_.names.params.items[i], 0, false);
+    }
+    return all;
+  }
+
+ private:
+  static void take(TensorFacts& facts, QnnGpu_KernelArgType_t argument, std::uint32_t index, const Qnn_Tensor_t& tensor,
+                   const QnnGpuOpPackage_Node_t& node) {
+    facts.argument = argument;
+    facts.index = index;
+    learn(facts, tensor, node);
+  }
+
+  const OpEntry& entry_;
+  const Qnn_OpConfigV1_t& config_;
+  TensorFacts* inputs_;
+  TensorFacts* outputs_;
+  TensorFacts* params_;
+};
+
+}  // namespace
+
+TensorFacts defaultFacts(const Qnn_Tensor_t& raw, const char* name) {
+  TensorFacts facts;
+  facts.raw = &raw;
+  facts.name = name;
+  facts.stored = common(raw).dataType;
+  return facts;
+}
+
+Qnn_Tensor_t defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank) {
+  Qnn_Tensor_t tensor{};
+  tensor.version = QNN_TENSOR_VERSION_1;
+  tensor.v1.type = QNN_TENSOR_TYPE_STATIC;
+  tensor.v1.dataType = type;
+  tensor.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_UNDEFINED;
+  tensor.v1.rank = rank;
+  tensor.v1.dimensions = const_cast<std::uint32_t*>(dims);
+  tensor.v1.clientBuf.data = const_cast<void*>(data);
+  return tensor;
+}
+
+Status Package::validate(const char* package, List<OpEntry> ops, const Qnn_OpConfigV1_t& config) {
+  const OpEntry* const entry = find(ops, config.typeName);
+  if (entry == nullptr) {
+    std::string known;
+    for (const OpEntry& each : ops) known += (known.empty() ? "" : ", ") + std::string(each.spec.name);
+    return noSuchOp(package, config.typeName, known.c_str());
+  }
+  if (config.numOfInputs + config.numOfOutputs + config.numOfParams > Operation::mostTensors) {
+    const Running running(entry->spec.name);
+    error("has more than %zu tensors and parameters", Operation::mostTensors);
+    return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+  }
+  return validateConfig(entry->spec, config, ValidationRules{/*floatsAreOne=*/true});
+}
+
+Status Package::create(const char* package, List<OpEntry> ops, const char* prelude, QnnGpu_Precision_t precision,
+                       const QnnGpuOpPackage_Node_t& node, QnnGpu_Operation_t*& made) {
+  if (node.configs == nullptr || node.configs[0] == nullptr || node.configs[0]->version != QNN_OPCONFIG_VERSION_1) {
+    return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
+  }
+  const Qnn_OpConfigV1_t& config = node.configs[0]->v1;
+  const Status valid = validate(package, ops, config);
+  if (valid != ok) return valid;
+  const OpEntry& entry = *find(ops, config.typeName);
+  const Running running(entry.spec.name);
+  auto* const operation = new (std::nothrow) Operation;
+  if (operation == nullptr) return QNN_OP_PACKAGE_ERROR_GENERAL;
+  Facts facts(entry, config, operation->facts_);
+  facts.gather(node, precision);
+  operation->claimBuffers(operation->facts_ + config.numOfInputs, config.numOfOutputs);
+  Status status = facts.check();
+  if (status == ok) status = entry.describe(Binding(entry.spec, config, operation->facts_), *operation);
+  // Only now: the op may have made images of its outputs.
+  if (status == ok) status = operation->finish(prelude, entry.text, entry.file, facts.text());
+  if (status != ok) {
+    delete operation;
+    return status;
+  }
+  made = &operation->operation_;
+  return ok;
+}
+
+Status Package::free(QnnGpu_Operation_t* made) {
+  static_assert(std::is_standard_layout_v<QnnGpu_Operation_t>);
+  if (made == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
+  delete reinterpret_cast<Operation*>(made);  // its first member
+  return ok;
+}
+
+const char* Package::hash(List<OpEntry> ops, const char* prelude) {
+  static char text[24];
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  const auto add = [&hash](const char* from) {
+    for (; *from != '\0'; ++from) hash = (hash ^ static_cast<unsigned char>(*from)) * 0x100000001b3u;
+  };
+  add(prelude);
+  for (const OpEntry& each : ops) add(each.text);
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+Status kernelNotImplemented(const char* op, const char* file) {
+  error("%s is not implemented: write setKernelInfo() in %s, and the kernel in the .cl file beside it", op, file);
+  return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE;
+}
+
+// --- parameters -----------------------------------------------------------------------------------------------------
+
+std::size_t Binding::position(List<TensorSpec> specs, std::size_t count, std::size_t index) {
+  for (std::size_t i = 0; i < index; ++i) {
+    if (specs.items[i].repeated && count > specs.count) return index + count - specs.count;
+  }
+  return index;
+}
+
+std::size_t Binding::find(const char* param) const {
+  std::size_t at = 0;
+  while (at < config_.numOfParams && std::strcmp(config_.params[at].name, param) != 0) ++at;
+  return at;
+}
+
+const char* Binding::string(const char* param, const char* otherwise) const {
+  const std::size_t found = find(param);
+  if (found == config_.numOfParams || config_.params[found].paramType != QNN_PARAMTYPE_SCALAR) return otherwise;
+  const Qnn_Scalar_t& scalar = config_.params[found].scalarParam;
+  return static_cast<std::uint32_t>(scalar.dataType) == 0x0608 ? scalar.stringValue : otherwise;
+}
+
+std::int64_t Binding::signedOf(const Qnn_Scalar_t& number) {
+  switch (static_cast<std::uint32_t>(number.dataType) & 0xff) {
+    case 0x08: return number.int8Value;
+    case 0x16: return number.int16Value;
+    case 0x32: return number.int32Value;
+    default: return number.int64Value;
+  }
+}
+
+std::uint64_t Binding::unsignedOf(const Qnn_Scalar_t& number) {
+  switch (static_cast<std::uint32_t>(number.dataType) & 0xff) {
+    case 0x08: return number.uint8Value;
+    case 0x16: return number.uint16Value;
+    case 0x32: return number.uint32Value;
+    default: return number.uint64Value;
+  }
+}
+
+double Binding::realOf(const Qnn_Scalar_t& number) {
+  return static_cast<std::uint32_t>(number.dataType) == 0x0264 ? number.doubleValue
+                                                               : static_cast<double>(number.floatValue);
+}
+
+}  // namespace udo

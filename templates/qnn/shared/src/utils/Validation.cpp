@@ -1,0 +1,199 @@
+// Part of every op package that udogen generates; regenerating rewrites this file.
+#include "Validation.hpp"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+namespace udo {
+namespace {
+
+const char* nameOf(Qnn_DataType_t type) {
+  switch (static_cast<std::uint32_t>(type)) {
+    case QNN_DATATYPE_INT_8: return "INT_8";
+    case QNN_DATATYPE_INT_16: return "INT_16";
+    case QNN_DATATYPE_INT_32: return "INT_32";
+    case QNN_DATATYPE_INT_64: return "INT_64";
+    case QNN_DATATYPE_UINT_8: return "UINT_8";
+    case QNN_DATATYPE_UINT_16: return "UINT_16";
+    case QNN_DATATYPE_UINT_32: return "UINT_32";
+    case QNN_DATATYPE_UINT_64: return "UINT_64";
+    case QNN_DATATYPE_FLOAT_16: return "FLOAT_16";
+    case 0x0226: return "BFLOAT_16";
+    case QNN_DATATYPE_FLOAT_32: return "FLOAT_32";
+    case 0x0264: return "FLOAT_64";
+    case 0x0304: return "SFIXED_POINT_4";
+    case QNN_DATATYPE_SFIXED_POINT_8: return "SFIXED_POINT_8";
+    case QNN_DATATYPE_SFIXED_POINT_16: return "SFIXED_POINT_16";
+    case QNN_DATATYPE_SFIXED_POINT_32: return "SFIXED_POINT_32";
+    case 0x0404: return "UFIXED_POINT_4";
+    case QNN_DATATYPE_UFIXED_POINT_8: return "UFIXED_POINT_8";
+    case QNN_DATATYPE_UFIXED_POINT_16: return "UFIXED_POINT_16";
+    case QNN_DATATYPE_UFIXED_POINT_32: return "UFIXED_POINT_32";
+    case QNN_DATATYPE_BOOL_8: return "BOOL_8";
+    case 0x0608: return "STRING";
+    default: return "of an unknown data type";
+  }
+}
+
+std::string listOf(List<Qnn_DataType_t> types) {
+  std::string text;
+  for (const Qnn_DataType_t type : types) text += (text.empty() ? "" : " or ") + std::string(nameOf(type));
+  return text;
+}
+
+std::string listOf(List<std::uint32_t> ranks) {
+  std::string text;
+  for (const std::uint32_t rank : ranks) text += (text.empty() ? "" : " or ") + std::to_string(rank);
+  return text;
+}
+
+template <class T>
+bool contains(List<T> list, T item) {
+  for (const T& each : list) {
+    if (each == item) return true;
+  }
+  return false;
+}
+
+bool accepts(List<Qnn_DataType_t> types, Qnn_DataType_t given, ValidationRules rules) {
+  const bool isFloat = given == QNN_DATATYPE_FLOAT_16 || given == QNN_DATATYPE_FLOAT_32;
+  if (contains(types, given)) return true;
+  return rules.floatsAreOne && isFloat &&
+         (contains(types, QNN_DATATYPE_FLOAT_16) || contains(types, QNN_DATATYPE_FLOAT_32));
+}
+
+// v1 and v2 of a tensor agree in everything up to the client's buffer.
+const Qnn_TensorV1_t& common(const Qnn_Tensor_t& tensor) { return tensor.v1; }
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+Status invalid(const char* format, ...) {
+  char text[512];
+  std::va_list list;
+  va_start(list, format);
+  std::vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  error("%s", text);
+  return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+}
+
+Status validateTensor(const char* role, std::size_t number, const TensorSpec& spec, const Qnn_Tensor_t& tensor,
+                      ValidationRules rules) {
+  if (isLeftOut(tensor)) {
+    if (!spec.mandatory) return ok;
+    return invalid("%s %zu `%s` is mandatory, but a NULL tensor was given", role, number, spec.name);
+  }
+  const Qnn_TensorV1_t& given = common(tensor);
+  if (!accepts(spec.types, given.dataType, rules)) {
+    return invalid("%s %zu `%s` is %s (0x%04x); it must be %s", role, number, spec.name, nameOf(given.dataType),
+                   static_cast<unsigned>(given.dataType), listOf(spec.types).c_str());
+  }
+  if (spec.ranks.count != 0 && !contains(spec.ranks, given.rank)) {
+    return invalid("%s %zu `%s` has rank %u; it must be %s", role, number, spec.name, given.rank,
+                   listOf(spec.ranks).c_str());
+  }
+  return ok;
+}
+
+Status validateTensors(const char* role, List<TensorSpec> specs, const Qnn_Tensor_t* tensors, std::size_t count,
+                       ValidationRules rules) {
+  std::size_t mandatory = 0;
+  bool repeats = false;
+  for (std::size_t i = 0; i < specs.count; ++i) {
+    if (specs.items[i].mandatory || specs.items[i].repeated) mandatory = i + 1;
+    repeats = repeats || specs.items[i].repeated;
+  }
+  if (count < mandatory || (count > specs.count && !repeats)) {
+    const bool fixed = mandatory == specs.count && !repeats;
+    return invalid("has %zu %ss; it must have %s%zu", count, role,
+                   fixed ? "" : (count < mandatory ? "at least " : "at most "),
+                   count < mandatory ? mandatory : specs.count);
+  }
+  const std::size_t extra = count > specs.count ? count - specs.count : 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < specs.count && at < count; ++i) {
+    const std::size_t times = specs.items[i].repeated ? extra + 1 : 1;
+    for (std::size_t k = 0; k < times && at < count; ++k, ++at) {
+      const Status status = validateTensor(role, at, specs.items[i], tensors[at], rules);
+      if (status != ok) return status;
+    }
+  }
+  return ok;
+}
+
+long long wholeNumber(const Qnn_Scalar_t& scalar) {
+  switch (scalar.dataType) {
+    case QNN_DATATYPE_INT_8: return scalar.int8Value;
+    case QNN_DATATYPE_INT_16: return scalar.int16Value;
+    case QNN_DATATYPE_INT_32: return scalar.int32Value;
+    case QNN_DATATYPE_UINT_8: return scalar.uint8Value;
+    case QNN_DATATYPE_UINT_16: return scalar.uint16Value;
+    case QNN_DATATYPE_UINT_32: return scalar.uint32Value;
+    case QNN_DATATYPE_BOOL_8: return scalar.bool8Value;
+    default: return scalar.int64Value;
+  }
+}
+
+Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param) {
+  const bool scalar = param.paramType == QNN_PARAMTYPE_SCALAR;
+  const Qnn_DataType_t type = scalar ? param.scalarParam.dataType : common(param.tensorParam).dataType;
+  if (!contains(spec.types, type)) {
+    return invalid("parameter `%s` is %s (0x%04x); it must be %s", spec.name, nameOf(type),
+                   static_cast<unsigned>(type), listOf(spec.types).c_str());
+  }
+  if (static_cast<std::uint32_t>(type) == 0x0608) return ok;  // a text is passed as a scalar whatever its rank
+  if (scalar != spec.scalar) {
+    return invalid("parameter `%s` must be a %s", spec.name, spec.scalar ? "scalar" : "tensor");
+  }
+  if (!scalar && spec.ranks.count != 0 && !contains(spec.ranks, common(param.tensorParam).rank)) {
+    return invalid("parameter `%s` has rank %u; it must be %s", spec.name, common(param.tensorParam).rank,
+                   listOf(spec.ranks).c_str());
+  }
+  if (scalar && spec.enumerators != 0) {
+    const long long value = wholeNumber(param.scalarParam);
+    if (value < 0 || value >= static_cast<long long>(spec.enumerators)) {
+      return invalid("parameter `%s` is %lld; its enumeration has only 0 … %u", spec.name, value,
+                     spec.enumerators - 1);
+    }
+  }
+  return ok;
+}
+
+Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const ParamSpec* spec = nullptr;
+    for (const ParamSpec& each : specs) {
+      if (std::strcmp(each.name, params[i].name) == 0) spec = &each;
+    }
+    if (spec == nullptr) return invalid("has no parameter `%s`", params[i].name);
+    const Status status = validateParam(*spec, params[i]);
+    if (status != ok) return status;
+  }
+  for (const ParamSpec& each : specs) {
+    bool given = !each.mandatory;
+    for (std::size_t i = 0; i < count && !given; ++i) given = std::strcmp(each.name, params[i].name) == 0;
+    if (!given) return invalid("lacks the mandatory parameter `%s`", each.name);
+  }
+  return ok;
+}
+
+}  // namespace
+
+bool isLeftOut(const Qnn_Tensor_t& tensor) { return common(tensor).type == QNN_TENSOR_TYPE_NULL; }
+
+Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, ValidationRules rules) {
+  const Running running(spec.name);
+  Status status = validateTensors("input", spec.inputs, config.inputTensors, config.numOfInputs, rules);
+  if (status == ok) status = validateTensors("output", spec.outputs, config.outputTensors, config.numOfOutputs, rules);
+  if (status == ok) status = validateParams(spec.params, config.params, config.numOfParams);
+  return status;
+}
+
+Status noSuchOp(const char* package, const char* op, const char* known) {
+  return invalid("package %s has no op `%s`; it has %s", package, op == nullptr ? "" : op, known);
+}
+
+}  // namespace udo

@@ -1,0 +1,201 @@
+"""`qnn-op-package-generator` and `snpe-udo-package-generator`: the vendor's flags, our packages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from tests.making import ROOT, udogen
+from tests.opdef.texts import collection, op, tensor
+from udogen.build.package import open_packages
+from udogen.cli import qnn_op_package_generator, snpe_udo_package_generator
+from udogen.generate import packages as wing
+
+LEAKY = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
+SOFTMAX = ROOT / "examples" / "softmax" / "Softmax_Htp.json"
+SCRIPTS = {
+    "qnn-op-package-generator": qnn_op_package_generator,
+    "snpe-udo-package-generator": snpe_udo_package_generator,
+}
+
+
+def qnn(*arguments: object, code: int = 0) -> str:
+    """Run it in a process of its own; what it said on both streams."""
+    script = "from udogen.cli.qnn_op_package_generator import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_console_scripts_are_these(name: str) -> None:
+    module = SCRIPTS[name]
+    assert f'{name} = "{module.__name__}:main"' in (ROOT / "pyproject.toml").read_text("utf-8")
+    assert isinstance(module.command, click.Command) and module.command.name == name
+
+
+def test_the_tree_is_that_of_generate(tmp_path: Path) -> None:
+    said = qnn("-p", LEAKY, "-o", tmp_path / "theirs")
+    assert "cpu package LeakyReluPackage" in said
+    done = subprocess.run(
+        [sys.executable, "-m", "udogen", "generate", LEAKY, "--layout", "qnn", "-o", tmp_path / "ours"],
+        cwd=ROOT,
+        capture_output=True,
+    )
+    assert done.returncode == 0
+    assert content(tmp_path / "theirs") == content(tmp_path / "ours") != {}
+
+
+def test_without_o_packages_go_beside_the_first_config(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "demo.xml").write_text(collection())
+    qnn("--config_path", tmp_path / "a" / "demo.xml")
+    assert (tmp_path / "a" / "Demo" / "Makefile").is_file()
+
+
+def test_ops_of_one_package_name_go_to_one_package(tmp_path: Path) -> None:
+    (tmp_path / "one.xml").write_text(collection())
+    (tmp_path / "two.xml").write_text(collection(op() + op(name="Shift")))
+    (tmp_path / "other.xml").write_text(collection(name="Other"))
+    qnn(*(word for name in ("one", "two", "other") for word in ("-p", tmp_path / f"{name}.xml")), "-o", tmp_path)
+    assert [(each.name, each.ops) for each in open_packages(tmp_path)] == [
+        ("Demo", ("Scale", "Shift")),
+        ("Other", ("Scale",)),
+    ]
+
+
+def test_one_op_defined_in_two_ways_is_an_error_with_both_places(tmp_path: Path) -> None:
+    (tmp_path / "one.xml").write_text(collection())
+    (tmp_path / "two.xml").write_text(collection(op(tensor("Input", "z") + tensor("Output", "y"))))
+    said = qnn("-p", tmp_path / "one.xml", "-p", tmp_path / "two.xml", "-o", tmp_path, code=2)
+    assert f"{tmp_path}/two.xml:3" in said and f"{tmp_path}/one.xml:3" in said and "differently" in said
+    assert not (tmp_path / "Demo").exists()
+
+
+def test_one_op_in_a_file_for_each_backend_is_one_op_for_all(tmp_path: Path) -> None:
+    (tmp_path / "cpu.xml").write_text(collection(op(backends="CPU")))
+    (tmp_path / "htp.xml").write_text(collection(op(backends="HTP")))
+    qnn("-p", tmp_path / "cpu.xml", "-p", tmp_path / "htp.xml", "-o", tmp_path)
+    assert [each.backend for each in open_packages(tmp_path)] == ["cpu", "htp"]
+
+
+def test_force_moves_a_package_aside_and_loses_nothing(tmp_path: Path) -> None:
+    (tmp_path / "demo.xml").write_text(collection())
+    call = ("-p", tmp_path / "demo.xml", "-o", tmp_path / "out")
+    qnn(*call)
+    kernel = tmp_path / "out" / "Demo" / "src" / "ops" / "Scale.cpp"
+    kernel.write_text("// hours of work\n")
+    qnn(*call)
+    assert kernel.read_text() == "// hours of work\n", "without -f it stays where it is"
+    said = qnn(*call, "-f")
+    aside = tmp_path / "out" / "Demo.bak-1"
+    assert f"is moved aside, to {aside}" in said
+    assert (aside / "src" / "ops" / "Scale.cpp").read_text() == "// hours of work\n"
+    assert "add code here" in kernel.read_text()
+    qnn(*call, "--force-generation")
+    assert (tmp_path / "out" / "Demo.bak-2").is_dir()
+    assert [each.path.name for each in open_packages(tmp_path / "out")] == ["Demo"], "what was set aside is not built"
+
+
+def test_force_takes_also_a_folder_that_is_not_ours(tmp_path: Path) -> None:
+    (tmp_path / "demo.xml").write_text(collection())
+    stranger = tmp_path / "Demo" / "Makefile"
+    stranger.parent.mkdir()
+    stranger.write_text("all:\n")
+    assert "did not generate" in qnn("-p", tmp_path / "demo.xml", "-o", tmp_path, code=2)
+    qnn("-p", tmp_path / "demo.xml", "-o", tmp_path, "-f")
+    assert (tmp_path / "Demo.bak-1" / "Makefile").read_text() == "all:\n"
+
+
+def test_force_moves_nothing_when_the_config_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "demo.xml").write_text(collection())
+    qnn("-p", tmp_path / "demo.xml", "-o", tmp_path)
+    (tmp_path / "demo.xml").write_text(collection(op(name="1st")))
+    qnn("-p", tmp_path / "demo.xml", "-o", tmp_path, "-f", code=2)
+    assert (tmp_path / "Demo").is_dir() and not (tmp_path / "Demo.bak-1").exists()
+
+
+def test_debug_says_what_happens_to_each_file(tmp_path: Path) -> None:
+    assert "created   " in qnn("-p", LEAKY, "-o", tmp_path, "--debug")
+
+
+def test_without_a_config_it_is_a_misuse() -> None:
+    assert "Missing option '-p'" in qnn("-o", "x", code=2)
+
+
+def test_a_config_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+    assert "cannot be read" in qnn("-p", tmp_path / "none.xml", code=2)
+
+
+def snpe(*arguments: object, cwd: Path = ROOT) -> str:
+    """The other one."""
+    script = "from udogen.cli.snpe_udo_package_generator import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_udo_tree_is_that_of_generate(tmp_path: Path) -> None:
+    snpe("-p", SOFTMAX, "-o", tmp_path / "theirs")
+    done = udogen("generate", SOFTMAX, "--layout", "snpe", "-o", tmp_path / "ours")
+    assert done.returncode == 0
+    assert content(tmp_path / "theirs") == content(tmp_path / "ours") != {}
+
+
+def test_a_udo_package_goes_here_where_nothing_says_otherwise(tmp_path: Path) -> None:
+    assert "--ignore_includes changes nothing" in snpe("-p", SOFTMAX, "-c", "--gen_cmakelists", cwd=tmp_path)
+    assert (tmp_path / "SoftmaxUdoPackage" / "jni" / "Android.mk").is_file()
+    assert (tmp_path / "SoftmaxUdoPackage" / "CMakeLists.txt").is_file()
+
+
+def test_the_qnn_generator_makes_converter_packages_and_cmake(tmp_path: Path) -> None:
+    qnn("-p", LEAKY, "-cop", "--gen_cmakelists", "-o", tmp_path)
+    assert (
+        tmp_path / "LeakyReluPackage_Converter_Op_Package" / "ConverterOpPackage" / "ConverterOpPackage.cpp"
+    ).is_file()
+    assert (tmp_path / "LeakyReluPackageCpu" / "CMakeLists.txt").is_file()
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, command: click.Command, *arguments: object) -> tuple[Any, dict[str, Any]]:
+    """What a command asks of the wing that generates: where, and how."""
+    seen: list[tuple[Any, dict[str, Any]]] = []
+
+    def record(_packages: object, out: Path | None, **how: Any) -> list[object]:
+        seen.append((out, how))
+        return []
+
+    monkeypatch.setattr(wing, "generate", record)
+    done = CliRunner().invoke(command, [str(each) for each in arguments], standalone_mode=False)
+    assert done.exception is None, done.exception
+    [only] = seen
+    return only
+
+
+def test_the_udo_generator_asks_for_the_layout_of_snpe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    command = snpe_udo_package_generator.command
+    out, how = asked(monkeypatch, command, "-p", SOFTMAX, "-o", tmp_path, "-f", "-c", "--debug")
+    assert (out, how["layout"], how["afresh"]) == (tmp_path, "snpe", True)
+    out, how = asked(monkeypatch, command, "--config_path", SOFTMAX)
+    assert (out, how["layout"], how["afresh"]) == (None, "snpe", False), "UDO_PACKAGE_PATH, or here"

@@ -1,0 +1,197 @@
+"""`udogen doctor`: what is found, what is wrong, what to do; on machines that are made up, and on this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.doctor import fake
+from tests.making import ONE_OP, ROOT, make, make_packages, need_runtime, udogen
+from udogen.build import architectures, hexagon_tools, sdks, tools
+from udogen.doctor.checks import ALL
+from udogen.doctor.examine import examine
+from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG
+
+
+def states(root: Path, **variables: str) -> dict[str, tuple[str, str]]:
+    """State and version by the name of the check."""
+    found = examine(fake.machine(root, **variables))
+    return {row.check.id: (row.found.state, row.found.version) for row in found.rows}
+
+
+@pytest.mark.parametrize("name", fake.MACHINES)
+def test_what_is_said_of_a_machine(name: str, tmp_path: Path) -> None:
+    said = fake.text(name, tmp_path)
+    assert said == (fake.GOLDEN / f"{name}.txt").read_text("utf-8"), "see `make golden`"
+    assert max(map(len, said.splitlines())) <= 80
+
+
+def test_every_documented_variable_has_a_row() -> None:
+    assert set(tools.VARIABLES) <= {check.id for check in ALL}
+    assert len({check.id for check in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize(
+    ("sdk", "folder", "version"),
+    [
+        (sdks.QNN, "qnn", "2.43.0.260127150333"),
+        (sdks.QNN, "qairt", "2.25.0.240728104910"),
+        (sdks.SNPE, "qairt", "2.25.0.240728104910"),
+        (sdks.SNPE, "snpe-2.12.0.230626", "2.12.0.230626"),
+        (sdks.HEXAGON, "Hexagon_SDK/3.5.4", "3.5.4"),
+        (sdks.HEXAGON, "Hexagon_SDK/5.5.5.0", "5.5.5.0"),
+        (sdks.HEXAGON, "Hexagon_SDK/6", "6.4.0.2"),
+        (sdks.HEXAGON, "Hexagon_SDK/odd", ""),
+        (sdks.NDK, "ndk", "26.2.11394342"),
+    ],
+)
+def test_versions_are_read_from_the_sdks_own_files(sdk: sdks.Sdk, folder: str, version: str, tmp_path: Path) -> None:
+    root = fake.sdks(tmp_path) / folder
+    assert (sdk.fault(root), sdk.version(root)) == ("", version)
+
+
+@pytest.mark.parametrize("place_of_headers", ["qairt/include/SNPE/SnpeUdo", "snpe-2.12.0.230626", "qairt"])
+def test_the_udo_headers_of_every_release_are_found(place_of_headers: str, tmp_path: Path) -> None:
+    assert sdks.udo_headers(fake.sdks(tmp_path) / place_of_headers) is not None
+
+
+def test_an_sdk_3_is_none_for_v68(tmp_path: Path) -> None:
+    fake.sdks(tmp_path)
+    three, five = str(tmp_path / "Hexagon_SDK/3.5.4"), str(tmp_path / "Hexagon_SDK/5.5.5.0")
+    assert states(tmp_path, hexagon_sdk4_root=three)["HEXAGON_SDK4_ROOT"] == (WRONG, "3.5.4")
+    assert states(tmp_path, hexagon_sdk4_root=five)["HEXAGON_SDK4_ROOT"] == (FOUND, "5.5.5.0")
+    assert states(tmp_path, hexagon_sdk_root=three)["HEXAGON_SDK_ROOT"] == (FOUND, "3.5.4")
+
+
+def test_the_releases_of_each_version_of_hexagon_know_it() -> None:
+    for arch in architectures.ALL.values():
+        assert all(arch.name in hexagon_tools.known_to(release.tools) for release in arch.releases), arch.name
+
+
+def test_variables_of_one_version_are_shown_only_where_they_are_set(tmp_path: Path) -> None:
+    assert not any(name.endswith("_V73") for name in states(tmp_path))
+    found = examine(fake.machine(tmp_path))
+    assert all(row.found.state == UNSET for row in found.rows if row.check.id.startswith("HEXAGON_"))
+    machine = fake.machine(fake.sdks(tmp_path))
+    env = tools.Environment(hexagon_tools_versions={"v73": "latest"})
+    rows = {row.check.id: row for row in examine(replace(machine, env=env)).rows}
+    assert rows["HEXAGON_TOOLS_VERSION_V73"].found.state == WRONG
+
+
+@pytest.mark.parametrize(
+    "lacks",
+    [{"programs": {}}, {"runtimes": ("htp",)}, {"builds": ()}],
+    ids=["make", "runtime", "compiler"],
+)
+def test_without_what_is_essential_the_open_path_does_not_work(lacks: dict[str, object], tmp_path: Path) -> None:
+    assert examine(fake.machine(tmp_path)).exit_code == 0
+    assert examine(fake.machine(tmp_path, **lacks)).exit_code == 3  # type: ignore[arg-type]
+
+
+def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    assert states(tmp_path)["cache"][0] == WRONG
+
+
+# --- this machine -------------------------------------------------------------------------------------------
+
+
+def test_this_machine_works(tmp_path: Path) -> None:
+    need_runtime("cpu")
+    begun = time.perf_counter()
+    done = udogen("doctor", "--json", env=dict.fromkeys(tools.VARIABLES, ""))
+    took = time.perf_counter() - begun
+    assert done.returncode == 0, done.stdout + done.stderr
+    answer = json.loads(done.stdout)
+    rows = {row["id"]: row for row in answer["rows"]}
+    assert answer["ok"] and answer["works"]
+    assert rows["make"]["version"] and Path(rows["make"]["where"]).is_file()
+    assert rows["cpu runtime"]["version"].startswith("2.47.")
+    assert {row["group"] for row in answer["rows"]} == {check.group for check in ALL}
+    assert took < 5, "it waits for programs one after the other"
+
+
+def test_what_does_not_work_here_is_exit_code_3() -> None:
+    done = udogen("doctor", env={"X86_CXX": "no-such-compiler"})
+    assert done.returncode == 3
+    assert "names `no-such-compiler`, but there is no such program" in done.stdout
+    assert "The open path does not work: see build cpu_x86 above." in done.stdout
+    assert "\033[" not in done.stdout
+
+
+def on_a_terminal(**variables: str) -> str:
+    """What a person sees."""
+    reader, writer = pty.openpty()
+    env = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "udogen", "doctor"],
+        stdout=writer,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        cwd=ROOT,
+        env={**env, "TERM": "xterm", **variables},
+    )
+    os.close(writer)
+    seen = b""
+    try:
+        while part := os.read(reader, 65536):
+            seen += part
+    except OSError:  # the other end is closed
+        pass
+    child.wait()
+    os.close(reader)
+    return seen.decode()
+
+
+def test_colours_are_for_terminals_and_can_be_turned_off() -> None:
+    assert "\033[32m+" in on_a_terminal()
+    assert "\033[" not in on_a_terminal(NO_COLOR="1")
+
+
+# --- packages -----------------------------------------------------------------------------------------------
+
+
+def packages(folder: Path) -> tuple[int, dict[str, dict[str, str]]]:
+    done = udogen("doctor", folder, "--json")
+    assert "Traceback" not in done.stderr
+    return done.returncode, {row["id"]: row for row in json.loads(done.stdout)["packages"]}
+
+
+def test_a_package_that_is_right(tmp_path: Path) -> None:
+    need_runtime("cpu")
+    [made] = make_packages([ONE_OP], tmp_path)
+    code, rows = packages(tmp_path)
+    assert code == 0 and rows["not built"]["state"] == MISSING
+    assert make(made.folder, "cpu_x86", flags="-O0").returncode == 0
+    code, rows = packages(tmp_path)
+    assert code == 0 and rows["cpu_x86"]["state"] == FOUND and rows["cpu_x86"]["version"] == "x86_64"
+
+
+def test_a_folder_of_another_name_is_told(tmp_path: Path) -> None:
+    need_runtime("cpu")
+    [made] = make_packages([ONE_OP], tmp_path)
+    made.folder.rename(tmp_path / "Renamed")
+    code, rows = packages(tmp_path)
+    assert code == 5
+    assert "the folder is called Renamed, the package LeakyReluPackage" in rows["LeakyReluPackage"]["message"]
+
+
+def test_the_vendors_package_in_a_folder_of_another_name(tmp_path: Path) -> None:
+    need_runtime("cpu")
+    folder = tmp_path / "Renamed"
+    (folder / "src").mkdir(parents=True)
+    (folder / "Makefile").write_text("export PACKAGE_NAME := $(notdir $(shell pwd))\n")
+    (folder / "src" / "ReluPackageInterface.cpp").write_text("Qnn_ErrorHandle_t ReluPackageInterfaceProvider(void*);\n")
+    (tmp_path / "lib.so").write_text("no library")
+    code, rows = packages(tmp_path)
+    assert code == 5
+    assert "PACKAGE_NAME is Renamed, but its provider is ReluPackage" in rows["ReluPackage"]["message"]
+    assert rows["lib.so"]["state"] == WRONG

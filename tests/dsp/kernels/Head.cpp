@@ -1,0 +1,23 @@
+// The first rows of a tensor: its output is as large as a parameter says, and stands for the range of the input.
+#include <cstring>
+
+#include "ops/Head.hpp"
+
+namespace ops::Several::Head {
+
+struct State {};
+
+udo::Status Head_createOperation(const Args&, State*&, udo::Dsp&) { return udo::ok; }
+
+udo::Status Head_executeOp(const Args& args, State*, udo::Dsp& dsp) {
+  const udo::Shape shape = args.x.shape();
+  if (udo::Status status = dsp.resize(args.y, {shape[0], args.rows, shape[2], shape[3]}); status != udo::ok) {
+    return status;
+  }
+  std::memcpy(args.y.data(), args.x.data(), args.y.size());
+  return dsp.setRange(args.y, args.x.lowest(), args.x.highest());
+}
+
+void Head_releaseOp(State*, udo::Dsp&) {}
+
+}  // namespace ops::Several::Head

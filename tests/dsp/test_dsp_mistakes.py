@@ -1,0 +1,135 @@
+"""What a kernel for the DSP can do wrong, and what a person can: a sentence each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.dsp.conftest import HERE
+from tests.hexagon.running import on_hexagon
+from tests.making import make_packages, udogen
+from udogen.errors import UdogenError
+from udogen.opdef import resolve
+from udogen.opdef.load import load
+from udogen.opdef.problems import Problems
+from udogen.runtime import failures
+from udogen.runtime.built import Built
+from udogen.runtime.request import Wishes, make_call
+
+BYTES = np.arange(12, dtype=np.uint8)
+QUANTS = {"x": (1.0, 0), "y": (1.0, 0)}
+
+
+def fault(built: Built, what: str, *, timeout: float = 60) -> list[str]:
+    """The log of a run that succeeds."""
+    call = make_call(
+        built.op("Fault", "dsp"), built, "Fault", Wishes({"x": BYTES}, params={"what": what}, quants=QUANTS)
+    )
+    result = on_hexagon(built, call, timeout=timeout)
+    np.testing.assert_array_equal(result.outputs["y"], BYTES)
+    return [line.text for line in result.logs]
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "sentence"),
+    [
+        ("fails", failures.OpFailed, "answered 4294967295 (UDO_UNKNOWN_ERROR) in phase `execute`: op Fault: number 7"),
+        ("fails_in_worker", failures.OpFailed, "worker 1 is tired"),
+        ("crashes", failures.OpCrashed, "segmentation fault"),
+        ("overruns", failures.OpFailed, "wrote outside of its output `y`"),
+        ("throws", failures.OpCrashed, "threw a C++ exception (int)"),
+        ("grows", failures.OpFailed, "cannot be larger than 12 along axis 3"),
+    ],
+)
+def test_what_an_op_does_wrong_is_a_sentence(faults: Built, what: str, kind: type[UdogenError], sentence: str) -> None:
+    with pytest.raises(kind) as caught:
+        fault(faults, what)
+    said = caught.value.message
+    assert sentence.replace("op Fault: ", "") in said, said
+    assert said.startswith("op `Fault`") or "Fault" in said
+
+
+def test_an_op_that_never_comes_back_is_stopped(faults: Built) -> None:
+    with pytest.raises(failures.OpTimedOut, match="did not come back within 3 s in phase `execute`"):
+        fault(faults, "hangs", timeout=3)
+
+
+def test_a_kernel_that_uses_the_heap_is_told(faults: Built) -> None:
+    assert fault(faults, "nothing") == []
+    [told] = fault(faults, "uses_heap")
+    assert told == "executeOp used the heap 1 times, which the documentation forbids"
+
+
+def test_what_createOperation_refuses_is_a_sentence(several: Built) -> None:
+    wishes = Wishes({"x": np.ones(3, np.float32)}, params={"factor": 1.0, "mode": "never"})
+    with pytest.raises(failures.OpFailed, match="in phase `create the operation`: mode `never` is refused"):
+        on_hexagon(several, make_call(several.op("Scale", "dsp"), several, "Scale", wishes))
+
+
+def test_a_skeleton_says_that_it_is_one(tmp_path: Path) -> None:
+    [made] = make_packages([HERE / "Several.xml"], tmp_path, chosen=["dsp"])
+    np.save(tmp_path / "x.npy", BYTES)
+    done = udogen("run", "op", made.folder, "Mirror", "--backend", "dsp", "--input", f"x={tmp_path / 'x.npy'}")
+    assert done.returncode == 5
+    assert "3 (UDO_UNSUPPORTED_FEATURE)" in done.stderr
+    assert "Mirror is not implemented: write execute" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--arch", "v73"), "DSP does not run on Hexagon `v73`"),
+        (("--kernel", "main"), "--kernel means nothing with --backend dsp"),
+        (("--soc", "v75"), "--soc means nothing with --backend dsp"),
+    ],
+)
+def test_options_that_mean_nothing_there_are_refused(
+    several: Built, tmp_path: Path, options: tuple[str, ...], sentence: str
+) -> None:
+    assert several.folder is not None
+    np.save(tmp_path / "x.npy", BYTES)
+    given = ("--input", f"x={tmp_path / 'x.npy'}", *options)
+    done = udogen("run", "op", several.folder.path, "Mirror", "--backend", "dsp", *given)
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr
+
+
+def problems_of(kind: str, scratch: Path, *, repeated: bool = False) -> list[str]:
+    tensor = {"name": "x", "data_type": kind, **({"repeated": True} if repeated else {})}
+    op = {"type": "Op", "inputs": [tensor], "outputs": [{"name": "y", "data_type": "FLOAT_32"}]}
+    op |= {"core_types": ["DSP"], "dsp_arch_types": ["v66"]}
+    config = scratch / "config.json"
+    config.write_text(json.dumps({"UdoPackage_0": {"Operators": [op], "UDO_PACKAGE_NAME": "P"}}))
+    found = Problems()
+    [package], _ = load([config])
+    resolve.for_backend(package, "dsp", found)
+    return [problem.message for problem in found.all()]
+
+
+def test_only_bytes_and_floats_reach_an_op(tmp_path: Path) -> None:
+    assert problems_of("UINT_8", tmp_path) == [] == problems_of("FLOAT_32", tmp_path)
+    for kind in ("UINT_16", "FLOAT_16", "UINT_32"):
+        assert any("which the DSP runtime never hands to an op" in text for text in problems_of(kind, tmp_path)), kind
+
+
+def test_inputs_of_unknown_number_are_refused(tmp_path: Path) -> None:
+    assert any(
+        "is repeated, which DSP V65/V66 cannot take" in text for text in problems_of("UINT_8", tmp_path, repeated=True)
+    )
+
+
+def test_of_several_types_the_first_is_taken_and_that_is_told(tmp_path: Path) -> None:
+    config = tmp_path / "Two.xml"
+    config.write_text(
+        (HERE / "Several.xml")
+        .read_text()
+        .replace("<Datatype>UINT_8<", "<Datatype>FLOAT_32</Datatype><Datatype>UINT_8<")
+    )
+    found = Problems()
+    [package], _ = load([config])
+    mirror = resolve.for_backend(package, "dsp", found).ops[-1]
+    assert [kind.name for kind in mirror.inputs[0].datatypes] == ["FLOAT_32"]
+    assert any("on DSP it has one type" in problem.message for problem in found.all())

@@ -1,0 +1,123 @@
+"""Kernels for DSP V65/V66 as Hexagon code under qemu-hexagon: right, whatever they ask of the DSP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.hexagon.running import Array, need_tools, on_hexagon
+from tests.making import ROOT, make, make_packages, need_runtime
+from udogen.runtime import OpSession
+from udogen.runtime.built import Built, find_built, find_source
+from udogen.runtime.calls import OpResult
+from udogen.runtime.request import Wishes, make_call
+from udogen.verify.cases import load_examples
+from udogen.verify.runner import run_cases
+
+
+def run(built: Built, op: str, inputs: dict[str, Array], **wishes: Any) -> OpResult:
+    options = {name: wishes.pop(name) for name in ("arch", "count") if name in wishes}
+    call = make_call(built.op(op, "dsp"), built, op, Wishes(inputs, **wishes))
+    return on_hexagon(built, call, **options)
+
+
+@pytest.mark.parametrize("name", ["softmax", "add_sat_u8"])
+def test_the_examples_agree_with_numpy(name: str, tmp_path: Path) -> None:
+    need_tools()
+    ran = 0
+    for number, example in enumerate(load_examples(ROOT / "examples" / name)):
+        cases = [case for case in example.cases if case.backend == "dsp"]
+        if not cases:
+            continue
+        [made] = make_packages([example.config], tmp_path / str(number), chosen=["dsp"], kernels=example.kernels)
+        built = find_source(made.folder, backend="dsp")
+        for outcome in run_cases(built, cases, backend="dsp", loops=1):
+            assert outcome.passed, (outcome.case.name, outcome.max_error)
+            assert outcome.runtime.name.startswith("Hexagon v66 under qemu-hexagon ")
+            ran += 1
+    assert ran >= 2
+
+
+def test_softmax_is_the_one_of_the_cpu_package(tmp_path: Path) -> None:
+    """Bytes on the DSP, floats in the real CPU runtime: not more than one step apart."""
+    need_tools()
+    need_runtime("cpu")
+    example = load_examples(ROOT / "examples" / "softmax")[0]
+    dsp, cpu = (
+        make_packages([example.config], tmp_path / name, chosen=[name], kernels=example.kernels)[0].folder
+        for name in ("dsp", "cpu")
+    )
+    assert make(cpu, "cpu_x86").returncode == 0
+    stored = np.random.default_rng(7).integers(0, 256, (2, 3, 4, 10), dtype=np.uint8)
+    real = (stored.astype(np.float32) - 100) * np.float32(0.04)
+    library = find_built(cpu, backend="cpu")
+    with OpSession(library.library, library.provider, backend="cpu", timeout=60) as session:
+        wishes = Wishes({"Placeholder": real})
+        theirs = session.run(make_call(library.op("Softmax", "cpu"), library, "Softmax", wishes)).outputs["Output"]
+    quants = {"Placeholder": (0.04, -100), "Output": (1 / 255, 0)}
+    for arch in ("v65", "v66"):
+        built = find_source(dsp, backend="dsp")
+        ours = run(built, "Softmax", {"Placeholder": stored}, quants=quants, arch=arch).outputs["Output"]
+        assert np.abs(ours.astype(np.float32) / 255 - theirs).max() <= 1 / 255
+
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({"factor": 2.0}, lambda flat, shift: flat * 2 + shift),
+        ({"factor": 2.0, "sign": "minus"}, lambda flat, shift: flat * -2 + shift),
+        ({"factor": 1.5, "mode": "half"}, lambda flat, shift: (flat * 1.5 + shift) / 2),
+    ],
+)
+def test_parameters_of_every_kind_reach_a_kernel_and_defaults_are_applied(
+    several: Built, params: dict[str, object], expected: Any
+) -> None:
+    flat = X.reshape(-1)
+    for given, shift in [({}, [1, -2, 3]), ({"shift": np.array([7, 9], np.int32)}, [7, 9])]:
+        result = run(several, "Scale", {"x": X}, params={**params, **given})
+        wanted = expected(flat, np.resize(np.array(shift, np.float32), flat.shape)).reshape(X.shape)
+        np.testing.assert_array_equal(result.outputs["y"], wanted.astype(np.float32))
+        assert not result.logs
+
+
+def test_an_input_may_be_left_out(several: Built) -> None:
+    bias = np.array([10, 20], np.float32)
+    with_bias = run(several, "Scale", {"x": X, "bias": bias}, params={"factor": 1.0}).outputs["y"]
+    without = run(several, "Scale", {"x": X}, params={"factor": 1.0}).outputs["y"]
+    np.testing.assert_array_equal(with_bias - without, np.resize(bias, X.shape))
+
+
+def test_an_op_makes_its_output_smaller_and_says_what_it_stands_for(several: Built) -> None:
+    x = np.random.default_rng(1).integers(0, 256, (1, 6, 5, 3), dtype=np.uint8)
+    result = run(several, "Head", {"x": x}, params={"rows": 2}, quants={"x": (0.5, -10), "y": (1.0, 0)})
+    np.testing.assert_array_equal(result.outputs["y"], x[:, :2])
+    assert [line.text for line in result.logs] == ["output 0 now stands for -5 to 122.5"]
+
+
+def test_worker_threads_run_at_once_and_share_vtcm(several: Built) -> None:
+    for shape in [(5,), (3, 7, 11), (1, 16, 16, 32)]:
+        x = np.random.default_rng(2).integers(0, 256, shape, dtype=np.uint8)
+        result = run(several, "Mirror", {"x": x})
+        np.testing.assert_array_equal(result.outputs["y"].reshape(-1), x.reshape(-1)[::-1])
+        assert result.kernel == "Mirror_executeOp with 4 worker threads"
+
+
+def test_packets_are_counted_in_all_workers(tmp_path: Path) -> None:
+    need_tools()
+    [example] = load_examples(ROOT / "examples" / "add_sat_u8")
+    [made] = make_packages([example.config], tmp_path, chosen=["dsp"], kernels=example.kernels)
+    built = find_source(made.folder, backend="dsp")
+    totals = []
+    for size in (1 << 16, 1 << 17):
+        a = np.full(size, 200, np.uint8)
+        packets = run(built, "AddSatU8", {"a": a, "b": a}, count=True).packets
+        assert packets is not None
+        totals.append(packets.total)
+    # At most 16 packets for each 128 bytes: HVX, in both threads, and nothing of the waiting.
+    assert 2 * (1 << 16) // 128 < totals[1] - totals[0] < 16 * (1 << 16) // 128, totals

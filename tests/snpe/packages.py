@@ -1,0 +1,62 @@
+"""UDO packages as the tests of their layout make and build them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.making import ROOT, make_packages
+from udogen.generate.packages import Generated
+
+SOFTMAX = ROOT / "examples" / "softmax" / "Softmax_Htp.json"
+KERNELS = ROOT / "examples" / "softmax" / "kernels" / "last_axis"
+X86 = "libs/x86-64_linux_clang"
+
+
+def softmax(out: Path) -> Path:
+    """The package of the documentation, with finished kernels."""
+    [made] = make_packages([SOFTMAX], out, kernels=KERNELS)
+    return made.folder
+
+
+def config(folder: Path, *packages: dict[str, object]) -> Path:
+    """A JSON config of these packages."""
+    path = folder / "config.json"
+    path.write_text(json.dumps({f"UdoPackage_{number}": package for number, package in enumerate(packages)}))
+    return path
+
+
+def package(name: str, *ops: dict[str, object], **more: object) -> dict[str, object]:
+    """One package of a config."""
+    return {"Operators": list(ops), "UDO_PACKAGE_NAME": name, **more}
+
+
+def op(name: str, *cores: str, archs: Sequence[str] = ()) -> dict[str, object]:
+    """One op of a config: a tensor in, a tensor out."""
+    tensor = {"per_core_data_types": {core: "UINT_8" if core == "DSP" else "FLOAT_32" for core in cores}}
+    return {
+        "type": name,
+        "inputs": [{"name": "x", **tensor}],
+        "outputs": [{"name": "y", **tensor}],
+        "core_types": list(cores),
+        **({"dsp_arch_types": list(archs)} if archs else {}),
+    }
+
+
+def shown(folder: Path) -> set[str]:
+    """The files of a package that a person sees, without those that a build made."""
+    files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.as_posix() for path in files if not path.parts[0].startswith(".") and path.parts[0] not in ("obj", "libs")
+    }
+
+
+def libraries(folder: Path) -> set[str]:
+    """What a build made."""
+    return {path.relative_to(folder / "libs").as_posix() for path in (folder / "libs").rglob("*.so")}
+
+
+def by_name(made: Sequence[Generated]) -> dict[str, Path]:
+    """The folders of generated packages."""
+    return {each.plan.package: each.folder for each in made}

@@ -1,0 +1,111 @@
+"""The emulator's libraries: QNN backends of our own for what has no host runtime, compiled on first use."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from udogen import process, resources
+from udogen.build import tools
+from udogen.build.cached import compile_or_fail, make_once
+from udogen.errors import ToolMissing, UsageError
+
+
+class Emulated(NamedTuple):
+    """One backend of the emulator: a folder of udogen/emulator, beside `core`."""
+
+    name: str
+    library: str
+    header: str  # that its sources need besides ours
+    install: str  # what brings header and runtime
+
+
+ALL = {
+    row.name: row
+    for row in (
+        Emulated(
+            "gpu",
+            "libUdogenEmulatorGpu.so",
+            "CL/cl.h",
+            "apt-get install opencl-headers ocl-icd-libopencl1 pocl-opencl-icd (PoCL: OpenCL on the processor itself)",
+        ),
+    )
+}
+
+_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
+_LINK = ("-shared", "-Wl,-z,defs", "-ldl", "-lpthread")
+
+
+def find(backend: str) -> Emulated:
+    """The emulator's row for a backend."""
+    row = ALL.get(backend)
+    if row is None:
+        raise UsageError(
+            f"the emulator has no `{backend}` backend", hint="it has " + ", ".join(ALL) + "; leave --runtime out"
+        )
+    return row
+
+
+def build_backend(backend: str, *, on_step: Callable[[str], None] = lambda _line: None) -> Path:
+    """The library of one backend of the emulator; from the cache, where its sources and compiler are the same."""
+    row = find(backend)
+    core, own, headers = resources.emulator("core"), resources.emulator(row.name), resources.qnn_headers()
+    sources = sorted([*core.glob("*.cpp"), *own.glob("*.cpp")])
+    read = [*sources, *sorted([*core.glob("*.hpp"), *own.glob("*.hpp"), *headers.rglob("*.h")])]
+    cxx = _compiler()
+    argv = [*cxx, *_FLAGS, f"-I{headers}", f"-I{core}", f"-I{own}", "-c"]
+    key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in (*argv, *_LINK)))
+    room = resources.cache_dir("emulator") / f"{row.name}-{key}"
+    what = f"the {row.name} emulator"
+
+    def compile_one(source: Path, into: Path) -> str:
+        made = f"{source.parent.name}-{source.stem}.o"  # files of both folders may have one name
+        compile_or_fail([*argv, str(source), "-o", made], into, what)
+        on_step(f"CXX {source.parent.name}/{source.name}")
+        return made
+
+    def make(into: Path) -> None:
+        _need_header(cxx, row, into)
+        on_step(f"{what} is compiled once, for this version of udogen")
+        objects = process.at_once([partial(compile_one, source, into) for source in sources], os.cpu_count() or 1)
+        compile_or_fail([*cxx, *objects, *_LINK, "-o", row.library], into, what)
+        for each in objects:
+            (into / each).unlink()
+
+    make_once(room, make)
+    return room / row.library
+
+
+def steps(backend: str) -> int:
+    """How many lines `build_backend` says, where it has to compile."""
+    folders = (resources.emulator("core"), resources.emulator(find(backend).name))
+    return 1 + sum(1 for folder in folders for _ in folder.glob("*.cpp"))
+
+
+def _compiler() -> tuple[str, ...]:
+    given = tools.environment().x86_cxx
+    if given and not tools.missing_program(given):
+        return tuple(shlex.split(given))
+    found = next((path for name in ("clang++", "g++") if (path := tools.program(name))), "")
+    if found:
+        return (found,)
+    zig = tools.zig()
+    if not zig:
+        raise ToolMissing(
+            "there is no C++ compiler; the emulator is compiled on first use",
+            hint="install clang or g++, or `pip install ziglang`",
+        )
+    return (*zig, "c++")
+
+
+def _need_header(cxx: tuple[str, ...], row: Emulated, folder: Path) -> None:
+    probe = folder / "probe.cpp"
+    probe.write_text(f"#include <{row.header}>\n", "utf-8")
+    done = process.run([*cxx, "-fsyntax-only", str(probe)], cwd=folder)
+    probe.unlink()
+    if done.returncode != 0:
+        raise ToolMissing(f"the {row.name} emulator needs the header {row.header}", hint=row.install)

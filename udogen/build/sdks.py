@@ -1,0 +1,97 @@
+"""The SDKs that variables name: whether each is what it shall be, and its version, read from its own files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+_NUMBERS = r"\d+(?:\.\d+)+"
+# Some SDKs say their version nowhere but in the name of the folder that they unpack to: Hexagon_SDK/5.4.0.3,
+# hexagon-sdk-5.4.0, snpe-2.12.0.230626.
+_FOLDER = re.compile(rf"(?:^|[-_v])({_NUMBERS})$")
+TOOLS = Path("tools", "HEXAGON_Tools")
+COMPILER = Path("Tools", "bin", "hexagon-clang++")
+
+
+class Sdk(NamedTuple):
+    """One kind of SDK: what must be in its folder (one of these), and how its version is read."""
+
+    title: str
+    marks: tuple[str, ...]
+    version: Callable[[Path], str]
+
+    def fault(self, root: Path) -> str:
+        """Why this folder is no such SDK; empty where it is one."""
+        if not root.is_dir():
+            return "there is no such folder"
+        if not any((root / mark).exists() for mark in self.marks):
+            return f"there is no {' or '.join(self.marks)} in it"
+        return ""
+
+
+def udo_headers(root: Path) -> Path | None:
+    """The folder of the SnpeUdo headers that SNPE_UDO_ROOT means, in any of the places where releases had them."""
+    places = (root, root / "SnpeUdo", root / "include" / "SnpeUdo", root / "include" / "SNPE" / "SnpeUdo")
+    return next((place for place in places if any((place / name).is_file() for name in _UDO_BASE)), None)
+
+
+def hexagon_tools(root: Path) -> list[str]:
+    """The releases of the Hexagon tools in a Hexagon SDK."""
+    return sorted(folder.parents[2].name for folder in root.glob(str(TOOLS / "*" / COMPILER)))
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(1 << 16).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _search(pattern: str, path: Path) -> str:
+    match = re.search(pattern, _text(path), re.MULTILINE)
+    return match[1] if match else ""
+
+
+def _from_folder(root: Path) -> str:
+    match = _FOLDER.search(root.resolve().name)
+    return match[1] if match else ""
+
+
+def _qairt(root: Path) -> str:
+    """sdk.yaml, since QNN and SNPE are one SDK."""
+    number, build = (_search(rf"^{key}: *([\w.]+)", root / "sdk.yaml") for key in ("version", "build_id"))
+    return f"{number}.{build}".rstrip(".").partition("_")[0]
+
+
+def _qnn(root: Path) -> str:
+    told = _search(rf'QNN_SDK_BUILD_ID +"v?({_NUMBERS})', root / "include" / "QNN" / "QnnSdkBuildId.h")
+    return told or _qairt(root) or _from_folder(root)
+
+
+def _snpe(root: Path) -> str:
+    return _qairt(root) or _from_folder(root) or _search(rf"^SNPE ({_NUMBERS})", root / "ReleaseNotes.txt")
+
+
+def _hexagon(root: Path) -> str:
+    try:
+        told = json.loads(_text(root / "hexagon_sdk.json"))["root"].get("version", "")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        told = ""
+    return told if isinstance(told, str) and re.fullmatch(_NUMBERS, told) else _from_folder(root)
+
+
+def _ndk(root: Path) -> str:
+    return _search(rf"^Pkg\.Revision *= *({_NUMBERS})", root / "source.properties")
+
+
+_UDO_BASE = ("UdoBase.h", "SnpeUdoBase.h")
+_SNPE_MARKS = ("include/SNPE", "include/zdl", "share/SnpeUdo", "include/SnpeUdo")
+
+QNN = Sdk("Qualcomm AI Engine Direct SDK (QNN)", ("include/QNN/QnnInterface.h",), _qnn)
+SNPE = Sdk("Qualcomm Neural Processing SDK (SNPE)", _SNPE_MARKS, _snpe)
+HEXAGON = Sdk("Hexagon SDK", (str(TOOLS), "hexagon_sdk.json", "incs", "libs/common"), _hexagon)
+NDK = Sdk("Android NDK", ("ndk-build",), _ndk)

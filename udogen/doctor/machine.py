@@ -1,0 +1,85 @@
+"""The machine that is looked at, as the few questions that the checks ask of it; tests answer them differently."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from udogen import process, resources
+from udogen.build import elf, toolchains, tools
+from udogen.build.targets import Target
+from udogen.build.toolchains.choice import Choice
+from udogen.errors import UdogenError
+from udogen.runtime.library import Runtime, find_runtime
+
+_Answer = TypeVar("_Answer")
+
+_SECONDS = 5.0  # for a program to say its version
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What there is."""
+
+    env: tools.Environment
+    program: Callable[[str], str]  # its path; empty where there is none
+    version: Callable[[Sequence[str]], str]  # what a program says of itself; empty where it does not run
+    wheel: Callable[[str], str]  # the version of an installed Python package; empty where there is none
+    choose: Callable[[Target], Choice | UdogenError]  # what would compile a target
+    runtime: Callable[[str], Runtime | UdogenError]  # of a backend
+    release: Callable[[Path], str]  # the SDK release of a runtime library
+    cache: Path
+    opencl: tuple[Path, ...]  # the files that register OpenCL platforms
+
+
+def here() -> Machine:
+    """This machine."""
+    env = tools.environment()
+    return Machine(
+        env=env,
+        program=tools.program,
+        version=_version,
+        wheel=_wheel,
+        choose=lambda target: _or_fault(lambda: toolchains.choose(target, env)),
+        runtime=lambda backend: _or_fault(lambda: find_runtime(backend, environment=env)),
+        release=lambda path: ", ".join(text.removeprefix("v") for text in elf.sdk_releases(path)),
+        cache=resources.cache_dir("templates").parent,
+        opencl=tuple(sorted(Path("/etc/OpenCL/vendors").glob("*.icd"))),
+    )
+
+
+def command(text: str) -> list[str]:
+    """The words of a command line of the user's; all of it where its quotes do not match."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return [text]
+
+
+def _or_fault(ask: Callable[[], _Answer]) -> _Answer | UdogenError:
+    try:
+        return ask()
+    except UdogenError as fault:
+        return fault
+
+
+def _version(argv: Sequence[str]) -> str:
+    try:
+        said = process.run(argv, timeout=_SECONDS)
+    except OSError:
+        return ""
+    match = _VERSION.search(said.stdout or said.stderr) if said.returncode == 0 else None
+    return match[0] if match else ""
+
+
+def _wheel(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,75 @@
+"""An examination as a person reads it: groups, what is there on one line, what is not with what to do."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from udogen.doctor.examine import Examination
+from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, Row
+
+Paint = Callable[[str, str], str]  # (text, state) -> the text as it is shown
+
+MARKS = {FOUND: "+", MISSING: "-", WRONG: "x", UNSET: "."}
+_WORDS = {MISSING: "", WRONG: "wrong"}
+_SHORT = 30  # a message of this length stands beside the name, a longer one below it
+_LEAST = 14  # the width of names; wider ones get a width of their own
+
+
+def lines(found: Examination, *, width: int, paint: Paint = lambda text, _state: text) -> Iterator[str]:
+    """The report, line by line."""
+    for title, rows in groupby((*found.rows, *found.packages), key=lambda row: row.check.group):
+        yield title
+        yield from _group(list(rows), width, paint)
+        yield ""
+    if found.works:
+        yield "The open path works: generate, build for this machine, run in the CPU runtime."
+    else:
+        names = ", ".join(row.check.id for row in found.rows if row.fails)
+        yield from textwrap.wrap(f"The open path does not work: see {names} above.", width)
+    wrong = [row for row in found.packages if row.found.state == WRONG]
+    if wrong:
+        yield f"{len(wrong)} thing{'s' if len(wrong) > 1 else ''} wrong with the packages."
+
+
+def _group(rows: Sequence[Row], width: int, paint: Paint) -> Iterator[str]:
+    named = max([_LEAST, *(len(row.check.id) for row in rows)])
+    numbered = max(len(row.found.version) for row in rows if row.found.state == FOUND) if _any_found(rows) else 0
+    for row in rows:
+        state = WRONG if row.fails else row.found.state
+        head = f"  {paint(MARKS[row.found.state], state)} {row.check.id:<{named}}"
+        if row.found.state == FOUND:
+            before = f"{head}  {row.found.version:<{numbered}}  " if numbered else f"{head}  "
+            yield (before + _fitted(row.found.where, width - named - numbered - 8)).rstrip()
+        elif row.found.state == UNSET:
+            yield f"{head}  {_fitted(f'not set: {row.check.purpose}', width - named - 6)}"
+        else:
+            short = row.found.message if len(row.found.message) <= _SHORT else ""
+            yield f"{head}  {paint(short or _WORDS[row.found.state], state)}".rstrip()
+            yield from _more(row, "" if short else row.found.message, width)
+
+
+def _more(row: Row, message: str, width: int) -> Iterator[str]:
+    for label, text in (("", message), ("for: ", row.check.purpose), ("get: ", row.found.get or row.check.get)):
+        if text:
+            yield from textwrap.wrap(
+                label + text,
+                width,
+                initial_indent=" " * 8,
+                subsequent_indent=" " * (8 + len(label)),
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+
+
+def _any_found(rows: Sequence[Row]) -> bool:
+    return any(row.found.state == FOUND for row in rows)
+
+
+def _fitted(text: str, width: int) -> str:
+    """A path keeps its end, which tells more than its beginning."""
+    room = max(width, 12)
+    if len(text) <= room:
+        return text
+    return "…" + text[1 - room :] if text.startswith("/") else text[: room - 1] + "…"

@@ -1,0 +1,74 @@
+// What makes one kind of backend of the bookkeeping in this folder: the processor on which its packages run.  Each library
+// is linked with one engine: a folder beside this one.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "QnnGraph.h"
+#include "QnnInterface.h"
+#include "node.hpp"
+
+namespace emulator {
+
+struct Identity {
+  std::uint32_t backendId;
+  const char* provider;
+  Qnn_Version_t version;  // of the backend's own part of the API
+  const char* target;     // as which packages may be registered
+};
+
+/// Microseconds by name, in the order in which they were measured.
+struct Measured {
+  struct Row {
+    std::string name;
+    std::uint64_t microseconds;
+  };
+  std::vector<Row> nodes;
+};
+
+/// A finalized graph.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+
+  /// Buffers of the client, in the order of the graph's inputs and outputs; their sizes are checked.
+  virtual Qnn_ErrorHandle_t execute(const std::vector<const void*>& inputs, const std::vector<void*>& outputs,
+                                    Measured* measured) = 0;
+};
+
+/// What all graphs of a context share, such as compiled kernels.
+class Shared {
+ public:
+  virtual ~Shared() = default;
+};
+
+/// A graph as an engine sees it.
+struct Composed {
+  const char* name;
+  const TensorMap& tensors;
+  const std::vector<std::unique_ptr<Node>>& nodes;
+  std::vector<const Tensor*> inputs, outputs;
+  std::uint32_t option;  // what the engine made of the graph's own configs
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  /// What a person is told of the processor.
+  virtual const std::string& title() const = 0;
+  virtual QnnOpPackage_GlobalInfrastructure_t infrastructure() = 0;
+  virtual std::unique_ptr<Shared> share() = 0;
+  /// Reads a graph's own config into Composed::option.
+  virtual Qnn_ErrorHandle_t configure(const QnnGraph_CustomConfig_t config, std::uint32_t& option) const = 0;
+  virtual Qnn_ErrorHandle_t compile(Shared& shared, const Composed& graph, const Logger& logger,
+                                    std::unique_ptr<Executable>& made) = 0;
+};
+
+extern const Identity identity;
+/// The engine of this library; an error, said in the log, where this machine has not what it needs.
+Qnn_ErrorHandle_t startEngine(const Logger& logger, std::shared_ptr<Engine>& made);
+
+}  // namespace emulator

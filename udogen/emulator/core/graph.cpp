@@ -1,0 +1,144 @@
+#include <chrono>
+#include <set>
+
+#include "model.hpp"
+
+namespace emulator {
+namespace {
+
+class Clock {
+ public:
+  std::uint64_t microseconds() const {
+    const auto spent = std::chrono::steady_clock::now() - begun_;
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(spent).count());
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+Qnn_ErrorHandle_t Graph::addTensor(const Qnn_Tensor_t& from, std::uint32_t& id) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const Logger& logger = context->backend->logger;
+  if (executable != nullptr) return QNN_GRAPH_ERROR_GRAPH_FINALIZED;
+  std::unique_ptr<Tensor> made;
+  const Qnn_ErrorHandle_t code = Tensor::copy(from, logger, made);
+  if (code != QNN_SUCCESS) return code;
+  for (const auto& [_, other] : tensors) {
+    if (other->name() != made->name()) continue;
+    logger.error("graph `%s` has a tensor `%s` already", name.c_str(), made->name().c_str());
+    return QNN_TENSOR_ERROR_ALREADY_EXISTS;
+  }
+  id = tensors.empty() ? 1 : tensors.rbegin()->first + 1;
+  made->setId(id);
+  tensors.emplace(id, std::move(made));
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t Graph::addNode(const Qnn_OpConfig_t& config) {
+  if (config.version != QNN_OPCONFIG_VERSION_1) return QNN_GRAPH_ERROR_INVALID_OP_CONFIG;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const Logger& logger = context->backend->logger;
+  if (executable != nullptr) return QNN_GRAPH_ERROR_GRAPH_FINALIZED;
+  const Qnn_OpConfigV1_t& given = config.v1;
+  if (given.typeName == nullptr || given.packageName == nullptr) return QNN_GRAPH_ERROR_INVALID_OP_CONFIG;
+  const std::shared_ptr<Package> package = context->backend->find(given.packageName);
+  if (package == nullptr) {
+    logger.error("node `%s`: no op package `%s` is registered", given.name == nullptr ? "" : given.name,
+                 given.packageName);
+    return QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND;
+  }
+  std::unique_ptr<Node> node;
+  Qnn_ErrorHandle_t code = Node::copy(given, tensors, logger, node);
+  if (code == QNN_SUCCESS) code = package->calls().validateOpConfig(node->config());
+  if (code != QNN_SUCCESS) return code;
+  node->package = package;
+  nodes.push_back(std::move(node));
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t Graph::finalize(Profile* profile) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const Logger& logger = context->backend->logger;
+  if (executable != nullptr) return QNN_GRAPH_ERROR_GRAPH_FINALIZED;
+  if (nodes.empty()) {
+    logger.error("graph `%s` has no nodes", name.c_str());
+    return QNN_GRAPH_ERROR_FINALIZE_FAILED;
+  }
+  std::set<std::uint32_t> written;
+  for (const auto& node : nodes) {
+    for (std::uint32_t i = 0; i < node->v1().numOfInputs; ++i) {
+      const Tensor& tensor = *tensors.at(common(node->v1().inputTensors[i]).id);
+      if ((tensor.isNative() || tensor.type() == QNN_TENSOR_TYPE_APP_READ) && written.count(tensor.id()) == 0) {
+        logger.error("node `%s` reads tensor `%s`, which no node before it writes", node->name(), tensor.name().c_str());
+        return QNN_GRAPH_ERROR_UNCONNECTED_NODE;
+      }
+    }
+    for (std::uint32_t i = 0; i < node->v1().numOfOutputs; ++i) written.insert(common(node->v1().outputTensors[i]).id);
+  }
+  inputs.clear();
+  outputs.clear();
+  for (const auto& [_, tensor] : tensors) {
+    if (tensor->isInput()) inputs.push_back(tensor.get());
+    if (tensor->isOutput()) outputs.push_back(tensor.get());
+  }
+  const Clock clock;
+  const Composed composed{name.c_str(), tensors, nodes, inputs, outputs, option};
+  const Qnn_ErrorHandle_t code = context->backend->engine->compile(*context->shared, composed, logger, executable);
+  if (code == QNN_SUCCESS && profile != nullptr) {
+    profile->measure("finalize", QNN_PROFILE_EVENTTYPE_FINALIZE, clock.microseconds(), {});
+  }
+  return code;
+}
+
+Qnn_ErrorHandle_t Graph::bind(const Qnn_Tensor_t* given, std::uint32_t count, const std::vector<const Tensor*>& wanted,
+                              const char* what, std::vector<void*>& buffers) const {
+  const Logger& logger = context->backend->logger;
+  if (count != wanted.size() || (count != 0 && given == nullptr)) {
+    logger.error("graph `%s` has %zu %ss, %u were given", name.c_str(), wanted.size(), what, count);
+    return QNN_GRAPH_ERROR_INVALID_TENSOR;
+  }
+  buffers.assign(wanted.size(), nullptr);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Qnn_TensorV1_t& tensor = common(given[i]);
+    std::size_t at = 0;
+    while (at < wanted.size() && wanted[at]->id() != tensor.id) ++at;
+    if (at == wanted.size() || buffers[at] != nullptr) {
+      logger.error("graph `%s` has no %s with id %u, or it was given twice", name.c_str(), what, tensor.id);
+      return QNN_GRAPH_ERROR_INVALID_TENSOR;
+    }
+    if (tensor.memType != QNN_TENSORMEMTYPE_RAW || tensor.clientBuf.data == nullptr) {
+      logger.error("%s `%s` has no buffer", what, wanted[at]->name().c_str());
+      return QNN_GRAPH_ERROR_INVALID_TENSOR;
+    }
+    if (tensor.clientBuf.dataSize < wanted[at]->bytes()) {
+      logger.error("%s `%s` takes %zu bytes, its buffer has %u", what, wanted[at]->name().c_str(), wanted[at]->bytes(),
+                   tensor.clientBuf.dataSize);
+      return QNN_GRAPH_ERROR_INVALID_TENSOR;
+    }
+    buffers[at] = tensor.clientBuf.data;
+  }
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t Graph::execute(const Qnn_Tensor_t* givenInputs, std::uint32_t numInputs,
+                                 const Qnn_Tensor_t* givenOutputs, std::uint32_t numOutputs, Profile* profile) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (executable == nullptr) return QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED;
+  Qnn_ErrorHandle_t code = bind(givenInputs, numInputs, inputs, "input", from_);
+  if (code == QNN_SUCCESS) code = bind(givenOutputs, numOutputs, outputs, "output", to_);
+  if (code != QNN_SUCCESS) return code;
+  read_.assign(from_.begin(), from_.end());
+  const Clock clock;
+  Measured measured;
+  const bool detailed = profile != nullptr && profile->level >= QNN_PROFILE_LEVEL_DETAILED;
+  code = executable->execute(read_, to_, detailed ? &measured : nullptr);
+  if (code == QNN_SUCCESS && profile != nullptr) {
+    profile->measure("execute", QNN_PROFILE_EVENTTYPE_EXECUTE, clock.microseconds(), measured);
+  }
+  return code;
+}
+
+}  // namespace emulator

@@ -1,0 +1,105 @@
+// Backends, devices, contexts and graphs, and what belongs to whom.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine.hpp"
+#include "package.hpp"
+
+namespace emulator {
+
+struct Backend : Object {
+  static constexpr Kind itsKind = Kind::backend;
+  Backend(Logger logger, std::shared_ptr<Engine> engine)
+      : Object(itsKind), logger(std::move(logger)), engine(std::move(engine)) {}
+
+  const Logger logger;
+  const std::shared_ptr<Engine> engine;
+  std::mutex mutex;  // of what follows
+  std::vector<std::shared_ptr<Package>> packages;
+  std::vector<QnnBackend_OperationName_t> operations;
+
+  std::shared_ptr<Package> find(const char* package) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (const auto& each : packages) {
+      if (package != nullptr && each->name() == package) return each;
+    }
+    return nullptr;
+  }
+};
+
+struct Device : Object {
+  static constexpr Kind itsKind = Kind::device;
+  Device() : Object(itsKind) {}
+};
+
+struct Profile : Object {
+  static constexpr Kind itsKind = Kind::profile;
+  explicit Profile(QnnProfile_Level_t level) : Object(itsKind), level(level) {}
+
+  struct Event {
+    std::string name;
+    QnnProfile_EventType_t type;
+    std::uint64_t microseconds;
+    std::vector<QnnProfile_EventId_t> below;
+  };
+  /// Takes the place of what was measured before.
+  void measure(const char* name, QnnProfile_EventType_t type, std::uint64_t microseconds, const Measured& measured);
+
+  const QnnProfile_Level_t level;
+  std::mutex mutex;
+  std::vector<QnnProfile_EventId_t> top;
+  std::map<QnnProfile_EventId_t, Event> events;
+};
+
+struct Graph;
+
+struct Context : Object {
+  static constexpr Kind itsKind = Kind::context;
+  explicit Context(std::shared_ptr<Backend> of)
+      : Object(itsKind), backend(std::move(of)), shared(backend->engine->share()) {}
+
+  const std::shared_ptr<Backend> backend;
+  const std::unique_ptr<Shared> shared;
+  std::mutex mutex;
+  std::map<std::string, std::pair<std::shared_ptr<Graph>, void*>> graphs;  // with their handles
+};
+
+struct Graph : Object {
+  static constexpr Kind itsKind = Kind::graph;
+  Graph(std::shared_ptr<Context> context, std::string name)
+      : Object(itsKind), context(std::move(context)), name(std::move(name)) {}
+
+  Qnn_ErrorHandle_t addTensor(const Qnn_Tensor_t& from, std::uint32_t& id);
+  Qnn_ErrorHandle_t addNode(const Qnn_OpConfig_t& config);
+  Qnn_ErrorHandle_t finalize(Profile* profile);
+  Qnn_ErrorHandle_t execute(const Qnn_Tensor_t* inputs, std::uint32_t numInputs, const Qnn_Tensor_t* outputs,
+                            std::uint32_t numOutputs, Profile* profile);
+
+  const std::shared_ptr<Context> context;  // which lets go of its graphs when it is freed
+  const std::string name;
+  std::mutex mutex;  // one call at a time: an execution too
+  std::uint32_t option = 0;
+  TensorMap tensors;
+  std::vector<std::unique_ptr<Node>> nodes;
+  std::unique_ptr<Executable> executable;  // once it is finalized
+  std::vector<const Tensor*> inputs, outputs;
+
+ private:
+  Qnn_ErrorHandle_t bind(const Qnn_Tensor_t* given, std::uint32_t count, const std::vector<const Tensor*>& wanted,
+                         const char* what, std::vector<void*>& buffers) const;
+  std::vector<void*> from_, to_;
+  std::vector<const void*> read_;
+};
+
+/// A context as bytes, and back: with a version, the name of the backend and a checksum.
+std::vector<unsigned char> stored(const Context& context);
+Qnn_ErrorHandle_t restore(const void* binary, std::size_t size, const std::shared_ptr<Context>& context);
+/// Whether the bytes are a whole context of this backend.
+Qnn_ErrorHandle_t checkBinary(const void* binary, std::size_t size, const Logger& logger);
+
+}  // namespace emulator

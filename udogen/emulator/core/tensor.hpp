@@ -1,0 +1,60 @@
+// A tensor of a graph: a deep copy of what the client described.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "QnnTensor.h"
+#include "QnnTypes.h"
+#include "log.hpp"
+
+namespace emulator {
+
+/// Bits of an element; 0 for a type that no tensor has.
+std::size_t bitsOf(Qnn_DataType_t type);
+
+/// v1 and v2 agree in everything up to the client's buffer.
+inline const Qnn_TensorV1_t& common(const Qnn_Tensor_t& tensor) { return tensor.v1; }
+
+class Tensor {
+ public:
+  /// A copy, checked; the error says why there is none.
+  static Qnn_ErrorHandle_t copy(const Qnn_Tensor_t& from, const Logger& logger, std::unique_ptr<Tensor>& made);
+
+  Tensor() = default;
+  Tensor(const Tensor&) = delete;
+  Tensor& operator=(const Tensor&) = delete;
+
+  std::uint32_t id() const { return raw_.v1.id; }
+  void setId(std::uint32_t id) { raw_.v1.id = id; }
+  const std::string& name() const { return name_; }
+  Qnn_TensorType_t type() const { return raw_.v1.type; }
+  Qnn_DataType_t dataType() const { return raw_.v1.dataType; }
+  std::size_t elements() const;
+  std::size_t bytes() const;
+
+  bool isInput() const { return type() == QNN_TENSOR_TYPE_APP_WRITE || type() == QNN_TENSOR_TYPE_APP_READWRITE; }
+  bool isOutput() const { return type() == QNN_TENSOR_TYPE_APP_READ || type() == QNN_TENSOR_TYPE_APP_READWRITE; }
+  bool isStatic() const { return type() == QNN_TENSOR_TYPE_STATIC; }
+  bool isNative() const { return type() == QNN_TENSOR_TYPE_NATIVE; }
+
+  /// What packages are shown; its pointers lead into this object.
+  const Qnn_Tensor_t& raw() const { return raw_; }
+  const std::vector<unsigned char>& data() const { return data_; }
+
+ private:
+  Qnn_ErrorHandle_t copyQuantization(const Qnn_QuantizeParams_t& from, const Logger& logger);
+
+  Qnn_Tensor_t raw_ = {};
+  std::string name_;
+  std::vector<std::uint32_t> dims_;
+  std::vector<unsigned char> data_;  // of a static one
+  std::vector<Qnn_ScaleOffset_t> scaleOffsets_;
+  std::vector<float> scales_;
+  std::vector<std::int32_t> offsets_;
+};
+
+}  // namespace emulator

@@ -1,0 +1,170 @@
+"""The GPU backend: how a model is said in C++ and OpenCL for `libQnnGpu.so`, which compiles and runs the kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+from udogen.build import targets
+from udogen.generate.backends import cxx, folder
+from udogen.generate.plan import PlannedFile, Source, record
+from udogen.opdef.model import Op, OpPackage, Tensor
+from udogen.opdef.names import cpp_string, identifier
+
+KERNEL_TEXT = "src/ops/{op}.cl"  # the user's
+
+# Words of OpenCL C (version 3.0, 6.1 and 6.3) that are no words of C++: no argument can be called so.
+_VECTORS = [f"{kind}{n}" for kind in "char short int long float double".split() for n in (2, 3, 4, 8, 16)]
+_WORDS = {
+    *_VECTORS,
+    *(f"u{vector}" for vector in _VECTORS),
+    *(
+        "kernel global local constant private generic restrict inline half half2 half3 half4 half8 half16 quad complex "
+        "imaginary uniform pipe read_only write_only read_write event_t sampler_t queue_t ndrange_t clk_event_t "
+        "reserve_id_t image1d_t image1d_array_t image1d_buffer_t image2d_t image2d_array_t image2d_depth_t image3d_t "
+        "uchar ushort uint ulong size_t ptrdiff_t intptr_t uintptr_t vec_step"
+    ).split(),
+}
+
+# What an argument by value is in OpenCL (Kernel::value in templates/qnn/gpu/include/Operation.hpp).
+_BY_VALUE = {
+    "bool": "int", "float": "float", "double": "float",
+    "std::int8_t": "char", "std::int16_t": "short", "std::int32_t": "int", "std::int64_t": "long",
+    "std::uint8_t": "uchar", "std::uint16_t": "ushort", "std::uint32_t": "uint", "std::uint64_t": "ulong",
+}  # fmt: skip
+
+
+def contents(package: OpPackage, source: Source, place: folder.Place = folder.as_called) -> folder.Contents:
+    """What the GPU backend contributes to a package folder."""
+    inside = place is not folder.as_called  # the UDO documentation shows no .cl files: it has kernels in the C++ file
+
+    def say(said: SimpleNamespace, op: Op) -> None:
+        _say(said, op)
+        said.kernel_text = place(said.kernel_text)
+        said.inside = inside
+        said.text = ".source(kernelText)" if inside else ""
+
+    made = folder.contents(package, source, replace(_FOLDER, say=say), _DIALECT, place)
+    ready = source.kernels.get("gpu", {})
+    texts = [
+        _kernel_text(file, ready)
+        for file in made.files
+        if file.yours and (f"{file.data['op'].name}.cl" in ready or not (inside or file.data["op"].name in ready))
+    ]
+    return replace(made, files=tuple(sorted((*made.files, *texts), key=lambda file: file.path)))
+
+
+def _kernel_text(cpp: PlannedFile, ready: dict[str, bytes] | object) -> PlannedFile:
+    """The .cl file beside a C++ file; a finished C++ file without one has its text in it."""
+    op = cpp.data["op"]
+    content = ready.get(f"{op.name}.cl") if isinstance(ready, dict) else None
+    template = "" if content is not None else "qnn/gpu/src/ops/Op.cl.mako"
+    return PlannedFile(op.kernel_text, template=template, data=cpp.data, content=content, yours=True)
+
+
+def _say(said: SimpleNamespace, op: Op) -> None:
+    """What the templates of this backend know of an op besides."""
+    said.kernel_text = KERNEL_TEXT.format(op=op.name)
+    said.entry = f"{op.name}_kernel"
+    said.names = []
+    for role, tensors in (("input", op.inputs), ("output", op.outputs), ("param", op.params)):
+        name = f"op{said.number}{role.title()}Names"
+        setattr(said, f"{role}_names", name if tensors else "{}")
+        if tensors:
+            said.names.append(record(name=name, items=[cpp_string(_cl_name(tensor)) for tensor in tensors]))
+    first = next((tensor for tensor in op.outputs if tensor.mandatory), None)
+    said.work = f"args.{identifier(first.name)}{'[0]' if first.repeated else ''}.size()" if first else "1"
+    by_value = _values(said)
+    passed = [tensor for tensor in (*op.inputs, *op.outputs, *op.params) if _is_passed(tensor, by_value)]
+    said.passed = [_passed(tensor) for tensor in passed]
+    declared = [_declared(tensor, by_value) for tensor in passed]
+    said.declared = [f"{line}," for line in declared[:-1]] + declared[-1:]
+
+
+def _values(said: SimpleNamespace) -> dict[str, str]:
+    """The fields of an op's Args that are numbers, with their type in OpenCL."""
+    bases = {enum.name: enum.base for enum in said.enums}
+    kinds = {field.name: bases.get(field.type, field.type) for field in said.fields}
+    return {name: _BY_VALUE[kind] for name, kind in kinds.items() if kind in _BY_VALUE}
+
+
+def _is_passed(tensor: Tensor, by_value: dict[str, str]) -> bool:
+    if tensor.repeated:  # how many, the user's own loop says
+        return False
+    if tensor.role != "param":
+        return True
+    if identifier(tensor.name) in by_value:
+        return True
+    # A default is no memory of the GPU, and a text is nothing for it.
+    return tensor.default is None and any(datatype.kind != "string" for datatype in tensor.datatypes)
+
+
+def _passed(tensor: Tensor) -> str:
+    how = "write" if tensor.role == "output" else "value" if tensor.role == "param" and tensor.is_scalar else "read"
+    return f"{how}(args.{identifier(tensor.name)})"
+
+
+def _declared(tensor: Tensor, by_value: dict[str, str]) -> str:
+    name = _cl_name(tensor)
+    if tensor.role == "param" and tensor.is_scalar:
+        return f"const {by_value[identifier(tensor.name)]} {name}"
+    return f"OUTPUT({name})" if tensor.role == "output" else f"INPUT({name})"
+
+
+def _cl_name(tensor: Tensor) -> str:
+    """How a tensor is called in OpenCL: as in C++, unless that is a word of OpenCL."""
+    name = identifier(tensor.name)
+    return f"{name}_" if name in _WORDS else name
+
+
+def _view(tensor: Tensor) -> str:
+    return "udo::Output" if tensor.role == "output" else "udo::Input"
+
+
+def _default(table: str, _view: str, default: cxx.Default) -> tuple[SimpleNamespace, str]:
+    """A tensor as the client would have given it, made of the tables; it lies in memory of the CPU only."""
+    raw = f"defaultTensor({cxx.code(default.datatype)}, {default.data}, {default.dims}, {default.rank})"
+    made = record(raw=raw, text=cpp_string(table))
+    return record(type="", name=f"{table}Default", value=made), f"&{table}Default"
+
+
+_DIALECT = cxx.Dialect(
+    element=cxx.stored, key=lambda param, _index: cpp_string(param.name), default=_default, view=_view
+)
+
+_FOLDER = folder.Folder(
+    backend="gpu",
+    library="lib{package}.so",
+    targets=targets.of_backend("gpu"),
+    headers=(
+        "QnnCommon.h",
+        "QnnTypes.h",
+        "QnnLog.h",
+        "QnnGraph.h",
+        "QnnOpPackage.h",
+        "GPU/QnnGpuGraph.h",
+        "GPU/QnnGpuOpPackage.h",
+    ),
+    templates={
+        "Makefile": "Makefile.mako",
+        "makefiles/Android.mk": "makefiles/Android.mk.mako",
+        "src/GpuCustomOpPackage.cpp": "src/GpuCustomOpPackage.cpp.mako",
+        "src/{package}Interface.cpp": "src/Interface.cpp.mako",
+    },
+    copies=(
+        "include/GpuCustomOpPackage.hpp",
+        "include/Operation.hpp",
+        "makefiles/Application.mk",
+        "makefiles/kernels.mk",
+        "src/utils/GPU/GpuBackendUtils.cpp",
+        "src/utils/GPU/GpuOperation.cpp",
+        "src/utils/GPU/Prelude.cl",
+    ),
+    shared=(
+        "makefiles/Makefile.linux-x86_64",
+        "makefiles/Makefile.linux-aarch64",
+        "src/utils/Validation.hpp",
+        "src/utils/Validation.cpp",
+    ),
+    say=_say,
+)

@@ -1,0 +1,81 @@
+"""CMakeLists.txt and CMakePresets.json for packages: what builds them where there is no make, above all on Windows.
+
+After Qualcomm's page "Compiling a UDO package for Windows": CMake 3.21, MSVC v143 for x64 and ARM64, the library of the
+CPU and the registration library; libraries for the DSP are built on Linux, by make.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import PurePosixPath
+from types import SimpleNamespace
+
+from udogen.build import targets
+from udogen.build.package import Part
+from udogen.generate.plan import Plan, PlannedFile, record
+
+LISTS = "CMakeLists.txt"
+_PRESETS = "CMakePresets.json"
+_EXPORTS = ".sdk/reg/exports.def"
+_HEADERS = ("include/QNN/QnnTypes.h", ".sdk/include/QNN/QnnTypes.h")
+# What is built: on Windows there is nothing else, and elsewhere make builds the rest.
+_BUILDS = ("cpu", "reg")
+
+
+def has(plan: Plan) -> bool:
+    """Whether a plan has something that CMake builds."""
+    return any(part.backend in _BUILDS for part in plan.parts)
+
+
+def add(plan: Plan, label: str) -> Plan:
+    """The plan, with CMake's files where it has something that CMake builds."""
+    if not has(plan):
+        return plan
+    paths = [file.path for file in plan.files]
+    parts = [_say(part, plan, paths) for part in plan.parts if part.backend in _BUILDS]
+    data = {
+        "config": label,
+        "package": record(name=plan.package),
+        "parts": parts,
+        "cpu": next((part.name for part in parts if part.backend == "cpu"), ""),
+        "reg": next((part.name for part in parts if part.backend == "reg"), ""),
+        "linux": _folder(plan),
+        "headers": _parent(_HEADERS, paths),
+    }
+    files = (
+        *plan.files,
+        PlannedFile(LISTS, template=f"cmake/{LISTS}.mako", data=data),
+        PlannedFile(_PRESETS, copy=f"cmake/{_PRESETS}"),
+        *([PlannedFile(_EXPORTS, copy="cmake/exports.def")] if data["reg"] else []),
+    )
+    return replace(plan, files=tuple(sorted(files, key=lambda file: file.path)))
+
+
+def _say(part: Part, plan: Plan, paths: list[str]) -> SimpleNamespace:
+    rooms = tuple(f"{room}/" for room in part.rooms)
+    own = [path for path in paths if path.startswith(rooms)]
+    return record(
+        backend=part.backend,
+        registers=part.backend == "reg",
+        name=part.library.removeprefix("lib").removesuffix(".so"),
+        sources=[path for path in own if path.endswith(".cpp")],
+        includes=_includes(part, plan, paths),
+    )
+
+
+def _includes(part: Part, plan: Plan, paths: list[str]) -> list[str]:
+    """The folders that sources name headers from, as the Makefiles have them."""
+    if part.backend == "reg":
+        return ["include", "include/utils"]
+    rooms = [""] if plan.layout == "qnn" else [f"{room}/" for room in part.rooms]
+    places = [f"{room}{each}" for room in rooms for each in ("include", "src/utils")]
+    return [each for each in places if any(path.startswith(f"{each}/") for path in paths)]
+
+
+def _folder(plan: Plan) -> str:
+    """The folder of libraries for x86-64 Linux, where make has it."""
+    return targets.of_layout(plan.layout)["cpu_x86"].folder
+
+
+def _parent(names: tuple[str, ...], paths: list[str]) -> str:
+    return next((str(PurePosixPath(name).parent) for name in names if name in paths), "")

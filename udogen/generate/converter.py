@@ -1,0 +1,141 @@
+"""The converter op package: what tells Qualcomm's converters the shapes and data types of outputs.
+
+The tree is that of Qualcomm's page "Create a QNN converter Op Package shared library"; what it takes from an installed
+SDK lies in the hidden folder `.sdk`.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from udogen.build import targets
+from udogen.build.package import Part
+from udogen.generate.backends.cxx import code
+from udogen.generate.plan import Plan, PlannedFile, Source, record
+from udogen.opdef import inference
+from udogen.opdef.model import Op, OpPackage, Tensor
+from udogen.opdef.names import cpp_comment, cpp_string
+from udogen.opdef.problems import Problems
+
+SUFFIX = "_Converter_Op_Package"
+BACKEND = "converter"
+LIBRARY = "libConverterOpPackage.so"
+_FOLDER = "ConverterOpPackage"
+_HEADERS = ("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h")
+_COPIES = (f"{_FOLDER}/Makefile.linux-x86_64", ".sdk/ConverterUtils.hpp")
+_RULES = ("Makefile.linux-x86_64", "linux.mk")
+_ANY = 0xFFFFFFFF
+
+
+def plan(package: OpPackage, source: Source) -> Plan:
+    """The package folder."""
+    data = {
+        "config": ", ".join(f".sdk/config/{name}" for name in source.configs),
+        "package": record(name=package.name),
+        "ops": [_say(op) for op in package.ops],
+    }
+    files = [
+        PlannedFile("Makefile", template="converter/Makefile.mako", data=data),
+        PlannedFile(f"{_FOLDER}/ConverterOpPackage.cpp", template=f"converter/{_FOLDER}.cpp.mako", data=data),
+        *(PlannedFile(path, copy=f"converter/{path.removeprefix('.sdk/')}") for path in _COPIES),
+        *(PlannedFile(f".sdk/{name}", copy=f"qnn/shared/makefiles/{name}") for name in _RULES),
+        *(PlannedFile(f".sdk/QNN/{path}", copy=f"headers:{path}") for path in _HEADERS),
+        *(PlannedFile(f".sdk/config/{name}", content=content) for name, content in source.configs.items()),
+    ]
+    part = Part(
+        backend=BACKEND,
+        library=LIBRARY,
+        provider="",
+        ops=tuple(op.name for op in package.ops),
+        targets=targets.of_backend(BACKEND),
+        rooms=(_FOLDER,),
+    )
+    return Plan(
+        package=package.name,
+        backend=BACKEND,
+        layout="qnn",
+        libraries=_FOLDER,
+        configs=tuple(f".sdk/config/{name}" for name in source.configs),
+        files=tuple(sorted(files, key=lambda file: file.path)),
+        parts=(part,),
+        folder=f"{package.name}{SUFFIX}",
+    )
+
+
+def mind_gaps(package: OpPackage, problems: Problems) -> None:
+    """Tell what a person has to write, because the config does not say it."""
+    for op in package.ops:
+        for output in op.outputs:
+            open_ones = [
+                (what, function)
+                for what, function, found in (
+                    ("shape", "ShapeInference", inference.shape(op, output)),
+                    ("data type", "DataTypeInference", inference.datatype(op, output)),
+                )
+                if found is None or output.repeated
+            ]
+            for what, function in open_ones:
+                problems.warn(
+                    output.location,
+                    f"the config does not say the {what} of output `{output.name}` of `{op.name}` for converters",
+                    f"write {op.name}{function} in ConverterOpPackage.cpp: it answers with an error until then",
+                )
+
+
+def _say(op: Op) -> SimpleNamespace:
+    outputs = list(enumerate(op.outputs))
+    return record(
+        name=op.name,
+        literal=cpp_string(op.name),
+        rule="-" * max(4, 100 - len(op.name)),
+        inputs=_count(op.inputs),
+        outputs=_count(op.outputs),
+        shapes=[_step(index, each, _shape(op, index, each)) for index, each in outputs],
+        types=[_step(index, each, _type(op, index, each)) for index, each in outputs],
+        params=[
+            record(comment=cpp_comment(f"parameter {cpp_string(each.name)}: {' or '.join(_types(each))}"))
+            for each in op.params
+        ],
+    )
+
+
+def _types(tensor: Tensor) -> list[str]:
+    return [each.name for each in tensor.datatypes]
+
+
+def _count(tensors: tuple[Tensor, ...]) -> str:
+    """How many a client may give: those behind the last mandatory one may be left out."""
+    least = max([index + 1 for index, each in enumerate(tensors) if each.mandatory], default=0)
+    most = _ANY if any(each.repeated for each in tensors) else len(tensors)
+    return f"{{{least}, {'udo::any' if most == _ANY else most}}}"
+
+
+def _step(index: int, output: Tensor, call: tuple[str, str] | None) -> SimpleNamespace:
+    """What is done about one output: a call, and what the config says that makes it right."""
+    if call is None or output.repeated:
+        comment = "add code here, the config does not say it"
+        statement = f"op.missing({index}, {cpp_string(output.name)});"
+    else:
+        comment, statement = call
+    if not output.mandatory:
+        statement = f"if (op.outputs() > {index}) {statement}"
+    return record(comment=cpp_comment(f"{output.name}: {comment}"), code=statement)
+
+
+def _shape(op: Op, index: int, output: Tensor) -> tuple[str, str] | None:
+    found = inference.shape(op, output)
+    if isinstance(found, inference.SameAs):
+        return found.why, f"op.shapeLikeInput({index}, {found.input});"
+    if isinstance(found, inference.Extents):
+        extents = [str(each) if isinstance(each, int) else f"op.dim({each[0]}, {each[1]})" for each in found.extents]
+        return found.why, f"op.setShape({index}, {{{', '.join(extents)}}});"
+    return None
+
+
+def _type(op: Op, index: int, output: Tensor) -> tuple[str, str] | None:
+    found = inference.datatype(op, output)
+    if isinstance(found, inference.SameAs):
+        return found.why, f"op.typeLikeInput({index}, {found.input});"
+    if isinstance(found, inference.Only):
+        return found.why, f"op.setType({index}, {code(found.datatype)});"
+    return None

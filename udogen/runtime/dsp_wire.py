@@ -1,0 +1,129 @@
+"""A call as the request of the program that plays DSP V65/V66; udogen/emulator/hexagon/dsp.h describes the file.
+
+Tensors go as the documentation says the DSP hands them to an op: bytes with the range that they stand for, or floats.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from udogen.errors import RunFailed
+from udogen.qnn.tensors import NULL
+from udogen.runtime import marshal
+from udogen.runtime.calls import OpCall
+from udogen.runtime.hexagon_wire import fill, text
+from udogen.runtime.wire import Message
+
+if TYPE_CHECKING:
+    from udogen.runtime.calls import Array
+
+_MAGIC = 0x324F4455
+_MOST_AXES = 8
+_LEFT_OUT = 0
+VTCM = 256 << 10  # bytes that the harness has; what an op gets on a device depends on the device
+
+# UDO's data types, by ours: code, bytes, and how a scalar is stored.
+_TYPES = {
+    "FLOAT_16": (0x01, 2, ""),
+    "FLOAT_32": (0x02, 4, "<f"),
+    "UFIXED_POINT_8": (0x08, 1, ""),
+    "SFIXED_POINT_8": (0x08, 1, ""),
+    "UFIXED_POINT_16": (0x10, 2, ""),
+    "SFIXED_POINT_16": (0x10, 2, ""),
+    "UFIXED_POINT_32": (0x20, 4, ""),
+    "SFIXED_POINT_32": (0x20, 4, ""),
+    "UINT_8": (0x100, 1, "<Bxxx"),
+    "BOOL_8": (0x100, 1, "<Bxxx"),
+    "UINT_16": (0x200, 2, "<Hxx"),
+    "UINT_32": (0x400, 4, "<I"),
+    "INT_8": (0x1000, 1, "<bxxx"),
+    "INT_16": (0x2000, 2, "<hxx"),
+    "INT_32": (0x4000, 4, "<i"),
+}
+_SCALAR, _TEXT, _TENSOR = range(3)
+
+STATUS = {
+    1: "UDO_WRONG_CORE",
+    2: "UDO_INVALID_ARGUMENT",
+    3: "UDO_UNSUPPORTED_FEATURE",
+    4: "UDO_MEM_ALLOC_ERROR",
+    100: "UDO_WRONG_OPERATION",
+    101: "UDO_WRONG_CORE_TYPE",
+    102: "UDO_WRONG_NUM_OF_PARAMS",
+    103: "UDO_WRONG_NUM_OF_DIMENSIONS",
+    104: "UDO_WRONG_NUM_OF_INPUTS",
+    105: "UDO_WRONG_NUM_OF_OUTPUTS",
+    0xFFFFFFFF: "UDO_UNKNOWN_ERROR",
+}
+
+
+def encode(call: OpCall) -> bytes:
+    """The request for a call."""
+    order, buffers = marshal.order_of(call)
+    inputs = [_tensor(call, row, buffers) for row in order["inputs"]]
+    outputs = [_tensor(call, row, buffers) for row in order["outputs"]]
+    params = [_param(call, row, buffers) for row in order["params"]]
+    return b"".join(
+        (
+            struct.pack("<6I", _MAGIC, call.loops, VTCM, len(inputs), len(outputs), len(params)),
+            text(call.package),
+            text(call.op_type),
+            *inputs,
+            *outputs,
+            *params,
+        )
+    )
+
+
+def outputs_of(call: OpCall, raw: list[bytes], shapes: list[tuple[int, ...]]) -> dict[str, Array]:
+    """The outputs, in the shapes that the op gave them; the DSP's ones in front are taken away again."""
+    said = []
+    for arg, shape in zip(call.outputs, shapes, strict=True):
+        surplus = len(shape) - len(arg.shape)
+        said.append(replace(arg, shape=shape[surplus:] if surplus > 0 else shape))
+    return marshal.arrays_of(replace(call, outputs=tuple(said)), [bytearray(room) for room in raw])
+
+
+def _type(call: OpCall, name: str, dtype: str) -> tuple[int, int, str]:
+    found = _TYPES.get(dtype)
+    if found is None:
+        raise RunFailed(
+            f"`{name}` of op `{call.op_type}` is {dtype}, which DSP V65/V66 does not hand to an op",
+            hint="one of " + ", ".join(_TYPES),
+        )
+    return found
+
+
+def _tensor(call: OpCall, row: Message, buffers: list[Any]) -> bytes:
+    shape = row["shape"]
+    if row["role"] == NULL:
+        return struct.pack("<IIffI8II", _LEFT_OUT, 0, 0, 0, 0, *[0] * _MOST_AXES, 0)
+    code, element, _ = _type(call, row["name"], row["dtype"])
+    size = element
+    for extent in shape:
+        size *= extent
+    scale, offset = row["quant"] or (1.0, 0)
+    # Whatever has one byte comes with a range.
+    lowest, highest = (scale * offset, scale * (offset + 255)) if element == 1 else (0.0, 0.0)
+    dims = [*shape, *[0] * (_MOST_AXES - len(shape))]
+    head = struct.pack("<IIffI8II", code, lowest < highest, lowest, highest, len(shape), *dims, size)
+    return head + (fill(bytes(buffers[row["buffer"]])) if "buffer" in row else b"")
+
+
+def _param(call: OpCall, row: Message, buffers: list[Any]) -> bytes:
+    if "tensor" in row:
+        tensor = row["tensor"]
+        return struct.pack("<I", _TENSOR) + text(tensor["name"]) + _tensor(call, tensor, buffers)
+    name, value = row["name"], row["value"]
+    if isinstance(value, str):
+        return struct.pack("<I", _TEXT) + text(name) + text(value)
+    code, _, form = _type(call, name, row["dtype"])
+    try:
+        bits = struct.pack(form, value) if form else b""
+    except struct.error:
+        bits = b""
+    if not bits:
+        raise RunFailed(f"param `{name}`: {value} cannot be passed as {row['dtype']}", hint="see its type")
+    return struct.pack("<I", _SCALAR) + text(name) + struct.pack("<I", code) + bits
