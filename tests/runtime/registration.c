@@ -5,7 +5,24 @@
 #include "SnpeUdo/UdoReg.h"
 
 static SnpeUdo_RegInfo_t info;
-static SnpeUdo_LibVersion_t version = {{1, 0, 0}, {1, 6, 0}};
+#ifndef MINOR
+#define MINOR 6
+#endif
+static SnpeUdo_LibVersion_t version = {{1, 0, 0}, {1, MINOR, 0}};
+
+// As it was in API 1.3: without the infos of tensors.
+typedef struct {
+  SnpeUdo_String_t operationType;
+  SnpeUdo_Bitmask_t supportedByCores;
+  uint32_t numOfStaticParams;
+  SnpeUdo_Param_t *staticParams;
+  uint32_t numOfInputs;
+  SnpeUdo_String_t *inputNames;
+  uint32_t numOfOutputs;
+  SnpeUdo_String_t *outputNames;
+  uint32_t numOfCoreInfo;
+  SnpeUdo_OpCoreInfo_t *opPerCoreInfo;
+} Old;
 
 SnpeUdo_ErrorType_t SnpeUdo_initRegLibrary(void) {
 #ifdef CRASHES
@@ -44,6 +61,12 @@ SnpeUdo_ErrorType_t SnpeUdo_getRegInfo(SnpeUdo_RegInfo_t **out) {
   info.implementationLib = &library;
   info.numOfOperations = 1;
   info.operationsInfo = &op;
+#if MINOR < 6
+  static SnpeUdo_String_t names[] = {"a", "b"};
+  static Old old[2] = {{"First", 1, 0, 0, 2, names, 1, names, 0, 0}, {"Second", 1, 0, 0, 1, names, 2, names, 0, 0}};
+  info.numOfOperations = 2;
+  info.operationsInfo = (SnpeUdo_OperationInfo_t *)(void *)old;
+#endif
 #ifdef SILENT
   return (void)out, SNPE_UDO_NO_ERROR;
 #else

@@ -104,7 +104,7 @@ def test_the_softmax_of_the_documentation_runs_on_both_cores(
         ("DSP", "registered"),
     ]
     assert package.core("CPU").path == place / CPU
-    assert package.core("CPU").compared == ("package", "ops")
+    assert package.core("CPU").compared == ("package", "ops", "validation")
     assert package.core("DSP").compared == ("package", "ops", "inputs", "outputs", "data types")
     assert "no Adreno GPU" in package.core("GPU").why
 
@@ -266,6 +266,45 @@ def test_a_library_with_the_same_op_otherwise(
     assert caught.value.message == f"op Softmax of {place / DSP} is another than its registration says: {fault}"
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "fault"),
+    [
+        ('"CPU":"FLOAT_32"', '"CPU":"UINT_8"', "input 0 `Placeholder` is UINT_8 (0x0108); it must be FLOAT_32"),
+        ('"inputs":[', '"inputs":[{"name":"more","data_type":"FLOAT_32"},', "has 2 inputs; it must have 1"),
+        (
+            '"core_types"',
+            '"scalar_params":[{"name":"beta","data_type":"FLOAT_32"}],"core_types"',
+            "has no parameter `beta`",
+        ),
+    ],
+)
+def test_the_validation_of_a_cpu_library_is_asked(
+    cpu: Path, place: Path, tmp_path: Path, before: str, after: str, fault: str
+) -> None:
+    (tmp_path / "other.json").write_text(SOFTMAX.read_text().replace(before, after))
+    sources = registering.write(tmp_path / "other.json", tmp_path / "reg")
+    made = registering.build(sources, tmp_path / "libUdoSoftmaxUdoPackageReg.so")
+    shutil.copy(cpu, place / CPU)
+    with pytest.raises(OtherOps) as caught:
+        add_op_package(made, cores=["CPU"])
+    told = f"op Softmax of {place / CPU} is another than its registration says; as registered, {fault}"
+    assert caught.value.message == told
+
+
+def test_validation_is_asked_with_every_kind_of_parameter(place: Path, tmp_path: Path) -> None:
+    need_runtime("cpu")
+    config = ROOT / "tests" / "configs" / "Udo.xml"
+    [made] = make_packages([config], tmp_path / "cpu", chosen=["cpu"])
+    done = make(made.folder, "cpu_x86")
+    assert done.returncode == 0, done.stderr
+    shutil.copy(find_built(made.folder).library, place / "libUdoManyUdoImplCpu.so")
+    library = registering.build(registering.write(config, tmp_path / "reg"), tmp_path / "libUdoManyUdoReg.so")
+    state = add_op_package(library, cores=["CPU"]).core("CPU")
+    assert state.compared == ("package", "ops", "validation")
+    assert state.package is not None
+    assert state.package.operations == ("Everything", "Join")
+
+
 def test_a_library_for_another_machine(registration: Path, place: Path) -> None:
     foreign(place / CPU)
     with pytest.raises(WrongMachine) as caught:
@@ -309,6 +348,13 @@ def test_a_registration_that_does_not_answer(tmp_path: Path, flag: str, kind: ty
         read_registration(broken(tmp_path, flag), timeout=2 if flag == "-DHANGS" else 30)
     assert said in caught.value.message
     assert "the op package" not in caught.value.message
+
+
+def test_a_registration_of_an_older_release_tells_names_of_tensors(tmp_path: Path) -> None:
+    found = read_registration(broken(tmp_path, "-DMINOR=3"))
+    assert found.api_version == (1, 3, 0)
+    told = [(op.type, [x.name for x in op.inputs], [y.name for y in op.outputs]) for op in found.ops]
+    assert told == [("First", ["a", "b"], ["a"]), ("Second", ["a"], ["a", "b"])]
 
 
 def test_what_is_no_registration_library(cpu: Path, tmp_path: Path) -> None:

@@ -42,12 +42,30 @@ QNN = Headers(
     after="""
 typedef struct { uint64_t words[10]; } udogen_OpConfigByValue;
 typedef Qnn_ErrorHandle_t (*udogen_TakesOpConfig)(void *handle, udogen_OpConfigByValue op);
+typedef Qnn_ErrorHandle_t (*udogen_TakesOpConfigAlone)(udogen_OpConfigByValue op);
 int vsnprintf(char *into, size_t size, const char *format, void *args);
 """,
 )
 
 # DSP completes QNN's opaque structures as CPU does; UDO has a function of one name on both of its sides.
-UDO = Headers(roots=("SnpeUdo/UdoReg.h", "SnpeUdo/UdoImpl.h"))
+# Before API 1.6 the infos of operations ended before those of their tensors.
+UDO = Headers(
+    roots=("SnpeUdo/UdoReg.h", "SnpeUdo/UdoImpl.h"),
+    after="""
+typedef struct {
+  SnpeUdo_String_t operationType;
+  SnpeUdo_Bitmask_t supportedByCores;
+  uint32_t numOfStaticParams;
+  SnpeUdo_Param_t *staticParams;
+  uint32_t numOfInputs;
+  SnpeUdo_String_t *inputNames;
+  uint32_t numOfOutputs;
+  SnpeUdo_String_t *outputNames;
+  uint32_t numOfCoreInfo;
+  SnpeUdo_OpCoreInfo_t *opPerCoreInfo;
+} udogen_OldOperationInfo;
+""",
+)
 DSP = Headers(roots=("DSP/QnnDspOpPackage.h",), before=QNN.before)
 
 

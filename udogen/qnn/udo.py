@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -28,6 +29,7 @@ _PREFIXES = {
     "SnpeUdo_TensorLayout_t": "SNPE_UDO_LAYOUT_",
 }
 
+_WITH_INFOS = (1, 6)  # of the API: tensors have infos, not names alone
 _MOST = 10_000  # of anything: more is a structure that was laid out otherwise
 _LONGEST = 1024  # SNPE_UDO_MAX_STRING_SIZE
 
@@ -61,8 +63,11 @@ def version_of(pointer: Any) -> dict[str, list[int]]:
     }
 
 
-def registration_of(info: Any) -> dict[str, Any]:
-    """Everything that a registration library tells."""
+def registration_of(info: Any, api: Sequence[int] = _WITH_INFOS) -> dict[str, Any]:
+    """Everything that a registration library tells, which was built with this version of the API."""
+    operations = info.operationsInfo
+    if tuple(api[:2]) < _WITH_INFOS:
+        operations = abi.ffi(abi.UDO).cast("udogen_OldOperationInfo *", operations)
     return {
         "package": _text(info.packageName),
         "cores": _cores(info.supportedCoreTypes),
@@ -71,7 +76,7 @@ def registration_of(info: Any) -> dict[str, Any]:
             for row in _rows(info.implementationLib, info.numOfImplementationLib)
         ],
         "operations": _text(info.operationsString),
-        "ops": [_op(row) for row in _rows(info.operationsInfo, info.numOfOperations)],
+        "ops": [_op(row) for row in _rows(operations, info.numOfOperations)],
     }
 
 
@@ -82,8 +87,8 @@ def _op(row: Any) -> dict[str, Any]:
         "type": _text(row.operationType),
         "cores": cores,
         "params": [_param(each) for each in _rows(row.staticParams, row.numOfStaticParams)],
-        "inputs": _tensors(row.inputInfos, row.inputNames, row.numOfInputs, count),
-        "outputs": _tensors(row.outputInfos, row.outputNames, row.numOfOutputs, count),
+        "inputs": _tensors(getattr(row, "inputInfos", None), row.inputNames, row.numOfInputs, count),
+        "outputs": _tensors(getattr(row, "outputInfos", None), row.outputNames, row.numOfOutputs, count),
         "calculates": {
             _word("CoreType", each.udoCoreType): _bits("DataType", each.operationCalculationTypes)
             for each in _rows(row.opPerCoreInfo, count)

@@ -23,11 +23,10 @@ from udogen.runtime.udo import (
     RegistrationUnreadable,
     read_registration,
 )
+from udogen.runtime.udo_compare import OtherOps, OtherPackage
 from udogen.runtime.udo_host import (
     CoreState,
     LibraryMissing,
-    OtherOps,
-    OtherPackage,
     UdoPackage,
     WrongMachine,
     add_op_package,

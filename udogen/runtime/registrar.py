@@ -30,13 +30,14 @@ def read(order: Message, on_phase: Callable[[str], None]) -> dict[str, Any]:
     _call(library, udo.INFO, on_phase, info)
     on_phase("read what it tells")
     try:
-        found = udo.registration_of(info[0][0])
+        told = udo.version_of(version[0])
+        found = udo.registration_of(info[0][0], told["api"])
     except (ValueError, RuntimeError) as problem:
         raise RunFailed(
             f"what the registration library tells cannot be read: {problem}",
-            hint="it is laid out as API 1.6 of SnpeUdo/UdoBase.h says; build it with headers of SNPE 2.x",
+            hint="build it with headers of SNPE 2.x (API 1.6 of SnpeUdo/UdoBase.h)",
         ) from problem
-    found["version"] = udo.version_of(version[0])
+    found["version"] = told
     _call(library, udo.TERMINATE, on_phase)
     return found
 

@@ -14,13 +14,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from udogen.build import elf, tools
-from udogen.build.package import PROVIDER
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime.calls import PackageInfo, RuntimeInfo
 from udogen.runtime.library import find_runtime
-from udogen.runtime.records import ask, read_records
+from udogen.runtime.records import ask
 from udogen.runtime.session import OpSession
-from udogen.runtime.udo import RegisteredOp, RegisteredTensor, Registration, read_registration
+from udogen.runtime.udo import Registration, read_registration
+from udogen.runtime.udo_compare import (
+    OtherOps,
+    OtherPackage,
+    check_provider,
+    compare_names,
+    compare_records,
+    compare_validation,
+    provider_of,
+)
 
 REGISTERED, NOT_TRIED = "registered", "not tried"
 _SECONDS = 30.0
@@ -38,18 +46,6 @@ class WrongMachine(RunFailed):
     kind = "udo-wrong-machine"
 
 
-class OtherPackage(RunFailed):
-    """An implementation library is of another package than its registration."""
-
-    kind = "udo-other-package"
-
-
-class OtherOps(RunFailed):
-    """An implementation library has other ops than its registration, or the same ones otherwise."""
-
-    kind = "udo-other-ops"
-
-
 class _Core(NamedTuple):
     """A core: the backend that runs it on this machine, if any, and what of it may lie elsewhere."""
 
@@ -65,22 +61,6 @@ _CORES = {
     "DSP": _Core("htp", "dsp_x86", elsewhere=("hexagon",)),
 }
 BACKENDS = {row.backend: name for name, row in _CORES.items() if row.backend}
-
-# How QHPI calls what SNPE calls by these words.
-_ELEMENTS = {
-    "FLOAT_16": {"Float16"},
-    "FLOAT_32": {"Float32"},
-    "INT_8": {"QInt8"},
-    "INT_16": {"QInt16"},
-    "INT_32": {"Int32", "QInt32"},
-    "UINT_8": {"QUInt8"},
-    "UINT_16": {"QUInt16"},
-    "UINT_32": {"Int32"},
-    "FIXED_8": {"QUInt8", "QInt8"},
-    "FIXED_16": {"QUInt16", "QInt16"},
-    "FIXED_32": {"QInt32", "Int32"},
-}
-_ANY = "Any_Element_Type"
 
 
 @dataclass(frozen=True)
@@ -117,7 +97,7 @@ class UdoPackage:
         found = self.core(core)
         if found.state != REGISTERED or found.path is None:
             raise RunFailed(f"{found.library} was not registered: {found.why}", hint="run its ops on a device")
-        return OpSession(found.path, _provider(self.registration), backend=_CORES[core].backend, **options)
+        return OpSession(found.path, provider_of(self.registration), backend=_CORES[core].backend, **options)
 
 
 def add_op_package(path: Path, *, cores: Sequence[str] = (), runtimes: Mapping[str, Path] | None = None) -> UdoPackage:
@@ -191,10 +171,6 @@ def _agrees_with_itself(registration: Registration) -> None:
             )
 
 
-def _provider(registration: Registration) -> str:
-    return f"{registration.package}{PROVIDER}"
-
-
 def _add(registration: Registration, core: str, runtime: Path | None) -> CoreState:
     row, name = _CORES[core], registration.library(core)
     if not row.backend:
@@ -202,94 +178,22 @@ def _add(registration: Registration, core: str, runtime: Path | None) -> CoreSta
             path = implementation(registration, core)
         except LibraryMissing:
             return CoreState(core, name, NOT_TRIED, row.why)
-        _check_provider(registration, core, path)
+        check_provider(registration, core, path)
         return CoreState(core, name, NOT_TRIED, row.why, path)
     path = implementation(registration, core)
     found = elf.read(path)
-    _check_provider(registration, core, path)
+    check_provider(registration, core, path)
     if found.machine != platform.machine():
         return CoreState(core, name, NOT_TRIED, f"it is built for {found.processor}, which loads it itself", path)
     try:
         find_runtime(row.backend, explicit=runtime)
     except ToolMissing as absent:
         return CoreState(core, name, NOT_TRIED, f"{absent.message}: {absent.hint}", path)
-    with OpSession(path, _provider(registration), backend=row.backend, runtime=runtime, timeout=_SECONDS) as session:
+    with OpSession(path, provider_of(registration), backend=row.backend, runtime=runtime, timeout=_SECONDS) as session:
         package, ran = session.package, session.runtime
-    compared = _compare_names(registration, core, path, package)
-    if row.backend == "htp" and _compare_records(registration, path, found):
+    compared = compare_names(registration, core, path, package)
+    if row.backend == "htp" and compare_records(registration, path, found):
         compared = (*compared, "inputs", "outputs", "data types")
+    if row.backend == "cpu" and compare_validation(registration, path):
+        compared = (*compared, "validation")
     return CoreState(core, name, REGISTERED, "", path, package, ran, compared)
-
-
-def _check_provider(registration: Registration, core: str, path: Path) -> None:
-    exports = elf.read(path).exports
-    there = sorted(name for name in exports if name.endswith(PROVIDER))
-    if _provider(registration) in there:
-        return
-    if there:
-        raise _other_package(registration, core, path, " and ".join(name.removesuffix(PROVIDER) for name in there))
-    raise OtherPackage(
-        f"{path} exports no {_provider(registration)}: it is no op package",
-        hint=f"it must be the {core} library of package {registration.package}; build it again",
-    )
-
-
-def _other_package(registration: Registration, core: str, path: Path, name: str) -> OtherPackage:
-    return OtherPackage(
-        f"{path} is of package {name}, and {registration.path.name} registers package {registration.package}",
-        hint=f"put the {core} library of {registration.package} first in LD_LIBRARY_PATH",
-    )
-
-
-def _compare_names(registration: Registration, core: str, path: Path, package: PackageInfo) -> tuple[str, ...]:
-    if package.name and package.name != registration.package:
-        raise _other_package(registration, core, path, package.name)
-    told = [op.type for op in registration.ops_of(core)]
-    if not package.operations:
-        return ("package",) if package.name else ()
-    absent = [name for name in told if name not in package.operations]
-    further = [name for name in package.operations if name not in told]
-    if absent or further:
-        parts = [f"it has not {', '.join(absent)}"] if absent else []
-        parts += [f"it has {', '.join(further)}, which {registration.path.name} does not know"] if further else []
-        raise OtherOps(
-            f"{path} has other ops than its registration: {'; '.join(parts)}",
-            hint="generate and build both from the same config",
-        )
-    return ("package", "ops")
-
-
-def _compare_records(registration: Registration, path: Path, found: elf.Elf) -> bool:
-    """Hold what the kernels of HTP say against the registration; False where they say nothing."""
-    if "qhpi_init" not in found.exports:
-        return False
-    undefined = [symbol.name for symbol in found.imports if symbol.name.startswith("qhpi_")]
-    records = {row["name"]: row["kernels"] for row in read_records(path, undefined, timeout=_SECONDS).ops}
-    for op in registration.ops_of("DSP"):
-        kernels = records.get(f"{registration.package}::{op.type}", [])
-        faults = [_fault(op, kernel) for kernel in kernels]
-        if kernels and all(faults):
-            raise OtherOps(
-                f"op {op.type} of {path} is another than its registration says: {faults[0]}",
-                hint="generate and build both from the same config",
-            )
-    return bool(records)
-
-
-def _fault(op: RegisteredOp, kernel: Mapping[str, Any]) -> str:
-    """In what a kernel does not fit the registration; parameters arrive as further inputs."""
-    inputs, outputs = kernel["inputs"], kernel["outputs"]
-    if len(outputs) != len(op.outputs):
-        return f"its kernel writes {len(outputs)} outputs, registered are {len(op.outputs)}"
-    if not len(op.inputs) <= len(inputs) <= len(op.inputs) + len(op.params):
-        most = f" and {len(op.params)} parameters" if op.params else ""
-        return f"its kernel takes {len(inputs)} inputs, registered are {len(op.inputs)}{most}"
-    for tensor, record in (*zip(op.inputs, inputs, strict=False), *zip(op.outputs, outputs, strict=True)):
-        if not _same_type(tensor, record["type"]):
-            return f"its kernel has {record['type']} for `{tensor.name}`, registered is {tensor.types.get('DSP')}"
-    return ""
-
-
-def _same_type(tensor: RegisteredTensor, element: str) -> bool:
-    word = tensor.types.get("DSP", "")
-    return element == _ANY or word not in _ELEMENTS or element in _ELEMENTS[word]

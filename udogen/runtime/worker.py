@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from udogen.errors import RunFailed
-from udogen.qnn import abi
 from udogen.qnn.backend import Backend, Context, Device, Graph, Log
-from udogen.qnn.interface import Interface, QnnError, log_callback
+from udogen.qnn.interface import Interface, QnnError
 from udogen.qnn.tensors import APP_WRITE, NULL, STATIC, OpConfig, Param, Scalar, ScaleOffset, Tensor
-from udogen.runtime import failures, recorder, registrar, stored
+from udogen.runtime import failures, probe, recorder, registrar, stored
+from udogen.runtime.op_package import LoadedPackage
 from udogen.runtime.wire import Message, Wire
 
 _GUARD = bytes([0xA5]) * 64
@@ -46,7 +46,7 @@ class Worker:
         interface = Interface.load(Path(order["runtime"]))
         failures.check_release(library, order["built_for"], interface.build_id())
         self._phase("load the op package")
-        package = _OpPackage(library, provider)
+        package = LoadedPackage(library, provider)
         if not order["forwards_log"]:
             package.log_to(self._sink("package"), order["log_level"])
         self._phase("create the backend")
@@ -206,58 +206,8 @@ _ASKED: dict[str, Callable[[Message, Callable[[str], None]], dict[str, Any]]] = 
     "records": recorder.record,
     "registration": registrar.read,
     "locate": registrar.locate,
+    "judge": probe.judge,
 }
-
-
-class _OpPackage:
-    """The op package as we see it ourselves, beside the runtime: the same library, loaded once."""
-
-    def __init__(self, library: str, provider: str) -> None:
-        ffi = abi.ffi()
-        try:
-            self._library = ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_LOCAL)
-            entry = ctypes.cast(getattr(self._library, provider), ctypes.c_void_p).value
-        except (OSError, AttributeError) as problem:
-            text = str(problem)
-            if "undefined symbol: qhpi_" in text:
-                what = "is built for the HTP backend, and this runtime is of another"
-                hint = "give --backend htp, or the library of this backend"
-            elif "undefined symbol" in text:
-                what = "needs a symbol that nobody has"
-                hint = "link the library that has it, or define it; `nm -DC --undefined-only` lists them"
-            else:
-                what, hint = "cannot be loaded", "the libraries it is linked with must be found too"
-            raise RunFailed(f"the op package {what}: {text}", hint=hint) from problem
-        self._interface = ffi.new("QnnOpPackage_Interface_t *")
-        code = ffi.cast("QnnOpPackage_InterfaceProvider_t", entry)(self._interface)
-        if code:
-            raise QnnError(provider, code)
-
-    def log_to(self, sink: Callable[[int, str], None], level: int) -> None:
-        """Give the package a log callback; one that has no use for it may say so, we do not mind."""
-        self._callback = log_callback(sink)
-        function = self._v1_4("logInitialize")
-        if function:
-            function(self._callback, level)
-
-    def info(self) -> tuple[str, list[str]]:
-        """The package's name and its ops; empty where it does not tell."""
-        ffi = abi.ffi()
-        answer = ffi.new("QnnOpPackage_Info_t const **")
-        function = self._v1_4("getInfo")
-        if not function or function(answer) or not answer[0]:
-            return "", []
-        info = answer[0]
-        count = info.numOperations if info.operationNames else 0
-        names = [info.operationNames[index] for index in range(count)]
-        name = ffi.string(info.packageName).decode("utf-8", "replace") if info.packageName else ""
-        return name, [ffi.string(each).decode("utf-8", "replace") for each in names if each]
-
-    def _v1_4(self, name: str) -> Any:
-        # Version 2.0 has another table; the runtimes refuse it, and with a better message than we have.
-        if self._interface.interfaceVersion.major != 1:
-            return None
-        return getattr(self._interface.v1_4, name)
 
 
 class _TensorMaker:

@@ -1,0 +1,104 @@
+"""In the child: ask an op package whether it would accept an op as somebody else describes it.
+
+Who describes it may not know the ranks, or call a type otherwise.  A package of ours says what it wants instead; then
+it is given that, as far as the description allows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from udogen.qnn import abi
+from udogen.qnn.interface import ERROR
+from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, Scalar, Tensor
+from udogen.runtime.op_package import LoadedPackage
+from udogen.runtime.wire import Message
+
+_RANKS = (4, 1, 2, 3, 5)  # for packages that say nothing
+_TYPE = re.compile(r"`(?P<name>[^`]+)` is \w+ \(0x[0-9a-f]+\); it must be (?P<wanted>.+)$")
+_RANK = re.compile(r"`(?P<name>[^`]+)` has rank \d+; it must be (?P<wanted>\d+)")
+# What cannot be mended: the description is of another op.
+_OTHER = re.compile(
+    r"has \d+ (in|out)puts; it must have|has no parameter `|lacks the mandatory parameter `|must be a (scalar|tensor)"
+)
+
+
+def judge(order: Message, on_phase: Callable[[str], None]) -> dict[str, Any]:
+    """For each op: whether validateOpConfig accepts it, or why not; `other` where it is another op for sure."""
+    on_phase("load the op package")
+    said: list[str] = []
+    package = LoadedPackage(order["library"], order["provider"])
+    package.log_to(lambda _level, text: said.append(text), ERROR)
+    init, validate = package.v1_4("init"), package.v1_4("validateOpConfig")
+    if not validate:
+        return {"ops": []}
+    ffi = abi.ffi()
+    if init:
+        on_phase("init")
+        init(ffi.NULL)
+    call = ffi.cast("udogen_TakesOpConfigAlone", validate)
+    on_phase("validateOpConfig")
+
+    def accepts(op: OpConfig) -> tuple[bool, str]:
+        said.clear()
+        return call(op.by_value()) == 0, said[0] if said else ""
+
+    return {"ops": [_judge(row, order["package"], accepts) for row in order["ops"]]}
+
+
+def _judge(row: Message, package: str, accepts: Callable[[OpConfig], tuple[bool, str]]) -> dict[str, Any]:
+    reason = ""
+    for rank in _RANKS:
+        types: dict[str, str] = {}
+        ranks: dict[str, int] = {}
+        for _ in range(2 * len([*row["inputs"], *row["outputs"], *row["params"]]) + 1):
+            accepted, reason = accepts(_config(row, package, rank, types, ranks))
+            if accepted:
+                return {"accepted": True, "reason": "", "other": False}
+            if not _mend(row, reason, types, ranks):
+                break
+        if _OTHER.search(reason) or _TYPE.search(reason):
+            return {"accepted": False, "reason": reason, "other": True}
+    return {"accepted": False, "reason": reason, "other": False}
+
+
+def _mend(row: Message, reason: str, types: dict[str, str], ranks: dict[str, int]) -> bool:
+    """Take what the package asked for, where the description may mean that."""
+    if (match := _RANK.search(reason)) and match["name"] not in ranks:
+        ranks[match["name"]] = int(match["wanted"])
+        return True
+    match = _TYPE.search(reason)
+    if match is None or match["name"] in types:
+        return False
+    tensors: Sequence[Message] = [*row["inputs"], *row["outputs"], *row["params"]]
+    allowed: Sequence[str] = next((each["types"] for each in tensors if each["name"] == match["name"]), [])
+    wanted = set(re.findall(r"\w+", match["wanted"]))
+    fitting = next((each for each in allowed if each in wanted), None)
+    if fitting is None:
+        return False
+    types[match["name"]] = fitting
+    return True
+
+
+def _config(row: Message, package: str, rank: int, types: dict[str, str], ranks: dict[str, int]) -> OpConfig:
+    def tensor(each: Message, role: str) -> Tensor:
+        name = each["name"]
+        shape = each.get("shape") or [1] * ranks.get(name, rank if role != STATIC else 1)
+        return Tensor(name, dtype=types.get(name, each["types"][0]), shape=shape, role=role)
+
+    params: list[Param] = [
+        tensor(each, STATIC)
+        if each["kind"] == "tensor"
+        else Scalar(each["name"], types.get(each["name"], each["types"][0]), each["value"])
+        for each in row["params"]
+    ]
+    return OpConfig(
+        row["type"],
+        package=package,
+        op_type=row["type"],
+        inputs=[tensor(each, APP_WRITE) for each in row["inputs"]],
+        outputs=[tensor(each, APP_READ) for each in row["outputs"]],
+        params=params,
+    )
