@@ -44,7 +44,8 @@ class Artifact:
 
 def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: tools.Environment) -> list[Step]:
     """The steps for these targets; nothing is started before all of them are known to be possible."""
-    targets = expand(tuple(names), package.targets, layout=package.layout, ndk=bool(env.android_ndk_root))
+    ndk = bool(env.android_ndk_root)
+    targets = expand(tuple(names), package.targets, layout=package.layout, ndk=ndk, versions=package.versions)
     if isinstance(targets, str):
         raise UsageError(
             f"{package.name} has no target `{targets}`", hint="its targets are " + ", ".join(package.targets)

@@ -30,6 +30,7 @@ class Part:
     rooms: tuple[str, ...] = ("src",)  # where its sources are
     api: str = ""  # where the backend has several interfaces: which one
     op: str = ""  # where each op has a library of its own: its op, whose name ends the goals of make
+    versions: tuple[str, ...] = ()  # of Hexagon that the config names
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class PackageFolder:
     makefile: str = "Makefile"
     rooms: tuple[str, ...] = ("src",)
     op: str = ""  # where each op has a library of its own: its op
+    versions: tuple[str, ...] = ()  # of Hexagon that the config names
 
     def goal(self, row: Target) -> str:
         """How make is asked for a target."""
@@ -112,6 +114,7 @@ def _read(path: Path) -> list[PackageFolder]:
             makefile=part.makefile,
             rooms=part.rooms,
             op=part.op,
+            versions=part.versions,
         )
         for part in read_parts(manifest)
     ]
@@ -130,6 +133,7 @@ def read_parts(manifest: Mapping[str, object]) -> list[Part]:
             targets=_texts(each.get("targets")),
             api=str(each.get("api", "")),
             op=str(each.get("op", "")),
+            versions=_texts(each.get("versions")),
             makefile=str(each.get("makefile", "Makefile")),
             rooms=_texts(each.get("rooms")) or ("src",),
         )

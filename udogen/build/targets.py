@@ -212,7 +212,12 @@ def of_backend(backend: str, layout: str = "qnn") -> tuple[str, ...]:
 
 
 def expand(
-    names: tuple[str, ...], offered: tuple[str, ...], *, layout: str = "qnn", ndk: bool = False
+    names: tuple[str, ...],
+    offered: tuple[str, ...],
+    *,
+    layout: str = "qnn",
+    ndk: bool = False,
+    versions: tuple[str, ...] = (),
 ) -> tuple[Target, ...] | str:
     """The targets behind names (none: what runs here); the name itself where a package does not offer it."""
     table, groups = of_layout(layout), GROUPS[layout if layout in GROUPS else "qnn"]
@@ -221,6 +226,8 @@ def expand(
     for name in names or tuple(target for target in offered if target in table and table[target].native):
         meant = [device if each == _DEVICE else each for each in groups.get(name, (name,))]
         rows = {each: table[each] for each in meant if each in offered and each in table}
+        if versions and name in ("dsp", "dsp_android"):  # as documented: those that the config names
+            rows = {each: row for each, row in rows.items() if row.arch in ("", *versions)}
         if not rows:
             return name
         found.update(rows)

@@ -121,6 +121,13 @@ def contents(
         ops=tuple(op.name for op in package.ops),
         targets=folder.targets,
         api=folder.api,
+        versions=_versions(folder.backend, package),
     )
     placed = [replace(file, path=path) for file in files if (path := place(file.path))]
     return Contents((part,), tuple(sorted(placed, key=lambda file: file.path)))
+
+
+def _versions(backend: str, package: OpPackage) -> tuple[str, ...]:
+    """The versions of Hexagon that a config names, of those that this backend runs on."""
+    named = {version for op in package.ops for version in op.dsp_archs}
+    return tuple(version for version in architectures.of_backend(backend) if version in named)
