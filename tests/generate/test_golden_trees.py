@@ -33,6 +33,8 @@ def test_generated_trees_are_the_golden_ones() -> None:
 def test_untouched_packages_compile_without_a_warning(config: Path, name: str, tmp_path: Path) -> None:
     cxx = compiler(name)
     for made in make_packages([config], tmp_path):
+        if f"{made.plan.backend}_x86" not in made.plan.targets:
+            continue  # for devices alone: tests/build
         done = make(made.folder, f"{made.plan.backend}_x86", cxx=cxx)
         assert done.returncode == 0, done.stdout + done.stderr
         assert not done.stderr, done.stderr
