@@ -10,7 +10,7 @@
 % endfor
 
 PACKAGE_NAME := ${package.name}
-.PHONY: all all_x86 all_android all_aarch64 reg cpu gpu dsp dsp_android clean clean_x86 clean_android clean_aarch64 clean_dsp
+.PHONY: all clean clean_x86 clean_android clean_aarch64 clean_dsp
 .PHONY: ${names}
 
 # The registration library of a device: of Android where the NDK is there, else of aarch64 Linux.
@@ -24,7 +24,6 @@ all: all_x86 all_android
 % for group in groups:
 ${group.name}: ${group.members}
 % endfor
-dsp_android: dsp
 
 % for target in targets:
 % if target.first:

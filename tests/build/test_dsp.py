@@ -11,14 +11,14 @@ import pytest
 from tests.build import stand_ins
 from tests.build.command_lines import GOLDEN, hexagon_clang_v66, told
 from tests.build.devices import Elf, build, compiled
-from tests.making import ROOT, compiler, make, make_packages
+from tests.making import CONFIGS, ROOT, compiler, make, make_packages
 from udogen.build import architectures, targets, tools
 from udogen.build import make as driver
 from udogen.build.package import open_package
 from udogen.errors import ToolMissing
 
 DSP = architectures.of_backend("dsp")
-SEVERAL = ROOT / "tests" / "dsp" / "Several.xml"
+SEVERAL = CONFIGS / "several.xml"
 OPS = ("Scale", "Head", "Mirror")
 
 

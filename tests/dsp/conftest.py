@@ -7,30 +7,31 @@ from pathlib import Path
 import pytest
 
 from tests.hexagon.running import need_tools
-from tests.making import make_packages
+from tests.making import CONFIGS, make_packages
 from udogen.runtime.built import Built, find_source
 
 HERE = Path(__file__).parent
+SEVERAL = CONFIGS / "several.xml"
 
 
-def package(name: str, kernels: str, out: Path) -> Built:
+def package(config: Path, kernels: str, out: Path) -> Built:
     """A DSP package of a config here, with finished kernels."""
     need_tools()
     ready = out / "kernels" / "dsp"
     ready.mkdir(parents=True)
     for kernel in (HERE / kernels).glob("*.cpp"):
         (ready / kernel.name).write_bytes(kernel.read_bytes())
-    [made] = make_packages([HERE / name], out / "made", chosen=["dsp"], kernels=ready.parent)
+    [made] = make_packages([config], out / "made", chosen=["dsp"], kernels=ready.parent)
     return find_source(made.folder, backend="dsp")
 
 
 @pytest.fixture(scope="session")
 def several(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Three ops: parameters of every kind, an output of another size, threads and VTCM."""
-    return package("Several.xml", "kernels", tmp_path_factory.mktemp("several"))
+    return package(SEVERAL, "kernels", tmp_path_factory.mktemp("several"))
 
 
 @pytest.fixture(scope="session")
 def faults(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """An op that does whatever an op should not do."""
-    return package("Faults.xml", "faults", tmp_path_factory.mktemp("faults"))
+    return package(HERE / "Faults.xml", "faults", tmp_path_factory.mktemp("faults"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.dsp.conftest import HERE
+from tests.dsp.conftest import SEVERAL
 from tests.hexagon.running import on_hexagon
 from tests.making import make_packages, udogen
 from udogen.errors import UdogenError
@@ -70,7 +70,7 @@ def test_what_createOperation_refuses_is_a_sentence(several: Built) -> None:
 
 
 def test_a_skeleton_says_that_it_is_one(tmp_path: Path) -> None:
-    [made] = make_packages([HERE / "Several.xml"], tmp_path, chosen=["dsp"])
+    [made] = make_packages([SEVERAL], tmp_path, chosen=["dsp"])
     np.save(tmp_path / "x.npy", BYTES)
     done = udogen("run", "op", made.folder, "Mirror", "--backend", "dsp", "--input", f"x={tmp_path / 'x.npy'}")
     assert done.returncode == 5
@@ -124,9 +124,7 @@ def test_inputs_of_unknown_number_are_refused(tmp_path: Path) -> None:
 def test_of_several_types_the_first_is_taken_and_that_is_told(tmp_path: Path) -> None:
     config = tmp_path / "Two.xml"
     config.write_text(
-        (HERE / "Several.xml")
-        .read_text()
-        .replace("<Datatype>UINT_8<", "<Datatype>FLOAT_32</Datatype><Datatype>UINT_8<")
+        (SEVERAL).read_text().replace("<Datatype>UINT_8<", "<Datatype>FLOAT_32</Datatype><Datatype>UINT_8<")
     )
     found = Problems()
     [package], _ = load([config])

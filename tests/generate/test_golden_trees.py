@@ -35,6 +35,8 @@ def test_untouched_packages_compile_without_a_warning(config: Path, name: str, t
     cxx = compiler(name)
     for made in make_packages([config], tmp_path):
         native = [name for part in made.plan.parts for name in part.targets if name.endswith("_x86")]
+        if not native:
+            continue  # for devices alone: tests/build
         done = make(made.folder, *native, cxx=cxx)
         assert done.returncode == 0, done.stdout + done.stderr
         assert not done.stderr, done.stderr

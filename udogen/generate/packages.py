@@ -75,6 +75,8 @@ def generate(
         if "htp" in by_backend:
             _mind_wish(package, api, problems)
         _mind_path(package, problems)
+        if len(by_backend.get("dsp", package).ops) > 1 and "dsp" in by_backend:
+            _mind_old_dsp(package, problems)
         if for_converters:
             converter.mind_gaps(package, problems)
     problems.stop_if_any(strict=strict)
@@ -176,6 +178,16 @@ def _mind_wish(package: OpPackage, api: str, problems: Problems) -> None:
             f'`{package.name}` says UseQHPI="true", and is generated for the C++ interface of HTP all the same',
             f"because --htp-api {api} says so",
         )
+
+
+def _mind_old_dsp(package: OpPackage, problems: Problems) -> None:
+    """Tell of what the DSP of V65 and V66 does with several ops in one package."""
+    problems.warn(
+        package.location,
+        f"`{package.name}` has several ops for DSP V65 or V66, where each has a library of its own: the DSP registers "
+        "only the first library of a package's name",
+        "give each op a package of its own (UdoPackage_0, UdoPackage_1 …) where they shall run in one process",
+    )
 
 
 def _mind_path(package: OpPackage, problems: Problems) -> None:

@@ -3,8 +3,9 @@
 # The documentation wants one op in each library for DSP V65 and V66.
 #
 % for arch in architectures:
+#   make dsp_${arch.name}
 % for op in ops:
-#   make dsp_${arch.name}        build/hexagon-${arch.name}/${op.library}
+#       build/hexagon-${arch.name}/${op.library}   (alone: make dsp_${arch.name}_${op.name})
 % endfor
 % endfor
 
@@ -18,14 +19,14 @@ UTILS := src/utils/BackendUtils.cpp src/utils/DSP/DspBackendUtils.cpp src/utils/
 OPS :=
 % for op in ops:
 OPS += ${op.name}
-LIBRARY_${op.name} := ${op.library}
-SOURCES_${op.name} := ${op.interface} ${op.kernel}
+OP_LIBRARY_${op.name} := ${op.library}
+OP_SOURCES_${op.name} := ${op.interface} ${op.kernel}
 % endfor
 
 # Each target says which op it is for.
 OP := $(firstword $(OPS))
-LIBRARY_NAME = $(LIBRARY_$(OP))
-SOURCES = $(SOURCES_$(OP)) $(UTILS) $(EXTRA_SOURCES)
+LIBRARY_NAME = $(OP_LIBRARY_$(OP))
+SOURCES = $(OP_SOURCES_$(OP)) $(UTILS) $(EXTRA_SOURCES)
 export PACKAGE_NAME LIBRARY_FOLDER LIBRARY_NAME LINK_RULES SOURCES EXTRA_CXXFLAGS EXTRA_LDFLAGS
 
 # Hexagon SDK and tools, as in Qualcomm's Makefiles; HEXAGON_SDK_ROOT_<V> and HEXAGON_TOOLS_VERSION_<V> choose others.

@@ -255,9 +255,9 @@ def _root(cores: Sequence[SimpleNamespace]) -> dict[str, object]:
     for name, meant in groups.items():
         members = [_REACH.get(each, each) for each in meant if each in offered or each in _REACH]
         own = [each for each in members if not each.startswith(("reg_", "$"))]
-        if name not in offered and name not in ("all", "dsp_android") and (own or name.startswith(("reg", "all"))):
+        if name not in offered and name != "all" and (own or name.startswith(("reg", "all"))):
             listed.append(record(name=name, members=" ".join(members)))
-    return {"targets": lines, "groups": listed, "names": " ".join(offered)}
+    return {"targets": lines, "groups": listed, "names": " ".join([*offered, *(group.name for group in listed)])}
 
 
 _REACH = {"reg_device": "$(REG_DEVICE)"}

@@ -1,0 +1,20 @@
+// The CPU kernel of Scale.  This file is yours: udogen wrote it once and keeps your changes.
+#include "ops/Scale.hpp"
+
+namespace ops::Several::Scale {
+
+struct State {};
+
+udo::Status finalize([[maybe_unused]] const Args& args, [[maybe_unused]] State*& state) {
+  // Check here what the config cannot say, and prepare what execute() needs: it must not use the heap.
+  return udo::ok;
+}
+
+udo::Status execute([[maybe_unused]] const Args& args, [[maybe_unused]] State* state) {
+  // add code here; include/ops/Scale.hpp says what args holds
+  return udo::notImplemented("Scale", "src/ops/Scale.cpp");
+}
+
+void free(State* state) { delete state; }
+
+}  // namespace ops::Several::Scale
