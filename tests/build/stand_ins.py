@@ -66,6 +66,7 @@ def ndk_build(root: Path, log: Path) -> Path:
         "my-dir = $(call parent,$(lastword $(MAKEFILE_LIST)))\n"
         f"CLEAR_VARS := {core}/clear.mk\n"
         f"BUILD_SHARED_LIBRARY := {core}/shared.mk\n"
+        "MODULES :=\nMISSING :=\n"
         "include $(NDK_APPLICATION_MK)\n"
         "include $(APP_BUILD_SCRIPT)\n"
         "OUT := $(NDK_LIBS_OUT)/$(APP_ABI)\n"

@@ -229,7 +229,7 @@ def _recipe(row: Target, core: _Core, part: Part) -> list[str]:
     call += f" APP_MODULES={part.library.removeprefix('lib').removesuffix('.so')}"
     # ndk-build empties its folder of libraries each time, so that cores cannot share one.
     copy = f'for made in {made}/*.so; do cp "$$made" libs/arm64-v8a/.new-$@ && mv libs/arm64-v8a/.new-$@'
-    return [f"@{call}", "@mkdir -p libs/arm64-v8a", f'@{copy} "libs/arm64-v8a/$${{made##*/}}" || exit 1; done']
+    return [f"@+{call}", "@mkdir -p libs/arm64-v8a", f'@{copy} "libs/arm64-v8a/$${{made##*/}}" || exit 1; done']
 
 
 def _root(cores: Sequence[SimpleNamespace]) -> dict[str, object]:

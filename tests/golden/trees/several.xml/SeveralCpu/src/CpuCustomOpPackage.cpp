@@ -148,9 +148,9 @@ Qnn_ErrorHandle_t logTerminate() {
 
 }  // namespace
 
-void fillInterface(QnnOpPackage_Interface_t& interface) {
-  interface.interfaceVersion = {1, 4, 0};
-  interface.v1_4 = {initialize, terminate,     getInfo,     validateOpConfig, createOpImpl,
+void fillInterface(QnnOpPackage_Interface_t& table) {  // `interface` is a word of Windows' headers
+  table.interfaceVersion = {1, 4, 0};
+  table.v1_4 = {initialize, terminate,     getInfo,     validateOpConfig, createOpImpl,
                     freeOpImpl, logInitialize, logSetLevel, logTerminate};
 }
 

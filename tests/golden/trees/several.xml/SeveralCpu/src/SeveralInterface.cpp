@@ -2,13 +2,18 @@
 // The one symbol that a client registers: SeveralInterfaceProvider.
 #include "QnnOpPackage.h"
 
+#if defined(_WIN32)
+#define UDO_EXPORT extern "C" __declspec(dllexport)
+#else
+#define UDO_EXPORT extern "C" __attribute__((visibility("default")))
+#endif
+
 namespace udo {
-void fillInterface(QnnOpPackage_Interface_t& interface);
+void fillInterface(QnnOpPackage_Interface_t& table);
 }
 
-extern "C" __attribute__((visibility("default"))) Qnn_ErrorHandle_t SeveralInterfaceProvider(
-    QnnOpPackage_Interface_t* interface) {
-  if (interface == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
-  udo::fillInterface(*interface);
+UDO_EXPORT Qnn_ErrorHandle_t SeveralInterfaceProvider(QnnOpPackage_Interface_t* table) {
+  if (table == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
+  udo::fillInterface(*table);
   return QNN_SUCCESS;
 }
