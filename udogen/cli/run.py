@@ -158,7 +158,7 @@ def run_op(
         raise UsageError(f"{option} means nothing with --backend {backend}", hint=hint)
     files = dict(_pairs(outputs, "--output"))
     built = (
-        find_source(library, backend=config_of, op=op)
+        find_source(library, backend=config_of)
         if hexagon
         else find_built(library, backend=backend, provider=provider)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from udogen.build.package import PROVIDER, PackageFolder, open_packages, package_of
@@ -81,9 +81,9 @@ def _implementation(path: Path, backend: str) -> Path:
     )
 
 
-def find_source(path: Path, *, backend: str, op: str = "") -> Built:
+def find_source(path: Path, *, backend: str) -> Built:
     """The generated package behind a path, for those who compile it in their own way; it need not be built."""
-    folder = _of_backend(path, backend, op) if path.is_dir() else package_of(path) if path.exists() else None
+    folder = _of_backend(path, backend) if path.is_dir() else package_of(path) if path.exists() else None
     if folder is None:
         raise RunFailed(
             f"there is no generated package at {path}", hint="give the folder of a package, or a library in it"
@@ -93,12 +93,12 @@ def find_source(path: Path, *, backend: str, op: str = "") -> Built:
     return Built(path, folder.provider, folder.name, folder)
 
 
-def _of_backend(path: Path, backend: str, op: str = "") -> PackageFolder:
-    """The package for this backend among those in a folder; where each op has a library, that of this op."""
+def _of_backend(path: Path, backend: str) -> PackageFolder:
+    """The package for this backend among those in a folder; with all ops, where each of them has a library."""
     found = open_packages(path)
     fitting = [each for each in found if each.backend == backend]
     if len({each.path for each in fitting}) == 1:
-        return next((each for each in fitting if op in each.ops), fitting[0])
+        return replace(fitting[0], ops=tuple(op for each in fitting for op in each.ops))
     if fitting:
         raise UsageError(
             f"{path} holds several {backend} packages",
