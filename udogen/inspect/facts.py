@@ -47,6 +47,7 @@ STYLES = (
         exported=r"SnpeUdo_\w+",
         remedy="SNPE registers it (Snpe_Util_AddOpPackage with the registration library); QNN does not",
     ),
+    Style("gpu", "op package for GPU", "gpu", r"QnnGpuOpPackage_getKernelBinary"),
     Style("plain", "op package for CPU or GPU (plain C)", "cpu", rf"\w+{PROVIDER}"),
 )
 OTHER = Style("other", "no op package", remedy=f"an op package exports <Package>{PROVIDER}; is its visibility hidden?")

@@ -19,6 +19,7 @@ _NAMES = {
     ("hexagon", "htp"): ("libQnnHtp{arch}Skel.so",),
     ("aarch64", "htp"): ("libQnnHtp.so", "libQnnHtpPrepare.so"),
     ("aarch64", "cpu"): ("libQnnCpu.so",),
+    ("aarch64", "gpu"): ("libQnnGpu.so",),
     ("x86_64", "htp"): ("libQnnHtp.so",),
     ("x86_64", "cpu"): ("libQnnCpu.so",),
 }

@@ -21,6 +21,7 @@ from udogen import resources
 _ROOTS = (
     "QnnInterface.h",
     "CPU/QnnCpuOpPackage.h",
+    "GPU/QnnGpuGraph.h",  # of GPU/QnnGpuOpPackage.h Python needs nothing, and its node is another than that of CPU
     "System/QnnSystemInterface.h",
     "HTP/QnnHtpDevice.h",
     "HTP/core/qhpi.h",
