@@ -39,9 +39,10 @@ def floats_and_halves(backend, random):
         for shape, axis in [((1, 8, 8, 16), -1), ((1, 8, 8, 16), 1), ((3, 5), -2)]:
             x = random.normal(scale=4, size=shape).astype(dtype)
             expected = softmax(x.astype(np.float32), axis).astype(dtype)
-            name = f"{title(shape)}, axis {axis}"
-            params = {"axis": axis}
-            yield Case(name, "Softmax", {"input": x}, {"output": expected}, params, tolerance=tolerance, backend=backend)
+            name, params = f"{title(shape)}, axis {axis}", {"axis": axis}
+            yield Case(
+                name, "Softmax", {"input": x}, {"output": expected}, params, tolerance=tolerance, backend=backend
+            )
 
 
 def last_axis():
