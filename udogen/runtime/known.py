@@ -43,7 +43,8 @@ ALL = (
     Known(
         # clang, in PoCL and in Adreno's driver: the emulator, and `#line` of our packages, see to the file's name.
         re.compile(
-            r"kernel (?P<kernel>\S+) does not compile(?:.*\n)+?(?:error: )?(?P<where>\S+\.cl:\d+:\d+): (?P<why>.*)"
+            r"kernel \S+ does not compile(?:.*\n)+?"
+            r"(?:error: )?(?P<where>\S+\.cl:\d+:\d+)(?: <Spelling=.*>)?: (?P<why>.*)"
         ),
         lambda subject, match, _text: (
             f"{subject} does not compile: {match['where']}: {match['why'].removeprefix('error: ')}"
