@@ -78,5 +78,13 @@ def examples():
 
 def gpu_examples():
     """Not part of `make demo`: OpenCL must be there for it (`udogen run op … --backend gpu` says what is missing)."""
-    cases = floats_and_halves("gpu", np.random.default_rng(2026))
-    return [Example(HERE / "SoftmaxAxis.xml", HERE / "kernels" / "any_axis", tuple(cases))]
+    random = np.random.default_rng(2026)
+    last = [random.normal(scale=4, size=shape).astype(np.float32) for shape in [(7,), (1, 8, 8, 16)]]
+    cases = [
+        Case(title(x.shape), "Softmax", {"Placeholder": x}, {"Output": softmax(x)}, tolerance=1e-5, backend="gpu")
+        for x in last
+    ]
+    return [
+        Example(HERE / "Softmax_Htp.json", HERE / "kernels" / "last_axis", tuple(cases)),
+        Example(HERE / "SoftmaxAxis.xml", HERE / "kernels" / "any_axis", tuple(floats_and_halves("gpu", random))),
+    ]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.build import stand_ins
-from tests.build.devices import build, generated
-from tests.making import ROOT
+from tests.build.devices import EXAMPLE, build, generated
+from tests.making import ROOT, make_packages
 
 GOLDEN = ROOT / "tests" / "golden" / "build"
 
@@ -42,7 +42,22 @@ def ndk_clang(work: Path) -> Recorded:
     return Recorded(folder, log, sdk, Path(), done)
 
 
-RECORDINGS: dict[str, Callable[[Path], Recorded]] = {"hexagon-clang.txt": hexagon_clang, "ndk-clang.txt": ndk_clang}
+def ndk_build(work: Path) -> Recorded:
+    """`gpu_android` with the NDK and a device's OpenCL: what ndk-build is given, and what it can see."""
+    [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], work / "it's here", chosen=["gpu"], kernels=EXAMPLE / "kernels")
+    log, sdk, opencl = work / "log", work / "the ndk", work / "cl libs"
+    stand_ins.ndk_build(sdk, log)
+    opencl.mkdir()
+    (opencl / "libOpenCL.so").touch()
+    done = build(made.folder, "gpu_android", ANDROID_NDK_ROOT=str(sdk), CL_LIBRARY_PATH=str(opencl))
+    return Recorded(made.folder, log, sdk, Path(), done)
+
+
+RECORDINGS: dict[str, Callable[[Path], Recorded]] = {
+    "hexagon-clang.txt": hexagon_clang,
+    "ndk-clang.txt": ndk_clang,
+    "ndk-build-gpu.txt": ndk_build,
+}
 
 
 def told(log: Path, work: Path) -> str:

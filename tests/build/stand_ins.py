@@ -43,3 +43,16 @@ def ndk(root: Path, log: Path) -> Path:
     """A tree that looks like the Android NDK, as far as HTP packages need it."""
     compiler(root / "toolchains/llvm/prebuilt/linux-x86_64/bin/clang++", log)
     return root
+
+
+def ndk_build(root: Path, log: Path) -> Path:
+    """A tree that looks like the Android NDK, as far as CPU and GPU packages need it: an ndk-build that writes down its
+    arguments and the variables that Android.mk reads, and a library where APP_ABI and NDK_LIBS_OUT say."""
+    variables = "PACKAGE_NAME SOURCES KERNEL_TEXTS CL_LIBRARY_PATH QNN_SDK_ROOT EXTRA_CXXFLAGS EXTRA_LDFLAGS"
+    script(
+        root / "ndk-build",
+        f'{{ echo "== $(basename "$0")"; for each in "$@"; do echo "$each"; done\n'
+        f'for each in {variables}; do eval "echo \\"\\$each is \\$$each\\""; done; }} >> \'{log}\'\n'
+        'mkdir -p libs/arm64-v8a && echo stand-in > "libs/arm64-v8a/lib$PACKAGE_NAME.so"\n',
+    )
+    return root
