@@ -99,3 +99,22 @@ def htp_package(config: Path, out: Path, kernels: Path) -> Built:
     done = make(made.folder, "htp_x86")
     assert done.returncode == 0, done.stderr
     return find_built(made.folder, backend="htp")
+
+
+def need_opencl() -> None:
+    """Skip where OpenCL is not installed, for then there is nothing on which the GPU emulator could run."""
+    import ctypes
+
+    try:
+        ctypes.CDLL("libOpenCL.so.1")
+    except OSError as problem:
+        pytest.skip(f"{problem}: apt-get install ocl-icd-libopencl1 pocl-opencl-icd opencl-headers")
+
+
+def gpu_package(config: Path, out: Path, kernels: Path | None = None) -> Built:
+    """A GPU package, built for the emulator."""
+    need_opencl()
+    [made] = make_packages([config], out, chosen=["gpu"], kernels=kernels)
+    done = make(made.folder, "gpu_x86")
+    assert done.returncode == 0, done.stderr
+    return find_built(made.folder, backend="gpu")

@@ -60,3 +60,13 @@ def examples():
         fixed_point_case("htp", np.uint16, 0.001, -30000, 0.0009, -9000),
     ]
     return [Example(HERE / "LeakyRelu.xml", HERE / "kernels", tuple(cases))]
+
+
+def gpu_examples():
+    """Not part of `make demo`: OpenCL must be there for it (`udogen run op … --backend gpu` says what is missing)."""
+    cases = [
+        *float_cases("gpu", np.float32, 1e-5),
+        *float_cases("gpu", np.float16, 2e-3),
+        fixed_point_case("gpu", np.uint8, 0.05, -128, 0.04, -32),
+    ]
+    return [Example(HERE / "LeakyRelu.xml", HERE / "kernels", tuple(cases))]

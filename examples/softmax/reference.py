@@ -34,6 +34,17 @@ def fixed_point_case(names, shape, scale_in, offset_in, scale_out, backend="htp"
     )
 
 
+def floats_and_halves(backend, random):
+    for dtype, tolerance in [(np.float32, 1e-5), (np.float16, 2e-3)]:
+        for shape, axis in [((1, 8, 8, 16), -1), ((1, 8, 8, 16), 1), ((3, 5), -2)]:
+            x = random.normal(scale=4, size=shape).astype(dtype)
+            expected = softmax(x.astype(np.float32), axis).astype(dtype)
+            name, params = f"{title(shape)}, axis {axis}", {"axis": axis}
+            yield Case(
+                name, "Softmax", {"input": x}, {"output": expected}, params, tolerance=tolerance, backend=backend
+            )
+
+
 def last_axis():
     """The op of the JSON config: floats on CPU, 8 bits on HTP and on DSP V65/V66."""
     random = np.random.default_rng(2026)
@@ -55,13 +66,7 @@ def any_axis():
         for axis in dict.fromkeys([0, len(shape) - 1, -len(shape)]):
             params = {"axis": axis}
             yield Case(f"{title(shape)}, axis {axis}", "Softmax", {"input": x}, {"output": softmax(x, axis)}, params)
-    for dtype, tolerance in [(np.float32, 1e-5), (np.float16, 2e-3)]:
-        for shape, axis in [((1, 8, 8, 16), -1), ((1, 8, 8, 16), 1), ((3, 5), -2)]:
-            x = random.normal(scale=4, size=shape).astype(dtype)
-            expected = softmax(x.astype(np.float32), axis).astype(dtype)
-            name = f"{title(shape)}, axis {axis}"
-            params = {"axis": axis}
-            yield Case(name, "Softmax", {"input": x}, {"output": expected}, params, tolerance=tolerance, backend="htp")
+    yield from floats_and_halves("htp", random)
     yield fixed_point_case(("input", "output"), (1, 8, 8, 16), 0.05, -128, 1 / 256)
 
 
@@ -69,4 +74,18 @@ def examples():
     return [
         Example(HERE / "Softmax_Htp.json", HERE / "kernels" / "last_axis", tuple(last_axis())),
         Example(HERE / "SoftmaxAxis.xml", HERE / "kernels" / "any_axis", tuple(any_axis())),
+    ]
+
+
+def gpu_examples():
+    """Not part of `make demo`: OpenCL must be there for it (`udogen run op … --backend gpu` says what is missing)."""
+    random = np.random.default_rng(2026)
+    last = [random.normal(scale=4, size=shape).astype(np.float32) for shape in [(7,), (1, 8, 8, 16)]]
+    cases = [
+        Case(title(x.shape), "Softmax", {"Placeholder": x}, {"Output": softmax(x)}, tolerance=1e-5, backend="gpu")
+        for x in last
+    ]
+    return [
+        Example(HERE / "Softmax_Htp.json", HERE / "kernels" / "last_axis", tuple(cases)),
+        Example(HERE / "SoftmaxAxis.xml", HERE / "kernels" / "any_axis", tuple(floats_and_halves("gpu", random))),
     ]

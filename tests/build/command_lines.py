@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.build import stand_ins
-from tests.build.devices import build, generated
+from tests.build.devices import EXAMPLE, build, generated
 from tests.making import ROOT, make_packages
 from tests.snpe import packages as udo
 from udogen.verify.cases import load_examples
@@ -57,6 +57,17 @@ def ndk_clang(work: Path) -> Recorded:
     return Recorded(folder, log, sdk, Path(), done)
 
 
+def ndk_build(work: Path) -> Recorded:
+    """`gpu_android` with the NDK and a device's OpenCL: what ndk-build is given, and what it can see."""
+    [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], work / "it's here", chosen=["gpu"], kernels=EXAMPLE / "kernels")
+    log, sdk, opencl = work / "log", work / "the ndk", work / "cl libs"
+    stand_ins.ndk_build(sdk, log)
+    opencl.mkdir()
+    (opencl / "libOpenCL.so").touch()
+    done = build(made.folder, "gpu_android", ANDROID_NDK_ROOT=str(sdk), CL_LIBRARY_PATH=str(opencl))
+    return Recorded(made.folder, log, sdk, Path(), done)
+
+
 def udo_android(work: Path) -> Recorded:
     """`all_android` of the documentation's UDO package: ndk-build for the ARM side, the Hexagon SDK for the DSP."""
     folder, log = udo.softmax(work / "package"), work / "log"
@@ -93,6 +104,7 @@ RECORDINGS: dict[str, Callable[[Path], Recorded]] = {
     "hexagon-clang.txt": hexagon_clang,
     "hexagon-clang-v66.txt": hexagon_clang_v66,
     "ndk-clang.txt": ndk_clang,
+    "ndk-build-gpu.txt": ndk_build,
 }
 
 

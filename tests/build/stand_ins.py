@@ -56,7 +56,7 @@ def ndk_build(root: Path, log: Path) -> Path:
     told = "".join(f"  {name}: $(strip $(LOCAL_{name}))\\n" for name in _CLEAR)
     (core / "shared.mk").write_text(
         f"MODULES += $(LOCAL_MODULE)\n"
-        f"ifneq ($(filter $(LOCAL_MODULE),$(APP_MODULES)),)\n"
+        f"ifneq ($(filter $(LOCAL_MODULE),$(or $(APP_MODULES),$(LOCAL_MODULE))),)\n"
         f"TOLD := $(shell printf '{told}' >> '{log}')\n"
         f"MISSING += $(foreach each,$(LOCAL_SRC_FILES),$(if $(wildcard $(LOCAL_PATH)/$(each)),,$(each)))\n"
         f"endif\n"
@@ -75,7 +75,7 @@ def ndk_build(root: Path, log: Path) -> Path:
         "\t@test -z '$(WRONG)' || { echo 'there is no $(WRONG)'; exit 1; }\n"
         # As the real one: what lay there before goes, and the C++ library is laid beside.
         "\t@mkdir -p $(OUT) && rm -f $(OUT)/*.so\n"
-        "\t@for each in $(APP_MODULES); do echo stand-in > $(OUT)/lib$$each.so; done\n"
+        "\t@for each in $(or $(APP_MODULES),$(MODULES)); do echo stand-in > $(OUT)/lib$$each.so; done\n"
         "\t@test $(APP_STL) = c++_shared && echo stand-in > $(OUT)/libc++_shared.so\n"
     )
     script(

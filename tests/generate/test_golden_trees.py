@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.golden import TREES, trees
-from tests.making import COMPILERS, CONFIGS, compiler, make, make_packages, need_runtime
+from tests.making import COMPILERS, CONFIGS, compiler, make, make_packages, need_opencl, need_runtime
 from udogen.build.package import PackageFolder
 from udogen.errors import RunFailed
 from udogen.opdef.model import Tensor
@@ -41,7 +41,7 @@ def test_untouched_packages_compile_without_a_warning(config: Path, name: str, t
         assert done.returncode == 0, done.stdout + done.stderr
         assert not done.stderr, done.stderr
         for part in made.plan.parts:
-            if part.backend in ("cpu", "htp"):
+            if part.backend in ("cpu", "gpu", "htp"):
                 each_op_says_that_it_is_not_written(made.folder, part.backend)
 
 
@@ -53,7 +53,7 @@ def kernel_of(package: PackageFolder, name: str) -> str:
 
 def each_op_says_that_it_is_not_written(folder: Path, backend: str) -> None:
     """Registered in the real runtime, each op of the untouched package gets as far as its kernel."""
-    need_runtime("cpu")
+    need_opencl() if backend == "gpu" else need_runtime(backend)
     built = find_built(folder, backend=backend)
     assert built.folder is not None
     with OpSession(built.library, built.provider, backend=backend, timeout=60) as session:
@@ -69,7 +69,8 @@ def each_op_says_that_it_is_not_written(folder: Path, backend: str) -> None:
             with pytest.raises(RunFailed) as caught:
                 session.run(make_call(op, built, name, wishes))
             said = "\n".join([str(caught.value), *caught.value.details])
-            assert f"{name} is not implemented: write execute() in {kernel_of(built.folder, name)}" in said
+            function = "setKernelInfo()" if backend == "gpu" else "execute()"
+            assert f"{name} is not implemented: write {function} in {kernel_of(built.folder, name)}" in said
 
 
 def an_array(tensor: Tensor) -> Array:

@@ -16,7 +16,36 @@ from udogen import resources
 from udogen.qnn import abi
 
 HEADERS = sorted(str(path.relative_to(resources.qnn_headers())) for path in resources.qnn_headers().rglob("*.h"))
-FOR_PACKAGES = ("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h", "CPU/QnnCpuOpPackage.h")
+FOR_PACKAGES = ("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h")
+BACKENDS = {
+    "CPU/QnnCpuOpPackage.h": (),
+    "GPU/QnnGpuOpPackage.h": ("QnnGraph.h", "GPU/QnnGpuGraph.h"),
+}
+# As the public header of SDK 2.43 (GPU API 3.12) has them; each is a place in which a package and a device must agree.
+GPU_LAYOUT = {
+    "sizeof(QnnGpu_DeviceProperties_t)": 240,
+    "offsetof(QnnGpu_DeviceProperties_t, maxWorkGroupSize)": 160,
+    "offsetof(QnnGpu_DeviceProperties_t, baseAddrAlignment)": 200,
+    "offsetof(QnnGpu_DeviceProperties_t, vector64Support)": 234,
+    "sizeof(QnnGpu_MemoryObject_t)": 56,
+    "offsetof(QnnGpu_MemoryObject_t, dimensions)": 8,
+    "offsetof(QnnGpu_MemoryObject_t, layout)": 28,
+    "offsetof(QnnGpu_MemoryObject_t, name)": 48,
+    "sizeof(QnnGpuOpPackage_Node_t)": 32,
+    "offsetof(QnnGpuOpPackage_Node_t, storageTypes)": 16,
+    "sizeof(QnnGpu_OutputClaim_t)": 16,
+    "sizeof(QnnGpu_KernelArg_t)": 24,
+    "sizeof(QnnGpu_Kernel_t)": 136,
+    "offsetof(QnnGpu_Kernel_t, globalWorkSizes)": 40,
+    "offsetof(QnnGpu_Kernel_t, localWorkSizes)": 72,
+    "offsetof(QnnGpu_Kernel_t, args)": 96,
+    "offsetof(QnnGpu_Kernel_t, isDynamic)": 112,
+    "sizeof(QnnGpu_Operation_t)": 24,
+    "sizeof(QnnGpuGraph_CustomConfig_t)": 8,
+    "QNN_GPU_KERNEL_ARG_TYPE_OP_TENSOR_PARAM": 9,
+    "QNN_GPU_KERNEL_ARG_CL_TYPE_DOUBLE": 9,
+    "QNN_GPU_MEM_OBJ_TYPE_IMAGE1D_BUFFER": 7,
+}
 needs_gcc = pytest.mark.skipif(not (shutil.which("gcc") and shutil.which("g++")), reason="gcc is not installed")
 
 
@@ -39,13 +68,22 @@ def test_each_header_compiles_alone(tmp_path: Path, language: str) -> None:
 
 
 @needs_gcc
-def test_the_headers_for_packages_need_no_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("own", BACKENDS)
+def test_the_headers_for_packages_need_no_other(tmp_path: Path, own: str) -> None:
     include = tmp_path / "include"
-    for header in FOR_PACKAGES:
+    for header in (*FOR_PACKAGES, own, *BACKENDS[own]):
         (include / header).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(resources.qnn_headers() / header, include / header)
-    source = '#include "CPU/QnnCpuOpPackage.h"\nint main() { return 0; }\n'
+    source = f'#include "{own}"\nint main() {{ return 0; }}\n'
     compile_and_run(tmp_path, source, include=include)
+
+
+@needs_gcc
+def test_the_gpu_header_is_laid_out_as_the_public_one(tmp_path: Path) -> None:
+    lines = ["#include <cstddef>", "#include <cstdio>", '#include "GPU/QnnGpuOpPackage.h"', "int main() {"]
+    lines += [f'std::printf("%s\\t%llu\\n", "{what}", (unsigned long long)({what}));' for what in GPU_LAYOUT]
+    output = compile_and_run(tmp_path, "\n".join([*lines, "}"]), include=resources.qnn_headers())
+    assert {what: int(number) for what, number in (line.split("\t") for line in output.splitlines())} == GPU_LAYOUT
 
 
 @needs_gcc

@@ -36,6 +36,7 @@ ALL = {
     )
 }
 
+SYSTEM = "libQnnSystem.so"
 _FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 _LINK = ("-shared", "-Wl,-z,defs", "-ldl", "-lpthread")
 
@@ -73,6 +74,7 @@ def build_backend(backend: str, *, on_step: Callable[[str], None] = lambda _line
         on_step(f"{what} is compiled once, for this version of udogen")
         objects = process.at_once([partial(compile_one, source, into) for source in sources], os.cpu_count() or 1)
         compile_or_fail([*cxx, *objects, *_LINK, "-o", row.library], into, what)
+        (into / SYSTEM).symlink_to(row.library)  # what is asked what a context binary holds
         for each in objects:
             (into / each).unlink()
 

@@ -158,9 +158,7 @@ def run_op(
         raise UsageError(f"{option} means nothing with --backend {backend}", hint=hint)
     files = dict(_pairs(outputs, "--output"))
     built = (
-        find_source(library, backend=config_of)
-        if hexagon
-        else find_built(library, backend=backend, provider=provider)
+        find_source(library, backend=config_of) if hexagon else find_built(library, backend=backend, provider=provider)
     )
     wishes = Wishes(
         inputs={name: _array(file) for name, file in _pairs(inputs, "--input")},

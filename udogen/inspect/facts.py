@@ -59,6 +59,7 @@ STYLES = (
         exported=r"\w+(Shape|DataType)Inference",
         remedy="converters load it (--converter_op_package_lib); no runtime registers it",
     ),
+    Style("gpu", "op package for GPU", "gpu", r"QnnGpuOpPackage_getKernelBinary"),
     Style("plain", "op package for CPU or GPU (plain C)", "cpu", rf"\w+{PROVIDER}"),
 )
 # The same to see; the machine tells.

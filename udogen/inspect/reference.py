@@ -20,6 +20,7 @@ _NAMES = {
     ("hexagon", "dsp"): ("libQnnDsp{arch}Skel.so", "libSnpeDsp{arch}Skel.so"),
     ("aarch64", "htp"): ("libQnnHtp.so", "libQnnHtpPrepare.so"),
     ("aarch64", "cpu"): ("libQnnCpu.so",),
+    ("aarch64", "gpu"): ("libQnnGpu.so",),
     ("x86_64", "htp"): ("libQnnHtp.so",),
     ("x86_64", "cpu"): ("libQnnCpu.so",),
 }

@@ -35,6 +35,7 @@ QNN = Headers(
         "QnnInterface.h",
         "CPU/QnnCpuOpPackage.h",
         "System/QnnSystemInterface.h",
+        "GPU/QnnGpuGraph.h",  # of GPU/QnnGpuOpPackage.h Python needs nothing, and its node is another than that of CPU
         "HTP/QnnHtpDevice.h",
         "HTP/core/qhpi.h",
     ),

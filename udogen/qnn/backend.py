@@ -176,10 +176,15 @@ class Context(Handle):
     def __init__(self, interface: Interface, raw: Any) -> None:
         super().__init__(interface, raw, "contextFree", abi.ffi().NULL)
 
-    def graph(self, name: str) -> Graph:
-        """A new, empty graph."""
-        null = abi.ffi().NULL
-        return Graph(self.interface, self.interface.make("graphCreate", self.raw, name.encode(), null))
+    def graph(self, name: str, *, precision: str = "") -> Graph:
+        """A new, empty graph; on GPU `precision` (FP32, FP16, HYBRID) says how tensors between ops are stored."""
+        ffi, configs = abi.ffi(), abi.ffi().NULL
+        if precision:
+            custom, config = ffi.new("QnnGpuGraph_CustomConfig_t *"), ffi.new("QnnGraph_Config_t *")
+            custom.precision = ffi.integer_const(f"QNN_GPU_PRECISION_{precision}")
+            config.option, config.customConfig = ffi.integer_const("QNN_GRAPH_CONFIG_OPTION_CUSTOM"), custom
+            configs = ffi.new("QnnGraph_Config_t const *[]", [config, ffi.NULL])
+        return Graph(self.interface, self.interface.make("graphCreate", self.raw, name.encode(), configs))
 
     def retrieve(self, name: str) -> Graph:
         """A graph of a restored context."""

@@ -1,4 +1,4 @@
-"""What the HTP runtime is known to say when something is wrong, and what it means: one row each."""
+"""What runtimes are known to say when something is wrong, and what it means: one row each."""
 
 from __future__ import annotations
 
@@ -39,6 +39,17 @@ ALL = (
         _no_kernel,
         "HTP delivers what the details show; name these data types in the config and generate again, or let a kernel "
         "of hooks() take them (parameters are inputs too, in the order of the config)",
+    ),
+    Known(
+        # clang, in PoCL and in Adreno's driver: the emulator, and `#line` of our packages, see to the file's name.
+        re.compile(
+            r"kernel \S+ does not compile(?:.*\n)+?"
+            r"(?:error: )?(?P<where>\S+\.cl:\d+:\d+)(?: <Spelling=.*>)?: (?P<why>.*)"
+        ),
+        lambda subject, match, _text: (
+            f"{subject} does not compile: {match['where']}: {match['why'].removeprefix('error: ')}"
+        ),
+        "mend the kernel; all that the OpenCL compiler said is above",
     ),
     Known(
         re.compile(r"rewrite yields error: (?P<why>.*)"),

@@ -91,7 +91,8 @@ def find_runtime(
         return Runtime(row, emulator.build_backend(backend, on_step=on_step), "emulator", emulator=True)
     if explicit is None and not runs_here:
         raise ToolMissing(
-            f"{row.library} does not run on {platform.machine()}", hint=f"--runtime emulator, or {row.machines[0]}"
+            f"{row.library} does not run on {platform.machine()}",
+            hint="udogen's emulator does: `udogen run op … --runtime emulator`",
         )
     if explicit is not None:
         path = explicit / row.library if explicit.is_dir() else explicit

@@ -225,6 +225,7 @@ Qnn_ErrorHandle_t readGraph(Reader& in, const std::shared_ptr<Context>& context)
     const Qnn_ErrorHandle_t code = graph->addTensor(read.tensor, id);
     if (code != QNN_SUCCESS || id != read.tensor.v1.id) return QNN_CONTEXT_ERROR_CREATE_FROM_BINARY;
   }
+  in.number();
   const std::uint64_t nodes = in.number();
   for (std::uint64_t i = 0; i < nodes && in.good; ++i) {
     if (readNode(in, *graph) != QNN_SUCCESS) return QNN_CONTEXT_ERROR_CREATE_FROM_BINARY;
@@ -247,8 +248,11 @@ std::vector<unsigned char> stored(const Context& context) {
     out.number(graph.option);
     out.number(graph.tensors.size());
     for (const auto& [_, tensor] : graph.tensors) out.tensor(tensor->raw());
-    out.number(graph.nodes.size());
-    for (const auto& node : graph.nodes) write(out, *node);
+    Writer nodes;
+    nodes.number(graph.nodes.size());
+    for (const auto& node : graph.nodes) write(nodes, *node);
+    out.number(nodes.out.size());  // so that whoever only describes the context can skip them
+    out.bytes(nodes.out.data(), nodes.out.size());
   }
   Head head{{}, version, identity.backendId, out.out.size(), checksumOf(out.out.data(), out.out.size())};
   std::memcpy(head.magic, magic, sizeof magic);
@@ -289,6 +293,31 @@ Qnn_ErrorHandle_t restore(const void* binary, std::size_t size, const std::share
   for (std::uint64_t i = 0; i < graphs && in.good; ++i) {
     const Qnn_ErrorHandle_t read = readGraph(in, context);
     if (read != QNN_SUCCESS) return read;
+  }
+  return in.good ? QNN_SUCCESS : QNN_CONTEXT_ERROR_CREATE_FROM_BINARY;
+}
+
+Qnn_ErrorHandle_t describe(const void* binary, std::size_t size, std::vector<Described>& graphs) {
+  const Logger silent(std::make_shared<Log>(nullptr, static_cast<QnnLog_Level_t>(0)));
+  const Qnn_ErrorHandle_t code = checkBinary(binary, size, silent);
+  if (code != QNN_SUCCESS) return code;
+  Reader in(static_cast<const unsigned char*>(binary) + sizeof(Head), size - sizeof(Head));
+  const std::uint64_t count = in.number();
+  for (std::uint64_t i = 0; i < count && in.good; ++i) {
+    Described graph;
+    graph.name = in.text();
+    in.number();
+    const std::uint64_t tensors = in.number();
+    for (std::uint64_t k = 0; k < tensors && in.good; ++k) {
+      const Read read(in);
+      std::unique_ptr<Tensor> made;
+      if (Tensor::copy(read.tensor, silent, made) != QNN_SUCCESS) return QNN_CONTEXT_ERROR_CREATE_FROM_BINARY;
+      if (made->isInput()) graph.inputs.push_back(made->raw());
+      if (made->isOutput()) graph.outputs.push_back(made->raw());
+      graph.tensors.push_back(std::move(made));
+    }
+    in.bytes(in.number());
+    graphs.push_back(std::move(graph));
   }
   return in.good ? QNN_SUCCESS : QNN_CONTEXT_ERROR_CREATE_FROM_BINARY;
 }

@@ -99,6 +99,13 @@ struct Graph : Object {
 /// A context as bytes, and back: with a version, the name of the backend and a checksum.
 std::vector<unsigned char> stored(const Context& context);
 Qnn_ErrorHandle_t restore(const void* binary, std::size_t size, const std::shared_ptr<Context>& context);
+/// The graphs in such bytes, with the tensors that a client binds.
+struct Described {
+  std::string name;
+  std::vector<std::unique_ptr<Tensor>> tensors;
+  std::vector<Qnn_Tensor_t> inputs, outputs;
+};
+Qnn_ErrorHandle_t describe(const void* binary, std::size_t size, std::vector<Described>& graphs);
 /// Whether the bytes are a whole context of this backend.
 Qnn_ErrorHandle_t checkBinary(const void* binary, std::size_t size, const Logger& logger);
 

@@ -9,7 +9,7 @@
 
 namespace emulator {
 
-enum class Kind { log, backend, device, context, graph, profile };
+enum class Kind { log, backend, device, context, graph, profile, systemContext };
 
 class Object {
  public:

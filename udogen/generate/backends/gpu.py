@@ -112,9 +112,9 @@ def _declared(tensor: Tensor, by_value: dict[str, str]) -> str:
 
 
 def _cl_name(tensor: Tensor) -> str:
-    """How a tensor is called in OpenCL: as in C++, unless that is a word of OpenCL."""
+    """How a tensor is called in OpenCL: as in C++, but for words of OpenCL; a repeated one gets a number behind it."""
     name = identifier(tensor.name)
-    return f"{name}_" if name in _WORDS else name
+    return f"{name}_" if name in _WORDS and not tensor.repeated else name
 
 
 def _view(tensor: Tensor) -> str:

@@ -1,0 +1,53 @@
+"""GPU packages for the tests, and the emulator's backend opened in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.making import KERNELS, ROOT, gpu_package, need_opencl
+from udogen.qnn.backend import Backend, Log
+from udogen.qnn.interface import Interface
+from udogen.runtime import find_runtime
+from udogen.runtime.built import Built
+
+EXAMPLE = ROOT / "examples" / "leaky_relu"
+
+
+@pytest.fixture(scope="session")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """A package with an op for each thing that a kernel can be given."""
+    return gpu_package(ROOT / "tests/configs/Gpu.xml", tmp_path_factory.mktemp("kinds"), KERNELS / "gpu")
+
+
+@pytest.fixture(scope="session")
+def leaky(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """LeakyRelu of the examples."""
+    return gpu_package(EXAMPLE / "LeakyRelu.xml", tmp_path_factory.mktemp("leaky"), EXAMPLE / "kernels")
+
+
+@pytest.fixture(scope="session")
+def interface() -> Interface:
+    """The emulator's table of functions."""
+    need_opencl()
+    return Interface.load(find_runtime("gpu", kind="emulator").path)
+
+
+@pytest.fixture
+def said() -> list[str]:
+    """What the emulator and the packages have logged."""
+    return []
+
+
+@pytest.fixture
+def backend(interface: Interface, said: list[str]) -> Iterator[Backend]:
+    """The backend, without a package."""
+    with Log(interface, lambda _level, text: said.append(text)) as log, Backend(interface, log) as opened:
+        yield opened
+
+
+def register(backend: Backend, built: Built) -> None:
+    """Register a package in it."""
+    backend.register(Path(built.library), built.provider)

@@ -1,0 +1,128 @@
+"""What goes wrong with a kernel on the GPU is told with its cause: the compiler's words, arguments, stray writes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.making import gpu_package, make, udogen
+from udogen.build.package import PackageFolder
+from udogen.runtime.built import Built
+
+X = np.ones((2, 3, 4), np.float32)
+CL, CPP = "src/ops/LeakyRelu.cl", "src/ops/LeakyRelu.cpp"
+
+
+@pytest.fixture
+def package(leaky: Built, tmp_path: Path) -> PackageFolder:
+    """A package of one's own to spoil."""
+    assert leaky.folder is not None
+    shutil.copytree(leaky.folder.path, tmp_path / "package")
+    np.save(tmp_path / "x.npy", X)
+    return leaky.folder
+
+
+def change(file: str, old: str, new: str) -> Callable[[Path], None]:
+    def do(folder: Path) -> None:
+        text = (folder / file).read_text()
+        assert old in text
+        (folder / file).write_text(text.replace(old, new))
+
+    return do
+
+
+MISTAKES = {
+    "a typing error": (
+        change(CL, "x = LOAD4(", "x = LAOD4("),
+        f"op `LeakyRelu` does not compile: {CL}:5:22: use of undeclared identifier 'LAOD4'",
+    ),
+    "a tensor that there is not": (
+        change(CL, "INPUT(input)", "INPUT(inptu)"),
+        f"op `LeakyRelu` does not compile: {CL}:2:32: unknown type name 'udo_input_inptu'",
+    ),
+    "a number of another type": (
+        change(CL, "const float alpha", "const int alpha"),
+        "argument 2 `alpha` is int in OpenCL; the op passes float",
+    ),
+    "a number where a buffer belongs": (
+        change(CPP, "kernel.read(args.input)", "kernel.value(1)"),
+        "argument 0 `input` is float* in OpenCL; the op passes a number",
+    ),
+    "one argument too few": (change(CPP, "kernel.value(args.alpha);", ""), "takes 4 arguments, the op passes 3"),
+    "a kernel of another name": (change(CL, "LeakyRelu_kernel", "other"), "has no such kernel: CL_INVALID_KERNEL_NAME"),
+    "no text": (lambda folder: (folder / CL).unlink(), f"there is no {CL}, and no text was given with source()"),
+    "a write past the end": (
+        change(CL, "STORE4(output, i,", "STORE4(output, i + 6,"),
+        "a kernel wrote past the end of tensor `output`",
+    ),
+    "a local size that does not divide": (
+        change(CPP, "  return udo::ok;", "  kernel.localSize(5);\n  return udo::ok;"),
+        "kernel LeakyRelu_kernel: local size 5 does not divide global size 6",
+    ),
+    "no global size": (
+        change(CPP, "kernel.globalSize((args.input.size() + 3) / 4);", ""),
+        "kernel LeakyRelu_kernel has no global size",
+    ),
+    "no kernel": (
+        change(CPP, 'return setKernelInfo(args, operation.kernel("LeakyRelu_kernel"));', "return udo::ok;"),
+        "asks for no kernel",
+    ),
+    "an exception": (
+        change(CPP, "kernel.globalSize(", "throw 1;\n  kernel.globalSize("),
+        "threw a C++ exception; an op must return an error instead",
+    ),
+    "two texts of one name": (
+        change(
+            CPP,
+            'return setKernelInfo(args, operation.kernel("LeakyRelu_kernel"));',
+            'operation.kernel("k").source("__kernel void k(void) {}").globalSize(1);\n'
+            '  return setKernelInfo(args, operation.kernel("LeakyRelu_kernel"));',
+        ),
+        "",  # udogen gives each text a name of its own
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told(package: PackageFolder, tmp_path: Path, mistake: str) -> None:
+    spoil, expected = MISTAKES[mistake]
+    folder = tmp_path / "package"
+    spoil(folder)
+    done = make(folder, "gpu_x86", flags="")
+    assert done.returncode == 0, done.stderr
+    ran = udogen("run", "op", folder, "LeakyRelu", "--backend", "gpu", "--input", f"input={tmp_path / 'x.npy'}")
+    assert ran.returncode == (5 if expected else 0), ran.stderr
+    assert expected in ran.stderr and "Traceback" not in ran.stderr
+
+
+def test_an_untouched_package_compiles_and_says_that_it_is_not_written(tmp_path: Path) -> None:
+    config = Path(__file__).parents[1] / "configs" / "Gpu.xml"
+    built = gpu_package(config, tmp_path)
+    np.save(tmp_path / "x.npy", X)
+    arguments = ("--backend", "gpu", "--input", f"x={tmp_path / 'x.npy'}")
+    done = udogen("run", "op", built.library, "Text", *arguments)
+    assert done.returncode == 5
+    assert "Text is not implemented: write setKernelInfo() in src/ops/Text.cpp" in done.stderr
+    assert built.folder is not None
+    file = built.folder.path / "src/ops/Text.cpp"
+    text = file.read_text()
+    file.write_text(text.replace('return udo::kernelNotImplemented("Text", "src/ops/Text.cpp")', "return udo::ok"))
+    assert make(built.folder.path, "gpu_x86").returncode == 0
+    assert (
+        udogen("run", "op", built.library, "Text", *arguments).returncode == 0
+    )  # the kernel compiles, and does nothing
+
+
+def test_the_real_runtime_is_not_taken_where_it_cannot_run(leaky: Built, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    given = ("--input", f"input={tmp_path / 'x.npy'}")
+    real = udogen("run", "op", leaky.library, "LeakyRelu", "--backend", "gpu", "--runtime", "real", *given)
+    assert real.returncode == 3 and "libQnnGpu.so does not run on x86_64" in real.stderr
+    none = udogen("run", "op", leaky.library, "LeakyRelu", "--backend", "htp", "--runtime", "emulator", *given)
+    assert none.returncode == 2 and "the emulator has no `htp` backend" in none.stderr
+    ours = udogen("run", "op", leaky.library, "LeakyRelu", "--backend", "gpu", *given)
+    assert "ran on GPU_UDOGEN_EMULATOR (udogen's emulator on " in ours.stdout

@@ -1,0 +1,249 @@
+// Part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
+//
+// What the C++ side of an op is made of: its tensors, as far as they are known before the GPU has them, and the kernels
+// it asks the backend to run.  The backend compiles and executes them by itself: nothing of this runs per execution.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "BackendUtils.hpp"
+#include "GPU/QnnGpuOpPackage.h"
+#include "Quantization.hpp"
+
+namespace udo {
+
+/// The dimensions of a tensor.
+class Shape {
+ public:
+  Shape(const std::uint32_t* dims, std::size_t rank) : dims_(dims), rank_(rank) {}
+
+  std::size_t rank() const { return rank_; }
+  std::uint32_t operator[](std::size_t axis) const { return dims_[axis]; }
+  const std::uint32_t* begin() const { return dims_; }
+  const std::uint32_t* end() const { return dims_ + rank_; }
+
+  /// The number of elements of the axes `first` … `last - 1`; of all of them without arguments.
+  std::size_t count(std::size_t first, std::size_t last) const {
+    std::size_t product = 1;
+    for (std::size_t axis = first; axis < last; ++axis) product *= dims_[axis];
+    return product;
+  }
+  std::size_t count() const { return count(0, rank_); }
+
+  friend bool operator==(const Shape& a, const Shape& b) {
+    if (a.rank_ != b.rank_) return false;
+    for (std::size_t axis = 0; axis < a.rank_; ++axis) {
+      if (a.dims_[axis] != b.dims_[axis]) return false;
+    }
+    return true;
+  }
+  friend bool operator!=(const Shape& a, const Shape& b) { return !(a == b); }
+
+ private:
+  const std::uint32_t* dims_;
+  std::size_t rank_;
+};
+
+/// A tensor of the node: where it stands, and how the GPU stores it.
+struct TensorFacts {
+  const Qnn_Tensor_t* raw = nullptr;  // null: left out
+  const char* name = nullptr;         // as it is called in OpenCL
+  std::uint32_t index = 0;            // among inputs, outputs or parameters
+  QnnGpu_KernelArgType_t argument = QNN_GPU_KERNEL_ARG_TYPE_NULL_PTR;
+  Qnn_DataType_t stored = QNN_DATATYPE_UNDEFINED;
+  QnnGpu_MemoryObjectType_t memory = QNN_GPU_MEM_OBJ_TYPE_BUFFER;
+  std::uint32_t height = 0;  // of an image
+  std::uint32_t width = 0;
+  bool claimable = false;  // a NATIVE output: the op chooses how it is stored
+};
+
+/// What inputs, outputs and tensor parameters have in common.
+class Tensor {
+ public:
+  Tensor() = default;
+  explicit Tensor(const TensorFacts* facts) : facts_(facts != nullptr && facts->raw != nullptr ? facts : nullptr) {}
+
+  /// False for an optional tensor that the client left out.
+  explicit operator bool() const { return facts_ != nullptr; }
+
+  Shape shape() const { return Shape(facts_->raw->v1.dimensions, facts_->raw->v1.rank); }
+  std::size_t size() const { return shape().count(); }
+
+  /// How the GPU stores an element.  FLOAT_16 and FLOAT_32 stand for each other: the backend chooses.
+  Qnn_DataType_t type() const { return facts_->stored; }
+  bool isFloat() const { return type() == QNN_DATATYPE_FLOAT_32 || type() == QNN_DATATYPE_FLOAT_16; }
+  bool isHalf() const { return type() == QNN_DATATYPE_FLOAT_16; }
+  bool isFixedPoint() const { return (type() & 0xff00) == 0x0300 || (type() & 0xff00) == 0x0400; }
+  bool isImage() const { return facts_->memory == QNN_GPU_MEM_OBJ_TYPE_IMAGE2D; }
+
+  /// Scale and offset of a fixed-point tensor; scale 1 and offset 0 for every other one.
+  Quantization quantization() const;
+
+  /// What the client gave with the graph, in memory of the CPU; null for a tensor that comes with an execution.
+  template <class T>
+  const T* data() const {
+    return static_cast<const T*>(facts_->raw->v1.clientBuf.data);
+  }
+
+  const TensorFacts* facts() const { return facts_; }
+
+ private:
+  const TensorFacts* facts_ = nullptr;
+};
+
+class Input : public Tensor {
+ public:
+  using Tensor::Tensor;
+};
+
+class Output : public Tensor {
+ public:
+  using Tensor::Tensor;
+};
+
+/// Inputs or outputs of unknown number.
+template <class V>
+class Repeated {
+ public:
+  Repeated() = default;
+  Repeated(const TensorFacts* first, std::size_t count) : first_(first), count_(count) {}
+  std::size_t size() const { return count_; }
+  V operator[](std::size_t index) const { return V(first_ + index); }
+
+ private:
+  const TensorFacts* first_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+/// Memory of the GPU between the kernels of one op.
+struct Scratch {
+  std::uint32_t index;
+};
+
+class Operation;
+
+/// One kernel: its work sizes, and its arguments in the order of its parameters in OpenCL.
+class Kernel {
+ public:
+  /// How many work items there are.
+  Kernel& globalSize(std::size_t x, std::size_t y = 1, std::size_t z = 1);
+  /// How many of them make a work group; each must divide its global size.  Without it udogen chooses.
+  Kernel& localSize(std::size_t x, std::size_t y = 1, std::size_t z = 1);
+
+  /// An input or a tensor parameter; a null pointer where it was left out.
+  Kernel& read(const Input& tensor);
+  Kernel& write(const Output& tensor);
+  /// Memory between kernels of this op, written by one and read by another.
+  Kernel& read(Scratch scratch) { return internal(scratch, QNN_GPU_KERNEL_ARG_TYPE_INTERNAL_READ); }
+  Kernel& write(Scratch scratch) { return internal(scratch, QNN_GPU_KERNEL_ARG_TYPE_INTERNAL_WRITE); }
+  Kernel& readWrite(Scratch scratch) { return internal(scratch, QNN_GPU_KERNEL_ARG_TYPE_INTERNAL_READWRITE); }
+  /// Local memory for each work group, in bytes.
+  Kernel& local(std::size_t bytes);
+
+  /// A number: as OpenCL's type of that size; bool is int there, double is float, size_t is uint (it must fit).
+  template <class T>
+  Kernel& value(T number) {
+    if constexpr (std::is_enum_v<T>) {
+      return value(static_cast<std::underlying_type_t<T>>(number));
+    } else if constexpr (std::is_same_v<T, bool>) {
+      return value(static_cast<std::int32_t>(number));
+    } else {
+      static_assert(std::is_arithmetic_v<T>, "an argument by value is a number");
+      return number_(number);
+    }
+  }
+  Kernel& size(std::size_t number);
+
+  /// Text of the kernel, where it is not in the op's .cl file; it must live as long as the package.
+  Kernel& source(const char* text) { return text_ = text, *this; }
+  /// Options of the OpenCL compiler, such as -cl-fast-relaxed-math; they too must live on.
+  Kernel& options(const char* text) { return options_ = text, *this; }
+
+ private:
+  friend class Operation;
+  static constexpr std::size_t most = 64;
+
+  Kernel& internal(Scratch scratch, QnnGpu_KernelArgType_t type);
+  Kernel& tensor(const Tensor& tensor, const char* what);
+  QnnGpu_KernelArg_t* next(QnnGpu_KernelArgType_t type);
+  Kernel& data(QnnGpu_DataKernelArgType_t type, const void* value, std::size_t bytes);
+  template <class T>
+  Kernel& number_(T number);
+
+  const char* entry_ = nullptr;
+  const char* text_ = nullptr;
+  const char* options_ = "";
+  Status status_ = ok;
+  std::size_t count_ = 0;
+  bool hasLocal_ = false;
+  QnnGpu_KernelArg_t args_[most] = {};
+  QnnGpu_KernelArg_t* pointers_[most + 1] = {};
+  QnnGpu_Kernel_t kernel_ = {};
+  std::string built_;  // the whole text, its name and its options, once they are known
+  std::string name_;
+};
+
+template <class T>
+Kernel& Kernel::number_(T number) {
+  if constexpr (std::is_floating_point_v<T>) {
+    const auto single = static_cast<float>(number);
+    return data(QNN_GPU_KERNEL_ARG_CL_TYPE_FLOAT, &single, sizeof single);
+  } else {
+    constexpr int log = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 2 : sizeof(T) == 4 ? 4 : 6;
+    constexpr auto type = static_cast<QnnGpu_DataKernelArgType_t>(log + (std::is_unsigned_v<T> ? 1 : 0));
+    return data(type, &number, sizeof number);
+  }
+}
+
+/// What one node of a graph asks of the GPU.
+class Operation {
+ public:
+  /// The next kernel of the op: the function of this name in the op's .cl file.
+  Kernel& kernel(const char* entry);
+
+  /// Memory for `count` elements of a type, between the kernels of this op.
+  Scratch scratch(Qnn_DataType_t type, std::size_t count);
+
+  /// Lets an output be an image of `height` x `width` pixels of four elements, where the backend leaves the choice (the
+  /// tensor connects two ops of floats); call it before the kernels are made.  True where it will be one.
+  bool claimImage(const Output& output, std::size_t height, std::size_t width);
+
+  /// Beyond these an op is refused with a message.
+  static constexpr std::size_t mostKernels = 8, mostScratch = 16, mostTensors = 64;
+
+ private:
+  friend class Package;
+
+  // With room behind it: releases of the SDK differ in what follows `layout`, and all are content with zeros there.
+  struct Memory {
+    QnnGpu_MemoryObject_t object = {};
+    unsigned char more[64] = {};
+    std::uint32_t dims[2] = {};
+    std::uint32_t offsets[2] = {};
+  };
+
+  void claimBuffers(const TensorFacts* outputs, std::size_t count);
+  Memory& claim(const TensorFacts& output, std::uint32_t dims);
+  Status finish(const char* prelude, const char* text, const char* file, const std::string& types);
+
+  QnnGpu_Operation_t operation_ = {};  // first: the backend hands it back when the node is freed
+  Status status_ = ok;
+  std::size_t kernels_ = 0, scratches_ = 0, claims_ = 0;
+  Kernel kernel_[mostKernels];
+  QnnGpu_Kernel_t* kernelPointers_[mostKernels + 1] = {};
+  Memory scratch_[mostScratch];
+  QnnGpu_MemoryObject_t* scratchPointers_[mostScratch + 1] = {};
+  Memory claimed_[mostTensors];
+  QnnGpu_OutputClaim_t claim_[mostTensors] = {};
+  QnnGpu_OutputClaim_t* claimPointers_[mostTensors + 1] = {};
+  TensorFacts facts_[mostTensors];
+};
+
+/// What an op answers whose kernel is not written yet.
+Status kernelNotImplemented(const char* op, const char* file);
+
+}  // namespace udo
