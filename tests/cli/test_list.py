@@ -12,7 +12,7 @@ from udogen.generate import layouts
 from udogen.opdef import backends
 
 KEYS = {
-    "targets": ("target", set(targets.ALL)),
+    "targets": ("target", {*targets.ALL, *targets.UDO}),
     "backends": ("backend", set(backends.ALL)),
     "layouts": ("layout", set(layouts.ALL)),
     "toolchains": ("toolchain", set(toolchains.ALL)),

@@ -16,7 +16,8 @@ def matrix() -> str:
     """The support matrix: backend x target x toolchain x how it is verified."""
     head = ("backend", "target", "machine", "toolchain `sdk`", "toolchain `open`", "how it is verified")
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for row in targets.ALL.values():
+    rows = [*targets.ALL.values(), *(row for row in targets.UDO.values() if row.backend == "reg")]
+    for row in rows:
         cells = [row.backend, f"`{row.id}`", row.machine]
         cells += [toolchains.ALL[name].compilers.get(row.compiler, "-") for name in ("sdk", "open")]
         lines.append(f"| {' | '.join([*cells, row.verified])} |")

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.docs.golden import README, ROOT, readme_with_matrix
+from udogen.build.tools import VARIABLES
 from udogen.cli.main import VERBS
 
 DOCUMENTS = sorted(
@@ -86,3 +87,14 @@ def test_the_two_commands_are_on_the_first_screen() -> None:
 def test_links_lead_somewhere(document: Path) -> None:
     links = re.findall(r"\]\(([^)#:\s]+)\)", document.read_text("utf-8"))
     assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def test_the_table_of_variables_is_complete_and_its_tests_are_there() -> None:
+    """Every variable that the code reads has a row, and every row names a test that exists."""
+    rows = re.findall(
+        r"^\| (`.*?) \|.*\| `(tests/\S+)::(\w+)` \|$", (ROOT / "docs/variables.md").read_text(), re.MULTILINE
+    )
+    named = {variable for cell, _, _ in rows for variable in re.findall(r"`(\w+)`", cell)}
+    assert set(VARIABLES) - named == set()
+    for _, file, test in rows:
+        assert f"def {test}(" in (ROOT / file).read_text("utf-8"), f"{file} has no {test}"

@@ -32,7 +32,11 @@ def test_the_tree_of_the_documentation_is_printed_right() -> None:
 
 
 def test_the_package_of_the_documentation_file_for_file(tmp_path: Path) -> None:
-    assert shown(softmax(tmp_path)) == printed(DOCUMENTED.read_text())
+    """As the generator leaves it; a kernel for the GPU that is given as a .cl file comes to it."""
+    [made] = make_packages([SOFTMAX], tmp_path / "plain")
+    assert shown(made.folder) == printed(DOCUMENTED.read_text())
+    given = shown(softmax(tmp_path / "with kernels"))
+    assert given == printed(DOCUMENTED.read_text()) | {"jni/src/GPU/src/ops/Softmax.cl"}
 
 
 def test_each_core_has_its_room(tmp_path: Path) -> None:
@@ -131,12 +135,12 @@ def test_a_path_of_the_config_that_make_would_read_otherwise_is_left_out(path: s
     done = udogen("generate", written, "-o", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "SNPE_UDO_ROOT" in done.stderr and "is not written into a Makefile" in done.stderr
-    assert "SNPE_UDO_ROOT ?=" not in (tmp_path / "out/One/jni/src/reg/Makefile").read_text()
+    assert "SNPE_UDO_ROOT :=" not in (tmp_path / "out/One/jni/src/reg/Makefile").read_text()
 
 
 def test_a_path_of_the_config_is_the_default_of_the_variable(tmp_path: Path) -> None:
     [made] = make_packages([config(tmp_path, package("One", op("A", "CPU"), SNPE_UDO_ROOT="/opt/snpe 2/x"))], tmp_path)
-    assert "\nSNPE_UDO_ROOT ?= /opt/snpe 2/x\n" in (made.folder / "jni/src/reg/Makefile").read_text()
+    assert "\nSNPE_UDO_ROOT := /opt/snpe 2/x\n" in (made.folder / "jni/src/reg/Makefile").read_text()
 
 
 def test_the_answer_of_generate_names_every_library(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from udogen import process
 from udogen.build import toolchains, tools
 from udogen.build.package import PackageFolder
 from udogen.build.targets import Target, expand
-from udogen.build.toolchains import htp_core
+from udogen.build.toolchains import htp_core, snpe
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, UsageError
 
@@ -61,6 +61,8 @@ def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: t
 
 def _choice(package: PackageFolder, target: Target, toolchain: str, env: tools.Environment) -> Choice:
     found = toolchains.choose(target, env, toolchain)
+    if package.backend == "reg":
+        return snpe.choose(env, found, ours=toolchain == "open")
     return htp_core.choose(target, env, found) if package.api == "core" else found
 
 

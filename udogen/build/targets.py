@@ -146,7 +146,9 @@ def _udo(row: Target) -> Target:
     return row._replace(id=row.id.replace("htp_", "dsp_"), folders=folders, ending=ending)
 
 
-_READ = "its info read through the C API on x86-64, and the libraries that it names registered in the real runtimes"
+_READ = (
+    "read through its C API by a host of ours, which registers what it names in the real runtimes; not loaded by SNPE"
+)
 UDO = {
     row.id: row
     for row in (

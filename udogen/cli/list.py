@@ -28,7 +28,9 @@ def _targets() -> list[tuple[str, ...]]:
             *(chain.compilers.get(row.compiler, "-") for chain in toolchains.ALL.values()),
             row.verified.replace("`", ""),
         )
-        for row in targets.ALL.values()
+        for table in (targets.ALL, targets.UDO)
+        for row in table.values()
+        if table is targets.ALL or row.id not in targets.ALL
     ]
 
 

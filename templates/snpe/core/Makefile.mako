@@ -53,7 +53,9 @@ LAYOUT_ANDROID := arm64-v8a
 
 # Whose headers of the SnpeUdo API: those that SNPE_UDO_ROOT or SNPE_ROOT names, else our own.
 % if core.udo_root:
-SNPE_UDO_ROOT ?= ${core.udo_root}
+ifeq ($(SNPE_UDO_ROOT),)
+SNPE_UDO_ROOT := ${core.udo_root}
+endif
 % endif
 ifneq ($(SNPE_UDO_ROOT),)
 LAYOUT_INCLUDES += -I"$(SNPE_UDO_ROOT)" -I"$(SNPE_UDO_ROOT)/.." -I"$(SNPE_UDO_ROOT)/include"
