@@ -81,3 +81,12 @@ def test_targets_by_hand_in_any_order(folder: Path) -> None:
     assert (folder / "libs/x86_64-linux-clang" / LIBRARY).is_file()
     assert make(folder, "clean").returncode == 0
     assert not (folder / "obj/kernels").exists()
+
+
+def test_targets_at_once(folder: Path) -> None:
+    for _ in range(5):
+        done = build(folder, "gpu_x86", "gpu_aarch64")
+        assert done.returncode == 0, done.stderr
+        assert {path.name for path in (folder / "obj/kernels").iterdir()} == {"LeakyRelu.cl.inc", "Prelude.cl.inc"}
+        kernel = folder / "src/ops/LeakyRelu.cl"
+        kernel.write_text(kernel.read_text() + "// more\n")

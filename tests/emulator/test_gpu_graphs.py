@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -154,3 +155,22 @@ def test_a_tensor_that_nobody_wrote(backend: Backend, leaky: Built, said: list[s
         with pytest.raises(RunFailed, match="6007"):
             graph.finalize()
     assert any("which no node before it writes" in line for line in said)
+
+
+def test_graphs_in_threads_of_their_own(backend: Backend, leaky: Built) -> None:
+    register(backend, leaky)
+    contexts = [backend.context() for _ in range(4)]
+    graphs = []
+    for number, context in enumerate(contexts):
+        graph, x, y = chain(context, leaky.package, "LeakyRelu", alphas=(0.5 + number,))
+        graph.finalize()
+        graphs.append((number, graph, x, y))
+
+    def many(number: int, graph: Graph, x: Tensor, y: Tensor) -> bool:
+        expected = np.where(X > 0, X, np.float32(0.5 + number) * X)
+        return all(np.allclose(run(graph, x, y), expected) for _ in range(50))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(lambda each: many(*each), graphs))
+    for context in contexts:
+        context.close()

@@ -34,7 +34,8 @@ Qnn_ErrorHandle_t Package::load(const char* path, const char* provider,
   // Never closed again: what the package has started may still run.
   void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    logger.error("op package %s cannot be loaded: %s", path, dlerror());
+    const std::string why = dlerror();  // a copy: the client's log may look up symbols too
+    logger.error("op package %s cannot be loaded: %s", path, why.c_str());
     return QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND;
   }
   void* const symbol = dlsym(library, provider);
