@@ -1,4 +1,4 @@
-// Part of every converter op package that udogen generates; regenerating rewrites this file.
+// Auto-generated part of every converter op package that udogen generates; regenerating rewrites this file.
 //
 // What a converter gives to an inference function, and what it wants to have filled in.
 #pragma once

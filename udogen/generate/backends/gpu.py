@@ -43,6 +43,7 @@ def contents(package: OpPackage, source: Source, place: folder.Place = folder.as
         said.kernel_text = place(said.kernel_text)
         said.inside = inside
         said.text = ".source(kernelText)" if inside else ""
+        said.text_place = "kernelText" if inside else said.kernel_text
 
     made = folder.contents(package, source, replace(_FOLDER, say=say), _DIALECT, place)
     ready = source.kernels.get("gpu", {})

@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
 //
 // Between the backend's node and the C++ side of an op: binding, validation, and one operation per node of a graph.
 #pragma once

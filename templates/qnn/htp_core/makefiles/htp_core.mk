@@ -1,4 +1,4 @@
-# Part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
+# Auto-generated part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
 # The Makefile includes it, and again the rules of each target, which have TARGET set.
 #
 # The headers are those of one release of the SDK, in C++: the library must be built with the C++ library of that SDK,

@@ -1,4 +1,4 @@
-# Part of every op package that udogen generates; regenerating rewrites this file.
+# Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 # The rules that build the package for one target.  Included with TARGET and CXX set; what else a target has of its own is
 # TARGET_CXXFLAGS, TARGET_LDFLAGS, TARGET_LINKER (where CXX does not link; it reads TARGET_LAYOUT), TARGET_LIBRARIES, and
 # TARGET_RUNTIME: the library that must be loaded with it.

@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
 //
 // What a kernel sees: its tensors, typed, named and without a copy, and the DSP with its threads and its memory.
 #pragma once

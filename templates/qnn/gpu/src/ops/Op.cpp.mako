@@ -1,4 +1,4 @@
-// The C++ side of ${op.name} on the GPU.  This file is yours: udogen wrote it once and keeps your changes.
+// The C++ side of ${op.name} on the GPU.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/${op.name}.hpp"
 
 namespace ops::${package.name}::${op.name} {
@@ -25,7 +25,7 @@ udo::Status ${op.name}Operation(const Args& args, udo::Operation& operation) {
 }
 
 udo::Status setKernelInfo([[maybe_unused]] const Args& args, udo::Kernel& kernel) {
-  // One work item for each element, and the arguments in the order of the kernel's parameters in ${op.kernel_text}.
+  // One work item for each element, and the arguments in the order of the kernel's parameters in ${op.text_place}.
   kernel.globalSize(${op.work});
 % for line in op.passed:
   kernel.${line};

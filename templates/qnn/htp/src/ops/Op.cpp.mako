@@ -1,4 +1,4 @@
-// The HTP kernel of ${op.name}.  This file is yours: udogen wrote it once and keeps your changes.
+// The HTP kernel of ${op.name}.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/${op.name}.hpp"
 
 namespace ops::${package.name}::${op.name} {

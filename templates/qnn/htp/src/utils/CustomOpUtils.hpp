@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 //
 // The views through which a kernel sees its tensors: typed, named, without a copy and without the heap.
 #pragma once

@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 //
 // Between QHPI and a kernel: how the arguments of a call are bound.
 #pragma once

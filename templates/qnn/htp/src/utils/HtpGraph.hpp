@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 //
 // The graph as rewrites and tiling see it, while it is prepared: nodes (ops and constants) and values (what they put
 // out).  Handles without ownership; they end with the preparation.

@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 //
 // What a kernel may tell HTP beyond `execute`: other kernels of the op, the unit they run on, slices for several
 // threads, work done once, placement of tensors, costs, rewrites and tiles.  A kernel file that wants any of it

@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 //
 // The ops of a package as HTP wants to know them: tables of kernel records.
 #pragma once

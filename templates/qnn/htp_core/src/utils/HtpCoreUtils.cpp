@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
 #include "HtpCoreUtils.hpp"
 
 #include <cstdarg>

@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
 //
 // The headers of the SDK that an op needs, and what lies between a kernel and the tensors that HTP calls it with.
 #pragma once

@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 //
 // What an op looks like, as data: the generated tables are of these types, and validation reads them.
 #pragma once

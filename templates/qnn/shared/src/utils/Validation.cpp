@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 #include "Validation.hpp"
 
 #include <cstdarg>

@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 //
 // Holds the config of a node against what its op looks like.
 #pragma once

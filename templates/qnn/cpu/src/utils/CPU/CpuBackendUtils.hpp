@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the CPU backend; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the CPU backend; regenerating rewrites this file.
 //
 // Between the runtime's node and a kernel: binding, validation, and one instance per node of a graph.
 #pragma once

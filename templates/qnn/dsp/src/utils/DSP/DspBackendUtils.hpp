@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
 //
 // Between the DSP's functions and a kernel: factories that keep parameters, operations, and how arguments are bound.
 #pragma once

@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
 #include "DSP/DspParams.hpp"
 
 #include <cstdarg>

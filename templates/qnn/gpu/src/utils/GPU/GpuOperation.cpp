@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
 #include "Operation.hpp"
 
 #include <cstdio>

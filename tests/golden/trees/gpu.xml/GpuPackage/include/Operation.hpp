@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
 //
 // What the C++ side of an op is made of: its tensors, as far as they are known before the GPU has them, and the kernels
 // it asks the backend to run.  The backend compiles and executes them by itself: nothing of this runs per execution.

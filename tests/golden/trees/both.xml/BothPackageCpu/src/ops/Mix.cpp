@@ -1,4 +1,4 @@
-// The CPU kernel of Mix.  This file is yours: udogen wrote it once and keeps your changes.
+// The CPU kernel of Mix.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/Mix.hpp"
 
 namespace ops::BothPackage::Mix {

@@ -1,4 +1,4 @@
-// The C++ side of Combine on the GPU.  This file is yours: udogen wrote it once and keeps your changes.
+// The C++ side of Combine on the GPU.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/Combine.hpp"
 
 namespace ops::GpuPackage::Combine {

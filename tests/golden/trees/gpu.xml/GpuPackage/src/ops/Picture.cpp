@@ -1,4 +1,4 @@
-// The C++ side of Picture on the GPU.  This file is yours: udogen wrote it once and keeps your changes.
+// The C++ side of Picture on the GPU.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/Picture.hpp"
 
 namespace ops::GpuPackage::Picture {

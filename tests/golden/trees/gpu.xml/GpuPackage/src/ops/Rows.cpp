@@ -1,4 +1,4 @@
-// The C++ side of Rows on the GPU.  This file is yours: udogen wrote it once and keeps your changes.
+// The C++ side of Rows on the GPU.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/Rows.hpp"
 
 namespace ops::GpuPackage::Rows {

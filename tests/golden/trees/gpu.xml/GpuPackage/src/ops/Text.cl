@@ -1,4 +1,4 @@
-// The OpenCL kernel of Text.  This file is yours: udogen wrote it once and keeps your changes.
+// The OpenCL kernel of Text.  Auto-generated once by udogen: it is yours, and your changes are kept.
 // INPUT, OUTPUT, LOAD, STORE and the like are in src/utils/GPU/Prelude.cl: LOAD gives a float whether half, float or
 // fixed point is stored, so that the same text serves all of them.
 

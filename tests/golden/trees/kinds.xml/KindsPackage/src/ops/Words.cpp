@@ -1,4 +1,4 @@
-// The CPU kernel of Words.  This file is yours: udogen wrote it once and keeps your changes.
+// The CPU kernel of Words.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/Words.hpp"
 
 namespace ops::KindsPackage::Words {

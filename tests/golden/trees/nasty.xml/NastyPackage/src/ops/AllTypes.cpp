@@ -1,4 +1,4 @@
-// The CPU kernel of AllTypes.  This file is yours: udogen wrote it once and keeps your changes.
+// The CPU kernel of AllTypes.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/AllTypes.hpp"
 
 namespace ops::NastyPackage::AllTypes {

@@ -1,4 +1,4 @@
-// The CPU kernel of Scale.  This file is yours: udogen wrote it once and keeps your changes.
+// The CPU kernel of Scale.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/Scale.hpp"
 
 namespace ops::Several::Scale {

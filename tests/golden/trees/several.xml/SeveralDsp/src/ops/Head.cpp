@@ -1,4 +1,4 @@
-// The DSP kernel of Head.  This file is yours: udogen wrote it once and keeps your changes.
+// The DSP kernel of Head.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/Head.hpp"
 
 namespace ops::Several::Head {

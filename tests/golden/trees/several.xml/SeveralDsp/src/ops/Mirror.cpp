@@ -1,4 +1,4 @@
-// The DSP kernel of Mirror.  This file is yours: udogen wrote it once and keeps your changes.
+// The DSP kernel of Mirror.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/Mirror.hpp"
 
 namespace ops::Several::Mirror {

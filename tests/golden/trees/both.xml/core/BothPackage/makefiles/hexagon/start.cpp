@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 // What the start files of the Hexagon SDK do for a shared library, where zig builds it: constructors when it is loaded
 // (DT_INIT, the last one first), destructors when it is unloaded (DT_FINI).  No library on a device has a DT_INIT_ARRAY.
 #define HIDDEN __attribute__((visibility("hidden")))

@@ -1,4 +1,4 @@
-// The CPU kernel of Quiet.  This file is yours: udogen wrote it once and keeps your changes.
+// The CPU kernel of Quiet.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/Quiet.hpp"
 
 namespace ops::QuietPackage::Quiet {

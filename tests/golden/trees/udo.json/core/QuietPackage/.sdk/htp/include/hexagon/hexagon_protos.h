@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
 //
 // The headers of the SDK name Hexagon intrinsics on every machine.  On a PC they come from libnative of the Hexagon
 // tools (HEXAGON_TOOLS_ROOT); where that is not there, this is enough for kernels without HVX.  The scalar ones do what

@@ -1,4 +1,4 @@
-// Part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
+// Auto-generated part of every op package that udogen generates for the C++ style of HTP; regenerating rewrites this file.
 // The vectors of HVX, 128 bytes each, for a PC without libnative of the Hexagon tools.
 #pragma once
 
