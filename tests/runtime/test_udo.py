@@ -192,6 +192,21 @@ def test_a_library_that_is_missing(registration: Path, place: Path) -> None:
     assert caught.value.details == (f"looked in {place}", "looked in the folders of the system")
 
 
+def test_one_core_is_enough_where_the_others_were_not_asked_for(registration: Path, cpu: Path, place: Path) -> None:
+    """The documentation builds `cpu_x86` alone for the quantizer, whatever else the package is for."""
+    shutil.copy(cpu, place / CPU)
+    package = add_op_package(registration)
+    assert {each.core: each.state for each in package.cores} == {
+        "CPU": "registered",
+        "GPU": "not tried",
+        "DSP": "missing",
+    }
+    with pytest.raises(RunFailed, match=f"{DSP} was not registered: the loader does not find {DSP}"):
+        package.open("DSP")
+    with pytest.raises(LibraryMissing):
+        add_op_package(registration, cores=["CPU", "DSP"])
+
+
 def test_a_library_beside_the_registration_is_not_taken_silently(
     registration: Path, cpu: Path, place: Path, tmp_path: Path
 ) -> None:

@@ -30,7 +30,7 @@ from udogen.runtime.udo_compare import (
     provider_of,
 )
 
-REGISTERED, NOT_TRIED = "registered", "not tried"
+REGISTERED, NOT_TRIED, MISSING = "registered", "not tried", "missing"
 _SECONDS = 30.0
 
 
@@ -69,7 +69,7 @@ class CoreState:
 
     core: str
     library: str  # its file name, as the registration says
-    state: str  # registered, or not tried
+    state: str  # registered, not tried, or missing
     why: str = ""  # it was not tried
     path: Path | None = None  # where the loader found it
     package: PackageInfo | None = None
@@ -96,14 +96,19 @@ class UdoPackage:
         """A session in which the ops of one core run; options as `OpSession` has them."""
         found = self.core(core)
         if found.state != REGISTERED or found.path is None:
-            raise RunFailed(f"{found.library} was not registered: {found.why}", hint="run its ops on a device")
+            raise RunFailed(
+                f"{found.library} was not registered: {found.why}",
+                hint="run its ops on a device" if found.state == NOT_TRIED else "build it",
+            )
         return OpSession(found.path, provider_of(self.registration), backend=_CORES[core].backend, **options)
 
 
 def add_op_package(path: Path, *, cores: Sequence[str] = (), runtimes: Mapping[str, Path] | None = None) -> UdoPackage:
     """Register the package of a registration library: all of its cores, or those that are named.
 
-    Raises `LibraryMissing`, `WrongMachine`, `OtherPackage`, `OtherOps`, or what registering itself fails with.
+    A core whose library is not here is `missing`, where it was not asked for and another is: `make cpu_x86` is enough
+    for the quantizer of the documentation.  Raises `LibraryMissing`, `WrongMachine`, `OtherPackage`, `OtherOps`, or what
+    registering itself fails with.
     """
     registration = read_registration(path)
     _agrees_with_itself(registration)
@@ -114,7 +119,16 @@ def add_op_package(path: Path, *, cores: Sequence[str] = (), runtimes: Mapping[s
             f"package {registration.package} has no library for {', '.join(unknown)}", hint=f"it has: {have}"
         )
     wanted = [core for core, _ in registration.libraries if not cores or core in cores]
-    states = [_add(registration, core, (runtimes or {}).get(core)) for core in wanted]
+    states: list[CoreState] = []
+    lost: list[LibraryMissing] = []
+    for core in wanted:
+        try:
+            states.append(_add(registration, core, (runtimes or {}).get(core)))
+        except LibraryMissing as absent:
+            lost.append(absent)
+            states.append(CoreState(core, registration.library(core), MISSING, absent.message))
+    if lost and (cores or all(each.path is None for each in states)):
+        raise lost[0]
     return UdoPackage(registration, tuple(states))
 
 
