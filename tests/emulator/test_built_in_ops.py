@@ -124,13 +124,20 @@ def cases() -> list[Case]:
             Case("ElementWiseMultiply", dtype, [column, row], column * row),
             Case("Softmax", dtype, [a], softmax(a), quants=positive),
             # Of bytes, libQnnCpu takes the last axis, whatever the parameter says.
-            Case("Softmax", dtype, [a], softmax(a, 1, 0.5), [("axis", "UINT_32", 1), ("beta", "FLOAT_32", 0.5)],
-                 quants=positive, alone=dtype == "UFIXED_POINT_8"),
+            Case(
+                "Softmax",
+                dtype,
+                [a],
+                softmax(a, 1, 0.5),
+                [("axis", "UINT_32", 1), ("beta", "FLOAT_32", 0.5)],
+                quants=positive,
+                alone=dtype == "UFIXED_POINT_8",
+            ),
             Case("MatMul", dtype, [a, values(2, 4, 5) / 3], np.empty(0)),
             Case("MatMul", dtype, [a[0], b[0] / 3], np.empty(0), [("transpose_in1", "BOOL_8", True)]),
             Case("MatMul", dtype, [a, b / 3], np.empty(0), [("transpose_in0", "BOOL_8", True)]),
             Case("MatMul", dtype, [a, values(4, 2) / 3, values(2) / 3], np.empty(0)),
-        ]  # fmt: skip
+        ]
     for number, case in enumerate(made):
         if case.op == "MatMul":
             made[number] = Case(case.op, case.dtype, case.inputs, product(case), case.params)
@@ -143,8 +150,10 @@ def cases() -> list[Case]:
         made += [
             Case("Reshape", dtype, [x], x.reshape(6, 4), quants=alike),
             Case("Transpose", dtype, [x], x.transpose(2, 0, 1), [("perm", "UINT_32", [2, 0, 1])], quants=alike),
-            Case("Concat", dtype, [x, x[:, :1]], np.concatenate([x, x[:, :1]], 1), [("axis", "UINT_32", 1)], quants=alike),
-        ]  # fmt: skip
+            Case(
+                "Concat", dtype, [x, x[:, :1]], np.concatenate([x, x[:, :1]], 1), [("axis", "UINT_32", 1)], quants=alike
+            ),
+        ]
     made.append(Case("Concat", FIXED[0], [a, b], np.concatenate([a, b]), [("axis", "UINT_32", 0)]))
     for dtype in ("INT_32", "UINT_32"):
         x = RANDOM.integers(0, 100, (2, 3)).astype(np.float64)
@@ -156,9 +165,20 @@ def cases() -> list[Case]:
             step = ScaleOffset(0.5, -10)
             made.append(Case("Dequantize", dtype, [x], x, out=to, quants={"x0": step}))
             made.append(Case("Quantize", to, [halves], halves, out=dtype, quants={"y": ScaleOffset(1.0, -2)}))
-    for dtype, to in [("FLOAT_32", "INT_32"), ("FLOAT_32", "UINT_8"), ("FLOAT_32", "FLOAT_16"), ("FLOAT_16", "FLOAT_32"),
-                      ("INT_32", "FLOAT_32"), ("INT_32", "INT_8"), ("INT_32", "BOOL_8"), ("BOOL_8", "FLOAT_32"),
-                      ("UINT_8", "INT_64"), ("INT_64", "UINT_32"), ("FLOAT_32", "BOOL_8"), ("UINT_32", "FLOAT_16")]:  # fmt: skip
+    for dtype, to in [
+        ("FLOAT_32", "INT_32"),
+        ("FLOAT_32", "UINT_8"),
+        ("FLOAT_32", "FLOAT_16"),
+        ("FLOAT_16", "FLOAT_32"),
+        ("INT_32", "FLOAT_32"),
+        ("INT_32", "INT_8"),
+        ("INT_32", "BOOL_8"),
+        ("BOOL_8", "FLOAT_32"),
+        ("UINT_8", "INT_64"),
+        ("INT_64", "UINT_32"),
+        ("FLOAT_32", "BOOL_8"),
+        ("UINT_32", "FLOAT_16"),
+    ]:
         x = np.array([[0, 1, 2, 100, 300]]) * (1.25 if dtype.startswith("FLOAT") and to != "BOOL_8" else 1.0)
         made.append(Case("Cast", dtype, [x], x, out=to))
     return made
@@ -175,7 +195,9 @@ def product(case: Case) -> Array:
 CASES = cases()
 
 
-@pytest.mark.parametrize("number", range(len(CASES)), ids=lambda i: f"{CASES[i].op}-{CASES[i].dtype}-{CASES[i].out}-{i}")
+@pytest.mark.parametrize(
+    "number", range(len(CASES)), ids=lambda i: f"{CASES[i].op}-{CASES[i].dtype}-{CASES[i].out}-{i}"
+)
 def test_an_op_agrees_with_numpy_and_libqnncpu(cpu: Backend, real_cpu: Backend, number: int) -> None:
     case = CASES[number]
     out = case.out or case.dtype
@@ -184,7 +206,9 @@ def test_an_op_agrees_with_numpy_and_libqnncpu(cpu: Backend, real_cpu: Backend, 
     found = execute(cpu, case, stored=stored)
     expected = store(case.expected, out, quant)
     if case.op == "Cast":  # numpy's own: cut off, wrapped around
-        expected = stored[0].astype(np.int64).astype(dtype_of(out)) if "FLOAT" not in out else stored[0].astype(dtype_of(out))
+        expected = (
+            stored[0].astype(np.int64).astype(dtype_of(out)) if "FLOAT" not in out else stored[0].astype(dtype_of(out))
+        )
         if out == "BOOL_8":
             expected = stored[0] != 0
     if quant is not None:
@@ -230,32 +254,50 @@ REAL = {
 }
 
 X = np.ones((2, 3), np.float32)
+F = "FLOAT_32"
+
+
+def perm(value: Any, made: Array = X.T) -> Case:
+    return Case("Transpose", F, [X], made, [("perm", "UINT_32", value)])
+
+
 WRONG = {
-    "no such op": (Case("Convolve", "FLOAT_32", [X], X), 1000, "no built-in op `Convolve`"),
-    "a type that it does not take": (Case("Relu", "INT_32", [X], X), 3110, "does not take `x0` of the data type 0x0032"),
-    "two types": (Case("Relu", "FLOAT_32", [X], X, out="FLOAT_16"), 3110, "tensors of one data type, not 0x0232 and 0x0216"),
-    "too many inputs": (Case("Relu", "FLOAT_32", [X, X], X), 3110, "takes 1 to 1 inputs, not 2"),
-    "too few inputs": (Case("ElementWiseAdd", "FLOAT_32", [X], X), 3110, "takes 2 to 2 inputs, not 1"),
-    "another shape": (Case("Relu", "FLOAT_32", [X], X[:1]), 3110, "an output of the shape of its input"),
-    "no broadcast": (Case("ElementWiseAdd", "FLOAT_32", [X, X[:, :2]], X), 3110, "cannot broadcast 2x3 and 2x2"),
-    "a smaller output": (Case("ElementWiseAdd", "FLOAT_32", [X, X], X[:1]), 3110, "makes 2x3, its output is 1x3"),
-    "other elements": (Case("Reshape", "FLOAT_32", [X], X[:1]), 3110, "cannot make 1x3 of 2x3"),
-    "an axis beyond": (Case("Softmax", "FLOAT_32", [X], X, [("axis", "UINT_32", 2)]), 3110, "axis of 2 in a tensor of rank 2"),
-    "an axis as a float": (Case("Softmax", "FLOAT_32", [X], X, [("axis", "FLOAT_32", 1.0)]), 3110, "takes a UINT_32 as `axis`"),
-    "a strange parameter": (Case("Softmax", "FLOAT_32", [X], X, [("axes", "UINT_32", 1)]), 3110, "no parameter `axes`"),
-    "no axis": (Case("Concat", "FLOAT_32", [X, X], np.concatenate([X, X])), 3110, "needs the parameter `axis`"),
-    "a concat that does not fill": (Case("Concat", "FLOAT_32", [X], np.concatenate([X, X]), [("axis", "UINT_32", 0)]), 3110,
-                                    "makes 2 along axis 0, its output has 4"),
-    "a concat of another shape": (Case("Concat", "FLOAT_32", [X[:, :2]], X, [("axis", "UINT_32", 0)]), 3110, "cannot put 2x2 into 2x3"),
-    "no permutation": (Case("Transpose", "FLOAT_32", [X], X.T, [("perm", "UINT_32", [1, 1])]), 3110, "has a `perm` that is none"),
-    "a permutation beyond": (Case("Transpose", "FLOAT_32", [X], X.T, [("perm", "UINT_32", [1, 2])]), 3110, "has a `perm` that is none"),
-    "a short permutation": (Case("Transpose", "FLOAT_32", [X], X.T, [("perm", "UINT_32", [1])]), 3110, "a `perm` of 2 numbers"),
-    "a permutation as a number": (Case("Transpose", "FLOAT_32", [X], X.T, [("perm", "UINT_32", 1)]), 3110, "takes a tensor with data as `perm`"),
-    "vectors": (Case("MatMul", "FLOAT_32", [X[0], X[0]], X[0]), 3110, "takes matrices"),
-    "matrices that do not meet": (Case("MatMul", "FLOAT_32", [X, X], X), 3110, "cannot multiply 2x3 and 2x3"),
-    "a bias that does not fit": (Case("MatMul", "FLOAT_32", [X, X.T, X], X[:, :2]), 3110, "cannot add a bias of 2x3"),
-    "a float as fixed point": (Case("Dequantize", "FLOAT_32", [X], X), 3110, "does not take `x0`"),
-}  # fmt: skip
+    "no such op": (Case("Convolve", F, [X], X), 1000, "no built-in op `Convolve`"),
+    "a type that it does not take": (
+        Case("Relu", "INT_32", [X], X),
+        3110,
+        "does not take `x0` of the data type 0x0032",
+    ),
+    "two types": (Case("Relu", F, [X], X, out="FLOAT_16"), 3110, "tensors of one data type, not 0x0232 and 0x0216"),
+    "too many inputs": (Case("Relu", F, [X, X], X), 3110, "takes 1 to 1 inputs, not 2"),
+    "too few inputs": (Case("ElementWiseAdd", F, [X], X), 3110, "takes 2 to 2 inputs, not 1"),
+    "another shape": (Case("Relu", F, [X], X[:1]), 3110, "an output of the shape of its input"),
+    "no broadcast": (Case("ElementWiseAdd", F, [X, X[:, :2]], X), 3110, "cannot broadcast 2x3 and 2x2"),
+    "a smaller output": (Case("ElementWiseAdd", F, [X, X], X[:1]), 3110, "makes 2x3, its output is 1x3"),
+    "other elements": (Case("Reshape", F, [X], X[:1]), 3110, "cannot make 1x3 of 2x3"),
+    "an axis beyond": (Case("Softmax", F, [X], X, [("axis", "UINT_32", 2)]), 3110, "axis of 2 in a tensor of rank 2"),
+    "an axis as a float": (Case("Softmax", F, [X], X, [("axis", "FLOAT_32", 1.0)]), 3110, "takes a UINT_32 as `axis`"),
+    "a strange parameter": (Case("Softmax", F, [X], X, [("axes", "UINT_32", 1)]), 3110, "no parameter `axes`"),
+    "no axis": (Case("Concat", F, [X, X], np.concatenate([X, X])), 3110, "needs the parameter `axis`"),
+    "a concat that does not fill": (
+        Case("Concat", F, [X], np.concatenate([X, X]), [("axis", "UINT_32", 0)]),
+        3110,
+        "makes 2 along axis 0, its output has 4",
+    ),
+    "a concat of another shape": (
+        Case("Concat", F, [X[:, :2]], X, [("axis", "UINT_32", 0)]),
+        3110,
+        "cannot put 2x2 into 2x3",
+    ),
+    "no permutation": (perm([1, 1]), 3110, "has a `perm` that is none"),
+    "a permutation beyond": (perm([1, 2]), 3110, "has a `perm` that is none"),
+    "a short permutation": (perm([1]), 3110, "a `perm` of 2 numbers"),
+    "a permutation as a number": (perm(1), 3110, "takes a tensor with data as `perm`"),
+    "vectors": (Case("MatMul", F, [X[0], X[0]], X[0]), 3110, "takes matrices"),
+    "matrices that do not meet": (Case("MatMul", F, [X, X], X), 3110, "cannot multiply 2x3 and 2x3"),
+    "a bias that does not fit": (Case("MatMul", F, [X, X.T, X], X[:, :2]), 3110, "cannot add a bias of 2x3"),
+    "a float as fixed point": (Case("Dequantize", F, [X], X), 3110, "does not take `x0`"),
+}
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -268,8 +310,13 @@ def test_what_an_op_does_not_take_is_said(cpu: Backend, said: list[str], name: s
 
 
 def test_halves_are_rounded_to_even(cpu: Backend) -> None:
-    x = np.concatenate([np.arange(65536, dtype=np.uint16).view(np.float16).astype(np.float32),
-                        (2049 + np.arange(64) / 4).astype(np.float32), np.float32([65519, 65520, 1e-8, 3e-8, 6.1e-5])])  # fmt: skip
+    x = np.concatenate(
+        [
+            np.arange(65536, dtype=np.uint16).view(np.float16).astype(np.float32),
+            (2049 + np.arange(64) / 4).astype(np.float32),
+            np.float32([65519, 65520, 1e-8, 3e-8, 6.1e-5]),
+        ]
+    )
     x = x[~np.isnan(x)]
     case = Case("Cast", "FLOAT_32", [x], x, out="FLOAT_16")
     with np.errstate(over="ignore"):

@@ -63,7 +63,9 @@ def buffers() -> Iterator[Callable[..., Buffer]]:
             pass  # the test closed it
 
 
-def relu(context: Context, name: str = "relu", dtype: str = "FLOAT_32", package: str = "") -> tuple[Graph, Tensor, Tensor]:
+def relu(
+    context: Context, name: str = "relu", dtype: str = "FLOAT_32", package: str = ""
+) -> tuple[Graph, Tensor, Tensor]:
     graph = context.graph(name)
     x = graph.add_tensor(Tensor("x", dtype=dtype, shape=SHAPE, role=APP_WRITE))
     y = graph.add_tensor(Tensor("y", dtype=dtype, shape=SHAPE, role=APP_READ))
