@@ -1,13 +1,15 @@
 # Part of every op package that udogen generates for the GPU backend; regenerating rewrites this file.
 # Writes each file of KERNELS down as numbers, in KERNEL_TEXTS, where C++ includes it: a kernel is no string literal, and
-# may hold any character.  A file that is not there becomes an empty text.
+# may hold any character.  A file that is not there becomes an empty text.  Several targets may be built at once, by makes
+# that know nothing of each other: each writes a file of its own, and puts it in place whole.
 .PHONY: kernels FORCE_KERNELS
 kernels: $(patsubst %,$(KERNEL_TEXTS)/%.inc,$(notdir $(KERNELS)))
 
 define kernel_text
 $(KERNEL_TEXTS)/$(notdir $(1)).inc: FORCE_KERNELS
 	@mkdir -p $$(@D)
-	@{ if [ -f $(1) ]; then od -An -v -tu1 $(1) | sed 's/ *\([0-9][0-9]*\)/(char)\1,/g'; fi; echo 0; } > $$@.new
-	@if cmp -s $$@.new $$@; then rm $$@.new; else mv $$@.new $$@; fi
+	@new=$$@.$$$$$$$$; \
+	 { if [ -f $(1) ]; then od -An -v -tu1 $(1) | sed 's/ *\([0-9][0-9]*\)/(char)\1,/g'; fi; echo 0; } > $$$$new; \
+	 if cmp -s $$$$new $$@; then rm $$$$new; else mv -f $$$$new $$@; fi
 endef
 $(foreach kernel,$(KERNELS),$(eval $(call kernel_text,$(kernel))))
