@@ -12,6 +12,8 @@ from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string, identifier
 
 KERNEL_TEXT = "src/ops/{op}.cl"  # the user's
+# The skeleton for layouts that have no .cl files: the text of the kernel is in the C++ file.
+TEXT_IN_CPP = "qnn/gpu/src/ops/Op.text.cpp.mako"
 
 # Words of OpenCL C (version 3.0, 6.1 and 6.3) that are no words of C++: no argument can be called so.
 _VECTORS = [f"{kind}{n}" for kind in "char short int long float double".split() for n in (2, 3, 4, 8, 16)]
