@@ -43,11 +43,13 @@ def contents(package: OpPackage, source: Source, place: folder.Place = folder.as
     def say(said: SimpleNamespace, op: Op) -> None:
         _say(said, op)
         said.kernel_text = place(said.kernel_text)
-        said.inside = inside
-        said.text = ".source(kernelText)" if inside else ""
-        said.text_place = "kernelText" if inside else said.kernel_text
 
     made = folder.contents(package, source, replace(_FOLDER, say=say), _DIALECT, place)
+    if inside:
+        files = tuple(
+            replace(file, template=TEXT_IN_CPP) if file.yours and file.template else file for file in made.files
+        )
+        made = replace(made, files=files)
     ready = source.kernels.get("gpu", {})
     texts = [
         _kernel_text(file, ready)

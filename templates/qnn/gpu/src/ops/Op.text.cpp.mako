@@ -1,10 +1,11 @@
-// The GPU kernel of ${op.name}, and what calls it.  This file is yours: udogen wrote it once and keeps your changes.
+// The GPU kernel of ${op.name}, and what calls it.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/${op.name}.hpp"
 
 namespace ops::${package.name}::${op.name} {
 
 // The OpenCL kernel.  INPUT, OUTPUT, LOAD, STORE and the like are in Prelude.cl: LOAD gives a float whether half, float or
-// fixed point is stored, so that the same text serves all of them.
+// fixed point is stored, so that the same text serves all of them.  To have the text in a file of its own, write
+// ${op.kernel_text} and leave out .source(kernelText) below.
 constexpr char kernelText[] = R"cl(
 __kernel void ${op.entry}(
 % for line in op.declared:
