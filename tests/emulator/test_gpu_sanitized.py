@@ -12,7 +12,6 @@ import pytest
 
 from tests.making import LONG, ROOT, need_opencl
 
-
 TESTS = [ROOT / "tests" / "emulator" / f"test_{name}.py" for name in ("gpu_misuse", "memory", "waiting", "cpu_graphs")]
 
 
