@@ -20,13 +20,14 @@ class Emulated(NamedTuple):
 
     name: str
     library: str
-    header: str  # that its sources need besides ours
-    install: str  # what brings header and runtime
+    header: str = ""  # that its sources need besides ours
+    install: str = ""  # what brings header and runtime
 
 
 ALL = {
     row.name: row
     for row in (
+        Emulated("cpu", "libUdogenEmulatorCpu.so"),
         Emulated(
             "gpu",
             "libUdogenEmulatorGpu.so",
@@ -37,6 +38,7 @@ ALL = {
 }
 
 SYSTEM = "libQnnSystem.so"
+_SHARED = ("core", "ops")  # folders that every backend is made of, besides its own
 _FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 _LINK = ("-shared", "-Wl,-z,defs", "-ldl", "-lpthread")
 
@@ -54,17 +56,17 @@ def find(backend: str) -> Emulated:
 def build_backend(backend: str, *, on_step: Callable[[str], None] = lambda _line: None) -> Path:
     """The library of one backend of the emulator; from the cache, where its sources and compiler are the same."""
     row = find(backend)
-    core, own, headers = resources.emulator("core"), resources.emulator(row.name), resources.qnn_headers()
-    sources = sorted([*core.glob("*.cpp"), *own.glob("*.cpp")])
-    read = [*sources, *sorted([*core.glob("*.hpp"), *own.glob("*.hpp"), *headers.rglob("*.h")])]
+    folders, headers = _folders(row), resources.qnn_headers()
+    sources = sorted(path for folder in folders for path in folder.glob("*.cpp"))
+    read = [*sources, *sorted([*(path for folder in folders for path in folder.glob("*.hpp")), *headers.rglob("*.h")])]
     cxx = _compiler()
-    argv = [*cxx, *_FLAGS, f"-I{headers}", f"-I{core}", f"-I{own}", "-c"]
+    argv = [*cxx, *_FLAGS, f"-I{headers}", *(f"-I{folder}" for folder in folders), "-c"]
     key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in (*argv, *_LINK)))
     room = resources.cache_dir("emulator") / f"{row.name}-{key}"
     what = f"the {row.name} emulator"
 
     def compile_one(source: Path, into: Path) -> str:
-        made = f"{source.parent.name}-{source.stem}.o"  # files of both folders may have one name
+        made = f"{source.parent.name}-{source.stem}.o"  # files of two folders may have one name
         compile_or_fail([*argv, str(source), "-o", made], into, what)
         on_step(f"CXX {source.parent.name}/{source.name}")
         return made
@@ -84,8 +86,11 @@ def build_backend(backend: str, *, on_step: Callable[[str], None] = lambda _line
 
 def steps(backend: str) -> int:
     """How many lines `build_backend` says, where it has to compile."""
-    folders = (resources.emulator("core"), resources.emulator(find(backend).name))
-    return 1 + sum(1 for folder in folders for _ in folder.glob("*.cpp"))
+    return 1 + sum(1 for folder in _folders(find(backend)) for _ in folder.glob("*.cpp"))
+
+
+def _folders(row: Emulated) -> list[Path]:
+    return [resources.emulator(name) for name in (*_SHARED, row.name)]
 
 
 def _compiler() -> tuple[str, ...]:
@@ -105,6 +110,8 @@ def _compiler() -> tuple[str, ...]:
 
 
 def _need_header(cxx: tuple[str, ...], row: Emulated, folder: Path) -> None:
+    if not row.header:
+        return
     probe = folder / "probe.cpp"
     probe.write_text(f"#include <{row.header}>\n", "utf-8")
     done = process.run([*cxx, "-fsyntax-only", str(probe)], cwd=folder)

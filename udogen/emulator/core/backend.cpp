@@ -16,7 +16,12 @@ Qnn_ErrorHandle_t logSetLogLevel(Qnn_LogHandle_t handle, QnnLog_Level_t level) {
   if (log == nullptr) return QNN_LOG_ERROR_INVALID_HANDLE;
   if (level < QNN_LOG_LEVEL_ERROR) return QNN_LOG_ERROR_INVALID_ARGUMENT;
   log->level = level;
-  return QNN_SUCCESS;
+  return guarded([&]() -> Qnn_ErrorHandle_t {
+    for (const std::shared_ptr<Backend>& backend : objects().all<Backend>()) {
+      if (backend->logger.log() == log) backend->setPackagesLevel(level);
+    }
+    return QNN_SUCCESS;
+  });
 }
 
 Qnn_ErrorHandle_t logFree(Qnn_LogHandle_t handle) {
@@ -78,8 +83,12 @@ Qnn_ErrorHandle_t backendRegisterOpPackage(Qnn_BackendHandle_t handle, const cha
     }
     std::shared_ptr<Package> package;
     const Qnn_ErrorHandle_t code =
-        Package::load(path, provider, backend->engine->infrastructure(), backend->logger, package);
+        Package::load(path, provider, backend->engine->infrastructure(), identity.forwardsLog, backend->logger, package);
     if (code != QNN_SUCCESS) return code;
+    if (package->name() == builtInPackage) {
+      backend->logger.error("op package %s has the name of the built-in ops, `%s`", path, builtInPackage);
+      return QNN_BACKEND_ERROR_OP_PACKAGE_REGISTRATION_FAILED;
+    }
     if (backend->find(package->name().c_str()) != nullptr) {
       backend->logger.error("op package `%s` is registered already", package->name().c_str());
       return QNN_BACKEND_ERROR_OP_PACKAGE_REGISTRATION_FAILED;
@@ -98,6 +107,9 @@ Qnn_ErrorHandle_t backendGetSupportedOperations(Qnn_BackendHandle_t handle, std:
     if (count == nullptr || names == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
     const std::lock_guard<std::mutex> lock(backend->mutex);
     backend->operations.clear();
+    for (const char* const name : builtInNames()) {
+      backend->operations.push_back({builtInPackage, name, identity.target});
+    }
     for (const auto& package : backend->packages) {
       for (const std::string& name : package->operations()) {
         backend->operations.push_back({package->name().c_str(), name.c_str(), identity.target});
@@ -114,10 +126,18 @@ Qnn_ErrorHandle_t backendValidateOpConfig(Qnn_BackendHandle_t handle, Qnn_OpConf
     const auto backend = objects().find<Backend>(handle);
     if (backend == nullptr) return QNN_BACKEND_ERROR_INVALID_HANDLE;
     if (op.version != QNN_OPCONFIG_VERSION_1 || op.v1.typeName == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
+    if (isBuiltIn(op.v1)) return validateBuiltIn(op.v1, backend->logger);
     const auto package = backend->find(op.v1.packageName);
     if (package == nullptr) return QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND;
     return package->calls().validateOpConfig(op);
   });
+}
+
+Qnn_ErrorHandle_t backendGetProperty(Qnn_BackendHandle_t handle, QnnBackend_Property_t** properties) {
+  if (objects().find<Backend>(handle) == nullptr) return QNN_BACKEND_ERROR_INVALID_HANDLE;
+  if (properties == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
+  if (*properties == nullptr) return QNN_SUCCESS;
+  return QNN_BACKEND_ERROR_NOT_SUPPORTED;
 }
 
 Qnn_ErrorHandle_t backendFree(Qnn_BackendHandle_t handle) {
@@ -187,6 +207,7 @@ void fillBackend(QnnInterface_ImplementationV2_t& table) {
   table.backendGetSupportedOperations = backendGetSupportedOperations;
   table.backendValidateOpConfig = backendValidateOpConfig;
   table.backendFree = backendFree;
+  table.backendGetProperty = backendGetProperty;
   table.deviceGetPlatformInfo = deviceGetPlatformInfo;
   table.deviceFreePlatformInfo = deviceFreePlatformInfo;
   table.deviceGetInfrastructure = deviceGetInfrastructure;

@@ -1,5 +1,6 @@
 // A context as bytes: magic, version, backend, length and checksum, then its graphs as they were composed.  What the
 // engine compiled is compiled again when it is restored.
+#include <algorithm>
 #include <cstring>
 
 #include "model.hpp"
@@ -230,7 +231,10 @@ Qnn_ErrorHandle_t readGraph(Reader& in, const std::shared_ptr<Context>& context)
   for (std::uint64_t i = 0; i < nodes && in.good; ++i) {
     if (readNode(in, *graph) != QNN_SUCCESS) return QNN_CONTEXT_ERROR_CREATE_FROM_BINARY;
   }
-  if (!in.good || graph->finalize(nullptr) != QNN_SUCCESS) return QNN_CONTEXT_ERROR_CREATE_FROM_BINARY;
+  const std::vector<std::string>& enabled = context->enabled;
+  graph->isEnabled = enabled.empty() || std::find(enabled.begin(), enabled.end(), graph->name) != enabled.end();
+  if (!in.good) return QNN_CONTEXT_ERROR_CREATE_FROM_BINARY;
+  if (graph->isEnabled && graph->finalize(nullptr) != QNN_SUCCESS) return QNN_CONTEXT_ERROR_CREATE_FROM_BINARY;
   void* const handle = objects().add(graph);
   const std::string name = graph->name;
   context->graphs[name] = {std::move(graph), handle};

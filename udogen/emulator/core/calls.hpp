@@ -29,7 +29,9 @@ inline bool findProfile(Qnn_ProfileHandle_t handle, std::shared_ptr<Profile>& fo
 void fillBackend(QnnInterface_ImplementationV2_t& table);
 void fillContext(QnnInterface_ImplementationV2_t& table);
 void fillGraph(QnnInterface_ImplementationV2_t& table);
+void fillMem(QnnInterface_ImplementationV2_t& table);
 void fillProfile(QnnInterface_ImplementationV2_t& table);
+void fillSignal(QnnInterface_ImplementationV2_t& table);
 /// What no engine has: each answers the code that is documented for it.
 void fillUnsupported(QnnInterface_ImplementationV2_t& table);
 

@@ -21,20 +21,39 @@ Qnn_ErrorHandle_t checkConfigs(const QnnContext_Config_t** config) {
       case QNN_CONTEXT_CONFIG_OPTION_ERROR_REPORTING:
       case QNN_CONTEXT_CONFIG_OPTION_OEM_STRING:
       case QNN_CONTEXT_CONFIG_PERSISTENT_BINARY:
-      case QNN_CONTEXT_CONFIG_BINARY_COMPATIBILITY: break;
+      case QNN_CONTEXT_CONFIG_BINARY_COMPATIBILITY:
+      case QNN_CONTEXT_CONFIG_ASYNC_EXECUTION_QUEUE_DEPTH:
+      case QNN_CONTEXT_CONFIG_ENABLE_GRAPHS: break;
       default: return QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE;
     }
   }
   return QNN_SUCCESS;
 }
 
+/// What a new context keeps of its configs.
+void apply(const QnnContext_Config_t** config, Context& context) {
+  for (; config != nullptr && *config != nullptr; ++config) {
+    if ((*config)->option == QNN_CONTEXT_CONFIG_ASYNC_EXECUTION_QUEUE_DEPTH) {
+      context.queue.setDepth((*config)->asyncExeQueueDepth.depth);
+    } else if ((*config)->option == QNN_CONTEXT_CONFIG_ENABLE_GRAPHS) {
+      for (auto each = (*config)->enableGraphs; each != nullptr && *each != nullptr; ++each) {
+        context.enabled.emplace_back(*each);
+      }
+    }
+  }
+}
+
 /// Lets go of everything; what runs ends first, for it holds what it needs.
 void release(Context& context) {
+  context.queue.finish();
   std::map<std::string, std::pair<std::shared_ptr<Graph>, void*>> graphs;
+  std::map<void*, std::shared_ptr<Mem>> memory;
   {
     const std::lock_guard<std::mutex> lock(context.mutex);
     graphs.swap(context.graphs);
+    memory.swap(context.memory);
   }
+  for (const auto& [handle, _] : memory) objects().take<Mem>(handle);
   for (const auto& [_, entry] : graphs) objects().take<Graph>(entry.second);
 }
 
@@ -45,7 +64,10 @@ Qnn_ErrorHandle_t contextCreate(Qnn_BackendHandle_t handle, Qnn_DeviceHandle_t d
     std::shared_ptr<Backend> backend;
     Qnn_ErrorHandle_t code = checkOwners(handle, device, backend);
     if (code == QNN_SUCCESS) code = checkConfigs(config);
-    if (code == QNN_SUCCESS) *made = objects().add(std::make_shared<Context>(std::move(backend)));
+    if (code != QNN_SUCCESS) return code;
+    auto context = std::make_shared<Context>(std::move(backend));
+    apply(config, *context);
+    *made = objects().add(std::move(context));
     return code;
   });
 }
@@ -106,6 +128,7 @@ Qnn_ErrorHandle_t contextCreateFromBinary(Qnn_BackendHandle_t handle, Qnn_Device
     if (code == QNN_SUCCESS) code = checkConfigs(config);
     if (code != QNN_SUCCESS) return code;
     const auto context = std::make_shared<Context>(std::move(backend));
+    apply(config, *context);
     code = restore(binary, size, context);
     if (code == QNN_SUCCESS) {
       *made = objects().add(context);
@@ -139,6 +162,21 @@ Qnn_ErrorHandle_t contextFree(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t pr
   });
 }
 
+Qnn_ErrorHandle_t contextGetProperty(Qnn_ContextHandle_t handle, QnnContext_Property_t** properties) {
+  return guarded([&]() -> Qnn_ErrorHandle_t {
+    const auto context = objects().find<Context>(handle);
+    if (context == nullptr) return QNN_CONTEXT_ERROR_INVALID_HANDLE;
+    if (properties == nullptr) return QNN_CONTEXT_ERROR_INVALID_ARGUMENT;
+    for (; *properties != nullptr; ++properties) {
+      if ((*properties)->option != QNN_CONTEXT_PROPERTY_OPTION_CUSTOM) return QNN_CONTEXT_ERROR_INVALID_ARGUMENT;
+      if ((*properties)->customProperty == nullptr) return QNN_CONTEXT_ERROR_INVALID_ARGUMENT;
+      const Qnn_ErrorHandle_t code = context->backend->engine->property(*context, (*properties)->customProperty);
+      if (code != QNN_SUCCESS) return code;
+    }
+    return QNN_SUCCESS;
+  });
+}
+
 }  // namespace
 
 void fillContext(QnnInterface_ImplementationV2_t& table) {
@@ -149,6 +187,7 @@ void fillContext(QnnInterface_ImplementationV2_t& table) {
   table.contextCreateFromBinary = contextCreateFromBinary;
   table.contextValidateBinary = contextValidateBinary;
   table.contextFree = contextFree;
+  table.contextGetProperty = contextGetProperty;
 }
 
 }  // namespace emulator

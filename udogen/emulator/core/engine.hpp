@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "QnnContext.h"
 #include "QnnGraph.h"
 #include "QnnInterface.h"
+#include "mem.hpp"
 #include "node.hpp"
 
 namespace emulator {
@@ -17,6 +19,7 @@ struct Identity {
   const char* provider;
   Qnn_Version_t version;  // of the backend's own part of the API
   const char* target;     // as which packages may be registered
+  bool forwardsLog = true;  // packages are told of the log
 };
 
 /// Microseconds by name, in the order in which they were measured.
@@ -33,7 +36,8 @@ class Executable {
  public:
   virtual ~Executable() = default;
 
-  /// Buffers of the client, in the order of the graph's inputs and outputs; their sizes are checked.
+  /// Buffers of the client, in the order of the graph's inputs and outputs; their sizes are checked.  Between two nodes it
+  /// asks `stopped()` (signal.hpp).
   virtual Qnn_ErrorHandle_t execute(const std::vector<const void*>& inputs, const std::vector<void*>& outputs,
                                     Measured* measured) = 0;
 };
@@ -65,6 +69,12 @@ class Engine {
   virtual Qnn_ErrorHandle_t configure(const QnnGraph_CustomConfig_t config, std::uint32_t& option) const = 0;
   virtual Qnn_ErrorHandle_t compile(Shared& shared, const Composed& graph, const Logger& logger,
                                     std::unique_ptr<Executable>& made) = 0;
+  /// Reads the descriptor of custom memory.  Here: a buffer that many tensors share (HTP/QnnHtpMem.h).
+  virtual Qnn_ErrorHandle_t readMemory(Qnn_MemInfoCustom_t info, MemWish& wish, const Logger& logger) const;
+  /// Answers a property of a context that only this backend has.
+  virtual Qnn_ErrorHandle_t property(const Context&, QnnContext_CustomProperty_t) const {
+    return QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE;
+  }
 };
 
 extern const Identity identity;

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <exception>
 #include <set>
 
 #include "model.hpp"
@@ -44,15 +45,16 @@ Qnn_ErrorHandle_t Graph::addNode(const Qnn_OpConfig_t& config) {
   if (executable != nullptr) return QNN_GRAPH_ERROR_GRAPH_FINALIZED;
   const Qnn_OpConfigV1_t& given = config.v1;
   if (given.typeName == nullptr || given.packageName == nullptr) return QNN_GRAPH_ERROR_INVALID_OP_CONFIG;
-  const std::shared_ptr<Package> package = context->backend->find(given.packageName);
-  if (package == nullptr) {
+  std::shared_ptr<Package> package;
+  if (!isBuiltIn(given) && (package = context->backend->find(given.packageName)) == nullptr) {
     logger.error("node `%s`: no op package `%s` is registered", given.name == nullptr ? "" : given.name,
                  given.packageName);
     return QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND;
   }
   std::unique_ptr<Node> node;
   Qnn_ErrorHandle_t code = Node::copy(given, tensors, logger, node);
-  if (code == QNN_SUCCESS) code = package->calls().validateOpConfig(node->config());
+  if (code != QNN_SUCCESS) return code;
+  code = package == nullptr ? validateBuiltIn(node->v1(), logger) : package->calls().validateOpConfig(node->config());
   if (code != QNN_SUCCESS) return code;
   node->package = package;
   nodes.push_back(std::move(node));
@@ -90,11 +92,64 @@ Qnn_ErrorHandle_t Graph::finalize(Profile* profile) {
   if (code == QNN_SUCCESS && profile != nullptr) {
     profile->measure("finalize", QNN_PROFILE_EVENTTYPE_FINALIZE, clock.microseconds(), {});
   }
+  ready_ = code == QNN_SUCCESS;
   return code;
 }
 
+// --- execute --------------------------------------------------------------------------------------------------
+
+void Bound::clear() {
+  for (const auto& each : held) --each->uses;
+  held.clear();
+}
+
+/// Where the data of one tensor lies: in a buffer of the client, or in memory that it has registered.
+Qnn_ErrorHandle_t Graph::bufferOf(const Qnn_TensorV1_t& given, const Tensor& wanted, const char* what, void*& buffer,
+                                  Bound& bound) const {
+  const Logger& logger = context->backend->logger;
+  if (given.memType == QNN_TENSORMEMTYPE_RAW) {
+    if (given.clientBuf.data == nullptr) {
+      logger.error("%s `%s` has no buffer", what, wanted.name().c_str());
+      return QNN_GRAPH_ERROR_INVALID_TENSOR;
+    }
+    if (given.clientBuf.dataSize < wanted.bytes()) {
+      logger.error("%s `%s` takes %zu bytes, its buffer has %u", what, wanted.name().c_str(), wanted.bytes(),
+                   given.clientBuf.dataSize);
+      return QNN_GRAPH_ERROR_INVALID_TENSOR;
+    }
+    buffer = given.clientBuf.data;
+    return QNN_SUCCESS;
+  }
+  if (given.memType != QNN_TENSORMEMTYPE_MEMHANDLE) {
+    logger.error("%s `%s` is bound to memory of the type %d, which is not emulated", what, wanted.name().c_str(),
+                 static_cast<int>(given.memType));
+    return QNN_GRAPH_ERROR_INVALID_TENSOR;
+  }
+  std::shared_ptr<Mem> mem = objects().find<Mem>(given.memHandle);
+  const char* fault = nullptr;
+  if (mem == nullptr) {
+    fault = "which is not registered";
+  } else if (mem->context.lock() != context) {
+    fault = "which is registered with another context";
+  } else if (!mem->wish.hasTensor) {
+    fault = "which is not for tensors";
+  } else if (mem->dataType != wanted.dataType()) {
+    fault = "which is registered with another data type";
+  } else if (mem->bytes < wanted.bytes()) {
+    fault = "which is registered with a smaller shape";
+  }
+  if (fault != nullptr) {
+    logger.error("%s `%s` is bound to memory %s", what, wanted.name().c_str(), fault);
+    return QNN_GRAPH_ERROR_INVALID_TENSOR;
+  }
+  buffer = mem->data();
+  ++mem->uses;
+  bound.held.push_back(std::move(mem));
+  return QNN_SUCCESS;
+}
+
 Qnn_ErrorHandle_t Graph::bind(const Qnn_Tensor_t* given, std::uint32_t count, const std::vector<const Tensor*>& wanted,
-                              const char* what, std::vector<void*>& buffers) const {
+                              const char* what, std::vector<void*>& buffers, Bound& bound) const {
   const Logger& logger = context->backend->logger;
   if (count != wanted.size() || (count != 0 && given == nullptr)) {
     logger.error("graph `%s` has %zu %ss, %u were given", name.c_str(), wanted.size(), what, count);
@@ -109,36 +164,67 @@ Qnn_ErrorHandle_t Graph::bind(const Qnn_Tensor_t* given, std::uint32_t count, co
       logger.error("graph `%s` has no %s with id %u, or it was given twice", name.c_str(), what, tensor.id);
       return QNN_GRAPH_ERROR_INVALID_TENSOR;
     }
-    if (tensor.memType != QNN_TENSORMEMTYPE_RAW || tensor.clientBuf.data == nullptr) {
-      logger.error("%s `%s` has no buffer", what, wanted[at]->name().c_str());
-      return QNN_GRAPH_ERROR_INVALID_TENSOR;
-    }
-    if (tensor.clientBuf.dataSize < wanted[at]->bytes()) {
-      logger.error("%s `%s` takes %zu bytes, its buffer has %u", what, wanted[at]->name().c_str(), wanted[at]->bytes(),
-                   tensor.clientBuf.dataSize);
-      return QNN_GRAPH_ERROR_INVALID_TENSOR;
-    }
-    buffers[at] = tensor.clientBuf.data;
+    const Qnn_ErrorHandle_t code = bufferOf(tensor, *wanted[at], what, buffers[at], bound);
+    if (code != QNN_SUCCESS) return code;
   }
   return QNN_SUCCESS;
 }
 
-Qnn_ErrorHandle_t Graph::execute(const Qnn_Tensor_t* givenInputs, std::uint32_t numInputs,
-                                 const Qnn_Tensor_t* givenOutputs, std::uint32_t numOutputs, Profile* profile) {
+Qnn_ErrorHandle_t Graph::bindAll(const Qnn_Tensor_t* givenInputs, std::uint32_t numInputs,
+                                 const Qnn_Tensor_t* givenOutputs, std::uint32_t numOutputs, Bound& bound) const {
+  if (!isEnabled) return QNN_GRAPH_ERROR_DISABLED;
+  if (!ready_) return QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED;
+  Qnn_ErrorHandle_t code = bind(givenInputs, numInputs, inputs, "input", bound.from, bound);
+  if (code == QNN_SUCCESS) code = bind(givenOutputs, numOutputs, outputs, "output", bound.to, bound);
+  bound.read.assign(bound.from.begin(), bound.from.end());
+  return code;
+}
+
+Qnn_ErrorHandle_t Graph::run(const Bound& bound, Profile* profile) {
   const std::lock_guard<std::mutex> lock(mutex);
-  if (executable == nullptr) return QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED;
-  Qnn_ErrorHandle_t code = bind(givenInputs, numInputs, inputs, "input", from_);
-  if (code == QNN_SUCCESS) code = bind(givenOutputs, numOutputs, outputs, "output", to_);
+  Qnn_ErrorHandle_t code = stopped();
   if (code != QNN_SUCCESS) return code;
-  read_.assign(from_.begin(), from_.end());
+  if (profile == nullptr) return executable->execute(bound.read, bound.to, nullptr);
   const Clock clock;
   Measured measured;
-  const bool detailed = profile != nullptr && profile->level >= QNN_PROFILE_LEVEL_DETAILED;
-  code = executable->execute(read_, to_, detailed ? &measured : nullptr);
-  if (code == QNN_SUCCESS && profile != nullptr) {
+  const bool detailed = profile->level >= QNN_PROFILE_LEVEL_DETAILED;
+  code = executable->execute(bound.read, bound.to, detailed ? &measured : nullptr);
+  if (code == QNN_SUCCESS) {
     profile->measure("execute", QNN_PROFILE_EVENTTYPE_EXECUTE, clock.microseconds(), measured);
   }
   return code;
+}
+
+Qnn_ErrorHandle_t Graph::execute(const Qnn_Tensor_t* givenInputs, std::uint32_t numInputs,
+                                 const Qnn_Tensor_t* givenOutputs, std::uint32_t numOutputs, Profile* profile) {
+  thread_local Bound bound;  // kept, so that an execution takes no memory from the heap
+  Qnn_ErrorHandle_t code = bindAll(givenInputs, numInputs, givenOutputs, numOutputs, bound);
+  if (code == QNN_SUCCESS) code = run(bound, profile);
+  bound.clear();
+  return code;
+}
+
+Qnn_ErrorHandle_t Graph::enqueue(const Qnn_Tensor_t* givenInputs, std::uint32_t numInputs,
+                                 const Qnn_Tensor_t* givenOutputs, std::uint32_t numOutputs,
+                                 std::shared_ptr<Profile> profile, std::shared_ptr<Signal> signal,
+                                 std::function<void(Qnn_ErrorHandle_t)> done) {
+  const auto bound = std::make_shared<Bound>();
+  const Qnn_ErrorHandle_t code = bindAll(givenInputs, numInputs, givenOutputs, numOutputs, *bound);
+  if (code != QNN_SUCCESS) return code;
+  // The graph lives until its context is freed, and the context waits for its queue first.
+  const bool taken = context->queue.push([this, bound, profile, signal, done] {
+    Qnn_ErrorHandle_t answer = QNN_GRAPH_ERROR_GENERAL;
+    {
+      const Listening listening(signal.get());
+      try {
+        answer = run(*bound, profile.get());
+      } catch (const std::exception&) {  // no memory: the client hears an error
+      }
+    }
+    bound->clear();
+    done(answer);
+  });
+  return taken ? QNN_SUCCESS : QNN_GRAPH_ERROR_INVALID_CONTEXT;
 }
 
 }  // namespace emulator

@@ -9,6 +9,8 @@
 
 #include "engine.hpp"
 #include "package.hpp"
+#include "queue.hpp"
+#include "signal.hpp"
 
 namespace emulator {
 
@@ -22,6 +24,13 @@ struct Backend : Object {
   std::mutex mutex;  // of what follows
   std::vector<std::shared_ptr<Package>> packages;
   std::vector<QnnBackend_OperationName_t> operations;
+
+  void setPackagesLevel(QnnLog_Level_t level) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (const auto& each : packages) {
+      if (each->listens()) each->calls().logSetLevel(level);
+    }
+  }
 
   std::shared_ptr<Package> find(const char* package) {
     const std::lock_guard<std::mutex> lock(mutex);
@@ -67,6 +76,22 @@ struct Context : Object {
   const std::unique_ptr<Shared> shared;
   std::mutex mutex;
   std::map<std::string, std::pair<std::shared_ptr<Graph>, void*>> graphs;  // with their handles
+  std::map<void*, std::shared_ptr<Mem>> memory;                            // registered, by handle
+  std::vector<std::string> enabled;                                        // graphs to restore; none: all
+  Queue queue;                                                             // executions that nobody waits for
+};
+
+/// The client's buffers of one execution, in the order of the graph's inputs and outputs.
+struct Bound {
+  Bound() = default;
+  ~Bound() { clear(); }
+  Bound(const Bound&) = delete;
+  Bound& operator=(const Bound&) = delete;
+  void clear();
+
+  std::vector<void*> from, to;
+  std::vector<const void*> read;
+  std::vector<std::shared_ptr<Mem>> held;  // registered memory among them
 };
 
 struct Graph : Object {
@@ -79,21 +104,30 @@ struct Graph : Object {
   Qnn_ErrorHandle_t finalize(Profile* profile);
   Qnn_ErrorHandle_t execute(const Qnn_Tensor_t* inputs, std::uint32_t numInputs, const Qnn_Tensor_t* outputs,
                             std::uint32_t numOutputs, Profile* profile);
+  /// Binds now and runs later, on the thread of the context; `done` hears the code.
+  Qnn_ErrorHandle_t enqueue(const Qnn_Tensor_t* inputs, std::uint32_t numInputs, const Qnn_Tensor_t* outputs,
+                            std::uint32_t numOutputs, std::shared_ptr<Profile> profile, std::shared_ptr<Signal> signal,
+                            std::function<void(Qnn_ErrorHandle_t)> done);
 
   const std::shared_ptr<Context> context;  // which lets go of its graphs when it is freed
   const std::string name;
   std::mutex mutex;  // one call at a time: an execution too
   std::uint32_t option = 0;
+  bool isEnabled = true;  // false: restored without being made ready
   TensorMap tensors;
   std::vector<std::unique_ptr<Node>> nodes;
-  std::unique_ptr<Executable> executable;  // once it is finalized
-  std::vector<const Tensor*> inputs, outputs;
+  std::unique_ptr<Executable> executable;    // once it is finalized
+  std::vector<const Tensor*> inputs, outputs;  // which do not change from then on
 
  private:
+  Qnn_ErrorHandle_t bindAll(const Qnn_Tensor_t* inputs, std::uint32_t numInputs, const Qnn_Tensor_t* outputs,
+                            std::uint32_t numOutputs, Bound& bound) const;
   Qnn_ErrorHandle_t bind(const Qnn_Tensor_t* given, std::uint32_t count, const std::vector<const Tensor*>& wanted,
-                         const char* what, std::vector<void*>& buffers) const;
-  std::vector<void*> from_, to_;
-  std::vector<const void*> read_;
+                         const char* what, std::vector<void*>& buffers, Bound& bound) const;
+  Qnn_ErrorHandle_t bufferOf(const Qnn_TensorV1_t& given, const Tensor& wanted, const char* what, void*& buffer,
+                             Bound& bound) const;
+  Qnn_ErrorHandle_t run(const Bound& bound, Profile* profile);
+  std::atomic<bool> ready_{false};  // finalized: what binding reads without the lock is there
 };
 
 /// A context as bytes, and back: with a version, the name of the backend and a checksum.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "built_in.hpp"
 #include "tensor.hpp"
 
 namespace emulator {
@@ -28,7 +29,8 @@ class Node {
   const Qnn_OpConfigV1_t& v1() const { return config_.v1; }
   const char* name() const { return config_.v1.name; }
 
-  std::shared_ptr<Package> package;
+  std::shared_ptr<Package> package;  // null: a built-in op
+  bool isBuiltIn() const { return package == nullptr; }
 
  private:
   const char* keep(const char* text);

@@ -6,10 +6,11 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 namespace emulator {
 
-enum class Kind { log, backend, device, context, graph, profile, systemContext };
+enum class Kind { log, backend, device, context, graph, profile, mem, signal, systemContext };
 
 class Object {
  public:
@@ -39,6 +40,17 @@ class Objects {
     const auto found = objects_.find(reinterpret_cast<std::uintptr_t>(handle));
     if (found == objects_.end() || found->second->kind != T::itsKind) return nullptr;
     return std::static_pointer_cast<T>(found->second);
+  }
+
+  /// All of one kind.
+  template <class T>
+  std::vector<std::shared_ptr<T>> all() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<std::shared_ptr<T>> found;
+    for (const auto& [_, object] : objects_) {
+      if (object->kind == T::itsKind) found.push_back(std::static_pointer_cast<T>(object));
+    }
+    return found;
   }
 
   /// Forgets a handle and gives what was behind it.

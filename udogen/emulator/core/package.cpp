@@ -29,7 +29,7 @@ const char* missing(const QnnOpPackage_ImplementationV1_4_t& calls) {
 }  // namespace
 
 Qnn_ErrorHandle_t Package::load(const char* path, const char* provider,
-                                QnnOpPackage_GlobalInfrastructure_t infrastructure, const Logger& logger,
+                                QnnOpPackage_GlobalInfrastructure_t infrastructure, bool forwardsLog, const Logger& logger,
                                 std::shared_ptr<Package>& made) {
   // Never closed again: what the package has started may still run.
   void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -45,9 +45,10 @@ Qnn_ErrorHandle_t Package::load(const char* path, const char* provider,
   }
   const std::lock_guard<std::mutex> lock(mutex);
   const std::shared_ptr<Log>& log = logger.log();
-  const bool listens = log != nullptr && log->callback != nullptr;
+  const bool listens = forwardsLog && log != nullptr && log->callback != nullptr;
   if ((made = loaded()[symbol].lock()) != nullptr) {
     if (listens) made->calls().logInitialize(log->callback, log->level.load());
+    made->listens_ = made->listens_ || listens;
     return QNN_SUCCESS;
   }
   auto package = std::make_shared<Package>();
@@ -67,9 +68,10 @@ Qnn_ErrorHandle_t Package::load(const char* path, const char* provider,
   const Qnn_ErrorHandle_t started = calls.init(infrastructure);
   if (started != QNN_SUCCESS) {
     logger.error("init of op package %s failed with %llu", path, static_cast<unsigned long long>(started));
-    return QNN_BACKEND_ERROR_OP_PACKAGE_REGISTRATION_FAILED;
+    return started;  // as libQnnCpu: whatever it answered
   }
   package->started_ = true;
+  package->listens_ = listens;
   const QnnOpPackage_Info_t* info = nullptr;
   if (calls.getInfo(&info) != QNN_SUCCESS || info == nullptr || info->packageName == nullptr) {
     logger.error("op package %s does not say its name", path);
@@ -87,7 +89,7 @@ Qnn_ErrorHandle_t Package::load(const char* path, const char* provider,
 Package::~Package() {
   if (!started_) return;
   calls().terminate();
-  calls().logTerminate();
+  if (listens_) calls().logTerminate();
 }
 
 }  // namespace emulator

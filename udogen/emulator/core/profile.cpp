@@ -83,8 +83,18 @@ Qnn_ErrorHandle_t profileGetEventData(QnnProfile_EventId_t event, QnnProfile_Eve
   });
 }
 
-Qnn_ErrorHandle_t profileGetExtendedEventData(QnnProfile_EventId_t, QnnProfile_ExtendedEventData_t*) {
-  return QNN_PROFILE_ERROR_UNSUPPORTED;
+Qnn_ErrorHandle_t profileGetExtendedEventData(QnnProfile_EventId_t event, QnnProfile_ExtendedEventData_t* data) {
+  if (data == nullptr || data->version != QNN_PROFILE_DATA_VERSION_1) return QNN_PROFILE_ERROR_INVALID_ARGUMENT;
+  QnnProfile_EventData_t plain = {};
+  const Qnn_ErrorHandle_t code = profileGetEventData(event, &plain);
+  if (code != QNN_SUCCESS) return code;
+  data->v1 = {};
+  data->v1.type = plain.type;
+  data->v1.unit = plain.unit;
+  data->v1.value.dataType = QNN_DATATYPE_UINT_64;
+  data->v1.value.uint64Value = plain.value;
+  data->v1.identifier = plain.identifier;
+  return QNN_SUCCESS;
 }
 
 Qnn_ErrorHandle_t profileFree(Qnn_ProfileHandle_t handle) {

@@ -29,17 +29,30 @@ Qnn_ErrorHandle_t propertyHasCapability(QnnProperty_Key_t key) {
     case QNN_PROPERTY_CONTEXT_SUPPORT_VALIDATE_BINARY:
     case QNN_PROPERTY_GROUP_GRAPH:
     case QNN_PROPERTY_GRAPH_SUPPORT_CONFIG:
+    case QNN_PROPERTY_GRAPH_SUPPORT_SIGNALS:
+    case QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION:
     case QNN_PROPERTY_GRAPH_SUPPORT_NULL_INPUTS:
+    case QNN_PROPERTY_GRAPH_SUPPORT_FINALIZE_SIGNAL:
+    case QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE_SIGNAL:
     case QNN_PROPERTY_GRAPH_SUPPORT_EXECUTE:
     case QNN_PROPERTY_GRAPH_SUPPORT_ONLINE_PREPARE:
     case QNN_PROPERTY_GROUP_OP_PACKAGE:
     case QNN_PROPERTY_OP_PACKAGE_SUPPORTS_VALIDATION:
     case QNN_PROPERTY_OP_PACKAGE_SUPPORTS_OP_IMPLS:
     case QNN_PROPERTY_GROUP_TENSOR:
+    case QNN_PROPERTY_TENSOR_SUPPORT_MEMHANDLE_TYPE:
     case QNN_PROPERTY_GROUP_ERROR:
+    case QNN_PROPERTY_GROUP_MEMORY:
+    case QNN_PROPERTY_MEMORY_SUPPORT_MEM_TYPE_ION:
+    case QNN_PROPERTY_MEMORY_SUPPORT_MEM_TYPE_CUSTOM:
+    case QNN_PROPERTY_MEMORY_SUPPORT_MEM_TYPE_DMA_BUF:
+    case QNN_PROPERTY_GROUP_SIGNAL:
+    case QNN_PROPERTY_SIGNAL_SUPPORT_ABORT:
+    case QNN_PROPERTY_SIGNAL_SUPPORT_TIMEOUT:
     case QNN_PROPERTY_GROUP_LOG:
     case QNN_PROPERTY_LOG_SUPPORTS_DEFAULT_STREAM:
     case QNN_PROPERTY_GROUP_PROFILE:
+    case QNN_PROPERTY_PROFILE_SUPPORTS_EXTENDED_EVENT:
     case QNN_PROPERTY_GROUP_DEVICE: return QNN_PROPERTY_SUPPORTED;
     default: return key < QNN_PROPERTY_GROUP_CUSTOM ? QNN_PROPERTY_NOT_SUPPORTED : QNN_PROPERTY_ERROR_UNKNOWN_KEY;
   }
@@ -66,6 +79,17 @@ Qnn_ErrorHandle_t errorGetMessage(Qnn_ErrorHandle_t error, const char** text) {
       {QNN_GRAPH_ERROR_FINALIZE_FAILED, "the graph could not be finalized"},
       {QNN_GRAPH_ERROR_GRAPH_NOT_FINALIZED, "the graph is not finalized"},
       {QNN_GRAPH_ERROR_GRAPH_FINALIZED, "the graph is finalized already"},
+      {QNN_GRAPH_ERROR_ABORTED, "ended by a signal"},
+      {QNN_GRAPH_ERROR_TIMED_OUT, "the time of the signal is over"},
+      {QNN_GRAPH_ERROR_SIGNAL_IN_USE, "the signal belongs to another call"},
+      {QNN_GRAPH_ERROR_DISABLED, "the graph was not enabled when its context was restored"},
+      {QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED, "it is in use"},
+      {QNN_MEM_ERROR_INVALID_ARGUMENT, "a memory descriptor that is none"},
+      {QNN_MEM_ERROR_INVALID_HANDLE, "no such memory or context"},
+      {QNN_MEM_ERROR_ALREADY_REGISTERED, "the memory is registered already"},
+      {QNN_MEM_ERROR_MAPPING, "the memory cannot be mapped"},
+      {QNN_MEM_ERROR_INVALID_SHAPE, "the memory has not this shape"},
+      {QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE, "no such type of memory"},
       {QNN_TENSOR_ERROR_ALREADY_EXISTS, "there is a tensor of this name"},
   };
   const auto found = texts.find(error);
@@ -83,7 +107,9 @@ const QnnInterface_t& interface() {
     fillBackend(filled.v2);
     fillContext(filled.v2);
     fillGraph(filled.v2);
+    fillMem(filled.v2);
     fillProfile(filled.v2);
+    fillSignal(filled.v2);
     filled.v2.propertyHasCapability = propertyHasCapability;
     filled.v2.errorGetMessage = errorGetMessage;
     fillUnsupported(filled.v2);
@@ -96,19 +122,11 @@ const QnnInterface_t& interface() {
 
 void fillUnsupported(QnnInterface_ImplementationV2_t& table) {
   unsupported<QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE>(table.graphCreateSubgraph);
-  unsupported<QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE>(table.graphExecuteAsync);
   unsupported<QNN_TENSOR_ERROR_UNSUPPORTED_FEATURE>(table.tensorCreateContextTensor);
-  unsupported<QNN_MEM_ERROR_NOT_SUPPORTED>(table.memRegister);
-  unsupported<QNN_MEM_ERROR_NOT_SUPPORTED>(table.memDeRegister);
-  unsupported<QNN_SIGNAL_ERROR_UNSUPPORTED>(table.signalCreate);
-  unsupported<QNN_SIGNAL_ERROR_UNSUPPORTED>(table.signalSetConfig);
-  unsupported<QNN_SIGNAL_ERROR_UNSUPPORTED>(table.signalTrigger);
-  unsupported<QNN_SIGNAL_ERROR_UNSUPPORTED>(table.signalFree);
   unsupported<QNN_COMMON_ERROR_NOT_SUPPORTED>(table.errorGetVerboseMessage);
   unsupported<QNN_COMMON_ERROR_NOT_SUPPORTED>(table.errorFreeVerboseMessage);
   unsupported<QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE>(table.graphPrepareExecutionEnvironment);
   unsupported<QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE>(table.graphReleaseExecutionEnvironment);
-  unsupported<QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE>(table.graphGetProperty);
   unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextCreateFromBinaryWithSignal);
   unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextCreateFromBinaryListAsync);
   unsupported<QNN_TENSOR_ERROR_UNSUPPORTED_FEATURE>(table.tensorUpdateGraphTensors);
@@ -116,8 +134,6 @@ void fillUnsupported(QnnInterface_ImplementationV2_t& table) {
   unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextGetBinarySectionSize);
   unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextGetBinarySection);
   unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextApplyBinarySection);
-  unsupported<QNN_BACKEND_ERROR_NOT_SUPPORTED>(table.backendGetProperty);
-  unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextGetProperty);
   unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextGetIncrementalBinary);
   unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextReleaseIncrementalBinary);
   unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextFinalize);
