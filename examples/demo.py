@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from udogen.build import make, tools
-from udogen.build.package import PackageFolder, open_package
+from udogen.build.package import PackageFolder, open_packages
 from udogen.cli import output
 from udogen.errors import UdogenError
 from udogen.generate.packages import generate
@@ -35,8 +35,7 @@ def run(example: Example) -> list[Outcome]:
     backends = [name for name in dict.fromkeys(case.backend for case in example.cases) if is_there(name)]
     made = generate(packages, WORK, chosen=backends, kernels=example.kernels, problems=problems)
     outcomes = []
-    for each in made:
-        package = open_package(each.folder)
+    for package in (part for each in made for part in open_packages(each.folder) if part.backend in backends):
         output.note(f"{example.config.relative_to(HERE.parent)} -> {package.path.relative_to(HERE.parent)}")
         cases = [case for case in example.cases if case.backend == package.backend]
         outcomes += run_cases(
@@ -60,7 +59,7 @@ def built(package: PackageFolder) -> Built:
         output.note("  built with zig for Hexagon v66")
         say_that_zig_is_slow_at_first()
         return find_source(package.path, backend="dsp")
-    steps = make.plan(package, [f"{package.backend}_x86"], toolchain="auto", env=tools.environment())
+    steps = make.plan(package, [], toolchain="auto", env=tools.environment())
     output.note(f"  built with {steps[0].choice.title}")
     if steps[0].choice.title.startswith("zig"):
         say_that_zig_is_slow_at_first()

@@ -111,6 +111,14 @@ def need_opencl() -> None:
         pytest.skip(f"{problem}: apt-get install ocl-icd-libopencl1 pocl-opencl-icd opencl-headers")
 
 
+def cpu_package(config: Path, out: Path, kernels: Path | None = None) -> Built:
+    """A CPU package, built for this machine."""
+    [made] = make_packages([config], out, chosen=["cpu"], kernels=kernels, layout="qnn")
+    done = make(made.folder, "cpu_x86")
+    assert done.returncode == 0, done.stderr
+    return find_built(made.folder, backend="cpu")
+
+
 def gpu_package(config: Path, out: Path, kernels: Path | None = None) -> Built:
     """A GPU package, built for the emulator."""
     need_opencl()

@@ -1,4 +1,4 @@
-"""GPU packages for the tests, and the emulator's backend opened in this process."""
+"""Packages for the tests, and the emulator's backends opened in this process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import KERNELS, ROOT, gpu_package, need_opencl
+from tests.making import KERNELS, ROOT, cpu_package, gpu_package, need_opencl, need_runtime
 from udogen.qnn.backend import Backend, Log
 from udogen.qnn.interface import Interface
 from udogen.runtime import find_runtime
@@ -45,6 +45,39 @@ def said() -> list[str]:
 def backend(interface: Interface, said: list[str]) -> Iterator[Backend]:
     """The backend, without a package."""
     with Log(interface, lambda _level, text: said.append(text)) as log, Backend(interface, log) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def cpu_leaky(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """LeakyRelu of the examples, for CPU."""
+    return cpu_package(EXAMPLE / "LeakyRelu.xml", tmp_path_factory.mktemp("cpu"), EXAMPLE / "kernels")
+
+
+@pytest.fixture(scope="session")
+def cpu_interface() -> Interface:
+    """The table of functions of the CPU emulator."""
+    return Interface.load(find_runtime("cpu", kind="emulator").path)
+
+
+@pytest.fixture(scope="session")
+def real_interface() -> Interface:
+    """That of libQnnCpu.so."""
+    need_runtime("cpu")
+    return Interface.load(find_runtime("cpu", kind="real").path)
+
+
+@pytest.fixture
+def cpu(cpu_interface: Interface, said: list[str]) -> Iterator[Backend]:
+    """The CPU emulator, without a package."""
+    with Log(cpu_interface, lambda _level, text: said.append(text)) as log, Backend(cpu_interface, log) as opened:
+        yield opened
+
+
+@pytest.fixture
+def real_cpu(real_interface: Interface) -> Iterator[Backend]:
+    """libQnnCpu, without a package."""
+    with Backend(real_interface) as opened:
         yield opened
 
 

@@ -29,7 +29,7 @@ def test_the_examples_agree_with_numpy_and_with_qualcomms_emulator(name: str, tm
         if not cases:
             continue
         [made] = make_packages([example.config], tmp_path / str(number), chosen=["htp"], kernels=example.kernels)
-        assert make(made.folder, "htp_x86").returncode == 0
+        assert make(made.folder, "dsp_x86" if made.plan.layout == "snpe" else "htp_x86").returncode == 0
         built = find_source(made.folder, backend="htp")
         for outcome in run_cases(built, cases, backend="hexagon", loops=1):
             assert outcome.passed, (outcome.case.name, outcome.max_error)

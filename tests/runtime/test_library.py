@@ -46,8 +46,8 @@ def test_a_given_runtime_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_backend_without_runtime() -> None:
-    with pytest.raises(UsageError, match="no runtime for backend `gpu`"):
-        find_runtime("gpu")
+    with pytest.raises(UsageError, match="no runtime for backend `dsp`"):
+        find_runtime("dsp")
 
 
 def test_a_missing_file_and_a_file_that_is_no_library(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ QNN = Headers(
         "System/QnnSystemInterface.h",
         "GPU/QnnGpuGraph.h",  # of GPU/QnnGpuOpPackage.h Python needs nothing, and its node is another than that of CPU
         "HTP/QnnHtpDevice.h",
+        "HTP/QnnHtpMem.h",
         "HTP/core/qhpi.h",
     ),
     before="typedef void *va_list;\n",

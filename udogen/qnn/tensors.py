@@ -89,8 +89,15 @@ class Tensor:
             )
         buffer = data if isinstance(data, ffi.CData) else ffi.from_buffer(data)
         self._data = buffer
+        self.struct.v1.memType = ffi.integer_const("QNN_TENSORMEMTYPE_RAW")
         self.struct.v1.clientBuf.data = ffi.cast("void *", buffer)
         self.struct.v1.clientBuf.dataSize = need
+
+    def bind_memory(self, handle: Any) -> None:
+        """Let the tensor lie in registered memory (`Memory.handle`), which must outlive the executions."""
+        self._data = None
+        self.struct.v1.memType = abi.ffi().integer_const("QNN_TENSORMEMTYPE_MEMHANDLE")
+        self.struct.v1.memHandle = handle
 
     @property
     def nbytes(self) -> int:

@@ -107,8 +107,9 @@ def add_op_package(path: Path, *, cores: Sequence[str] = (), runtimes: Mapping[s
     """Register the package of a registration library: all of its cores, or those that are named.
 
     A core whose library is not here is `missing`, where it was not asked for and another is: `make cpu_x86` is enough
-    for the quantizer of the documentation.  Raises `LibraryMissing`, `WrongMachine`, `OtherPackage`, `OtherOps`, or what
-    registering itself fails with.
+    for the quantizer of the documentation.
+
+    Raises `LibraryMissing`, `WrongMachine`, `OtherPackage`, `OtherOps`, or what registering itself fails with.
     """
     registration = read_registration(path)
     _agrees_with_itself(registration)

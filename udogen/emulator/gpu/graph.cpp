@@ -4,6 +4,7 @@
 
 #include "arguments.hpp"
 #include "package.hpp"
+#include "signal.hpp"
 
 namespace emulator {
 
@@ -39,7 +40,9 @@ Qnn_ErrorHandle_t ClGraph::compile(Programs& programs, const Composed& graph,
     if (!makeBuffer(*tensor)) return QNN_GRAPH_ERROR_FINALIZE_FAILED;
   }
   for (const auto& node : graph.nodes) {
-    const Qnn_ErrorHandle_t code = addNode(programs, graph, *node, infrastructure);
+    Qnn_ErrorHandle_t code = stopped();
+    if (code != QNN_SUCCESS) return code;
+    code = node->isBuiltIn() ? addBuiltIn(graph, *node) : addNode(programs, graph, *node, infrastructure);
     if (code != QNN_SUCCESS) return code;
   }
   device_->cl.clFinish(device_->queue.get());
@@ -100,6 +103,26 @@ Qnn_ErrorHandle_t ClGraph::addNode(Programs& programs, const Composed& graph, co
     const Qnn_ErrorHandle_t added = addKernel(programs, node, own, **kernel);
     if (added != QNN_SUCCESS) return added;
   }
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t ClGraph::addBuiltIn(const Composed& graph, const Node& node) {
+  const Qnn_OpConfigV1_t& config = node.v1();
+  std::unique_ptr<BuiltIn> made;
+  if (makeBuiltIn(config, logger_, made) != QNN_SUCCESS) return QNN_GRAPH_ERROR_FINALIZE_FAILED;
+  Launch step;
+  step.title = "node `" + std::string(node.name()) + "`";
+  step.onHost = std::make_unique<OnHost>(std::move(made));
+  for (std::uint32_t i = 0; i < config.numOfInputs; ++i) {
+    const Qnn_TensorV1_t& input = common(config.inputTensors[i]);
+    const bool omitted = input.type == QNN_TENSOR_TYPE_NULL;
+    step.onHost->addInput(omitted ? nullptr : graph.tensors.at(input.id).get(),
+                          omitted ? nullptr : memory_.at(input.id).get());
+  }
+  const Tensor& output = *graph.tensors.at(common(config.outputTensors[0]).id);
+  if (memory_.count(output.id()) == 0 && !makeBuffer(output)) return QNN_GRAPH_ERROR_FINALIZE_FAILED;
+  step.onHost->addOutput(output, *memory_.at(output.id()));
+  launches_.push_back(std::move(step));
   return QNN_SUCCESS;
 }
 
@@ -230,6 +253,21 @@ bool ClGraph::setArgument(const Node& node, const Made& made, const Launch& laun
 
 // --- execute --------------------------------------------------------------------------------------------------
 
+Qnn_ErrorHandle_t ClGraph::launch(const Launch& each) {
+  if (const Qnn_ErrorHandle_t code = stopped(); code != QNN_SUCCESS) {
+    device_->cl.clFinish(device_->queue.get());  // it may still read and write what is the client's
+    return code;
+  }
+  cl_int code = CL_SUCCESS;
+  if (each.onHost != nullptr) {
+    code = each.onHost->run(*device_);
+  } else {
+    code = device_->cl.clEnqueueNDRangeKernel(device_->queue.get(), each.kernel.get(), each.rank, nullptr, each.global,
+                                              each.hasLocal ? each.local : nullptr, 0, nullptr, nullptr);
+  }
+  return code == CL_SUCCESS ? static_cast<Qnn_ErrorHandle_t>(QNN_SUCCESS) : failed(each.title.c_str(), code);
+}
+
 Qnn_ErrorHandle_t ClGraph::execute(const std::vector<const void*>& inputs, const std::vector<void*>& outputs,
                                    Measured* measured) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -238,10 +276,8 @@ Qnn_ErrorHandle_t ClGraph::execute(const std::vector<const void*>& inputs, const
   }
   for (const Launch& each : launches_) {
     const auto begun = std::chrono::steady_clock::now();
-    const cl_int code = device_->cl.clEnqueueNDRangeKernel(device_->queue.get(), each.kernel.get(), each.rank, nullptr,
-                                                           each.global, each.hasLocal ? each.local : nullptr, 0,
-                                                           nullptr, nullptr);
-    if (code != CL_SUCCESS) return failed(each.title.c_str(), code);
+    const Qnn_ErrorHandle_t code = launch(each);
+    if (code != QNN_SUCCESS) return code;
     if (measured == nullptr) continue;
     device_->cl.clFinish(device_->queue.get());
     const auto spent = std::chrono::steady_clock::now() - begun;

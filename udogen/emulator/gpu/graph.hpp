@@ -4,6 +4,7 @@
 #include <map>
 
 #include "memory.hpp"
+#include "on_host.hpp"
 #include "programs.hpp"
 
 namespace emulator {
@@ -24,6 +25,7 @@ class ClGraph : public Executable {
     cl_uint rank = 0;
     std::size_t global[3] = {}, local[3] = {};
     bool hasLocal = false;
+    std::unique_ptr<OnHost> onHost;  // instead of a kernel: a built-in op
   };
   /// What a node was made of, for as long as the graph lives.
   struct Made {
@@ -34,6 +36,8 @@ class ClGraph : public Executable {
 
   Qnn_ErrorHandle_t addNode(Programs& programs, const Composed& graph, const Node& node,
                             QnnOpPackage_GraphInfrastructure_t infrastructure);
+  Qnn_ErrorHandle_t addBuiltIn(const Composed& graph, const Node& node);
+  Qnn_ErrorHandle_t launch(const Launch& each);
   Qnn_ErrorHandle_t claim(const Composed& graph, const Node& node, const QnnGpu_Operation_t& operation);
   Qnn_ErrorHandle_t addKernel(Programs& programs, const Node& node, const Made& made, const QnnGpu_Kernel_t& kernel);
   bool setArgument(const Node& node, const Made& made, const Launch& launch, cl_uint at, const QnnGpu_KernelArg_t& arg);

@@ -75,6 +75,11 @@ cl_int Memory::write(ClDevice& device, const void* from) const {
 }
 
 cl_int Memory::read(ClDevice& device, void* into) const {
+  if (isImage()) {
+    const std::size_t origin[3] = {0, 0, 0}, region[3] = {dims_[1], dims_[0], 1};
+    return device.cl.clEnqueueReadImage(device.queue.get(), raw(), CL_FALSE, origin, region, 0, 0, into, 0, nullptr,
+                                        nullptr);
+  }
   return device.cl.clEnqueueReadBuffer(device.queue.get(), raw(), CL_FALSE, 0, bytes_, into, 0, nullptr, nullptr);
 }
 

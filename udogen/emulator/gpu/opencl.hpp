@@ -21,7 +21,7 @@ struct OpenCl {
   CALL(clReleaseMemObject) CALL(clCreateProgramWithSource) CALL(clBuildProgram) CALL(clGetProgramBuildInfo)            \
   CALL(clReleaseProgram) CALL(clCreateKernel) CALL(clReleaseKernel) CALL(clGetKernelInfo) CALL(clGetKernelArgInfo)     \
   CALL(clSetKernelArg) CALL(clEnqueueNDRangeKernel) CALL(clEnqueueReadBuffer) CALL(clEnqueueWriteBuffer)               \
-  CALL(clFinish)
+  CALL(clEnqueueReadImage) CALL(clFinish)
 #define UDOGEN_DECLARE(name) decltype(&::name) name = nullptr;
   UDOGEN_OPENCL_CALLS(UDOGEN_DECLARE)
 #undef UDOGEN_DECLARE

@@ -12,6 +12,8 @@ from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string, identifier
 
 KERNEL_TEXT = "src/ops/{op}.cl"  # the user's
+# The skeleton for layouts that have no .cl files: the text of the kernel is in the C++ file.
+TEXT_IN_CPP = "qnn/gpu/src/ops/Op.text.cpp.mako"
 
 # Words of OpenCL C (version 3.0, 6.1 and 6.3) that are no words of C++: no argument can be called so.
 _VECTORS = [f"{kind}{n}" for kind in "char short int long float double".split() for n in (2, 3, 4, 8, 16)]
@@ -41,11 +43,13 @@ def contents(package: OpPackage, source: Source, place: folder.Place = folder.as
     def say(said: SimpleNamespace, op: Op) -> None:
         _say(said, op)
         said.kernel_text = place(said.kernel_text)
-        said.inside = inside
-        said.text = ".source(kernelText)" if inside else ""
-        said.text_place = "kernelText" if inside else said.kernel_text
 
     made = folder.contents(package, source, replace(_FOLDER, say=say), _DIALECT, place)
+    if inside:
+        files = tuple(
+            replace(file, template=TEXT_IN_CPP) if file.yours and file.template else file for file in made.files
+        )
+        made = replace(made, files=files)
     ready = source.kernels.get("gpu", {})
     texts = [
         _kernel_text(file, ready)

@@ -2,7 +2,7 @@
 #ifndef UDOGEN_QNN_HTP_MEM_H
 #define UDOGEN_QNN_HTP_MEM_H
 
-#include "../QnnCommon.h"
+#include "QnnCommon.h"
 
 typedef uint32_t QnnHtpMem_QurtAddress_t;
 

@@ -2,30 +2,16 @@
 #include "ops/${op.name}.hpp"
 
 namespace ops::${package.name}::${op.name} {
-% if op.inside:
-
-// The kernel, in OpenCL.  To have it in a file of its own, write ${op.kernel_text} and leave out .source(kernelText) below.
-// INPUT, OUTPUT, LOAD, STORE and the like are in Prelude.cl: LOAD gives a float whether half, float or fixed point is stored.
-constexpr char kernelText[] = R"cl(
-__kernel void ${op.entry}(
-% for line in op.declared:
-    ${line}
-% endfor
-) {
-  // add code here
-}
-)cl";
-% endif
 
 // Both functions run once, when the graph is finalized, and need no memory of their own; an execution runs the kernels,
 // and nothing of this file.
 udo::Status ${op.name}Operation(const Args& args, udo::Operation& operation) {
   // Check here what the config cannot say.
-  return setKernelInfo(args, operation.kernel("${op.entry}")${op.text});
+  return setKernelInfo(args, operation.kernel("${op.entry}"));
 }
 
 udo::Status setKernelInfo([[maybe_unused]] const Args& args, udo::Kernel& kernel) {
-  // One work item for each element, and the arguments in the order of the kernel's parameters in ${op.text_place}.
+  // One work item for each element, and the arguments in the order of the kernel's parameters in ${op.kernel_text}.
   kernel.globalSize(${op.work});
 % for line in op.passed:
   kernel.${line};

@@ -1,0 +1,36 @@
+// The GPU kernel of ${op.name}, and what calls it.  Auto-generated once by udogen: it is yours, and your changes are kept.
+#include "ops/${op.name}.hpp"
+
+namespace ops::${package.name}::${op.name} {
+
+// The OpenCL kernel.  INPUT, OUTPUT, LOAD, STORE and the like are in Prelude.cl: LOAD gives a float whether half, float or
+// fixed point is stored, so that the same text serves all of them.  To have the text in a file of its own, write
+// ${op.kernel_text} and leave out .source(kernelText) below.
+constexpr char kernelText[] = R"cl(
+__kernel void ${op.entry}(
+% for line in op.declared:
+    ${line}
+% endfor
+) {
+  // add code here
+}
+)cl";
+
+// Both functions run once, when the graph is finalized, and need no memory of their own; an execution runs the kernels,
+// and nothing of this file.
+udo::Status ${op.name}Operation(const Args& args, udo::Operation& operation) {
+  // Check here what the config cannot say.
+  return setKernelInfo(args, operation.kernel("${op.entry}").source(kernelText));
+}
+
+udo::Status setKernelInfo([[maybe_unused]] const Args& args, udo::Kernel& kernel) {
+  // One work item for each element, and the arguments in the order of the kernel's parameters.
+  kernel.globalSize(${op.work});
+% for line in op.passed:
+  kernel.${line};
+% endfor
+  // add code here; ${op.header} says what args holds
+  return udo::kernelNotImplemented("${op.name}", "${op.kernel}");
+}
+
+}  // namespace ops::${package.name}::${op.name}

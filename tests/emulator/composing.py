@@ -1,0 +1,74 @@
+"""Graphs of built-in ops and ops of packages, for the tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from udogen.qnn.backend import Context, Graph
+from udogen.qnn.tensors import (
+    APP_READ,
+    APP_WRITE,
+    NATIVE,
+    STATIC,
+    OpConfig,
+    Param,
+    Scalar,
+    Tensor,
+)
+
+SHAPE = (2, 3, 4)
+X = np.random.default_rng(7).normal(size=SHAPE).astype(np.float32)
+QTI = "qti.aisw"
+
+
+class Maker:
+    """A graph that is being made."""
+
+    def __init__(self, context: Context, name: str = "graph") -> None:
+        self.graph, self._count = context.graph(name), 0
+
+    def tensor(self, role: str, shape: tuple[int, ...] = SHAPE, dtype: str = "FLOAT_32", **more: Any) -> Tensor:
+        self._count += 1
+        return self.graph.add_tensor(Tensor(f"t{self._count}", dtype=dtype, shape=shape, role=role, **more))
+
+    def node(self, op: str, inputs: list[Tensor], output: Tensor, *params: Param, package: str = QTI) -> Tensor:
+        self._count += 1
+        node = OpConfig(
+            f"n{self._count}", package=package, op_type=op, inputs=inputs, outputs=[output], params=list(params)
+        )
+        self.graph.add_node(node)
+        return output
+
+
+def run(graph: Graph, inputs: dict[Tensor, np.ndarray], output: Tensor) -> np.ndarray:
+    for tensor, array in inputs.items():
+        tensor.bind(bytearray(np.ascontiguousarray(array).tobytes()))
+    room = bytearray(output.nbytes)
+    output.bind(room)
+    graph.execute(list(inputs), [output])
+    kind = {"FLOAT_32": np.float32, "UFIXED_POINT_8": np.uint8, "FLOAT_16": np.float16}[output.dtype]
+    return np.frombuffer(room, kind).reshape(output.shape)
+
+
+def mixed(context: Context, package: str, name: str = "graph") -> tuple[Maker, Tensor, Tensor]:
+    """Transpose, LeakyRelu (ours), a sum with a constant, Softmax: native tensors between."""
+    make = Maker(context, name)
+    x = make.tensor(APP_WRITE)
+    turned, leaked, summed = (make.tensor(NATIVE, (4, 2, 3)) for _ in range(3))
+    bias = make.tensor(STATIC, (3,), data=bytearray(np.float32([1, -2, 3]).tobytes()))
+    y = make.tensor(APP_READ, (4, 2, 3))
+    perm = Tensor("perm", dtype="UINT_32", shape=(3,), role=STATIC, data=bytearray(np.uint32([2, 0, 1]).tobytes()))
+    make.node("Transpose", [x], turned, make.graph.add_tensor(perm))
+    make.node("LeakyRelu", [turned], leaked, Scalar("alpha", "FLOAT_32", 0.25), package=package)
+    make.node("ElementWiseAdd", [leaked, bias], summed)
+    make.node("Softmax", [summed], y)
+    return make, x, y
+
+
+def mixed_in_numpy(x: np.ndarray) -> np.ndarray:
+    turned = x.transpose(2, 0, 1)
+    summed = np.where(turned > 0, turned, 0.25 * turned) + np.float32([1, -2, 3])
+    powers = np.exp(summed - summed.max(-1, keepdims=True))
+    return np.asarray(powers / powers.sum(-1, keepdims=True))

@@ -1,0 +1,158 @@
+"""The CPU emulator: contexts of several graphs, stored and restored; profiles, logs, the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from composing import SHAPE, X, mixed, mixed_in_numpy, run
+from conftest import register
+
+from tests.making import udogen
+from udogen.errors import ToolMissing
+from udogen.qnn import abi
+from udogen.qnn.backend import Backend, Context, Log, Profile
+from udogen.qnn.interface import ERROR, INFO, Interface, QnnError
+from udogen.qnn.system import binary_info
+from udogen.qnn.tensors import (
+    APP_READ,
+    APP_WRITE,
+    Tensor,
+)
+from udogen.runtime import find_runtime, library
+from udogen.runtime.built import Built
+
+FFI = abi.ffi()
+NULL = FFI.NULL
+
+
+def two_graphs(cpu: Backend, package: str) -> bytes:
+    with cpu.context() as context:
+        for name in ("one", "two"):
+            mixed(context, package, name)[0].graph.finalize()
+        return context.binary()
+
+
+def edges() -> tuple[Tensor, Tensor]:
+    x, y = (
+        Tensor("x", dtype="FLOAT_32", shape=SHAPE, role=APP_WRITE),
+        Tensor("y", dtype="FLOAT_32", shape=(4, 2, 3), role=APP_READ),
+    )
+    return x, y
+
+
+def test_a_context_of_two_graphs_is_restored(cpu: Backend, cpu_leaky: Built) -> None:
+    register(cpu, cpu_leaky)
+    binary = two_graphs(cpu, cpu_leaky.package)
+    info = binary_info(find_runtime("cpu", kind="emulator").system, binary)
+    assert [graph.name for graph in info.graphs] == ["one", "two"] and info.backend_id == 3
+    with cpu.restore(binary) as context:
+        for graph in info.graphs:
+            x, y = edges()
+            x.struct.v1.id, y.struct.v1.id = graph.inputs[0].id, graph.outputs[0].id
+            assert np.abs(run(context.retrieve(graph.name), {x: X}, y) - mixed_in_numpy(X)).max() <= 1e-6
+
+
+def test_every_flipped_byte_is_told(cpu: Backend, said: list[str], cpu_leaky: Built) -> None:
+    register(cpu, cpu_leaky)
+    binary = two_graphs(cpu, cpu_leaky.package)
+    for at in range(0, len(binary), 7):
+        spoilt = binary[:at] + bytes([binary[at] ^ 0x20]) + binary[at + 1 :]
+        with pytest.raises(QnnError) as refused:
+            cpu.restore(spoilt)
+        assert refused.value.code in (5004, 5005, 5008)
+    assert any("its checksum is another" in line for line in said)
+    with pytest.raises(QnnError, match="5005"):
+        cpu.restore(binary + b"\0")
+
+
+def test_a_binary_wants_its_packages(cpu: Backend, cpu_interface: Interface, said: list[str], cpu_leaky: Built) -> None:
+    register(cpu, cpu_leaky)
+    binary = two_graphs(cpu, cpu_leaky.package)
+    with (
+        Log(cpu_interface, lambda _level, text: said.append(text)) as log,
+        Backend(cpu_interface, log) as other,
+        pytest.raises(QnnError, match="5005"),
+    ):
+        other.restore(binary)
+    assert any(f"no op package `{cpu_leaky.package}` is registered" in line for line in said)
+
+
+def test_only_enabled_graphs_are_made_ready(cpu: Backend, cpu_leaky: Built) -> None:
+    register(cpu, cpu_leaky)
+    binary = two_graphs(cpu, cpu_leaky.package)
+    names = FFI.new("char const *[]", [(kept := FFI.new("char[]", b"two")), NULL])
+    config = FFI.new("QnnContext_Config_t *", {"option": 5, "enableGraphs": names})
+    made = FFI.new("void **")
+    configs = FFI.new("QnnContext_Config_t const *[]", [config, NULL])
+    table = cpu.interface._table
+    assert kept and table.contextCreateFromBinary(cpu.raw, NULL, configs, binary, len(binary), made, NULL) == 0
+    with Context(cpu.interface, made[0]) as context:
+        for name, code in (("two", 0), ("one", 6035)):
+            x, y = edges()
+            graph = context.retrieve(name)
+            info = binary_info(find_runtime("cpu", kind="emulator").system, binary).graphs[0]
+            x.struct.v1.id, y.struct.v1.id = info.inputs[0].id, info.outputs[0].id
+            if code == 0:
+                run(graph, {x: X}, y)
+                continue
+            with pytest.raises(QnnError, match=str(code)):
+                run(graph, {x: X}, y)
+
+
+def test_a_profile_has_the_nodes(cpu: Backend, cpu_leaky: Built) -> None:
+    register(cpu, cpu_leaky)
+    with cpu.context() as context, Profile(cpu, detailed=True) as profile:
+        make, x, y = mixed(context, cpu_leaky.package)
+        make.graph.finalize(profile)
+        assert [event.name for event in profile.events()] == ["finalize"]
+        x.bind(bytearray(X.tobytes()))
+        y.bind(bytearray(y.nbytes))
+        make.graph.execute([x], [y], profile)
+        [event] = profile.events()
+        assert event.name == "execute" and len(event.below) == 4
+        ids, count = FFI.new("QnnProfile_EventId_t const **"), FFI.new("uint32_t *")
+        cpu.interface.call("profileGetEvents", profile.raw, ids, count)
+        more = FFI.new("QnnProfile_ExtendedEventData_t *", {"version": 1})
+        cpu.interface.call("profileGetExtendedEventData", ids[0][0], more)
+        assert more.v1.value.uint64Value == event.value and FFI.string(more.v1.identifier) == b"execute"
+
+
+def test_the_level_of_a_log_can_change(cpu_interface: Interface) -> None:
+    said: list[str] = []
+    with (
+        Log(cpu_interface, lambda _level, text: said.append(text), INFO) as log,
+        Backend(cpu_interface, log) as cpu,
+        cpu.context() as context,
+    ):
+        graph = context.graph("empty")
+        for level, lines in ((ERROR, 1), (0, 1), (INFO, 2)):  # 0 is no level: it stays
+            code = cpu_interface._table.logSetLogLevel(log.raw, level)
+            assert code == (0 if level else 11003)
+            if not level:
+                continue
+            with pytest.raises(QnnError, match="6022"):
+                graph.finalize()
+            assert len(said) == lines
+
+
+def test_the_command_line_names_it(cpu_leaky: Built, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    assert cpu_leaky.folder is not None
+    given = ("run", "op", cpu_leaky.folder.path, "LeakyRelu", "--input", f"input={tmp_path / 'x.npy'}")
+    done = udogen(*given, "--runtime", "emulator", "--output", f"output={tmp_path / 'y.npy'}")
+    assert done.returncode == 0, done.stderr
+    assert "ran on CPU_UDOGEN_EMULATOR (udogen's emulator on this machine's processor)" in done.stdout
+    assert np.allclose(np.load(tmp_path / "y.npy"), np.where(X > 0, X, 0.01 * X))
+    done = udogen(*given, "--runtime", "emulator", "--json")
+    assert '"emulator": true' in done.stdout
+    done = udogen(*given)  # nobody asked for it: the real one, or none
+    assert "EMULATOR" not in done.stdout
+
+
+def test_it_is_never_taken_silently(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "_wheel_places", list)
+    monkeypatch.delenv("QNN_SDK_ROOT", raising=False)
+    with pytest.raises(ToolMissing):
+        find_runtime("cpu")

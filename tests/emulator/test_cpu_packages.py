@@ -1,0 +1,185 @@
+"""Packages and mixed graphs in the CPU emulator: as libQnnCpu runs them, and on GPU."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from composing import Maker, X, mixed, mixed_in_numpy, run
+from conftest import register
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.making import ROOT, cpu_package
+from udogen import resources
+from udogen.qnn import abi
+from udogen.qnn.backend import Backend
+from udogen.qnn.interface import QnnError
+from udogen.qnn.tensors import (
+    APP_READ,
+    APP_WRITE,
+    NATIVE,
+    STATIC,
+    Scalar,
+    ScaleOffset,
+    Tensor,
+)
+from udogen.runtime import OpSession
+from udogen.runtime.built import Built
+from udogen.runtime.request import Wishes, make_call
+
+FFI = abi.ffi()
+NULL = FFI.NULL
+
+
+@pytest.fixture
+def both(cpu: Backend, real_cpu: Backend, cpu_leaky: Built, tmp_path: Path) -> list[Backend]:
+    """The same package in the emulator and in libQnnCpu; of one file there is one package in a process."""
+    register(cpu, cpu_leaky)
+    copied = shutil.copy(cpu_leaky.library, tmp_path)
+    real_cpu.register(Path(copied), cpu_leaky.provider)
+    return [cpu, real_cpu]
+
+
+def test_mixed_graphs_agree_with_numpy_and_libqnncpu(both: list[Backend], cpu_leaky: Built) -> None:
+    found = []
+    for backend in both:
+        with backend.context() as context:
+            make, x, y = mixed(context, cpu_leaky.package)
+            make.graph.finalize()
+            found.append(run(make.graph, {x: X}, y))
+            assert np.abs(found[-1] - mixed_in_numpy(X)).max() <= 1e-6
+    assert np.abs(found[0] - found[1]).max() <= 1e-6
+
+
+@pytest.mark.parametrize("precision", ["", "FP16"])
+def test_mixed_graphs_on_gpu(backend: Backend, leaky: Built, precision: str) -> None:
+    register(backend, leaky)
+    with backend.context() as context:
+        make = Maker(context)
+        make.graph = context.graph("halves", precision=precision)
+        x, y = make.tensor(APP_WRITE), make.tensor(APP_READ)
+        first = make.node("Relu", [x], make.tensor(NATIVE))
+        leaked = make.node("LeakyRelu", [first], make.tensor(NATIVE), package=leaky.package)
+        make.node("ElementWiseAdd", [leaked, x], y)
+        make.graph.finalize()
+        expected = np.maximum(X, 0) + X
+        assert np.abs(run(make.graph, {x: X}, y) - expected).max() <= (2e-3 if precision else 1e-6)
+
+
+def test_images_reach_a_built_in_op(backend: Backend, kinds: Built) -> None:
+    register(backend, kinds)
+    picture = X.reshape(1, 2, 3, 4)
+    with backend.context() as context:
+        make = Maker(context)
+        x, y = make.tensor(APP_WRITE, picture.shape), make.tensor(APP_READ, picture.shape)
+        between = make.node("Picture", [x], make.tensor(NATIVE, picture.shape), package=kinds.package)
+        make.node("Relu", [between], y)
+        make.graph.finalize()
+        assert np.abs(run(make.graph, {x: picture}, y) - np.maximum(picture + 1, 0)).max() <= 1e-6
+
+
+@pytest.fixture(scope="session")
+def softmax(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = ROOT / "examples" / "softmax"
+    return cpu_package(folder / "SoftmaxAxis.xml", tmp_path_factory.mktemp("softmax"), folder / "kernels" / "any_axis")
+
+
+@given(
+    shape=st.lists(st.integers(1, 6), min_size=1, max_size=5).map(tuple),
+    dtype=st.sampled_from(["FLOAT_32", "UFIXED_POINT_8"]),
+    alpha=st.one_of(st.none(), st.floats(-4, 4, width=32)),
+    seed=st.integers(0, 2**16),
+)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_one_op_graphs_equal_those_of_libqnncpu(
+    both: list[Backend], cpu_leaky: Built, shape: tuple[int, ...], dtype: str, alpha: float | None, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    quant = ScaleOffset(0.05, -100) if dtype != "FLOAT_32" else None
+    x_data = random.normal(size=shape).astype(np.float32) if quant is None else random.integers(0, 256, shape, np.uint8)
+    found = []
+    for backend in both:
+        with backend.context() as context:
+            make = Maker(context)
+            x = make.tensor(APP_WRITE, shape, dtype, quant=quant)
+            y = make.tensor(APP_READ, shape, dtype, quant=quant)
+            params = [] if alpha is None else [Scalar("alpha", "FLOAT_32", alpha)]
+            make.node("LeakyRelu", [x], y, *params, package=cpu_leaky.package)
+            make.graph.finalize()
+            found.append(run(make.graph, {x: x_data}, y))
+    assert np.array_equal(found[0], found[1])
+
+
+def test_the_examples_equal_those_of_libqnncpu(softmax: Built) -> None:
+    for axis in (0, 1, 2):
+        answers = []
+        for kind in ("real", "emulator"):
+            with OpSession(softmax.library, softmax.provider, runtime_kind=kind) as session:
+                [op] = session.package.operations
+                [name] = [each.name for each in softmax.op(op, "cpu").inputs]
+                call = make_call(softmax.op(op, "cpu"), softmax, op, Wishes({name: X}, {"axis": axis}))
+                result = session.run(call)
+                assert result.runtime.emulator is (kind == "emulator")
+                answers += result.outputs.values()
+        assert np.array_equal(answers[0], answers[1])
+
+
+def test_a_type_that_reaches_no_op_is_refused(cpu: Backend, said: list[str], tmp_path: Path) -> None:
+    built = foreign(tmp_path)
+    cpu.register(built, "ForeignInterfaceProvider")
+    with cpu.context() as context:
+        make = Maker(context)
+        x, y = make.tensor(APP_WRITE, dtype="FLOAT_16"), make.tensor(APP_READ, dtype="FLOAT_16")
+        make.node("Copy", [x], y, package="Foreign")
+        with pytest.raises(QnnError, match="6022"):
+            make.graph.finalize()
+    assert any("libQnnCpu hands custom ops no data of it" in line for line in said)
+
+
+def foreign(folder: Path) -> Path:
+    library, source = folder / "foreign.so", Path(__file__).with_name("foreign.cpp")
+    argv = ["g++", "-std=c++17", "-shared", "-fPIC", f"-I{resources.qnn_headers()}", str(source), "-o", str(library)]
+    subprocess.run(argv, check=True)
+    return library
+
+
+def test_a_foreign_package_sees_what_libqnncpu_shows_it(cpu: Backend, real_cpu: Backend, tmp_path: Path) -> None:
+    library, found = foreign(tmp_path), []
+    x_data = np.zeros((2, 3), np.float32)
+    for backend in (cpu, real_cpu):
+        backend.register(library, "ForeignInterfaceProvider")
+        with backend.context() as context:
+            make = Maker(context)
+            x, y = make.tensor(APP_WRITE, (2, 3)), make.tensor(APP_READ, (2, 3))
+            table = Tensor(
+                "table", dtype="FLOAT_32", shape=(2,), role=STATIC, data=bytearray(np.float32([3, 7]).tobytes())
+            )
+            make.graph.add_tensor(table)
+            params = [Scalar("number", "INT_32", -5), Scalar("text", "STRING", "four"), table]
+            make.node("Copy", [x], y, *params, package="Foreign")
+            make.graph.finalize()
+            found.append(run(make.graph, {x: x_data}, y).ravel().tolist())
+    assert found[0] == found[1] == [3, 2, -5, 4, 7, 1]
+
+
+def test_what_a_foreign_package_does_wrong(cpu: Backend, said: list[str], tmp_path: Path) -> None:
+    library = foreign(tmp_path)
+    for provider, code in (("Second", 4008), ("Hollow", 4008), ("Failing", 1100), ("No", 4006)):
+        with pytest.raises(QnnError, match=str(code)):
+            cpu.register(library, f"{provider}InterfaceProvider")
+    assert any("has no freeOpImpl" in line for line in said)
+    cpu.register(library, "ForeignInterfaceProvider")
+    for wrong, code, sentence in (("fail", 1100, "answered 1100"), ("beyond", 1100, "wrote past the end of tensor")):
+        with cpu.context() as context:
+            make = Maker(context)
+            x, between, y = (make.tensor(role, (2, 3)) for role in (APP_WRITE, NATIVE, APP_READ))
+            make.node("Copy", [x], between, Scalar(wrong, "INT_32", 1), package="Foreign")
+            make.node("Relu", [between], y)
+            make.graph.finalize()
+            with pytest.raises(QnnError, match=str(code)):
+                run(make.graph, {x: X[0, :2, :3]}, y)
+        assert any(sentence in line for line in said), said

@@ -1,0 +1,184 @@
+"""Executions that nobody waits for, signals, and several threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+from composing import SHAPE, Maker, X
+
+from udogen.qnn import abi
+from udogen.qnn.backend import Backend, Context, Graph, Profile
+from udogen.qnn.memory import Memory
+from udogen.qnn.tensors import (
+    APP_READ,
+    APP_WRITE,
+    NATIVE,
+    Tensor,
+    tensor_array,
+)
+
+FFI = abi.ffi()
+NULL = FFI.NULL
+
+
+def slow(context: Context, nodes: int = 40, side: int = 160) -> tuple[Graph, Tensor, Tensor]:
+    """Some tenths of a second of products, one node behind the other."""
+    make = Maker(context)
+    x, last = make.tensor(APP_WRITE, (side, side)), None
+    for number in range(nodes):
+        role = APP_READ if number == nodes - 1 else NATIVE
+        last = make.node("MatMul", [last or x, x], make.tensor(role, (side, side)))
+    assert last is not None
+    make.graph.finalize()
+    x.bind(bytearray(np.zeros((side, side), np.float32).tobytes()))
+    last.bind(bytearray(last.nbytes))
+    return make.graph, x, last
+
+
+class Waiting:
+    """Asynchronous executions, and what their client has heard."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.heard, self._done = graph, [], threading.Condition()
+        self._notify = FFI.callback("void(void *, Qnn_NotifyStatus_t)", self._hear)
+
+    def _hear(self, param: Any, status: Any) -> None:
+        with self._done:
+            self.heard.append((int(FFI.cast("uintptr_t", param)), status.error))
+            self._done.notify_all()
+
+    def start(self, number: int, x: Tensor, y: Tensor, signal: Any = NULL, profile: Any = NULL) -> int:
+        self._arrays = inputs, outputs = tensor_array([x]), tensor_array([y])
+        call = self.graph.interface._table.graphExecuteAsync
+        param = FFI.cast("void *", number)
+        return int(call(self.graph.raw, inputs, 1, outputs, 1, profile, signal, self._notify, param))
+
+    def wait(self, count: int) -> list[tuple[int, int]]:
+        with self._done:
+            assert self._done.wait_for(lambda: len(self.heard) >= count, timeout=60)
+            return self.heard
+
+
+def signal_of(backend: Backend, option: int, microseconds: int = 0) -> Any:
+    config = FFI.new("QnnSignal_Config_t *", {"option": option, "timeoutDurationUs": microseconds})
+    made = FFI.new("void **")
+    configs = FFI.new("QnnSignal_Config_t const *[]", [config, NULL])
+    assert backend.interface._table.signalCreate(backend.raw, configs, made) == 0
+    return made[0]
+
+
+def test_executions_wait_for_their_turn(cpu: Backend) -> None:
+    with cpu.context() as context, Profile(cpu) as profile:
+        make = Maker(context)
+        x, y = make.tensor(APP_WRITE), make.tensor(APP_READ)
+        make.node("Relu", [x], y)
+        make.graph.finalize()
+        waiting, rooms = Waiting(make.graph), []
+        kept = []
+        for number in range(20):
+            x.bind(kept_in := bytearray((X * (number + 1)).tobytes()))
+            y.bind(room := bytearray(y.nbytes))
+            rooms.append(room)
+            kept += [kept_in, room]
+            assert waiting.start(number, x, y, profile=profile.raw) == 0
+        assert waiting.wait(20) == [(number, 0) for number in range(20)]
+        for number, room in enumerate(rooms):
+            assert np.array_equal(np.frombuffer(room, np.float32).reshape(SHAPE), np.maximum(X * (number + 1), 0))
+        assert [event.name for event in profile.events()] == ["execute"]
+
+
+def test_a_context_waits_for_its_executions(cpu: Backend) -> None:
+    context = cpu.context()
+    graph, x, y = slow(context)
+    waiting = Waiting(graph)
+    assert [waiting.start(number, x, y) for number in range(2)] == [0, 0]
+    context.close()
+    assert waiting.heard == [(0, 0), (1, 0)]
+
+
+def test_a_full_queue_makes_its_client_wait(cpu: Backend) -> None:
+    config = FFI.new("QnnContext_Config_t *", {"option": 4, "asyncExeQueueDepth": {"type": 0, "depth": 1}})
+    made = FFI.new("void **")
+    configs = FFI.new("QnnContext_Config_t const *[]", [config, NULL])
+    assert cpu.interface._table.contextCreate(cpu.raw, NULL, configs, made) == 0
+    with Context(cpu.interface, made[0]) as context:
+        graph, x, y = slow(context)
+        waiting = Waiting(graph)
+        started = time.monotonic()
+        assert [waiting.start(number, x, y) for number in range(3)] == [0, 0, 0]
+        spent = time.monotonic() - started
+        waiting.wait(3)
+        assert spent > 0.3 * (time.monotonic() - started)
+
+
+def test_memory_cannot_be_let_go_of_while_it_is_used(cpu: Backend, said: list[str]) -> None:
+    with cpu.context() as context:
+        graph, x, y = slow(context)
+        fd = os.memfd_create("udogen-test")
+        os.ftruncate(fd, x.nbytes)
+        with Memory(context, fd, dtype="FLOAT_32", shape=x.shape) as memory:
+            x.bind_memory(memory.handle)
+            waiting = Waiting(graph)
+            assert waiting.start(1, x, y) == 0
+            assert cpu.interface._table.memDeRegister(memory.raw, 1) == 1005
+            assert waiting.wait(1) == [(1, 0)]
+        os.close(fd)
+    assert any("is in use" in line for line in said)
+
+
+def test_a_signal_aborts(cpu: Backend) -> None:
+    table = cpu.interface._table
+    signal = signal_of(cpu, 1)
+    assert table.signalTrigger(signal) == 9001  # idle
+    with cpu.context() as context:
+        graph, x, y = slow(context)
+        waiting = Waiting(graph)
+        assert waiting.start(1, x, y, signal) == 0
+        assert waiting.start(2, x, y, signal) == 6030  # it belongs to a call
+        assert table.signalFree(signal) == 9000
+        assert table.signalSetConfig(signal, NULL) == 9000
+        time.sleep(0.05)
+        assert table.signalTrigger(signal) == 0
+        assert waiting.wait(1) == [(1, 6031)]
+        graph.execute([x], [y])  # nothing is broken
+    assert table.signalSetConfig(signal, NULL) == 0
+    assert table.signalTrigger(signal) == 9005  # it does nothing any more
+    assert table.signalFree(signal) == 0
+
+
+def test_a_signal_ends_what_takes_too_long(cpu: Backend) -> None:
+    table = cpu.interface._table
+    late, early = signal_of(cpu, 2, 10_000), signal_of(cpu, 2, 600_000_000)
+    with cpu.context() as context:
+        graph, x, y = slow(context)
+        inputs, outputs = tensor_array([x]), tensor_array([y])
+        for signal, code in ((late, 6033), (early, 0), (late, 6033)):
+            assert table.graphExecute(graph.raw, inputs, 1, outputs, 1, NULL, signal) == code
+        assert table.signalTrigger(late) == 9005
+        assert Waiting(graph).start(1, x, y, FFI.cast("void *", 9)) == 6000
+        assert table.graphExecute(graph.raw, inputs, 1, outputs, 1, NULL, FFI.cast("void *", 9)) == 6000
+
+
+def test_two_graphs_run_at_the_same_time(cpu: Backend) -> None:
+    with ExitStack() as stack:
+        made = [slow(stack.enter_context(cpu.context()), nodes=5) for _ in range(2)]
+        faults: list[BaseException] = []
+
+        def work(graph: Graph, x: Tensor, y: Tensor) -> None:
+            try:
+                for _ in range(5):
+                    graph.execute([x], [y])
+            except BaseException as fault:  # told below
+                faults.append(fault)
+
+        threads = [threading.Thread(target=work, args=each) for each in made]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert not faults
