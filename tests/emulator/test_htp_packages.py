@@ -48,7 +48,12 @@ def both(twelve: Built) -> Iterator[list[OpSession]]:
 
 def run(built: Built, op: str, wishes: Wishes, kind: str = "emulator", **more: object) -> OpResult:
     with OpSession(
-        built.library, built.provider, backend="htp", runtime_kind=kind, timeout=60, **more  # type: ignore[arg-type]
+        built.library,
+        built.provider,
+        backend="htp",
+        runtime_kind=kind,
+        timeout=60,
+        **more,  # type: ignore[arg-type]
     ) as session:
         return session.run(make_call(built.op(op, "htp"), built, op, wishes))
 
@@ -154,7 +159,11 @@ def examples(folder: Path) -> dict[str, Built]:
 
 @pytest.mark.parametrize(
     ("example", "dtype"),
-    [*((name, t) for name in ("leaky_relu", "softmax") for t in ("u1", "u2", "f2", "f4")), ("add_sat_u8", "u1")],
+    [
+        *(("leaky_relu", t) for t in ("u1", "u2", "f2", "f4")),
+        *(("softmax", t) for t in ("u1", "f2", "f4")),
+        ("add_sat_u8", "u1"),
+    ],
 )
 def test_examples_give_the_same_bytes(examples: dict[str, Built], example: str, dtype: str) -> None:
     built, kind, random = examples[example], np.dtype(dtype), np.random.default_rng(7)
@@ -169,5 +178,5 @@ def test_examples_give_the_same_bytes(examples: dict[str, Built], example: str, 
         return random.integers(0, np.iinfo(kind).max + 1, shape).astype(kind)
 
     fixed = kind.kind == "u" and example != "add_sat_u8"
-    quants = {name: (0.02, -100) for name in (*names, "output")} if fixed else {}
+    quants = dict.fromkeys((*names, "output"), (0.02, -100)) if fixed else {}
     equal(built, op, Wishes({name: array() for name in names}, quants=quants))

@@ -36,14 +36,21 @@ std::size_t largestOf(const QHPI_Op& op) {
   return largest;
 }
 
-/// Whether every op that was made for a tile (its number is higher than `before`) fits in TCM.
+std::size_t sumOf(const QHPI_Op& op) {
+  std::size_t sum = 0;
+  for (const QHPI_OpRef& input : op.inputs) sum += bytesOf(definitionOf(input));
+  for (const QHPI_OutputDef& output : op.outputs) sum += bytesOf(output);
+  return sum;
+}
+
+/// Whether all tensors of every op that was made for a tile (its number is higher than `before`) fit in TCM together.
 bool fits(const QHPI_Op* root, std::uint32_t before, std::size_t tcm) {
   std::vector<const QHPI_Op*> open{root};
   while (!open.empty()) {
     const QHPI_Op* const each = open.back();
     open.pop_back();
     if (each->id <= before) continue;
-    if (each->kind == OpKind::op && largestOf(*each) > tcm) return false;
+    if (each->kind == OpKind::op && sumOf(*each) > tcm) return false;
     for (const QHPI_OpRef& input : each->inputs) open.push_back(input.op);
   }
   return true;
@@ -182,15 +189,19 @@ Qnn_ErrorHandle_t Preparation::tileOne(QHPI_Op* op) {
   for (std::uint32_t i = 0; i < whole.rank; ++i) {
     if (required.dims[i] != QHPI_DO_NOT_TILE) step.dims[i] = std::clamp(required.dims[i], 1u, whole.dims[i]);
   }
+  QHPI_Shape legal = whole;
   for (;;) {
     std::uint32_t axis = whole.rank;
     for (std::uint32_t i = whole.rank; i-- > 0;) {
       if (tile.dims[i] > step.dims[i]) axis = i;  // the outermost that can still be cut
     }
-    if (axis == whole.rank) return QNN_SUCCESS;  // it stays too large, and is refused with its sizes
+    if (axis == whole.rank) {  // no smaller tile; one that is still too large is refused later, with its sizes
+      return sameShape(legal, whole) ? static_cast<Qnn_ErrorHandle_t>(QNN_SUCCESS)
+                                     : replace(op, Tiles(op, legal).all().op, "tile");
+    }
     const std::uint32_t steps = (tile.dims[axis] + step.dims[axis] - 1) / step.dims[axis];
     tile.dims[axis] = (steps + 1) / 2 * step.dims[axis];
-    QHPI_Shape legal = tile;
+    legal = tile;
     if (info.shape_legalized != nullptr) {
       legal = info.shape_legalized(op, &tile);
       for (std::uint32_t i = 0; i < whole.rank; ++i) {

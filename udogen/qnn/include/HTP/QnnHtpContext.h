@@ -2,7 +2,7 @@
 #ifndef UDOGEN_QNN_HTP_CONTEXT_H
 #define UDOGEN_QNN_HTP_CONTEXT_H
 
-#include "../QnnContext.h"
+#include "QnnContext.h"
 
 typedef enum {
   QNN_HTP_CONTEXT_CONFIG_OPTION_WEIGHT_SHARING_ENABLED = 1,

@@ -2,7 +2,7 @@
 #ifndef UDOGEN_QNN_HTP_GRAPH_H
 #define UDOGEN_QNN_HTP_GRAPH_H
 
-#include "../QnnGraph.h"
+#include "QnnGraph.h"
 
 typedef enum {
   QNN_HTP_GRAPH_OPTIMIZATION_TYPE_SCHEDULE_THRESHOLD = 1,
