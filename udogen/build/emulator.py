@@ -13,6 +13,7 @@ from udogen import process, resources
 from udogen.build import tools
 from udogen.build.cached import compile_or_fail, make_once
 from udogen.errors import ToolMissing, UsageError
+from udogen.qnn import socs
 
 
 class Emulated(NamedTuple):
@@ -22,6 +23,12 @@ class Emulated(NamedTuple):
     library: str
     header: str = ""  # that its sources need besides ours
     install: str = ""  # what brings header and runtime
+    tables: Callable[[], dict[str, str]] = dict  # files that its sources include, made of tables of ours
+
+
+def _socs() -> dict[str, str]:
+    rows = (f'{{"{row.name}", {row.model}, {row.arch.removeprefix("v")}, {row.tcm}}},' for row in socs.ALL.values())
+    return {"socs.inc": "\n".join(rows) + "\n"}
 
 
 ALL = {
@@ -34,6 +41,7 @@ ALL = {
             "CL/cl.h",
             "apt-get install opencl-headers ocl-icd-libopencl1 pocl-opencl-icd (PoCL: OpenCL on the processor itself)",
         ),
+        Emulated("htp", "libUdogenEmulatorHtp.so", tables=_socs),
     )
 }
 
@@ -60,8 +68,10 @@ def build_backend(backend: str, *, on_step: Callable[[str], None] = lambda _line
     sources = sorted(path for folder in folders for path in folder.glob("*.cpp"))
     read = [*sources, *sorted([*(path for folder in folders for path in folder.glob("*.hpp")), *headers.rglob("*.h")])]
     cxx = _compiler()
-    argv = [*cxx, *_FLAGS, f"-I{headers}", *(f"-I{folder}" for folder in folders), "-c"]
-    key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in (*argv, *_LINK)))
+    tables = row.tables()
+    argv = [*cxx, *_FLAGS, "-I.", f"-I{headers}", *(f"-I{folder}" for folder in folders), "-c"]
+    texts = (*argv, *_LINK, *tables.values())
+    key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in texts))
     room = resources.cache_dir("emulator") / f"{row.name}-{key}"
     what = f"the {row.name} emulator"
 
@@ -73,11 +83,13 @@ def build_backend(backend: str, *, on_step: Callable[[str], None] = lambda _line
 
     def make(into: Path) -> None:
         _need_header(cxx, row, into)
+        for name, text in tables.items():
+            (into / name).write_text(text, "utf-8")
         on_step(f"{what} is compiled once, for this version of udogen")
         objects = process.at_once([partial(compile_one, source, into) for source in sources], os.cpu_count() or 1)
         compile_or_fail([*cxx, *objects, *_LINK, "-o", row.library], into, what)
         (into / SYSTEM).symlink_to(row.library)  # what is asked what a context binary holds
-        for each in objects:
+        for each in (*objects, *tables):
             (into / each).unlink()
 
     make_once(room, make)

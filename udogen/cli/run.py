@@ -100,6 +100,7 @@ def command() -> None:
 )
 @click.option("--save-context", type=click.Path(path_type=Path), metavar="FILE", help="Save the finalized graph here.")
 @click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore what --save-context saved.")
+@click.option("--graph", is_flag=True, help="htp, emulator: show the graph after each rewrite, its tiles and kernels.")
 @click.option("--force", is_flag=True, help="Run a package that is built for another release of the SDK.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the runtime and the package log.")
 @output.json_option
@@ -126,6 +127,7 @@ def run_op(
     soc: str | None,
     save_context: Path | None,
     context: Path | None,
+    graph: bool,
     force: bool,
     verbose: bool,
     as_json: bool,
@@ -136,6 +138,7 @@ def run_op(
     runtimes: they compile the HTP or DSP package in LIBRARY for the Hexagon instruction set and run its kernel under
     qemu-hexagon.
     """
+    from udogen.runtime import htp_graph
     from udogen.runtime.built import find_built, find_source
     from udogen.runtime.request import Wishes, make_call
     from udogen.runtime.session import OpSession
@@ -145,6 +148,8 @@ def run_op(
     theirs: dict[str, object] = {"--qnn-lib": qnn_lib, "--provider": provider, "--target": target, "--soc": soc}
     theirs |= {"--save-context": save_context, "--context": context, "--force": force}
     theirs |= {"--runtime": "" if kind == "auto" else kind}
+    if graph and (backend != "htp" or kind != "emulator"):
+        raise UsageError("--graph is for --backend htp --runtime emulator", hint="Qualcomm's runtime does not tell")
     if backend == "htp" and arch is not None:
         if soc is not None:
             raise UsageError("--arch and --soc both say what HTP shall prepare for", hint="leave one of them out")
@@ -172,8 +177,10 @@ def run_op(
     if hexagon:
         call = make_call(built.op(op, config_of), built, op, wishes)
         result = _on_hexagon(built, call, arch=arch, kernel=kernel, slices=slices, count=count, timeout=timeout)
+        stages = None
     else:
         with (
+            htp_graph.Recording(wanted=graph) as recording,
             _steps(backend, kind) as advance,
             OpSession(
                 built.library,
@@ -186,13 +193,19 @@ def run_op(
                 target=target,
                 soc=_soc(soc, backend),
                 force=force,
+                env=recording.env,
             ) as session,
         ):
             operations = session.package.operations
             known = built.op(op, backend) if op in operations or not operations else None
             call = make_call(known, built, op, wishes)
             call = replace(call, context=_content(context), save_context=save_context is not None)
-            result = session.run(call)
+            try:
+                result = session.run(call)
+            finally:
+                stages = recording.stages()
+                for row in htp_graph.lines(stages or ()) if not as_json else ():
+                    output.say(row)
     if verbose:
         for line in result.logs:
             output.note(f"[{line.source} {line.level}] {line.text}")
@@ -200,7 +213,7 @@ def run_op(
         with _written(save_context) as stream:
             stream.write(result.context)
     saved = {name: _save(files[name], array) for name, array in result.outputs.items() if name in files}
-    _tell(op, backend, built.package, result, saved, as_json=as_json)
+    _tell(op, backend, built.package, result, saved, stages, as_json=as_json)
 
 
 @contextmanager
@@ -241,7 +254,9 @@ def _on_hexagon(
         return session.run(call)
 
 
-def _tell(op: str, backend: str, package: str, result: OpResult, saved: dict[str, str], *, as_json: bool) -> None:
+def _tell(
+    op: str, backend: str, package: str, result: OpResult, saved: dict[str, str], graph: object, *, as_json: bool
+) -> None:
     times, runtime = result.times, result.runtime
     if as_json:
         output.answer(
@@ -266,6 +281,7 @@ def _tell(op: str, backend: str, package: str, result: OpResult, saved: dict[str
                     for name, array in result.outputs.items()
                 },
                 "seconds": {"create": times.create, "finalize": times.finalize, "execute": times.execute},
+                **({"graph": graph} if graph is not None else {}),
                 **({"kernel": result.kernel} if result.kernel else {}),
                 **({"packets": _counted(result.packets)} if result.packets else {}),
             }

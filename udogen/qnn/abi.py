@@ -36,7 +36,9 @@ QNN = Headers(
         "CPU/QnnCpuOpPackage.h",
         "System/QnnSystemInterface.h",
         "GPU/QnnGpuGraph.h",  # of GPU/QnnGpuOpPackage.h Python needs nothing, and its node is another than that of CPU
+        "HTP/QnnHtpContext.h",
         "HTP/QnnHtpDevice.h",
+        "HTP/QnnHtpGraph.h",
         "HTP/QnnHtpMem.h",
         "HTP/core/qhpi.h",
     ),

@@ -1,4 +1,8 @@
-"""The processors that HTP can be told to prepare a graph for: name, number in the QNN API, Hexagon version."""
+"""The processors that HTP can be told to prepare a graph for: name, number in the QNN API, Hexagon version, TCM.
+
+The sizes of TCM are those of public tables (ExecuTorch's, where it has the processor; the others are those of their
+version of Hexagon); only the emulator reads them.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +15,23 @@ class Soc(NamedTuple):
     name: str
     model: int  # QNN_SOC_MODEL_…
     arch: str
+    tcm: int = 8  # MiB for HTP
 
 
 ALL = {
     row.name: row
     for row in (
-        Soc("SM8350", 30, "v68"),
+        Soc("SM8350", 30, "v68", 4),
         Soc("SC8280X", 37, "v68"),
         Soc("SA8295", 39, "v68"),
         Soc("SM8450", 36, "v69"),
         Soc("SM8475", 42, "v69"),
         Soc("SXR2230P", 53, "v69"),
         Soc("SM8550", 43, "v73"),
-        Soc("SXR1230P", 45, "v73"),
-        Soc("SSG2115P", 46, "v73"),
+        Soc("SXR1230P", 45, "v73", 2),
+        Soc("SSG2115P", 46, "v73", 2),
         Soc("SA8255", 52, "v73"),
-        Soc("SSG2125P", 58, "v73"),
+        Soc("SSG2125P", 58, "v73", 2),
         Soc("SC8380XP", 60, "v73"),
         Soc("QCS8550", 66, "v73"),
         Soc("SM8635", 68, "v73"),

@@ -20,6 +20,8 @@ struct Identity {
   Qnn_Version_t version;  // of the backend's own part of the API
   const char* target;     // as which packages may be registered
   bool forwardsLog = true;  // packages are told of the log
+  bool asksPackages = true;  // a node's package may refuse it when it is added
+  void (*specialize)(QnnInterface_ImplementationV2_t& table) = nullptr;  // calls that this backend has in its own way
 };
 
 /// Microseconds by name, in the order in which they were measured.

@@ -54,7 +54,11 @@ Qnn_ErrorHandle_t Graph::addNode(const Qnn_OpConfig_t& config) {
   std::unique_ptr<Node> node;
   Qnn_ErrorHandle_t code = Node::copy(given, tensors, logger, node);
   if (code != QNN_SUCCESS) return code;
-  code = package == nullptr ? validateBuiltIn(node->v1(), logger) : package->calls().validateOpConfig(node->config());
+  if (package == nullptr) {
+    code = validateBuiltIn(node->v1(), logger);
+  } else if (identity.asksPackages) {
+    code = package->calls().validateOpConfig(node->config());
+  }
   if (code != QNN_SUCCESS) return code;
   node->package = package;
   nodes.push_back(std::move(node));

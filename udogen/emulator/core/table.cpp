@@ -121,6 +121,7 @@ const QnnInterface_t& interface() {
     filled.v2.propertyHasCapability = propertyHasCapability;
     filled.v2.errorGetMessage = errorGetMessage;
     fillUnsupported(filled.v2);
+    if (identity.specialize != nullptr) identity.specialize(filled.v2);
     return table;
   }();
   return made.known;

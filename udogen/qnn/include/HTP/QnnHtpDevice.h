@@ -4,6 +4,7 @@
 #define UDOGEN_QNN_HTP_DEVICE_H
 
 #include <stdint.h>
+#include <stddef.h>
 
 #include "QnnDevice.h"
 
@@ -27,5 +28,32 @@ typedef struct {
     uint64_t words[2];
   };
 } QnnHtpDevice_CustomConfig_t;
+
+typedef enum {
+  QNN_HTP_DEVICE_TYPE_ON_CHIP = 0,
+  QNN_HTP_DEVICE_TYPE_OFF_CHIP = 1,
+  QNN_HTP_DEVICE_TYPE_UNKNOWN = 0x7fffffff
+} QnnHtpDevice_DeviceType_t;
+
+/* A truth is a byte. */
+typedef struct {
+  size_t vtcmSize; /* in MiB */
+  uint32_t socModel;
+  uint8_t signedPdSupport;
+  uint8_t dlbcSupport;
+  uint32_t arch;
+} QnnHtpDevice_OnChipDeviceInfoExtension_t;
+
+/* What QnnDevice_HardwareDeviceInfoV1_t::deviceInfoExtension leads to. */
+typedef struct _QnnDevice_DeviceInfoExtension_t {
+  QnnHtpDevice_DeviceType_t devType;
+  union {
+    QnnHtpDevice_OnChipDeviceInfoExtension_t onChipDevice;
+  };
+} QnnHtpDevice_DeviceInfoExtension_t;
+
+#ifdef __cplusplus
+static_assert(sizeof(void*) != 8 || sizeof(QnnHtpDevice_DeviceInfoExtension_t) == 32, "device info");
+#endif
 
 #endif

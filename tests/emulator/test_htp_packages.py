@@ -1,0 +1,182 @@
+"""HTP packages in the emulator: the same library as in the real libQnnHtp, with the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.generate.test_twelve_ops import CASES
+from tests.making import KERNELS, ROOT, htp_package
+from udogen.errors import RunFailed
+from udogen.runtime import OpSession
+from udogen.runtime.built import Built
+from udogen.runtime.calls import OpResult
+from udogen.runtime.request import Wishes, make_call
+
+X = np.arange(48, dtype=np.float32).reshape(1, 2, 3, 8)
+Q = np.arange(256, dtype=np.uint8).reshape(1, 4, 8, 8)
+LARGE = np.random.default_rng(5).standard_normal((1, 256, 256, 64), np.float32)
+ROW = np.arange(64, dtype=np.float32).reshape(1, 1, 1, 64)
+KINDS = ("real", "emulator")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("packages")
+
+
+@pytest.fixture(scope="module")
+def hooks(folder: Path) -> Built:
+    return htp_package(ROOT / "tests/configs/Hooks.xml", folder, KERNELS / "hooks")
+
+
+@pytest.fixture(scope="module")
+def twelve(folder: Path) -> Built:
+    return htp_package(ROOT / "tests/configs/Twelve.xml", folder, KERNELS / "twelve")
+
+
+@pytest.fixture(scope="module")
+def both(twelve: Built) -> Iterator[list[OpSession]]:
+    sessions = [OpSession(twelve.library, twelve.provider, backend="htp", runtime_kind=k, timeout=60) for k in KINDS]
+    with sessions[0], sessions[1]:
+        yield sessions
+
+
+def run(built: Built, op: str, wishes: Wishes, kind: str = "emulator", **more: object) -> OpResult:
+    with OpSession(
+        built.library,
+        built.provider,
+        backend="htp",
+        runtime_kind=kind,
+        timeout=60,
+        **more,  # type: ignore[arg-type]
+    ) as session:
+        return session.run(make_call(built.op(op, "htp"), built, op, wishes))
+
+
+def equal(built: Built, op: str, wishes: Wishes) -> OpResult:
+    """Both runtimes give the same bytes."""
+    real, ours = (run(built, op, wishes, kind) for kind in KINDS)
+    assert ours.runtime.emulator and ours.runtime.name == "HTP_UDOGEN_EMULATOR"
+    assert real.outputs.keys() == ours.outputs.keys()
+    for name, array in real.outputs.items():
+        assert array.tobytes() == ours.outputs[name].tobytes(), name
+    return ours
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{CASES[number][0]}-{number}")
+def test_twelve_ops_give_the_same_bytes(number: int, twelve: Built, both: list[OpSession]) -> None:
+    op, wishes, expected, _ = CASES[number]
+    shapes = {name: tuple(array.shape) for name, array in expected.items()}
+    call = make_call(twelve.op(op, "htp"), twelve, op, replace(wishes, shapes=shapes))
+    real, ours = (session.run(call).outputs for session in both)
+    for name, array in real.items():
+        assert array.tobytes() == ours[name].tobytes(), name
+    binary = both[1].run(replace(call, save_context=True)).context
+    again = both[1].run(replace(call, context=binary)).outputs
+    for name, array in real.items():
+        assert array.tobytes() == again[name].tobytes(), name
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "params"),
+    [
+        ("Sliced", {"x": X}, {}),
+        ("Prepared", {"x": Q}, {"power": 2}),
+        ("Prepared", {"x": Q}, {"power": 3}),
+        ("Chosen", {"x": X[..., :3]}, {}),
+        ("Chosen", {"x": Q}, {}),
+        ("Chosen", {"x": X}, {}),
+        ("Twice", {"x": X}, {"add": 10.0}),
+        ("Twice", {"x": X}, {}),
+        ("Late", {"x": X}, {}),
+        ("Refused", {"x": X}, {}),
+        ("Tiled", {"x": LARGE, "row": ROW}, {}),
+        ("Tiled", {"x": X, "row": ROW[..., :8].copy()}, {"scale": 2.0}),
+        ("Blocks", {"x": np.random.default_rng(6).integers(0, 256, (1, 9, 9, 33), np.uint8)}, {}),
+        ("InPlace", {"x": X}, {}),
+    ],
+)
+def test_hooks_give_the_same_bytes(
+    hooks: Built, op: str, inputs: dict[str, np.ndarray], params: dict[str, object]
+) -> None:
+    quants = {"x": (0.1, -10), "y": (0.1, -10)} if inputs["x"].dtype == np.uint8 else {}
+    equal(hooks, op, Wishes(inputs, params=params, quants=quants, loops=2))
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "params", "said"),
+    [
+        ("Refused", {"x": X[..., :5].copy()}, {}, "five columns are too many"),
+        ("Untiled", {"x": LARGE}, {}, "does not fit in TCM: its tensors need 16 MiB at once"),
+        ("Prepared", {"x": Q}, {"power": 9}, "power 9 is too high"),
+    ],
+)
+def test_what_is_refused_is_refused_by_both(
+    hooks: Built, op: str, inputs: dict[str, np.ndarray], params: dict[str, object], said: str
+) -> None:
+    quants = {"x": (0.1, -10), "y": (0.1, -10)} if inputs["x"].dtype == np.uint8 else {}
+    for kind in KINDS:
+        with pytest.raises(RunFailed) as told:
+            run(hooks, op, Wishes(inputs, params=params, quants=quants), kind)
+        assert said in "\n".join([told.value.message, *told.value.details]), kind
+
+
+def test_what_does_not_fit_in_tcm_is_told_with_its_sizes(hooks: Built) -> None:
+    with pytest.raises(RunFailed) as told:
+        run(hooks, "Untiled", Wishes({"x": LARGE}))
+    lines = "\n".join(told.value.details)
+    assert "(HookPackage::Untiled)" in lines
+    assert "input 0 `x` 1x256x256x64 takes 16777216, output 0 1x256x256x64 takes 16777216; TCM has 4194304" in lines
+    assert "op.tiles" in told.value.hint
+
+
+def test_a_named_processor_has_its_own_tcm(hooks: Built) -> None:
+    six = np.ones((1, 96, 256, 64), np.float32)  # 6 MiB: too much for SM8350, not for SM8650
+    run(hooks, "Untiled", Wishes({"x": six}), soc=57)
+    with pytest.raises(RunFailed, match="does not fit in TCM"):
+        run(hooks, "Untiled", Wishes({"x": six}), soc=30)
+
+
+EXAMPLES = {
+    "leaky_relu": ("leaky_relu/LeakyRelu.xml", "leaky_relu/kernels"),
+    "softmax": ("softmax/SoftmaxAxis.xml", "softmax/kernels/any_axis"),
+    "add_sat_u8": ("add_sat_u8/AddSatU8.xml", "add_sat_u8/kernels"),
+}
+
+
+@pytest.fixture(scope="module")
+def examples(folder: Path) -> dict[str, Built]:
+    room = ROOT / "examples"
+    return {
+        name: htp_package(room / config, folder / name, room / kernels) for name, (config, kernels) in EXAMPLES.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("example", "dtype"),
+    [
+        *(("leaky_relu", t) for t in ("u1", "u2", "f2", "f4")),
+        *(("softmax", t) for t in ("u1", "f2", "f4")),
+        ("add_sat_u8", "u1"),
+    ],
+)
+def test_examples_give_the_same_bytes(examples: dict[str, Built], example: str, dtype: str) -> None:
+    built, kind, random = examples[example], np.dtype(dtype), np.random.default_rng(7)
+    assert built.folder is not None
+    [op] = built.folder.ops
+    names = [tensor.name for tensor in built.op(op, "htp").inputs]
+
+    def array() -> np.ndarray:
+        shape = (2, 3, 5, 16)
+        if kind.kind == "f":
+            return (random.standard_normal(shape) * 3).astype(kind)
+        return random.integers(0, np.iinfo(kind).max + 1, shape).astype(kind)
+
+    fixed = kind.kind == "u" and example != "add_sat_u8"
+    quants = dict.fromkeys((*names, "output"), (0.02, -100)) if fixed else {}
+    equal(built, op, Wishes({name: array() for name in names}, quants=quants))

@@ -1,0 +1,199 @@
+// Contexts: for a processor, and in two steps where the client wants to give memory to them.
+#include "HTP/QnnHtpContext.h"
+#include "own.hpp"
+
+namespace emulator {
+namespace {
+
+/// What a list of configs asks for that the core does not know, and the rest of it.
+struct Wishes {
+  bool isDeferred = false;
+  const char* bars = nullptr;  // an option that does not go together with external buffers
+  std::vector<const QnnContext_Config_t*> others;
+
+  Qnn_ErrorHandle_t read(const QnnContext_Config_t** config, const Logger& logger) {
+    for (; config != nullptr && *config != nullptr; ++config) {
+      const QnnContext_Config_t& each = **config;
+      switch (each.option) {
+        case QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT: isDeferred = each.isGraphInitDeferred != 0; break;
+        case QNN_CONTEXT_CONFIG_MEMORY_LIMIT_HINT:
+        case QNN_CONTEXT_CONFIG_GRAPH_RETENTION_ORDER: bars = "graph switching"; break;
+        case QNN_CONTEXT_CONFIG_PERSISTENT_BINARY:
+          if (each.isPersistentBinary != 0) bars = "graph switching";
+          others.push_back(*config);
+          break;
+        case QNN_CONTEXT_CONFIG_OPTION_CUSTOM: {
+          if (each.customConfig == nullptr) return QNN_CONTEXT_ERROR_INVALID_CONFIG;
+          const Qnn_ErrorHandle_t code = readOwn(*static_cast<const QnnHtpContext_CustomConfig_t*>(each.customConfig), logger);
+          if (code != QNN_SUCCESS) return code;
+          break;
+        }
+        default: others.push_back(*config);
+      }
+    }
+    others.push_back(nullptr);
+    return QNN_SUCCESS;
+  }
+
+ private:
+  Qnn_ErrorHandle_t readOwn(const QnnHtpContext_CustomConfig_t& given, const Logger& logger) {
+    switch (given.option) {
+      case QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_MULTI_CONTEXTS:
+      case QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_CONCURRENT_RESOURCE_SHARING: {
+        const bool isMulti = given.option == QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_MULTI_CONTEXTS;
+        const Qnn_ContextHandle_t first = given.groupRegistration.firstGroupHandle;
+        if (first != nullptr && objects().find<Context>(first) == nullptr) {
+          logger.error("the first context of the group is no context");
+          return QNN_CONTEXT_ERROR_INVALID_CONFIG;
+        }
+        bars = isMulti ? "QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_MULTI_CONTEXTS"
+                       : "QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_CONCURRENT_RESOURCE_SHARING";
+        return QNN_SUCCESS;
+      }
+      case QNN_HTP_CONTEXT_CONFIG_OPTION_USE_EXTENDED_UDMA:
+        if (given.useExtendedUdma != 0) bars = "QNN_HTP_CONTEXT_CONFIG_OPTION_USE_EXTENDED_UDMA (udma64)";
+        return QNN_SUCCESS;
+      default:
+        if (given.option >= QNN_HTP_CONTEXT_CONFIG_OPTION_WEIGHT_SHARING_ENABLED &&
+            given.option <= QNN_HTP_CONTEXT_CONFIG_OPTION_CONCURRENT_DESERIALIZATION_PATCH) {
+          return QNN_SUCCESS;
+        }
+        logger.error("HTP has no context option %d", static_cast<int>(given.option));
+        return QNN_CONTEXT_ERROR_INVALID_CONFIG;
+    }
+  }
+};
+
+Qnn_ErrorHandle_t contextCreate(Qnn_BackendHandle_t handle, Qnn_DeviceHandle_t device,
+                                const QnnContext_Config_t** config, Qnn_ContextHandle_t* made) {
+  return guarded([&]() -> Qnn_ErrorHandle_t {
+    const auto backend = objects().find<Backend>(handle);
+    if (backend == nullptr) return QNN_CONTEXT_ERROR_INVALID_HANDLE;
+    Wishes wishes;
+    Qnn_ErrorHandle_t code = wishes.read(config, backend->logger);
+    if (code != QNN_SUCCESS) return code;
+    if (wishes.isDeferred) {
+      backend->logger.error("QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT is for contexts that are made of a binary");
+      return QNN_CONTEXT_ERROR_INVALID_CONFIG;
+    }
+    code = core.contextCreate(handle, device, wishes.others.data(), made);
+    if (code != QNN_SUCCESS) return code;
+    HtpShared& shared = sharedOf(*objects().find<Context>(*made));
+    shared.processor = processorOf(device);
+    shared.bars = wishes.bars;
+    return code;
+  });
+}
+
+Qnn_ErrorHandle_t contextSetConfig(Qnn_ContextHandle_t handle, const QnnContext_Config_t** config) {
+  return guarded([&]() -> Qnn_ErrorHandle_t {
+    const auto context = objects().find<Context>(handle);
+    if (context == nullptr) return QNN_CONTEXT_ERROR_INVALID_HANDLE;
+    if (config == nullptr) return QNN_CONTEXT_ERROR_INVALID_ARGUMENT;
+    Wishes wishes;
+    const Qnn_ErrorHandle_t code = wishes.read(config, context->backend->logger);
+    if (code != QNN_SUCCESS) return code;
+    if (wishes.isDeferred) return QNN_CONTEXT_ERROR_INVALID_CONFIG;
+    return core.contextSetConfig(handle, wishes.others.data());
+  });
+}
+
+/// A context like this one, restored and let go of again, for what it needs.
+Qnn_ErrorHandle_t measure(Qnn_BackendHandle_t backend, HtpShared& shared) {
+  Qnn_ContextHandle_t trial = nullptr;
+  Qnn_ErrorHandle_t code = core.contextCreate(backend, nullptr, nullptr, &trial);
+  if (code != QNN_SUCCESS) return code;
+  {
+    const auto context = objects().find<Context>(trial);
+    HtpShared& own = sharedOf(*context);
+    own.processor = shared.processor;
+    code = restore(shared.binary, shared.binarySize, context);
+    shared.weightsWanted = own.weightsSize();
+    shared.spillWanted = own.spillSize();
+  }
+  core.contextFree(trial, nullptr);
+  return code;
+}
+
+Qnn_ErrorHandle_t contextCreateFromBinary(Qnn_BackendHandle_t handle, Qnn_DeviceHandle_t device,
+                                          const QnnContext_Config_t** config, const void* binary,
+                                          Qnn_ContextBinarySize_t size, Qnn_ContextHandle_t* made,
+                                          Qnn_ProfileHandle_t profile) {
+  if (binary == nullptr || made == nullptr || size == 0) return QNN_CONTEXT_ERROR_INVALID_ARGUMENT;
+  return guarded([&]() -> Qnn_ErrorHandle_t {
+    const auto backend = objects().find<Backend>(handle);
+    if (backend == nullptr) return QNN_CONTEXT_ERROR_INVALID_HANDLE;
+    std::shared_ptr<Profile> measures;
+    if (!findProfile(profile, measures)) return QNN_CONTEXT_ERROR_SET_PROFILE;
+    Wishes wishes;
+    Qnn_ErrorHandle_t code = wishes.read(config, backend->logger);
+    if (code == QNN_SUCCESS) code = checkBinary(binary, size, backend->logger);
+    Qnn_ContextHandle_t context = nullptr;
+    if (code == QNN_SUCCESS) code = core.contextCreate(handle, device, wishes.others.data(), &context);
+    if (code != QNN_SUCCESS) return code;
+    {
+      const auto found = objects().find<Context>(context);
+      HtpShared& shared = sharedOf(*found);
+      shared.processor = processorOf(device);
+      shared.bars = wishes.bars;
+      shared.isFromBinary = true;
+      shared.isDeferred = wishes.isDeferred;
+      shared.binary = binary;
+      shared.binarySize = size;
+      code = wishes.isDeferred ? measure(handle, shared) : restore(binary, size, found);
+    }
+    if (code != QNN_SUCCESS) {
+      core.contextFree(context, nullptr);
+      return code;
+    }
+    *made = context;
+    return code;
+  });
+}
+
+Qnn_ErrorHandle_t contextFinalize(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_t profile) {
+  return guarded([&]() -> Qnn_ErrorHandle_t {
+    const auto context = objects().find<Context>(handle);
+    if (context == nullptr) return QNN_CONTEXT_ERROR_INVALID_HANDLE;
+    std::shared_ptr<Profile> measures;
+    if (!findProfile(profile, measures)) return QNN_CONTEXT_ERROR_SET_PROFILE;
+    HtpShared& shared = sharedOf(*context);
+    const Logger& logger = context->backend->logger;
+    if (!shared.isDeferred || shared.isFinalized) {
+      logger.error(shared.isFinalized ? "the context is finalized already"
+                                      : "only a context that was made of a binary with "
+                                        "QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT is finalized");
+      return QNN_CONTEXT_ERROR_INVALID_ARGUMENT;
+    }
+    const Qnn_ErrorHandle_t code = restore(shared.binary, shared.binarySize, context);
+    if (code != QNN_SUCCESS) return code;
+    shared.isFinalized = true;
+    shared.sealWeights();
+    for (External* const each : {&shared.weights, &shared.spill}) {
+      if (each->holder != nullptr) ++each->holder->uses;  // it stays registered until the context is freed
+    }
+    return QNN_SUCCESS;
+  });
+}
+
+Qnn_ErrorHandle_t graphRetrieve(Qnn_ContextHandle_t handle, const char* name, Qnn_GraphHandle_t* found) {
+  const auto context = objects().find<Context>(handle);
+  if (context != nullptr && sharedOf(*context).isDeferred && !sharedOf(*context).isFinalized) {
+    context->backend->logger.error("the context has no graphs yet: its initialization is deferred, call "
+                                   "QnnContext_finalize first");
+    return QNN_GRAPH_ERROR_GRAPH_DOES_NOT_EXIST;
+  }
+  return core.graphRetrieve(handle, name, found);
+}
+
+}  // namespace
+
+void fillContexts(QnnInterface_ImplementationV2_t& table) {
+  table.contextCreate = contextCreate;
+  table.contextSetConfig = contextSetConfig;
+  table.contextCreateFromBinary = contextCreateFromBinary;
+  table.contextFinalize = contextFinalize;
+  table.graphRetrieve = graphRetrieve;
+}
+
+}  // namespace emulator

@@ -1,0 +1,63 @@
+// A finalized graph of HTP: its kernels in their order, and the memory between them.
+#pragma once
+
+#include <functional>
+
+#include "kernels.hpp"
+#include "shared.hpp"
+
+namespace emulator {
+
+class HtpGraph : public Executable {
+ public:
+  HtpGraph(HtpShared& shared, const Logger& logger) : shared_(shared), logger_(logger) {}
+
+  /// Prepares the graph; `told` gets what it is after each stage, where somebody wants to know.
+  Qnn_ErrorHandle_t compile(const Composed& graph, const Processor& processor, std::vector<std::string>* told);
+  Qnn_ErrorHandle_t execute(const std::vector<const void*>& inputs, const std::vector<void*>& outputs,
+                            Measured* measured) override;
+
+ private:
+  struct Value {
+    unsigned char* data = nullptr;
+    std::size_t bytes = 0;
+    bool isGuarded = false;  // what lies behind it must stay as it is
+  };
+  using Key = std::pair<const QHPI_Op*, std::uint32_t>;
+
+  /// A kernel with its tensors, or work of HTP's own.
+  struct Step {
+    std::string title;
+    Chosen chosen;
+    std::vector<QHPI_Tensor*> outputs;
+    std::vector<const QHPI_Tensor*> inputs;
+    std::vector<unsigned char*> inputData, outputData;  // flat
+    std::vector<Room> rooms;                            // of its blocks, of what it prepared, of its slices
+    void* prepared = nullptr;
+    void* shared = nullptr;
+    std::uint32_t slices = 1;
+    bool inPlace = false;
+    std::function<void()> work;
+  };
+
+  Qnn_ErrorHandle_t prepareAll(const Composed& graph, std::vector<std::string>* told, std::vector<Chosen>& chosen);
+  void layMemory(const std::vector<QHPI_Op*>& order);
+  void addKernel(Chosen chosen);
+  Qnn_ErrorHandle_t addWork(const QHPI_Op& op);
+  Qnn_ErrorHandle_t run(Step& step);
+  std::uint32_t call(Step& step, std::uint32_t slice) const;
+  bool areGuardsWhole(const Step& step) const;
+
+  HtpShared& shared_;
+  const Logger logger_;
+  std::unique_ptr<Preparation> preparation_;  // its nodes are the keys of the values
+  std::map<Key, Value> values_;
+  std::vector<std::unique_ptr<Step>> steps_;
+  std::vector<Room> rooms_;
+  std::vector<std::pair<const Tensor*, Value>> inputs_, outputs_;
+};
+
+/// The graph of a stage as JSON; `chosen` is empty before kernels are chosen.
+std::string tell(const Preparation& graph, const char* stage, const std::vector<Chosen>& chosen);
+
+}  // namespace emulator

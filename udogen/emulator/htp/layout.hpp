@@ -1,0 +1,49 @@
+// How tensors lie in memory: flat, or in blocks.  The rows are what `qhpi_chunked_layout` of libQnnHtp 2.47 answers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "HTP/core/qhpi.h"
+
+namespace emulator {
+
+/// From the slowest to the fastest: a dimension, and how much of it is a chunk; 0: all that is left.
+struct Chunk {
+  std::uint8_t dim, size;
+};
+
+struct Layout {
+  QHPI_Standard_Layout code;
+  std::uint32_t rank;
+  std::uint32_t count;
+  Chunk chunks[9];
+};
+
+/// The row of a layout; null for those without data, and for numbers that are none.
+const Layout* layoutOf(QHPI_Standard_Layout code);
+/// The flat layout of a rank, which HTP gives at least four dimensions.
+QHPI_Standard_Layout flatOf(std::uint32_t rank);
+bool hasBlocks(QHPI_Standard_Layout code);
+
+std::uint32_t sizeOfElement(QHPI_Element_Type type);
+std::size_t countOf(const QHPI_Shape& shape);
+bool sameShape(const QHPI_Shape& a, const QHPI_Shape& b);
+
+/// What a block of a layout holds; all zeros, and rank 0, for flat ones.
+QHPI_Shape blockOf(QHPI_Standard_Layout code);
+/// How many blocks a tensor of this shape takes, and the bytes of one of them.
+std::size_t blocksOf(QHPI_Standard_Layout code, const QHPI_Shape& shape);
+std::size_t blockBytes(QHPI_Standard_Layout code, std::uint32_t elementSize);
+
+/// Copies between row-major elements and blocks; what the blocks have beyond the tensor is left as it is.
+void toBlocks(QHPI_Standard_Layout code, const QHPI_Shape& shape, std::uint32_t elementSize, const void* flat,
+              void* const* blocks);
+void fromBlocks(QHPI_Standard_Layout code, const QHPI_Shape& shape, std::uint32_t elementSize, void* flat,
+                void* const* blocks);
+/// Which block, and which element of it, holds the element at these coordinates.
+void locate(QHPI_Standard_Layout code, const QHPI_Shape& shape, const std::uint32_t* at, std::size_t& block,
+            std::size_t& element);
+
+}  // namespace emulator

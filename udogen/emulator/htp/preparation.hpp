@@ -1,0 +1,96 @@
+// A graph while HTP prepares it: what rewrites and tiling see, and change.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "HTP/core/qhpi.h"
+#include "engine.hpp"
+
+namespace emulator {
+
+class Preparation;
+
+enum class OpKind { input, constant, op, builtIn, slice, concat, copy, shape, error };
+
+}  // namespace emulator
+
+/// A node: what packages hold as a handle.
+struct QHPI_Op {
+  emulator::Preparation* graph;
+  std::uint32_t id;
+  emulator::OpKind kind;
+  std::string name;                   // Package::Op, or what the public interface calls such a node
+  std::string node;                   // of the client's graph, from which it was made
+  const QHPI_OpInfo_v1* info;         // of an op of a package
+  const emulator::Node* origin;       // of a built-in op
+  const emulator::Tensor* tensor;     // of an input
+  std::vector<QHPI_OpRef> inputs;
+  std::vector<QHPI_OutputDef> outputs;
+  std::vector<unsigned char> data;    // of a constant, as HTP stores it
+  bool isParam;                       // a constant that was a parameter
+  QHPI_Shape start;                   // of a slice
+  std::uint32_t axis;                 // of a concatenation
+  std::string message;                // of an error
+};
+
+namespace emulator {
+
+/// What the processor has, as far as preparing a graph depends on it.
+struct Processor {
+  std::uint32_t soc = 0;   // 0: none was named
+  std::uint32_t arch = 68;
+  std::uint32_t tcm = 4u << 20;  // bytes; libQnnHtp of x86 takes 4 MiB where no processor is named
+  std::uint32_t threads = 4;     // of HVX, that slice a kernel
+};
+
+class Preparation {
+ public:
+  Preparation(const Processor& processor, const Logger& logger) : processor(processor), logger(logger) {}
+
+  /// The client's graph as nodes.
+  Qnn_ErrorHandle_t compose(const Composed& graph);
+  /// Lets the packages replace their ops: `when` is early or late.
+  Qnn_ErrorHandle_t rewrite(bool early);
+  /// Cuts ops whose tensors do not fit in TCM into tiles.
+  Qnn_ErrorHandle_t tile();
+
+  QHPI_Op* make(OpKind kind, const std::string& name, const QHPI_Op* like = nullptr);
+  QHPI_Op* fail(const std::string& why, const QHPI_Op* like = nullptr);
+  /// All nodes that the outputs need, each behind its inputs.
+  std::vector<QHPI_Op*> order() const;
+  std::uint32_t uses(const QHPI_Op* op) const;
+
+  struct Result {
+    const Tensor* tensor;
+    QHPI_OpRef from;
+  };
+  std::vector<Result> results;
+
+  const Processor processor;
+  const Logger& logger;
+
+ private:
+  Qnn_ErrorHandle_t add(const Node& node, std::map<std::uint32_t, QHPI_OpRef>& values);
+  QHPI_Op* constant(const Tensor& tensor, const std::string& node);
+  QHPI_Op* scalar(const Qnn_Param_t& param, const std::string& node);
+  Qnn_ErrorHandle_t replace(QHPI_Op* old, const QHPI_Op* with, const char* stage);
+  Qnn_ErrorHandle_t tileOne(QHPI_Op* op);
+  std::deque<std::unique_ptr<QHPI_Op>> ops_;
+};
+
+/// How HTP delivers a tensor: type, quantization, and a shape of at least four dimensions.
+QHPI_OutputDef definitionOf(const Tensor& tensor);
+std::size_t bytesOf(const QHPI_OutputDef& output);
+const QHPI_OutputDef& definitionOf(const QHPI_OpRef& ref);
+std::string textOf(const QHPI_Shape& shape);
+/// Signed types of 8 and 16 bits travel as unsigned ones: copies, and turns their highest bit.
+void turnSigns(Qnn_DataType_t type, std::size_t bytes, const void* from, void* to);
+/// Whether HTP has tensors of this type, and parameters of it that are one number.
+bool hasTensorsOf(Qnn_DataType_t type);
+bool hasScalarsOf(Qnn_DataType_t type);
+
+}  // namespace emulator

@@ -1,0 +1,60 @@
+// Options of a graph that only HTP has.
+#ifndef UDOGEN_QNN_HTP_GRAPH_H
+#define UDOGEN_QNN_HTP_GRAPH_H
+
+#include "QnnGraph.h"
+
+typedef enum {
+  QNN_HTP_GRAPH_OPTIMIZATION_TYPE_SCHEDULE_THRESHOLD = 1,
+  QNN_HTP_GRAPH_OPTIMIZATION_TYPE_FINALIZE_RETRIES = 2,
+  QNN_HTP_GRAPH_OPTIMIZATION_TYPE_FINALIZE_OPTIMIZATION_FLAG = 3,
+  QNN_HTP_GRAPH_OPTIMIZATION_TYPE_ENABLE_DLBC = 4,
+  QNN_HTP_GRAPH_OPTIMIZATION_TYPE_UNKNOWN = 0x7fffffff
+} QnnHtpGraph_OptimizationType_t;
+
+typedef struct {
+  QnnHtpGraph_OptimizationType_t type;
+  float floatValue;
+} QnnHtpGraph_OptimizationOption_t;
+
+typedef enum {
+  QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION = 1,
+  QNN_HTP_GRAPH_CONFIG_OPTION_PRECISION = 2,
+  QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_MB = 3,
+  QNN_HTP_GRAPH_CONFIG_OPTION_FOLD_RELU_ACTIVATION_INTO_CONV_OFF = 4,
+  QNN_HTP_GRAPH_CONFIG_OPTION_SHORT_DEPTH_CONV_ON_HMX_OFF = 5,
+  QNN_HTP_GRAPH_CONFIG_OPTION_NUM_HVX_THREADS = 6,
+  QNN_HTP_GRAPH_CONFIG_OPTION_FINALIZE_CONFIG = 7,
+  QNN_HTP_GRAPH_CONFIG_OPTION_NUM_CORES = 8,
+  QNN_HTP_GRAPH_CONFIG_OPTION_PARALLEL_GRAPH_EXECUTION_CONFIG = 9,
+  QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_BYTES = 10,
+  QNN_HTP_GRAPH_CONFIG_OPTION_HMX_BOUNDING = 11,
+  QNN_HTP_GRAPH_CONFIG_OPTION_WEIGHTS_PACKING = 12,
+  QNN_HTP_GRAPH_CONFIG_OPTION_ASSUME_SAME_QUANT = 13,
+  QNN_HTP_GRAPH_CONFIG_OPTION_SHARE_IO_BUFFER = 14,
+  QNN_HTP_GRAPH_CONFIG_OPTION_ADVANCED_ACTIVATION_FUSION = 15,
+  QNN_HTP_GRAPH_CONFIG_OPTION_HIGH_PRECISION_SIGMOID = 16,
+  QNN_HTP_GRAPH_CONFIG_OPTION_MONOLITHIC_LSTM = 17,
+  QNN_HTP_GRAPH_CONFIG_OPTION_PRECISION_COMPENSATION = 18,
+  QNN_HTP_GRAPH_CONFIG_OPTION_UNKNOWN = 0x7fffffff
+} QnnHtpGraph_ConfigOption_t;
+
+// Of the union only what the emulator heeds, and words for the rest.
+typedef struct {
+  QnnHtpGraph_ConfigOption_t option;
+  union {
+    QnnHtpGraph_OptimizationOption_t optimizationOption;
+    uint32_t precision;
+    uint32_t vtcmSizeInMB;
+    uint64_t numHvxThreads;
+    uint32_t numCores;
+    uint32_t vtcmSizeInBytes;
+    uint64_t words[6];
+  };
+} QnnHtpGraph_CustomConfig_t;
+
+#ifdef __cplusplus
+static_assert(sizeof(QnnHtpGraph_CustomConfig_t) == 56, "QnnHtpGraph_CustomConfig_t");
+#endif
+
+#endif
