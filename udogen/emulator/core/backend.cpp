@@ -142,7 +142,10 @@ Qnn_ErrorHandle_t backendGetProperty(Qnn_BackendHandle_t handle, QnnBackend_Prop
 
 Qnn_ErrorHandle_t backendFree(Qnn_BackendHandle_t handle) {
   return guarded([&]() -> Qnn_ErrorHandle_t {
-    return objects().take<Backend>(handle) == nullptr ? QNN_BACKEND_ERROR_INVALID_HANDLE : QNN_SUCCESS;
+    const auto backend = objects().take<Backend>(handle);
+    if (backend == nullptr) return QNN_BACKEND_ERROR_INVALID_HANDLE;
+    backend->queue.finish();
+    return QNN_SUCCESS;
   });
 }
 

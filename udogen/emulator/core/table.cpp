@@ -137,7 +137,6 @@ void fillUnsupported(QnnInterface_ImplementationV2_t& table) {
   unsupported<QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE>(table.graphPrepareExecutionEnvironment);
   unsupported<QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE>(table.graphReleaseExecutionEnvironment);
   unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextCreateFromBinaryWithSignal);
-  unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextCreateFromBinaryListAsync);
   unsupported<QNN_TENSOR_ERROR_UNSUPPORTED_FEATURE>(table.tensorUpdateGraphTensors);
   unsupported<QNN_TENSOR_ERROR_UNSUPPORTED_FEATURE>(table.tensorUpdateContextTensors);
   unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextGetBinarySectionSize);
