@@ -53,7 +53,7 @@ Qnn_ErrorHandle_t backendSetConfig(Qnn_BackendHandle_t handle, const QnnBackend_
 
 Qnn_ErrorHandle_t backendGetApiVersion(Qnn_ApiVersion_t* version) {
   if (version == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
-  *version = {{QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, identity.version};
+  *version = {coreApi, identity.version};
   return QNN_SUCCESS;
 }
 
