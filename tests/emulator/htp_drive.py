@@ -1,4 +1,4 @@
-"""In a process of its own: what the probe package sees in one of the two HTP runtimes, as JSON; see test_htp_probe.py."""
+"""In a process of its own: what the probe package sees in one of the two HTP runtimes, as JSON (test_htp_probe.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from udogen.qnn.backend import Backend, Log
 from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NULL, STATIC, OpConfig, Scalar, ScaleOffset, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, NULL, STATIC, OpConfig, Scalar, ScaleOffset, Tensor
 from udogen.runtime import find_runtime
 
 NUMPY = {
@@ -37,6 +37,9 @@ def run(backend: Backend, name: str, row: dict[str, Any]) -> object:
             out_shape, out_type = row.get("out", ((1, 1, 1, 256), "FLOAT_32"))
             y = Tensor("y", dtype=out_type, shape=out_shape, role=APP_READ, quant=quant if "out" in row else None)
             graph.add_tensor(y)
+            made, after = y, row.get("after")  # a built-in op behind the package's
+            if after:
+                made = graph.add_tensor(Tensor("m", dtype=out_type, shape=out_shape, role=NATIVE, quant=quant))
             inputs = (
                 [x, graph.add_tensor(Tensor("none", dtype=dtype, shape=(0,), role=NULL))] if row.get("null") else [x]
             )

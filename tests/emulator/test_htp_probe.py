@@ -93,6 +93,23 @@ ROWS: list[dict[str, Any]] = [
     {"op": "Doubled", "dtype": "FLOAT_16", "out": [[1, 2, 3, 4], "FLOAT_16"]},
     {"op": "Doubled", "dtype": "INT_32", "out": [[1, 2, 3, 4], "INT_32"]},
     {"op": "Doubled", "dtype": "SFIXED_POINT_8", "quant": [0.1, 3], "out": [[1, 2, 3, 4], "SFIXED_POINT_8"]},
+    {"op": "Doubled", "after": "Relu", "out": [[1, 2, 3, 4], "FLOAT_16"], "dtype": "FLOAT_16"},
+    {
+        "op": "Doubled",
+        "after": "Relu",
+        "dtype": "SFIXED_POINT_8",
+        "quant": [0.1, 3],
+        "shape": [1, 4, 4, 8],
+        "out": [[1, 4, 4, 8], "SFIXED_POINT_8"],
+    },
+    {
+        "op": "Doubled",
+        "after": "Relu",
+        "dtype": "UFIXED_POINT_8",
+        "quant": [0.1, -90],
+        "shape": [1, 4, 4, 8],
+        "out": [[1, 4, 4, 8], "UFIXED_POINT_8"],
+    },
     {
         "op": "DoubledBlocks",
         "dtype": "UFIXED_POINT_16",
