@@ -60,7 +60,7 @@ def ndk_clang(work: Path) -> Recorded:
 def ndk_build(work: Path) -> Recorded:
     """`gpu_android` with the NDK and a device's OpenCL: what ndk-build is given, and what it can see."""
     [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], work / "it's here", chosen=["gpu"], kernels=EXAMPLE / "kernels")
-    log, sdk, opencl = work / "log", work / "the ndk", work / "cl libs"
+    log, sdk, opencl = work / "log", work / "ndk", work / "cl libs"
     stand_ins.ndk_build(sdk, log)
     opencl.mkdir()
     (opencl / "libOpenCL.so").touch()

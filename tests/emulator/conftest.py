@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import KERNELS, ROOT, cpu_package, gpu_package, need_opencl, need_runtime
+from tests.making import ROOT, cpu_package, gpu_package, need_opencl, need_runtime
 from udogen.qnn.backend import Backend, Log
 from udogen.qnn.interface import Interface
 from udogen.runtime import find_runtime
@@ -19,7 +19,9 @@ EXAMPLE = ROOT / "examples" / "leaky_relu"
 @pytest.fixture(scope="session")
 def kinds(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """A package with an op for each thing that a kernel can be given."""
-    return gpu_package(ROOT / "tests/configs/Gpu.xml", tmp_path_factory.mktemp("kinds"), KERNELS / "gpu")
+    return gpu_package(
+        ROOT / "tests/configs/Gpu.xml", tmp_path_factory.mktemp("kinds"), ROOT / "tests/emulator/kernels/gpu"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Misuse once more, with the emulator under AddressSanitizer and UBSan."""
+"""Misuse, memory and waiting executions once more, with the emulator under AddressSanitizer and UBSan."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.making import LONG, ROOT, need_opencl
+
+TESTS = [ROOT / "tests" / "emulator" / f"test_{name}.py" for name in ("gpu_misuse", "memory", "waiting", "cpu_graphs")]
 
 
 @pytest.mark.slow
@@ -30,7 +32,7 @@ def test_misuse_is_clean_under_the_sanitizers(tmp_path: Path) -> None:
         "LD_PRELOAD": " ".join(libraries),
         "ASAN_OPTIONS": "detect_leaks=0",  # Python's and the OpenCL driver's own
     }
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-s", "tests/emulator/test_gpu_misuse.py"]
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-s", *map(str, TESTS)]
     done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0 and "passed" in done.stdout, (done.stdout + done.stderr)[-4000:]
     assert "runtime error" not in done.stdout + done.stderr
