@@ -265,7 +265,7 @@ Qnn_ErrorHandle_t HtpGraph::compile(const Composed& graph, const Processor& proc
 
 // --- execute --------------------------------------------------------------------------------------------------
 
-std::uint32_t HtpGraph::call(Step& step, std::uint32_t slice) const {
+std::uint32_t HtpGraph::call(Step& step, std::uint32_t slice) const noexcept {
   const QHPI_Kernel_v1& kernel = *step.chosen.kernel;
   QHPI_RuntimeHandle handle = {step.slices, slice, step.shared, kernel.resources};
   if (step.prepared != nullptr) return kernel.function_with_precomputed_data(&handle, step.prepared);

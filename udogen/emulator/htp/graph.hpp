@@ -45,7 +45,8 @@ class HtpGraph : public Executable {
   void addKernel(Chosen chosen);
   Qnn_ErrorHandle_t addWork(const QHPI_Op& op);
   Qnn_ErrorHandle_t run(Step& step);
-  std::uint32_t call(Step& step, std::uint32_t slice) const;
+  /// An exception of a kernel ends the process, as it does in libQnnHtp.
+  std::uint32_t call(Step& step, std::uint32_t slice) const noexcept;
   bool areGuardsWhole(const Step& step) const;
 
   HtpShared& shared_;

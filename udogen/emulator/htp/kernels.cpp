@@ -65,8 +65,9 @@ class Placing {
   Qnn_ErrorHandle_t run() {
     const QHPI_Kernel_v1& kernel = *chosen_.kernel;
     for (const bool only : {true, false}) {
-      each(chosen_.inputs, kernel.input_signature, kernel.min_inputs, "input", only);
+      if (only) each(chosen_.inputs, kernel.input_signature, kernel.min_inputs, "input", only);
       each(chosen_.outputs, kernel.output_signature, kernel.min_outputs, "output", only);
+      if (!only) each(chosen_.inputs, kernel.input_signature, kernel.min_inputs, "input", only);
     }
     if (largest_ <= processor_.tcm && forced_ <= processor_.tcm) return QNN_SUCCESS;
     logger_.error("%s, kernel %s, not sufficiently tiled to fit in TCM. Requires %zu bytes:%s; TCM has %u",

@@ -137,7 +137,8 @@ Qnn_ErrorHandle_t admit(const char* path, const Logger& logger) {
   const std::lock_guard<std::mutex> lock(mutex);
   void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    logger.error("op package %s cannot be loaded: %s", path, dlerror());
+    const std::string why = dlerror();  // a copy: the client's log may look up symbols too
+    logger.error("op package %s cannot be loaded: %s", path, why.c_str());
     return QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND;
   }
   const auto before = asked.find(library);

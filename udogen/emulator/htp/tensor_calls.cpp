@@ -2,7 +2,6 @@
 #include <cstdarg>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "layout.hpp"
 #include "operand.hpp"
@@ -31,6 +30,12 @@ std::uint16_t toHalf(float value) {
   return static_cast<std::uint16_t>(sign | (((exponent + 14) << 10) + static_cast<int>(std::nearbyint(std::ldexp(fraction, 11))) - 1024));
 }
 
+std::uint16_t halfAt(const void* at) {
+  std::uint16_t half;
+  std::memcpy(&half, at, sizeof half);
+  return half;
+}
+
 template <class T>
 float stored(const void* at) {
   T value;
@@ -40,9 +45,7 @@ float stored(const void* at) {
 
 template <class T>
 void store(void* at, float value) {
-  constexpr auto least = static_cast<double>(std::numeric_limits<T>::min()), most = static_cast<double>(std::numeric_limits<T>::max());
-  const double bounded = std::nearbyint(static_cast<double>(value));
-  const T made = static_cast<T>(bounded < least ? least : bounded > most ? most : bounded);
+  const T made = static_cast<T>(static_cast<std::int64_t>(value));
   std::memcpy(at, &made, sizeof made);
 }
 
@@ -52,8 +55,9 @@ void* elementAt(const QHPI_Tensor& tensor, std::uint32_t rank, const std::uint32
   for (std::uint32_t i = 0; i < rank && i < shape.rank; ++i) full[shape.rank - 1 - i] = at[rank - 1 - i];
   std::size_t block, element;
   locate(tensor.layout, shape, full, block, element);
-  void* const from = tensor.isIndirect ? tensor.blocks[block] : tensor.data;
-  return static_cast<char*>(from) + element * sizeOfElement(tensor.definition.type);
+  const std::uint32_t size = sizeOfElement(tensor.definition.type);
+  if (tensor.isIndirect) return static_cast<char*>(tensor.blocks[block]) + element * size;
+  return static_cast<char*>(tensor.data) + block * blockBytes(tensor.layout, size) + element * size;
 }
 
 }  // namespace
@@ -95,6 +99,7 @@ QHPI_EXPORT std::uint32_t qhpi_tensor_block_table_length(const QHPI_Tensor* tens
 QHPI_EXPORT QHPI_Shape qhpi_tensor_block_shape(const QHPI_Tensor* tensor) { return blockOf(tensor->layout); }
 QHPI_EXPORT std::uint32_t qhpi_tensor_is_indirect(const QHPI_Tensor* tensor) { return tensor->isIndirect; }
 
+// Stored values, not real ones, and without saturation: so libQnnHtp 2.47, whatever its header says.
 QHPI_EXPORT float qhpi_tensor_get(const QHPI_Tensor* tensor, std::uint32_t rank, ...) {
   std::uint32_t at[QHPI_MAX_RANK] = {};
   std::va_list list;
@@ -102,21 +107,15 @@ QHPI_EXPORT float qhpi_tensor_get(const QHPI_Tensor* tensor, std::uint32_t rank,
   for (std::uint32_t i = 0; i < rank && i < QHPI_MAX_RANK; ++i) at[i] = va_arg(list, std::uint32_t);
   va_end(list);
   const void* const from = elementAt(*tensor, rank, at);
-  const QHPI_Quant_Parameters& quant = tensor->definition.quant_parameters;
-  const auto real = [&](float value) { return quant.stepsize * (value - static_cast<float>(quant.zero_offset)); };
   switch (tensor->definition.type) {
-    case QHPI_QUInt8: return real(stored<std::uint8_t>(from));
-    case QHPI_QInt8: return real(stored<std::int8_t>(from));
-    case QHPI_QUInt16: return real(stored<std::uint16_t>(from));
-    case QHPI_QInt16: return real(stored<std::int16_t>(from));
-    case QHPI_QInt32: return real(stored<std::int32_t>(from));
+    case QHPI_QUInt8: return stored<std::uint8_t>(from);
+    case QHPI_QInt8: return stored<std::int8_t>(from);
+    case QHPI_QUInt16: return stored<std::uint16_t>(from);
+    case QHPI_QInt16: return stored<std::int16_t>(from);
+    case QHPI_QInt32:
     case QHPI_Int32: return stored<std::int32_t>(from);
     case QHPI_Int64: return stored<std::int64_t>(from);
-    case QHPI_Float16: {
-      std::uint16_t half;
-      std::memcpy(&half, from, sizeof half);
-      return fromHalf(half);
-    }
+    case QHPI_Float16: return fromHalf(halfAt(from));
     default: return stored<float>(from);
   }
 }
@@ -129,21 +128,15 @@ QHPI_EXPORT void qhpi_tensor_set(const QHPI_Tensor* tensor, std::uint32_t rank, 
   const auto value = static_cast<float>(va_arg(list, double));
   va_end(list);
   void* const to = elementAt(*tensor, rank, at);
-  const QHPI_Quant_Parameters& quant = tensor->definition.quant_parameters;
-  const float scaled = value / quant.stepsize + static_cast<float>(quant.zero_offset);
   switch (tensor->definition.type) {
-    case QHPI_QUInt8: return store<std::uint8_t>(to, scaled);
-    case QHPI_QInt8: return store<std::int8_t>(to, scaled);
-    case QHPI_QUInt16: return store<std::uint16_t>(to, scaled);
-    case QHPI_QInt16: return store<std::int16_t>(to, scaled);
-    case QHPI_QInt32: return store<std::int32_t>(to, scaled);
+    case QHPI_QUInt8: return store<std::uint8_t>(to, value);
+    case QHPI_QInt8: return store<std::int8_t>(to, value);
+    case QHPI_QUInt16: return store<std::uint16_t>(to, value);
+    case QHPI_QInt16: return store<std::int16_t>(to, value);
+    case QHPI_QInt32:
     case QHPI_Int32: return store<std::int32_t>(to, value);
     case QHPI_Int64: return store<std::int64_t>(to, value);
-    case QHPI_Float16: {
-      const std::uint16_t half = toHalf(value);
-      std::memcpy(to, &half, sizeof half);
-      return;
-    }
+    case QHPI_Float16: return store<std::uint16_t>(to, toHalf(value));
     default: std::memcpy(to, &value, sizeof value);
   }
 }

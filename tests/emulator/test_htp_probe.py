@@ -1,0 +1,474 @@
+"""A QHPI package that is not ours, in libQnnHtp and in the emulator: what it is told, and what is refused.
+
+The real library runs in a child: it prints, and some of what the emulator refuses crashes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.emulator import htp_drive
+from tests.making import ROOT, compiler, need_runtime
+from udogen import resources
+from udogen.qnn import abi, socs
+from udogen.qnn.backend import Backend, Context, Device, Graph, Log, Profile
+from udogen.qnn.interface import Interface, QnnError
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor, tensor_array
+from udogen.runtime import find_runtime
+
+FFI = abi.ffi()
+SOURCE = ROOT / "tests/emulator/htp_probe.cpp"
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    room = tmp_path_factory.mktemp("probe")
+
+    def made(fault: int = 0) -> Path:
+        library = room / f"libQnnProbe{fault}.so"
+        if not library.exists():
+            flags = ["-std=c++17", "-O1", "-fPIC", "-shared", f"-I{resources.qnn_headers()}", f"-DFAULT={fault}"]
+            command = [*compiler("g++").split(), *flags, str(SOURCE), "-o", str(library)]
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+        return library
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def interface() -> Interface:
+    return Interface.load(find_runtime("htp", kind="emulator").path)
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def backend(interface: Interface, said: list[str], build: Callable[..., Path]) -> Iterator[Backend]:
+    with Log(interface, lambda _level, text: said.append(text)) as log, Backend(interface, log) as opened:
+        opened.register(build(), "ProbeInterfaceProvider")
+        yield opened
+
+
+# --- the same as in libQnnHtp -------------------------------------------------------------------------------------
+
+EIGHT, SIXTEEN = [0.1, -10], [0.01, -300]
+BLOCKS = {"shape": [1, 9, 9, 33]}
+ROWS: list[dict[str, Any]] = [
+    *({"op": "Flat4", "shape": shape} for shape in ([24], [6, 4], [2, 3, 4], [1, 2, 3, 4], [1, 1, 2, 3, 4])),
+    *({"op": "Flat5", "shape": shape} for shape in ([1, 2, 3, 2, 2], [2, 3, 4])),
+    *({"op": op} for op in ("Ddr", "Tcm", "Either", "Nope")),
+    *({"op": "Flat4", "dtype": dtype} for dtype in htp_drive.NUMPY),
+    *({"op": "Flat4", "dtype": f"{sign}FIXED_POINT_{bits}", "quant": EIGHT} for sign in "SU" for bits in (8, 16, 32)),
+    *({"op": op, "dtype": "UFIXED_POINT_8", "quant": EIGHT, **BLOCKS} for op in ("Crouton8", "Crouton8Direct")),
+    {"op": "Wide8", "dtype": "UFIXED_POINT_8", "quant": EIGHT, **BLOCKS},
+    {"op": "Crouton16", "dtype": "UFIXED_POINT_16", "quant": SIXTEEN, **BLOCKS},
+    {"op": "Crouton8", "dtype": "UFIXED_POINT_16", "quant": SIXTEEN, **BLOCKS},
+    {"op": "Depth32", "dtype": "UFIXED_POINT_8", "quant": EIGHT, **BLOCKS},
+    *({"op": "Flat4", "params": [[dtype, 1]]} for dtype in ("FLOAT_32", "INT_32", "UINT_32", "UINT_8", "INT_8")),
+    *({"op": "Flat4", "params": [[dtype, 1]]} for dtype in ("INT_16", "UINT_16", "BOOL_8", "INT_64", "FLOAT_64")),
+    {"op": "Flat4", "params": [["STRING", "text"]]},
+    {"op": "Flat4", "params": [["FLOAT_32", [1, 2, 3]]]},
+    {"op": "Flat4", "params": [["INT_32", [[1], [2]]]]},
+    {"op": "Flat4", "params": [["FLOAT_32", 1.0], ["FLOAT_32", 2.0]]},
+    {"op": "Flat4", "params": [["FLOAT_32", 1.0]] * 3},
+    {"op": "Flat4", "static": True},
+    {"op": "Flat4", "null": True},
+    *({"op": "Flat4", "dtype": "UINT_8", "shape": [1, kib, 32, 32]} for kib in (3072, 4096, 5120)),
+    {"op": "Doubled", "out": [[1, 2, 3, 4], "FLOAT_32"]},
+    {"op": "Doubled", "dtype": "FLOAT_16", "out": [[1, 2, 3, 4], "FLOAT_16"]},
+    {"op": "Doubled", "dtype": "INT_32", "out": [[1, 2, 3, 4], "INT_32"]},
+    {"op": "Doubled", "dtype": "SFIXED_POINT_8", "quant": [0.1, 3], "out": [[1, 2, 3, 4], "SFIXED_POINT_8"]},
+    {"op": "Doubled", "after": "Relu", "out": [[1, 2, 3, 4], "FLOAT_16"], "dtype": "FLOAT_16"},
+    {
+        "op": "Doubled",
+        "after": "Relu",
+        "dtype": "SFIXED_POINT_8",
+        "quant": [0.1, 3],
+        "shape": [1, 4, 4, 8],
+        "out": [[1, 4, 4, 8], "SFIXED_POINT_8"],
+    },
+    {
+        "op": "Doubled",
+        "after": "Relu",
+        "dtype": "UFIXED_POINT_8",
+        "quant": [0.1, -90],
+        "shape": [1, 4, 4, 8],
+        "out": [[1, 4, 4, 8], "UFIXED_POINT_8"],
+    },
+    {
+        "op": "DoubledBlocks",
+        "dtype": "UFIXED_POINT_16",
+        "quant": SIXTEEN,
+        "out": [[1, 9, 9, 33], "UFIXED_POINT_16"],
+        **BLOCKS,
+    },
+]  # fmt: skip
+
+
+def test_a_kernel_is_told_the_same(build: Callable[..., Path], tmp_path: Path) -> None:
+    need_runtime("htp")
+    rows = tmp_path / "rows.json"
+    rows.write_text(json.dumps(ROWS))
+    found = {}
+    for kind in ("real", "emulator"):
+        out = tmp_path / f"{kind}.json"
+        command = [sys.executable, "-m", "tests.emulator.htp_drive", kind, str(build()), str(rows), str(out)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-2000:]
+        found[kind] = json.loads(out.read_text())
+    differing = [
+        (row, real, ours)
+        for row, real, ours in zip(ROWS, found["real"], found["emulator"], strict=True)
+        if real != ours
+    ]
+    assert not differing
+    assert sum(isinstance(each[0], str) for each in found["real"]) < len(ROWS) // 2  # refused
+
+
+# --- registration -------------------------------------------------------------------------------------------------
+
+FAULTS = [
+    (1, "a reserved pointer of its record is not NULL"),
+    (2, "a reserved pointer of its record is not NULL"),
+    (3, "two kernels are called Flat4_0"),
+    (4, "op Probe::Flat4 is registered already"),
+    (5, "its name must begin with the package, Probe::"),
+    (6, "one of function and function_with_precomputed_data must be there"),
+    (7, "one of function and function_with_precomputed_data must be there"),
+    (8, "needs do_precomputation_function and precomputed_data_size"),
+    (9, "takes any layout, with which libQnnHtp crashes"),
+    (10, "is of no known layout"),
+    (11, "invalid storage type: Indirect, of layout Flat4"),
+    (12, "is of no element type"),
+    (13, "has no memory placement"),
+    (14, "its resources are no set of MAIN, HVX, HMX"),
+    (15, "it has no input_signature"),
+    (16, "it has no function_name"),
+    (17, "op 0 of package Probe has no name"),
+    (18, "shape_required and build_tile are given together"),
+    (19, "was called without a package"),
+]
+
+
+@pytest.mark.parametrize(("fault", "sentence"), FAULTS)
+def test_a_wrong_record_is_told_when_the_package_is_registered(
+    interface: Interface, said: list[str], build: Callable[..., Path], fault: int, sentence: str
+) -> None:
+    with Log(interface, lambda _level, text: said.append(text)) as log, Backend(interface, log) as backend:
+        for _ in range(2):  # it is not asked twice, and refused all the same
+            with pytest.raises(QnnError) as told:
+                backend.register(build(fault), "ProbeInterfaceProvider")
+            assert told.value.code == 4007
+        assert any(sentence in line for line in said), said
+
+
+def test_other_libraries_are_no_packages(backend: Backend, said: list[str], tmp_path: Path) -> None:
+    libc = Path("/lib/x86_64-linux-gnu/libm.so.6")
+    for path, provider, target, code in (
+        (tmp_path / "none.so", "ProbeInterfaceProvider", None, 4005),
+        (libc, "ProbeInterfaceProvider", None, 4005),
+        (libc, "ProbeInterfaceProvider", "HTP", 4003),
+    ):
+        with pytest.raises(QnnError) as told:
+            backend.register(path, provider, target)
+        assert told.value.code == code
+    assert any("Unable to find the op package initialization function" in line for line in said)
+
+
+def test_the_same_package_twice_is_refused(backend: Backend, build: Callable[..., Path]) -> None:
+    with pytest.raises(QnnError) as told:
+        backend.register(build(), "ProbeInterfaceProvider", "CPU")
+    assert told.value.code == 4007
+
+
+def test_two_backends_have_the_package(
+    backend: Backend, interface: Interface, build: Callable[..., Path], said: list[str]
+) -> None:
+    with Backend(interface) as second:
+        second.register(build(), "ProbeInterfaceProvider")
+        with second.context() as context:
+            assert execute(*one_op(context, "Doubled"))[5] == 10
+
+
+# --- graphs -------------------------------------------------------------------------------------------------------
+
+
+def one_op(
+    context: Context, op: str, *, name: str = "g", out: tuple[int, ...] = (1, 1, 1, 256), finalize: bool = True
+) -> tuple[Graph, Tensor, Tensor]:
+    graph = context.graph(name)
+    shape = out if op == "Doubled" else (1, 2, 3, 4)
+    x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=shape, role=APP_WRITE))
+    y = graph.add_tensor(Tensor("y", dtype="FLOAT_32", shape=out, role=APP_READ))
+    graph.add_node(OpConfig("n", package="Probe", op_type=op, inputs=[x], outputs=[y]))
+    if finalize:
+        graph.finalize()
+    return graph, x, y
+
+
+def execute(graph: Graph, x: Tensor, y: Tensor, profile: Profile | None = None) -> np.ndarray:
+    room = bytearray(y.nbytes)
+    x.bind(np.arange(x.nbytes // 4, dtype=np.float32).tobytes())
+    y.bind(room)
+    graph.execute([x], [y], profile)
+    return np.frombuffer(room, np.float32)
+
+
+def custom(header: str, **fields: Any) -> tuple[Any, ...]:
+    """A list of one custom config of a graph, and what it leads to."""
+    held, row = FFI.new(f"{header} *"), FFI.new("QnnGraph_Config_t *")
+    for key, value in fields.items():
+        setattr(held, key, FFI.integer_const(value) if isinstance(value, str) else value)
+    row.option, row.customConfig = FFI.integer_const("QNN_GRAPH_CONFIG_OPTION_CUSTOM"), held
+    return FFI.new("QnnGraph_Config_t const *[]", [row, FFI.NULL]), row, held
+
+
+@pytest.mark.parametrize("threads", [None, 2, 7])
+def test_slices_run_at_once_on_threads_of_their_own(
+    backend: Backend, interface: Interface, threads: int | None
+) -> None:
+    with backend.context() as context:
+        graph, x, y = one_op(context, "Meet", finalize=False)
+        if threads:
+            option = "QNN_HTP_GRAPH_CONFIG_OPTION_NUM_HVX_THREADS"
+            held = custom("QnnHtpGraph_CustomConfig_t", option=option, numHvxThreads=threads)
+            interface.call("graphSetConfig", graph.raw, held[0])
+        graph.finalize()
+        wanted = threads or 4
+        found = execute(graph, x, y)
+        assert found[:wanted].tolist() == [wanted] * wanted
+
+
+def test_tcm_of_a_graph(backend: Backend, interface: Interface, said: list[str]) -> None:
+    with backend.context() as context:
+        for mib, code, sentence in (
+            (64, 6022, "asks for 65536 KiB of TCM, the processor has 4096"),
+            (1, 1002, "not sufficiently tiled to fit in TCM. Requires 2097152 bytes"),
+        ):
+            shape = (1, 512, 32, 32)
+            graph, _, _ = one_op(context, "Doubled", name=f"g{mib}", out=shape, finalize=False)
+            option = "QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_MB"
+            held = custom("QnnHtpGraph_CustomConfig_t", option=option, vtcmSizeInMB=mib)
+            interface.call("graphSetConfig", graph.raw, held[0])
+            with pytest.raises(QnnError) as told:
+                graph.finalize()
+            assert told.value.code == code
+            assert any(sentence in line for line in said), said
+        for fields in ({"option": 99}, {"option": 6, "numHvxThreads": 0}, {"option": 3, "vtcmSizeInMB": 0}):
+            with pytest.raises(QnnError) as told:
+                interface.call("graphSetConfig", graph.raw, custom("QnnHtpGraph_CustomConfig_t", **fields)[0])
+            assert told.value.code == 6000
+
+
+@pytest.mark.parametrize(
+    ("op", "sentence"),
+    [
+        ("Endless", "makes new nodes without end"),
+        ("Nothing", "its early rewrite answered NULL"),
+        ("Reshaped", "shape 1x1x1x128; it is type 4, shape 1x1x1x256"),
+        ("Stranger", "no package has registered an op `Probe::Nobody`"),
+        ("Nope", "has registered no op of this name"),
+    ],
+)
+def test_what_a_rewrite_does_wrong(backend: Backend, said: list[str], op: str, sentence: str) -> None:
+    with backend.context() as context:
+        with pytest.raises(QnnError) as told:
+            one_op(context, op)
+        assert told.value.code == 1002
+        assert any(sentence in line for line in said), said
+
+
+def test_writing_past_the_end_is_told(backend: Backend, said: list[str]) -> None:
+    with backend.context() as context:
+        made = one_op(context, "Overrun")
+        with pytest.raises(QnnError) as told:
+            execute(*made)
+        assert told.value.code == 1100
+        assert any("kernel Overrun_0 wrote past the end of output 0 (1024 bytes)" in line for line in said)
+
+
+def test_a_graph_is_written_down_after_each_stage(
+    backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "graphs.jsonl"
+    monkeypatch.setenv("UDOGEN_HTP_GRAPH", str(file))
+    with backend.context() as context:
+        one_op(context, "Doubled")
+        one_op(context, "Flat4", name='second "graph"')
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [row["graph"] for row in rows] == ["g", 'second "graph"']
+    stages = [stage["stage"] for stage in rows[0]["stages"]]
+    assert stages == ["composed", "early rewrites", "tiles", "late rewrites", "kernels"]
+    kernels = [op["kernel"] for op in rows[1]["stages"][-1]["ops"] if "kernel" in op]
+    assert kernels == ["Flat4_0"]
+
+
+# --- contexts, time, devices ----------------------------------------------------------------------------------------
+
+
+def test_a_context_of_two_graphs_is_restored_and_a_flipped_byte_is_told(backend: Backend, said: list[str]) -> None:
+    with backend.context() as context:
+        ids = [(x.id, y.id) for _, x, y in (one_op(context, "Doubled"), one_op(context, "Flat4", name="h"))]
+        binary = context.binary()
+    with backend.restore(binary) as context:
+        for name, (first, last), at, value in (("g", ids[0], 5, 10), ("h", ids[1], 0, 1)):
+            shape = (1, 1, 1, 256) if name == "g" else (1, 2, 3, 4)
+            x = Tensor("x", dtype="FLOAT_32", shape=shape, role=APP_WRITE)
+            y = Tensor("y", dtype="FLOAT_32", shape=(1, 1, 1, 256), role=APP_READ)
+            x.struct.v1.id, y.struct.v1.id = first, last
+            assert execute(context.retrieve(name), x, y)[at] == value
+    spoiled = bytearray(binary)
+    spoiled[len(spoiled) // 2] ^= 1
+    with pytest.raises(QnnError) as told:
+        backend.restore(bytes(spoiled))
+    assert told.value.code == 5005 and any("checksum" in line for line in said)
+
+
+def test_executions_may_wait_for_their_turn(backend: Backend, interface: Interface) -> None:
+    with backend.context() as context:
+        graph, x, y = one_op(context, "Slow")
+        room = bytearray(y.nbytes)
+        x.bind(bytearray(x.nbytes))
+        y.bind(room)
+        codes: list[int] = []
+        done = threading.Event()
+
+        @FFI.callback("void(void *, Qnn_NotifyStatus_t)")
+        def notify(_param: Any, status: Any) -> None:
+            codes.append(int(status.error))
+            if len(codes) == 2:
+                done.set()
+
+        begun = time.monotonic()
+        arrays = tensor_array([x]), tensor_array([y])
+        for _ in range(2):
+            interface.call(
+                "graphExecuteAsync", graph.raw, arrays[0], 1, arrays[1], 1, FFI.NULL, FFI.NULL, notify, FFI.NULL
+            )
+        assert time.monotonic() - begun < 0.3
+        assert done.wait(10) and codes == [0, 0]
+        assert time.monotonic() - begun > 0.7
+        assert np.frombuffer(room, np.float32)[0] == 1
+
+
+def test_a_profile_has_the_kernels(backend: Backend) -> None:
+    with backend.context() as context, Profile(backend, detailed=True) as profile:
+        made = one_op(context, "Slow")
+        execute(*made, profile)
+        [event] = profile.events()
+        assert event.name == "execute"
+        [below] = event.below
+        assert below.name == "node `n`, kernel Slow_0" and below.value > 300_000
+
+
+def bond(**fields: Any) -> tuple[Any, list[Any]]:
+    rows = []
+    for name, (where, value) in fields.items():
+        rows.append(FFI.new("QnnGraph_Config_t *"))
+        rows[-1].option = FFI.integer_const(f"QNN_GRAPH_CONFIG_OPTION_{name}")
+        setattr(rows[-1], where, value)
+    return FFI.new("QnnGraph_Config_t const *[]", [*rows, FFI.NULL]), rows
+
+
+def test_a_profile_may_stay_bound_to_its_graph(backend: Backend, interface: Interface) -> None:
+    with backend.context() as context, Profile(backend) as profile:
+        graph, x, y = one_op(context, "Doubled")
+        other, _, _ = one_op(context, "Doubled", name="other")
+        config, held = bond(
+            PROFILE_HANDLE=("profileHandle", profile.raw),
+            SET_PROFILING_NUM_EXECUTIONS=("numProfilingExecutions", 1),
+        )
+        interface.call("graphSetConfig", graph.raw, config)
+        with pytest.raises(QnnError) as told:
+            interface.call("graphSetConfig", other.raw, config)
+        assert told.value.code == 6032
+        with pytest.raises(QnnError) as told:  # not two profiles for one call
+            execute(graph, x, y, profile)
+        assert told.value.code == 6000
+        execute(graph, x, y)
+        assert [event.name for event in profile.events()] == ["execute"]
+        first = profile._events("profileGetEvents", profile.raw)
+        execute(graph, x, y)  # one execution was to be measured
+        assert profile.events() == first
+        config, held = bond(
+            SET_PROFILING_STATE=("profilingState", 2), SET_PROFILING_NUM_EXECUTIONS=("numProfilingExecutions", 9)
+        )
+        interface.call("graphSetConfig", graph.raw, config)
+        execute(graph, x, y)
+        assert profile.events() == first and held
+
+
+DEVICES = """
+import sys, json
+from udogen.qnn import abi
+from udogen.qnn.interface import Interface
+from udogen.runtime import find_runtime
+ffi = abi.ffi()
+table = Interface.load(find_runtime("htp", kind="emulator").path)
+info = ffi.new("QnnDevice_PlatformInfo_t const **")
+table.call("deviceGetPlatformInfo", ffi.NULL, info)
+rows = []
+for index in range(info[0].v1.numHwDevices):
+    device = info[0].v1.hwDevices[index].v1
+    chip = ffi.cast("QnnHtpDevice_DeviceInfoExtension_t *", device.deviceInfoExtension).onChipDevice
+    rows.append([device.deviceId, device.numCores, chip.socModel, chip.arch, chip.vtcmSize])
+codes = []
+def make(device, core):
+    one = ffi.new("QnnDevice_PlatformInfo_t *"); hardware = ffi.new("QnnDevice_HardwareDeviceInfo_t *")
+    cores = ffi.new("QnnDevice_CoreInfo_t[1]"); config = ffi.new("QnnDevice_Config_t *")
+    one.version = hardware.version = cores[0].version = 1
+    cores[0].v1.coreId = core
+    hardware.v1.deviceId, hardware.v1.numCores, hardware.v1.cores = device, 1, cores
+    one.v1.numHwDevices, one.v1.hwDevices = 1, hardware
+    config.option, config.hardwareInfo = 1, one
+    made = ffi.new("void **")
+    return table._table.deviceCreate(ffi.NULL, ffi.new("QnnDevice_Config_t const *[]", [config, ffi.NULL]), made)
+codes = [make(0, 0), make(1, 3), make(1, 4), make(2, 0)]
+table.call("deviceFreePlatformInfo", ffi.NULL, info[0])
+print(json.dumps([rows, codes]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("named", "rows", "codes"),
+    [
+        (None, [[0, 1, 57, 75, 8]], [0, 14001, 14001, 14001]),
+        ("SM8650,SA8295x4", [[0, 1, 57, 75, 8], [1, 4, 39, 68, 8]], [0, 0, 14001, 14001]),
+    ],
+)
+def test_devices_are_those_that_are_named(named: str | None, rows: list[list[int]], codes: list[int]) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **({"UDOGEN_HTP_DEVICES": named} if named else {})}
+    done = subprocess.run([sys.executable, "-c", DEVICES], env=env, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [rows, codes]
+
+
+def test_a_graph_is_prepared_for_its_processor(backend: Backend, interface: Interface) -> None:
+    for row in socs.ALL.values():
+        with Device(interface, soc=row.model) as device, backend.context(device) as context:
+            one_op(context, "Doubled", out=(1, 4 * row.tcm, 256, 256))  # as much as it has
+        with Device(interface, soc=row.model) as device, backend.context(device) as context, pytest.raises(QnnError):
+            one_op(context, "Doubled", out=(1, 4 * row.tcm + 1, 256, 256))
+    with pytest.raises(QnnError) as told:
+        Device(interface, soc=9999)
+    assert told.value.code == 14001
+
+
+def test_it_is_never_taken_silently() -> None:
+    need_runtime("htp")
+    assert not find_runtime("htp").emulator
+    assert find_runtime("htp", kind="emulator").emulator
