@@ -8,6 +8,12 @@
 
 namespace emulator {
 
+/// What clients are told of the core API.  They refuse a library whose minor version is below that of their own headers; our
+/// headers end at 2.32.  The tables of SDK 2.47 to 2.51 (2.36 to 2.40) differ from those by entries at their end, seen in their
+/// libraries: one more in 2.36, three more in 2.40.  Ours has them all, and they answer "not supported".
+constexpr Qnn_Version_t announced = {QNN_API_VERSION_MAJOR, 40, 0};
+constexpr std::size_t laterEntries = 4;
+
 /// No exception leaves the library.
 template <class Call>
 Qnn_ErrorHandle_t guarded(const Call& call) {

@@ -1,4 +1,5 @@
 // The one symbol of the library, capabilities, error texts, and what is not there.
+#include <cstddef>
 #include <map>
 
 #include "calls.hpp"
@@ -98,12 +99,24 @@ Qnn_ErrorHandle_t errorGetMessage(Qnn_ErrorHandle_t error, const char** text) {
   return QNN_SUCCESS;
 }
 
+/// An entry that our headers do not have, whatever it is given: the callee of the C calls of Linux does not look at what it
+/// does not take.
+Qnn_ErrorHandle_t later() { return QNN_COMMON_ERROR_NOT_SUPPORTED; }
+
+struct Provider {
+  QnnInterface_t known;
+  Qnn_ErrorHandle_t (*later[laterEntries])();
+};
+static_assert(offsetof(Provider, later) == sizeof(QnnInterface_t), "later entries follow those that we know");
+
 const QnnInterface_t& interface() {
-  static const QnnInterface_t made = [] {
-    QnnInterface_t filled = {};
+  static const Provider made = [] {
+    Provider provider = {};
+    for (auto& entry : provider.later) entry = later;
+    QnnInterface_t& filled = provider.known;
     filled.backendId = identity.backendId;
     filled.providerName = identity.provider;
-    filled.apiVersion = {{QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, identity.version};
+    filled.apiVersion = {announced, identity.version};
     fillBackend(filled.v2);
     fillContext(filled.v2);
     fillGraph(filled.v2);
@@ -114,9 +127,9 @@ const QnnInterface_t& interface() {
     filled.v2.errorGetMessage = errorGetMessage;
     fillUnsupported(filled.v2);
     if (identity.specialize != nullptr) identity.specialize(filled.v2);
-    return filled;
+    return provider;
   }();
-  return made;
+  return made.known;
 }
 
 }  // namespace
