@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 import numpy as np
 import pytest

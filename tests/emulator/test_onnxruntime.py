@@ -1,4 +1,4 @@
-"""A client that knows nothing of us: ONNX Runtime's QNN execution provider runs models in the emulator, as in libQnnCpu."""
+"""A client that knows nothing of us: ONNX Runtime runs models in the emulator, as in libQnnCpu."""
 
 from __future__ import annotations
 
