@@ -77,7 +77,8 @@ Qnn_ErrorHandle_t backendRegisterOpPackage(Qnn_BackendHandle_t handle, const cha
     const auto backend = objects().find<Backend>(handle);
     if (backend == nullptr) return QNN_BACKEND_ERROR_INVALID_HANDLE;
     if (path == nullptr || provider == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
-    if (target != nullptr && std::string(target) != identity.target) {
+    const std::string wanted = target == nullptr ? "" : target;  // ONNX Runtime gives an empty one for none
+    if (!wanted.empty() && wanted != identity.target) {
       backend->logger.error("op packages of this backend are registered for %s, not for %s", identity.target, target);
       return QNN_BACKEND_ERROR_NOT_SUPPORTED;
     }

@@ -1,4 +1,5 @@
 // The one symbol of the library, capabilities, error texts, and what is not there.
+#include <cstddef>
 #include <map>
 
 #include "calls.hpp"
