@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -183,3 +184,24 @@ def test_what_a_foreign_package_does_wrong(cpu: Backend, said: list[str], tmp_pa
             with pytest.raises(QnnError, match=str(code)):
                 run(make.graph, {x: X[0, :2, :3]}, y)
         assert any(sentence in line for line in said), said
+
+
+def test_an_execution_costs_no_more_than_twice_that_of_libqnncpu(both: list[Backend], cpu_leaky: Built) -> None:
+    best = []
+    for backend in both:
+        with backend.context() as context:
+            make = Maker(context)
+            x, y = make.tensor(APP_WRITE, (8,)), make.tensor(APP_READ, (8,))
+            make.node("LeakyRelu", [x], y, package=cpu_leaky.package)
+            make.graph.finalize()
+            x.bind(bytearray(32))
+            y.bind(bytearray(32))
+            execute = make.graph.executor([x], [y])
+            rounds = []
+            for _ in range(10):
+                started = time.perf_counter()
+                for _ in range(2000):
+                    execute()
+                rounds.append(time.perf_counter() - started)
+            best.append(min(rounds))
+    assert best[0] <= 2 * best[1]

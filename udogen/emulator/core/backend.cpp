@@ -53,7 +53,7 @@ Qnn_ErrorHandle_t backendSetConfig(Qnn_BackendHandle_t handle, const QnnBackend_
 
 Qnn_ErrorHandle_t backendGetApiVersion(Qnn_ApiVersion_t* version) {
   if (version == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
-  *version = {{QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, identity.version};
+  *version = {coreApi, identity.version};
   return QNN_SUCCESS;
 }
 
@@ -142,7 +142,10 @@ Qnn_ErrorHandle_t backendGetProperty(Qnn_BackendHandle_t handle, QnnBackend_Prop
 
 Qnn_ErrorHandle_t backendFree(Qnn_BackendHandle_t handle) {
   return guarded([&]() -> Qnn_ErrorHandle_t {
-    return objects().take<Backend>(handle) == nullptr ? QNN_BACKEND_ERROR_INVALID_HANDLE : QNN_SUCCESS;
+    const auto backend = objects().take<Backend>(handle);
+    if (backend == nullptr) return QNN_BACKEND_ERROR_INVALID_HANDLE;
+    backend->queue.finish();
+    return QNN_SUCCESS;
   });
 }
 

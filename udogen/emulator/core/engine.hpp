@@ -79,6 +79,8 @@ class Engine {
   }
 };
 
+/// The core API of SDK 2.47, the last with a libQnnCpu: clients refuse an older one.
+constexpr Qnn_Version_t coreApi = {2, 36, 0};
 extern const Identity identity;
 /// The engine of this library; an error, said in the log, where this machine has not what it needs.
 Qnn_ErrorHandle_t startEngine(const Logger& logger, std::shared_ptr<Engine>& made);

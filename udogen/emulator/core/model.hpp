@@ -24,6 +24,7 @@ struct Backend : Object {
   std::mutex mutex;  // of what follows
   std::vector<std::shared_ptr<Package>> packages;
   std::vector<QnnBackend_OperationName_t> operations;
+  Queue queue;  // contexts that are restored while their client goes on
 
   void setPackagesLevel(QnnLog_Level_t level) {
     const std::lock_guard<std::mutex> lock(mutex);

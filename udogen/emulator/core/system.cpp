@@ -43,7 +43,7 @@ Qnn_ErrorHandle_t getMetaData(QnnSystemContext_Handle_t handle, const void* bina
     context->info.version = QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_1;
     body.backendId = identity.backendId;
     body.buildId = "udogen's emulator";
-    body.coreApiVersion = {QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH};
+    body.coreApiVersion = coreApi;
     body.backendApiVersion = identity.version;
     body.socVersion = "";
     body.contextBlobSize = size;

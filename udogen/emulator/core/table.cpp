@@ -98,12 +98,20 @@ Qnn_ErrorHandle_t errorGetMessage(Qnn_ErrorHandle_t error, const char** text) {
   return QNN_SUCCESS;
 }
 
+/// Later versions of the table only append to it: a client that looks there finds "not supported" as well.
+struct Table {
+  QnnInterface_t known;
+  Qnn_ErrorHandle_t (*later[8])();
+};
+
 const QnnInterface_t& interface() {
-  static const QnnInterface_t made = [] {
-    QnnInterface_t filled = {};
+  static const Table made = [] {
+    Table table = {};
+    for (auto& each : table.later) unsupported<QNN_COMMON_ERROR_NOT_SUPPORTED>(each);
+    QnnInterface_t& filled = table.known;
     filled.backendId = identity.backendId;
     filled.providerName = identity.provider;
-    filled.apiVersion = {{QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, identity.version};
+    filled.apiVersion = {coreApi, identity.version};
     fillBackend(filled.v2);
     fillContext(filled.v2);
     fillGraph(filled.v2);
@@ -114,9 +122,9 @@ const QnnInterface_t& interface() {
     filled.v2.errorGetMessage = errorGetMessage;
     fillUnsupported(filled.v2);
     if (identity.specialize != nullptr) identity.specialize(filled.v2);
-    return filled;
+    return table;
   }();
-  return made;
+  return made.known;
 }
 
 }  // namespace
@@ -129,7 +137,6 @@ void fillUnsupported(QnnInterface_ImplementationV2_t& table) {
   unsupported<QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE>(table.graphPrepareExecutionEnvironment);
   unsupported<QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE>(table.graphReleaseExecutionEnvironment);
   unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextCreateFromBinaryWithSignal);
-  unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextCreateFromBinaryListAsync);
   unsupported<QNN_TENSOR_ERROR_UNSUPPORTED_FEATURE>(table.tensorUpdateGraphTensors);
   unsupported<QNN_TENSOR_ERROR_UNSUPPORTED_FEATURE>(table.tensorUpdateContextTensors);
   unsupported<QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE>(table.contextGetBinarySectionSize);

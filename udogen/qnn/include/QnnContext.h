@@ -120,8 +120,37 @@ typedef struct {
   union { QnnContext_BufferV1_t v1; };
 } QnnContext_Buffer_t;
 
-// Restoring many binaries at once, and restoring through callbacks, are not used here: opaque.
-typedef struct _QnnContext_Params_t QnnContext_Params_t;
+typedef enum {
+  QNN_CONTEXT_NOTIFY_TYPE_GRAPH_INIT = 0,
+  QNN_CONTEXT_NOTIFY_TYPE_CONTEXT_INIT = 1,
+  QNN_CONTEXT_NOTIFY_TYPE_UNDEFINED = 0x7FFFFFF
+} QnnContext_createFromBinaryAsyncNotifyType_t;
+
+typedef void (*QnnContext_createFromBinaryNotifyFn_t)(
+    Qnn_ContextHandle_t context, Qnn_GraphHandle_t graph, const char *graphName,
+    QnnContext_createFromBinaryAsyncNotifyType_t notifyType, void *notifyParam, Qnn_ErrorHandle_t status);
+
+typedef struct {
+  const QnnContext_Config_t **config;
+  const void *binaryBuffer;
+  Qnn_ContextBinarySize_t binaryBufferSize;
+  Qnn_ProfileHandle_t profile;
+  QnnContext_createFromBinaryNotifyFn_t notifyFunc;
+  void *notifyParam;
+} QnnContext_ParamsV1_t;
+
+typedef enum {
+  QNN_CONTEXT_PARAMS_VERSION_1 = 1,
+  QNN_CONTEXT_PARAMS_VERSION_2 = 2,
+  QNN_CONTEXT_PARAMS_VERSION_UNDEFINED = 0x7FFFFFFF
+} QnnContext_ParamsVersion_t;
+
+typedef struct {
+  QnnContext_ParamsVersion_t version;
+  union { QnnContext_ParamsV1_t v1; };
+} QnnContext_Params_t;
+
+// Restoring through callbacks is not used here: opaque.
 typedef struct _Qnn_ContextBinaryCallback_t Qnn_ContextBinaryCallback_t;
 
 #endif
