@@ -52,7 +52,11 @@ def run(backend: Backend, name: str, row: dict[str, Any]) -> object:
                 else:
                     params.append(Scalar(f"p{index}", kind, value))
             step = "node"
-            graph.add_node(OpConfig("n", package="Probe", op_type=row["op"], inputs=inputs, outputs=[y], params=params))
+            graph.add_node(
+                OpConfig("n", package="Probe", op_type=row["op"], inputs=inputs, outputs=[made], params=params)
+            )
+            if after:
+                graph.add_node(OpConfig("a", package="qti.aisw", op_type=after, inputs=[made], outputs=[y]))
             step = "finalize"
             graph.finalize()
             step = "execute"
