@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.generate.test_twelve_ops import CASES
-from tests.making import KERNELS, ROOT, htp_package
+from tests.making import KERNELS, ROOT, htp_package, udogen
 from udogen.errors import RunFailed
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
@@ -180,3 +181,30 @@ def test_examples_give_the_same_bytes(examples: dict[str, Built], example: str, 
     fixed = kind.kind == "u" and example != "add_sat_u8"
     quants = dict.fromkeys((*names, "output"), (0.02, -100)) if fixed else {}
     equal(built, op, Wishes({name: array() for name in names}, quants=quants))
+
+
+def test_the_command_line_shows_the_graph_after_each_step(hooks: Built, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "five.npy", X[..., :5])
+    assert hooks.folder is not None
+    command = ("run", "op", hooks.folder.path, "Twice", "--backend", "htp", "--runtime", "emulator", "--graph")
+    done = udogen(*command, "--input", "x=x.npy", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.strip(":") for line in lines if not line.startswith(" ")][:2] == ["composed", "early rewrites"]
+    assert "tiles: as before" in lines and "late rewrites: as before" in lines
+    assert sum("HookPackage::Once(" in line and "kernel Once_hvx_0_" in line for line in lines) == 2
+    assert any("ran on HTP_UDOGEN_EMULATOR (udogen's emulator on " in line for line in lines)
+    answer = json.loads(udogen(*command, "--input", "x=x.npy", "--json", cwd=tmp_path).stdout)
+    assert answer["runtime"]["emulator"] and [stage["stage"] for stage in answer["graph"]][-1] == "kernels"
+
+
+def test_a_graph_that_fails_is_shown_as_far_as_it_came(hooks: Built, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X[..., :5])
+    assert hooks.folder is not None
+    command = ("run", "op", hooks.folder.path, "Refused", "--backend", "htp", "--graph", "--input", "x=x.npy")
+    done = udogen(*command, "--runtime", "emulator", cwd=tmp_path)
+    assert done.returncode == 5 and "five columns are too many" in done.stderr
+    assert done.stdout.startswith("composed:") and "early" not in done.stdout
+    done = udogen(*command, cwd=tmp_path)
+    assert done.returncode == 2 and "--graph is for --backend htp --runtime emulator" in done.stderr

@@ -270,8 +270,9 @@ def test_tcm_of_a_graph(backend: Backend, interface: Interface, said: list[str])
             assert told.value.code == code
             assert any(sentence in line for line in said), said
         for fields in ({"option": 99}, {"option": 6, "numHvxThreads": 0}, {"option": 3, "vtcmSizeInMB": 0}):
+            held = custom("QnnHtpGraph_CustomConfig_t", **fields)
             with pytest.raises(QnnError) as told:
-                interface.call("graphSetConfig", graph.raw, custom("QnnHtpGraph_CustomConfig_t", **fields)[0])
+                interface.call("graphSetConfig", graph.raw, held[0])
             assert told.value.code == 6000
 
 
