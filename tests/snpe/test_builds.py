@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.build.command_lines import told as recorded
 from tests.build.devices import EMPTY, Elf, build
 from tests.making import make, make_packages, udogen
 from tests.snpe.packages import X86, config, libraries, op, package, softmax
+from udogen.build import tools
 from udogen.build.architectures import ALL
 
 CPU, GPU, DSP, REG = (
@@ -132,7 +134,9 @@ def test_dsp_by_zig_for_every_architecture_of_the_config(tmp_path: Path) -> None
     """`make dsp` by hand, without an SDK: V66 in dsp_v60, later versions in their own folders, the registration."""
     archs = ["v66", *(name for name, row in ALL.items() if row.backend == "htp")]
     [made] = make_packages([config(tmp_path, package("Wide", op("A", "DSP", archs=archs)))], tmp_path)
-    done = make(made.folder, "dsp", "dsp_aarch64", flags="", **NOTHING)
+    zig = shlex.join(tools.zig())  # that of this test run, whatever python3 is on PATH
+    given = {"ZIG": zig, "AARCH64_CXX": f"{zig} c++ -target aarch64-linux-gnu.2.31", **NOTHING}
+    done = make(made.folder, "dsp", "dsp_aarch64", flags="", **given)
     assert done.returncode == 0, done.stderr
     folders = {"dsp_v60": 0x66, **{f"dsp_{name}": ALL[name].flags for name in archs[1:]}}
     for name, flags in folders.items():
