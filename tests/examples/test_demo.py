@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.hexagon.running import need_tools
 from tests.making import LONG, ROOT, make_packages, need_runtime, udogen
 from udogen.errors import UsageError
 from udogen.verify.cases import load_examples
@@ -47,11 +46,11 @@ def test_the_demo_ends_with_the_table(examples: Path) -> None:
     assert head.split()[:4] == ["op", "type", "backend", "runtime"]
     assert set(rule) == {"-", " "}
     *cases, total = rows
-    need_tools()
-    expected = sum(len(example.cases) for folder in FOLDERS for example in load_examples(folder))
+    backends = {"cpu", "htp"} if "the cases of dsp are left out" in done.stderr else {"cpu", "htp", "dsp"}
+    examples_of = [example for folder in FOLDERS for example in load_examples(folder)]
+    expected = sum(case.backend in backends for example in examples_of for case in example.cases)
     assert len(cases) == expected
     assert all(line.endswith("  ok") and ("µs" in line or " dsp " in line) for line in cases)
-    backends = {"cpu", "htp", "dsp"}
     assert backends == {backend for line in cases for backend in backends if f" {backend} " in line}
     assert any("UFIXED_POINT_8" in line for line in cases)
     assert re.search(r"CPU_QTI_AISW v2\.\d+", cases[0])
