@@ -35,6 +35,8 @@ _LEFT_OUT = (
     "makefiles/linux.mk",
     "makefiles/htp_core",
 )
+# The same, where the layout snpe puts them.
+_LEFT_OUT_BELOW = ("/src/utils/", "/include/hexagon/")
 
 
 def trees() -> dict[str, bytes]:
@@ -49,7 +51,7 @@ def trees() -> dict[str, bytes]:
             for made in packages:
                 folder = made.folder.relative_to(out).as_posix()
                 for path, content in made.rendered.items():
-                    if not path.startswith(_LEFT_OUT) and "/src/utils/" not in path:
+                    if not path.startswith(_LEFT_OUT) and not any(each in path for each in _LEFT_OUT_BELOW):
                         found[f"{config.name}/{folder}/{path}"] = content
     return found
 
