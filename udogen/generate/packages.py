@@ -75,7 +75,7 @@ def generate(
         if "htp" in by_backend:
             _mind_wish(package, api, problems)
         _mind_path(package, problems)
-        if len(by_backend.get("dsp", package).ops) > 1 and "dsp" in by_backend:
+        if "dsp" in by_backend and len(by_backend["dsp"].ops) > 1:
             _mind_old_dsp(package, problems)
         if for_converters:
             converter.mind_gaps(package, problems)
