@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import ROOT, cpu_package, gpu_package, need_opencl, need_runtime
+from tests.making import KERNELS, ROOT, cpu_package, gpu_package, htp_package, need_opencl, need_runtime
 from udogen.qnn.backend import Backend, Log
 from udogen.qnn.interface import Interface
 from udogen.runtime import find_runtime
@@ -54,6 +54,12 @@ def backend(interface: Interface, said: list[str]) -> Iterator[Backend]:
 def cpu_leaky(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """LeakyRelu of the examples, for CPU."""
     return cpu_package(EXAMPLE / "LeakyRelu.xml", tmp_path_factory.mktemp("cpu"), EXAMPLE / "kernels")
+
+
+@pytest.fixture(scope="session")
+def hooks(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Ops with a hook for each thing that QHPI has; one library for all files, for a process registers each op once."""
+    return htp_package(ROOT / "tests/configs/Hooks.xml", tmp_path_factory.mktemp("hooks"), KERNELS / "hooks")
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ import pytest
 from composing import X, mixed, mixed_in_numpy, run
 from conftest import register
 
-from tests.making import KERNELS, ROOT, htp_package
 from udogen.qnn.backend import Backend, Context, Graph, Profile
 from udogen.qnn.interface import Interface
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
@@ -82,11 +81,6 @@ def test_contexts_come_and_go_beside_executions(cpu: Backend, cpu_leaky: Built) 
 
 
 # --- HTP ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def hooks(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    return htp_package(ROOT / "tests/configs/Hooks.xml", tmp_path_factory.mktemp("hooks"), KERNELS / "hooks")
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.making import KERNELS, ROOT, htp_package
 from udogen.qnn import abi
 from udogen.qnn.backend import Backend, Context, Log
 from udogen.qnn.interface import Interface, QnnError
 from udogen.qnn.memory import Memory
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Tensor
 from udogen.runtime import find_runtime
+from udogen.runtime.built import Built
 
 FFI = abi.ffi()
 X = np.arange(48, dtype=np.float32).reshape(1, 2, 3, 8)
@@ -139,17 +139,11 @@ def compose(world: World, context: Context, name: str) -> None:
 EXPECTED = 2 * (2 * X + ROW) + ROW
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    built = htp_package(ROOT / "tests/configs/Hooks.xml", tmp_path_factory.mktemp("buffers"), KERNELS / "hooks")
-    return Path(built.library), built.provider
-
-
 @pytest.fixture
-def world(interface: Interface, library: tuple[Path, str]) -> Iterator[World]:
+def world(interface: Interface, hooks: Built) -> Iterator[World]:
     said: list[str] = []
     with Log(interface, lambda _level, text: said.append(text)) as log, Backend(interface, log) as backend:
-        backend.register(*library)
+        backend.register(Path(hooks.library), hooks.provider)
         made = World(backend, said, b"")
         with backend.context() as context:
             compose(made, context, "kept")

@@ -31,11 +31,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def hooks(folder: Path) -> Built:
-    return htp_package(ROOT / "tests/configs/Hooks.xml", folder, KERNELS / "hooks")
-
-
-@pytest.fixture(scope="module")
 def twelve(folder: Path) -> Built:
     return htp_package(ROOT / "tests/configs/Twelve.xml", folder, KERNELS / "twelve")
 
