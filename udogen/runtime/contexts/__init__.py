@@ -1,0 +1,1 @@
+"""Contexts: stored graphs, restored and executed."""
