@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from udogen.errors import UsageError
-from udogen.runtime.sessions.placement import make_slots, place
+from udogen.runtime.sessions.placement import place, session_specs
 from udogen.runtime.sessions.plan import DEFAULT_LIMIT, MIB, Activation, Layer, SessionPlan, lines, sizes_of
 
 
@@ -43,7 +43,7 @@ def test_the_table_of_a_model_of_24_layers() -> None:
         layer(f"blk.{i}", 417.5, 4.25, 0.5, spill_fill=16 * MIB, activations=(hidden[i], hidden[i + 1]))
         for i in range(24)
     ]
-    plan = place(layers, make_slots(4), exactly=4, shared_spill_fill=True)
+    plan = place(layers, session_specs(4), exactly=4, shared_spill_fill=True)
     assert lines(plan) == [
         "session [MiB]   weights   cache  compute     total    limit    free  layers",
         "HTP0            2505.00   25.50    26.00   2556.50  3337.86  781.36  blk.0 … blk.5 (6)",
@@ -66,33 +66,36 @@ def test_the_table_of_a_model_of_24_layers() -> None:
         "limit": DEFAULT_LIMIT,
         "free": DEFAULT_LIMIT - int(2556.5 * MIB),
     }
-    assert plan.slot_of("blk.7").name == "HTP1"
-    assert place(layers, make_slots(4), exactly=4, shared_spill_fill=True) == plan
+    assert plan.session_of("blk.7").name == "HTP1"
+    assert place(layers, session_specs(4), exactly=4, shared_spill_fill=True) == plan
 
 
 def test_the_default_limit_is_the_smaller_reading_of_3_5_gb() -> None:
     assert DEFAULT_LIMIT == 3_500_000_000
-    assert [slot.limit for slot in make_slots(2)] == [DEFAULT_LIMIT] * 2
+    assert [session.limit for session in session_specs(2)] == [DEFAULT_LIMIT] * 2
 
 
 def test_as_few_sessions_as_will_do() -> None:
     layers = [layer(name, 1000) for name in "abcdefgh"]
-    assert runs(place(layers[:3], make_slots(8))) == [["a", "b", "c"]]
-    assert runs(place(layers, make_slots(8))) == [["a", "b", "c"], ["d", "e", "f"], ["g", "h"]]
-    assert [len(run) for run in runs(place(layers, make_slots(8), exactly=4))] == [2, 2, 2, 2]
+    assert runs(place(layers[:3], session_specs(8))) == [["a", "b", "c"]]
+    assert runs(place(layers, session_specs(8))) == [["a", "b", "c"], ["d", "e", "f"], ["g", "h"]]
+    assert [len(run) for run in runs(place(layers, session_specs(8), exactly=4))] == [2, 2, 2, 2]
 
 
 def test_a_session_may_have_a_limit_of_its_own() -> None:
     layers = [layer(name, 100) for name in "abcd"]
-    slots = make_slots(2, limit=350 * MIB, limits={"HTP1": 150 * MIB})
-    assert runs(place(layers, slots)) == [["a", "b", "c"], ["d"]]
-    assert runs(place(layers, make_slots(2, limit=400 * MIB, limits={"HTP0": 100 * MIB}))) == [["a"], ["b", "c", "d"]]
+    sessions = session_specs(2, limit=350 * MIB, limits={"HTP1": 150 * MIB})
+    assert runs(place(layers, sessions)) == [["a", "b", "c"], ["d"]]
+    assert runs(place(layers, session_specs(2, limit=400 * MIB, limits={"HTP0": 100 * MIB}))) == [
+        ["a"],
+        ["b", "c", "d"],
+    ]
     with refused("there is a limit for HTP7, and no such session", hint="sessions are called HTP0, HTP1"):
-        make_slots(2, limits={"HTP7": 5})
+        session_specs(2, limits={"HTP7": 5})
 
 
 def test_several_sessions_may_run_on_one_device() -> None:
-    assert [slot.device for slot in make_slots(3, devices=(0, 0))] == [0, 0, 2]
+    assert [session.device for session in session_specs(3, devices=(0, 0))] == [0, 0, 2]
 
 
 def test_activations_are_counted_once_in_each_session() -> None:
@@ -100,7 +103,7 @@ def test_activations_are_counted_once_in_each_session() -> None:
     a, b = Layer("a", 100, activations=(own, shared)), Layer("b", 100, activations=(shared,))
     assert sizes_of([a, b]).compute == 13
     assert (sizes_of([a]).compute, sizes_of([b]).compute) == (13, 10)
-    plan = place([a, b], make_slots(2), exactly=2)
+    plan = place([a, b], session_specs(2), exactly=2)
     assert [(each.activation, each.source, each.target, each.size) for each in plan.handovers] == [
         ("h", "HTP0", "HTP1", 10)
     ]
@@ -108,17 +111,17 @@ def test_activations_are_counted_once_in_each_session() -> None:
 
 def test_spill_fill_buffers_add_up_unless_they_are_shared() -> None:
     layers = [Layer(name, 1, spill_fill=size) for name, size in (("a", 5), ("b", 7))]
-    assert place(layers, make_slots(1)).sizes.compute == 12
-    assert place(layers, make_slots(1), shared_spill_fill=True).sizes.compute == 7
+    assert place(layers, session_specs(1)).sizes.compute == 12
+    assert place(layers, session_specs(1), shared_spill_fill=True).sizes.compute == 7
 
 
 def test_layers_placed_by_hand() -> None:
     layers = [layer(name, 10) for name in "abcdef"]
     all_fixed = dict(zip("abcdef", ["HTP2", "HTP0", "HTP0", "HTP2", "HTP0", "HTP0"], strict=True))
-    assert runs(place(layers, make_slots(3), pins=all_fixed)) == [["b", "c", "e", "f"], ["a", "d"]]
-    some = place(layers, make_slots(3), pins={"b": "HTP1", "c": "HTP2"}, exactly=3)
+    assert runs(place(layers, session_specs(3), pins=all_fixed)) == [["b", "c", "e", "f"], ["a", "d"]]
+    some = place(layers, session_specs(3), pins={"b": "HTP1", "c": "HTP2"}, exactly=3)
     assert runs(some) == [["a"], ["b"], ["c", "d", "e", "f"]]
-    assert runs(place(layers, make_slots(3), pins={"f": "HTP1"})) == [["a", "b", "c"], ["d", "e", "f"]]
+    assert runs(place(layers, session_specs(3), pins={"f": "HTP1"})) == [["a", "b", "c"], ["d", "e", "f"]]
 
 
 # --- against every way ------------------------------------------------------------------------------------------------
@@ -133,23 +136,23 @@ def test_no_other_way_is_better(sizes: list[tuple[int, int, int]], count: int, l
         Layer(f"l{i}", weights, spill_fill=spill, activations=(Activation(f"h{i}", h), Activation("all", 2)))
         for i, (weights, spill, h) in enumerate(sizes)
     ]
-    slots = make_slots(4, limits={f"HTP{i}": limit for i, limit in enumerate(limits)})
+    sessions = session_specs(4, limits={f"HTP{i}": limit for i, limit in enumerate(limits)})
 
     def loads(cuts: tuple[int, ...]) -> list[float]:
         totals = [sizes_of(layers[i:j], shared_spill_fill=share).total for i, j in pairwise(cuts)]
-        fits = all(total <= slot.limit for total, slot in zip(totals, slots, strict=False))
-        return [total / slot.limit for total, slot in zip(totals, slots, strict=False)] if fits else []
+        fits = all(total <= session.limit for total, session in zip(totals, sessions, strict=False))
+        return [total / session.limit for total, session in zip(totals, sessions, strict=False)] if fits else []
 
     ways = [
         found for inner in combinations(range(1, len(layers)), count - 1) if (found := loads((0, *inner, len(layers))))
     ]
     if not ways:
         with pytest.raises(UsageError):
-            place(layers, slots, exactly=count, shared_spill_fill=share)
+            place(layers, sessions, exactly=count, shared_spill_fill=share)
         return
-    plan = place(layers, slots, exactly=count, shared_spill_fill=share)
+    plan = place(layers, sessions, exactly=count, shared_spill_fill=share)
     assert [name for share_ in plan.shares for name in share_.layers] == [each.name for each in layers]
-    found = [each.sizes.total / each.slot.limit for each in plan.shares]
+    found = [each.sizes.total / each.session.limit for each in plan.shares]
     least = min(max(way) for way in ways)
     assert max(found) == pytest.approx(least)
     even = min(sum(load * load for load in way) for way in ways if max(way) <= least + 1e-12)
@@ -159,7 +162,7 @@ def test_no_other_way_is_better(sizes: list[tuple[int, int, int]], count: int, l
 
 def test_many_layers_are_placed_at_once() -> None:
     layers = [Layer(f"l{i}", 1000 + i * 7919 % 1000) for i in range(300)]
-    plan = place(layers, make_slots(16), exactly=16)
+    plan = place(layers, session_specs(16), exactly=16)
     assert max(share.sizes.total for share in plan.shares) < sum(each.weights for each in layers) / 16 * 1.06
 
 
@@ -171,7 +174,7 @@ def test_a_layer_that_no_session_can_map() -> None:
         "layer `b` maps 7000.00 MiB: a session may map 3337.86 MiB",
         hint="split the model into smaller shards: this one into 3 or more",
     ):
-        place([layer("a", 1), layer("b", 6990, 4, 6)], make_slots(4))
+        place([layer("a", 1), layer("b", 6990, 4, 6)], session_specs(4))
 
 
 def test_a_model_that_the_sessions_cannot_map() -> None:
@@ -187,9 +190,9 @@ def test_a_model_that_the_sessions_cannot_map() -> None:
             "all            7000.00   0.00     0.00  7000.00                    7 layers",
         ],
     ):
-        place(layers, make_slots(2))
+        place(layers, session_specs(2))
     with refused("7 layers that map 7000.00 MiB do not fit into one session that may map 3337.86 MiB"):
-        place(layers, make_slots(3), exactly=1)
+        place(layers, session_specs(3), exactly=1)
 
 
 def test_layers_too_large_for_the_cuts_that_are_left() -> None:
@@ -199,7 +202,7 @@ def test_layers_too_large_for_the_cuts_that_are_left() -> None:
         "3 layers that map 180.00 MiB do not fit into 2 sessions that may map 100.00 MiB each",
         hint="3 sessions are enough; or split the model into smaller shards",
     ):
-        place(layers, make_slots(2, limit=100 * MIB))
+        place(layers, session_specs(2, limit=100 * MIB))
 
 
 def test_layers_placed_by_hand_where_they_do_not_fit() -> None:
@@ -208,7 +211,7 @@ def test_layers_placed_by_hand_where_they_do_not_fit() -> None:
         "HTP0 would map 4000.00 MiB, 662.14 MiB more than it may",
         hint="place layers on another session, or leave some to be placed",
     ):
-        place(layers, make_slots(2), pins={"a": "HTP0", "b": "HTP0"})
+        place(layers, session_specs(2), pins={"a": "HTP0", "b": "HTP0"})
 
 
 def test_layers_placed_by_hand_out_of_order() -> None:
@@ -217,7 +220,7 @@ def test_layers_placed_by_hand_out_of_order() -> None:
         "layer `c` is placed on HTP0, `a` before it on HTP1: what lies between them cannot be placed in order",
         hint="sessions: HTP0, HTP1",
     ):
-        place(layers, make_slots(2), pins={"a": "HTP1", "c": "HTP0"})
+        place(layers, session_specs(2), pins={"a": "HTP1", "c": "HTP0"})
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:
@@ -240,7 +243,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
             "5 sessions are asked for, 2 may be opened",
         ],
     ):
-        place(layers, make_slots(2, limit=0), exactly=5, pins={"x": "HTP0", "b": "HTP9"})
+        place(layers, session_specs(2, limit=0), exactly=5, pins={"x": "HTP0", "b": "HTP9"})
 
 
 @pytest.mark.parametrize(
@@ -253,4 +256,4 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
 )
 def test_nothing_to_place(layers: list[Layer], count: int, exactly: int, message: str) -> None:
     with refused(message):
-        place(layers, make_slots(count), exactly=exactly)
+        place(layers, session_specs(count), exactly=exactly)

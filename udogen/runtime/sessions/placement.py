@@ -12,34 +12,34 @@ from udogen.runtime.sessions.plan import (
     MIB,
     Layer,
     SessionPlan,
+    SessionSpec,
     Share,
-    Slot,
     handovers_of,
     lines,
     sizes_of,
 )
 
 
-def make_slots(
+def session_specs(
     count: int, *, limit: int = DEFAULT_LIMIT, limits: Mapping[str, int] | None = None, devices: Sequence[int] = ()
-) -> tuple[Slot, ...]:
+) -> tuple[SessionSpec, ...]:
     """Sessions HTP0, HTP1 …, one on each device unless `devices` says otherwise; `limits` overrides `limit` by name."""
     given = dict(limits or {})
     made = tuple(
-        Slot(f"HTP{index}", devices[index] if index < len(devices) else index, given.pop(f"HTP{index}", limit))
+        SessionSpec(f"HTP{index}", devices[index] if index < len(devices) else index, given.pop(f"HTP{index}", limit))
         for index in range(count)
     )
     if given:
         raise UsageError(
             f"there is a limit for {', '.join(sorted(given))}, and no such session",
-            hint="sessions are called " + (", ".join(slot.name for slot in made) or "HTP0, HTP1 …"),
+            hint="sessions are called " + (", ".join(session.name for session in made) or "HTP0, HTP1 …"),
         )
     return made
 
 
 def place(
     layers: Sequence[Layer],
-    slots: Sequence[Slot],
+    sessions: Sequence[SessionSpec],
     *,
     exactly: int = 0,
     pins: Mapping[str, str] | None = None,
@@ -51,29 +51,29 @@ def place(
     Of all ways with that many sessions the one is taken whose fullest session is least full, then the most even one.
     """
     fixed = dict(pins or {})
-    _check(layers, slots, fixed, exactly)
+    _check(layers, sessions, fixed, exactly)
     if layers and all(layer.name in fixed for layer in layers):
-        return _placed(layers, slots, fixed, shared_spill_fill)
-    table = _Table(layers, slots, fixed, shared_spill_fill)
-    least = max((_index(slots, name) + 1 for name in fixed.values()), default=1)
-    counts = [exactly] if exactly else range(least, min(len(slots), len(layers)) + 1)
+        return _placed(layers, sessions, fixed, shared_spill_fill)
+    table = _Table(layers, sessions, fixed, shared_spill_fill)
+    least = max((_index(sessions, name) + 1 for name in fixed.values()), default=1)
+    counts = [exactly] if exactly else range(least, min(len(sessions), len(layers)) + 1)
     for count in counts:
         cuts = table.cut(count, within_limits=True)
         if cuts:
-            return _plan(layers, slots, _runs(layers, slots, cuts), shared_spill_fill)
-    raise _too_much(table, exactly or len(slots))
+            return _plan(layers, sessions, _runs(layers, sessions, cuts), shared_spill_fill)
+    raise _too_much(table, exactly or len(sessions))
 
 
 def _placed(
-    layers: Sequence[Layer], slots: Sequence[Slot], pins: Mapping[str, str], shared_spill_fill: bool
+    layers: Sequence[Layer], sessions: Sequence[SessionSpec], pins: Mapping[str, str], shared_spill_fill: bool
 ) -> SessionPlan:
-    runs = [(slot, tuple(layer for layer in layers if pins[layer.name] == slot.name)) for slot in slots]
-    plan = _plan(layers, slots, [run for run in runs if run[1]], shared_spill_fill)
+    runs = [(session, tuple(layer for layer in layers if pins[layer.name] == session.name)) for session in sessions]
+    plan = _plan(layers, sessions, [run for run in runs if run[1]], shared_spill_fill)
     over = [share for share in plan.shares if share.free < 0]
     if over:
         raise UsageError(
             "; ".join(
-                f"{share.slot.name} would map {_mib(share.sizes.total)}, {_mib(-share.free)} more than it may"
+                f"{share.session.name} would map {_mib(share.sizes.total)}, {_mib(-share.free)} more than it may"
                 for share in over
             ),
             hint="place layers on another session, or leave some to be placed",
@@ -84,24 +84,28 @@ def _placed(
 
 def _plan(
     layers: Sequence[Layer],
-    slots: Sequence[Slot],
-    runs: Sequence[tuple[Slot, tuple[Layer, ...]]],
+    sessions: Sequence[SessionSpec],
+    runs: Sequence[tuple[SessionSpec, tuple[Layer, ...]]],
     shared_spill_fill: bool,
 ) -> SessionPlan:
-    where = {layer.name: slot for slot, run in runs for layer in run}
+    where = {layer.name: session for session, run in runs for layer in run}
     return SessionPlan(
         layers=tuple(layers),
         shares=tuple(
-            Share(slot, tuple(layer.name for layer in run), sizes_of(run, shared_spill_fill=shared_spill_fill))
-            for slot, run in runs
+            Share(session, tuple(layer.name for layer in run), sizes_of(run, shared_spill_fill=shared_spill_fill))
+            for session, run in runs
         ),
         handovers=handovers_of(layers, where),
         shared_spill_fill=shared_spill_fill,
     )
 
 
-def _runs(layers: Sequence[Layer], slots: Sequence[Slot], cuts: Sequence[int]) -> list[tuple[Slot, tuple[Layer, ...]]]:
-    return [(slot, tuple(layers[first:last])) for slot, (first, last) in zip(slots, pairwise(cuts), strict=False)]
+def _runs(
+    layers: Sequence[Layer], sessions: Sequence[SessionSpec], cuts: Sequence[int]
+) -> list[tuple[SessionSpec, tuple[Layer, ...]]]:
+    return [
+        (session, tuple(layers[first:last])) for session, (first, last) in zip(sessions, pairwise(cuts), strict=False)
+    ]
 
 
 # --- the search -------------------------------------------------------------------------------------------------
@@ -111,13 +115,13 @@ class _Table:
     """What every run of layers maps, and the best cuts: dynamic programming over where the last run begins."""
 
     def __init__(
-        self, layers: Sequence[Layer], slots: Sequence[Slot], pins: Mapping[str, str], shared_spill_fill: bool
+        self, layers: Sequence[Layer], sessions: Sequence[SessionSpec], pins: Mapping[str, str], shared_spill_fill: bool
     ) -> None:
-        self.layers, self.slots, self.shared_spill_fill = layers, slots, shared_spill_fill
-        self.pins = [_index(slots, pins[layer.name]) if layer.name in pins else None for layer in layers]
+        self.layers, self.sessions, self.shared_spill_fill = layers, sessions, shared_spill_fill
+        self.pins = [_index(sessions, pins[layer.name]) if layer.name in pins else None for layer in layers]
         self.totals = [_growing(layers[first:], shared_spill_fill) for first in range(len(layers))]
         # Loads are parts of a limit, as whole numbers: bytes * scale.
-        self.scales = [lcm(*(slot.limit for slot in slots)) // slot.limit for slot in slots]
+        self.scales = [lcm(*(session.limit for session in sessions)) // session.limit for session in sessions]
 
     def total(self, first: int, last: int) -> int:
         """What the layers first … last - 1 map in one session."""
@@ -153,7 +157,7 @@ class _Table:
                         break
                     total = self.total(first, last)
                     load = total * self.scales[run]
-                    if (within_limits and total > self.slots[run].limit) or (cap is not None and load > cap):
+                    if (within_limits and total > self.sessions[run].limit) or (cap is not None and load > cap):
                         break  # longer runs map more
                     cost = join(before, weigh(load))
                     if last not in found or cost <= found[last][0]:  # of equal ways the one with the later cut
@@ -184,7 +188,7 @@ def _growing(layers: Sequence[Layer], shared_spill_fill: bool) -> list[int]:
 # --- what is refused --------------------------------------------------------------------------------------------
 
 
-def _check(layers: Sequence[Layer], slots: Sequence[Slot], pins: Mapping[str, str], exactly: int) -> None:
+def _check(layers: Sequence[Layer], sessions: Sequence[SessionSpec], pins: Mapping[str, str], exactly: int) -> None:
     names = [layer.name for layer in layers]
     faults = [f"layer `{name}` is there twice" for name in sorted({name for name in names if names.count(name) > 1})]
     sizes: dict[str, tuple[str, int]] = {}
@@ -198,39 +202,39 @@ def _check(layers: Sequence[Layer], slots: Sequence[Slot], pins: Mapping[str, st
                 faults.append(
                     f"activation `{each.name}` has {size} bytes in layer `{first}`, {each.size} in `{layer.name}`"
                 )
-    faults += [f"session {slot.name} may map {slot.limit} bytes" for slot in slots if slot.limit < 1]
-    known = {slot.name for slot in slots}
+    faults += [f"session {session.name} may map {session.limit} bytes" for session in sessions if session.limit < 1]
+    known = {session.name for session in sessions}
     faults += [f"`{name}` is placed, and is no layer" for name in sorted(set(pins) - set(names))]
     faults += [
-        f"layer `{name}` is placed on `{slot}`, which is no session"
-        for name, slot in sorted(pins.items())
-        if slot not in known
+        f"layer `{name}` is placed on `{session}`, which is no session"
+        for name, session in sorted(pins.items())
+        if session not in known
     ]
-    faults += _shortages(layers, slots, exactly)
+    faults += _shortages(layers, sessions, exactly)
     if not faults and not all(name in pins for name in names):
-        faults += _disorder(names, slots, pins)
+        faults += _disorder(names, sessions, pins)
     if faults:
         raise UsageError(
             faults[0] if len(faults) == 1 else f"{len(faults)} things are wrong with what is to be placed",
             details=faults if len(faults) > 1 else (),
-            hint="sessions: " + (", ".join(slot.name for slot in slots) or "none"),
+            hint="sessions: " + (", ".join(session.name for session in sessions) or "none"),
         )
 
 
-def _shortages(layers: Sequence[Layer], slots: Sequence[Slot], exactly: int) -> list[str]:
+def _shortages(layers: Sequence[Layer], sessions: Sequence[SessionSpec], exactly: int) -> list[str]:
     faults = [] if layers else ["there is no layer to place"]
-    faults += [] if slots else ["there is no session to place layers on"]
-    if exactly < 0 or exactly > len(slots):
-        faults.append(f"{exactly} sessions are asked for, {len(slots)} may be opened")
+    faults += [] if sessions else ["there is no session to place layers on"]
+    if exactly < 0 or exactly > len(sessions):
+        faults.append(f"{exactly} sessions are asked for, {len(sessions)} may be opened")
     elif layers and exactly > len(layers):
         faults.append(f"{exactly} sessions are asked for, and {len(layers)} layers: some would be empty")
     return faults
 
 
-def _disorder(names: Sequence[str], slots: Sequence[Slot], pins: Mapping[str, str]) -> list[str]:
-    fixed = [(name, _index(slots, pins[name])) for name in names if name in pins]
+def _disorder(names: Sequence[str], sessions: Sequence[SessionSpec], pins: Mapping[str, str]) -> list[str]:
+    fixed = [(name, _index(sessions, pins[name])) for name in names if name in pins]
     return [
-        f"layer `{after}` is placed on {slots[later].name}, `{before}` before it on {slots[earlier].name}: "
+        f"layer `{after}` is placed on {sessions[later].name}, `{before}` before it on {sessions[earlier].name}: "
         "what lies between them cannot be placed in order"
         for (before, earlier), (after, later) in pairwise(fixed)
         if later < earlier
@@ -238,8 +242,8 @@ def _disorder(names: Sequence[str], slots: Sequence[Slot], pins: Mapping[str, st
 
 
 def _too_much(table: _Table, count: int) -> UsageError:
-    layers, slots = table.layers, table.slots[:count]
-    widest = max(slot.limit for slot in slots)
+    layers, sessions = table.layers, table.sessions[:count]
+    widest = max(session.limit for session in sessions)
     alone = [(layer, table.total(index, index + 1)) for index, layer in enumerate(layers)]
     large = [(layer, total) for layer, total in alone if total > widest]
     if large:
@@ -253,15 +257,18 @@ def _too_much(table: _Table, count: int) -> UsageError:
     cuts = table.cut(min(count, len(layers)), within_limits=False)
     details = []
     if cuts:
-        runs = _runs(layers, slots, cuts)
-        loads = [(slot, table.total(first, last)) for slot, (first, last) in zip(slots, pairwise(cuts), strict=False)]
-        over = [(slot, total - slot.limit) for slot, total in loads if total > slot.limit]
+        runs = _runs(layers, sessions, cuts)
+        loads = [
+            (session, table.total(first, last))
+            for session, (first, last) in zip(sessions, pairwise(cuts), strict=False)
+        ]
+        over = [(session, total - session.limit) for session, total in loads if total > session.limit]
         details = [
-            *(f"in the most even way {slot.name} would map {_mib(more)} more than it may" for slot, more in over),
-            *lines(_plan(layers, slots, runs, table.shared_spill_fill)),
+            *(f"in the most even way {session.name} would map {_mib(more)} more than it may" for session, more in over),
+            *lines(_plan(layers, sessions, runs, table.shared_spill_fill)),
         ]
     return UsageError(
-        f"{len(layers)} layers that map {_mib(everything)} do not fit into {_sessions(slots)}",
+        f"{len(layers)} layers that map {_mib(everything)} do not fit into {_sessions(sessions)}",
         hint=_remedy(table, count),
         details=details,
     )
@@ -269,7 +276,7 @@ def _too_much(table: _Table, count: int) -> UsageError:
 
 def _remedy(table: _Table, count: int) -> str:
     """How many sessions would do, each with the smallest limit of those that there are."""
-    limit, needed, first = min(slot.limit for slot in table.slots), 1, 0
+    limit, needed, first = min(session.limit for session in table.sessions), 1, 0
     for last in range(1, len(table.layers) + 1):
         if table.total(first, last) > limit:
             needed, first = needed + 1, last - 1
@@ -280,16 +287,16 @@ def _remedy(table: _Table, count: int) -> str:
     return "split the model into smaller shards, or place fewer layers by hand"
 
 
-def _sessions(slots: Sequence[Slot]) -> str:
-    limits = {slot.limit for slot in slots}
-    if len(slots) == 1:
-        return f"one session that may map {_mib(slots[0].limit)}"
-    each = _mib(limits.pop()) + " each" if len(limits) == 1 else " + ".join(_mib(slot.limit) for slot in slots)
-    return f"{len(slots)} sessions that may map {each}"
+def _sessions(sessions: Sequence[SessionSpec]) -> str:
+    limits = {session.limit for session in sessions}
+    if len(sessions) == 1:
+        return f"one session that may map {_mib(sessions[0].limit)}"
+    each = _mib(limits.pop()) + " each" if len(limits) == 1 else " + ".join(_mib(session.limit) for session in sessions)
+    return f"{len(sessions)} sessions that may map {each}"
 
 
-def _index(slots: Sequence[Slot], name: str) -> int:
-    return next(index for index, slot in enumerate(slots) if slot.name == name)
+def _index(sessions: Sequence[SessionSpec], name: str) -> int:
+    return next(index for index, session in enumerate(sessions) if session.name == name)
 
 
 def _mib(size: int) -> str:

@@ -32,7 +32,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Slot:
+class SessionSpec:
     """A session that may be opened: its name, the device it runs on, how much it may map."""
 
     name: str
@@ -57,14 +57,14 @@ class Sizes(NamedTuple):
 class Share:
     """What one session gets."""
 
-    slot: Slot
+    session: SessionSpec
     layers: tuple[str, ...]
     sizes: Sizes
 
     @property
     def free(self) -> int:
         """What it could map besides; negative where it is too much."""
-        return self.slot.limit - self.sizes.total
+        return self.session.limit - self.sizes.total
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ class SessionPlan:
     handovers: tuple[Handover, ...]
     shared_spill_fill: bool = False
 
-    def slot_of(self, layer: str) -> Slot:
+    def session_of(self, layer: str) -> SessionSpec:
         """The session that a layer is placed in."""
-        return next(share.slot for share in self.shares if layer in share.layers)
+        return next(share.session for share in self.shares if layer in share.layers)
 
     @property
     def sizes(self) -> Sizes:
@@ -100,12 +100,12 @@ class SessionPlan:
         return {
             "sessions": [
                 {
-                    "name": share.slot.name,
-                    "device": share.slot.device,
+                    "name": share.session.name,
+                    "device": share.session.device,
                     "layers": list(share.layers),
                     **share.sizes._asdict(),
                     "total": share.sizes.total,
-                    "limit": share.slot.limit,
+                    "limit": share.session.limit,
                     "free": share.free,
                 }
                 for share in self.shares
@@ -131,12 +131,12 @@ def sizes_of(layers: Sequence[Layer], *, shared_spill_fill: bool = False) -> Siz
     )
 
 
-def handovers_of(layers: Sequence[Layer], slots: Mapping[str, Slot]) -> tuple[Handover, ...]:
+def handovers_of(layers: Sequence[Layer], sessions: Mapping[str, SessionSpec]) -> tuple[Handover, ...]:
     """The activations that layers in different sessions share, in the order of the layers."""
     found: dict[tuple[str, str, str], Handover] = {}
-    last: dict[str, Slot] = {}
+    last: dict[str, SessionSpec] = {}
     for layer in layers:
-        here = slots[layer.name]
+        here = sessions[layer.name]
         for each in layer.activations:
             source = last.get(each.name, here)
             if source != here:
@@ -165,8 +165,8 @@ def lines(plan: SessionPlan) -> list[str]:
 
 def _row(share: Share) -> tuple[str, ...]:
     sizes = share.sizes
-    numbers = (*sizes, sizes.total, share.slot.limit, share.free)
-    return (share.slot.name, *(_mib(each) for each in numbers), _names(share.layers))
+    numbers = (*sizes, sizes.total, share.session.limit, share.free)
+    return (share.session.name, *(_mib(each) for each in numbers), _names(share.layers))
 
 
 def _names(layers: Sequence[str]) -> str:
