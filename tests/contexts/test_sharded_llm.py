@@ -3,7 +3,7 @@
 How far the runtimes may be from numpy: libQnnHtp multiplies 16-bit activations by 8-bit weights less exactly than it
 stores them (one MatMul alone is up to 14 of 65535 steps beside the exact product), a block has nine such products, and
 a number in the cache, which has 8 bits, may then be rounded to its neighbour.  So one shard alone is held to one 8-bit
-step, of its caches too; eight of them, one after the other, to two.
+step, of its caches too (seen: 0.8); eight of them, one after the other, to four (seen: 1.9).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tests.making import LONG, ROOT
 BYTE = 256  # steps of 16 bits in one of 8 bits
 KINDS = ("real", "emulator")
 LIMITS = {  # of hidden states and logits: of one shard, and after all of them
-    "real": {"alone": BYTE, "chained": 2 * BYTE},
-    "emulator": {"alone": 4, "chained": BYTE // 2},
+    "real": {"alone": BYTE, "chained": 4 * BYTE},
+    "emulator": {"alone": BYTE // 8, "chained": BYTE},
 }
 
 
