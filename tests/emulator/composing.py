@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from udogen.qnn.backend import Context, Graph
+from udogen.qnn.context import Context, Graph
 from udogen.qnn.tensors import (
     APP_READ,
     APP_WRITE,

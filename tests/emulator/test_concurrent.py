@@ -11,8 +11,10 @@ import pytest
 from composing import X, mixed, mixed_in_numpy, run
 from conftest import register
 
-from udogen.qnn.backend import Backend, Context, Graph, Profile
+from udogen.qnn.backend import Backend
+from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import Interface
+from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built

@@ -14,8 +14,10 @@ from conftest import register
 from tests.making import udogen
 from udogen.errors import ToolMissing
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend, Context, Log, Profile
+from udogen.qnn.backend import Backend, Log
+from udogen.qnn.context import Context
 from udogen.qnn.interface import ERROR, INFO, Interface, QnnError
+from udogen.qnn.profile import Profile
 from udogen.qnn.system import binary_info
 from udogen.qnn.tensors import (
     APP_READ,

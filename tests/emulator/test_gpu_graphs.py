@@ -10,8 +10,10 @@ import pytest
 from conftest import register
 
 from udogen.errors import RunFailed
-from udogen.qnn.backend import Backend, Context, Graph, Profile
+from udogen.qnn.backend import Backend
+from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import QnnError
+from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, Scalar, ScaleOffset, Tensor
 from udogen.runtime.built import Built
 

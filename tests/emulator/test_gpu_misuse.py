@@ -9,7 +9,8 @@ import pytest
 from conftest import register
 
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend, Context, Graph
+from udogen.qnn.backend import Backend
+from udogen.qnn.context import Context, Graph
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Tensor, tensor_array
 from udogen.runtime.built import Built
 

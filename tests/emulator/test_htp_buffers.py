@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend, Context, Log
+from udogen.qnn.backend import Backend, Log
+from udogen.qnn.context import Context
 from udogen.qnn.interface import Interface, QnnError
 from udogen.qnn.memory import Memory
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Tensor

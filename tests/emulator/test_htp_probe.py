@@ -22,8 +22,10 @@ from tests.emulator import htp_drive
 from tests.making import ROOT, compiler, need_runtime
 from udogen import resources
 from udogen.qnn import abi, socs
-from udogen.qnn.backend import Backend, Context, Device, Graph, Log, Profile
+from udogen.qnn.backend import Backend, Device, Log
+from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import Interface, QnnError
+from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor, tensor_array
 from udogen.runtime import find_runtime
 

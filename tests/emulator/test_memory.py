@@ -12,7 +12,8 @@ import pytest
 from conftest import register
 
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend, Context, Graph
+from udogen.qnn.backend import Backend
+from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import QnnError
 from udogen.qnn.memory import DMA_BUF, Memory
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor

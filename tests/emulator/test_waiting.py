@@ -12,8 +12,10 @@ import numpy as np
 from composing import SHAPE, Maker, X
 
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend, Context, Graph, Profile
+from udogen.qnn.backend import Backend
+from udogen.qnn.context import Context, Graph
 from udogen.qnn.memory import Memory
+from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import (
     APP_READ,
     APP_WRITE,

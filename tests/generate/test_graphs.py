@@ -10,7 +10,8 @@ import pytest
 
 from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need_runtime
 from udogen.qnn import system
-from udogen.qnn.backend import Backend, Context, Graph
+from udogen.qnn.backend import Backend
+from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import Interface
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, Scalar, Tensor
 from udogen.runtime import find_runtime

@@ -9,8 +9,10 @@ import pytest
 
 from udogen.errors import RunFailed
 from udogen.qnn import system
-from udogen.qnn.backend import Backend, Context, Graph, Log, Profile
+from udogen.qnn.backend import Backend, Log
+from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import VERBOSE, Interface, QnnError
+from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import (
     APP_READ,
     APP_WRITE,

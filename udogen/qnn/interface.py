@@ -64,6 +64,11 @@ class Interface:
         """Call a function of the table, and raise `QnnError` if it answers with an error."""
         check(function, getattr(self._table, function)(*args))
 
+    def function(self, name: str) -> Callable[..., int]:
+        """A function of the table, for calls that are timed."""
+        found: Callable[..., int] = getattr(self._table, name)
+        return found
+
     def call_with_op(self, function: str, handle: Any, op: OpConfig) -> None:
         """Call one of the two functions that take an op config by value."""
         entry = abi.ffi().cast("udogen_TakesOpConfig", getattr(self._table, function))

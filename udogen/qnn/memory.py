@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from udogen.qnn import abi
-from udogen.qnn.backend import Context, Handle
+from udogen.qnn.context import Context
+from udogen.qnn.handle import Handle
 from udogen.qnn.tensors import type_code
 
 ION, DMA_BUF = "ION", "DMA_BUF"
@@ -55,3 +56,18 @@ class Memory(Handle):
     def handle(self) -> Any:
         """What a tensor is bound to (`Tensor.bind_memory`)."""
         return self.raw[0]
+
+
+def register_external(context: Context, kind: str, fd: int, *, offset: int, size: int) -> Any:
+    """Give a deferred HTP context the memory for its weights (WEIGHTS_BUFFER) or for spilling (SHARED_SPILLFILL_BUFFER).
+
+    The runtime deregisters it itself, when the context is freed.
+    """
+    ffi = abi.ffi()
+    row, custom = ffi.new("Qnn_MemDescriptor_t *"), ffi.new("QnnMemHtp_Descriptor_t *")
+    custom.type, custom.size = ffi.integer_const(f"QNN_HTP_MEM_{kind}"), size
+    custom.sharedBufferConfig.fd, custom.sharedBufferConfig.offset = fd, offset
+    row.memType, row.customInfo = ffi.integer_const("QNN_MEM_TYPE_CUSTOM"), custom
+    handles = ffi.new("Qnn_MemHandle_t[1]")
+    context.interface.call("memRegister", context.raw, row, 1, handles)
+    return handles

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from udogen.errors import RunFailed
-from udogen.qnn.backend import Backend, Context, Device, Graph, Log
+from udogen.qnn.backend import Backend, Device, Log
+from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import Interface, QnnError
 from udogen.qnn.tensors import APP_WRITE, NULL, STATIC, OpConfig, Param, Scalar, ScaleOffset, Tensor
 from udogen.runtime import failures, probe, recorder, registrar, stored

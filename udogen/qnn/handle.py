@@ -1,0 +1,42 @@
+"""What a QNN backend makes and must free: each once, in the right order, at the end of its `with` block."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, TypeVar
+
+from udogen.qnn import abi
+from udogen.qnn.interface import Interface, QnnError
+
+_H = TypeVar("_H", bound="Handle")
+
+
+class Handle:
+    """Something the backend made and must free; freed once, at the end of `with` or by `close`."""
+
+    def __init__(self, interface: Interface, raw: Any, free: str, *free_args: Any) -> None:
+        self.interface, self.raw = interface, raw
+        self._free, self._free_args = free, free_args
+
+    def close(self) -> None:
+        """Free it now."""
+        raw, self.raw = self.raw, None
+        if raw is not None:
+            self.interface.call(self._free, raw, *self._free_args)
+
+    def __enter__(self: _H) -> _H:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except QnnError:
+            if error is None:  # the first error is the one to show
+                raise
+
+
+def raw_of(handle: Handle | None) -> Any:
+    """What the API calls it; NULL where there is none."""
+    return abi.ffi().NULL if handle is None else handle.raw
