@@ -25,7 +25,8 @@ from udogen.cli import output
 from udogen.errors import RunFailed, UdogenError
 from udogen.generate.packages import generate
 from udogen.opdef.load import load
-from udogen.qnn.backend import Backend, Context, Log
+from udogen.qnn.backend import Backend, Log
+from udogen.qnn.context import Context
 from udogen.qnn.interface import WARN, Interface
 from udogen.qnn.tensors import (
     APP_READ,

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from udogen.qnn.backend import Backend, Graph
+from udogen.qnn.backend import Backend
+from udogen.qnn.context import Graph
 from udogen.qnn.interface import Interface
 from udogen.qnn.system import GraphInfo, binary_info
 from udogen.qnn.tensors import APP_READ, APP_WRITE, ScaleOffset, Tensor
