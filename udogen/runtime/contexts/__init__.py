@@ -1,1 +1,1 @@
-"""Contexts: stored graphs, restored and executed."""
+"""Contexts restored from their binaries, and their graphs executed in this process."""

@@ -1,0 +1,254 @@
+"""Buffers: where their memory comes from, and how it goes back.  rpcmem is tried on a stand-in for libcdsprpc.so."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.contexts.conftest import resources, stand_in
+from tests.making import ROOT
+from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.runtime.buffers import allocators, rpcmem
+from udogen.runtime.buffers.allocators import ALLOCATORS, allocate, shared_memory
+from udogen.runtime.buffers.buffer import Buffer
+
+HERE = ("client", "memfd")  # what every machine with Linux has
+
+
+@pytest.mark.parametrize("kind", HERE)
+@pytest.mark.parametrize("alignment", [1, 64, 128, 4096])
+def test_memory_is_aligned_zero_and_writable(tidy: None, kind: str, alignment: int) -> None:
+    with allocate(kind, 1001, alignment=alignment, name="x") as buffer:
+        assert buffer.address % alignment == 0
+        assert (buffer.size, len(buffer.view), buffer.kind, buffer.alignment) == (1001, 1001, kind, alignment)
+        array = np.frombuffer(buffer.view, np.uint8)
+        assert not array.any() and array.flags.writeable
+        assert array.__array_interface__["data"][0] == buffer.address
+        array[:] = 7
+        assert bytes(buffer.view[999:]) == b"\7\7"
+        del array
+    assert buffer.closed
+
+
+def test_a_memfd_is_shared_and_stays_as_long_as_it_is(tidy: None) -> None:
+    with allocate("memfd", 4096) as buffer:
+        fd = buffer.descriptor()
+        assert not os.get_inheritable(fd)
+        os.pwrite(fd, b"seen", 100)
+        assert bytes(buffer.view[100:104]) == b"seen"
+        for size in (0, 8192):  # somebody else who has it could end us with SIGBUS
+            with pytest.raises(PermissionError):
+                os.ftruncate(fd, size)
+
+
+def test_client_memory_has_no_descriptor() -> None:
+    with allocate("client", 64, name="x") as buffer:
+        assert buffer.fd is None
+        with pytest.raises(RunFailed) as told:
+            buffer.descriptor()
+    assert told.value.message == "buffer `x` is client memory: it has no file descriptor to register"
+
+
+@pytest.mark.parametrize("kind", HERE)
+def test_arrays_outlive_the_buffer_and_the_bytes_go_with_the_last(kind: str) -> None:
+    before = resources()
+    buffer = allocate(kind, 4096)
+    array = np.frombuffer(buffer.view, np.float32)[3:]
+    assert buffer.exported
+    array[0] = 2.5
+    buffer.close()
+    buffer.close()
+    assert buffer.closed and array[0] == 2.5
+    del array
+    assert resources() == before
+
+
+def test_a_buffer_that_was_forgotten_is_closed(tidy: None) -> None:
+    def forget() -> None:
+        allocate("memfd", 4096)
+
+    forget()
+
+
+def test_what_is_held_is_not_closed(tidy: None) -> None:
+    buffer = allocate("memfd", 64, name="kv")
+    first, second = buffer.hold("context `a`"), buffer.hold("context `b`")
+    with pytest.raises(RunFailed) as told:
+        buffer.close()
+    assert told.value.message == "buffer `kv` cannot be closed: it is in use by context `a`, context `b`"
+    first()
+    first()
+    assert buffer.held_by == ("context `b`",)
+    with pytest.raises(RunFailed), buffer:
+        pass
+    second()
+    buffer.close()
+
+
+def test_a_held_buffer_goes_with_its_last_holder_after_an_error(tidy: None) -> None:
+    with pytest.raises(ZeroDivisionError), allocate("memfd", 64) as buffer:
+        let_go = buffer.hold("a context")
+        raise ZeroDivisionError
+    assert not buffer.closed
+    let_go()
+    assert buffer.closed
+
+
+def test_reserved_bytes_are_seen_by_nobody() -> None:
+    with allocate("memfd", 64, name="w") as buffer:
+        view = buffer.view
+        with pytest.raises(RunFailed) as told:
+            buffer.reserve("external weights buffer of `m`")
+        assert told.value.message == (
+            "buffer `w` cannot become the external weights buffer of `m`: arrays or views of its bytes are alive"
+        )
+        view.release()
+        del view
+        end = buffer.reserve("external weights buffer of `m`")
+        with pytest.raises(RunFailed) as told:
+            _ = buffer.view
+        assert told.value.message == "the contents of buffer `w` are QNN's: it is the external weights buffer of `m`"
+        end()
+        assert len(buffer.view) == 64
+
+
+def test_a_closed_buffer_says_so() -> None:
+    buffer = allocate("client", 64, name="x")
+    buffer.close()
+    assert repr(buffer) == "<Buffer x (client): closed>"
+    for use in (lambda: buffer.view, lambda: buffer.fd, buffer.descriptor, lambda: buffer.hold("y"), buffer.__enter__):
+        with pytest.raises(RunFailed) as told:
+            use()
+        assert told.value.message == "buffer `x` is closed"
+
+
+@pytest.mark.parametrize("alignment", [0, -64, 3, 96, 8192])
+def test_what_is_no_alignment(alignment: int) -> None:
+    with pytest.raises(UsageError) as told:
+        allocate("client", 64, alignment=alignment)
+    assert told.value.message == f"buffers cannot be aligned to {alignment} bytes"
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_what_is_no_size(size: int) -> None:
+    with pytest.raises(UsageError) as told:
+        allocate("memfd", size, name="x")
+    assert told.value.message == f"buffer `x` cannot have {size} bytes"
+
+
+def test_unknown_allocators_are_refused_with_the_list() -> None:
+    with pytest.raises(UsageError) as told:
+        allocate("ion", 64)
+    assert told.value.hint == "one of: client, memfd, rpcmem"
+
+
+@pytest.mark.parametrize("kind", HERE)
+@pytest.mark.parametrize("size", [2**46 + 2**60, 2**63 - 1, 2**70])
+def test_more_memory_than_there_is(tidy: None, kind: str, size: int) -> None:
+    with pytest.raises(RunFailed) as told:
+        allocate(kind, size, name="big")
+    assert told.value.message.startswith(f"buffer `big` cannot be allocated: {size} bytes of {kind} memory: ")
+
+
+# --- rpcmem -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stand_in(tmp_path_factory.mktemp("device"), "cdsprpc.c", "libcdsprpc.so")
+
+
+@pytest.fixture
+def device(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL]:
+    """The stand-in, as the library that `rpcmem` finds."""
+    monkeypatch.setattr(allocators.rpcmem, "open_rpcmem", lambda: rpcmem.Rpcmem(str(library)))
+    opened = ctypes.CDLL(str(library))
+    opened.stand_in_said.restype = ctypes.c_char_p
+    opened.stand_in_forget()
+    yield opened
+    opened.stand_in_limit(-1)
+    opened.stand_in_blind(0)
+
+
+def said(device: ctypes.CDLL) -> list[str]:
+    return device.stand_in_said().decode().splitlines()
+
+
+def test_rpcmem_is_asked_as_the_tutorial_does(tidy: None, device: ctypes.CDLL) -> None:
+    with allocate("rpcmem", 5000, alignment=128) as buffer:
+        os.pwrite(buffer.descriptor(), b"by the device", 4096)
+        assert bytes(buffer.view[4096:4109]) == b"by the device"
+    assert said(device) == ["rpcmem_alloc(25, 1, 5000)", "rpcmem_to_fd", "rpcmem_free"]
+
+
+def test_rpcmem_is_freed_with_the_last_array(tidy: None, device: ctypes.CDLL) -> None:
+    with allocate("rpcmem", 4096) as buffer:
+        array = np.frombuffer(buffer.view, np.uint8)
+        assert buffer.exported
+    assert "rpcmem_free" not in said(device)
+    array[0] = 1
+    del array
+    assert said(device)[-1] == "rpcmem_free"
+
+
+def test_rpcmem_of_more_than_an_int(tidy: None, device: ctypes.CDLL) -> None:
+    with allocate("rpcmem", 2**31 + 4096) as buffer:
+        buffer.view[2**31] = 9
+    assert said(device)[0] == "rpcmem_alloc2(25, 1, 2147487744)"
+
+
+def test_rpcmem_of_an_old_system_ends_at_an_int(tmp_path: Path) -> None:
+    old = rpcmem.Rpcmem(str(stand_in(tmp_path, "cdsprpc.c", "libold.so", "-DOLD")))
+    with pytest.raises(RunFailed) as told:
+        old.allocate(2**31)
+    assert told.value.message == (
+        "rpcmem_alloc cannot allocate 2147483648 bytes: its size is an int, and libcdsprpc.so has no rpcmem_alloc2"
+    )
+
+
+def test_rpcmem_without_memory_or_descriptor(tidy: None, device: ctypes.CDLL) -> None:
+    device.stand_in_limit(0)
+    with pytest.raises(RunFailed) as told:
+        allocate("rpcmem", 4096)
+    assert told.value.message == "rpcmem_alloc has no 4096 bytes (heap 25)"
+    device.stand_in_limit(-1)
+    device.stand_in_blind(1)
+    with pytest.raises(RunFailed) as told:
+        allocate("rpcmem", 4096)
+    assert told.value.message == "rpcmem_to_fd knows no descriptor for the 4096 bytes that rpcmem_alloc gave"
+    assert said(device)[-1] == "rpcmem_free"
+
+
+def test_a_library_that_is_no_libcdsprpc() -> None:
+    with pytest.raises(ToolMissing) as told:
+        rpcmem.Rpcmem("libc.so.6")
+    assert told.value.message.startswith("libc.so.6 cannot be used: ")
+
+
+def test_the_machine_chooses(library: Path) -> None:
+    """In children, for a library that was opened once is there to stay."""
+    program = "from udogen.runtime.buffers.allocators import shared_memory; print(*shared_memory(), sep='|')"
+    answers = []
+    for folder in ("", str(library.parent)):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env={**os.environ, "LD_LIBRARY_PATH": folder},
+            capture_output=True,
+            text=True,
+        )
+        answers.append(done.stdout.strip())
+    assert answers[0].startswith("memfd|libcdsprpc.so cannot be used: ")
+    assert answers[1] == "rpcmem|libcdsprpc.so is there"
+
+
+def test_every_row_is_an_allocator() -> None:
+    assert shared_memory().allocator in ALLOCATORS
+    assert isinstance(allocate("client", 1), Buffer)

@@ -1,0 +1,1 @@
+"""Memory for tensors: allocated, planned, shared, handed from one graph to the next."""

@@ -1,0 +1,194 @@
+"""A piece of memory with an owner: given back once, never while a context has it, and never under an array's feet."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from udogen.errors import RunFailed
+from udogen.qnn import abi
+
+_Identity = tuple[int, int]
+
+
+class Buffer:
+    """Memory that tensors lie in; a context manager.
+
+    `close` is refused while somebody holds the buffer (`hold`: a context in which it is registered).  Arrays made of
+    `view` may outlive it: the bytes are given back with the last of them.
+    """
+
+    def __init__(
+        self,
+        memory: Any,
+        *,
+        name: str,
+        kind: str,
+        size: int,
+        alignment: int,
+        begin: int = 0,
+        fd: int | None = None,
+        fd_offset: int = 0,
+        owns_fd: bool = True,
+    ) -> None:
+        ffi = abi.ffi()
+        self.name, self.kind, self.size, self.alignment = name, kind, size, alignment
+        self.address = int(ffi.cast("uintptr_t", ffi.from_buffer(memory))) + begin
+        self.fd_offset = fd_offset  # where its first byte is in what the descriptor leads to
+        self._memory: Any = memory  # whatever exports the bytes, and frees them when nobody refers to it any more
+        self._begin = begin  # of ours in those of `memory`
+        self._fd, self._identity = fd, None if fd is None else _identity(fd)
+        self._close_fd = weakref.finalize(self, _close, fd, _identity(fd)) if fd is not None and owns_fd else None
+        self._holders: dict[object, str] = {}
+        self._reserved_for = ""
+        self._closes_when_free = False
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{self.size} bytes at {self.address:#x}"
+        return f"<Buffer {self.name} ({self.kind}): {state}>"
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was given back."""
+        return self._memory is None
+
+    @property
+    def view(self) -> memoryview:
+        """Its bytes, writable unless the memory is not."""
+        if self._reserved_for:
+            raise RunFailed(
+                f"the contents of buffer `{self.name}` are QNN's: it is the {self._reserved_for}",
+                hint="nobody but QNN reads or writes it before its context is closed",
+            )
+        return memoryview(self._open_memory()).cast("B")[self._begin : self._begin + self.size]
+
+    @property
+    def fd(self) -> int | None:
+        """The descriptor that leads to the memory; None where it has none."""
+        self._open_memory()
+        return self._fd
+
+    @property
+    def exported(self) -> bool:
+        """Whether an array or a view of its bytes is alive."""
+        return self._memory is not None and sys.getrefcount(self._memory) > 2  # ours, and the argument
+
+    @property
+    def held_by(self) -> tuple[str, ...]:
+        """Who has it, in words."""
+        with self._lock:
+            return tuple(dict.fromkeys(self._holders.values()))
+
+    def descriptor(self) -> int:
+        """The descriptor, looked at anew: it must still lead to this memory."""
+        fd = self.fd
+        if fd is None:
+            raise RunFailed(
+                f"buffer `{self.name}` is {self.kind} memory: it has no file descriptor to register",
+                hint="allocate it as shared memory (rpcmem on a device, memfd on a PC)",
+            )
+        try:
+            found = os.fstat(fd)
+        except OSError as problem:
+            raise RunFailed(
+                f"file descriptor {fd} of buffer `{self.name}` was closed by somebody else",
+                hint="let nobody but the buffer close it: hand out os.dup(buffer.fd)",
+            ) from problem
+        if (found.st_dev, found.st_ino) != self._identity:
+            raise RunFailed(
+                f"file descriptor {fd} of buffer `{self.name}` leads to another file now: it was closed, "
+                "and its number given anew",
+                hint="let nobody but the buffer close it: hand out os.dup(buffer.fd)",
+            )
+        if stat.S_ISREG(found.st_mode) and found.st_size < self.fd_offset + self.size:
+            raise RunFailed(
+                f"the file of buffer `{self.name}` has {found.st_size} bytes now: it was made shorter than the buffer, "
+                f"which ends at {self.fd_offset + self.size}",
+                hint="to touch the bytes that are gone would end the process (SIGBUS): make the file long enough again",
+            )
+        return fd
+
+    def hold(self, holder: str) -> Callable[[], None]:
+        """Keep the buffer from being closed; call the answer to let go of it."""
+        token = object()
+        with self._lock:
+            self._open_memory()
+            self._holders[token] = holder
+
+        def let_go() -> None:
+            with self._lock:
+                self._holders.pop(token, None)
+                if self._closes_when_free and not self._holders:
+                    self._give_back()
+
+        return let_go
+
+    def reserve(self, purpose: str) -> Callable[[], None]:
+        """Let nobody see the bytes, which are `purpose` from now on; call the answer to end it."""
+        with self._lock:
+            self._open_memory()
+            if self.exported:
+                raise RunFailed(
+                    f"buffer `{self.name}` cannot become the {purpose}: arrays or views of its bytes are alive",
+                    hint="delete them first: nobody but QNN may change its contents",
+                )
+            before, self._reserved_for = self._reserved_for, purpose
+
+        def end() -> None:
+            self._reserved_for = before
+
+        return end
+
+    def close(self) -> None:
+        """Give the memory back; a second time does nothing."""
+        with self._lock:
+            if self._holders and not self.closed:
+                raise RunFailed(
+                    f"buffer `{self.name}` cannot be closed: it is in use by {', '.join(self.held_by)}",
+                    hint="close that first",
+                )
+            self._give_back()
+
+    def __enter__(self) -> Buffer:
+        self._open_memory()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            if error is not None and self._holders:  # the first error is the one to show; it closes when they let go
+                self._closes_when_free = True
+                return
+        self.close()
+
+    def _open_memory(self) -> Any:
+        if self._memory is None:
+            raise RunFailed(f"buffer `{self.name}` is closed", hint="use it inside its `with` block")
+        return self._memory
+
+    def _give_back(self) -> None:
+        self._memory = None
+        if self._close_fd is not None:
+            self._close_fd()
+
+
+def _identity(fd: int) -> _Identity:
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino
+
+
+def _close(fd: int, identity: _Identity) -> None:
+    """Close it, unless somebody has, and the number is another file's now."""
+    try:
+        if _identity(fd) == identity:
+            os.close(fd)
+    except OSError:
+        pass
