@@ -9,7 +9,6 @@ from __future__ import annotations
 import mmap
 import os
 from dataclasses import dataclass, replace
-from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +36,6 @@ class TensorInfo:
     role: str = ""
     dynamic: tuple[bool, ...] = ()  # of each axis, whether its size may change; empty where none may
     data_format: int = 0
-    bytes_per_element: int = 0  # where a description says so, and it is not what the data type says
 
     @property
     def scale_offset(self) -> tuple[float, int] | None:
@@ -46,9 +44,7 @@ class TensorInfo:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes its data takes: the one size that buffers are made by."""
-        if self.bytes_per_element:
-            return self.bytes_per_element * prod(self.shape)
+        """How many bytes its data takes."""
         return byte_size(self.dtype, self.shape)
 
 

@@ -84,8 +84,6 @@ def _tensor(tensor: TensorInfo) -> dict[str, Any]:
     }
     if tensor.dynamic:
         made["isDynamicDimensions"] = [int(each) for each in tensor.dynamic]
-    if tensor.bytes_per_element:
-        made["bytesPerElement"] = tensor.bytes_per_element
     return {"version": f"QNN_TENSOR_VERSION_{2 if tensor.dynamic else 1}", "info": made}
 
 

@@ -18,7 +18,15 @@ from udogen.opdef.problems import Location, Problem, Problems
 from udogen.qnn.system import BinaryInfo, GraphInfo, HardwareDevice, TensorInfo
 from udogen.runtime.contexts.json_encodings import read_quantization
 from udogen.runtime.contexts.json_nodes import MISSING, Node, Where
-from udogen.runtime.contexts.json_words import code_of, data_format, data_type, htp_graph, last_number, type_hint
+from udogen.runtime.contexts.json_words import (
+    code_of,
+    data_format,
+    data_type,
+    htp_graph,
+    last_number,
+    of_width,
+    type_hint,
+)
 from udogen.runtime.contexts.json_words import role as role_of
 
 _LARGEST_FILE = 256 << 20
@@ -208,17 +216,15 @@ class _Reader:
         if not name:
             self._error(row.path, "a tensor has no name" + (f" (in graph `{graph}`)" if graph else ""), _MAKE)
         shape = self._shape(row, what)
-        dtype, width = self._dtype(row, what)
         info = TensorInfo(
             id=self._id(row, what),
             name=name,
-            dtype=dtype,
+            dtype=self._dtype(row, what),
             shape=shape,
             quant=read_quantization(row, what),
             role=self._role(row, role, what),
             dynamic=self._dynamic(row, shape, what),
             data_format=data_format(row),
-            bytes_per_element=width,
         )
         self._check_size(row, info, what)
         return info
@@ -267,32 +273,30 @@ class _Reader:
                 )
         return tuple(each.value if each.is_whole and 0 < each.value <= _MOST_DIM else 1 for each in node.items())
 
-    def _dtype(self, row: Node, what: str) -> tuple[str, int]:
-        """The data type, and how many bytes an element takes where that is not what the type says."""
+    def _dtype(self, row: Node, what: str) -> str:
+        """The data type; where `bytesPerElement` says otherwise, the one of its kind that takes so many."""
         width = self._width(row, what)
         node = row.get("dataType", "data_type")
         if node is None:
             self._error(row.path, f"{what} has no `dataType`", _MAKE)
-            return "UINT_8", 0
+            return "UINT_8"
         found = data_type(node.value)
         if found is None and width and code_of(node.value) is not None:
-            self._where.warn(
-                node.path,
-                f"{what}: data type {node.shown} is not known; taken as UINT_{width * 8}, by `bytesPerElement`",
-                "a newer release may have it",
-            )
-            return f"UINT_{width * 8}", 0
-        if found is None:
+            taken = f"UINT_{width * 8}"
+            why = f"data type {node.shown} is not known"
+        elif found is None:
             self._error(node.path, f"{what}: {node.shown} is no data type", type_hint(node.value))
-            return "UINT_8", 0
-        if width and width * 8 != found.bits:
-            self._where.warn(
-                row.path_of("bytesPerElement"),
-                f"{what}: `bytesPerElement` is {width}, but an element of {found.name} takes {_size(found.bits)}",
-                "`bytesPerElement` counts",
-            )
-            return found.name, width
-        return found.name, 0
+            return "UINT_8"
+        elif width in (0, found.bits / 8):
+            return found.name
+        else:
+            taken = of_width(found, width * 8)
+            why = f"`bytesPerElement` is {width}, but an element of {found.name} takes {_bits(found.bits)}"
+            if not taken:
+                self._error(row.path_of("bytesPerElement"), f"{what}: {why}", _MAKE)
+                return found.name
+        self._where.warn(node.path, f"{what}: {why}; taken as {taken}", "`bytesPerElement` counts")
+        return taken
 
     def _width(self, row: Node, what: str) -> int:
         node = row.get("bytesPerElement")
@@ -352,5 +356,5 @@ _NONE = TensorInfo(-1, "", "UINT_8", ())
 _DEVICE = ("deviceId", "deviceType", "numCores")
 
 
-def _size(bits: int) -> str:
+def _bits(bits: int) -> str:
     return f"{bits // 8}" if bits % 8 == 0 else f"{bits} bits"

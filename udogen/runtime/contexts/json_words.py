@@ -29,6 +29,11 @@ def data_type(value: Any) -> datatypes.DataType | None:
     return None if row is None or row.kind in ("special", "string") else row
 
 
+def of_width(row: datatypes.DataType, bits: int) -> str:
+    """The data type of the same kind with so many bits; empty where there is none."""
+    return next((each.name for each in datatypes.ALL if (each.kind, each.bits) == (row.kind, bits)), "")
+
+
 def type_hint(value: Any) -> str:
     """What to write instead of something that is no data type."""
     code = code_of(value)
