@@ -55,6 +55,13 @@ class Graph:
             self._guarded = tuple(slot for slot in every if slot.guarded)
             self._ready = all(slot.bound for slot in every)
 
+    def unbind(self) -> None:
+        """Let go of all memory."""
+        with self._lock:
+            for slot in self._slots.values():
+                slot.forget()
+            self._guarded, self._ready = (), False
+
     def slot(self, name: str) -> Slot:
         """The place of one tensor in the graph's arguments."""
         found = self._slots.get(name)
@@ -188,7 +195,5 @@ class Graph:
     def close(self) -> None:
         """Wait for a running execution, and refuse further ones; its context calls this."""
         with self._lock:
-            self._open = self._ready = False
-            for slot in self._slots.values():
-                slot.forget()
-            self._guarded = ()
+            self._open = False
+        self.unbind()
