@@ -34,8 +34,8 @@ class StoredContext:
     `data` is the mapping, `info` what is in it (from `source`: BINARY, or JSON where no system library can be had),
     `verdict` what its manifest says, `description` its JSON and `differences` what the two disagree on.
 
-    A file whose manifest matches is described in this process; of any other, `guarded` decides: True (the default) has it
-    read in a child first, which takes about 0.15 s and turns a crash of libQnnSystem into an error; False trusts it.
+    A file whose manifest matches is described in this process; of any other, `guarded` decides: True (the default) has
+    it read in a child, which takes about 0.15 s and turns a crash of libQnnSystem into an error; False trusts it.
     """
 
     def __init__(
