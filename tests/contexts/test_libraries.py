@@ -1,0 +1,158 @@
+"""Which libraries of an op package are registered on which processor; those of devices are stand-ins, never loaded."""
+
+from __future__ import annotations
+
+import shlex
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.making import ROOT, compiler, make_packages
+from udogen.errors import RunFailed, UsageError
+from udogen.runtime.sessions.libraries import adsp_library_path, op_libraries
+
+NAME = "libQnnLeakyReluPackage.so"
+PROVIDER = "LeakyReluPackageInterfaceProvider"
+MACHINES = {"x86_64": 62, "aarch64": 183, "hexagon": 164}
+Put = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """An empty shared library of this machine."""
+    folder = tmp_path_factory.mktemp("toy")
+    (folder / "toy.c").write_text("int toy;\n")
+    command = [*shlex.split(compiler("g++")), "-shared", "-o", str(folder / "toy.so"), str(folder / "toy.c")]
+    subprocess.run(command, check=True, timeout=60)
+    return (folder / "toy.so").read_bytes()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A generated package, with a blank in its name; nothing is built."""
+    [made] = make_packages([ROOT / "examples/leaky_relu/LeakyRelu.xml"], tmp_path / "a b", chosen=["htp"])
+    return made.folder
+
+
+@pytest.fixture
+def put(folder: Path, toy: bytes) -> Put:
+    """Lays a library into a folder of the package, with another machine in its header."""
+
+    def lay(where: str, machine: str, version: int = 0) -> Path:
+        file = folder / "build" / where / NAME
+        file.parent.mkdir(parents=True)
+        image = bytearray(toy)
+        struct.pack_into("<H", image, 18, MACHINES[machine])
+        struct.pack_into("<I", image, 48, version)
+        file.write_bytes(image)
+        return file
+
+    return lay
+
+
+def test_on_a_pc_there_is_one(folder: Path, put: Put) -> None:
+    file = put("x86_64-linux-clang", "x86_64")
+    found = op_libraries(folder, machine="x86_64", arch="v75")
+    assert [(each.library, each.provider, each.target) for each in found.registrations] == [(str(file), PROVIDER, None)]
+    assert (found.package, found.arch, found.search) == ("LeakyReluPackage", "", ())
+
+
+@pytest.mark.parametrize("arch", [73, "73", "v73", "V73"])
+def test_on_a_device_there_are_two(folder: Path, put: Put, arch: int | str) -> None:
+    arm = put("aarch64-android", "aarch64")
+    hexagon = put("hexagon-v73", "hexagon", 0x73)
+    put("hexagon-v75", "hexagon", 0x75)
+    found = op_libraries(folder, machine="aarch64", arch=arch, android=True)
+    assert [(each.library, each.provider, each.target, each.file) for each in found.registrations] == [
+        (str(arm), PROVIDER, "CPU", arm),
+        (NAME, PROVIDER, "HTP", hexagon),
+    ]
+    assert (found.arch, found.search) == ("v73", (hexagon.parent,))
+
+
+def test_android_and_linux_have_different_arm_libraries(folder: Path, put: Put) -> None:
+    android, linux = put("aarch64-android", "aarch64"), put("aarch64-linux-gnu", "aarch64")
+    put("hexagon-v81", "hexagon", 0x81)
+    for is_android, file in ((True, android), (False, linux)):
+        found = op_libraries(folder, machine="aarch64", arch=81, android=is_android)
+        assert found.registrations[0].library == str(file)
+
+
+def test_a_version_that_is_not_built_is_said_with_the_command_that_builds_it(folder: Path, put: Put) -> None:
+    put("aarch64-linux-gnu", "aarch64")
+    put("hexagon-v73", "hexagon", 0x73)
+    put("hexagon-v79", "hexagon", 0x79)
+    with pytest.raises(RunFailed) as told:
+        op_libraries(folder, machine="aarch64", arch=75)
+    assert told.value.message == (
+        "package LeakyReluPackage is not built for Hexagon v75 (it is for Hexagon v73, Hexagon v79)"
+    )
+    assert told.value.hint == f"udogen build htp_v75 -C '{folder}'"
+
+
+def test_a_missing_arm_library(folder: Path, put: Put) -> None:
+    put("hexagon-v73", "hexagon", 0x73)
+    put("aarch64-linux-gnu", "aarch64")
+    with pytest.raises(RunFailed) as told:
+        op_libraries(folder, machine="aarch64", arch=73, android=True)
+    assert told.value.message == "package LeakyReluPackage is not built for aarch64 Android"
+    assert told.value.hint == f"udogen build htp_aarch64 -C '{folder}'"
+
+
+def test_a_package_that_is_not_built_at_all(folder: Path) -> None:
+    with pytest.raises(RunFailed) as told:
+        op_libraries(folder, machine="x86_64")
+    assert told.value.message == "package LeakyReluPackage is not built for this PC"
+    assert told.value.hint == f"udogen build htp_x86 -C '{folder}'"
+
+
+def test_a_library_in_the_folder_of_another(folder: Path, put: Put) -> None:
+    put("aarch64-linux-gnu", "aarch64")
+    file = put("hexagon-v75", "hexagon", 0x68)
+    with pytest.raises(RunFailed) as told:
+        op_libraries(folder, machine="aarch64", arch=75)
+    assert told.value.message == f"{file} is built for hexagon v68, hexagon v75 is needed"
+
+
+@pytest.mark.parametrize(
+    ("arch", "message"),
+    [
+        ("", "the version of Hexagon is not known: the device does not tell it"),
+        (0, "the version of Hexagon is not known: the device does not tell it"),
+        ("v66", "there is no HTP on Hexagon v66"),
+        (99, "there is no HTP on Hexagon v99"),
+    ],
+)
+def test_versions_without_htp(folder: Path, arch: int | str, message: str) -> None:
+    with pytest.raises(UsageError) as told:
+        op_libraries(folder, machine="aarch64", arch=arch)
+    assert told.value.message == message
+    assert "v68, v69, v73, v75, v79, v81" in told.value.hint
+
+
+def test_other_machines(folder: Path) -> None:
+    with pytest.raises(UsageError) as told:
+        op_libraries(folder, machine="riscv64")
+    assert told.value.message == "HTP runs on no riscv64"
+
+
+def test_what_the_hexagon_side_looks_through(folder: Path, put: Put, tmp_path: Path) -> None:
+    put("aarch64-linux-gnu", "aarch64")
+    hexagon = put("hexagon-v73", "hexagon", 0x73)
+    found = op_libraries(folder, machine="aarch64", arch=73)
+    assert adsp_library_path([found, found]) == str(hexagon.parent)
+    assert adsp_library_path([found], "/vendor/dsp;/dsp") == f"{hexagon.parent};/vendor/dsp;/dsp"
+    moved = folder.rename(tmp_path / "x;y")
+    with pytest.raises(UsageError) as told:
+        adsp_library_path([op_libraries(moved, machine="aarch64", arch=73)])
+    assert told.value.message == f"{moved}/build/hexagon-v73 cannot be in ADSP_LIBRARY_PATH: it contains `;`"
+
+
+def test_packages_as_the_udo_documentation_lays_them_out(tmp_path: Path, toy: bytes) -> None:
+    [made, *_] = make_packages([ROOT / "examples/leaky_relu/LeakyRelu.xml"], tmp_path, chosen=["htp"], layout="snpe")
+    with pytest.raises(RunFailed) as told:
+        op_libraries(made.folder, machine="x86_64")
+    assert told.value.hint == f"udogen build dsp_x86 -C {made.folder}"

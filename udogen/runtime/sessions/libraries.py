@@ -1,0 +1,151 @@
+"""The op-package libraries that fit a device: which are registered, how, and where its Hexagon side looks for them."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from udogen.build import architectures, elf
+from udogen.build.package import PackageFolder
+from udogen.build.targets import Target
+from udogen.errors import RunFailed, UsageError
+from udogen.runtime.built import find_source
+
+_ANDROID = "aarch64-android"
+
+
+@dataclass(frozen=True)
+class Registration:
+    """One call that registers an op package: `library` as the runtime is told of it."""
+
+    library: str  # a full path; of the Hexagon library its name alone, for another loader looks for it
+    provider: str
+    target: str | None
+    file: Path
+
+
+@dataclass(frozen=True)
+class OpLibraries:
+    """What an op package needs on one processor."""
+
+    package: str
+    arch: str  # of Hexagon: v73; empty where none is involved
+    registrations: tuple[Registration, ...]
+    search: tuple[Path, ...]  # folders for ADSP_LIBRARY_PATH, before those that are in it; it is separated by `;`
+
+
+def op_libraries(package: Path, *, arch: str | int = "", machine: str = "", android: bool | None = None) -> OpLibraries:
+    """The libraries of a built HTP package for this processor.
+
+    On a PC there is one.  On a device there are two, of the same name: one for ARM, which prepares graphs and is
+    registered with the target CPU, and one for Hexagon with the target HTP.  `arch` is the version of Hexagon as the
+    device tells it (`DeviceInfo.arch`); `machine` is that of this process.
+    """
+    machine = machine or platform.machine()
+    folder = _folder(package)
+    if machine == "x86_64":
+        # The target must be NULL (or CPU) here: libQnnHtp answers 4003 to HTP on a PC.
+        file = _built(folder, [row for row in folder.rows if row.native and row.backend == "htp"], "this PC")
+        _check(file, "x86_64", "")
+        return OpLibraries(folder.name, "", (Registration(str(file), folder.provider, None, file),), ())
+    if machine not in ("aarch64", "arm64"):
+        raise UsageError(f"HTP runs on no {machine}", hint="on x86_64 (Qualcomm's emulator) and aarch64")
+    version = _version(arch)
+    on_android = hasattr(sys, "getandroidapilevel") if android is None else android
+    arm = _arm(folder, on_android)
+    rows = [row for row in folder.rows if row.backend == "htp" and row.arch == version]
+    hexagon = _built(folder, rows, f"Hexagon {version}", others=_versions(folder))
+    _check(arm, "aarch64", "")
+    _check(hexagon, "hexagon", version)
+    return OpLibraries(
+        folder.name,
+        version,
+        (
+            Registration(str(arm), folder.provider, "CPU", arm),
+            Registration(hexagon.name, folder.provider, "HTP", hexagon),
+        ),
+        (hexagon.parent,),
+    )
+
+
+def adsp_library_path(libraries: Iterable[OpLibraries], present: str = "") -> str:
+    """The value of ADSP_LIBRARY_PATH with which the Hexagon side finds these libraries; `present` is what it was."""
+    folders = dict.fromkeys(str(folder) for each in libraries for folder in each.search)
+    for folder in folders:
+        if ";" in folder:
+            raise UsageError(
+                f"{folder} cannot be in ADSP_LIBRARY_PATH: it contains `;`", hint="move the package elsewhere"
+            )
+    return ";".join([*folders, *([present] if present else [])])
+
+
+def _folder(package: Path) -> PackageFolder:
+    found = find_source(package, backend="htp").folder
+    assert found is not None
+    return found
+
+
+def _version(arch: str | int) -> str:
+    known = architectures.of_backend("htp")
+    name = f"v{arch}" if isinstance(arch, int) or arch.isdigit() else arch.lower()
+    if name in known:
+        return name
+    if name in ("", "v0"):
+        raise UsageError(
+            "the version of Hexagon is not known: the device does not tell it",
+            hint="name it (arch): " + ", ".join(known),
+        )
+    raise UsageError(f"there is no HTP on Hexagon {name}", hint="there is on " + ", ".join(known))
+
+
+def _arm(folder: PackageFolder, android: bool) -> Path:
+    """The library for the ARM side: Android and Linux have different ones, from one target or two."""
+    system = "Android" if android else "Linux"
+    rows = [row for row in folder.rows if row.backend == "htp" and not row.native and not row.arch]
+    candidates = [
+        folder.artifact(each, row.ending)
+        for row in rows
+        for each in row.folders
+        if folder.layout == "snpe" or (each == _ANDROID) is android
+    ]
+    found = next((each for each in candidates if each.is_file()), None)
+    return found or _missing(folder, rows[:1], f"aarch64 {system}", "")
+
+
+def _built(folder: PackageFolder, rows: list[Target], what: str, others: str = "") -> Path:
+    found = next((file for row in rows for file in folder.artifacts(row) if file.is_file()), None)
+    return found or _missing(folder, rows, what, others)
+
+
+def _missing(folder: PackageFolder, rows: list[Target], what: str, others: str) -> Path:
+    if not rows:
+        raise UsageError(
+            f"package {folder.name} has no target for {what}",
+            hint="generate it for that version (`udogen list targets` names them all)",
+        )
+    raise RunFailed(
+        f"package {folder.name} is not built for {what}" + (f" (it is for {others})" if others else ""),
+        hint=f"udogen build {folder.goal(rows[0])} -C {shlex.quote(str(folder.path))}",
+    )
+
+
+def _versions(folder: PackageFolder) -> str:
+    return ", ".join(
+        f"Hexagon {row.arch}"
+        for row in folder.rows
+        if row.arch and row.backend == "htp" and any(file.is_file() for file in folder.artifacts(row))
+    )
+
+
+def _check(file: Path, machine: str, version: str) -> None:
+    """Refuse a library that lies in the folder of another processor: the device says only that it cannot load it."""
+    found = elf.read(file)
+    if found.machine != machine or (version and found.arch and found.arch != version):
+        raise RunFailed(
+            f"{file} is built for {found.processor}, {f'{machine} {version}'.strip()} is needed",
+            hint="build it again: `udogen build` puts each library into a folder of its own",
+        )
