@@ -78,6 +78,12 @@ def _fault(new: Entry, other: Entry) -> tuple[str, str] | None:
             f"it cannot be {_NAMES[new.kind]} too",
             "allocate another one: a file descriptor is registered for one purpose",
         )
+    if is_same and new.kind not in EXTERNAL and new.offset == other.offset:
+        return (
+            f"byte {new.offset} of {name} is registered with context {other.context} already, "
+            f"as buffer `{other.buffer.name}`",
+            "bind to that one: a place has one handle in a context",
+        )
     apart = new.offset >= other.end or other.offset >= new.end
     if new.kind == WEIGHTS and not is_same and not apart:
         return (
