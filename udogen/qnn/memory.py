@@ -59,7 +59,7 @@ class Memory(Handle):
 
 
 def register_external(context: Context, kind: str, fd: int, *, offset: int, size: int) -> Any:
-    """Give a deferred HTP context the memory for its weights (WEIGHTS_BUFFER) or for spilling (SHARED_SPILLFILL_BUFFER).
+    """Give a deferred HTP context memory for weights (WEIGHTS_BUFFER) or spilling (SHARED_SPILLFILL_BUFFER).
 
     The runtime deregisters it itself, when the context is freed.
     """

@@ -44,7 +44,7 @@ class BinaryInfo:
     graphs: tuple[GraphInfo, ...]
 
 
-def binary_info(library: Path, binary: bytes) -> BinaryInfo:
+def binary_info(library: Path, binary: Any) -> BinaryInfo:
     """Read a context binary with the libQnnSystem.so given as `library`."""
     ffi = abi.ffi()
     table = _table(library)
@@ -52,7 +52,7 @@ def binary_info(library: Path, binary: bytes) -> BinaryInfo:
     check("systemContextCreate", table.systemContextCreate(handle))
     try:
         info, size = ffi.new("QnnSystemContext_BinaryInfo_t const **"), ffi.new("Qnn_ContextBinarySize_t *")
-        room = ffi.new("char[]", binary)  # the function may write to it
+        room = ffi.from_buffer(binary)
         check(
             "systemContextGetBinaryInfo",
             table.systemContextGetBinaryInfo(handle[0], room, len(binary), info, size),

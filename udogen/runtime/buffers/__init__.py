@@ -1,1 +1,1 @@
-"""Memory for tensors: allocated, planned, shared with a backend, and given back on every path."""
+"""Memory for tensors: allocated, planned, shared, handed from one graph to the next."""

@@ -1,0 +1,1 @@
+"""Contexts restored from their binaries, and their graphs executed in this process."""

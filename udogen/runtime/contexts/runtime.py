@@ -1,0 +1,180 @@
+"""A backend in this process, in which context binaries are restored and executed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from udogen.errors import RunFailed
+from udogen.qnn import system
+from udogen.qnn.backend import Backend, Device, Log
+from udogen.qnn.context import ContextOptions
+from udogen.qnn.devices import DeviceInfo, devices
+from udogen.qnn.interface import WARN, Interface, LogSink
+from udogen.qnn.profile import Profile
+from udogen.runtime.contexts.context import Context
+from udogen.runtime.contexts.mapped import mapped
+from udogen.runtime.library import check_loadable, check_provider, find_runtime, interface_providers
+
+if TYPE_CHECKING:
+    from udogen.qnn.system import BinaryInfo
+
+
+class Runtime:
+    """One backend, real or emulated, with op packages and contexts.
+
+    What runs here runs in your process: an op that crashes takes it along (`udogen run context` has a child for that).
+    All of it may be used from several threads.
+    """
+
+    def __init__(
+        self,
+        backend: str = "htp",
+        *,
+        kind: str = "auto",
+        library: Path | None = None,
+        soc: int = 0,
+        log: LogSink | None = None,
+        log_level: int = WARN,
+        on_step: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        found = find_runtime(backend, explicit=library, kind=kind, on_step=on_step)
+        check_loadable(found.path, "runtime library")
+        self.backend, self.path, self.emulator, self.system = backend, found.path, found.emulator, found.system
+        self._interface = Interface.load(found.path)
+        self.name, self.build_id = self._interface.name, self._interface.build_id()
+        self._soc, self._devices = soc, dict[int | None, Device]()
+        self._contexts: list[Context] = []
+        self._lock = threading.RLock()
+        with ExitStack() as stack:
+            self._log = stack.enter_context(Log(self._interface, log, log_level)) if log else None
+            self._backend = stack.enter_context(Backend(self._interface, self._log))
+            self._stack = stack.pop_all()
+
+    # --- what there is ----------------------------------------------------------------------------------------------
+
+    @property
+    def interface(self) -> Interface:
+        """The backend's functions, for what this room does not wrap."""
+        return self._interface
+
+    @property
+    def contexts(self) -> tuple[Context, ...]:
+        """The contexts that are open."""
+        return tuple(self._contexts)
+
+    def devices(self) -> tuple[DeviceInfo, ...]:
+        """The processors of the platform, as far as the backend tells (libQnnCpu does not)."""
+        return devices(self._interface)
+
+    # --- what it is told --------------------------------------------------------------------------------------------
+
+    def register(self, library: Path, provider: str = "", target: str | None = None) -> None:
+        """Register an op package; without `provider`, the only one that the library exports."""
+        check_loadable(library, "op package")
+        if not provider:
+            there = interface_providers(library)
+            if len(there) != 1:
+                names = ", ".join(there)
+                raise RunFailed(
+                    f"{library} exports {len(there)} interface providers",
+                    hint=f"name one of: {names}" if names else "is it an op package?",
+                )
+            [provider] = there
+        check_provider(library, provider)
+        with self._lock:
+            self._check_open()
+            self._backend.register(library.resolve(), provider, target)
+
+    def restore(
+        self,
+        binary: Any,
+        *,
+        name: str = "",
+        info: BinaryInfo | None = None,
+        device: int | None = None,
+        deferred: bool = False,
+        options: ContextOptions | None = None,
+        profile: bool = False,
+    ) -> Context:
+        """The context of a binary: a path, which is mapped and never read into memory, or bytes.
+
+        `info` spares asking libQnnSystem what is in it.  `device` is a number of `devices()`.  With `deferred` the
+        graphs come with `Context.finalize`.  With `profile` executions are measured (`Context.profile`).
+        """
+        wanted = options or ContextOptions(deferred=deferred)
+        with ExitStack() as stack:
+            if isinstance(binary, (str, Path)):
+                name = name or str(binary)
+                binary = stack.enter_context(mapped(Path(binary)))
+            if info is None:
+                info = system.binary_info(self.system, binary)
+            with self._lock:
+                self._check_open()
+                measures = Profile(self._backend) if profile else None
+                try:
+                    low = self._backend.restore(binary, self._device(device), wanted)
+                except BaseException:
+                    if measures:
+                        measures.close()
+                    raise
+                made = Context(self, low, info, name=name or "(bytes)", deferred=wanted.deferred)
+                made.profile = measures
+                self._contexts.append(made)
+            if wanted.deferred:  # the runtime reads the binary again when it finalizes
+                made.keep(stack.pop_all().close)
+            return made
+
+    def composing(self, device: int | None = None) -> Any:
+        """A new, empty context of the API (`udogen.qnn.context.Context`), to make graphs in."""
+        with self._lock:
+            self._check_open()
+            return self._backend.context(self._device(device))
+
+    def _device(self, number: int | None) -> Device | None:
+        if number is None and not self._soc:
+            return None
+        if number not in self._devices:
+            made = Device(self._interface, self._log, soc=self._soc, number=number)
+            self._devices[number] = self._stack.enter_context(made)
+        return self._devices[number]
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def forget(self, context: Context) -> None:
+        """A context tells that it is closed."""
+        if context in self._contexts:
+            self._contexts.remove(context)
+
+    def _check_open(self) -> None:
+        if self._backend.raw is None:
+            raise RunFailed("the runtime is closed", hint="use it inside its `with` block")
+
+    def close(self) -> None:
+        """Close every context, last to first, then the backend."""
+        errors: list[Exception] = []
+        for context in reversed(self.contexts):
+            try:
+                context.close()
+            except Exception as problem:
+                errors.append(problem)
+        with self._lock:
+            self._stack.close()
+        if errors:
+            raise errors[0]
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except RunFailed:
+            if error is None:
+                raise
