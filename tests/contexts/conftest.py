@@ -5,11 +5,15 @@ from __future__ import annotations
 import gc
 import os
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.making import LONG, ROOT, need_runtime
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 
@@ -49,3 +53,20 @@ def tidy() -> Iterator[None]:
     """The test gives everything back."""
     with nothing_left():
         yield
+
+
+@pytest.fixture(scope="session")
+def sharded_llm(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`sharded_llm("real")`, `sharded_llm("emulator")`: examples/sharded_llm, built once."""
+
+    @cache
+    def build(kind: str) -> Path:
+        if kind == "real":
+            need_runtime("htp")
+        out = tmp_path_factory.mktemp(f"llm-{kind}")
+        argv = [sys.executable, ROOT / "examples/sharded_llm/build.py", "--out", out, "--runtime", kind]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return out
+
+    return build

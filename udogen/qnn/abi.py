@@ -40,6 +40,7 @@ QNN = Headers(
         "HTP/QnnHtpDevice.h",
         "HTP/QnnHtpGraph.h",
         "HTP/QnnHtpMem.h",
+        "HTP/QnnHtpSystemContext.h",
         "HTP/core/qhpi.h",
     ),
     before="typedef void *va_list;\n",

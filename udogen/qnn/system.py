@@ -1,26 +1,78 @@
-"""What a context binary says about itself, read with libQnnSystem.so: no backend, no op package."""
+"""What a context binary says about itself, read with libQnnSystem.so: no backend, no op package, no copy of it.
+
+The library does not verify what it reads: a damaged file may crash it.  What can be told beforehand is told here;
+who cannot trust a file reads it in a child (`udogen.runtime.contexts.reading`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import mmap
+import os
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed
 from udogen.opdef import datatypes
-from udogen.qnn import abi
-from udogen.qnn.interface import check, providers_of, text_of, version_text
+from udogen.qnn import abi, heads, quantization
+from udogen.qnn.heads import NoContextBinary
+from udogen.qnn.interface import QnnError, check, providers_of, text_of, version_text
+from udogen.qnn.quantization import Quantization, ScaleOffset
+from udogen.qnn.tensors import byte_size
+
+_MOST = 1 << 16  # graphs of a binary, tensors of a graph: more is a damaged file
+_MOST_AXES = 32
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """A tensor at the edge of a stored graph."""
+    """A tensor at the edge of a stored graph; `role` is its type without prefix (APP_WRITE), where it is known."""
 
     id: int
     name: str
     dtype: str
     shape: tuple[int, ...]
-    scale_offset: tuple[float, int] | None
+    quant: Quantization = None
+    role: str = ""
+    dynamic: tuple[bool, ...] = ()  # of each axis, whether its size may change; empty where none may
+    data_format: int = 0
+
+    @property
+    def scale_offset(self) -> tuple[float, int] | None:
+        """The simple quantization; None where it has none, or another one."""
+        return (self.quant.scale, self.quant.offset) if isinstance(self.quant, ScaleOffset) else None
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes its data takes."""
+        return byte_size(self.dtype, self.shape)
+
+
+class HtpGraph(NamedTuple):
+    """What HTP says of a graph it has prepared; sizes are in bytes."""
+
+    spill_fill: int = 0
+    vtcm: int = 0
+    optimization: int = 0
+    dlbc: bool = False
+    hvx_threads: int = 0
+    # From SDK 2.4x on:
+    native_k_channel: int = 0
+    native_v_channel: int = 0
+    safe_to_share_io: bool = False
+    io_tensors: int = 0
+    op_data: int = 0
+    constants: int = 0
+    ddr_tensors: int = 0
+    shared_weights: int = 0
+
+
+class HardwareDevice(NamedTuple):
+    """A device that a binary was prepared for."""
+
+    id: int
+    type: int
+    cores: int
 
 
 @dataclass(frozen=True)
@@ -30,6 +82,8 @@ class GraphInfo:
     name: str
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
+    updateable: tuple[TensorInfo, ...] = ()
+    htp: HtpGraph | None = None
 
 
 @dataclass(frozen=True)
@@ -42,24 +96,53 @@ class BinaryInfo:
     backend_version: str
     soc: str
     graphs: tuple[GraphInfo, ...]
+    version: int = 1  # of the description
+    blob_version: str = ""
+    blob_size: int = 0
+    context_tensors: tuple[TensorInfo, ...] = ()
+    arch: str = ""  # v73
+    soc_model: int = 0
+    devices: tuple[HardwareDevice, ...] = ()
+
+    def graph(self, name: str) -> GraphInfo:
+        """A graph by its name."""
+        for graph in self.graphs:
+            if graph.name == name:
+                return graph
+        names = ", ".join(graph.name for graph in self.graphs) or "none"
+        raise RunFailed(f"the context has no graph `{name}`", hint=f"it has: {names}")
 
 
-def binary_info(library: Path, binary: Any) -> BinaryInfo:
-    """Read a context binary with the libQnnSystem.so given as `library`."""
+def binary_info(library: Path, binary: Any, *, name: str = "the context binary") -> BinaryInfo:
+    """Read a context binary with the libQnnSystem.so given as `library`.
+
+    `binary` is any buffer, also a read-only mapping, and is not copied (only libraries that are too old to have
+    systemContextGetMetaData get a copy of what they may not write to).  `name` is what messages call it.
+    """
+    heads.check(binary, name)
     ffi = abi.ffi()
     table = _table(library)
     handle = ffi.new("QnnSystemContext_Handle_t *")
     check("systemContextCreate", table.systemContextCreate(handle))
     try:
-        info, size = ffi.new("QnnSystemContext_BinaryInfo_t const **"), ffi.new("Qnn_ContextBinarySize_t *")
-        room = ffi.from_buffer(binary)
-        check(
-            "systemContextGetBinaryInfo",
-            table.systemContextGetBinaryInfo(handle[0], room, len(binary), info, size),
-        )
-        return _binary(info[0])
+        return _binary(_described(table, handle[0], binary), name)
+    except QnnError as fault:
+        raise NoContextBinary(
+            f"{name} is no context binary that {library.name} can read ({fault.function}: {fault.row.name})",
+            hint="it may be damaged, or written by a newer release than that of the runtime",
+        ) from fault
     finally:
         table.systemContextFree(handle[0])
+
+
+def file_info(library: Path, path: Path) -> BinaryInfo:
+    """Read a context binary where it lies; nothing of it is loaded but the pages that are looked at."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if not size:
+            raise heads.empty(str(path))
+        with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY) as mapping:  # old libraries write to it
+            return binary_info(library, mapping, name=str(path))
 
 
 def _table(library: Path) -> Any:
@@ -71,47 +154,185 @@ def _table(library: Path) -> Any:
     )
 
 
-def _binary(info: Any) -> BinaryInfo:
-    body = getattr(info, f"contextBinaryInfoV{_version(info.version, 'context binary')}")
+def _described(table: Any, handle: Any, binary: Any) -> Any:
+    ffi = abi.ffi()
+    info = ffi.new("QnnSystemContext_BinaryInfo_t const **")
+    with memoryview(binary) as view:
+        size, writable = view.nbytes, not view.readonly
+    if table.systemContextGetMetaData:
+        with ffi.from_buffer(binary) as held:
+            code = table.systemContextGetMetaData(handle, ffi.cast("void const *", held), size, info)
+        check("systemContextGetMetaData", code)
+        return info[0]
+    told = ffi.new("Qnn_ContextBinarySize_t *")
+    with ffi.from_buffer(binary if writable else bytearray(binary)) as held:
+        code = table.systemContextGetBinaryInfo(handle, ffi.cast("void *", held), size, info, told)
+    check("systemContextGetBinaryInfo", code)
+    return info[0]
+
+
+def _binary(info: Any, name: str) -> BinaryInfo:
+    version = _version(info.version, f"the description of {name}")
+    body = getattr(info, f"contextBinaryInfoV{version}")
+    _plausible(body.numGraphs, body.graphs, _MOST, f"{name}: graphs")
+    graphs = [_graph(body.graphs[index], name) for index in range(body.numGraphs)]
+    if version < 3:
+        graphs = _with_spill_fill(graphs, body)
     return BinaryInfo(
         backend_id=body.backendId,
         build_id=text_of(body.buildId),
         api_version=version_text(body.coreApiVersion),
         backend_version=version_text(body.backendApiVersion),
         soc=text_of(body.socVersion),
-        graphs=tuple(_graph(body.graphs[index]) for index in range(body.numGraphs)),
+        graphs=tuple(graphs),
+        version=version,
+        blob_version=version_text(body.contextBlobVersion),
+        blob_size=body.contextBlobSize,
+        context_tensors=_tensors(body.contextTensors, body.numContextTensors, f"{name}: context tensors"),
+        arch=_arch(body) if version == 3 else "",
+        soc_model=body.socModel if version == 3 else 0,
+        devices=_devices(body.platformInfo, name) if version > 1 else (),
     )
 
 
-def _graph(info: Any) -> GraphInfo:
-    body = getattr(info, f"graphInfoV{_version(info.version, 'graph')}")
+def _graph(info: Any, binary: str) -> GraphInfo:
+    version = _version(info.version, f"the description of a graph of {binary}")
+    body = getattr(info, f"graphInfoV{version}")
+    name = text_of(body.graphName)
+    where = f"{binary}: graph `{name}`"
+    updateable: tuple[TensorInfo, ...] = ()
+    if version > 1:
+        updateable = _tensors(body.updateableTensors, body.numUpdateableTensors, f"{where}: updateable tensors")
     return GraphInfo(
-        name=text_of(body.graphName),
-        inputs=tuple(_tensor(body.graphInputs[index]) for index in range(body.numGraphInputs)),
-        outputs=tuple(_tensor(body.graphOutputs[index]) for index in range(body.numGraphOutputs)),
+        name=name,
+        inputs=_tensors(body.graphInputs, body.numGraphInputs, f"{where}: inputs"),
+        outputs=_tensors(body.graphOutputs, body.numGraphOutputs, f"{where}: outputs"),
+        updateable=updateable,
+        htp=_htp_graph(body) if version == 3 else None,
     )
 
 
-def _tensor(tensor: Any) -> TensorInfo:
+def _tensors(array: Any, count: int, what: str) -> tuple[TensorInfo, ...]:
+    _plausible(count, array, _MOST, what)
+    return tuple(_tensor(array[index], what) for index in range(count))
+
+
+def _tensor(tensor: Any, what: str) -> TensorInfo:
     ffi = abi.ffi()
-    body = tensor.v1 if tensor.version == ffi.integer_const("QNN_TENSOR_VERSION_1") else tensor.v2
+    second = tensor.version == ffi.integer_const("QNN_TENSOR_VERSION_2")
+    body = tensor.v2 if second else tensor.v1
+    name = text_of(body.name)
+    _plausible(body.rank, body.dimensions, _MOST_AXES, f"{what}: axes of `{name}`")
     row = datatypes.by_code(body.dataType)
-    params = body.quantizeParams
-    simple = (
-        params.encodingDefinition == ffi.integer_const("QNN_DEFINITION_DEFINED")
-        and params.quantizationEncoding == ffi.integer_const("QNN_QUANTIZATION_ENCODING_SCALE_OFFSET")
-    )  # fmt: skip
-    encoding = params.scaleOffsetEncoding
+    shape = tuple(body.dimensions[axis] for axis in range(body.rank))
+    dynamic: tuple[bool, ...] = ()
+    if second and body.isDynamicDimensions:
+        dynamic = tuple(bool(body.isDynamicDimensions[axis]) for axis in range(body.rank))
     return TensorInfo(
         id=body.id,
-        name=text_of(body.name),
+        name=name,
         dtype=row.name if row else hex(body.dataType),
-        shape=tuple(body.dimensions[axis] for axis in range(body.rank)),
-        scale_offset=(encoding.scale, encoding.offset) if simple else None,
+        shape=shape,
+        quant=quantization.read(body.quantizeParams, shape),
+        role=roles().get(body.type, hex(body.type)),
+        dynamic=dynamic if any(dynamic) else (),
+        data_format=body.dataFormat,
     )
+
+
+def roles() -> dict[int, str]:
+    """The types of tensors by their numbers, without prefix."""
+    names = abi.ffi().typeof("Qnn_TensorType_t").elements
+    return {code: name.removeprefix("QNN_TENSOR_TYPE_") for code, name in names.items()}
+
+
+# --- what HTP adds ----------------------------------------------------------------------------------------------------
+
+
+def _htp_graph(body: Any) -> HtpGraph | None:
+    """The blob of a graph: of version 1, and behind it, where there is room, one of version 2."""
+    ffi = abi.ffi()
+    first = ffi.sizeof("QnnHtpSystemContext_GraphBlobInfo_t")
+    both = first + ffi.sizeof("QnnHtpSystemContext_GraphBlobInfoV2_t")
+    if not body.graphBlobInfo or body.graphBlobInfoSize < first:
+        return None
+    start = ffi.cast("QnnHtpSystemContext_GraphBlobInfo_t *", body.graphBlobInfo)
+    if start.version != 1:
+        return None
+    v1 = start.contextBinaryGraphBlobInfoV1
+    found = HtpGraph(
+        spill_fill=v1.spillFillBufferSize,
+        # The header says MiB; libQnnHtp 2.47 of x86-64 writes bytes.
+        vtcm=v1.vtcmSize if v1.vtcmSize > 1 << 16 else v1.vtcmSize << 20,
+        optimization=v1.optimizationLevel,
+        dlbc=bool(v1.htpDlbc),
+        hvx_threads=v1.numHvxThreads,
+    )
+    if body.graphBlobInfoSize < both:
+        return found
+    v2 = ffi.cast("QnnHtpSystemContext_GraphBlobInfoV2_t *", ffi.cast("char *", body.graphBlobInfo) + first)
+    if v2.version != 2:
+        return found
+    return found._replace(
+        native_k_channel=v2.nativeKChannelSize,
+        native_v_channel=v2.nativeVChannelSize,
+        safe_to_share_io=bool(v2.isSafeShareIO),
+        io_tensors=v2.ioTensorSize,
+        op_data=v2.opDataSize,
+        constants=v2.constSize,
+        ddr_tensors=v2.ddrTensorSize,
+        shared_weights=v2.sharedWeightsSize,
+    )
+
+
+def _with_spill_fill(graphs: list[GraphInfo], body: Any) -> list[GraphInfo]:
+    """Older descriptions have one blob for all graphs: a row for each, with its number in the list of graphs."""
+    ffi = abi.ffi()
+    count = body.hwInfoBlobSize // ffi.sizeof("QnnHtpSystemContext_HwBlobInfo_t") if body.hwInfoBlob else 0
+    rows = ffi.cast("QnnHtpSystemContext_HwBlobInfo_t *", body.hwInfoBlob)
+    sizes = {}
+    for index in range(min(count, _MOST)):
+        if rows[index].version == 1:
+            row = rows[index].contextBinaryHwInfoBlobV1_t
+            sizes[row.graphListIndex] = row.spillFillBufferSize
+    return [
+        replace(graph, htp=HtpGraph(spill_fill=sizes[index])) if index in sizes else graph
+        for index, graph in enumerate(graphs)
+    ]
+
+
+def _arch(body: Any) -> str:
+    ffi = abi.ffi()
+    if not body.contextMetadata or body.contextMetadataSize < ffi.sizeof("QnnHtpSystemContext_ContextBlobInfo_t"):
+        return ""
+    blob = ffi.cast("QnnHtpSystemContext_ContextBlobInfo_t *", body.contextMetadata)
+    arch = blob.contextBinaryContextBlobInfoV1.dspArch
+    return f"v{arch}" if blob.version == 1 and arch else ""
+
+
+def _devices(platform: Any, name: str) -> tuple[HardwareDevice, ...]:
+    if not platform or platform.version != 1:
+        return ()
+    count, array = platform.v1.numHwDevices, platform.v1.hwDevices
+    _plausible(count, array, _MOST, f"{name}: devices")
+    rows = (array[index].v1 for index in range(count))
+    return tuple(HardwareDevice(row.deviceId, row.deviceType, row.numCores) for row in rows)
+
+
+# --- what no sound file has -------------------------------------------------------------------------------------------
+
+
+def _plausible(count: int, array: Any, most: int, what: str) -> None:
+    if count > most or (count and not array):
+        missing = "" if array else ", and they are nowhere"
+        raise NoContextBinary(
+            f"{what} are {count}{missing}", hint="the file is damaged: take it from where it was made again"
+        )
 
 
 def _version(number: int, what: str) -> int:
     if number not in (1, 2, 3):
-        raise RunFailed(f"the description of a {what} has version {number}; known are 1 to 3")
-    return number
+        raise RunFailed(
+            f"{what} has version {number}; known are 1 to 3", hint="it is damaged, or newer than this udogen"
+        )
+    return int(number)

@@ -9,31 +9,33 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.opdef import datatypes
-from udogen.qnn import abi
+from udogen.qnn import abi, quantization
+from udogen.qnn.quantization import AxisScaleOffset, Quantization, ScaleOffset
+
+__all__ = [
+    "APP_READ",
+    "APP_WRITE",
+    "NATIVE",
+    "NULL",
+    "STATIC",
+    "AxisScaleOffset",
+    "OpConfig",
+    "Param",
+    "Quantization",
+    "Scalar",
+    "ScaleOffset",
+    "Tensor",
+    "byte_size",
+    "tensor_array",
+    "type_code",
+]
 
 # Roles of a tensor in a graph: Qnn_TensorType_t without its prefix.
 APP_WRITE, APP_READ, NATIVE, STATIC, NULL = "APP_WRITE", "APP_READ", "NATIVE", "STATIC", "NULL"
 
 Number = int | float | bool
 
-
-@dataclass(frozen=True)
-class ScaleOffset:
-    """real = (stored + offset) * scale, for the whole tensor."""
-
-    scale: float
-    offset: int = 0
-
-
-@dataclass(frozen=True)
-class AxisScaleOffset:
-    """real = (stored + offset) * scale, with a pair of its own for each index along one axis."""
-
-    axis: int
-    pairs: tuple[ScaleOffset, ...]
-
-
-Quantization = ScaleOffset | AxisScaleOffset | None
+_MOST_BYTES = (1 << 32) - 1  # Qnn_ClientBuffer_t counts in 32 bits
 
 
 def type_code(dtype: str) -> int:
@@ -47,7 +49,11 @@ def byte_size(dtype: str, shape: Sequence[int]) -> int:
 
 
 class Tensor:
-    """One `Qnn_Tensor_t` (version 1) with its name, shape, quantization and data kept alive."""
+    """One `Qnn_Tensor_t` with its name, shape, quantization and data kept alive.
+
+    `id` is for tensors of a retrieved graph; others get theirs from `Graph.add_tensor`.  `dynamic` says of each
+    axis whether its size may change from execution to execution: such a tensor is of version 2, others are of 1.
+    """
 
     def __init__(
         self,
@@ -58,13 +64,16 @@ class Tensor:
         role: str,
         quant: Quantization = None,
         data: Any = None,
+        id: int = 0,
+        dynamic: Sequence[bool] = (),
     ) -> None:
         ffi = abi.ffi()
         self.name, self.dtype, self.shape, self.role = name, _row(dtype).name, tuple(shape), role
         self._kept: list[Any] = []
         self.struct = ffi.new("Qnn_Tensor_t *")
         self.struct.version = ffi.integer_const("QNN_TENSOR_VERSION_1")
-        v1 = self.struct.v1
+        v1 = self.struct.v1  # which version 2 begins with
+        v1.id = id
         v1.name = self._keep(ffi.new("char[]", name.encode()))
         v1.type = ffi.integer_const(f"QNN_TENSOR_TYPE_{role}")
         v1.dataFormat = ffi.integer_const("QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER")
@@ -73,7 +82,10 @@ class Tensor:
         # One more than needed, so that a rank of 0 still has a pointer.
         v1.dimensions = self._keep(ffi.new("uint32_t[]", [*self.shape, 0]))
         v1.memType = ffi.integer_const("QNN_TENSORMEMTYPE_RAW")
-        self._set_quantization(v1.quantizeParams, quant)
+        quantization.write(v1.quantizeParams, quant, keep=self._keep)
+        if any(dynamic):
+            self.struct.version = ffi.integer_const("QNN_TENSOR_VERSION_2")
+            self.struct.v2.isDynamicDimensions = self._keep(ffi.new("uint8_t[]", [*map(int, dynamic), 0]))
         if data is not None:
             self.bind(data)
 
@@ -86,6 +98,12 @@ class Tensor:
             raise RunFailed(
                 f"tensor `{self.name}` ({self.dtype} {list(self.shape)}) needs {need} bytes, its buffer has {have}",
                 hint="give the buffer the shape and type of the tensor",
+            )
+        if need > _MOST_BYTES:
+            raise RunFailed(
+                f"tensor `{self.name}` ({self.dtype} {list(self.shape)}) needs {need} bytes; "
+                f"a client buffer holds at most {_MOST_BYTES}",
+                hint="register memory for it, or cut it into several tensors",
             )
         buffer = data if isinstance(data, ffi.CData) else ffi.from_buffer(data)
         self._data = buffer
@@ -112,23 +130,6 @@ class Tensor:
     def _keep(self, thing: Any) -> Any:
         self._kept.append(thing)
         return thing
-
-    def _set_quantization(self, params: Any, quant: Quantization) -> None:
-        ffi = abi.ffi()
-        undefined = ffi.integer_const("QNN_DEFINITION_UNDEFINED")
-        params.encodingDefinition = undefined if quant is None else ffi.integer_const("QNN_DEFINITION_DEFINED")
-        if quant is None:
-            params.quantizationEncoding = ffi.integer_const("QNN_QUANTIZATION_ENCODING_UNDEFINED")
-        elif isinstance(quant, ScaleOffset):
-            params.quantizationEncoding = ffi.integer_const("QNN_QUANTIZATION_ENCODING_SCALE_OFFSET")
-            params.scaleOffsetEncoding.scale = quant.scale
-            params.scaleOffsetEncoding.offset = quant.offset
-        else:
-            pairs = self._keep(ffi.new("Qnn_ScaleOffset_t[]", [(pair.scale, pair.offset) for pair in quant.pairs]))
-            params.quantizationEncoding = ffi.integer_const("QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET")
-            params.axisScaleOffsetEncoding.axis = quant.axis
-            params.axisScaleOffsetEncoding.numScaleOffsets = len(quant.pairs)
-            params.axisScaleOffsetEncoding.scaleOffset = pairs
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from udogen.errors import RunFailed
 from udogen.qnn import system
-from udogen.qnn.interface import QnnError
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import Tensor
 from udogen.runtime.wire import Message
@@ -15,13 +14,7 @@ from udogen.runtime.wire import Message
 
 def only_graph(libraries: Path, binary: bytes) -> GraphInfo:
     """The one graph of a binary, read with the libQnnSystem.so among the runtime's libraries."""
-    try:
-        graphs = system.binary_info(libraries / "libQnnSystem.so", binary).graphs
-    except QnnError as fault:
-        raise RunFailed(
-            f"this is no context binary that the runtime can read ({fault.function}: {fault.row.name})",
-            hint="give a file that --save-context wrote, with the runtime of the same release",
-        ) from fault
+    graphs = system.binary_info(libraries / "libQnnSystem.so", binary).graphs
     if len(graphs) != 1:
         names = ", ".join(graph.name for graph in graphs) or "none"
         raise RunFailed(f"the context has {len(graphs)} graphs, not one: {names}", hint="`run op` is for one op")
@@ -43,7 +36,5 @@ def bind(what: str, wanted: Sequence[TensorInfo], rows: Sequence[Message]) -> li
                 f"the call has {row['dtype']} {row['shape']}",
                 hint="a context is for the shapes and types it was made with",
             )
-        tensor = Tensor(info.name, dtype=info.dtype, shape=row["shape"], role=row["role"])
-        tensor.struct.v1.id = info.id
-        found.append(tensor)
+        found.append(Tensor(info.name, dtype=info.dtype, shape=row["shape"], role=row["role"], id=info.id))
     return found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
+import stat
 import sys
 import threading
 import weakref
@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from udogen.errors import RunFailed
+from udogen.qnn import abi
 
 _Identity = tuple[int, int]
 
@@ -31,12 +32,17 @@ class Buffer:
         kind: str,
         size: int,
         alignment: int,
+        begin: int = 0,
         fd: int | None = None,
+        fd_offset: int = 0,
         owns_fd: bool = True,
     ) -> None:
+        ffi = abi.ffi()
         self.name, self.kind, self.size, self.alignment = name, kind, size, alignment
-        self.address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self.address = int(ffi.cast("uintptr_t", ffi.from_buffer(memory))) + begin
+        self.fd_offset = fd_offset  # where its first byte is in what the descriptor leads to
         self._memory: Any = memory  # whatever exports the bytes, and frees them when nobody refers to it any more
+        self._begin = begin  # of ours in those of `memory`
         self._fd, self._identity = fd, None if fd is None else _identity(fd)
         self._close_fd = weakref.finalize(self, _close, fd, _identity(fd)) if fd is not None and owns_fd else None
         self._holders: dict[object, str] = {}
@@ -55,13 +61,13 @@ class Buffer:
 
     @property
     def view(self) -> memoryview:
-        """Its bytes, writable."""
+        """Its bytes, writable unless the memory is not."""
         if self._reserved_for:
             raise RunFailed(
                 f"the contents of buffer `{self.name}` are QNN's: it is the {self._reserved_for}",
                 hint="nobody but QNN reads or writes it before its context is closed",
             )
-        return memoryview(self._open_memory()).cast("B")[: self.size]
+        return memoryview(self._open_memory()).cast("B")[self._begin : self._begin + self.size]
 
     @property
     def fd(self) -> int | None:
@@ -89,17 +95,23 @@ class Buffer:
                 hint="allocate it as shared memory (rpcmem on a device, memfd on a PC)",
             )
         try:
-            found = _identity(fd)
+            found = os.fstat(fd)
         except OSError as problem:
             raise RunFailed(
                 f"file descriptor {fd} of buffer `{self.name}` was closed by somebody else",
                 hint="let nobody but the buffer close it: hand out os.dup(buffer.fd)",
             ) from problem
-        if found != self._identity:
+        if (found.st_dev, found.st_ino) != self._identity:
             raise RunFailed(
                 f"file descriptor {fd} of buffer `{self.name}` leads to another file now: it was closed, "
                 "and its number given anew",
                 hint="let nobody but the buffer close it: hand out os.dup(buffer.fd)",
+            )
+        if stat.S_ISREG(found.st_mode) and found.st_size < self.fd_offset + self.size:
+            raise RunFailed(
+                f"the file of buffer `{self.name}` has {found.st_size} bytes now: it was made shorter than the buffer, "
+                f"which ends at {self.fd_offset + self.size}",
+                hint="to touch the bytes that are gone would end the process (SIGBUS): make the file long enough again",
             )
         return fd
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from udogen.runtime.calls import Array
     from udogen.runtime.contexts.context import Context
 
-_NOT_SUPPORTED = 1000
-
 
 class Graph:
     """One graph, ready to run.  Several threads may use it: its executions wait for each other."""
@@ -96,6 +94,11 @@ class Graph:
                 else:
                     future.set_result(None)
 
+        if not self.context.runtime.asynchronous:
+            raise RunFailed(
+                f"{self.context.runtime.name} does not execute graphs asynchronously",
+                hint="call `execute` in a thread of your own",
+            )
         self._lock.acquire()
         try:
             if not self._ready:
@@ -103,14 +106,9 @@ class Graph:
             self._enter(leaving)
             future.set_running_or_notify_cancel()
             self._low.start(self._args, done)
-        except BaseException as problem:
+        except BaseException:
             leaving.close()
             self._lock.release()
-            if isinstance(problem, QnnError) and problem.code == _NOT_SUPPORTED:
-                raise RunFailed(
-                    f"{self.context.runtime.name} does not execute graphs asynchronously",
-                    hint="call `execute` in a thread of your own",
-                ) from problem
             raise
         return future
 

@@ -47,6 +47,8 @@ class Runtime:
         self.backend, self.path, self.emulator, self.system = backend, found.path, found.emulator, found.system
         self._interface = Interface.load(found.path)
         self.name, self.build_id = self._interface.name, self._interface.build_id()
+        # libQnnCpu says no, takes an execution all the same, and never tells its end.
+        self.asynchronous = self._interface.supports("QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION")
         self._soc, self._devices = soc, dict[int | None, Device]()
         self._contexts: list[Context] = []
         self._lock = threading.RLock()

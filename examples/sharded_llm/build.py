@@ -1,0 +1,215 @@
+"""Builds the model: its op package, and a context binary with two graphs for each shard.
+
+build.py --out DIR [--shards 8] [--runtime real|emulator]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections import deque
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from model import SEED, Grid, grids
+from network import INPUTS, OUTPUTS, Sizes, block, weights
+
+from udogen.build import make, tools
+from udogen.build.package import open_packages
+from udogen.cli import output
+from udogen.errors import RunFailed, UdogenError
+from udogen.generate.packages import generate
+from udogen.opdef.load import load
+from udogen.qnn.backend import Backend, Log
+from udogen.qnn.context import Context
+from udogen.qnn.interface import WARN, Interface
+from udogen.qnn.tensors import (
+    APP_READ,
+    APP_WRITE,
+    NATIVE,
+    STATIC,
+    OpConfig,
+    Param,
+    Scalar,
+    ScaleOffset,
+    Tensor,
+)
+from udogen.runtime import find_runtime
+from udogen.runtime.built import find_built
+
+HERE = Path(__file__).resolve().parent
+ROLES = {**dict.fromkeys(INPUTS, APP_WRITE), **dict.fromkeys(OUTPUTS, APP_READ)}
+PACKAGE, QTI = "LlmPackage", "qti.aisw"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a process that builds shards is told."""
+
+    runtime: Path
+    library: Path
+    provider: str
+    out: Path
+    sizes: Sizes
+    seed: int
+
+
+class Composer:
+    """The ops of a block as nodes of a graph: a value is its tensor."""
+
+    def __init__(self, context: Context, name: str, *, grids: dict[str, Grid], weights: dict[str, np.ndarray]) -> None:
+        self.graph = context.graph(name)
+        self._grids, self._weights = grids, weights
+        self._made: dict[str, Grid | None] = {}
+        axes = bytearray(np.uint32([0, 2, 1, 3]).tobytes())
+        self._perm = Tensor("perm", dtype="UINT_32", shape=(4,), role=STATIC, data=axes)
+        self.graph.add_tensor(self._perm)
+
+    def input(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        return self._tensor(name, shape, self._grids.get(name))
+
+    def weight(self, name: str) -> Tensor:
+        grid, real = self._grids[name], self._weights[name]
+        return self._tensor(name, real.shape, grid, data=bytearray(grid.store(real).tobytes()))
+
+    def matmul(self, a: Tensor, b: Tensor, name: str, *, transposed: bool = False) -> Tensor:
+        shape = (*a.shape[:-1], b.shape[-2 if transposed else -1])
+        return self._node("MatMul", [a, b], name, shape, Scalar("transpose_in1", "BOOL_8", transposed))
+
+    def add(self, a: Tensor, b: Tensor, name: str) -> Tensor:
+        return self._node("ElementWiseAdd", [a, b], name, np.broadcast_shapes(a.shape, b.shape))
+
+    def softmax(self, x: Tensor, name: str) -> Tensor:
+        return self._node("Softmax", [x], name, x.shape)
+
+    def reshape(self, x: Tensor, shape: tuple[int, ...], name: str) -> Tensor:
+        return self._node("Reshape", [x], name, shape, moved=x)
+
+    def swap(self, x: Tensor, name: str) -> Tensor:
+        first, second, third, fourth = x.shape
+        return self._node("Transpose", [x], name, (first, third, second, fourth), self._perm, moved=x)
+
+    def rms_norm(self, x: Tensor, gain: Tensor, name: str) -> Tensor:
+        return self._node("RmsNorm", [x, gain], name, x.shape, Scalar("epsilon", "FLOAT_32", 1e-6), package=PACKAGE)
+
+    def swiglu(self, gate: Tensor, up: Tensor, name: str) -> Tensor:
+        return self._node("SwiGlu", [gate, up], name, gate.shape, package=PACKAGE)
+
+    def cache_write(self, past: Tensor, rows: Tensor, position: Tensor, name: str) -> Tensor:
+        return self._node("CacheWrite", [past, rows, position], name, past.shape, package=PACKAGE)
+
+    def _node(
+        self,
+        op: str,
+        inputs: list[Tensor],
+        name: str,
+        shape: tuple[int, ...],
+        *params: Param,
+        package: str = QTI,
+        moved: Tensor | None = None,  # an input whose numbers the op only moves
+    ) -> Tensor:
+        made = self._tensor(name, shape, self._made[moved.name] if moved else self._grids[name])
+        node = OpConfig(name, package=package, op_type=op, inputs=inputs, outputs=[made], params=params)
+        self.graph.add_node(node)
+        return made
+
+    def _tensor(self, name: str, shape: tuple[int, ...], grid: Grid | None, data: bytearray | None = None) -> Tensor:
+        role = STATIC if data is not None else ROLES.get(name, NATIVE)
+        self._made[name] = grid
+        dtype, quant = ("INT_32", None) if grid is None else (grid.dtype, ScaleOffset(grid.scale, grid.offset))
+        return self.graph.add_tensor(Tensor(name, dtype=dtype, shape=shape, role=role, quant=quant, data=data))
+
+
+def build_shard(order: Order, shard: int) -> str | list[str]:
+    """Compose both graphs of one shard, finalize them, store the context: the file's name, or what was wrong."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)  # libQnnHtp tells of each stage, on stdout
+    said: deque[str] = deque(maxlen=20)
+    try:
+        with Log(Interface.load(order.runtime), lambda _level, text: said.append(text), WARN) as log:
+            return compose_shard(order, shard, log)
+    except UdogenError as fault:  # such an exception does not pass from process to process
+        return [fault.message, *fault.details, *said]
+    finally:
+        os.close(nowhere)
+
+
+def compose_shard(order: Order, shard: int, log: Log) -> str:
+    """The same, where nothing goes wrong."""
+    sizes, place = order.sizes, order.out / f"forward_{shard}.bin"
+    own, rows = weights(sizes, shard, order.seed), grids(sizes, order.seed)[shard]
+    with Backend(log.interface, log) as backend:
+        backend.register(order.library, order.provider)
+        with backend.context() as context:
+            for name, tokens in sizes.graphs.items():
+                composer = Composer(context, name, grids=rows, weights=own)
+                block(composer, sizes, tokens, last=shard == sizes.shards - 1)
+                composer.graph.finalize()
+            place.write_bytes(context.binary())
+    return place.name
+
+
+def build_package(out: Path) -> tuple[Path, str]:
+    """The op package for HTP, from its config and kernels: the library and its provider."""
+    packages, problems = load([HERE / "LlmOps.xml"])
+    made = generate(packages, out, chosen=["htp"], layout="qnn", kernels=HERE / "kernels", problems=problems)
+    [package] = open_packages(made[0].folder)
+    steps = make.plan(package, [], toolchain="auto", env=tools.environment())
+    with output.progress(package.name, total=make.sources(package) + 1) as advance:
+        make.build(package, steps, on_step=advance)
+    built = find_built(package.path, backend="htp")
+    return Path(built.library), built.provider
+
+
+def build(out: Path, *, sizes: Sizes, seed: int, kind: str, jobs: int) -> list[Path]:
+    """Everything below `out`; the files of the shards, in their order."""
+    out.mkdir(parents=True, exist_ok=True)
+    library, provider = build_package(out / "package")
+    runtime = find_runtime("htp", kind=kind, on_step=output.note)
+    order = Order(runtime.path.resolve(), library.resolve(), provider, out, sizes, seed)
+    # Each process has a runtime of its own; a spawned one has inherited no thread of this one.
+    with (
+        ProcessPoolExecutor(min(jobs, sizes.shards), mp_context=get_context("spawn")) as pool,
+        output.progress("shards", total=sizes.shards) as advance,
+    ):
+        waiting = [pool.submit(build_shard, order, shard) for shard in range(sizes.shards)]
+        for each in as_completed(waiting):
+            result = each.result()
+            if not isinstance(result, str):
+                raise RunFailed(f"a shard cannot be built: {result[0]}", details=result[1:])
+            advance(result)
+    about = {
+        "sizes": asdict(sizes),
+        "seed": seed,
+        "runtime": kind,
+        "op_package": {"library": str(library.relative_to(out)), "provider": provider},
+    }
+    (out / "model.json").write_text(json.dumps(about, indent=2) + "\n", "utf-8")
+    return [out / f"forward_{shard}.bin" for shard in range(sizes.shards)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True, help="the folder to fill")
+    parser.add_argument("--shards", type=int, default=Sizes().shards)
+    parser.add_argument("--runtime", choices=("real", "emulator"), default="real")
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes that build shards")
+    given = parser.parse_args()
+    sizes = Sizes(shards=given.shards)
+    for place in build(given.out, sizes=sizes, seed=given.seed, kind=given.runtime, jobs=given.jobs):
+        output.say(f"{place}: {', '.join(sizes.graphs)}, {place.stat().st_size} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except UdogenError as fault:
+        output.fail(fault)
+        sys.exit(fault.exit_code)

@@ -1,0 +1,198 @@
+"""The model in numpy: with plain numbers, to see how large they get; and rounded as the graphs store them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from network import BYTES, MASKED, SAME_GRID, Sizes, block, embeddings, weights
+from reference import cache_write, rms_norm, swiglu
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Keep = Callable[[str, Array], Array]
+SEED = 2026
+ROOM = 1.1  # grids reach further than what was seen while the model was measured
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What a fixed-point tensor can hold: (stored + offset) * scale for stored numbers of so many bits."""
+
+    scale: float
+    offset: int
+    bits: int
+
+    @property
+    def dtype(self) -> str:
+        """The data type of the tensor."""
+        return f"UFIXED_POINT_{self.bits}"
+
+    def store(self, real: Array) -> Array:
+        """The nearest numbers of the grid, as they are stored."""
+        stored = np.rint(np.asarray(real, np.float64) / self.scale) - self.offset
+        return np.clip(stored, 0, (1 << self.bits) - 1).astype(f"u{self.bits // 8}")
+
+    def real(self, stored: Array) -> Array:
+        """What stored numbers mean."""
+        return (stored.astype(np.float64) + self.offset) * self.scale
+
+
+def grid(low: float, high: float, bits: int) -> Grid:
+    """The grid from `low` to `high`, moved so that zero lies on it."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    # The scale is a float in QNN's structs; what is computed here must be what stands there.
+    scale = float(np.float32((high - low) / ((1 << bits) - 1)))
+    return Grid(scale, round(low / scale), bits)
+
+
+@dataclass
+class Numpy:
+    """The ops of a block on arrays of real numbers; `keep` may round what a tensor holds."""
+
+    inputs: dict[str, Array]
+    weights: dict[str, Array]
+    keep: Keep
+    made: dict[str, Array] = field(default_factory=dict)
+
+    def _hold(self, name: str, value: Array) -> Array:
+        self.made[name] = self.keep(name, value)
+        return self.made[name]
+
+    def input(self, name: str, shape: tuple[int, ...]) -> Array:
+        given = self.inputs[name]
+        assert given.shape == shape, name
+        return given if name == "position" else self._hold(name, given)
+
+    def weight(self, name: str) -> Array:
+        return self._hold(name, self.weights[name])
+
+    def matmul(self, a: Array, b: Array, name: str, *, transposed: bool = False) -> Array:
+        return self._hold(name, a @ (b.swapaxes(-1, -2) if transposed else b))
+
+    def add(self, a: Array, b: Array, name: str) -> Array:
+        return self._hold(name, a + b)
+
+    def softmax(self, x: Array, name: str) -> Array:
+        powers = np.exp(x - x.max(-1, keepdims=True))
+        return self._hold(name, powers / powers.sum(-1, keepdims=True))
+
+    def reshape(self, x: Array, shape: tuple[int, ...], name: str) -> Array:
+        return x.reshape(shape)
+
+    def swap(self, x: Array, name: str) -> Array:
+        return x.swapaxes(1, 2)
+
+    def rms_norm(self, x: Array, gain: Array, name: str) -> Array:
+        return self._hold(name, rms_norm(x, gain))
+
+    def swiglu(self, gate: Array, up: Array, name: str) -> Array:
+        return self._hold(name, swiglu(gate, up))
+
+    def cache_write(self, past: Array, rows: Array, position: Array, name: str) -> Array:
+        return self._hold(name, cache_write(past, rows, int(position[0])))
+
+
+def mask(sizes: Sizes, tokens: int, position: int) -> Array:
+    """What is added to the scores: each token sees itself and what stands before it."""
+    seen = np.arange(sizes.context) <= position + np.arange(tokens)[:, None]
+    return np.where(seen, 0.0, MASKED)[None, None]
+
+
+@dataclass
+class Model:
+    """The whole model with its caches; what it holds is rounded where `grids` say so."""
+
+    sizes: Sizes = field(default_factory=Sizes)
+    seed: int = SEED
+    keep: Callable[[int], Keep] = field(default=lambda shard: lambda name, value: value)
+
+    def __post_init__(self) -> None:
+        self.weights = [weights(self.sizes, shard, self.seed) for shard in range(self.sizes.shards)]
+        self.words, self.places = embeddings(self.sizes, self.seed)
+        self.caches = [[np.zeros(self.sizes.cache)] * 2 for _ in range(self.sizes.shards)]
+        self.made: list[dict[str, Array]] = [{} for _ in range(self.sizes.shards)]
+
+    def embed(self, tokens: list[int], position: int) -> Array:
+        """The first hidden state."""
+        return (self.words[tokens] + self.places[position : position + len(tokens)])[None]
+
+    def forward(self, tokens: list[int], position: int) -> Array:
+        """All shards for these tokens; a row of logits for each."""
+        hidden = self.embed(tokens, position)
+        for shard in range(self.sizes.shards):
+            past_key, past_value = self.caches[shard]
+            inputs = {
+                "hidden": hidden,
+                "mask": mask(self.sizes, len(tokens), position),
+                "position": np.array([position]),
+                "past_key": past_key,
+                "past_value": past_value,
+            }
+            ops = Numpy(inputs, self.weights[shard], self.keep(shard))
+            block(ops, self.sizes, len(tokens), last=shard == self.sizes.shards - 1)
+            hidden, self.made[shard] = ops.made["hidden_out"], ops.made
+            self.caches[shard] = [ops.made["key"], ops.made["value"]]
+        return ops.made["logits"][0]
+
+    def generate(self, prompt: list[int], count: int) -> list[int]:
+        """The likeliest tokens after a prompt."""
+        logits = self.forward(padded(self.sizes, prompt), 0)[len(prompt) - 1]
+        made = [int(logits.argmax())]
+        while len(made) < count:
+            logits = self.forward(made[-1:], len(prompt) + len(made) - 1)[0]
+            made.append(int(logits.argmax()))
+        return made
+
+
+def padded(sizes: Sizes, prompt: list[int]) -> list[int]:
+    """A prompt as long as prefill_forward takes it; nobody looks at what stands behind."""
+    if not 0 < len(prompt) <= sizes.prefill:
+        raise ValueError(f"a prompt has 1 to {sizes.prefill} tokens, not {len(prompt)}")
+    return prompt + [0] * (sizes.prefill - len(prompt))
+
+
+@cache
+def grids(sizes: Sizes = Sizes(), seed: int = SEED) -> list[dict[str, Grid]]:  # noqa: B008 - it is frozen
+    """The grids of each shard's tensors, from what the model holds in some random texts."""
+    seen: list[dict[str, tuple[float, float]]] = [{} for _ in range(sizes.shards)]
+
+    def watch(shard: int) -> Keep:
+        def keep(name: str, value: Array) -> Array:
+            name = SAME_GRID.get(name, name)
+            low, high = seen[shard].get(name, (0.0, 0.0))
+            seen[shard][name] = min(low, float(value.min())), max(high, float(value.max()))
+            return value
+
+        return keep
+
+    random = np.random.default_rng([seed, 2])
+    for _ in range(6):
+        model = Model(sizes, seed, watch)
+        model.forward(random.integers(0, sizes.vocabulary, sizes.prefill).tolist(), 0)
+        model.forward(random.integers(0, sizes.vocabulary, sizes.context - sizes.prefill).tolist(), sizes.prefill)
+    # Hidden states pass from shard to shard as they are, so all shards have one grid for them.
+    ends = [shard["hidden"] for shard in seen]
+    hidden = min(low for low, _ in ends), max(high for _, high in ends)
+    known = set(weights(sizes, 0, seed))
+    made = []
+    for shard in seen:
+        rows = {
+            name: grid(low, high, 8) if name in known else grid(low * ROOM, high * ROOM, 8 if name in BYTES else 16)
+            for name, (low, high) in {**shard, "hidden": hidden}.items()
+        }
+        rows["shares"] = grid(0.0, 1.0, 16)
+        made.append({**rows, **{other: rows[name] for other, name in SAME_GRID.items() if name in rows}})
+    return made
+
+
+def rounded(sizes: Sizes = Sizes(), seed: int = SEED) -> Model:  # noqa: B008
+    """The model as the graphs compute it: every tensor's numbers lie on its grid."""
+
+    def keep(shard: int) -> Keep:
+        rows = grids(sizes, seed)[shard]
+        return lambda name, value: rows[name].real(rows[name].store(value))
+
+    return Model(sizes, seed, keep)

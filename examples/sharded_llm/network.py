@@ -1,0 +1,132 @@
+"""A language model of the usual kind, very small, told once: what computes or builds it is handed in as `Ops`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Protocol
+
+import numpy as np
+
+PREFILL, KV = "prefill_forward", "kv_forward"  # the two graphs of each shard
+
+# What graphs take and answer; everything else stays inside.
+INPUTS = ("hidden", "mask", "position", "past_key", "past_value")
+OUTPUTS = ("hidden_out", "key", "value", "logits")
+
+# Tensors that lie on one grid (scale and offset), so that one's bytes are the other's.
+SAME_GRID = {"hidden_out": "hidden", "past_key": "key", "past_value": "value"}
+BYTES = ("key", "value", "past_key", "past_value")  # fixed point of 8 bits, as weights are; activations have 16
+MASKED = -64.0  # what the mask adds where nobody may look: far below every score
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the model is."""
+
+    shards: int = 8  # each with one block of the model
+    width: int = 64
+    heads: int = 2
+    inner: int = 128  # the width inside of a feed-forward part
+    context: int = 32  # how many tokens the cache holds
+    prefill: int = 16  # how many tokens prefill_forward takes at once
+    vocabulary: int = 64
+
+    @property
+    def head(self) -> int:
+        """The width of one head."""
+        return self.width // self.heads
+
+    @property
+    def graphs(self) -> dict[str, int]:
+        """The graphs of a shard, and how many tokens each takes."""
+        return {PREFILL: self.prefill, KV: 1}
+
+    @property
+    def cache(self) -> tuple[int, ...]:
+        """The shape of a cache."""
+        return 1, self.heads, self.context, self.head
+
+
+class Ops(Protocol):
+    """What a block is made of.  A value is whatever the one who computes has; its name is that of its tensor."""
+
+    def input(self, name: str, shape: tuple[int, ...]) -> Any: ...
+    def weight(self, name: str) -> Any: ...
+    def matmul(self, a: Any, b: Any, name: str, *, transposed: bool = False) -> Any: ...
+    def add(self, a: Any, b: Any, name: str) -> Any: ...
+    def softmax(self, x: Any, name: str) -> Any: ...
+    def reshape(self, x: Any, shape: tuple[int, ...], name: str) -> Any: ...
+    def swap(self, x: Any, name: str) -> Any:
+        """The second and the third axis change places."""
+
+    # Ours, of the package LlmPackage.
+    def rms_norm(self, x: Any, gain: Any, name: str) -> Any: ...
+    def swiglu(self, gate: Any, up: Any, name: str) -> Any: ...
+    def cache_write(self, past: Any, rows: Any, position: Any, name: str) -> Any: ...
+
+
+def block(ops: Ops, sizes: Sizes, tokens: int, *, last: bool) -> None:
+    """One shard: a block of the model for so many tokens at once; the last one also says what the next token may be."""
+    hidden = ops.input("hidden", (1, tokens, sizes.width))
+    mask = ops.input("mask", (1, 1, tokens, sizes.context))
+    position = ops.input("position", (1,))
+
+    def heads(of: str) -> Any:
+        rows = ops.matmul(normed, ops.weight(of), f"{of}_rows")
+        parts = ops.reshape(rows, (1, tokens, sizes.heads, sizes.head), f"{of}_parts")
+        return ops.swap(parts, f"{of}_heads")
+
+    normed = ops.rms_norm(hidden, ops.weight("attention_gain"), "attention_normed")
+    queries = heads("queries")
+    key = ops.cache_write(ops.input("past_key", sizes.cache), heads("keys"), position, "key")
+    value = ops.cache_write(ops.input("past_value", sizes.cache), heads("values"), position, "value")
+    scores = ops.matmul(queries, key, "scores", transposed=True)
+    shares = ops.softmax(ops.add(scores, mask, "masked"), "shares")
+    mixed = ops.swap(ops.matmul(shares, value, "mixed_heads"), "mixed_parts")
+    mixed = ops.reshape(mixed, (1, tokens, sizes.width), "mixed")
+    attended = ops.add(hidden, ops.matmul(mixed, ops.weight("mix"), "attention"), "attended")
+
+    normed = ops.rms_norm(attended, ops.weight("inner_gain"), "inner_normed")
+    gate = ops.matmul(normed, ops.weight("gate"), "gated")
+    up = ops.matmul(normed, ops.weight("up"), "raised")
+    down = ops.matmul(ops.swiglu(gate, up, "inner"), ops.weight("down"), "lowered")
+    hidden = ops.add(attended, down, "hidden_out")
+
+    if last:
+        normed = ops.rms_norm(hidden, ops.weight("last_gain"), "last_normed")
+        ops.matmul(normed, ops.weight("words"), "logits")
+
+
+def weights(sizes: Sizes, shard: int, seed: int) -> dict[str, np.ndarray]:
+    """The weights of one shard: random, but so that activations keep their size from block to block."""
+    random = np.random.default_rng([seed, shard])
+    width, inner = sizes.width, sizes.inner
+
+    def matrix(rows: int, columns: int, size: float = 1.0) -> np.ndarray:
+        return random.normal(scale=size / sqrt(rows), size=(rows, columns))
+
+    def gain() -> np.ndarray:
+        return random.uniform(0.5, 1.5, width)
+
+    small = 1 / sqrt(2 * sizes.shards)
+    return {
+        "attention_gain": gain(),
+        "queries": matrix(width, width, 2 / sqrt(sizes.head)),
+        "keys": matrix(width, width),
+        "values": matrix(width, width),
+        "mix": matrix(width, width, 2 * small),
+        "inner_gain": gain(),
+        "gate": matrix(width, inner),
+        "up": matrix(width, inner),
+        "down": matrix(inner, width, 2 * small),
+        "last_gain": gain(),
+        "words": matrix(width, sizes.vocabulary, 3),
+    }
+
+
+def embeddings(sizes: Sizes, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """What each token, and each position, adds to the first hidden state; the client looks them up."""
+    random = np.random.default_rng([seed, sizes.shards, 1])
+    words = random.normal(size=(sizes.vocabulary, sizes.width))
+    return words, random.normal(scale=0.5, size=(sizes.context, sizes.width))

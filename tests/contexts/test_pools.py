@@ -1,0 +1,381 @@
+"""Memory pools and constants as NNAPI has them.  What only Android has is tried on stand-ins for its libraries."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.contexts.conftest import stand_in
+from tests.making import need_runtime
+from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.qnn.backend import Backend
+from udogen.qnn.interface import Interface
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.runtime import find_runtime
+from udogen.runtime.buffers import android
+from udogen.runtime.buffers.constants import Constant, Constants
+from udogen.runtime.buffers.pools import POOLS, File, Image, Pool, open_pool
+
+PAGE = 4096
+
+
+@contextmanager
+def file(size: int, flags: int = os.O_RDWR) -> Iterator[int]:
+    fd = os.memfd_create("given")
+    os.ftruncate(fd, size)
+    again = os.open(f"/proc/self/fd/{fd}", flags)
+    os.close(fd)
+    try:
+        yield again
+    finally:
+        os.close(again)
+
+
+# --- kinds of pools -----------------------------------------------------------------------------------------------
+
+
+def test_the_names_are_those_of_nnapi() -> None:
+    assert list(POOLS) == ["ashmem", "mmap_fd", "hardware_buffer_blob", "hardware_buffer"]
+    assert [name for name, row in POOLS.items() if not row.holds_constants] == ["hardware_buffer"]
+
+
+def test_ashmem_is_a_memfd_where_there_is_none(tidy: None) -> None:
+    with open_pool("ashmem", 5000, name="kv") as pool:
+        assert (pool.kind.name, pool.buffer.kind, pool.buffer.size) == ("ashmem", "memfd", 5000)
+        pool.buffer.view[4999] = 1
+        assert os.pread(pool.buffer.descriptor(), 1, 4999) == b"\1"
+
+
+def test_a_file_is_mapped_from_any_offset(tidy: None) -> None:
+    with file(3 * PAGE) as fd:
+        os.pwrite(fd, b"before|inside|after", PAGE + 93)
+        with open_pool("mmap_fd", 6, file=File(fd, offset=PAGE + 100)) as pool:
+            assert bytes(pool.buffer.view) == b"inside"
+            assert pool.buffer.fd_offset == PAGE + 100 and pool.buffer.descriptor() != fd
+            pool.buffer.view[:] = b"INSIDE"
+            assert np.frombuffer(pool.buffer.view, np.uint8).__array_interface__["data"][0] == pool.buffer.address
+        assert os.pread(fd, 19, PAGE + 93) == b"before|INSIDE|after"
+
+
+def test_a_file_may_be_for_reading_alone(tidy: None) -> None:
+    with file(PAGE, os.O_RDONLY) as fd:
+        with open_pool("mmap_fd", PAGE, file=File(fd, writable=False)) as pool:
+            assert pool.buffer.view.readonly
+        with pytest.raises(RunFailed) as told:
+            open_pool("mmap_fd", PAGE, file=File(fd), name="w")
+        assert told.value.message == f"pool `w`: the file of descriptor {fd} is not open for writing"
+
+
+def test_the_file_may_be_closed_when_the_pool_is_open(tidy: None) -> None:
+    with file(PAGE) as fd:
+        os.pwrite(fd, b"x", 0)
+        pool = open_pool("mmap_fd", PAGE, file=File(fd))
+    with pool:
+        assert pool.buffer.view[0] == ord("x") and os.pread(pool.buffer.descriptor(), 1, 0) == b"x"
+
+
+@pytest.mark.parametrize(
+    ("offset", "size", "said"),
+    [
+        (0, PAGE + 1, "bytes 0 to 4097 are not in the file"),
+        (PAGE, 1, "bytes 4096 to 4097 are not in the file"),
+        (-1, 1, "bytes -1 to 0 are not in the file"),
+        (2**62, 2**62, f"bytes {2**62} to {2**63} are not in the file"),
+    ],
+)
+def test_parts_that_are_not_in_the_file(tidy: None, offset: int, size: int, said: str) -> None:
+    with file(PAGE) as fd:
+        with pytest.raises(RunFailed) as told:
+            open_pool("mmap_fd", size, file=File(fd, offset=offset), name="p")
+        assert told.value.message == f"pool `p`: {said} of descriptor {fd}, which has 4096"
+
+
+def test_descriptors_that_lead_nowhere_or_cannot_be_mapped(tidy: None) -> None:
+    with pytest.raises(RunFailed) as told:
+        open_pool("mmap_fd", 1, file=File(987), name="p")
+    assert told.value.message == "pool `p`: 987 is no open file descriptor"
+    here, there = os.pipe()
+    with pytest.raises(RunFailed) as told:
+        open_pool("mmap_fd", 1, file=File(here, writable=False), name="p")
+    assert told.value.message == f"pool `p`: descriptor {here} leads to nothing that can be mapped"
+    os.close(here)
+    os.close(there)
+
+
+def test_a_file_that_was_made_shorter(tidy: None) -> None:
+    with file(2 * PAGE) as fd, open_pool("mmap_fd", PAGE, file=File(fd, offset=PAGE), name="p") as pool:
+        os.ftruncate(fd, PAGE)
+        with pytest.raises(RunFailed) as told:
+            pool.buffer.descriptor()
+    assert told.value.message == (
+        "the file of buffer `p` has 4096 bytes now: it was made shorter than the buffer, which ends at 8192"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "said"),
+    [
+        ("ion", {}, "there is no memory pool `ion`"),
+        ("ashmem", {}, "a pool `ashmem` is opened with size"),
+        ("ashmem", {"size": -5}, "a pool `ashmem` is opened with size"),
+        ("ashmem", {"size": 5, "file": File(0)}, "a pool `ashmem` is opened with size"),
+        ("mmap_fd", {"size": 5}, "a pool `mmap_fd` is opened with size and file"),
+        ("hardware_buffer", {"size": 5}, "a pool `hardware_buffer` is opened with image"),
+    ],
+)
+def test_pools_that_cannot_be(kind: str, given: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError) as told:
+        open_pool(kind, **given)  # type: ignore[arg-type]
+    assert told.value.message == said
+    if kind == "ion":
+        assert told.value.hint == "one of: ashmem, mmap_fd, hardware_buffer_blob, hardware_buffer"
+
+
+@pytest.mark.parametrize("kind", ["hardware_buffer_blob", "hardware_buffer"])
+def test_a_pc_has_no_hardware_buffers(kind: str) -> None:
+    with pytest.raises(ToolMissing) as told:
+        open_pool(kind, **({"size": 64} if kind.endswith("blob") else {"image": Image(4, 4, 1, 4)}))  # type: ignore[arg-type]
+    assert told.value.message.startswith("libnativewindow.so cannot be used: ")
+    assert told.value.hint == ("it is part of Android 8 and later; elsewhere take a pool of kind ashmem or mmap_fd")
+
+
+def test_a_pool_is_handed_out_until_it_is_full() -> None:
+    with open_pool("ashmem", 256, name="p") as pool:
+        assert [pool.take(10), pool.take(10, alignment=8), pool.take(64)] == [0, 16, 64]
+        assert pool.free == 128
+        with pytest.raises(RunFailed) as told:
+            pool.take(129)
+        assert told.value.message == "pool `p` is full: 129 bytes are wanted, 128 of 256 are left"
+        assert pool.take(128) == 128
+
+
+# --- Android, by stand-ins ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("android")
+    return {
+        "system": stand_in(folder, "android.c", "libsystem.so"),
+        "app": stand_in(folder, "android.c", "libapp.so", "-DAPP"),
+    }
+
+
+@pytest.fixture(params=["system", "app"])
+def device(
+    request: pytest.FixtureRequest, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ctypes.CDLL]:
+    """Android as a part of the system sees it, which has descriptors of hardware buffers, and as an app does."""
+    path = str(libraries[request.param])
+    monkeypatch.setattr(android, "ASHMEM", path)
+    monkeypatch.setattr(android, "HARDWARE_BUFFERS", path)
+    opened = ctypes.CDLL(path)
+    opened.stand_in_said.restype = ctypes.c_char_p
+    opened.stand_in_forget()
+    yield opened
+    opened.stand_in_refuse(0)
+    opened.stand_in_lock(1)
+
+
+def said(device: ctypes.CDLL) -> list[str]:
+    return device.stand_in_said().decode().splitlines()
+
+
+def test_ashmem_of_android(tidy: None, device: ctypes.CDLL) -> None:
+    with open_pool("ashmem", 5000, name="kv") as pool:
+        assert pool.buffer.kind == "ashmem"
+        pool.buffer.view[4999] = 7
+        assert os.pread(pool.buffer.descriptor(), 1, 4999) == b"\7"
+    assert said(device) == ["ASharedMemory_create(kv, 5000)"]
+    device.stand_in_refuse(1)
+    with pytest.raises(RunFailed) as told:
+        open_pool("ashmem", 5000)
+    assert told.value.message == "ASharedMemory_create has no 5000 bytes (it answered -12)"
+
+
+def test_a_blob_is_locked_while_it_is_open(tidy: None, device: ctypes.CDLL) -> None:
+    with open_pool("hardware_buffer_blob", 5000, name="b") as pool:
+        pool.buffer.view[4999] = 7
+        if hasattr(device, "AHardwareBuffer_getNativeHandle"):
+            assert os.pread(pool.buffer.descriptor(), 1, 4999) == b"\7"
+        else:
+            assert pool.buffer.fd is None
+    assert said(device) == [
+        "allocate(5000 x 1 x 1, format 0x21, usage 0x1000033)",
+        "lock(0x33, -1, all)",
+        "unlock",
+        "release",
+    ]
+
+
+def test_a_buffer_of_pixels_has_rows_as_long_as_the_device_wants(tidy: None, device: ctypes.CDLL) -> None:
+    with open_pool("hardware_buffer", image=Image(10, 3, 1, 4)) as pool:
+        assert pool.buffer.size == 16 * 3 * 4
+
+
+def test_hardware_buffers_that_there_are_not(tidy: None, device: ctypes.CDLL) -> None:
+    with pytest.raises(RunFailed) as told:
+        open_pool("hardware_buffer_blob", 2**32)
+    assert told.value.message == "no AHardwareBuffer is 4294967296 x 1: it counts with 32 bits"
+    device.stand_in_lock(0)
+    with pytest.raises(RunFailed) as told:
+        open_pool("hardware_buffer_blob", 64)
+    assert told.value.message == "AHardwareBuffer_lock gives no address (it answered -22)"
+    assert said(device)[-1] == "release"
+    device.stand_in_refuse(1)
+    with pytest.raises(RunFailed) as told:
+        open_pool("hardware_buffer_blob", 64)
+    assert told.value.message == "AHardwareBuffer_allocate refuses 64 x 1 of format 0x21 (it answered -12)"
+
+
+def test_constants_do_not_lie_in_buffers_of_pixels(tidy: None, device: ctypes.CDLL) -> None:
+    with open_pool("hardware_buffer", image=Image(16, 16, 1, 4)) as pool:
+        with pytest.raises(UsageError) as told:
+            Constants(pool)
+        assert told.value.message == (
+            "constants cannot lie in a pool `hardware_buffer`: it is for inputs and outputs of executions"
+        )
+        assert told.value.hint == "one of: ashmem, mmap_fd, hardware_buffer_blob"
+    with open_pool("hardware_buffer_blob", 4096) as pool, Constants(pool, threshold=0) as constants:
+        constants.tensor("w", dtype="FLOAT_32", shape=(4,), data=np.ones(4, np.float32))
+        assert constants.rows == [Constant("w", "CONSTANT_REFERENCE", 16, 0)]
+
+
+# --- constants ------------------------------------------------------------------------------------------------------
+
+
+def test_small_values_are_copied_and_large_ones_referred_to(tidy: None) -> None:
+    small, large = np.arange(32, dtype=np.float32), np.arange(33, dtype=np.float32)
+    with open_pool("ashmem", PAGE) as pool, Constants(pool) as constants:
+        copied = constants.tensor("s", dtype="FLOAT_32", shape=(32,), data=small)
+        referred = constants.tensor("l", dtype="FLOAT_32", shape=(33,), data=large)
+        assert constants.rows == [
+            Constant("s", "CONSTANT_COPY", 128, 0),
+            Constant("l", "CONSTANT_REFERENCE", 132, 0),
+        ]
+        small[0] = 9  # a copy is a copy
+        assert data_of(copied)[0] == 0 and data_of(referred)[32] == 32
+        np.frombuffer(pool.buffer.view, np.float32)[0] = 5  # and what refers, refers
+        assert data_of(referred)[0] == 5 and large[0] == 0
+        assert address_of(referred) == pool.buffer.address
+        with pytest.raises(RunFailed) as told:
+            pool.close()
+        assert told.value.message == "buffer `pool` cannot be closed: it is in use by constant `l`"
+        del copied, referred
+
+
+def test_values_that_lie_in_the_pool_are_not_moved(tidy: None) -> None:
+    with open_pool("ashmem", PAGE) as pool, Constants(pool, threshold=16) as constants:
+        offset = pool.take(64)
+        inside = np.frombuffer(pool.buffer.view, np.float32)[16 : 16 + 8]
+        inside[:] = range(8)
+        used = pool.free
+        tensor = constants.tensor("w", dtype="FLOAT_32", shape=(8,), data=inside)
+        other = constants.refer("v", dtype="FLOAT_32", shape=(2, 8), offset=offset)
+        assert pool.free == used
+        assert [row.offset for row in constants.rows] == [64, 0]
+        assert address_of(tensor) == pool.buffer.address + 64 and address_of(other) == pool.buffer.address
+        del inside, tensor, other
+
+
+def test_values_in_any_order_of_memory() -> None:
+    given = np.arange(100, dtype=np.float32).reshape(10, 10)
+    with open_pool("ashmem", PAGE) as pool, Constants(pool) as constants:
+        tensor = constants.tensor("w", dtype="FLOAT_32", shape=(10, 10), data=given.T)
+        np.testing.assert_array_equal(data_of(tensor), given.T.ravel())
+
+
+def test_constants_that_cannot_be(tidy: None) -> None:
+    given = np.ones(64, np.float32)
+    with open_pool("ashmem", 300, name="p") as pool, Constants(pool) as constants, Constants() as alone:
+        for call, said in (
+            (
+                lambda: constants.tensor("w", dtype="FLOAT_32", shape=(63,), data=given),
+                "constant `w` (FLOAT_32 [63]) has 252 bytes, 256 were given",
+            ),
+            (
+                lambda: alone.tensor("w", dtype="FLOAT_32", shape=(64,), data=given),
+                "constant `w` has 256 bytes: more than 128 are not copied",
+            ),
+            (
+                lambda: alone.refer("w", dtype="FLOAT_32", shape=(64,), offset=0),
+                "constant `w` refers to a pool, and there is none",
+            ),
+            (
+                lambda: constants.refer("w", dtype="FLOAT_32", shape=(64,), offset=64),
+                "constant `w` would be bytes 64 to 320 of pool `p`, which has 300",
+            ),
+            (
+                lambda: constants.refer("w", dtype="FLOAT_32", shape=(64,), offset=-4),
+                "constant `w` would be bytes -4 to 252 of pool `p`, which has 300",
+            ),
+            (
+                lambda: constants.tensor("w", dtype="FLOAT_32", shape=(64,), data=[1.0] * 64),
+                "the values of constant `w` are no buffer: memoryview: a bytes-like object is required, not 'list'",
+            ),
+        ):
+            with pytest.raises((RunFailed, UsageError)) as told:
+                call()
+            assert told.value.message == said
+        constants.tensor("fits", dtype="FLOAT_32", shape=(64,), data=given)
+        with pytest.raises(RunFailed) as told:
+            constants.tensor("more", dtype="FLOAT_32", shape=(64,), data=given)
+        assert told.value.message == "pool `p` is full: 256 bytes are wanted, 44 of 300 are left"
+        assert not alone.rows and [row.name for row in constants.rows] == ["fits"]
+
+
+def test_the_real_cpu_library_reads_constants_where_they_lie() -> None:
+    """Two Adds in libQnnCpu.so: one constant copied, one referred to."""
+    need_runtime("cpu")
+    interface = Interface.load(find_runtime("cpu", kind="real").path)
+    shape, x = (16, 16), np.arange(256, dtype=np.float32).reshape(16, 16)
+    row, large = np.linspace(0, 1, 16, dtype=np.float32), np.linspace(5, 6, 256, dtype=np.float32).reshape(shape)
+    with (
+        open_pool("ashmem", PAGE) as pool,
+        Constants(pool) as constants,
+        Backend(interface) as backend,
+        backend.context() as context,
+    ):
+        graph = context.graph("constants")
+        given, middle, made = (
+            graph.add_tensor(Tensor(name, dtype="FLOAT_32", shape=shape, role=role))
+            for name, role in (("x", APP_WRITE), ("m", "NATIVE"), ("y", APP_READ))
+        )
+        small = graph.add_tensor(constants.tensor("small", dtype="FLOAT_32", shape=(16,), data=row))
+        big = graph.add_tensor(constants.tensor("big", dtype="FLOAT_32", shape=shape, data=large))
+        for name, inputs, output in (("a", [given, small], middle), ("b", [middle, big], made)):
+            graph.add_node(
+                OpConfig(name, package="qti.aisw", op_type="ElementWiseAdd", inputs=inputs, outputs=[output])
+            )
+        graph.finalize()
+        result = np.empty_like(x)
+        given.bind(x)
+        made.bind(result)
+        graph.execute([given], [made])
+    np.testing.assert_allclose(result, x + row + large)
+    assert [row.lifetime for row in constants.rows] == ["CONSTANT_COPY", "CONSTANT_REFERENCE"]
+
+
+def data_of(tensor: Tensor) -> np.ndarray:
+    buffer = tensor.struct.v1.clientBuf
+    return np.frombuffer((ctypes.c_ubyte * buffer.dataSize).from_address(address_of(tensor)), np.float32)
+
+
+def address_of(tensor: Tensor) -> int:
+    from udogen.qnn import abi
+
+    return int(abi.ffi().cast("uintptr_t", tensor.struct.v1.clientBuf.data))
+
+
+def test_a_pool_is_a_context_manager(tidy: None) -> None:
+    with open_pool("ashmem", 10) as pool:
+        assert isinstance(pool, Pool)
+    with pytest.raises(RunFailed) as told, pool:
+        pass
+    assert told.value.message == "buffer `pool` is closed"

@@ -1,0 +1,87 @@
+"""examples/sharded_llm: 8 shards with two graphs each, on Qualcomm's HTP emulator and on ours, beside numpy.
+
+How far the runtimes may be from numpy: libQnnHtp multiplies 16-bit activations by 8-bit weights less exactly than it
+stores them (one MatMul alone is up to 14 of 65535 steps beside the exact product), a block has nine such products, and
+a number in the cache, which has 8 bits, may then be rounded to its neighbour.  So one shard alone is held to one 8-bit
+step, of its caches too (seen: 0.8); eight of them, one after the other, to four (seen: 1.9).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.making import LONG, ROOT
+
+BYTE = 256  # steps of 16 bits in one of 8 bits
+KINDS = ("real", "emulator")
+LIMITS = {  # of hidden states and logits: of one shard, and after all of them
+    "real": {"alone": BYTE, "chained": 4 * BYTE},
+    "emulator": {"alone": BYTE // 8, "chained": BYTE},
+}
+
+
+@pytest.fixture(scope="module")
+def told(sharded_llm: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+    """What `llm_drive` has seen in a process of its own: a package is registered in one runtime of a process only."""
+    answers: dict[str, Any] = {}
+
+    def drive(kind: str) -> Any:
+        if kind not in answers:
+            out = tmp_path_factory.mktemp("told") / "told.json"
+            argv = [sys.executable, "-m", "tests.contexts.llm_drive", kind, str(sharded_llm(kind)), str(out)]
+            done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
+            assert done.returncode == 0, done.stderr[-3000:]
+            answers[kind] = json.loads(out.read_text("utf-8"))
+        return answers[kind]
+
+    return drive
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_shard_alone_computes_what_numpy_does(told: Callable[[str], Any], kind: str) -> None:
+    for text in told(kind)["alone"]:
+        assert max(max(apart) for apart in text["hidden"]) <= LIMITS[kind]["alone"]
+        assert max(text["logits"]) <= LIMITS[kind]["alone"]
+        assert max(text["cache"]) <= 1
+        assert len(text["hidden"]) == 9 and all(len(apart) == 8 for apart in text["hidden"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_shards_make_the_tokens_of_the_numpy_model(told: Callable[[str], Any], kind: str) -> None:
+    for text in told(kind)["chained"]:
+        assert text["tokens"] == text["expected"]
+        assert max(max(apart) for apart in text["hidden"]) <= LIMITS[kind]["chained"]
+        assert max(text["logits"]) <= LIMITS[kind]["chained"]
+        assert max(text["cache"]) <= 2
+        assert min(text["gaps"]) > LIMITS[kind]["chained"], "the next likeliest token would be right as well"
+    texts = [tuple(text["tokens"]) for text in told(kind)["chained"]]
+    assert len(set(texts)) == len(texts) and max(len(set(text)) for text in texts) == 9
+
+
+def test_a_number_of_the_cache_stays_as_it_was_written(sharded_llm: Callable[[str], Path]) -> None:
+    """What CacheWrite does not write keeps its bytes, and two buffers are all that a state takes."""
+    program = """
+import sys, numpy as np
+from pathlib import Path
+from tests.contexts.llm_drive import RawModel
+from model import Model, padded
+with RawModel(Path(sys.argv[1]), kind="emulator") as raw:
+    model = Model(raw.sizes)
+    first = raw.run(0, raw.embed(model.embed(padded(raw.sizes, [3, 4]), 0)), 0)
+    key = np.frombuffer(first["key"], np.uint8).reshape(raw.sizes.cache).copy()
+    second = raw.run(0, raw.embed(model.embed([5], 2)), 2)
+    updated = np.frombuffer(second["key"], np.uint8).reshape(raw.sizes.cache)
+    other = np.arange(raw.sizes.context) != 2
+    assert second["past_key"] is first["key"]
+    assert np.array_equal(updated[:, :, other], key[:, :, other]) and not np.array_equal(updated[:, :, 2], key[:, :, 2])
+"""
+    argv = [sys.executable, "-c", program, str(sharded_llm("emulator"))]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
+    assert done.returncode == 0, done.stderr[-3000:]
