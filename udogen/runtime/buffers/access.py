@@ -1,4 +1,4 @@
-"""Who uses a piece of memory: any number of readers, or one writer alone.  Nobody waits; who cannot begin is refused."""
+"""Who uses a piece of memory: any number of readers, or one writer alone; nobody waits, others are refused."""
 
 from __future__ import annotations
 

@@ -47,6 +47,7 @@ class MemoryDomain:
         self.owner, self.name = owner, name or str(getattr(owner, "name", "domain"))
         self.largest = largest  # bytes of a buffer: what is larger is refused
         self.closed = False
+        self.registers = True  # until the backend has refused to register memory: then it is handed over as it is
         self._process, self._number = os.getpid(), next(_numbers)
         self._buffers: dict[int, ManagedBuffer] = {}
         self._given = 0

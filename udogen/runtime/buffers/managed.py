@@ -120,14 +120,20 @@ class ManagedBuffer:
         """Its registration with a context, made once; None where the backend registers no memory."""
         key = (context, tuple(info.shape))
         if key not in self._registered:
-            try:
-                made = context.register(self._memory.descriptor(), dtype=info.dtype, shape=info.shape)
-            except QnnError as problem:
-                if problem.code not in _NOT_SUPPORTED:
-                    raise
-                made = None
-            self._registered[key] = made
+            self._registered[key] = None
+            if self.domain.registers:
+                self._registered[key] = self._try_to_register(context, info)
         return self._registered[key]
+
+    def _try_to_register(self, context: Any, info: TensorInfo) -> Memory | None:
+        try:
+            made: Memory = context.register(self._memory.descriptor(), dtype=info.dtype, shape=info.shape)
+        except QnnError as problem:
+            if problem.code not in _NOT_SUPPORTED:
+                raise
+            self.domain.registers = False  # libQnnHtp of a PC says so on stdout, each time it is asked
+            return None
+        return made
 
     def announce(self, shape: Sequence[int]) -> None:
         """Tell the shape of what the running execution writes, where the model leaves it open."""
