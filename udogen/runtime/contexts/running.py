@@ -237,18 +237,18 @@ def check_names(described: Sequence[tuple[Job, Message]], files: Mapping[str, st
             details=_nearest(strange, names),
             hint=f"they have: {', '.join(names)}",
         )
-    known: dict[str, None] = {}
+    there: dict[str, None] = {}
     for job, about in described:
         for graph in about["graphs"]:
             if not graphs or graph["name"] in graphs:
                 for tensor in graph["inputs"]:
-                    known |= dict.fromkeys(keys_of(job.name, graph["name"], tensor["name"]))
-    strange = [key for key in files if key not in known]
+                    there |= dict.fromkeys(keys_of(job.name, graph["name"], tensor["name"]))
+    strange = [key for key in files if key not in there]
     if strange and described:
-        tensors = sorted({key for key in known if ":" not in key})
+        tensors = sorted({key for key in there if ":" not in key})
         raise UsageError(
             f"no graph has {'this input' if len(strange) == 1 else 'these inputs'}: {', '.join(strange)}",
-            details=_nearest(strange, known),
+            details=_nearest(strange, there),
             hint="NAME is TENSOR, GRAPH:TENSOR or CONTEXT:GRAPH:TENSOR; tensors: " + ", ".join(tensors[:20]),
         )
 

@@ -127,7 +127,7 @@ class Runtime:
                     if measures:
                         measures.close()
                     raise
-                made = Context(self, low, info, name=name or "(bytes)", deferred=wanted.deferred)
+                made = Context(self, low, info, name=name or "(bytes)", options=wanted)
                 made.profile = measures
                 self._contexts.append(made)
             if wanted.deferred:  # the runtime reads the binary again when it finalizes
