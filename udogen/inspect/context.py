@@ -75,7 +75,12 @@ def inspect_context(
         except UdogenError as fault:
             faults.append(fault)
     with StoredContext(
-        path, system_library=system_library, use_json=False, check_manifest=False, on_step=on_step
+        path,
+        system_library=system_library,
+        use_json=False,
+        check_manifest=False,
+        guarded=not verdict.good,
+        on_step=on_step,
     ) as stored:
         info, size = stored.info, len(stored.data)
     differences, warnings = _beside(described, info, path, faults)
@@ -141,7 +146,7 @@ def _facts(found: InspectedContext) -> Iterator[tuple[str, str]]:
         count = len(found.differences)
         told = f"{count} difference{'' if count == 1 else 's'}: the binary counts" if count else "says the same"
         broken = any(isinstance(fault, ConfigError) for fault in found.faults)
-        yield "JSON", f"{found.json.name} " + ("cannot be used" if broken else f"{told}")
+        yield "JSON", f"{found.json.name}: " + ("cannot be used" if broken else told)
 
 
 def _target(info: BinaryInfo) -> str:
@@ -192,7 +197,7 @@ def _extra(tensor: TensorInfo) -> str:
 
 
 def _amount(value: int | bool) -> str:
-    return "yes" if value is True else f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return "yes" if value is True else f"{value:,}"
 
 
 def _wrapped(label: str, text: str, width: int) -> list[str]:
