@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -76,13 +75,3 @@ def vouch(path: Path) -> Path:
     """Write its manifest."""
     manifest.write(path, build_id="test")
     return manifest.path_of(path)
-
-
-@contextmanager
-def unreadable(path: Path) -> Any:
-    """A file that may not be read, where we are not root."""
-    path.chmod(0)
-    try:
-        yield path
-    finally:
-        path.chmod(0o644)
