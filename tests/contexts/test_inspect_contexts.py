@@ -1,4 +1,4 @@
-"""`udogen inspect` of a context binary: of the real libraries where they are installed, of our emulator, broken ones."""
+"""`udogen inspect` of a context binary: of the real libraries where they are there, of our emulator, broken ones."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests.making import ROOT, udogen
-from udogen.runtime.contexts import context_json
-
-sys.path.insert(0, str(ROOT / "tests" / "contexts"))
 from storing import describe, store, tensor_of, vouch
+
+from tests.making import udogen
+from udogen.runtime.contexts import context_json
 
 
 @pytest.fixture

@@ -69,7 +69,10 @@ def inspect(
     try:
         found = elf.read(path)
     except elf.NotElf as fault:
-        return Inspected(path, None, (Finding("file", STOPS, fault.message, fault.hint),), target)
+        hint = fault.hint
+        if path.suffix == ".bin":
+            hint = "a context binary is no op package: restore it with `udogen run op … --context FILE`"
+        return Inspected(path, None, (Finding("file", STOPS, fault.message, hint),), target)
     facts = kinds.look(found)
     backend = (folder.backend if folder else "") or facts.style.backend
     native = found.machine == platform.machine() and found.bits == 64
