@@ -18,10 +18,25 @@ from storing import GRAPHS, QUANT, RUNTIMES, binary, describe, store, tensor_of,
 from tests import onnx_bytes
 from tests.making import LONG, ROOT, htp_package, need_runtime, udogen
 from udogen.errors import RunFailed, ToolMissing
-from udogen.qnn import guarded, heads, system
+from udogen.qnn import guarded, heads, quantization, system
+from udogen.qnn.backend import Backend
+from udogen.qnn.interface import Interface
+from udogen.qnn.quantization import (
+    AxisScaleOffset,
+    BlockEncoding,
+    BlockwiseExpansion,
+    BwAxisScaleOffset,
+    BwScaleOffset,
+    OtherEncoding,
+    Quantization,
+    ScaleOffset,
+    VectorEncoding,
+)
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
 from udogen.runtime import find_runtime
 from udogen.runtime.contexts import binaries, context_dump, context_json, manifest
 from udogen.runtime.contexts.binaries import BINARY, JSON, StoredContext
+from udogen.runtime.contexts.differences import same_quantization
 
 ANY = pytest.mark.parametrize(("backend", "kind"), RUNTIMES, ids="-".join)
 SMALL = ("htp", "emulator")
@@ -288,3 +303,73 @@ def test_scales_that_lost_digits_in_the_text_are_alike(tmp_path: Path) -> None:
     describe(path, lambda data: tensor_of(data)["quantizeParams"]["scaleOffset"].update(scale=0.1250001))
     with StoredContext(path) as stored:
         assert stored.differences == ()
+
+
+# --- encodings --------------------------------------------------------------------------------------------------------
+
+PAIRS = tuple(ScaleOffset(2.0**-n, n) for n in range(8))
+ENCODINGS: tuple[Quantization, ...] = (
+    None,
+    ScaleOffset(0.1, -7),
+    AxisScaleOffset(3, PAIRS),
+    BwScaleOffset(4, 0.5, -8),
+    BwAxisScaleOffset(4, 3, (0.5,) * 8, tuple(range(8))),
+    BwAxisScaleOffset(4, 3, (0.25,) * 8),
+    BlockEncoding((1, 1, 1, 4), PAIRS[:2]),
+    BlockwiseExpansion(3, PAIRS, 1, 4, tuple(range(8))),
+    BlockwiseExpansion(3, PAIRS, 1, 12, tuple(range(500, 508)), 16),
+    VectorEncoding(BwAxisScaleOffset(8, 0, (1.0,)), 1, 2, 3, 4, 5),
+    OtherEncoding("FLOAT_BLOCK"),
+)
+
+
+@pytest.mark.parametrize("quant", ENCODINGS, ids=quantization.name_of)
+def test_an_encoding_as_json_and_back(quant: Quantization, tmp_path: Path) -> None:
+    x = system.TensorInfo(1, "x", "UFIXED_POINT_8", (1, 1, 1, 8), quant, "APP_WRITE", (False, False, True, False), 3)
+    graph = system.GraphInfo("g", (x,), (), (), system.HtpGraph(*range(1, 3), 3, True, 5))
+    info = system.BinaryInfo(6, "v2", "2.0.0", "5.0.0", "", (graph,), 3, "3.0.0", 99, (), "v73", 43)
+    made = tmp_path / "made.json"
+    made.write_text(context_dump.text(info))
+    found = context_json.read(made)
+    [again] = found.info.graphs[0].inputs
+    assert again == x and found.warnings == ()
+    assert same_quantization(again.quant, quant)
+    assert not same_quantization(again.quant, ScaleOffset(0.3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "quant"),
+    [
+        ("emulator", AxisScaleOffset(3, PAIRS)),
+        ("emulator", BwScaleOffset(4, 0.5, -8)),
+        ("real", BwScaleOffset(4, 0.5, -8)),  # which refuses axes and blocks at the edge of a graph
+    ],
+)
+def test_an_encoding_in_a_binary(kind: str, quant: Quantization) -> None:
+    runtime = find_runtime("htp", kind=kind)
+    with Backend(Interface.load(runtime.path)) as backend, backend.context() as context:
+        graph = context.graph("g")
+        x, y = (
+            graph.add_tensor(Tensor(name, dtype="SFIXED_POINT_8", shape=(1, 1, 1, 8), role=role, quant=quant))
+            for name, role in (("x", APP_WRITE), ("y", APP_READ))
+        )
+        graph.add_node(OpConfig("n", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y]))
+        graph.finalize()
+        made = context.binary()
+    assert system.binary_info(runtime.system, made).graph("g").inputs[0].quant == quant
+
+
+def test_hashing_takes_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "large.bin"
+    with path.open("wb") as file:
+        file.truncate(512 << 20)
+    program = (
+        "import sys; from pathlib import Path; from udogen.runtime.contexts import manifest; import xxhash\n"
+        "peak = lambda: int(next(l for l in open('/proc/self/status') if l.startswith('VmHWM')).split()[1])\n"
+        "before = peak(); manifest.write(Path(sys.argv[1])); assert manifest.check(Path(sys.argv[1])).good\n"
+        "print(peak() - before)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, env=env, timeout=LONG)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 5 << 10  # kB
