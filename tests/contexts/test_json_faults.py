@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -393,3 +394,47 @@ def test_a_key_twice_is_warned_of(tmp_path: Path) -> None:
     made = describe(path)
     made.write_text(made.read_text().replace('"socVersion"', '"buildId": "x", "socVersion"', 1))
     assert [each.message for each in context_json.read(made).warnings] == ["the key `buildId` stands twice"]
+
+
+# --- at random --------------------------------------------------------------------------------------------------------
+
+STRANGE = (None, True, 0, -1, 3, 1e308, 1.5, 1 << 70, "", "x", "0x408", [], [1], [[]], {}, {"info": 3}, ["x"], "\ud800")
+
+
+def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    return [(*path, key) for key in keys] + [each for key in keys for each in paths(value[key], (*path, key))]
+
+
+def test_values_of_any_kind_anywhere(whole: Data, tmp_path: Path, tidy: None) -> None:
+    """Whatever stands where: it is read, or refused with lines."""
+    random = Random(1)
+    path, text, places = tmp_path / "one.json", json.dumps(whole), paths(whole)
+    refusals = 0
+    for _ in range(400):
+        data = json.loads(text)
+        *above, last = random.choice(places)
+        inside = data
+        for key in above:
+            inside = inside[key]
+        inside[last] = random.choice(STRANGE)
+        path.write_text(json.dumps(data, indent=1))
+        try:
+            context_json.read(path)
+        except ConfigError as told:
+            refusals += 1
+            assert all(problem.location.line for problem in told.problems)
+    assert 100 < refusals < 400
+
+
+def test_flipped_bytes_anywhere(whole: Data, tmp_path: Path, tidy: None) -> None:
+    random = Random(2)
+    path, text = tmp_path / "one.json", json.dumps(whole, indent=1).encode()
+    for _ in range(200):
+        changed = bytearray(text)
+        changed[random.randrange(len(text))] ^= 1 << random.randrange(8)
+        path.write_bytes(changed)
+        try:
+            context_json.read(path)
+        except ConfigError as told:
+            assert told.problems
