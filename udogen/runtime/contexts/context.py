@@ -28,7 +28,7 @@ class Context:
     ) -> None:
         self.runtime, self.low, self.info, self.name, self.options = runtime, low, info, name, options
         self.deferred = options.deferred  # until `finalize`
-        self.turn: threading.Lock | None = None  # of graphs that may not run in parallel, in whichever context
+        self.turn: threading.Lock | None = runtime.turn  # of graphs that may not run in parallel, in whichever context
         self.profile: Profile | None = None
         self._graphs: dict[str, Graph] = {}
         self._closing: list[Callable[[], None]] = []  # undone last to first, before the context is freed
