@@ -1,46 +1,55 @@
-"""Contexts with two small graphs of built-in ops, for every backend: step (next = state + x), look (seen = a + b)."""
+"""Small context binaries of built-in ops: each graph adds a row twice, by way of a tensor of its own."""
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
-from tests.making import need_runtime
-from udogen.qnn.context import Context
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Tensor
+from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.runtime import Runtime
 
-SHAPE = (1, 4, 8)
-GRAPHS = {"step": (("state", "x"), "next"), "look": (("a", "b"), "seen")}
-BACKENDS = [("cpu", "emulator"), ("htp", "emulator"), ("cpu", "real"), ("htp", "real")]
+SHAPE = (1, 2, 3, 8)
+X = np.arange(48, dtype=np.float32).reshape(SHAPE)
+ROW = np.arange(8, dtype=np.float32).reshape(1, 1, 1, 8)
+NBYTES = X.nbytes
 
 
-def array(value: float, shape: tuple[int, ...] = SHAPE) -> np.ndarray:
-    return np.full(shape, value, np.float32)
+def expected(x: np.ndarray, *, row: float = 1.0) -> np.ndarray:
+    return x + 2 * row * ROW
 
 
-def open_runtime(backend: str, kind: str) -> Runtime:
-    """The runtime; skips the test where a real one is not installed."""
-    if kind == "real":
-        need_runtime(backend)
-    return Runtime(backend, kind=kind)
+def binary(runtime: Runtime, *names: str, row: float = 1.0, shape: tuple[int, ...] = SHAPE) -> bytes:
+    """A context with these graphs, stored."""
+    with runtime.composing() as context:
+        for name in names:
+            graph = context.graph(name)
+            weights = (row * ROW).astype(np.float32).tobytes()
+            x, added, middle, y = (
+                graph.add_tensor(Tensor(each, dtype="FLOAT_32", shape=size, role=role, data=data))
+                for each, size, role, data in (
+                    ("x", shape, APP_WRITE, None),
+                    ("row", ROW.shape, STATIC, bytearray(weights)),
+                    ("middle", shape, NATIVE, None),
+                    ("y", shape, APP_READ, None),
+                )
+            )
+            for number, (given, made) in enumerate([(x, middle), (middle, y)]):
+                graph.add_node(
+                    OpConfig(
+                        f"{name}_{number}",
+                        package="qti.aisw",
+                        op_type="ElementWiseAdd",
+                        inputs=[given, added],
+                        outputs=[made],
+                    )
+                )
+            graph.finalize()
+        stored: bytes = context.binary()
+        return stored
 
 
-@cache
-def binary(backend: str, kind: str, shape: tuple[int, ...] = SHAPE) -> bytes:
-    """A context binary with both graphs."""
-    with open_runtime(backend, kind) as runtime, runtime.composing() as context:
-        for name, (inputs, output) in GRAPHS.items():
-            _compose(context, name, inputs, output, shape)
-        return context.binary()
-
-
-def _compose(context: Context, name: str, inputs: tuple[str, ...], output: str, shape: tuple[int, ...]) -> None:
-    graph = context.graph(name)
-    given = [
-        graph.add_tensor(Tensor(each, dtype="FLOAT_32", shape=shape, role=APP_WRITE)) for each in dict.fromkeys(inputs)
-    ]
-    made = graph.add_tensor(Tensor(output, dtype="FLOAT_32", shape=shape, role=APP_READ))
-    graph.add_node(OpConfig("add", package="qti.aisw", op_type="ElementWiseAdd", inputs=given, outputs=[made]))
-    graph.finalize()
+def run(context: Context, name: str, x: np.ndarray = X) -> np.ndarray:
+    """The answer of a graph, called with arrays."""
+    y = np.empty_like(x)
+    context.graph(name)({"x": x}, out={"y": y})
+    return y

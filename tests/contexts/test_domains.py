@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.contexts.adding import BACKENDS, SHAPE, array, binary, open_runtime
+from tests.contexts.stepping import BACKENDS, SHAPE, array, binary, open_runtime
 from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.qnn.tensors import APP_READ, APP_WRITE
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferDesc, ManagedBuffer, MemoryDomain, Role, Token
