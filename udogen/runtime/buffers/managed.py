@@ -86,6 +86,11 @@ class ManagedBuffer:
         """Where its memory begins in this process: the same for everybody who uses it."""
         return self._memory.address
 
+    @property
+    def registered(self) -> tuple[str, ...]:
+        """The contexts that its memory is registered with, by name; others are given the memory as it is."""
+        return tuple(context.name for (context, _), memory in self._registered.items() if memory is not None)
+
     # --- used by graphs ---------------------------------------------------------------------------------------------
 
     def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:

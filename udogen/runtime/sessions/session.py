@@ -104,7 +104,10 @@ class Session:
         except BaseException:
             del self._charged[key]
             raise
-        return lambda: self._charged.pop(key, None) and None
+        return lambda: self._release(key)
+
+    def _release(self, key: object) -> None:
+        self._charged.pop(key, None)
 
     @property
     def _counted(self) -> int:
