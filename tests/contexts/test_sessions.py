@@ -1,4 +1,4 @@
-"""Sessions and pipelines on both emulators and both real libraries; three devices in a child, whose emulator has them."""
+"""Sessions and pipelines on both emulators and both real libraries; three devices in a child of their own."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_buffers_take_from_what_the_plan_has_counted_for_them(runtime: Runtime, 
             with pytest.raises(RunFailed) as told:
                 domain.allocate(roles, name="w")
             assert told.value.message == (
-                "session HTP0 may map 0.00 MiB and maps 0.00 MiB: with buffer `w` it would be 0.00 MiB"
+                "session HTP0 may map 1000 bytes and maps 956 bytes: with buffer `w` it would be 1084 bytes"
             )
             first.free()
             assert session.sizes == Sizes(700, 150, 0)
@@ -188,20 +188,23 @@ def test_outputs_of_one_name_are_told_apart(runtime: Runtime, stored: bytes) -> 
 
 
 def test_arrays_that_are_missing_or_too_many(runtime: Runtime, stored: bytes) -> None:
-    with runtime.restore(stored) as context, MemoryDomain(runtime) as domain:
-        with Pipeline([context.graph("step")], domain) as pipeline:
-            with pytest.raises(UsageError) as told:
-                pipeline({"stat": array(1)}, x=array(1), out={"nxt": array(1)})
-            assert told.value.message == "3 things are wrong with the arrays of a pipeline"
-            assert list(told.value.details) == [
-                "there is no input `stat`: did you mean `state`?",
-                "there is no array for input `state`",
-                "there is no output `nxt`: did you mean `next`?",
-            ]
-            assert told.value.hint == "inputs: state, x; outputs: next"
-            with pytest.raises(RunFailed) as refusal:
-                pipeline(state=array(1), x=array(1, (1, 4, 7)))
-            assert refusal.value.message.startswith("stage 0 (graph `step` in (bytes)): tensor `x` is FLOAT_32")
+    with (
+        runtime.restore(stored) as context,
+        MemoryDomain(runtime) as domain,
+        Pipeline([context.graph("step")], domain) as pipeline,
+    ):
+        with pytest.raises(UsageError) as told:
+            pipeline({"stat": array(1)}, x=array(1), out={"nxt": array(1)})
+        assert told.value.message == "3 things are wrong with the arrays of a pipeline"
+        assert list(told.value.details) == [
+            "there is no input `stat`: did you mean `state`?",
+            "there is no array for input `state`",
+            "there is no output `nxt`: did you mean `next`?",
+        ]
+        assert told.value.hint == "inputs: state, x; outputs: next"
+        with pytest.raises(RunFailed) as refusal:
+            pipeline(state=array(1), x=array(1, (1, 4, 7)))
+        assert refusal.value.message.startswith("stage 0 (graph `step` in (bytes)): tensor `x` is FLOAT_32")
     with pytest.raises(UsageError) as told:
         Pipeline([], domain)
     assert told.value.message == "a pipeline without graphs does nothing"

@@ -18,21 +18,24 @@ def main() -> None:
     with Runtime("htp", kind="emulator") as runtime:
         plan = place([Layer(f"s{i}", 1000) for i in range(6)], sessions_of(runtime, limit=2500))
         binaries = {layer.name: stored for layer in plan.layers}
-        with Sessions(runtime, plan, binaries) as sessions, MemoryDomain(sessions) as domain:
-            with Pipeline(sessions.graphs("step"), domain, links={"state": "next"}) as pipeline:
-                found = pipeline(state=array(1), x=array(2))["next"]
-                told = {
-                    "devices": [[each.name, each.arch, each.cores] for each in runtime.devices()],
-                    "sessions": {
-                        name: [each.device.number if each.device else None, list(plan_layers)]
-                        for (name, each), plan_layers in zip(
-                            sessions.sessions.items(), (share.layers for share in plan.shares), strict=True
-                        )
-                    },
-                    "result": float(found.max()),
-                    "copied": pipeline.copied.total,
-                    "registered": sum(len(each.registered) for each in pipeline.buffers.values()),
-                }
+        with (
+            Sessions(runtime, plan, binaries) as sessions,
+            MemoryDomain(sessions) as domain,
+            Pipeline(sessions.graphs("step"), domain, links={"state": "next"}) as pipeline,
+        ):
+            found = pipeline(state=array(1), x=array(2))["next"]
+            told = {
+                "devices": [[each.name, each.arch, each.cores] for each in runtime.devices()],
+                "sessions": {
+                    name: [each.device.number if each.device else None, list(plan_layers)]
+                    for (name, each), plan_layers in zip(
+                        sessions.sessions.items(), (share.layers for share in plan.shares), strict=True
+                    )
+                },
+                "result": float(found.max()),
+                "copied": pipeline.copied.total,
+                "registered": sum(len(each.registered) for each in pipeline.buffers.values()),
+            }
     print(json.dumps(told))
 
 

@@ -146,6 +146,11 @@ def handovers_of(layers: Sequence[Layer], sessions: Mapping[str, SessionSpec]) -
     return tuple(found.values())
 
 
+def size_text(size: int) -> str:
+    """A size as sentences have it."""
+    return f"{size / MIB:.2f} MiB" if abs(size) >= MIB / 10 else f"{size} bytes"
+
+
 # --- the table --------------------------------------------------------------------------------------------------
 
 _HEAD = ("session [MiB]", "weights", "cache", "compute", "total", "limit", "free", "layers")

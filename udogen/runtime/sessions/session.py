@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.interface import QnnError
 from udogen.runtime.sessions.placement import session_specs
-from udogen.runtime.sessions.plan import DEFAULT_LIMIT, MIB, Layer, SessionPlan, SessionSpec, Sizes, sizes_of
+from udogen.runtime.sessions.plan import DEFAULT_LIMIT, Layer, SessionPlan, SessionSpec, Sizes, size_text, sizes_of
 
 if TYPE_CHECKING:
     from udogen.qnn.devices import DeviceInfo
@@ -124,8 +124,8 @@ class Session:
             return
         mapped = self.sizes.total if before is None else before
         raise RunFailed(
-            f"session {self.name} may map {_mib(self.limit)} and maps {_mib(mapped)}: "
-            f"with {what} it would be {_mib(total)}",
+            f"session {self.name} may map {size_text(self.limit)} and maps {size_text(mapped)}: "
+            f"with {what} it would be {size_text(total)}",
             hint="place layers on another session, or split the model into smaller shards",
         )
 
@@ -200,7 +200,3 @@ class Sessions:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.__exit__(kind, error, trace)
-
-
-def _mib(size: int) -> str:
-    return f"{size / MIB:.2f} MiB"
