@@ -70,6 +70,7 @@ class ManagedBuffer:
         self.written = False  # whether there is anything to read
         self._memory = allocate(shared_memory().allocator, max(self.capacity, 1), alignment=128, name=name)
         self._on_free = on_free
+        self._before = (self.shape, self.written)  # the last writing
         self._access = Access(name)
         self._registered: dict[Any, Memory | None] = {}  # by context and shape
         self._attachments: dict[tuple[Any, str, str], Attachment] = {}
@@ -119,6 +120,7 @@ class ManagedBuffer:
             handle=None if registered is None else registered.handle,
             enter=(lambda: self._begin_reading(who, dims)) if reads else (lambda: self._begin_writing(who)),
             leave=(lambda: self._end_reading(who)) if reads else (lambda: self._end_writing(self._produced(dims))),
+            failed=None if reads else self._fail_writing,
         )
 
     def _register(self, context: Any, info: TensorInfo) -> Memory | None:
@@ -179,7 +181,7 @@ class ManagedBuffer:
         with self._access.lock:
             self.check_usable()
             self._access.write(who)
-            self.written = False
+            self._before, self.written = (self.shape, self.written), False
             if None in self.dims:
                 self.shape = None
 
@@ -195,6 +197,13 @@ class ManagedBuffer:
             if shape is not None:
                 self.shape, self.written = shape, True
             self._give_back()
+
+    def _fail_writing(self, began: bool) -> None:
+        """After an execution that failed nobody knows what is in the buffer; one that did not begin left it alone."""
+        if not began:
+            with self._access.lock:
+                self.shape, self.written = self._before
+        self._end_writing(None)
 
     def _produced(self, dims: Dims) -> tuple[int, ...]:
         """The shape after an execution: announced, or that of the tensor, at its largest where that leaves it open."""

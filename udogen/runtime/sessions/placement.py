@@ -69,12 +69,11 @@ def _placed(
 ) -> SessionPlan:
     runs = [(session, tuple(layer for layer in layers if pins[layer.name] == session.name)) for session in sessions]
     plan = _plan(layers, sessions, [run for run in runs if run[1]], shared_spill_fill)
-    over = [share for share in plan.shares if share.free < 0]
+    over = [(share.session.name, share.sizes.total, -share.free) for share in plan.shares if share.free < 0]
     if over:
         raise UsageError(
             "; ".join(
-                f"{share.session.name} would map {size_text(share.sizes.total)}, {size_text(-share.free)} more than it may"
-                for share in over
+                f"{name} would map {size_text(total)}, {size_text(more)} more than it may" for name, total, more in over
             ),
             hint="place layers on another session, or leave some to be placed",
             details=lines(plan),
