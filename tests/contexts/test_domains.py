@@ -559,7 +559,7 @@ def test_executions_in_the_backends_own_time(runtime: Runtime, domain: MemoryDom
     step.bind({"x": Gone(runtime)})
     with pytest.raises(QnnError):
         step.execute_async().result(10)
-    assert not state.writing.in_use and not state.writing.written
+    assert not state.writing.in_use and not state.reading.in_use
 
 
 def test_threads_that_read_and_write_are_refused_and_never_hang(everywhere: Runtime) -> None:
