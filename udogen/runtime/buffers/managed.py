@@ -97,6 +97,10 @@ class ManagedBuffer:
     def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
         """Its memory for a tensor that it has a role for (the protocol of `Graph.bind`)."""
         self.check_usable()
+        key = (graph, info.name, role)
+        found = self._attachments.get(key)  # a pair is bound anew after each execution
+        if found is not None:
+            return found
         self.domain.check_owner(self.name, graph)
         wanted = Role(graph, info.name, USAGES[role])
         if wanted not in self.roles:
@@ -105,7 +109,6 @@ class ManagedBuffer:
                 details=[f"it was allocated as {each}" for each in self.roles],
                 hint="allocate it with this role too",
             )
-        key = (graph, info.name, wanted.usage)
         with self._attaching:
             if key not in self._attachments:
                 self._attachments[key] = self._attached(wanted, info)
