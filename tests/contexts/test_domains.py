@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -752,3 +753,39 @@ def test_a_hardware_buffer_of_pixels_is_not_copied(made: ManagedBuffer) -> None:
                 hint="use ashmem, mmap_fd or hardware_buffer_blob",
                 error=UsageError,
             )
+
+
+# --- with contexts that come and go -----------------------------------------------------------------------------------
+
+
+def test_closing_a_context_never_waits_for_a_bind_that_waits_for_it(runtime: Runtime) -> None:
+    class Slow:
+        """Memory that takes its time until it registers itself."""
+
+        def attach(self, graph: Graph, *_given: object) -> Attachment:
+            begun.set()
+            time.sleep(0.1)
+            memory = graph.context.register(buffer.descriptor(), dtype="FLOAT_32", shape=SHAPE)
+            return Attachment(handle=memory.handle)
+
+    begun = threading.Event()
+    context = runtime.restore(binary("cpu", "emulator"))
+    step = context.graph("step")
+    with allocate("memfd", BYTES) as buffer:
+        thread = threading.Thread(target=lambda: step.bind({"x": Slow()}), daemon=True)
+        thread.start()
+        begun.wait(10)
+        context.close()
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_a_context_forgets_memory_that_was_deregistered(runtime: Runtime) -> None:
+    with runtime.restore(binary("cpu", "emulator")) as context, MemoryDomain(runtime) as domain:
+        step = context.graph("step")
+        for _ in range(50):
+            with domain.allocate([Role(step, "state", INPUT)]) as made:
+                step.bind({"state": made})
+                assert len(context._closing) == 1
+        assert not context._closing
+        step.unbind()
