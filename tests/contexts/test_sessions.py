@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -175,6 +176,28 @@ def test_a_state_swaps_after_each_execution(everywhere: tuple[Runtime, bytes]) -
             assert pipeline.copied == Copies()
             assert [float(each.copy_to().max()) for each in states] == [15, 15]
             assert pipeline.copied == Copies(state=256)
+
+
+def test_threads_on_one_pipeline_take_turns(runtime: Runtime, stored: bytes) -> None:
+    with runtime.restore(stored) as one, runtime.restore(stored) as two, MemoryDomain(runtime) as domain:
+        wrong: list[object] = []
+        with Pipeline([one.graph("step"), two.graph("step")], domain, links=LINKS) as pipeline:
+
+            def work(value: int) -> None:
+                for _ in range(200):
+                    try:
+                        found = pipeline(state=array(value), x=array(1))["next"]
+                        if not np.array_equal(found, array(value + 2)):
+                            wrong.append(found)
+                    except Exception as problem:
+                        wrong.append(problem)
+
+            threads = [threading.Thread(target=work, args=(value,)) for value in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+            assert not wrong and pipeline.executions == 800
 
 
 def test_outputs_of_one_name_are_told_apart(runtime: Runtime, stored: bytes) -> None:
