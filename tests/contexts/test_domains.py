@@ -789,3 +789,37 @@ def test_a_context_forgets_memory_that_was_deregistered(runtime: Runtime) -> Non
                 assert len(context._closing) == 1
         assert not context._closing
         step.unbind()
+
+
+def test_buffers_domains_and_contexts_may_end_while_graphs_run(runtime: Runtime, tidy: None) -> None:
+    """A thread executes until it is refused; nothing crashes, hangs or stays."""
+    for turn in range(30):
+        context = runtime.restore(binary("cpu", "emulator"), name="ending")
+        step, domain = context.graph("step"), MemoryDomain(runtime, name="ending")
+        state = domain.pair([Role(step, "state", INPUT), Role(step, "next", OUTPUT)], name="kept")
+        state.bind(step, reads="state", writes="next")
+        state.copy_from(array(1))
+        said: list[str] = []
+        running = threading.Event()
+
+        def work(step: Graph = step, said: list[str] = said, running: threading.Event = running) -> None:
+            while not said:
+                try:
+                    step(x=array(1))
+                    running.set()
+                except RunFailed as refusal:
+                    said.append(refusal.message)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert running.wait(10)
+        (state.free, domain.close, context.close)[turn % 3]()
+        thread.join(10)
+        assert not thread.is_alive()
+        assert said[0] in (
+            "buffer `kept.0` was freed",
+            "buffer `kept.0` cannot be used: memory domain `ending` is closed",
+            "graph `step` cannot be used: its context is closed",
+        )
+        domain.close()
+        context.close()

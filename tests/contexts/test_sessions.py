@@ -176,6 +176,8 @@ def test_a_state_swaps_after_each_execution(everywhere: tuple[Runtime, bytes]) -
             assert pipeline.copied == Copies()
             assert [float(each.copy_to().max()) for each in states] == [15, 15]
             assert pipeline.copied == Copies(state=256)
+            pipeline(x=array(3))
+            assert (pipeline.last, pipeline.copied) == (Copies(), Copies(state=256))
 
 
 def test_threads_on_one_pipeline_take_turns(runtime: Runtime, stored: bytes) -> None:

@@ -34,12 +34,12 @@ class Token:
     number: int
 
     def __int__(self) -> int:
-        return self.process << 40 | self.domain << 20 | self.number
+        return self.process << 64 | self.domain << 32 | self.number
 
     @classmethod
     def of(cls, number: int) -> Token:
         """The token behind a number."""
-        return cls(number >> 40, number >> 20 & 0xFFFFF, number & 0xFFFFF)
+        return cls(number >> 64, number >> 32 & 0xFFFFFFFF, number & 0xFFFFFFFF)
 
     def __str__(self) -> str:
         return f"{int(self):#x}"

@@ -32,6 +32,15 @@ class Copies(NamedTuple):
         return sum(self)
 
 
+class _Stage(NamedTuple):
+    """A graph of a pipeline, and what its open ends are called there: tensor -> name."""
+
+    number: int
+    graph: Graph
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+
+
 class Pipeline:
     """A chain of graphs as one function of arrays.
 
@@ -71,6 +80,7 @@ class Pipeline:
         except BaseException:
             self.close()
             raise
+        self._stages = [self._stage(number) for number in range(len(self.graphs))]
         self._before = self._counted()
         self.last = Copies()
 
@@ -95,11 +105,12 @@ class Pipeline:
         """Run all graphs in order, then swap the states; outputs by name.  Executions of one pipeline take turns."""
         given = {**(inputs or {}), **named}
         wanted = dict(out or {})
-        self._check_names(given, wanted)
+        if wanted or given.keys() != self._inputs.keys():
+            self._check_names(given, wanted)
         with self._lock:
             before = self._counted()
-            for number, graph in enumerate(self.graphs):
-                self._run(number, graph, given, wanted)
+            for stage in self._stages:
+                self._run(stage, given, wanted)
             for pair in self.states:
                 pair.swap()
             self.executions += 1
@@ -121,19 +132,28 @@ class Pipeline:
 
     # --- one stage --------------------------------------------------------------------------------------------------
 
-    def _run(self, number: int, graph: Graph, given: Mapping[str, Array], results: dict[str, Array]) -> None:
-        arrays = {ends[number]: given[name] for name, ends in self._inputs.items() if number in ends}
-        names = {ends[number]: name for name, ends in self._outputs.items() if number in ends}
-        into = {tensor: results[name] for tensor, name in names.items() if name in results}
+    def _stage(self, number: int) -> _Stage:
+        return _Stage(
+            number,
+            self.graphs[number],
+            {ends[number]: name for name, ends in self._inputs.items() if number in ends},
+            {ends[number]: name for name, ends in self._outputs.items() if number in ends},
+        )
+
+    def _run(self, stage: _Stage, given: Mapping[str, Array], results: dict[str, Array]) -> None:
+        arrays = {tensor: given[name] for tensor, name in stage.inputs.items()}
+        into = {tensor: results[name] for tensor, name in stage.outputs.items() if name in results}
+        graph = stage.graph
         try:
             made = graph(arrays, out=into)
         except RunFailed as problem:
             raise RunFailed(
-                f"stage {number} (graph `{graph.name}` in {graph.context.name}): {problem.message}",
+                f"stage {stage.number} (graph `{graph.name}` in {graph.context.name}): {problem.message}",
                 hint=problem.hint,
                 details=problem.details,
             ) from problem
-        results.update({names[tensor]: array for tensor, array in made.items()})
+        for tensor, array in made.items():
+            results[stage.outputs[tensor]] = array
 
     def _lay(self, wire: Wire) -> None:
         """One buffer for a wire, bound in every graph that has an end of it."""
