@@ -82,7 +82,15 @@ class Runtime:
     # --- what it is told --------------------------------------------------------------------------------------------
 
     def register(self, library: Path, provider: str = "", target: str | None = None) -> None:
-        """Register an op package; without `provider`, the only one that the library exports."""
+        """Register an op package; without `provider`, the only one that the library exports.
+
+        With the target HTP, the name of a library for Hexagon: it is looked for there, by ADSP_LIBRARY_PATH, not here.
+        """
+        if target == "HTP":
+            with self._lock:
+                self._check_open()
+                self._backend.register(Path(library.name), provider, target)
+            return
         check_loadable(library, "op package")
         if not provider:
             there = interface_providers(library)
