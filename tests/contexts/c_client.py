@@ -1,0 +1,94 @@
+"""client.c, and the same in Python: both restore one graph, execute it, and tell times and memory in the same words."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.making import LONG, ROOT
+from udogen import resources
+from udogen.qnn import system
+from udogen.qnn.quantization import ScaleOffset
+from udogen.qnn.system import GraphInfo
+from udogen.qnn.tensors import byte_size, type_code
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run of a client; seconds, and megabytes of 1024 kB."""
+
+    start: float  # from before the process to after the first execution
+    restore: float
+    first: float  # execution
+    execute: float  # each of many
+    called: float  # the same with arrays, in Python
+    peak: float
+    peak_before: float  # before anything was restored
+
+    @classmethod
+    def of(cls, told: dict[str, float], began: float) -> Measured:
+        """From what a client has written."""
+        return cls(
+            start=told["first"] - began,
+            restore=told["restored"] - told["ready"],
+            first=told["first"] - told["restored"],
+            execute=told["execute"],
+            called=told.get("called", -1.0),
+            peak=told["hwm"] / 1024,
+            peak_before=told["hwm_before"] / 1024,
+        )
+
+
+def build(folder: Path) -> Path:
+    """The client, compiled against our own headers of QNN."""
+    made = folder / "client"
+    flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{resources.qnn_headers()}"]
+    source = Path(__file__).with_name("client.c")
+    done = subprocess.run(["cc", *flags, str(source), "-o", str(made), "-ldl"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+def tensors(graph: GraphInfo) -> str:
+    """A graph's tensors as the client reads them."""
+    lines = [graph.name]
+    for side, rows in (("in", graph.inputs), ("out", graph.outputs)):
+        for row in rows:
+            quant = row.quant if isinstance(row.quant, ScaleOffset) else ScaleOffset(0, 0)
+            numbers = [row.id, type_code(row.dtype), byte_size(row.dtype, row.shape)]
+            lines.append(" ".join(map(str, [side, *numbers, quant.scale, quant.offset, len(row.shape), *row.shape])))
+    return "\n".join(lines) + "\n"
+
+
+def run(
+    argv: Sequence[object],
+    binary: Path,
+    *,
+    runtime: Path,
+    graph: str,
+    loops: int,
+    room: Path,
+    package: Sequence[str] = (),
+) -> Measured:
+    """`argv` is the C client, or Python with py_client.py."""
+    listed, out = room / "tensors.txt", room / "told.json"
+    with binary.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as view:
+        info = system.binary_info(runtime.with_name("libQnnSystem.so"), view)
+    listed.write_text(tensors(next(each for each in info.graphs if each.name == graph)), "utf-8")
+    command = [*map(str, argv), str(runtime), str(binary), str(listed), str(loops), str(out), *map(str, package)]
+    began = time.monotonic()
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=LONG
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return Measured.of(json.loads(out.read_text("utf-8")), began)
+
+
+PYTHON = (sys.executable, Path(__file__).with_name("py_client.py"))

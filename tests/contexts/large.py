@@ -1,0 +1,78 @@
+"""In a process of its own: a context binary of about one gigabyte, made by libQnnHtp.  `large.py FILE [MEGABYTES]`
+
+It holds tables of bytes, as those of embeddings are, and one graph that answers row `index` of each.  To look up rows
+takes no time, so that what is measured is what restoring costs.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from udogen.qnn import abi
+from udogen.qnn.context import Context
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Scalar, ScaleOffset, Tensor
+from udogen.runtime.contexts.runtime import Runtime
+
+GRAPH, DTYPE, QUANT = "rows", "UFIXED_POINT_8", ScaleOffset(0.02, -128)
+SIDE = 4096  # rows of a table, and bytes of a row: 16 MiB
+
+
+def table(number: int) -> np.ndarray:
+    """One table; random, so that nobody can make it smaller."""
+    return np.frombuffer(np.random.default_rng(number).bytes(SIDE * SIDE), np.uint8).reshape(SIDE, SIDE)
+
+
+def compose(context: Context, tables: int) -> None:
+    """The graph: a Gather for each table, their rows side by side."""
+    graph = context.graph(GRAPH)
+    index = graph.add_tensor(Tensor("index", dtype="INT_32", shape=(1,), role=APP_WRITE))
+    rows, room = [], bytearray(SIDE * SIDE)
+    for number in range(tables):
+        room[:] = table(number).tobytes()  # one room for all: libQnnHtp copies static data as it is told of it
+        tensor = Tensor(f"table{number}", dtype=DTYPE, shape=(SIDE, SIDE), role=STATIC, quant=QUANT, data=room)
+        held = graph.add_tensor(tensor)
+        row = graph.add_tensor(Tensor(f"row{number}", dtype=DTYPE, shape=(1, SIDE), role=NATIVE, quant=QUANT))
+        axis = Scalar("axis", "INT_32", 0)
+        node(graph, "Gather", [held, index], row, axis)
+        rows.append(row)
+    out = graph.add_tensor(Tensor("out", dtype=DTYPE, shape=(tables, SIDE), role=APP_READ, quant=QUANT))
+    node(graph, "Concat", rows, out, Scalar("axis", "UINT_32", 0))
+    graph.finalize()
+
+
+def node(graph, op: str, inputs: list[Tensor], output: Tensor, axis: Scalar) -> None:  # type: ignore[no-untyped-def]
+    graph.add_node(
+        OpConfig(output.name, package="qti.aisw", op_type=op, inputs=inputs, outputs=[output], params=[axis])
+    )
+
+
+def store(context: Context, place: Path) -> None:
+    """The binary, written into the file by the runtime itself: there is no copy of it here."""
+    ffi = abi.ffi()
+    size = ffi.new("Qnn_ContextBinarySize_t *")
+    context.interface.call("contextGetBinarySize", context.raw, size)
+    with place.open("w+b") as file:
+        file.truncate(size[0])
+        with mmap.mmap(file.fileno(), size[0]) as room:
+            written = ffi.new("Qnn_ContextBinarySize_t *")
+            held = ffi.from_buffer(room)
+            context.interface.call("contextGetBinary", context.raw, held, size[0], written)
+            ffi.release(held)
+        file.truncate(written[0])
+
+
+def main() -> None:
+    place, megabytes = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1024
+    os.dup2(2, 1)  # libQnnHtp writes to stdout
+    with Runtime("htp", kind="real") as runtime, runtime.composing() as context:
+        compose(context, megabytes // 16)
+        store(context, place)
+
+
+if __name__ == "__main__":
+    main()

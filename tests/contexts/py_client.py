@@ -1,0 +1,69 @@
+"""What client.c does, with udogen's Python API: `py_client.py RUNTIME BINARY TENSORS LOOPS OUT [LIBRARY PROVIDER]`"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+begin = time.monotonic()
+
+from udogen.runtime.contexts.runtime import Runtime  # noqa: E402
+
+
+def status(name: str) -> int:
+    """A number of /proc/self/status, in kB."""
+    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+
+def best(run: Callable[[], object], loops: int) -> float:
+    """Seconds of one call, in the best of ten rounds."""
+    rounds = []
+    for _ in range(10 if loops else 0):
+        start = time.perf_counter()
+        for _ in range(loops):
+            run()
+        rounds.append((time.perf_counter() - start) / loops)
+    return min(rounds, default=-1.0)
+
+
+def main() -> None:
+    library, binary, listed, many, out, *package = sys.argv[1:]
+    loops = int(many)
+    name = Path(listed).read_text("utf-8").split(maxsplit=1)[0]
+    backend = Path(library).name.removeprefix("libQnn").removesuffix(".so").lower()
+    with Runtime(backend, library=Path(library)) as runtime:
+        if package:
+            runtime.register(Path(package[0]), *package[1:])
+        ready = time.monotonic()
+        before = status("VmHWM")
+        with runtime.restore(Path(binary)) as context:
+            graph = context.graph(name)
+            restored = time.monotonic()
+            arrays = {each.name: graph.slot(each.name).empty() for each in graph.inputs}
+            for array in arrays.values():
+                array.fill(0)
+            results = graph(arrays)
+            first = time.monotonic()
+            peak = status("VmHWM")
+            called = best(lambda: graph(arrays, out=results), loops)
+            graph.bind({**arrays, **results})
+            told = {
+                "begin": begin,
+                "ready": ready,
+                "restored": restored,
+                "first": first,
+                "execute": best(graph.execute, loops),
+                "called": called,
+                "hwm_before": before,
+                "hwm": peak,
+                "hwm_end": status("VmHWM"),
+            }
+    Path(out).write_text(json.dumps(told), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
