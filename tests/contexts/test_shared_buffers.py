@@ -4,6 +4,7 @@ registered once, deregistered last to first on every path."""
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -248,6 +249,33 @@ def test_registering_again_and_again_keeps_nothing(context: Context) -> None:
             graph.unbind(["x"])
             registrations(context).release(buffer)
         assert len(registrations(context)) == 0 and len(context._closing) == 1
+
+
+def test_a_context_is_closed_while_another_thread_binds(htp: Runtime, stored: bytes) -> None:
+    """Neither waits for the other for ever: what comes too late is told so."""
+    for _ in range(40):
+        context = htp.restore(stored, name="adds")
+        graph, told = context.graph("one"), []
+        buffers = [allocate("memfd", 4096) for _ in range(4)]
+        begun = threading.Event()
+
+        def work(graph: Any = graph, buffers: Any = buffers, begun: Any = begun, told: Any = told) -> None:
+            try:
+                for buffer in buffers:
+                    begun.set()
+                    graph.bind({"x": buffer})
+            except RunFailed as problem:
+                told.append(problem.message)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        begun.wait()
+        context.close()
+        thread.join(timeout=20)
+        assert not thread.is_alive()
+        assert set(told) <= {"context adds is closed", "graph `one` cannot be used: its context is closed"}
+        for buffer in buffers:
+            buffer.close()
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
