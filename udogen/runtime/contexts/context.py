@@ -33,8 +33,8 @@ class Context:
         self._graphs: dict[str, Graph] = {}
         self._closing: dict[object, Callable[[], None]] = {}  # undone last to first, before the context is freed
         self._kept: list[Callable[[], None]] = []  # let go of when it is freed
-        self._closes = False
-        self._lock = threading.RLock()
+        self._lock, self._ending = threading.RLock(), threading.RLock()
+        self._is_ending = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -128,20 +128,21 @@ class Context:
 
     def check_open(self) -> None:
         """Refuse any use after the end."""
-        if self.low.raw is None:
+        if self.low.raw is None or self._is_ending:
             raise RunFailed(f"context {self.name} is closed", hint="use it inside its `with` block")
 
     def close(self) -> None:
         """Wait for running executions; free memory, graphs and context, all of them, then raise the first error."""
-        with self._lock:
-            if self.low.raw is None or self._closes:
+        with self._ending:
+            if self.low.raw is None:
                 return
-            self._closes, graphs = True, tuple(self._graphs.values())
-        # Without the lock: whoever binds a graph has that graph's, and may want ours to register memory.
-        for graph in graphs:
-            graph.close()
-        with self._lock:
-            self._graphs.clear()
+            with self._lock:
+                self._is_ending = True  # from here on nothing is added
+                graphs = list(self._graphs.values())
+                self._graphs.clear()
+            # Without the lock: a graph that is being bound may be about to ask for it.
+            for graph in graphs:
+                graph.close()
             errors: list[Exception] = []
             kept = [*self._kept, *([self.profile.close] if self.profile else [])]
             steps = [*reversed(self._closing.values()), self.low.close, *reversed(kept)]
