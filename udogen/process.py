@@ -73,6 +73,9 @@ def run(
             kill(child)
             _running.discard(child)
             reader.join(timeout=5)
+            for stream in (child.stdout, child.stderr):  # not whenever it is collected: files are counted
+                if stream is not None and not reader.is_alive():
+                    stream.close()
     return Completed(tuple(argv), child.returncode, "".join(out), "".join(err), timed_out.is_set())
 
 

@@ -200,8 +200,9 @@ def command(
         for line in result.logs:
             output.note(f"[{line.source} {line.level}] {line.text}")
     if save_context is not None and result.context is not None:
-        with _written(save_context) as stream:
-            stream.write(result.context)
+        from udogen.runtime.contexts import manifest
+
+        manifest.save(save_context, result.context, build_id=result.runtime.build_id)
     saved = {name: _save(files[name], array) for name, array in result.outputs.items() if name in files}
     _tell(op, backend, built.package, result, saved, stages, as_json=as_json)
 
@@ -291,8 +292,13 @@ def _counted(packets: Packets) -> dict[str, object]:
 
 
 def _content(file: Path | None) -> bytes | None:
+    from udogen.runtime.contexts import manifest
+
+    if file is None:
+        return None
     try:
-        return None if file is None else file.read_bytes()
+        manifest.check(file).refuse()
+        return file.read_bytes()
     except OSError as fault:
         raise UsageError(f"{file} cannot be read: {fault.strerror}", hint="give a file of --save-context") from fault
 

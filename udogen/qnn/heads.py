@@ -42,6 +42,11 @@ def read(start: bytes) -> Head:
     return Head(start.startswith(_EMULATOR))
 
 
+def is_known(start: bytes) -> bool:
+    """Whether a file begins as a context binary does."""
+    return start.startswith((_QUALCOMM, _EMULATOR))
+
+
 def check(binary: Any, name: str) -> Head:
     """The head of a binary; refuses one that is empty, zeroed, of some other kind, or not as long as it claims."""
     with memoryview(binary) as view, view.cast("B") as octets:
@@ -65,7 +70,7 @@ def check_start(start: bytes, size: int, name: str) -> Head:
         raise NoContextBinary(
             f"{name} is cut off: it claims {head.size} bytes and has {size}", hint=f"{_AGAIN}; was a copy interrupted?"
         )
-    if start[:8] in (_QUALCOMM, _EMULATOR) and head.size is None:
+    if is_known(start) and head.size is None:
         raise NoContextBinary(f"{name} is cut off: it has only {size} bytes", hint=_AGAIN)
     return head
 

@@ -33,7 +33,7 @@ class StoredContext:
     `verdict` what its manifest says, `description` its JSON and `differences` what the two disagree on.
 
     A file whose manifest matches is described in this process; of any other, `guarded` decides: True (the default) has
-    it read in a child first, which takes about 0.15 s and turns a crash of libQnnSystem into an error; False trusts it.
+    it read in a child, which takes about 0.15 s and turns a crash of libQnnSystem into an error; False trusts it.
     """
 
     def __init__(

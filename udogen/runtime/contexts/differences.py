@@ -111,14 +111,23 @@ def _compare_tensors(graph: str, json: TensorInfo, binary: TensorInfo) -> Iterat
         if said != there:
             yield Difference(graph, binary.name, what, show(said), show(there))
     if not same_quantization(json.quant, binary.quant):
-        yield Difference(graph, binary.name, "quantization", _quant(json.quant), _quant(binary.quant))
+        yield Difference(
+            graph, binary.name, "quantization", describe_quantization(json.quant), describe_quantization(binary.quant)
+        )
 
 
 def same_quantization(one: Quantization, other: Quantization) -> bool:
-    """Whether two are alike, as far as floats of 32 bits and their texts tell; one that was only named may be any."""
+    """Whether two are alike, as far as a float of 32 bits and its text tell; of one that is only named, by its name."""
     if isinstance(one, OtherEncoding) or isinstance(other, OtherEncoding):
         return quantization.name_of(one) == quantization.name_of(other)
     return type(one) is type(other) and _close(_values(one), _values(other))
+
+
+def describe_quantization(quant: Quantization) -> str:
+    """An encoding in a few words: its name, and its first numbers."""
+    values = _values(quant)
+    shown = ", ".join(f"{value:g}" for value in values[:4]) + (", …" if len(values) > 4 else "")
+    return quantization.name_of(quant) + (f" ({shown})" if values and not isinstance(quant, OtherEncoding) else "")
 
 
 def _values(quant: Any) -> list[float]:
@@ -149,12 +158,6 @@ _FIELDS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("dataFormat", "data_format", str),
     ("the list of axes that may change", "dynamic", _dynamic),
 )
-
-
-def _quant(quant: Quantization) -> str:
-    values = _values(quant)
-    shown = ", ".join(f"{value:g}" for value in values[:4]) + (", …" if len(values) > 4 else "")
-    return quantization.name_of(quant) + (f" ({shown})" if values and not isinstance(quant, OtherEncoding) else "")
 
 
 def _list(names: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 from udogen.opdef.json_text import Path
@@ -102,5 +103,6 @@ class Node:
         return int(node.value)
 
 
+@cache
 def _spaced(key: str) -> str:
     return "".join(f" {c.lower()}" if c.isupper() else c for c in key)

@@ -66,6 +66,7 @@ def path_of(binary: Path) -> Path:
 
 def save(binary: Path, data: Any, *, build_id: str = "") -> Manifest:
     """Write a context binary and its manifest, each at once or not at all."""
+    path_of(binary).unlink(missing_ok=True)  # that of an earlier one would accuse this one, if we were stopped between
     write_at_once(binary, data)
     return write(binary, build_id=build_id)
 
@@ -89,6 +90,16 @@ def check(binary: Path) -> Verdict:
     except (OSError, ValueError) as fault:
         why = fault.strerror if isinstance(fault, OSError) else str(fault)
         return Verdict(BROKEN, f"the manifest {beside} cannot be used: {why}")
+    try:
+        return _held(binary, beside, found)
+    except OSError as fault:
+        raise RunFailed(
+            f"the context binary {binary} cannot be read: {fault.strerror}",
+            hint="give a file that is there and may be read",
+        ) from fault
+
+
+def _held(binary: Path, beside: Path, found: Manifest) -> Verdict:
     size = binary.stat().st_size
     if size != found.size:
         message = f"{binary} is not the file that {beside.name} describes: it has {size} bytes, not {found.size}"
@@ -105,6 +116,8 @@ def check(binary: Path) -> Verdict:
 
 def write_at_once(path: Path, data: Any) -> None:
     """Write a file so that under its name there is always a whole one."""
+    if path.exists() and not path.is_file():
+        raise RunFailed(f"{path} cannot be written: it is no plain file", hint="choose another name")
     beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
         with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as file:

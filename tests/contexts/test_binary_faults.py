@@ -1,0 +1,422 @@
+"""Context binaries with something wrong: a sentence, exit code 5, no crash, nothing left open.
+
+Binaries are of the real HTP and CPU libraries where it says `real`, else of our emulator.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from storing import RUNTIMES, binary, describe, store, tensor_of, vouch
+
+from udogen.errors import RunFailed, UdogenError
+from udogen.qnn import guarded
+from udogen.runtime import find_runtime
+from udogen.runtime.contexts import manifest
+from udogen.runtime.contexts.binaries import StoredContext
+
+Break = Callable[[Path], object]
+
+
+def write(data: bytes) -> Break:
+    return lambda path: path.write_bytes(data)
+
+
+def cut(size: int) -> Break:
+    return lambda path: os.truncate(path, size)
+
+
+def as_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def as_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def as_link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
+def claims(offset: int, value: int) -> Break:
+    def edit(path: Path) -> None:
+        data = bytearray(path.read_bytes())
+        struct.pack_into("<Q", data, offset, value)
+        path.write_bytes(data)
+
+    return edit
+
+
+FAULTS: dict[str, tuple[Break, str]] = {
+    "missing": (Path.unlink, "the context binary {path} cannot be read: No such file or directory"),
+    "folder": (as_folder, "the context binary {path} is a folder"),
+    "pipe": (as_pipe, "the context binary {path} cannot be read: it is no plain file"),
+    "dead link": (as_link, "the context binary {path} cannot be read: No such file or directory"),
+    "empty": (cut(0), "{path} is empty"),
+    "one byte": (cut(1), "{path} begins with zeros: it is no context binary"),
+    "head only": (cut(20), "{path} is cut off: it has only 20 bytes"),
+    "cut in the description": (cut(200), "{path} is cut off: it claims 81920 bytes and has 200"),
+    "last byte": (cut(81919), "{path} is cut off: it claims 81920 bytes and has 81919"),
+    "zeros": (write(bytes(5000)), "{path} begins with zeros: it is no context binary"),
+    "text": (write(b"hello " * 100), "{path} is no context binary that libQnnSystem.so can read"),
+    "JSON": (write(b'{"info": {}}'), "{path} is text that looks like JSON, not a context binary"),
+    "library": (write(b"\x7fELF" + bytes(100)), "{path} is a library or program (ELF), not a context binary"),
+    "zip": (write(b"PK\x03\x04" + bytes(100)), "{path} is a zip archive (a DLC is one), not a context binary"),
+    "gzip": (write(b"\x1f\x8b" + bytes(100)), "{path} is compressed (gzip), not a context binary"),
+    "LFS": (
+        write(b"version https://git-lfs.github.com/spec/v1\n"),
+        "{path} is a pointer of Git LFS, whose file was not fetched, not a context binary",
+    ),
+    "huge description": (claims(16, 1 << 62), "{path} is cut off: it claims 4611686018427387944 bytes and has 81920"),
+    "huge blob": (claims(32, 1 << 63), "{path} is cut off: it claims 9223372036854779904 bytes and has 81920"),
+    "small description": (claims(16, 4), "{path} is no context binary that libQnnSystem.so can read"),
+    "longer": (
+        lambda path: path.write_bytes(path.read_bytes() + bytes(1000)),
+        "{path} is no context binary that libQnnSystem.so can read",
+    ),
+}
+
+
+def refused(path: Path, **more: Any) -> RunFailed:
+    with pytest.raises(RunFailed) as told:
+        StoredContext(path, **more).close()
+    assert told.value.exit_code == 5
+    assert told.value.hint
+    return told.value
+
+
+@pytest.mark.parametrize(("damage", "sentence"), FAULTS.values(), ids=list(FAULTS))
+def test_a_real_binary_that_is_broken(damage: Break, sentence: str, tmp_path: Path, tidy: None) -> None:
+    path = store(tmp_path, backend="htp", kind="real")
+    assert path.stat().st_size == 81920
+    damage(path)
+    assert refused(path).message.startswith(sentence.format(path=path))
+
+
+EMULATED: dict[str, tuple[Break, str]] = {
+    "head only": (cut(20), "{path} is cut off: it has only 20 bytes"),
+    "last byte": (cut(1000), "{path} is cut off: it claims {size} bytes and has 1000"),
+    "flipped": (claims(300, 12345), "{path} is no context binary that libQnnSystem.so can read"),
+    "another backend": (
+        lambda path: path.write_bytes(path.read_bytes()[:12] + b"\x09" + path.read_bytes()[13:]),
+        "the emulator has no backend of number 9",
+    ),
+}
+
+
+@pytest.mark.parametrize(("damage", "sentence"), EMULATED.values(), ids=list(EMULATED))
+def test_a_binary_of_the_emulator_that_is_broken(damage: Break, sentence: str, tmp_path: Path, tidy: None) -> None:
+    path = store(tmp_path)
+    size = path.stat().st_size
+    damage(path)
+    assert refused(path).message.startswith(sentence.format(path=path, size=size))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(tmp_path: Path, tidy: None) -> None:
+    path = store(tmp_path)
+    path.chmod(0)
+    assert refused(path).message == f"the context binary {path} cannot be read: Permission denied"
+
+
+def flips(data: bytes) -> list[int]:
+    """Some places in the description of a binary of the real library, spread over it."""
+    length = struct.unpack_from("<Q", data, 16)[0]
+    return [*range(40, 40 + length, 97)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["htp", "cpu"])
+def test_flipped_bits_of_a_real_binary_end_nobody(backend: str, tmp_path: Path, tidy: None) -> None:
+    """The library crashes or hangs on some: in the child.  What it does not notice is what manifests are for."""
+    data = binary(backend, "real")
+    outcomes = set()
+    for number, place in enumerate(flips(data)):
+        changed = bytearray(data)
+        changed[place] ^= 1 << number % 8
+        path = tmp_path / "flipped.bin"
+        path.write_bytes(changed)
+        try:
+            with StoredContext(path) as stored:
+                outcomes.add("not noticed" if len(stored.info.graphs) == 2 else "other graphs")
+        except UdogenError as fault:
+            assert fault.exit_code == 5 and fault.hint
+            outcomes.add("an error")
+        vouched = tmp_path / "vouched.bin"
+        vouched.write_bytes(data)
+        if number % 5 == 0:
+            vouch(vouched)
+            vouched.write_bytes(changed)
+            assert "is not the file that vouched.bin.udogen.json describes" in refused(vouched).message
+    assert {"an error", "not noticed"} <= outcomes
+
+
+CRASHES = {"htp": (60, 4), "cpu": (72, 0)}
+
+
+@pytest.mark.parametrize("backend", list(CRASHES))
+def test_a_flip_that_crashes_the_real_library(backend: str, tmp_path: Path, tidy: None) -> None:
+    """Found by flipping every bit: libQnnSystem 2.47 reads outside of its memory."""
+    data = bytearray(binary(backend, "real"))
+    path = tmp_path / "crash.bin"
+    library = find_runtime(backend, kind="real").system
+    said = set()
+    place = CRASHES[backend][0]
+    for offset in (place, place + 4, place + 5, place + 41, place + 118):
+        for bit in (0, 4, 7):
+            changed = bytearray(data)
+            changed[offset] ^= 1 << bit
+            path.write_bytes(changed)
+            try:
+                guarded.file_info(library, path)
+            except RunFailed as fault:
+                said.add(fault.message.removeprefix(str(path)))
+    assert " is damaged: libQnnSystem.so crashed on reading it (SIGSEGV)" in said
+
+
+def test_a_library_that_does_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tidy: None) -> None:
+    path = store(tmp_path)
+    monkeypatch.setattr(guarded, "_START", "import time; time.sleep(60)")
+    with pytest.raises(RunFailed) as told:
+        guarded.file_info(Path("/x/libQnnSystem.so"), path, timeout=0.3)
+    assert told.value.message == (
+        f"{path} is damaged: libQnnSystem.so did not come back from reading it in 0.3 seconds"
+    )
+
+
+def test_a_child_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tidy: None) -> None:
+    path = store(tmp_path)
+    monkeypatch.setattr(guarded, "_START", "raise SystemExit('no')")
+    with pytest.raises(RunFailed) as told:
+        guarded.file_info(Path("/x/libQnnSystem.so"), path)
+    assert told.value.message == f"reading {path} in a child process failed with code 1"
+    assert told.value.details == ("no",)
+
+
+def test_no_system_library(tmp_path: Path, tidy: None) -> None:
+    path = store(tmp_path)
+    (tmp_path / "libQnnSystem.so").write_bytes(b"\x7fELF nonsense")
+    told = refused(path, system_library=tmp_path)
+    assert told.message.startswith(f"the runtime library {tmp_path}/libQnnSystem.so cannot be loaded:")
+
+
+# --- manifests --------------------------------------------------------------------------------------------------------
+
+
+def edited(**values: Any) -> Break:
+    def edit(beside: Path) -> None:
+        beside.write_text(json.dumps({**json.loads(beside.read_text()), **values}))
+
+    return edit
+
+
+MANIFESTS: dict[str, tuple[Break, str]] = {
+    "empty": (write(b""), "the manifest {beside} cannot be used: it is no JSON"),
+    "cut off": (cut(30), "the manifest {beside} cannot be used: it is no JSON"),
+    "bytes": (write(b"\xff\xfe\x00"), "the manifest {beside} cannot be used: it is no JSON"),
+    "a list": (write(b"[]"), "the manifest {beside} cannot be used: it is no manifest of version 1"),
+    "newer": (edited(udogen_manifest=2), "the manifest {beside} cannot be used: it is no manifest of version 1"),
+    "algorithm": (
+        edited(algorithm="md5"),
+        "the manifest {beside} cannot be used: its checksum is of the kind `md5`; known are xxh3_128, sha256",
+    ),
+    "types": (edited(size="81920"), "the manifest {beside} cannot be used: its values are not of their types"),
+    "no digest": (edited(digest=None), "the manifest {beside} cannot be used: its values are not of their types"),
+    "folder": (as_folder, "the manifest {beside} cannot be used: Is a directory"),
+    "another digest": (
+        edited(digest="0" * 32),
+        "{path} is not the file that {beside.name} describes: its xxh3_128 is ",
+    ),
+    "another size": (
+        edited(size=5),
+        "{path} is not the file that {beside.name} describes: it has {size} bytes, not 5",
+    ),
+}
+
+
+@pytest.mark.parametrize(("damage", "sentence"), MANIFESTS.values(), ids=list(MANIFESTS))
+def test_a_manifest_that_is_wrong(damage: Break, sentence: str, tmp_path: Path, tidy: None) -> None:
+    path = store(tmp_path)
+    size, beside = path.stat().st_size, vouch(path)
+    damage(beside)
+    told = refused(path)
+    assert told.message.startswith(sentence.format(path=path, beside=beside, size=size))
+    assert "--write-manifest" in told.hint
+    with StoredContext(path, check_manifest=False) as stored:
+        assert stored.verdict.message == "its manifest was not looked at"
+
+
+def test_a_stale_manifest(tmp_path: Path, tidy: None) -> None:
+    """The binary was made again by who knows nothing of manifests."""
+    path = store(tmp_path)
+    vouch(path)
+    path.write_bytes(binary("cpu", "emulator"))
+    assert "is not the file that forward_0.bin.udogen.json describes" in refused(path).message
+    vouch(path)
+    StoredContext(path).close()
+
+
+def test_one_flipped_byte_of_the_weights(tmp_path: Path, tidy: None) -> None:
+    """Which the real library does not notice."""
+    path = store(tmp_path, backend="htp", kind="real")
+    vouch(path)
+    data = bytearray(path.read_bytes())
+    data[70_000] ^= 1
+    path.write_bytes(data)
+    told = refused(path)
+    assert told.message.endswith(", though it has as many bytes")
+    with StoredContext(path, check_manifest=False) as stored:
+        assert len(stored.info.graphs) == 2
+
+
+def test_a_binary_that_vanishes_while_it_is_checked(tmp_path: Path, tidy: None) -> None:
+    path = store(tmp_path)
+    vouch(path)
+    path.unlink()
+    with pytest.raises(RunFailed, match=f"the context binary {path} cannot be read: No such file"):
+        manifest.check(path)
+
+
+def test_many_at_once(tmp_path: Path) -> None:
+    """Several threads open, describe and close the same file."""
+    path = store(tmp_path)
+    vouch(path)
+    faults: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(20):
+                with StoredContext(path) as stored:
+                    assert len(stored.info.graphs) == 2
+        except BaseException as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not faults
+
+
+# --- a JSON that does not fit -----------------------------------------------------------------------------------------
+
+
+def test_a_json_by_which_buffers_are_too_small(tmp_path: Path, tidy: None) -> None:
+    path = store(tmp_path)
+
+    def edit(data: dict[str, Any]) -> None:
+        tensor_of(data).update(dimensions=[1, 1, 1, 4])
+        tensor_of(data, graph=1, side="graphOutputs").update(dimensions=[1, 4, 4, 7])
+
+    describe(path, edit)
+    told = refused(path)
+    assert told.message == "forward_0_json.json does not describe forward_0.bin: buffers made by it would be too small"
+    assert told.details == (
+        "tensor `x` of graph `kv_forward` takes 8 bytes (UFIXED_POINT_8 [1, 1, 1, 8]), "
+        "by the JSON 4 (UFIXED_POINT_8 [1, 1, 1, 4])",
+        "tensor `y` of graph `prefill_forward` takes 128 bytes (UFIXED_POINT_8 [1, 4, 4, 8]), "
+        "by the JSON 112 (UFIXED_POINT_8 [1, 4, 4, 7])",
+    )
+    with StoredContext(path, use_json=False) as stored:
+        assert stored.differences == ()
+
+
+def test_the_json_of_another_binary(tmp_path: Path, tidy: None) -> None:
+    path = store(tmp_path)
+
+    def edit(data: dict[str, Any]) -> None:
+        for number, graph in enumerate(data["info"]["graphs"]):
+            graph["info"]["graphName"] = f"other_{number}"
+
+    describe(path, edit)
+    told = refused(path)
+    assert told.message == "forward_0_json.json does not describe forward_0.bin: it has none of its graphs"
+    assert told.hint.startswith("is it the JSON of another shard?")
+
+
+DISAGREEMENTS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "id": (lambda t: t.update(id=9), "tensor `x` of graph `kv_forward`: id is 9 in the JSON, 1 in the binary"),
+    "dataType": (
+        lambda t: t.update(dataType="QNN_DATATYPE_INT_8"),
+        "tensor `x` of graph `kv_forward`: dataType is INT_8 in the JSON, UFIXED_POINT_8 in the binary",
+    ),
+    "dimensions": (
+        lambda t: t.update(dimensions=[1, 1, 8, 1]),
+        "tensor `x` of graph `kv_forward`: dimensions is [1, 1, 8, 1] in the JSON, [1, 1, 1, 8] in the binary",
+    ),
+    "larger": (
+        lambda t: t.update(dimensions=[2, 1, 1, 8]),
+        "tensor `x` of graph `kv_forward`: dimensions is [2, 1, 1, 8] in the JSON, [1, 1, 1, 8] in the binary",
+    ),
+    "type": (
+        lambda t: t.update(type="QNN_TENSOR_TYPE_APP_READWRITE"),
+        "tensor `x` of graph `kv_forward`: type is APP_READWRITE in the JSON, APP_WRITE in the binary",
+    ),
+    "dataFormat": (
+        lambda t: t.update(dataFormat="QNN_TENSOR_DATA_FORMAT_SPARSE"),
+        "tensor `x` of graph `kv_forward`: dataFormat is 1 in the JSON, 0 in the binary",
+    ),
+    "dynamic": (
+        lambda t: t.update(isDynamicDimensions=[1, 0, 0, 0]),
+        "tensor `x` of graph `kv_forward`: the list of axes that may change is [0] in the JSON, [] in the binary",
+    ),
+    "no quantization": (
+        lambda t: t.pop("quantizeParams"),
+        "tensor `x` of graph `kv_forward`: quantization is UNDEFINED in the JSON, "
+        "SCALE_OFFSET (0.125, -128) in the binary",
+    ),
+    "offset": (
+        lambda t: t["quantizeParams"]["scaleOffset"].update(offset=0),
+        "tensor `x` of graph `kv_forward`: quantization is SCALE_OFFSET (0.125, 0) in the JSON, "
+        "SCALE_OFFSET (0.125, -128) in the binary",
+    ),
+    "name": (
+        lambda t: t.update(name="z"),
+        "graph `kv_forward`: the list of inputs is z in the JSON, x in the binary",
+    ),
+}
+
+
+@pytest.mark.parametrize(("edit", "sentence"), DISAGREEMENTS.values(), ids=list(DISAGREEMENTS))
+def test_a_json_that_says_otherwise(
+    edit: Callable[[dict[str, Any]], object], sentence: str, tmp_path: Path, tidy: None
+) -> None:
+    path = store(tmp_path)
+    describe(path, lambda data: edit(tensor_of(data)))
+    with StoredContext(path) as stored:
+        assert [each.message for each in stored.differences] == [sentence]
+        [x] = stored.info.graph("kv_forward").inputs
+        assert (x.name, x.id, x.shape, x.dtype) == ("x", 1, (1, 1, 1, 8), "UFIXED_POINT_8")
+
+
+def test_a_graph_more_in_the_json(tmp_path: Path) -> None:
+    path = store(tmp_path)
+
+    def edit(data: dict[str, Any]) -> None:
+        graph = json.loads(json.dumps(data["info"]["graphs"][0]))
+        graph["info"]["graphName"] = "third"
+        data["info"]["graphs"].append(graph)
+        data["info"]["numGraphs"] = 3
+
+    describe(path, edit)
+    with StoredContext(path) as stored:
+        assert [each.message for each in stored.differences] == [
+            "the context: the list of graphs is kv_forward, prefill_forward, third in the JSON, "
+            "kv_forward, prefill_forward in the binary"
+        ]
+
+
+def test_every_runtime_is_tried(tmp_path: Path) -> None:
+    for backend, kind in RUNTIMES:
+        StoredContext(store(tmp_path, backend=backend, kind=kind)).close()

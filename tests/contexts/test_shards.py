@@ -1,0 +1,101 @@
+"""Which context binaries a folder or a command line has: order, pairs, gaps, orphans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from udogen.errors import UsageError
+from udogen.runtime.contexts.shards import find_shards
+
+
+def fill(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).write_text("x")
+    return folder
+
+
+def names(*paths: Path) -> list[tuple[str, str | None, int | None]]:
+    found = find_shards(paths)
+    return [(each.binary.name, each.json.name if each.json else None, each.index) for each in found.shards]
+
+
+def test_pairs_in_the_order_of_their_numbers(tmp_path: Path, tidy: None) -> None:
+    fill(tmp_path, *(f"forward_{index}.bin" for index in range(12)), *(f"forward_{i}_json.json" for i in range(12)))
+    assert names(tmp_path) == [(f"forward_{i}.bin", f"forward_{i}_json.json", i) for i in range(12)]
+    assert find_shards([tmp_path]).notes == ()
+    assert find_shards([tmp_path]).shards[3].name == "forward_3"
+
+
+def test_pairs_without_a_description(tmp_path: Path) -> None:
+    fill(tmp_path, "forward_0.bin", "forward_1.bin", "forward_1_json.json")
+    assert names(tmp_path) == [("forward_0.bin", None, 0), ("forward_1.bin", "forward_1_json.json", 1)]
+
+
+def test_gaps_orphans_and_others_are_named(tmp_path: Path) -> None:
+    fill(tmp_path, "forward_1.bin", "forward_4.bin", "forward_6_json.json", "model.bin", "notes.txt")
+    found = find_shards([tmp_path])
+    assert [each.index for each in found.shards] == [1, 4]
+    assert found.notes == (
+        f"{tmp_path}: forward_0.bin, forward_2.bin and forward_3.bin are missing before forward_4.bin",
+        f"{tmp_path}/forward_6_json.json describes forward_6.bin, which is not there",
+        f"{tmp_path}/model.bin is left out: beside forward_<i>.bin other names are no shards",
+    )
+
+
+def test_one_gap(tmp_path: Path) -> None:
+    fill(tmp_path, "forward_0.bin", "forward_2.bin")
+    assert find_shards([tmp_path]).notes == (f"{tmp_path}: forward_1.bin is missing before forward_2.bin",)
+
+
+def test_other_names_in_a_natural_order(tmp_path: Path) -> None:
+    fill(tmp_path, "part_10.bin", "part_2.bin", "part_2.json", "embed.bin", "part_2.bin.udogen.json")
+    assert names(tmp_path) == [
+        ("embed.bin", None, None),
+        ("part_2.bin", "part_2.json", None),
+        ("part_10.bin", None, None),
+    ]
+
+
+def test_files_as_they_are_given(tmp_path: Path) -> None:
+    fill(tmp_path, "forward_1.bin", "forward_0.bin", "forward_0_json.json", "x.bin")
+    given = [tmp_path / name for name in ("x.bin", "forward_1.bin", "forward_0.bin")]
+    assert names(*given) == [
+        ("x.bin", None, None),
+        ("forward_1.bin", None, 1),
+        ("forward_0.bin", "forward_0_json.json", 0),
+    ]
+
+
+def refused(*paths: Path) -> UsageError:
+    with pytest.raises(UsageError) as told:
+        find_shards(paths)
+    assert told.value.exit_code == 2
+    assert told.value.hint == "give a folder of forward_<i>.bin and forward_<i>_json.json, or files *.bin"
+    return told.value
+
+
+def test_faults(tmp_path: Path, tidy: None) -> None:
+    assert refused(tmp_path / "none").message == f"there is no file or folder {tmp_path}/none"
+    assert refused(tmp_path).message == f"{tmp_path} holds no context binary (*.bin)"
+    fill(tmp_path, "forward_0_json.json")
+    assert refused(tmp_path).message == f"{tmp_path} has forward_0_json.json, but no forward_<i>.bin"
+    fill(tmp_path, "forward_0.bin", "forward_00.bin")
+    assert refused(tmp_path).message == f"forward_0.bin and forward_00.bin in {tmp_path} have one number"
+    (tmp_path / "forward_00.bin").unlink()
+    (tmp_path / "forward_1.bin").mkdir()
+    (tmp_path / "forward_2.bin").symlink_to("nowhere")
+    told = refused(tmp_path, tmp_path / "none")
+    assert told.message == "3 things are wrong with the context binaries"
+    assert told.details == (
+        f"{tmp_path}/forward_1.bin is no file",
+        f"{tmp_path}/forward_2.bin is a link to nothing",
+        f"there is no file or folder {tmp_path}/none",
+    )
+
+
+def test_a_file_given_twice(tmp_path: Path) -> None:
+    fill(tmp_path, "a.bin")
+    (tmp_path / "b.bin").symlink_to("a.bin")
+    assert refused(tmp_path / "a.bin", tmp_path / "b.bin").message == f"{tmp_path}/b.bin is given twice"

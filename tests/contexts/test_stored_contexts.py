@@ -1,0 +1,375 @@
+"""What stored contexts say of themselves: those of the real HTP and CPU libraries, of ONNX Runtime, of our emulator."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from storing import GRAPHS, QUANT, RUNTIMES, binary, describe, store, tensor_of, vouch
+
+from tests import onnx_bytes
+from tests.making import LONG, ROOT, htp_package, need_runtime, udogen
+from udogen.errors import RunFailed, ToolMissing
+from udogen.qnn import guarded, heads, quantization, system
+from udogen.qnn.backend import Backend
+from udogen.qnn.interface import Interface
+from udogen.qnn.quantization import (
+    AxisScaleOffset,
+    BlockEncoding,
+    BlockwiseExpansion,
+    BwAxisScaleOffset,
+    BwScaleOffset,
+    OtherEncoding,
+    Quantization,
+    ScaleOffset,
+    VectorEncoding,
+)
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.runtime import find_runtime
+from udogen.runtime.contexts import binaries, context_dump, context_json, manifest
+from udogen.runtime.contexts.binaries import BINARY, JSON, StoredContext
+from udogen.runtime.contexts.differences import same_quantization
+
+ANY = pytest.mark.parametrize(("backend", "kind"), RUNTIMES, ids="-".join)
+SMALL = ("htp", "emulator")
+
+
+@ANY
+def test_two_graphs_in_one_context(backend: str, kind: str, tmp_path: Path, tidy: None) -> None:
+    path = store(tmp_path, backend=backend, kind=kind)
+    with StoredContext(path) as stored:
+        info = stored.info
+        assert bytes(stored.data) == path.read_bytes()
+    assert (stored.source, stored.verdict.state, stored.differences) == (BINARY, manifest.ABSENT, ())
+    assert info.backend_id == {"cpu": 3, "htp": 6}[backend]
+    assert {graph.name for graph in info.graphs} == set(GRAPHS)
+    for name, shape in GRAPHS.items():
+        graph = info.graph(name)
+        (x,), (y,) = graph.inputs, graph.outputs
+        assert (x.name, x.shape, x.role, x.dynamic) == ("x", shape, "APP_WRITE", ())
+        assert (y.name, y.shape, y.role, y.data_format) == ("y", shape, "APP_READ", 0)
+        assert x.quant == y.quant == (QUANT if backend == "htp" else None)
+        assert x.scale_offset == ((0.125, -128) if backend == "htp" else None)
+        assert x.nbytes == int(np.prod(shape)) * (1 if backend == "htp" else 4)
+        assert x.id != y.id
+    with pytest.raises(RunFailed, match="the context has no graph `other`"):
+        info.graph("other")
+
+
+def test_what_the_real_htp_library_adds(tmp_path: Path) -> None:
+    info = system.file_info(find_runtime("htp").system, store(tmp_path, backend="htp", kind="real"))
+    assert info.build_id.startswith("v2.47") and info.version == 3
+    assert info.arch == "v68" and len(info.devices) == 1
+    assert all(graph.htp is not None and graph.htp.vtcm >= 1 << 20 for graph in info.graphs)
+    assert all(graph.htp is not None and graph.htp.io_tensors > 0 for graph in info.graphs)
+    assert info.blob_size < (tmp_path / "forward_0.bin").stat().st_size
+
+
+@ANY
+def test_the_child_tells_the_same(backend: str, kind: str, tmp_path: Path, tidy: None) -> None:
+    path = store(tmp_path, backend=backend, kind=kind)
+    library = find_runtime(backend, kind=kind).system
+    assert guarded.file_info(library, path) == system.file_info(library, path)
+
+
+@ANY
+def test_what_is_written_as_json_is_read_back(backend: str, kind: str, tmp_path: Path) -> None:
+    path = store(tmp_path, backend=backend, kind=kind)
+    info = system.file_info(find_runtime(backend, kind=kind).system, path)
+    made = tmp_path / "made.json"
+    made.write_text(context_dump.text(info))
+    found = context_json.read(made)
+    assert (found.info, found.warnings) == (info, ())
+
+
+def test_a_mapping_is_not_copied(tmp_path: Path) -> None:
+    """A file of 600 MB, most of it holes, is described without its pages becoming ours."""
+    path = store(tmp_path, backend="htp", kind="real")
+    small = tmp_path / "small.bin"
+    shutil.copy(path, small)
+    begin = struct.unpack_from("<Q", path.read_bytes(), 24)[0]
+    with path.open("r+b") as file:
+        file.truncate(600 << 20)
+        file.seek(32)
+        file.write(struct.pack("<Q", (600 << 20) - begin))  # what the head claims
+    program = (
+        "import sys; from pathlib import Path; from udogen.runtime.contexts.binaries import StoredContext\n"
+        "from udogen.qnn import system\n"
+        "peak = lambda: int(next(l for l in open('/proc/self/status') if l.startswith('VmHWM')).split()[1])\n"
+        "StoredContext(Path(sys.argv[2]), guarded=False).close(); before = peak()\n"
+        "with StoredContext(Path(sys.argv[1]), guarded=False) as stored: assert len(stored.info.graphs) == 2\n"
+        "print(peak() - before)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    argv = [sys.executable, "-c", program, str(path), str(small)]
+    done = subprocess.run(argv, capture_output=True, text=True, env=env, timeout=LONG)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) < 20 << 10  # kB
+
+
+def test_a_library_without_the_call_that_takes_const(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As old releases are: the other call is made, on memory that it may write to."""
+    path = store(tmp_path)
+    real = system._table(find_runtime(*SMALL[:1], kind=SMALL[1]).system)
+
+    class Old:
+        systemContextGetMetaData = None
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(real, name)
+
+    library = find_runtime("htp", kind="emulator").system
+    wanted = system.file_info(library, path)
+    monkeypatch.setattr(system, "_table", lambda _library: Old())
+    assert system.file_info(library, path) == wanted
+    assert system.binary_info(library, path.read_bytes()) == wanted
+
+
+def test_the_right_system_library_is_found(tmp_path: Path) -> None:
+    for backend, kind in RUNTIMES:
+        head = heads.check(binary(backend, kind), "it")
+        assert head.emulator is (kind == "emulator")
+        library = binaries.system_library_of(head)
+        assert library.name == "libQnnSystem.so"
+        assert (library.parent == find_runtime(backend, kind=kind).path.parent) or kind == "real"
+    assert binaries.system_library_of(heads.Head(), given=library) == library
+    assert binaries.system_library_of(heads.Head(), given=library.parent) == library
+    with pytest.raises(ToolMissing, match=f"there is no QNN system library at {tmp_path}/libQnnSystem.so"):
+        binaries.system_library_of(heads.Head(), given=tmp_path)
+
+
+def test_a_context_without_a_system_library_is_described_by_its_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = store(tmp_path)
+    describe(path)
+    monkeypatch.setattr(binaries, "system_library_of", _nowhere)
+    with StoredContext(path) as stored:
+        assert stored.source == JSON
+        assert {graph.name for graph in stored.info.graphs} == set(GRAPHS)
+    (tmp_path / "forward_0_json.json").unlink()
+    with pytest.raises(ToolMissing, match="it is not there"):
+        StoredContext(path)
+
+
+def _nowhere(*_args: object, **_more: object) -> Path:
+    raise ToolMissing("it is not there")
+
+
+@pytest.mark.slow
+def test_a_context_of_a_custom_op_saved_by_run_op(tmp_path: Path) -> None:
+    """The command saves a manifest with it, and takes back only what it saved."""
+    example = ROOT / "examples" / "leaky_relu"
+    built = htp_package(example / "LeakyRelu.xml", tmp_path, example / "kernels")
+    np.save(tmp_path / "x.npy", np.float32([[-1, 2, -3, 4]]))
+    saved = tmp_path / "leaky.bin"
+    run = ["run", "op", built.library, "LeakyRelu", "--backend", "htp", "--input", f"input={tmp_path / 'x.npy'}"]
+    done = udogen(*run, "--save-context", saved)
+    assert done.returncode == 0, done.stderr
+    with StoredContext(saved) as stored:
+        assert stored.verdict.good and stored.info.build_id.startswith("v2.")
+        [graph] = stored.info.graphs
+        assert [each.name for each in graph.inputs] == ["input"]
+    assert udogen(*run, "--context", saved).returncode == 0
+    flipped = bytearray(saved.read_bytes())
+    flipped[-7] ^= 1
+    saved.write_bytes(flipped)
+    done = udogen(*run, "--context", saved)
+    assert done.returncode == 5
+    assert "leaky.bin is not the file that leaky.bin.udogen.json describes: its xxh3_128 is" in done.stderr
+
+
+_ORT = """
+import sys, onnxruntime, onnxruntime_qnn
+onnxruntime.register_execution_provider_library("QNN", onnxruntime_qnn.get_library_path())
+device = next(each for each in onnxruntime.get_ep_devices() if each.ep_name == "QNN")
+options = onnxruntime.SessionOptions()
+for key, value in (("enable", "1"), ("embed_mode", "0"), ("file_path", sys.argv[2])):
+    options.add_session_config_entry(f"ep.context_{key}", value)
+options.add_provider_for_devices([device], {"backend_path": sys.argv[3]})
+onnxruntime.InferenceSession(sys.argv[1], options)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not importlib.util.find_spec("onnxruntime"), reason="onnxruntime is not installed")
+def test_a_context_that_onnx_runtime_wrote(tmp_path: Path) -> None:
+    need_runtime("htp")
+    model = onnx_bytes.model([onnx_bytes.node("Relu", ["x"], ["y"])], inputs={"x": (2, 3)}, outputs={"y": (2, 3)})
+    (tmp_path / "model.onnx").write_bytes(model)
+    argv = [sys.executable, "-c", _ORT, tmp_path / "model.onnx", tmp_path / "ctx.onnx", find_runtime("htp").path]
+    done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, timeout=LONG)
+    assert done.returncode == 0, done.stderr[-2000:]
+    [path] = tmp_path.glob("*.bin")
+    with StoredContext(path) as stored:
+        [graph] = stored.info.graphs
+        assert [(each.name, each.shape) for each in graph.inputs] == [("x", (2, 3))]
+
+
+# --- the manifest -----------------------------------------------------------------------------------------------------
+
+
+def test_a_manifest_is_written_and_held_against_the_file(tmp_path: Path, tidy: None) -> None:
+    path = tmp_path / "one.bin"
+    made = manifest.save(path, binary(*SMALL), build_id="v2.0")
+    assert path.read_bytes() == binary(*SMALL)
+    assert (made.file, made.size, made.algorithm, made.build_id) == ("one.bin", len(binary(*SMALL)), "xxh3_128", "v2.0")
+    assert json.loads((tmp_path / "one.bin.udogen.json").read_text())["udogen_manifest"] == 1
+    verdict = manifest.check(path)
+    assert verdict.good and verdict.manifest == made
+    assert sorted(os.listdir(tmp_path)) == ["one.bin", "one.bin.udogen.json"]
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(tmp_path, moved, ignore=lambda *_: ["elsewhere"])
+    assert manifest.check(moved / "one.bin").good
+    with StoredContext(path) as stored:
+        assert stored.verdict.good
+
+
+def test_a_manifest_in_sha256_is_understood(tmp_path: Path) -> None:
+    path = store(tmp_path)
+    beside = vouch(path)
+    told = json.loads(beside.read_text())
+    told["algorithm"] = "sha256"
+    told["digest"] = subprocess.run(["sha256sum", path], capture_output=True, text=True).stdout.split()[0]
+    beside.write_text(json.dumps(told))
+    assert manifest.check(path).good
+
+
+def test_an_interrupted_write_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "one.bin"
+    path.write_bytes(b"old")
+
+    class Breaks:
+        def __buffer__(self, _flags: int) -> memoryview:
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises((RunFailed, TypeError)):
+        manifest.write_at_once(path, Breaks())
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["one.bin"]
+    with pytest.raises(RunFailed, match="/dev/null cannot be written: it is no plain file"):
+        manifest.write_at_once(Path("/dev/null"), b"x")
+    with pytest.raises(RunFailed, match="cannot be written: No such file or directory"):
+        manifest.write_at_once(tmp_path / "none" / "x", b"x")
+
+
+def test_a_file_that_is_vouched_for_is_not_read_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = store(tmp_path)
+    calls: list[Path] = []
+    honest = guarded.file_info
+    monkeypatch.setattr(guarded, "file_info", lambda *args: calls.append(args[1]) or honest(*args))
+    StoredContext(path).close()
+    assert calls == [path]
+    vouch(path)
+    StoredContext(path).close()
+    assert calls == [path]
+
+
+# --- binary and JSON --------------------------------------------------------------------------------------------------
+
+
+def test_differences_are_named_and_the_binary_counts(tmp_path: Path) -> None:
+    path = store(tmp_path)
+
+    def edit(data: dict) -> None:
+        tensor_of(data)["id"] = 77
+        tensor_of(data, side="graphOutputs")["quantizeParams"]["scaleOffset"]["scale"] = 0.5
+        tensor_of(data, graph=1)["dataType"] = 0x0416
+        data["info"]["buildId"] = "another"
+
+    describe(path, edit)
+    with StoredContext(path) as stored:
+        assert stored.info.graph("kv_forward").inputs[0].id == 1
+        assert [each.message for each in stored.differences] == [
+            "the context: buildId is another in the JSON, udogen's emulator in the binary",
+            "tensor `x` of graph `kv_forward`: id is 77 in the JSON, 1 in the binary",
+            "tensor `y` of graph `kv_forward`: quantization is SCALE_OFFSET (0.5, -128) in the JSON, "
+            "SCALE_OFFSET (0.125, -128) in the binary",
+            "tensor `x` of graph `prefill_forward`: dataType is UFIXED_POINT_16 in the JSON, "
+            "UFIXED_POINT_8 in the binary",
+        ]
+
+
+def test_scales_that_lost_digits_in_the_text_are_alike(tmp_path: Path) -> None:
+    path = store(tmp_path)
+    describe(path, lambda data: tensor_of(data)["quantizeParams"]["scaleOffset"].update(scale=0.1250001))
+    with StoredContext(path) as stored:
+        assert stored.differences == ()
+
+
+# --- encodings --------------------------------------------------------------------------------------------------------
+
+PAIRS = tuple(ScaleOffset(2.0**-n, n) for n in range(8))
+ENCODINGS: tuple[Quantization, ...] = (
+    None,
+    ScaleOffset(0.1, -7),
+    AxisScaleOffset(3, PAIRS),
+    BwScaleOffset(4, 0.5, -8),
+    BwAxisScaleOffset(4, 3, (0.5,) * 8, tuple(range(8))),
+    BwAxisScaleOffset(4, 3, (0.25,) * 8),
+    BlockEncoding((1, 1, 1, 4), PAIRS[:2]),
+    BlockwiseExpansion(3, PAIRS, 1, 4, tuple(range(8))),
+    BlockwiseExpansion(3, PAIRS, 1, 12, tuple(range(500, 508)), 16),
+    VectorEncoding(BwAxisScaleOffset(8, 0, (1.0,)), 1, 2, 3, 4, 5),
+    OtherEncoding("FLOAT_BLOCK"),
+)
+
+
+@pytest.mark.parametrize("quant", ENCODINGS, ids=quantization.name_of)
+def test_an_encoding_as_json_and_back(quant: Quantization, tmp_path: Path) -> None:
+    x = system.TensorInfo(1, "x", "UFIXED_POINT_8", (1, 1, 1, 8), quant, "APP_WRITE", (False, False, True, False), 3)
+    graph = system.GraphInfo("g", (x,), (), (), system.HtpGraph(*range(1, 3), 3, True, 5))
+    info = system.BinaryInfo(6, "v2", "2.0.0", "5.0.0", "", (graph,), 3, "3.0.0", 99, (), "v73", 43)
+    made = tmp_path / "made.json"
+    made.write_text(context_dump.text(info))
+    found = context_json.read(made)
+    [again] = found.info.graphs[0].inputs
+    assert again == x and found.warnings == ()
+    assert same_quantization(again.quant, quant)
+    assert not same_quantization(again.quant, ScaleOffset(0.3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "quant"),
+    [
+        ("emulator", AxisScaleOffset(3, PAIRS)),
+        ("emulator", BwScaleOffset(4, 0.5, -8)),
+        ("real", BwScaleOffset(4, 0.5, -8)),  # which refuses axes and blocks at the edge of a graph
+    ],
+)
+def test_an_encoding_in_a_binary(kind: str, quant: Quantization) -> None:
+    runtime = find_runtime("htp", kind=kind)
+    with Backend(Interface.load(runtime.path)) as backend, backend.context() as context:
+        graph = context.graph("g")
+        x, y = (
+            graph.add_tensor(Tensor(name, dtype="SFIXED_POINT_8", shape=(1, 1, 1, 8), role=role, quant=quant))
+            for name, role in (("x", APP_WRITE), ("y", APP_READ))
+        )
+        graph.add_node(OpConfig("n", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y]))
+        graph.finalize()
+        made = context.binary()
+    assert system.binary_info(runtime.system, made).graph("g").inputs[0].quant == quant
+
+
+def test_hashing_takes_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "large.bin"
+    with path.open("wb") as file:
+        file.truncate(512 << 20)
+    program = (
+        "import sys; from pathlib import Path; from udogen.runtime.contexts import manifest; import xxhash\n"
+        "peak = lambda: int(next(l for l in open('/proc/self/status') if l.startswith('VmHWM')).split()[1])\n"
+        "before = peak(); manifest.write(Path(sys.argv[1])); assert manifest.check(Path(sys.argv[1])).good\n"
+        "print(peak() - before)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, env=env, timeout=LONG)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 5 << 10  # kB

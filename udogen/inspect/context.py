@@ -1,0 +1,269 @@
+"""A context binary: what is in it, whether it is as it was written, and whether the JSON beside it says the same."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from udogen.errors import UdogenError
+from udogen.opdef.problems import ConfigError, Problem, render
+from udogen.qnn import guarded, heads, quantization, socs
+from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.runtime.contexts import context_json, manifest
+from udogen.runtime.contexts.binaries import StoredContext
+from udogen.runtime.contexts.context_json import ContextJson
+from udogen.runtime.contexts.differences import Difference, compare, describe_quantization, too_small
+from udogen.runtime.contexts.json_encodings import write_quantization
+from udogen.runtime.contexts.manifest import Verdict
+from udogen.runtime.contexts.shards import json_of
+
+_LABEL = 12
+_TENSORS = 24  # of a side of a graph, unless all are asked for
+_BACKENDS = {3: "CPU", 4: "GPU", 5: "DSP", 6: "HTP", 7: "HTA", 1: "reference", 2: "Saver"}
+
+
+@dataclass(frozen=True)
+class InspectedContext:
+    """A context binary and everything that was found out about it."""
+
+    path: Path
+    size: int
+    emulator: bool
+    info: BinaryInfo
+    verdict: Verdict
+    json: Path | None
+    differences: tuple[Difference, ...]
+    warnings: tuple[Problem, ...]  # of the JSON
+    faults: tuple[UdogenError, ...]  # what stops a runner
+
+    @property
+    def exit_code(self) -> int:
+        """0, or that of the first fault."""
+        return self.faults[0].exit_code if self.faults else 0
+
+
+def looks_like_one(path: Path) -> bool:
+    """Whether a path is meant to be a context binary, broken or not."""
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            start = file.read(heads.LENGTH)
+    except OSError:
+        return path.suffix == ".bin"
+    return heads.is_known(start) or path.suffix == ".bin"
+
+
+def inspect_context(
+    path: Path, *, system_library: Path | None = None, on_step: Callable[[str], None] = lambda _line: None
+) -> InspectedContext:
+    """Look at one context binary; raises an error only where nothing can be said of it."""
+    faults: list[UdogenError] = []
+    head = guarded.head_of(path)
+    verdict = manifest.check(path)
+    try:
+        verdict.refuse()
+    except UdogenError as fault:
+        faults.append(fault)
+    described, json = None, json_of(path)
+    if json is not None:
+        try:
+            described = context_json.read(json)
+        except UdogenError as fault:
+            faults.append(fault)
+    with StoredContext(
+        path,
+        system_library=system_library,
+        use_json=False,
+        check_manifest=False,
+        guarded=not verdict.good,
+        on_step=on_step,
+    ) as stored:
+        info, size = stored.info, len(stored.data)
+    differences, warnings = _beside(described, info, path, faults)
+    return InspectedContext(path, size, head.emulator, info, verdict, json, differences, warnings, tuple(faults))
+
+
+def _beside(
+    described: ContextJson | None, info: BinaryInfo, path: Path, faults: list[UdogenError]
+) -> tuple[tuple[Difference, ...], tuple[Problem, ...]]:
+    if described is None:
+        return (), ()
+    try:
+        too_small(described, info, path)
+    except UdogenError as fault:
+        faults.append(fault)
+    return compare(described, info), described.warnings
+
+
+# --- for a person -----------------------------------------------------------------------------------------------------
+
+
+def lines(found: InspectedContext, *, width: int, everything: bool = False) -> Iterator[str]:
+    """The report, line by line."""
+    info = found.info
+    backend = _BACKENDS.get(info.backend_id, f"backend {info.backend_id}")
+    graphs = f"{len(info.graphs)} graph" + ("" if len(info.graphs) == 1 else "s")
+    yield f"{found.path}: context binary for {backend}{' of the emulator' if found.emulator else ''}, {graphs}"
+    for fault in found.faults:
+        yield from _fault(fault, width)
+    for label, text in _facts(found):
+        yield from _wrapped(f"  {label:<{_LABEL}}", text, width)
+    for problem in found.warnings:
+        yield from _wrapped("    ! ", render(problem).replace("\n       = ", "; "), width)
+    for each in found.differences:
+        yield from _wrapped("    ! ", each.message, width)
+    for graph in info.graphs:
+        yield from _graph(graph, width, everything)
+    if info.context_tensors:
+        yield "  tensors of the context"
+        yield from _tensors(info.context_tensors, everything)
+
+
+def _fault(fault: UdogenError, width: int) -> Iterator[str]:
+    yield from _wrapped("  x ", fault.message, width)
+    if isinstance(fault, ConfigError):
+        for problem in fault.problems:
+            yield from _wrapped("      ", render(problem).replace("\n       = ", "; "), width)
+    for detail in fault.details:
+        yield from _wrapped("      ", detail, width)
+    if fault.hint:
+        yield from _wrapped("    = ", fault.hint, width)
+
+
+def _facts(found: InspectedContext) -> Iterator[tuple[str, str]]:
+    info = found.info
+    yield "file", f"{found.size} bytes; of the backend's own {info.blob_size}, its format {info.blob_version}"
+    made = info.build_id or "an SDK that is not told"
+    yield "made by", f"{made}; core API {info.api_version}, backend API {info.backend_version}"
+    if target := _target(info):
+        yield "made for", target
+    yield "manifest", found.verdict.message
+    if found.json is not None:
+        count = len(found.differences)
+        told = f"{count} difference{'' if count == 1 else 's'}: the binary counts" if count else "says the same"
+        broken = any(isinstance(fault, ConfigError) for fault in found.faults)
+        yield "JSON", f"{found.json.name}: " + ("cannot be used" if broken else told)
+
+
+def _target(info: BinaryInfo) -> str:
+    soc = next((row.name for row in socs.ALL.values() if row.model == info.soc_model), "")
+    words = [
+        f"Hexagon {info.arch}" if info.arch else "",
+        f"SoC {soc or info.soc_model}" if info.soc_model else "",
+        info.soc if info.soc not in ("", str(info.soc_model)) else "",
+        f"{len(info.devices)} device" + ("s" if len(info.devices) > 1 else "") if info.devices else "",
+    ]
+    return ", ".join(word for word in words if word)
+
+
+def _graph(graph: GraphInfo, width: int, everything: bool) -> Iterator[str]:
+    yield f"  graph {graph.name}"
+    if graph.htp is not None:
+        told = graph.htp._asdict()
+        shown = [f"{name.replace('_', ' ')} {_amount(value)}" for name, value in told.items() if value]
+        yield from _wrapped("    HTP      ", ", ".join(shown) or "nothing told", width)
+    for what, side in (("inputs", graph.inputs), ("outputs", graph.outputs), ("updateable", graph.updateable)):
+        if side:
+            total = sum(each.nbytes for each in side if not each.dtype.startswith("0x"))
+            yield f"    {what}: {len(side)}, {_amount(total)} bytes"
+            yield from _tensors(side, everything)
+
+
+def _tensors(tensors: Sequence[TensorInfo], everything: bool) -> Iterator[str]:
+    shown = tensors if everything else tensors[:_TENSORS]
+    rows = [(str(each.id), each.name, each.dtype, _shape(each), _size(each), _extra(each)) for each in shown]
+    widths = [max(len(row[column]) for row in rows) for column in range(6)]
+    for row in rows:
+        yield "      " + "  ".join(cell.ljust(room) for cell, room in zip(row, widths, strict=True)).rstrip()
+    if len(shown) < len(tensors):
+        yield f"      … and {len(tensors) - len(shown)} more (-v shows all)"
+
+
+def _shape(tensor: TensorInfo) -> str:
+    flags = tensor.dynamic or (False,) * len(tensor.shape)
+    return "[" + ", ".join(f"{n}?" if each else str(n) for n, each in zip(tensor.shape, flags, strict=False)) + "]"
+
+
+def _size(tensor: TensorInfo) -> str:
+    return "" if tensor.dtype.startswith("0x") else f"{_amount(tensor.nbytes)} B"
+
+
+def _extra(tensor: TensorInfo) -> str:
+    return describe_quantization(tensor.quant) if tensor.quant else ""
+
+
+def _amount(value: int | bool) -> str:
+    return "yes" if value is True else f"{value:,}"
+
+
+def _wrapped(label: str, text: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        text, max(width, 40), initial_indent=label, subsequent_indent=" " * len(label),
+        break_long_words=False, break_on_hyphens=False,
+    ) or [label.rstrip()]  # fmt: skip
+
+
+# --- for a program ----------------------------------------------------------------------------------------------------
+
+
+def as_json(found: InspectedContext) -> dict[str, Any]:
+    """Everything, as plain data."""
+    info = found.info
+    return {
+        "path": str(found.path),
+        "kind": "context",
+        "size": found.size,
+        "emulator": found.emulator,
+        "backend_id": info.backend_id,
+        "build_id": info.build_id or None,
+        "api_version": info.api_version,
+        "backend_version": info.backend_version,
+        "version": info.version,
+        "blob_version": info.blob_version,
+        "blob_size": info.blob_size,
+        "arch": info.arch or None,
+        "soc_model": info.soc_model or None,
+        "soc": info.soc or None,
+        "devices": [device._asdict() for device in info.devices],
+        "graphs": [_graph_json(graph) for graph in info.graphs],
+        "context_tensors": [_tensor_json(each) for each in info.context_tensors],
+        "manifest": {
+            "state": found.verdict.state,
+            "message": found.verdict.message,
+            **({"recorded": found.verdict.manifest._asdict()} if found.verdict.manifest else {}),
+        },
+        "json": str(found.json) if found.json else None,
+        "differences": [{**each._asdict(), "message": each.message} for each in found.differences],
+        "warnings": [each.as_json() for each in found.warnings],
+        "faults": [each.as_json() for each in found.faults],
+    }
+
+
+def _graph_json(graph: GraphInfo) -> dict[str, Any]:
+    return {
+        "name": graph.name,
+        "htp": graph.htp._asdict() if graph.htp else None,
+        "inputs": [_tensor_json(each) for each in graph.inputs],
+        "outputs": [_tensor_json(each) for each in graph.outputs],
+        "updateable": [_tensor_json(each) for each in graph.updateable],
+    }
+
+
+def _tensor_json(tensor: TensorInfo) -> dict[str, Any]:
+    plain = {key: value for key, value in asdict(tensor).items() if key != "quant"}
+    quant = {"encoding": quantization.name_of(tensor.quant)} if tensor.quant else None
+    if quant is not None:
+        for value in write_quantization(tensor.quant).values():
+            quant.update(value if isinstance(value, dict) else {})
+    size = None if tensor.dtype.startswith("0x") else tensor.nbytes
+    return {
+        **plain,
+        "shape": list(tensor.shape),
+        "dynamic": list(tensor.dynamic),
+        "nbytes": size,
+        "quantization": quant,
+    }
