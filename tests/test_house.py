@@ -53,6 +53,7 @@ HEAVY = {
     "rich",
     "elftools",
     "onnx",
+    "xxhash",
 }
 
 HOUSE = {

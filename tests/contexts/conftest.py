@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.making import LONG, ROOT, need_runtime
+from udogen.runtime.contexts.runtime import Runtime
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 
@@ -70,3 +71,16 @@ def sharded_llm(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
         return out
 
     return build
+
+
+@pytest.fixture(scope="session")
+def said_by_htp() -> list[str]:
+    """What the HTP emulator has logged."""
+    return []
+
+
+@pytest.fixture(scope="session")
+def htp(said_by_htp: list[str]) -> Iterator[Runtime]:
+    """The HTP emulator in this process: what registers shared memory is not on a PC otherwise."""
+    with Runtime("htp", kind="emulator", log=lambda _level, text: said_by_htp.append(text)) as runtime:
+        yield runtime

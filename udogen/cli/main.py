@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import sys
 
 gc.disable()  # a short-lived process: what it imports is never garbage, and looking for it costs a tenth of the start
@@ -11,9 +10,10 @@ gc.disable()  # a short-lived process: what it imports is never garbage, and loo
 import click  # noqa: E402
 
 from udogen import __version__  # noqa: E402
+from udogen.cli.lazy import LazyGroup  # noqa: E402
 from udogen.errors import UdogenError  # noqa: E402
 
-# verb -> (module, one line for --help): the help of all must not cost the import of all
+# verb -> (module, one line for --help)
 VERBS = {
     "check": ("check", "Say everything that is wrong with configs."),
     "convert": ("convert", "Write a config in the other language."),
@@ -22,26 +22,16 @@ VERBS = {
     "inspect": ("inspect", "Say whether a built library will register, and if not, why."),
     "doctor": ("doctor", "Say what this machine has, what is wrong, and how to get the rest."),
     "list": ("list", "Show what udogen can build, generate and compile with."),
-    "run": ("run", "Run an op of a built package in the real QNN runtime."),
+    "run": ("run", "Run an op of a built package, or context binaries, in the real QNN runtime."),
 }
 
 
-class _Verbs(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        command: click.Command = importlib.import_module(f"udogen.cli.{VERBS[cmd_name][0]}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Verbs"):
-            formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
-
-
-@click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(
+    cls=LazyGroup,
+    rows=VERBS,
+    title="Verbs",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(__version__, "-V", "--version", message="udogen %(version)s")
 def cli() -> None:
     """From one description of a custom op to op packages for every Qualcomm backend: generated, built,

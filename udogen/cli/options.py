@@ -30,3 +30,41 @@ def all_configs(configs: tuple[str, ...], config_paths: tuple[str, ...]) -> list
 
 
 strict = click.option("--strict", is_flag=True, help="Make warnings errors.")
+
+runtime_kind = click.option(
+    "--runtime",
+    "kind",
+    type=click.Choice(["auto", "real", "emulator"]),
+    default="auto",
+    help="Qualcomm's runtime, or udogen's emulator (default: the real one, where it can run here at all).",
+)
+
+
+def pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
+    """NAME=VALUE of an option that may repeat, no name twice."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise UsageError(f"{option} {text}: this is not NAME=VALUE", hint=f"as in {option} x=…")
+        if name in found:
+            raise UsageError(f"{option}: `{name}` is given twice", hint="give it once")
+        found[name] = value
+    return list(found.items())
+
+
+def soc_of(text: str | None, backend: str) -> int:
+    """The number of the processor that --soc names; 0 where it is not given."""
+    from udogen.qnn import socs
+
+    if text is None:
+        return 0
+    if backend != "htp":
+        raise UsageError(f"--soc is for --backend htp, not {backend}", hint="leave it out")
+    model = socs.model_of(text)
+    if model is None:
+        raise UsageError(
+            f"--soc {text}: udogen knows no such processor",
+            hint=f"one of {', '.join(socs.ALL)}, its number, or a version of Hexagon (v75)",
+        )
+    return model

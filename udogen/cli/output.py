@@ -156,6 +156,18 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[[str], N
         yield advance
 
 
+@contextmanager
+def emulator_steps(backend: str, kind: str) -> Iterator[Callable[[str], None]]:
+    """Who hears of the compiling of the emulator, where that may be needed."""
+    from udogen.build import emulator
+
+    if kind == "real" or backend not in emulator.ALL:
+        yield lambda _line: None
+        return
+    with progress(f"the {backend} emulator", total=emulator.steps(backend)) as advance:
+        yield advance
+
+
 def paint(text: str, state: str) -> str:
     """A word of the result in the colour of what it says; plain where nobody watches."""
     colour = {"found": "green", "missing": "yellow", "wrong": "red"}.get(state)

@@ -40,10 +40,10 @@ class Text:
         return Location(self._file, self._lines.get(path, 1))
 
 
-def parse(text: str, file: str, problems: Problems) -> Text | None:
-    """The value of a JSON text; None, with the problem told, where it is none."""
+def parse(text: str, file: str, problems: Problems, *, most: int = _VALUES_MOST) -> Text | None:
+    """The value of a JSON text; None, with the problem told, where it is none or has more than `most` values."""
     try:
-        parser = _Parser(text, file, problems)
+        parser = _Parser(text, file, problems, most)
         value = parser.document()
     except _Fault as fault:
         problems.error(Location(file, fault.line), fault.message, fault.hint)
@@ -74,8 +74,9 @@ class _Fault(Exception):
 
 
 class _Parser:
-    def __init__(self, text: str, file: str, problems: Problems) -> None:
+    def __init__(self, text: str, file: str, problems: Problems, most: int) -> None:
         self._file = file
+        self._most = most
         self._problems = problems
         self.lines: dict[Path, int] = {}
         self._line = 1
@@ -125,8 +126,8 @@ class _Parser:
         if len(path) > _DEEPEST:
             raise _Fault(self._line, f"this is nested more than {_DEEPEST} levels deep", "a UDO config has 6 levels")
         self.lines[path] = self._line
-        if len(self.lines) > _VALUES_MOST:
-            what = f"the file has more than {_VALUES_MOST} values"
+        if len(self.lines) > self._most:
+            what = f"the file has more than {self._most} values"
             raise _Fault(self._line, what, "a config describes ops, it holds no data; is this the right file?")
         if self._kind == "mark" and self._token == "{":
             return self._object(path)

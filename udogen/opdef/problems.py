@@ -82,10 +82,10 @@ class Problems:
         """Everything, in the order of the file."""
         return tuple(sorted(self._found, key=_place))
 
-    def stop_if_any(self, *, strict: bool = False) -> None:
+    def stop_if_any(self, *, strict: bool = False, what: str = "the config") -> None:
         """Raise once, with everything that was found, where anything must be mended."""
         if self.errors or (strict and self.warnings):
-            raise ConfigError(self.all(), strict=strict)
+            raise ConfigError(self.all(), strict=strict, what=what)
 
 
 class ConfigError(UdogenError):
@@ -94,7 +94,9 @@ class ConfigError(UdogenError):
     exit_code = 2
     kind = "config"
 
-    def __init__(self, problems: tuple[Problem, ...], *, strict: bool = False, more: bool = False) -> None:
+    def __init__(
+        self, problems: tuple[Problem, ...], *, strict: bool = False, more: bool = False, what: str = "the config"
+    ) -> None:
         errors = [p for p in problems if not p.doubtful]
         shown = set((errors + [p for p in problems if p.doubtful])[:_MOST_SHOWN])
         self.problems = tuple(p for p in problems if p in shown)
@@ -106,7 +108,7 @@ class ConfigError(UdogenError):
             hint = f"{len(self.problems)} of them are shown"
         if more:
             hint = "and more: checking ended here"
-        super().__init__(" and ".join(counts) + " in the config", hint=hint)
+        super().__init__(" and ".join(counts) + f" in {what}", hint=hint)
 
     def as_json(self) -> dict[str, object]:
         """The error as `--json` prints it."""

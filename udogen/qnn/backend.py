@@ -119,6 +119,12 @@ class Backend(Handle):
         configs, kept = options.configs()
         held, made = ffi.from_buffer(binary), ffi.new("void **")
         args = (self.raw, raw_of(device), configs, held, len(held), made, raw_of(profile))
-        self.interface.call("contextCreateFromBinary", *args)
-        # A deferred one reads the binary again, when it is finalized.
-        return Context(self.interface, made[0], [*kept, held] if options.deferred else kept)
+        try:
+            self.interface.call("contextCreateFromBinary", *args)
+        except BaseException:
+            ffi.release(held)
+            raise
+        if not options.deferred:  # such a one reads the binary again, when it is finalized
+            ffi.release(held)
+            return Context(self.interface, made[0], kept)
+        return Context(self.interface, made[0], [*kept, held])

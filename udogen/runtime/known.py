@@ -52,6 +52,14 @@ ALL = (
         "mend the kernel; all that the OpenCL compiler said is above",
     ),
     Known(
+        re.compile(r"deserialization failed: op \[(?P<op>\w+::\w+)\] not found"),
+        lambda subject, match, _text: (
+            f"{subject} needs the op {match['op'].partition('_hvx')[0].partition('_main')[0]}, "
+            "and no op package that is registered has it"
+        ),
+        "register the package it was made with: --op-package LIB; it must be of the same version",
+    ),
+    Known(
         re.compile(r"rewrite yields error: (?P<why>.*)"),
         lambda subject, match, _text: f"{subject} was refused by its rewrite: {match['why'].strip()}",
         "see earlyRewrite and lateRewrite in its hooks()",

@@ -15,9 +15,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, UdogenError
 from udogen.qnn.backend import Backend, Device, Log
 from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import Interface, QnnError
@@ -25,6 +25,9 @@ from udogen.qnn.tensors import APP_WRITE, NULL, STATIC, OpConfig, Param, Scalar,
 from udogen.runtime import failures, probe, recorder, registrar, stored
 from udogen.runtime.op_package import LoadedPackage
 from udogen.runtime.wire import Message, Wire
+
+if TYPE_CHECKING:
+    from udogen.runtime.contexts.executor import Executor
 
 _GUARD = bytes([0xA5]) * 64
 _PR_SET_PDEATHSIG = 1
@@ -37,6 +40,7 @@ class Worker:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._writing = threading.Lock()  # runtimes log from threads of their own
+        self._contexts: Executor | None = None
 
     def start(self, order: Message) -> None:
         """Load the runtime, load and register the op package."""
@@ -155,9 +159,24 @@ class Worker:
             stored.bind("output", info.outputs, order["outputs"]),
         )
 
+    def run_contexts(self, order: Message) -> None:
+        """Contexts are somebody else's work; all they need of us is how to tell of it."""
+        if order["do"] == "open contexts":
+            from udogen.runtime.contexts.executor import Executor
+
+            self._contexts = Executor(order, self._phase, self._sink("runtime"))
+            self._say("ready", runtime=self._contexts.about())
+        elif self._contexts is not None:
+            work = {"describe context": self._contexts.describe, "run context": self._contexts.run}
+            self._say("done", **work[order["do"]](order, self._phase))
+
     def quit(self) -> None:
         """Free everything and say so."""
         self._phase("free the backend")
+        if self._contexts is not None:
+            self._contexts.close()
+            self._say("bye")
+            return
         if self._device is not None:
             self._device.close()
         self._backend.close()
@@ -171,14 +190,18 @@ class Worker:
                 self.start(order)
             elif order["do"] == "run":
                 self.run(order, buffers)
+            elif order["do"].endswith((" context", " contexts")):
+                self.run_contexts(order)
             elif order["do"] in _ASKED:
                 self._say(order["do"], **_ASKED[order["do"]](order, self._phase))
             else:
                 self.quit()
         except QnnError as error:
             self._say("failed", function=error.function, code=error.code)
-        except RunFailed as error:
-            self._say("failed", message=error.message, hint=error.hint)
+        except UdogenError as error:
+            self._say(
+                "failed", error=dict(error.as_json()), exit_code=error.exit_code, message=error.message, hint=error.hint
+            )
 
     def _refuse_undelivered(self, tensors: Sequence[Tensor]) -> None:
         # Only after the package had its say: its own message is the better one.

@@ -9,10 +9,15 @@ import threading
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
+
+if TYPE_CHECKING:
+    from udogen.qnn.system import TensorInfo
+    from udogen.runtime.buffers.attachment import Attachment
+    from udogen.runtime.buffers.parts import Part
 
 _Identity = tuple[int, int]
 
@@ -74,6 +79,11 @@ class Buffer:
         """The descriptor that leads to the memory; None where it has none."""
         self._open_memory()
         return self._fd
+
+    @property
+    def identity(self) -> tuple[int, int] | None:
+        """What its descriptor leads to, whatever its number: (device, inode)."""
+        return self._identity
 
     @property
     def exported(self) -> bool:
@@ -145,6 +155,18 @@ class Buffer:
             self._reserved_for = before
 
         return end
+
+    def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
+        """Let one tensor of a graph lie in it (`Graph.bind`)."""
+        from udogen.runtime.buffers import parts
+
+        return parts.whole_of(self).attach(graph, info, role)
+
+    def part(self, offset: int = 0, nbytes: int | None = None) -> Part:
+        """Bytes of it, for a tensor among others (`Graph.bind`)."""
+        from udogen.runtime.buffers import parts
+
+        return parts.part_of(self, offset, nbytes)
 
     def close(self) -> None:
         """Give the memory back; a second time does nothing."""

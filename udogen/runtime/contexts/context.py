@@ -15,6 +15,7 @@ from udogen.runtime.contexts.graph import Graph
 
 if TYPE_CHECKING:
     from udogen.qnn import context as qnn
+    from udogen.qnn.context import ContextOptions
     from udogen.qnn.system import BinaryInfo
     from udogen.runtime.contexts.runtime import Runtime
 
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
 class Context:
     """Graphs of one binary.  Made by `Runtime.restore`; closed by `with`, `close`, or with its runtime."""
 
-    def __init__(self, runtime: Runtime, low: qnn.Context, info: BinaryInfo, *, name: str, deferred: bool) -> None:
-        self.runtime, self.low, self.info, self.name = runtime, low, info, name
-        self.deferred = deferred  # until `finalize`
+    def __init__(
+        self, runtime: Runtime, low: qnn.Context, info: BinaryInfo, *, name: str, options: ContextOptions
+    ) -> None:
+        self.runtime, self.low, self.info, self.name, self.options = runtime, low, info, name, options
+        self.deferred = options.deferred  # until `finalize`
+        self.turn: threading.Lock | None = None  # of graphs that may not run in parallel, in whichever context
         self.profile: Profile | None = None
         self._graphs: dict[str, Graph] = {}
         self._closing: list[Callable[[], None]] = []  # undone last to first, before the context is freed
@@ -58,7 +62,10 @@ class Context:
                 raise RunFailed(
                     f"the graphs of context {self.name} are deferred", hint="register its buffers and call `finalize`"
                 )
-            made = Graph(self, self.low.retrieve(name), info, profile=self.profile)
+            low = self.low.retrieve(name)
+            if self.turn is not None:
+                low.one_at_a_time = self.turn
+            made = Graph(self, low, info, profile=self.profile)
             self._graphs[name] = made
             return made
 

@@ -51,9 +51,27 @@ class Graph:
             self._check_open()
             for name, place in places.items():
                 self.slot(name).bind(self, place)
-            every = (*self._ins, *self._outs)
-            self._guarded = tuple(slot for slot in every if slot.guarded)
-            self._ready = all(slot.bound for slot in every)
+            self._look_at_slots()
+
+    def unbind(self, names: Sequence[str]) -> None:
+        """Let go of the memory of these tensors; they need some before the graph runs again."""
+        with self._lock:
+            for name in names:
+                self.slot(name).forget()
+            if self._open:
+                self._look_at_slots()
+
+    def _look_at_slots(self) -> None:
+        every = (*self._ins, *self._outs)
+        self._guarded = tuple(slot for slot in every if slot.guarded)
+        self._ready = all(slot.bound for slot in every)
+
+    def unbind(self) -> None:
+        """Let go of all memory."""
+        with self._lock:
+            for slot in self._slots.values():
+                slot.forget()
+            self._guarded, self._ready = (), False
 
     def slot(self, name: str) -> Slot:
         """The place of one tensor in the graph's arguments."""
@@ -188,7 +206,5 @@ class Graph:
     def close(self) -> None:
         """Wait for a running execution, and refuse further ones; its context calls this."""
         with self._lock:
-            self._open = self._ready = False
-            for slot in self._slots.values():
-                slot.forget()
-            self._guarded = ()
+            self._open = False
+        self.unbind()

@@ -6,7 +6,7 @@ import mmap
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from udogen.errors import RunFailed
@@ -35,4 +35,5 @@ def mapped(path: Path) -> Iterator[mmap.mmap]:
     try:
         yield memory
     finally:
-        memory.close()
+        with suppress(BufferError):  # the traceback of an error may still hold it; then it goes with that
+            memory.close()

@@ -37,6 +37,7 @@ class Runtime:
         *,
         kind: str = "auto",
         library: Path | None = None,
+        system: Path | None = None,
         soc: int = 0,
         log: LogSink | None = None,
         log_level: int = WARN,
@@ -44,7 +45,9 @@ class Runtime:
     ) -> None:
         found = find_runtime(backend, explicit=library, kind=kind, on_step=on_step)
         check_loadable(found.path, "runtime library")
-        self.backend, self.path, self.emulator, self.system = backend, found.path, found.emulator, found.system
+        self.backend, self.path, self.emulator = backend, found.path, found.emulator
+        self.system = system or found.system
+        check_loadable(self.system, "system library")
         self._interface = Interface.load(found.path)
         self.name, self.build_id = self._interface.name, self._interface.build_id()
         # libQnnCpu says no, takes an execution all the same, and never tells its end.
@@ -124,7 +127,7 @@ class Runtime:
                     if measures:
                         measures.close()
                     raise
-                made = Context(self, low, info, name=name or "(bytes)", deferred=wanted.deferred)
+                made = Context(self, low, info, name=name or "(bytes)", options=wanted)
                 made.profile = measures
                 self._contexts.append(made)
             if wanted.deferred:  # the runtime reads the binary again when it finalizes

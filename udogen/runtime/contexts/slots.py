@@ -29,9 +29,7 @@ class Slot:
         ffi = abi.ffi()
         self.info, self.role = info, role
         self.nbytes = byte_size(info.dtype, info.shape)
-        self._tensor = Tensor(
-            info.name, dtype=info.dtype, shape=info.shape, role=role, quant=getattr(info, "quant", None)
-        )
+        self._tensor = Tensor(info.name, dtype=info.dtype, shape=info.shape, role=role, quant=info.quant)
         self._tensor.struct.v1.id = info.id
         self._struct = ffi.addressof(array, index)
         ffi.memmove(self._struct, self._tensor.struct, ffi.sizeof("Qnn_Tensor_t"))

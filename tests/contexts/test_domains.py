@@ -1,0 +1,642 @@
+"""Memory domains on both emulators and both real libraries: what works, and every rule of NNAPI's page broken once."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.contexts.stepping import BACKENDS, SHAPE, array, binary, open_runtime
+from udogen.errors import RunFailed, UdogenError, UsageError
+from udogen.qnn.tensors import APP_READ, APP_WRITE
+from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferDesc, ManagedBuffer, MemoryDomain, Role, Token
+from udogen.runtime.contexts.graph import Graph
+from udogen.runtime.contexts.runtime import Runtime
+
+BYTES = 4 * 8 * 4
+
+
+@pytest.fixture(scope="module", params=BACKENDS, ids=lambda row: f"{row[0]}-{row[1]}")
+def everywhere(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+    """Every backend: on the emulators memory is registered, on the real libraries of a PC handed over as it is."""
+    with open_runtime(*request.param) as runtime:
+        runtime.restore(binary(*request.param), name="first")
+        runtime.restore(binary(*request.param), name="second")
+        yield runtime
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Iterator[Runtime]:
+    """Where the rules are broken: one backend will do, for they are kept before it sees anything."""
+    with open_runtime("cpu", "emulator") as opened:
+        opened.restore(binary("cpu", "emulator"), name="first")
+        opened.restore(binary("cpu", "emulator"), name="second")
+        yield opened
+
+
+@pytest.fixture
+def domain(runtime: Runtime) -> Iterator[MemoryDomain]:
+    with MemoryDomain(runtime, name="states") as opened:
+        yield opened
+
+
+def graph(runtime: Runtime, name: str, context: int = 0) -> Graph:
+    return runtime.contexts[context].graph(name)
+
+
+def state_roles(runtime: Runtime, context: int = 0) -> list[Role]:
+    step = graph(runtime, "step", context)
+    return [Role(step, "state", INPUT), Role(step, "next", OUTPUT)]
+
+
+def refused(call: Callable[[], object], message: str, *, hint: str = "", error: type[UdogenError] = RunFailed) -> None:
+    with pytest.raises(error) as told:
+        call()
+    assert told.value.message == message
+    assert not hint or told.value.hint == hint
+
+
+# --- what they are for ------------------------------------------------------------------------------------------------
+
+
+def test_a_state_passes_through_executions_graphs_and_contexts_without_a_copy(everywhere: Runtime) -> None:
+    first, second = graph(everywhere, "step"), graph(everywhere, "step", 1)
+    with MemoryDomain(everywhere) as domain:
+        state = domain.pair([*state_roles(everywhere), *state_roles(everywhere, 1)], name="state")
+        for each in (first, second):
+            state.bind(each, reads="state", writes="next")
+            each.bind({"x": array(1)})
+        state.copy_from(array(10))
+        for turn in range(6):
+            (first, second)[turn % 2].execute()
+            state.swap()
+        assert domain.copied == BYTES  # what we copied ourselves
+        np.testing.assert_array_equal(state.copy_to(), array(16))
+        assert (first.copied, second.copied) == (0, 0)
+
+
+def test_an_output_is_the_input_of_another_shard(everywhere: Runtime) -> None:
+    step, look = graph(everywhere, "step"), graph(everywhere, "look", 1)
+    with MemoryDomain(everywhere) as domain:
+        handed = domain.allocate([Role(step, "next", OUTPUT), Role(look, "a", INPUT), Role(look, "b", INPUT)])
+        step.bind({"next": handed})
+        look.bind({"a": handed, "b": handed})  # two readers in one execution
+        for turn in range(3):
+            assert step(state=array(turn), x=array(5)) == {}
+            np.testing.assert_array_equal(look()["seen"], array(2 * (turn + 5)))
+        assert domain.copied == 0
+
+
+def test_registered_where_the_backend_registers_memory(everywhere: Runtime) -> None:
+    step = graph(everywhere, "step")
+    with MemoryDomain(everywhere) as domain:
+        made = domain.allocate(state_roles(everywhere))
+        there = made.attach(step, step.inputs[0], APP_WRITE)
+        assert (there.handle is not None, there.data is None) == (everywhere.emulator, everywhere.emulator)
+        assert domain.registers is everywhere.emulator
+        assert made.attach(step, step.outputs[0], APP_READ).handle == there.handle
+        assert made.attach(step, step.inputs[0], APP_WRITE) is there
+        assert there.view is None  # nobody looks into it
+
+
+def test_nothing_is_left_behind(everywhere: Runtime, tidy: None) -> None:
+    for _ in range(20):
+        with MemoryDomain(everywhere) as domain:
+            state = domain.pair(state_roles(everywhere))
+            step = graph(everywhere, "step")
+            state.bind(step, reads="state", writes="next")
+            state.copy_from(array(1))
+            step(x=array(1))
+            state.swap()
+            step.bind({"state": array(0), "next": array(0)})
+
+
+# --- description and roles --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Info:
+    """A tensor as `udogen.qnn.system` describes it, with dimensions that an execution may change."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "FLOAT_32"
+    dynamic: tuple[bool, ...] = ()
+    scale_offset: tuple[float, int] | None = None
+    id: int = 0
+
+
+class PlayingContext:
+    """A context that is none; it registers whatever it is given."""
+
+    name = "c"
+
+    def register(self, *_given: object, **_more: object) -> SimpleNamespace:
+        return SimpleNamespace(handle=1, close=lambda: None)
+
+
+class Playing:
+    """A graph that is none, for tensors that those of a backend cannot be."""
+
+    def __init__(self, name: str, inputs: list[Info], outputs: list[Info]) -> None:
+        self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
+        self.context = PlayingContext()
+
+
+def playing(*graphs: Playing) -> MemoryDomain:
+    return MemoryDomain(SimpleNamespace(contexts=[each.context for each in graphs]), name="d")
+
+
+def roles(*graphs: Playing) -> list[Role]:
+    return [
+        Role(each, info.name, usage)
+        for each in graphs
+        for usage, side in ((INPUT, each.inputs), (OUTPUT, each.outputs))
+        for info in side
+    ]
+
+
+def test_type_and_shape_follow_from_all_that_is_known() -> None:
+    writes = Playing("w", [], [Info("y", (1, 16, 64), dynamic=(False, True, False))])
+    reads = Playing("r", [Info("x", (1, 8, 64), dynamic=(False, True, True))], [])
+    with playing(writes, reads) as domain:
+        found = domain.allocate(roles(writes, reads))
+        assert (found.dims, found.shape, found.capacity) == ((1, None, 64), None, 16 * 64 * 4)
+        found = domain.allocate(roles(writes, reads), BufferDesc((0, 8, 0)))
+        assert (found.dims, found.shape) == ((1, 8, 64), (1, 8, 64))
+        assert domain.allocate(roles(writes), BufferDesc(dtype="FLOAT_32")).dtype == "FLOAT_32"
+        assert domain.size == (16 * 64 + 8 * 64 + 16 * 64) * 4
+
+
+WRITES, READS = "output `y` of graph `w` in c", "input `x` of graph `r` in c"
+
+
+@pytest.mark.parametrize(
+    ("tensor", "desc", "fault"),
+    [
+        (Info("x", (1, 8)), BufferDesc(), f"dimension 1 is 4 in {WRITES}, 8 in {READS}"),
+        (Info("x", (1, 4, 1)), BufferDesc(), f"{WRITES} has 2 dimensions, {READS} has 3"),
+        (Info("x", (1, 4), "INT_32"), BufferDesc(), f"{WRITES} is FLOAT_32, {READS} is INT_32"),
+        (
+            Info("x", (1, 4), scale_offset=(0.5, 0)),
+            BufferDesc(),
+            f"{WRITES} and {READS} are quantized in different ways: a copy would be needed",
+        ),
+        (
+            Info("x", (1, 2), dynamic=(False, True)),
+            BufferDesc(),
+            f"dimension 1 is 4 in {WRITES}, at most 2 in {READS}",
+        ),
+        (Info("x", (1, 4)), BufferDesc((1, 5)), "2 things contradict each other"),
+        (Info("x", (1, 4)), BufferDesc((4,)), f"the description has 1 dimensions, {WRITES} has 2"),
+        (Info("x", (1, 4)), BufferDesc(dtype="INT_8"), f"the description says INT_8, {WRITES} is FLOAT_32"),
+    ],
+)
+def test_contradictions_are_named(tensor: Info, desc: BufferDesc, fault: str) -> None:
+    writes, reads = Playing("w", [], [Info("y", (1, 4))]), Playing("r", [tensor], [])
+    with playing(writes, reads) as domain:
+        refused(
+            lambda: domain.allocate(roles(writes, reads), desc),
+            f"the buffer cannot be allocated: {fault}",
+            hint="a buffer has one type, one quantization and one shape for all its roles; use two, and copy",
+            error=UsageError,
+        )
+        assert domain.buffers == ()
+
+
+def test_every_contradiction_of_one_axis_is_told() -> None:
+    writes, reads = Playing("w", [], [Info("y", (1, 4))]), Playing("r", [Info("x", (1, 4))], [])
+    with playing(writes, reads) as domain, pytest.raises(UsageError) as told:
+        domain.allocate(roles(writes, reads), BufferDesc((1, 5)))
+    assert list(told.value.details) == [
+        f"dimension 1 is 5 in the description, 4 in {WRITES}",
+        f"dimension 1 is 5 in the description, 4 in {READS}",
+    ]
+
+
+def test_roles_that_are_none(runtime: Runtime, domain: MemoryDomain) -> None:
+    step = graph(runtime, "step")
+    cannot = "the buffer cannot be allocated: "
+    for wanted, fault in (
+        ([], "it has no role: say as which inputs and outputs it will be used"),
+        ([Role(step, "next", INPUT)], "there is no input `next` of graph `step` in first: its inputs are `state`, `x`"),
+        ([Role(step, "x", "both")], "`both` is no use of a tensor: input or output"),
+        ([Role(step, "x", INPUT)] * 2, "input `x` of graph `step` in first is named twice"),
+    ):
+        refused(lambda wanted=wanted: domain.allocate(wanted), cannot + fault, error=UsageError)  # type: ignore[misc]
+
+
+def test_a_domain_may_refuse_what_is_large(runtime: Runtime) -> None:
+    with MemoryDomain(runtime, name="small", largest=100) as domain:
+        refused(
+            lambda: domain.allocate(state_roles(runtime)),
+            "buffer `state` would have 128 bytes: `small` allocates at most 100",
+            hint="keep this tensor in a shared buffer of your own",
+        )
+
+
+# --- used only as what it is for --------------------------------------------------------------------------------------
+
+
+def test_a_use_that_is_no_role(runtime: Runtime, domain: MemoryDomain) -> None:
+    made = domain.allocate(state_roles(runtime))
+    with pytest.raises(UsageError) as told:
+        graph(runtime, "look").bind({"a": made})
+    assert told.value.message == "buffer `state` may not be input `a` of graph `look` in first"
+    assert told.value.hint == "allocate it with this role too"
+    assert list(told.value.details) == [
+        "it was allocated as input `state` of graph `step` in first",
+        "it was allocated as output `next` of graph `step` in first",
+    ]
+    message = "buffer `state` may not be input `state` of graph `step` in second"  # the same names, another graph
+    refused(lambda: graph(runtime, "step", 1).bind({"state": made}), message, error=UsageError)
+
+
+def test_an_input_is_no_output(runtime: Runtime, domain: MemoryDomain) -> None:
+    step = graph(runtime, "step")
+    made = domain.allocate([Role(step, "state", INPUT)])
+    message = "buffer `state` may not be output `next` of graph `step` in first"
+    refused(lambda: step.bind({"next": made}), message, error=UsageError)
+
+
+def test_a_context_of_somebody_else(runtime: Runtime, domain: MemoryDomain) -> None:
+    with open_runtime("cpu", "emulator") as other:
+        context = other.restore(binary("cpu", "emulator"), name="other")
+        foreign = context.graph("step")
+        hint = "allocate it in the domain of the session that runs this context"
+        for call in (
+            lambda: domain.allocate([Role(foreign, "state", INPUT)]),
+            lambda: foreign.bind({"state": domain.allocate(state_roles(runtime))}),
+        ):
+            message = "buffer `state` is of memory domain `states`, context other is not"
+            refused(call, message, hint=hint, error=UsageError)
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_stands_for_its_buffer(runtime: Runtime, domain: MemoryDomain) -> None:
+    made = domain.allocate(state_roles(runtime))
+    assert domain.use(made.token) is made
+    assert domain.use(int(made.token)) is made
+    assert Token.of(int(made.token)) == made.token
+
+
+def test_a_token_of_another_domain(runtime: Runtime, domain: MemoryDomain) -> None:
+    with MemoryDomain(runtime, name="others") as other:
+        token = other.allocate(state_roles(runtime)).token
+        refused(
+            lambda: domain.use(token),
+            f"token {token} is of memory domain `others`, not of `states`",
+            hint="use it with the session that allocated it, or copy the buffer",
+        )
+    refused(lambda: domain.use(token), f"token {token} is of a memory domain that is closed, not of `states`")
+
+
+def test_a_token_of_another_process(runtime: Runtime, domain: MemoryDomain) -> None:
+    token = domain.allocate(state_roles(runtime)).token
+    strange = Token(token.process + 1, token.domain, token.number)
+    refused(
+        lambda: domain.use(int(strange)),
+        f"token {strange} was given in process {token.process + 1}, this is {os.getpid()}",
+        hint="a token is good in its own process alone: allocate a buffer here",
+    )
+
+
+def test_a_token_that_is_no_more_or_never_was(runtime: Runtime, domain: MemoryDomain) -> None:
+    made = domain.allocate(state_roles(runtime))
+    made.free()
+    token = made.token
+    refused(
+        lambda: domain.use(token), f"token {token} is one of memory domain `states` whose buffer was freed",
+        hint="allocate a new buffer",
+    )  # fmt: skip
+    never = Token(token.process, token.domain, token.number + 1)
+    refused(lambda: domain.use(never), f"token {never} is one of memory domain `states` which it has never given")
+
+
+def test_after_a_fork_everything_is_refused(runtime: Runtime, domain: MemoryDomain) -> None:
+    """The child ends at once: it tells by its exit code what it heard."""
+    step = graph(runtime, "step")
+    made = domain.allocate(state_roles(runtime), name="kept")
+    made.copy_from(array(1))
+    there = made.attach(step, step.inputs[0], APP_WRITE)
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        heard = 0
+        for call, start in (
+            (lambda: there.enter and there.enter(), f"buffer `kept` was allocated in process {parent}, this is "),
+            (made.copy_to, f"buffer `kept` was allocated in process {parent}, this is "),
+            (lambda: domain.use(made.token), f"memory domain `states` was made in process {parent}, this is "),
+            (lambda: domain.allocate(state_roles(runtime)), f"memory domain `states` was made in process {parent}, "),
+        ):
+            try:
+                call()  # type: ignore[operator]
+            except RunFailed as refusal:
+                heard += refusal.message.startswith(start)
+        os._exit(heard)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+    np.testing.assert_array_equal(made.copy_to(), array(1))
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_closed_domain(runtime: Runtime) -> None:
+    step = graph(runtime, "step")
+    with MemoryDomain(runtime, name="states") as domain:
+        made = domain.pair(state_roles(runtime), name="kept")
+        made.copy_from(array(1))
+        made.bind(step, reads="state", writes="next")
+    closed = "buffer `kept.0` cannot be used: memory domain `states` is closed"
+    refused(lambda: step(x=array(1)), closed, hint="use it inside the `with` block of the domain")
+    refused(lambda: step.bind({"state": made.reading}), closed)
+    refused(made.copy_to, closed)
+    refused(lambda: domain.allocate(state_roles(runtime)), "memory domain `states` is closed")
+    refused(lambda: domain.use(made.reading.token), "memory domain `states` is closed")
+
+
+def test_a_freed_buffer(runtime: Runtime, domain: MemoryDomain) -> None:
+    step = graph(runtime, "step")
+    with domain.allocate([Role(step, "state", INPUT)]) as made:
+        made.copy_from(array(1))
+        step.bind({"state": made})
+    refused(lambda: step(x=array(1)), "buffer `state` was freed", hint="allocate a new one")
+    refused(lambda: made.copy_from(array(1)), "buffer `state` was freed")
+    made.free()
+
+
+def test_a_buffer_in_use_is_freed_when_that_has_ended(runtime: Runtime, domain: MemoryDomain, tidy: None) -> None:
+    step = graph(runtime, "step")
+    made = domain.allocate(state_roles(runtime))
+    made.copy_from(array(1))
+    there = made.attach(step, step.inputs[0], APP_WRITE)
+    assert there.enter and there.leave
+    there.enter()
+    made.free()
+    assert made.address and made.in_use
+    there.leave()
+    assert not made.in_use
+    refused(there.enter, "buffer `state` was freed")
+
+
+def test_a_context_may_be_closed_before_its_buffers(runtime: Runtime, domain: MemoryDomain) -> None:
+    with runtime.restore(binary("cpu", "emulator"), name="third") as context:
+        step = context.graph("step")
+        made = domain.pair([Role(step, "state", INPUT), Role(step, "next", OUTPUT)])
+        made.bind(step, reads="state", writes="next")
+        made.copy_from(array(1))
+        step(x=array(2))
+    np.testing.assert_array_equal(made.writing.copy_to(), array(3))
+    made.free()
+
+
+# --- readers and writers ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def made(runtime: Runtime, domain: MemoryDomain) -> ManagedBuffer:
+    found = domain.allocate([*state_roles(runtime), *state_roles(runtime, 1)], name="kept")
+    found.copy_from(array(1))
+    return found
+
+
+def ends(runtime: Runtime, made: ManagedBuffer, context: int = 0) -> tuple[Any, Any]:
+    step = graph(runtime, "step", context)
+    return made.attach(step, step.inputs[0], APP_WRITE), made.attach(step, step.outputs[0], APP_READ)
+
+
+def test_several_may_read_at_a_time(runtime: Runtime, made: ManagedBuffer) -> None:
+    first, second = ends(runtime, made)[0], ends(runtime, made, 1)[0]
+    first.enter()
+    first.enter()
+    second.enter()
+    np.testing.assert_array_equal(made.copy_to(), array(1))
+    for each in (first, second, first):
+        each.leave()
+    made.copy_from(array(2))
+
+
+def test_a_writer_is_alone(runtime: Runtime, made: ManagedBuffer) -> None:
+    (reads, writes), (others, other) = ends(runtime, made), ends(runtime, made, 1)
+    writes.enter()
+    writing = "output `next` of graph `step` in first is writing it"
+    hint = "wait for that execution; a graph that reads and writes one state needs a pair of buffers"
+    for call, who in (
+        (others.enter, "read as input `state` of graph `step` in second"),
+        (made.copy_to, "read as copy_to"),
+    ):
+        refused(call, f"buffer `kept` cannot be {who}: {writing}", hint=hint)
+    for call, who in (
+        (other.enter, "written as output `next` of graph `step` in second"),
+        (lambda: made.copy_from(array(3)), "written as copy_from"),
+    ):
+        refused(
+            call, f"buffer `kept` cannot be {who}: {writing}",
+            hint="wait for that execution, or give each a buffer of its own",
+        )  # fmt: skip
+    writes.leave()
+    reads.enter()
+    reading = "input `state` of graph `step` in first is reading it"
+    for call, who in (
+        (other.enter, "output `next` of graph `step` in second"),
+        (lambda: made.copy_from(array(3)), "copy_from"),
+    ):
+        refused(call, f"buffer `kept` cannot be written as {who}: {reading}", hint=hint)
+    reads.leave()
+
+
+def test_one_execution_does_not_read_and_write_one_buffer(everywhere: Runtime) -> None:
+    step = graph(everywhere, "step")
+    with MemoryDomain(everywhere) as domain:
+        made = domain.allocate(state_roles(everywhere), name="kept")
+        made.copy_from(array(1))
+        step.bind({"state": made, "next": made})
+        refused(
+            lambda: step(x=array(1)),
+            "buffer `kept` cannot be written as output `next` of graph `step` in first: "
+            "input `state` of graph `step` in first is reading it",
+            hint="wait for that execution; a graph that reads and writes one state needs a pair of buffers",
+        )
+        np.testing.assert_array_equal(made.copy_to(), array(1))  # whoever was in it has left
+        step.bind({"state": array(0), "next": array(0)})
+
+
+def test_what_was_never_written_is_not_read(runtime: Runtime, domain: MemoryDomain) -> None:
+    step = graph(runtime, "step")
+    made = domain.pair(state_roles(runtime), name="kept")
+    made.bind(step, reads="state", writes="next")
+    hint = "initialize it with `copy_from`, or execute a graph that writes it"
+    nothing = "input `state` of graph `step` in first: nothing was written to it"
+    refused(lambda: step(x=array(1)), f"buffer `kept.0` cannot be read as {nothing}", hint=hint)
+    refused(made.copy_to, "buffer `kept.0` cannot be read as copy_to: nothing was written to it", hint=hint)
+    made.copy_from(array(1))
+    step(x=array(1))
+    made.swap()
+    step(x=array(1))
+
+
+def test_threads_that_read_and_write_are_refused_and_never_hang(everywhere: Runtime) -> None:
+    """Four threads over two contexts: what goes through is right, what does not says so, and all of it ends."""
+    steps, looks = ([graph(everywhere, name, i) for i in (0, 1)] for name in ("step", "look"))
+    wrong: list[object] = []
+    refusals: set[str] = set()
+    with MemoryDomain(everywhere) as domain, ExitStack() as undo:
+        uses = [Role(each, "next", OUTPUT) for each in steps]
+        uses += [Role(each, tensor, INPUT) for each in looks for tensor in ("a", "b")]
+        made = domain.allocate(uses, name="kept")
+        made.copy_from(array(2))
+        for each in steps:
+            each.bind({"next": made})
+            undo.callback(each.bind, {"next": array(0)})
+        for each in looks:
+            each.bind({"a": made, "b": made})
+            undo.callback(each.bind, {"a": array(0), "b": array(0)})
+
+        def work(run: Callable[[], dict[str, np.ndarray]]) -> None:
+            for _ in range(400):
+                try:
+                    found = run()
+                    if found and not np.array_equal(found["seen"], array(4)):
+                        wrong.append(found)
+                except RunFailed as refusal:
+                    refusals.add(refusal.message.split(" as ")[0])
+                except Exception as problem:
+                    wrong.append(problem)
+
+        calls = [lambda each=each: each(state=array(1), x=array(1)) for each in steps]
+        calls += [lambda each=each: each() for each in looks]
+        threads = [threading.Thread(target=work, args=(call,)) for call in calls]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+        assert not wrong
+        assert refusals <= {"buffer `kept` cannot be read", "buffer `kept` cannot be written"}
+        assert not made.in_use
+        np.testing.assert_array_equal(made.copy_to(), array(2))
+
+
+# --- dimensions that stay open ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sequence() -> Iterator[tuple[ManagedBuffer, Any, Any]]:
+    """A buffer whose middle dimension is open up to 16, its writer and its reader, which takes 4 and no other."""
+    writes = Playing("w", [], [Info("y", (1, 16, 2), dynamic=(False, True, False))])
+    reads = Playing("r", [Info("x", (1, 16, 2), dynamic=(False, True, False))], [])
+    with playing(writes, reads) as domain:
+        made = domain.allocate(roles(writes, reads), name="seq")
+        yield (
+            made,
+            made.attach(writes, writes.outputs[0], APP_READ),  # type: ignore[arg-type]
+            made.attach(reads, reads.inputs[0], APP_WRITE),  # type: ignore[arg-type]
+        )
+
+
+def test_an_output_sets_the_dimensions_an_input_finds_them_fixed(sequence: tuple[ManagedBuffer, Any, Any]) -> None:
+    made, writes, reads = sequence
+    assert (made.shape, made.nbytes) == (None, 0)
+    for length in (4, 16, 1):  # the same buffer, another shape in each execution
+        writes.enter()
+        made.announce((1, length, 2))
+        writes.leave()
+        assert (made.shape, made.nbytes) == ((1, length, 2), length * 8)
+        reads.enter()
+        assert made.shape == (1, length, 2)
+        reads.leave()
+    writes.enter()
+    assert made.shape is None
+    writes.leave()
+    assert made.shape == (1, 16, 2)  # not announced: as much as there can be
+
+
+def test_shapes_that_cannot_be(sequence: tuple[ManagedBuffer, Any, Any]) -> None:
+    made, writes, _ = sequence
+    refused(lambda: made.announce((1, 4, 2)), "buffer `seq` is not being written: nobody can tell its new shape")
+    writes.enter()
+    for shape in ((1, 17, 2), (1, 0, 2), (2, 4, 2), (1, 4)):
+        refused(
+            lambda shape=shape: made.announce(shape),  # type: ignore[misc]
+            f"the output has the shape {list(shape)}, buffer `seq` is [1, ?, 2], at most [1, 16, 2]",
+            error=UsageError,
+        )
+    writes.leave()
+
+
+def test_a_reader_of_another_shape() -> None:
+    writes = Playing("w", [], [Info("y", (1, 16), dynamic=(False, True))])
+    fixed = Playing("r", [Info("x", (1, 16), dynamic=(False, True))], [])
+    with playing(writes, fixed) as domain:
+        made = domain.allocate(roles(writes, fixed), name="seq")
+        reads = made.attach(fixed, Info("x", (1, 4)), APP_WRITE)  # type: ignore[arg-type]
+        made.copy_from(np.zeros((1, 8), np.float32))
+        assert reads.enter
+        refused(
+            reads.enter,
+            "buffer `seq` cannot be read as input `x` of graph `r` in c: it holds [1, 8], the tensor is [1, 4]",
+            hint="write it by an output of that shape first",
+        )
+        assert not made.in_use
+
+
+def test_copies_set_the_shape_too(sequence: tuple[ManagedBuffer, Any, Any]) -> None:
+    made, _, _ = sequence
+    made.copy_from(np.ones((1, 3, 2), np.float32))
+    assert made.copy_to().shape == (1, 3, 2)
+    made.copy_from(np.ones(10, np.float32).tobytes(), (1, 5, 2))
+    assert made.shape == (1, 5, 2)
+    refused(
+        lambda: made.copy_from(bytes(40)),
+        "the shape of buffer `seq` is [1, ?, 2]: bytes do not tell the rest",
+        hint="give dimensions, or an array",
+        error=UsageError,
+    )
+    made.copy_from(np.ones((1, 3, 2), np.float32))
+    target = np.zeros((1, 5, 2), np.float32)
+    message = "buffer `seq` has 24 bytes, they cannot be copied into 40"
+    refused(lambda: made.copy_to(target), message, error=UsageError)
+
+
+# --- copied in and out ------------------------------------------------------------------------------------------------
+
+
+def test_arrays_in_and_out(runtime: Runtime, made: ManagedBuffer) -> None:
+    values = np.arange(32, dtype=np.float32).reshape(SHAPE)
+    made.copy_from(values)
+    np.testing.assert_array_equal(made.copy_to(), values)
+    target = np.zeros_like(values)
+    assert made.copy_to(target) is target
+    np.testing.assert_array_equal(target, values)
+    made.copy_from(np.asfortranarray(values))
+    np.testing.assert_array_equal(made.copy_to(), values)
+    assert made.copied == 6 * BYTES  # with the one that the fixture has made
+
+
+def test_what_cannot_be_copied(runtime: Runtime, made: ManagedBuffer) -> None:
+    locked = array(1)
+    locked.flags.writeable = False
+    for call, message in (
+        (lambda: made.copy_from(array(1, (1, 4, 9))),
+         "what is copied into it has the shape [1, 4, 9], buffer `kept` is [1, 4, 8]"),
+        (lambda: made.copy_from(np.zeros(SHAPE)), "buffer `kept` is FLOAT_32, the array is float64"),
+        (lambda: made.copy_from(bytes(127)),
+         "127 bytes cannot be copied into buffer `kept`: FLOAT_32 [1, 4, 8] takes 128"),
+        (lambda: made.copy_to(bytearray(129)), "buffer `kept` has 128 bytes, they cannot be copied into 129"),
+        (lambda: made.copy_to(locked), "buffer `kept` cannot be copied there: it is read-only"),
+        (lambda: made.copy_to(np.zeros((8, 4, 1), np.float32).T),
+         "buffer `kept` cannot be copied there: it is not contiguous"),
+        (lambda: made.copy_from(7), "a int cannot be copied from or to buffer `kept`"),
+    ):  # fmt: skip
+        refused(call, message, error=UsageError)
+    np.testing.assert_array_equal(made.copy_to(), array(1))
+    assert not made.in_use

@@ -1,0 +1,458 @@
+"""Shared buffers of plans on the HTP emulator (no library of Qualcomm's registers memory on a PC): bound by handle,
+registered once, deregistered last to first on every path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.contexts.adding import NBYTES, SHAPE, X, binary, expected, run
+from tests.contexts.conftest import nothing_left, resources
+from tests.making import need_runtime
+from udogen.errors import RunFailed
+from udogen.qnn.interface import QnnError
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.runtime.buffers import ledger, registered
+from udogen.runtime.buffers.allocators import allocate
+from udogen.runtime.buffers.buffer import Buffer
+from udogen.runtime.buffers.planned import PlannedBuffers
+from udogen.runtime.buffers.planning import Wishes, plan_buffers
+from udogen.runtime.buffers.pools import File, open_pool
+from udogen.runtime.buffers.registered import registrations
+from udogen.runtime.buffers.values import Step, chain, states
+from udogen.runtime.contexts.context import Context
+from udogen.runtime.contexts.runtime import Runtime
+
+ALL_WISHES = [
+    Wishes(),
+    Wishes(packed=True),
+    Wishes(shared=True),
+    Wishes(shared=True, packed=True),
+    Wishes(shared=True, packed=True, reuse=True, stepwise=True),
+    Wishes(shared=True, reuse=True, stepwise=True),
+]
+
+
+@pytest.fixture(scope="module")
+def stored(htp: Runtime) -> bytes:
+    return binary(htp, "one", "two")
+
+
+@pytest.fixture
+def context(htp: Runtime, stored: bytes) -> Iterator[Context]:
+    with htp.restore(stored, name="adds") as restored:
+        yield restored
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_registered() -> Iterator[None]:
+    with nothing_left():
+        yield
+    assert not ledger._entries
+
+
+def steps_of(*contexts: Context) -> list[Step]:
+    return [Step(shard, graph) for shard, context in enumerate(contexts) for graph in context.info.graphs]
+
+
+# --- what works -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wishes", ALL_WISHES)
+def test_graphs_run_in_the_buffers_of_any_plan(context: Context, wishes: Wishes) -> None:
+    with PlannedBuffers(plan_buffers(steps_of(context), wishes)) as buffers:
+        for name in ("one", "two"):
+            buffers.bind(context.graph(name))
+        for factor in (1, 2):
+            for name in ("one", "two"):
+                graph = context.graph(name)
+                graph.array("x")[:] = factor * X
+                graph.execute()
+                np.testing.assert_array_equal(graph.array("y"), expected(factor * X))
+        assert all(context.graph(name).copied == 0 for name in ("one", "two"))
+        places = {(row.buffer, row.offset) for row in buffers.plan.tensors}
+        assert len(registrations(context)) == (len(places) if wishes.shared else 0)
+
+
+@pytest.mark.parametrize("wishes", ALL_WISHES)
+def test_an_output_is_the_input_of_the_next_shard(htp: Runtime, stored: bytes, wishes: Wishes) -> None:
+    with htp.restore(stored) as first, htp.restore(stored) as second:
+        steps = steps_of(first, second)
+        plan = plan_buffers(steps, wishes, chain(steps, {"y": "x"}))
+        with PlannedBuffers(plan) as buffers:
+            for shard, context in enumerate((first, second)):
+                for graph in context.graphs.values():
+                    buffers.bind(graph, shard=shard)
+            for name in ("one", "two"):
+                first.graph(name).array("x")[:] = X
+                first.graph(name).execute()
+                second.graph(name).execute()
+                np.testing.assert_array_equal(second.graph(name).array("y"), expected(expected(X)))
+
+
+@pytest.mark.parametrize("wishes", ALL_WISHES)
+def test_a_state_goes_from_execution_to_execution(context: Context, wishes: Wishes) -> None:
+    steps = steps_of(context)
+    with PlannedBuffers(plan_buffers(steps, wishes, states(steps, {"y": "x"}))) as buffers:
+        graphs = [context.graph(name) for name in ("one", "two")]
+        for graph in graphs:
+            buffers.bind(graph)
+        graphs[0].array("x")[:] = X
+        wanted = X
+        for _ in range(5):
+            for graph in graphs:
+                graph.execute()
+                wanted = expected(wanted)
+        np.testing.assert_array_equal(graphs[1].array("y"), wanted)
+        assert len(registrations(context)) == (1 if wishes.shared else 0)
+
+
+def test_buffers_bind_without_a_plan(context: Context) -> None:
+    graph = context.graph("one")
+    with allocate("memfd", 4096) as given, allocate("client", 4096) as made:
+        graph.bind({"x": given, "y": made})
+        graph.array("x")[:] = X
+        graph.execute()
+        np.testing.assert_array_equal(np.frombuffer(made.view, np.float32)[:48], expected(X).ravel())
+        graph.unbind(["x", "y"])
+        registrations(context).release(given)
+    with allocate("memfd", 4096) as both:
+        graph.bind({"x": both.part(0), "y": both.part(1024, NBYTES)})
+        graph.array("x")[:] = X
+        graph.execute()
+        np.testing.assert_array_equal(np.frombuffer(both.view, np.float32)[256 : 256 + 48], expected(X).ravel())
+        context.close()
+
+
+def test_a_part_of_a_file_is_registered_from_where_it_begins(context: Context) -> None:
+    with (
+        allocate("memfd", 3 * 4096) as file,
+        open_pool("mmap_fd", 4096, file=File(file.descriptor(), offset=4096)) as pool,
+    ):
+        context.graph("one").bind({"x": pool.buffer, "y": pool.buffer.part(1024)})
+        inside = np.frombuffer(file.view, np.float32)[1024:2048]
+        inside[:48] = X.ravel()
+        context.graph("one").execute()
+        np.testing.assert_array_equal(inside[256 : 256 + 48], expected(X).ravel())
+        context.close()
+        del inside
+
+
+def test_a_call_with_arrays_works_beside_bound_memory(context: Context) -> None:
+    with PlannedBuffers(plan_buffers(steps_of(context), Wishes(shared=True))) as buffers:
+        buffers.bind(context.graph("one"))
+        out = np.empty(SHAPE, np.float32)
+        context.graph("one")({"x": X}, out={"y": out})
+        np.testing.assert_array_equal(out, expected(X))
+        context.graph("one").array("x")[:] = 0
+        context.graph("one").execute()
+        np.testing.assert_array_equal(context.graph("one").array("y"), expected(0 * X))
+
+
+# --- the order of the end -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Registrations and deregistrations as they happen, by number; `calls.fails` makes one fail."""
+    log: list[str] = []
+    made: list[Any] = []
+
+    class Spied(registered.Memory):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            if failing and len(made) + 1 == failing[0]:
+                raise QnnError("memRegister", 8003)
+            super().__init__(*args, **kwargs)
+            made.append(self)
+            log.append(f"+{made.index(self) + 1}")
+
+        def close(self) -> None:
+            if self.raw is not None:
+                log.append(f"-{made.index(self) + 1}")
+            super().close()
+
+    monkeypatch.setattr(registered, "Memory", Spied)
+    failing.clear()
+    return log
+
+
+failing: list[int] = []
+
+
+@pytest.mark.parametrize("first", ["buffers", "context"])
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_last_registration_is_the_first_to_end(
+    htp: Runtime, stored: bytes, calls: list[str], packed: bool, first: str
+) -> None:
+    context = htp.restore(stored)
+    buffers = PlannedBuffers(plan_buffers(steps_of(context), Wishes(shared=True, packed=packed)))
+    for graph in context.graphs.values():
+        buffers.bind(graph)
+    for each in (buffers, context) if first == "buffers" else (context, buffers):
+        each.close()
+        each.close()
+    assert calls == ["+1", "+2", "+3", "+4", "-4", "-3", "-2", "-1"]
+
+
+@pytest.mark.parametrize("fails", [1, 2, 3, 4])
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_registration_that_fails_takes_back_those_before_it(
+    context: Context, calls: list[str], packed: bool, fails: int
+) -> None:
+    """Graph `one` has the first two, graph `two` the others: what was bound before stays bound."""
+    failing.append(fails)
+    with PlannedBuffers(plan_buffers(steps_of(context), Wishes(shared=True, packed=packed))) as buffers:
+        with pytest.raises(QnnError) as told:
+            for name in ("one", "two"):
+                buffers.bind(context.graph(name))
+        assert told.value.code == 8003
+        stays = 0 if fails <= 2 else 2
+        assert len(registrations(context)) == len(ledger._entries) == stays
+        assert [call for call in calls if call[0] == "-"] == [f"-{each}" for each in range(fails - 1, stays, -1)]
+        failing.clear()
+        np.testing.assert_array_equal(run(context, "one"), expected(X))
+        for name in ("one", "two"):
+            buffers.bind(context.graph(name))
+            context.graph(name).execute()
+
+
+def test_an_error_inside_leaves_nothing(htp: Runtime, stored: bytes) -> None:
+    before = resources()
+    with (
+        pytest.raises(ZeroDivisionError),
+        htp.restore(stored) as context,
+        PlannedBuffers(plan_buffers(steps_of(context), Wishes(shared=True))) as buffers,
+    ):
+        buffers.bind(context.graph("one"))
+        raise ZeroDivisionError
+    assert resources() == before
+
+
+def test_a_plan_that_cannot_be_allocated_leaves_nothing(context: Context) -> None:
+    plan = plan_buffers(steps_of(context), Wishes(shared=True))
+    large = plan.buffers[-1].__class__("huge", 2**62, 64, "memfd")
+    with pytest.raises(RunFailed) as told:
+        PlannedBuffers(plan.__class__(plan.steps, (*plan.buffers, large), plan.tensors, plan.why))
+    assert told.value.message.startswith(f"buffer `huge` cannot be allocated: {2**62} bytes of memfd memory: ")
+
+
+def test_registering_again_and_again_keeps_nothing(context: Context) -> None:
+    graph = context.graph("one")
+    with allocate("memfd", 4096) as buffer:
+        for _ in range(300):
+            graph.bind({"x": buffer})
+            graph.unbind(["x"])
+            registrations(context).release(buffer)
+        assert len(registrations(context)) == 0 and len(context._closing) == 1
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+
+def refused(call: Any, said: str) -> None:
+    with pytest.raises(RunFailed) as told:
+        call()
+    assert told.value.message == said
+
+
+def test_a_buffer_is_not_freed_while_it_is_registered(context: Context) -> None:
+    buffer = allocate("memfd", 4096, name="kv")
+    context.graph("one").bind({"x": buffer})
+    refused(buffer.close, "buffer `kv` cannot be closed: it is in use by context adds")
+    refused(
+        lambda: registrations(context).release(buffer),
+        "buffer `kv` cannot be deregistered: tensors of context adds lie in it",
+    )
+    context.close()
+    buffer.close()
+
+
+def test_a_descriptor_that_was_closed_behind_our_back(context: Context) -> None:
+    graph = context.graph("one")
+    with allocate("memfd", 4096, name="kv") as buffer:
+        fd = buffer.descriptor()
+        os.close(fd)
+        refused(lambda: graph.bind({"x": buffer}), f"file descriptor {fd} of buffer `kv` was closed by somebody else")
+        with open("/dev/null") as other:  # takes the number
+            assert other.fileno() == fd
+            refused(
+                lambda: graph.bind({"x": buffer}),
+                f"file descriptor {fd} of buffer `kv` leads to another file now: it was closed, "
+                "and its number given anew",
+            )
+            buffer.close()
+            os.fstat(fd)  # still open: it was not ours any more
+
+
+def test_a_descriptor_that_was_closed_while_it_was_registered(context: Context) -> None:
+    """The runtime has mapped it: what is bound goes on, and the end is as clean."""
+    graph = context.graph("one")
+    with allocate("memfd", 4096) as given, allocate("client", 4096) as made:
+        graph.bind({"x": given, "y": made})
+        os.close(given.descriptor())
+        graph.array("x")[:] = X
+        graph.execute()
+        np.testing.assert_array_equal(graph.array("y"), expected(X))
+        context.close()
+
+
+def test_one_descriptor_is_not_registered_in_two_ways(context: Context) -> None:
+    graph = context.graph("one")
+    with allocate("memfd", 4096, name="kv") as buffer:
+        graph.bind({"x": buffer})
+        refused(
+            lambda: graph.bind({"y": buffer.part(1024)}),
+            "buffer `kv` is registered as the buffer of one tensor (ION) with context adds: "
+            "it cannot be a buffer of several tensors (SHARED_BUFFER) too",
+        )
+        again = os.dup(buffer.descriptor())  # another number for the same memory
+        with open_pool("mmap_fd", 4096, file=File(again), name="again") as pool:
+            refused(
+                lambda: graph.bind({"y": pool.buffer.part(1024)}),
+                "buffer `again` is registered as the buffer of one tensor (ION) with context adds: "
+                "it cannot be a buffer of several tensors (SHARED_BUFFER) too",
+            )
+        os.close(again)
+        context.close()
+
+
+def test_one_place_is_not_two_types(context: Context) -> None:
+    with allocate("memfd", 4096, name="kv") as buffer:
+        known = registrations(context)
+        known.register(buffer, how="SHARED_BUFFER", dtype="FLOAT_32", shape=(4,), offset=64)
+        known.register(buffer, how="SHARED_BUFFER", dtype="FLOAT_32", shape=(2, 2), offset=64)
+        assert len(known) == 1
+        for dtype, shape in (("FLOAT_32", (5,)), ("INT_32", (4,))):
+            refused(
+                lambda dtype=dtype, shape=shape: known.register(
+                    buffer, how="SHARED_BUFFER", dtype=dtype, shape=shape, offset=64
+                ),
+                "byte 64 of buffer `kv` is registered with context adds for 16 bytes of FLOAT_32: "
+                f"it cannot be {dtype} {list(shape)} too",
+            )
+        context.close()
+
+
+@pytest.mark.parametrize("offset", [None, 0, 64])
+def test_the_same_memory_by_another_descriptor(context: Context, offset: int | None) -> None:
+    """Another number for it, which the runtime takes for another memory."""
+    graph = context.graph("one")
+    with (
+        allocate("memfd", 4096, name="kv") as buffer,
+        open_pool("mmap_fd", 4096, file=File(buffer.descriptor()), name="again") as pool,
+    ):
+        graph.bind({"x": buffer if offset is None else buffer.part(offset)})
+        refused(
+            lambda: graph.bind({"y": pool.buffer if offset is None else pool.buffer.part(offset)}),
+            f"byte {offset or 0} of buffer `again` is registered with context adds already, as buffer `kv`",
+        )
+        context.close()
+
+
+@pytest.mark.parametrize(
+    ("offset", "nbytes", "said"),
+    [
+        (-64, None, "bytes -64 to 4096 are not in buffer `kv`, which has 4096"),
+        (4096, None, "bytes 4096 to 4096 are not in buffer `kv`, which has 4096"),
+        (64, 4096, "bytes 64 to 4160 are not in buffer `kv`, which has 4096"),
+        (2**64, 64, f"bytes {2**64} to {2**64 + 64} are not in buffer `kv`, which has 4096"),
+    ],
+)
+def test_parts_that_are_not_in_the_buffer(offset: int, nbytes: int | None, said: str) -> None:
+    with allocate("memfd", 4096, name="kv") as buffer:
+        refused(lambda: buffer.part(offset, nbytes), said)
+
+
+@pytest.mark.parametrize("kind", ["client", "memfd"])
+def test_memory_that_is_too_small(context: Context, kind: str) -> None:
+    with allocate(kind, NBYTES - 1, name="kv") as buffer:
+        said = (
+            f"tensor `x` (FLOAT_32 [1, 2, 3, 8]) needs {NBYTES} bytes, byte 0 of buffer `kv` is followed by "
+            f"{NBYTES - 1}"
+        )
+        refused(lambda: context.graph("one").bind({"x": buffer}), said)
+        refused(lambda: context.graph("one").bind({"x": buffer.part(0)}), said)
+    assert len(registrations(context)) == 0
+
+
+def test_an_output_does_not_lie_in_memory_for_reading(context: Context) -> None:
+    with allocate("memfd", 4096) as file:
+        given = File(file.descriptor(), writable=False)
+        with open_pool("mmap_fd", 4096, file=given, name="constants") as pool:
+            refused(
+                lambda: context.graph("one").bind({"y": pool.buffer}),
+                "output `y` cannot lie in buffer `constants`, which is for reading alone",
+            )
+
+
+def test_a_closed_context_registers_nothing(htp: Runtime, stored: bytes) -> None:
+    context = htp.restore(stored, name="adds")
+    graph = context.graph("one")
+    with PlannedBuffers(plan_buffers(steps_of(context), Wishes(shared=True))) as buffers:
+        context.close()
+        refused(lambda: buffers.bind(graph), "context adds is closed")
+
+
+def test_a_closed_buffer_is_bound_to_nothing(context: Context) -> None:
+    buffer = allocate("memfd", 4096, name="kv")
+    part = buffer.part(64)
+    buffer.close()
+    for place in (buffer, part):
+        refused(lambda place=place: context.graph("one").bind({"x": place}), "buffer `kv` is closed")
+
+
+def test_a_plan_of_other_graphs(context: Context) -> None:
+    steps = steps_of(context)
+    with PlannedBuffers(plan_buffers(steps[:1], Wishes())) as buffers:
+        refused(
+            lambda: buffers.bind(context.graph("two")), "the plan has no place for `x`, `y` of graph `two` (shard 0)"
+        )
+        refused(lambda: buffers.part(0, "one", "z"), "the plan has no tensor `z` of graph `one` (shard 0)")
+        assert isinstance(buffers.part(0, "one", "x").buffer, Buffer)
+
+
+def test_ion_memory_begins_with_its_descriptor(context: Context) -> None:
+    with allocate("memfd", 4096, name="kv") as buffer:
+        refused(
+            lambda: registrations(context).register(buffer, how="ION", dtype="UINT_8", shape=(4,), offset=64),
+            "byte 64 of buffer `kv` cannot be registered as ION memory, which begins with its descriptor",
+        )
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_libraries_of_a_pc_register_nothing_and_say_so(backend: str) -> None:
+    """The real libQnnCpu.so and libQnnHtp.so; the same plan with raw buffers runs in them."""
+    need_runtime(backend)
+    with Runtime(backend, kind="real") as runtime:
+        stored = relu(runtime)
+        with runtime.restore(stored) as context:
+            with PlannedBuffers(plan_buffers(steps_of(context), Wishes(shared=True))) as buffers:
+                with pytest.raises(RunFailed) as told:
+                    buffers.bind(context.graph("relu"))
+                assert told.value.message == (
+                    f"{runtime.path.name} registers no shared memory on this machine: it answered 1000 (not supported)"
+                )
+                assert not ledger._entries
+            with PlannedBuffers(plan_buffers(steps_of(context), Wishes(packed=True))) as buffers:
+                graph = context.graph("relu")
+                buffers.bind(graph)
+                graph.array("x")[:] = X - 20
+                graph.execute()
+                np.testing.assert_allclose(graph.array("y"), np.maximum(X - 20, 0), atol=0.02)
+
+
+def relu(runtime: Runtime) -> bytes:
+    with runtime.composing() as context:
+        graph = context.graph("relu")
+        x, y = (
+            graph.add_tensor(Tensor(name, dtype="FLOAT_32", shape=SHAPE, role=role))
+            for name, role in (("x", APP_WRITE), ("y", APP_READ))
+        )
+        graph.add_node(OpConfig("relu", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y]))
+        graph.finalize()
+        stored: bytes = context.binary()
+        return stored

@@ -1,0 +1,33 @@
+"""A group of commands of which only the one that is called is imported."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """`rows` is name -> (module of udogen.cli, one line for --help): the help of all must not import all."""
+
+    def __init__(self, *args: Any, rows: Mapping[str, tuple[str, str]], title: str = "Commands", **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._rows, self._title = rows, title
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        return list(self._rows)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One of them, imported."""
+        if cmd_name not in self._rows:
+            return None
+        command: click.Command = importlib.import_module(f"udogen.cli.{self._rows[cmd_name][0]}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of --help."""
+        with formatter.section(self._title):
+            formatter.write_dl([(name, text) for name, (_, text) in self._rows.items()])

@@ -1,0 +1,217 @@
+"""`udogen run context`: context binaries, restored and executed one after the other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from udogen.cli import output
+from udogen.cli.options import pairs, runtime_kind, soc_of
+from udogen.errors import RunFailed, UdogenError, UsageError
+
+if TYPE_CHECKING:
+    from udogen.runtime.contexts.running import Job, OpLibrary
+
+_LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog_Level_t
+_PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<target>\w+))?)?")
+
+
+@click.command("context")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="DIR|FILE...")
+@click.option("--ctx_dir", "folders", multiple=True, type=click.Path(path_type=Path), metavar="DIR", help="The same.")
+@click.option("--graph", "graphs", multiple=True, metavar="NAME", help="Only this graph; may repeat (default: all).")
+@click.option(
+    "--op-package",
+    "packages",
+    multiple=True,
+    metavar="LIB[:PROVIDER[:TARGET]]",
+    help="Register this op package first; may repeat.",
+)
+@click.option("--backend", type=click.Choice(["cpu", "htp", "gpu"]), default="htp", help="Default: htp.")
+@runtime_kind
+@click.option("--qnn-lib", "--backend_so", "library", type=click.Path(path_type=Path), help="The runtime library.")
+@click.option("--system_so", "system", type=click.Path(path_type=Path), help="libQnnSystem.so (default: beside it).")
+@click.option("--soc", metavar="NAME", help="htp: the processor to restore for (SM8650, its number, v75).")
+@click.option("--device", type=click.IntRange(min=0), metavar="N", help="htp: run on HTP<N> of the platform.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="An input (.npy, or raw bytes): TENSOR, GRAPH:TENSOR or CONTEXT:GRAPH:TENSOR.  Others are zeros.",
+)
+@click.option("--output-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where outputs are saved, as .npy.")
+@click.option("--align", type=int, default=64, metavar="N", help="Align each tensor to N bytes (default: 64).")
+@click.option("--separate", is_flag=True, help="A buffer for each tensor, instead of one for all.")
+@click.option("--shared", is_flag=True, help="Shared memory (rpcmem, memfd), bound by handle, instead of raw buffers.")
+@click.option(
+    "--bind-plan-out",
+    "--bind_plan_out",
+    "plan_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write which tensor lies where, as JSON, and as a picture beside it (.svg).",
+)
+@click.option(
+    "--log-level", "--log_level", "level", metavar="N", help="Show what the runtime logs: 1 (error) to 5 (debug)."
+)
+@click.option("--loops", type=click.IntRange(min=1), default=1, metavar="N", help="Execute each graph N times.")
+@click.option("--profile", is_flag=True, help="Show what the runtime measures.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each context.")
+@output.json_option
+@click.pass_context
+def command(
+    click_context: click.Context,
+    paths: tuple[Path, ...],
+    folders: tuple[Path, ...],
+    graphs: tuple[str, ...],
+    packages: tuple[str, ...],
+    backend: str,
+    kind: str,
+    library: Path | None,
+    system: Path | None,
+    soc: str | None,
+    device: int | None,
+    inputs: tuple[str, ...],
+    output_dir: Path | None,
+    align: int,
+    separate: bool,
+    shared: bool,
+    plan_file: Path | None,
+    level: str | None,
+    loops: int,
+    profile: bool,
+    timeout: float | None,
+    as_json: bool,
+) -> None:
+    """Restore context binaries, execute their graphs, and free them again.
+
+    In a DIR, `forward_<i>.bin` with `forward_<i>_json.json` beside it are taken in the order of their numbers, or else
+    every .bin.  They run in a child process: one that fails is reported, and the others go on; the exit code is 5 then.
+    """
+    from udogen.runtime.buffers.allocators import check_alignment
+    from udogen.runtime.contexts.running import (
+        ContextChild,
+        How,
+        check_names,
+        describe_contexts,
+        run_contexts,
+    )
+
+    check_alignment(align)
+    how = How(
+        backend=backend,
+        kind=kind,
+        library=library,
+        system=system,
+        soc=soc_of(soc, backend),
+        device=device,
+        packages=tuple(_package(text) for text in packages),
+        log_level=_level(level),
+        graphs=graphs,
+        inputs=dict(pairs(inputs, "--input")),
+        output_dir=output_dir,
+        loops=loops,
+        profile=profile,
+        wishes={"alignment": align, "packed": not separate, "shared": shared},
+        timeout=timeout,
+    )
+    jobs = _jobs([*paths, *folders])
+    show_log = None if level is None else lambda line: output.note(f"[{line.source} {line.level}] {line.text}")
+    with (
+        output.emulator_steps(backend, kind) as advance,
+        ContextChild(how, on_step=advance, on_log=show_log) as child,
+    ):
+        found: dict[int, dict[str, Any] | UdogenError] = {}
+        described = list(describe_contexts(child, jobs, how))
+        check_names([(job, about) for job, about in described if isinstance(about, dict)], how.inputs, graphs)
+        found |= {job.index: about for job, about in described if isinstance(about, UdogenError)}
+        ready = [job for job in jobs if job.index not in found]
+        with output.progress("contexts", total=len(ready)) if len(ready) > 1 else _quiet() as step:
+            for job, result in run_contexts(child, ready, how, on_context=step):
+                found[job.index] = result
+        runtime = child.runtime
+    if plan_file:
+        _write_plans(plan_file, [each["plan"] for each in found.values() if isinstance(each, dict)])
+    wrong = _tell(jobs, found, runtime, as_json=as_json, plan_file=plan_file)
+    if wrong:
+        click_context.exit(RunFailed.exit_code)
+
+
+def _jobs(paths: list[Path]) -> list[Job]:
+    """The contexts to run, in order; what is odd about a folder is said."""
+    from udogen.runtime.contexts.running import jobs_of
+    from udogen.runtime.contexts.shards import find_shards
+
+    if not paths:
+        raise UsageError("no context was given", hint="name a folder of context binaries, or files; see --help")
+    found = find_shards(paths)
+    for each in found.notes:
+        output.note(f"! {each}")
+    return jobs_of(found.shards)
+
+
+def _package(text: str) -> OpLibrary:
+    from udogen.runtime.contexts.running import OpLibrary
+
+    found = _PACKAGE.fullmatch(text)
+    if found is None:
+        raise UsageError(f"--op-package {text}: this is not LIB[:PROVIDER[:TARGET]]", hint="as in lib/libP.so")
+    return OpLibrary(Path(found["path"]), found["provider"] or "", found["target"] or "")
+
+
+def _level(text: str | None) -> int:
+    if text is None:
+        return _LEVELS["warn"]
+    number = _LEVELS.get(text.lower(), int(text) if text.isdecimal() else -1)
+    if not 0 <= number <= max(_LEVELS.values()):
+        raise UsageError(f"--log-level {text}: there is no such level", hint="1 to 5, or " + ", ".join(_LEVELS))
+    return max(number, 1)
+
+
+@contextmanager
+def _quiet() -> Iterator[Callable[[str], None]]:
+    yield lambda _line: None
+
+
+def _write_plans(file: Path, rows: list[Any]) -> None:
+    """The plans of all contexts as one, and its picture."""
+    from udogen.runtime.buffers.joining import joined, plan_of
+    from udogen.runtime.buffers.picture import draw
+
+    plan = joined([plan_of(row) for row in rows])
+    for place, text in (
+        (file, json.dumps(plan.as_json(), indent=2) + "\n"),
+        (file.with_suffix(".svg"), draw(plan, title=f"Buffers of {file.stem}")),
+    ):
+        try:
+            place.write_text(text, "utf-8")
+        except OSError as fault:
+            raise UsageError(f"cannot write {place}: {fault.strerror}", hint="choose another file") from fault
+
+
+def _tell(
+    jobs: list[Job],
+    found: Mapping[int, dict[str, Any] | UdogenError],
+    runtime: Mapping[str, Any],
+    *,
+    as_json: bool,
+    plan_file: Path | None,
+) -> bool:
+    """Print what came of each; answers whether something went wrong."""
+    from udogen.runtime.contexts import report
+
+    rows = [(job, found[job.index]) for job in jobs]
+    wrong = any(report.went_wrong(result) for _, result in rows)
+    if as_json:
+        output.answer({"ok": not wrong, **report.as_json(rows, runtime), "bind_plan": str(plan_file or "") or None})
+        return wrong
+    for line in report.lines(rows, runtime):
+        output.say(line)
+    return wrong

@@ -1,0 +1,348 @@
+"""`udogen run op`: one op of a built package in the real runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from udogen.cli import output
+from udogen.cli.options import pairs, runtime_kind, soc_of
+from udogen.errors import UsageError
+
+if TYPE_CHECKING:
+    from udogen.runtime.built import Built
+    from udogen.runtime.calls import Array, OpCall, OpResult, Packets
+
+_SHOWN_FUNCTIONS = 8
+
+
+@click.command("op")
+@click.argument("library", type=click.Path(path_type=Path))
+@click.argument("op")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE.npy",
+    help="An input; `NAME.0`, `NAME.1` … for a repeated one.",
+)
+@click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter: 0.5, true, [1, 2], a text, or @FILE.npy.",
+)
+@click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy", help="Where an output is saved.")
+@click.option(
+    "--quant",
+    "quants",
+    multiple=True,
+    metavar="NAME=SCALE,OFFSET",
+    help="Quantization: real = SCALE * (stored + OFFSET).",
+)
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME=2x3x4",
+    help="The shape of an output (default: that of the first input).",
+)
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    metavar="NAME=TYPE",
+    help="The data type of a tensor or parameter, where several fit.",
+)
+@click.option("--backend", default="cpu", metavar="NAME", help="cpu (the default), gpu, htp, hexagon, dsp.")
+@click.option("--arch", metavar="vNN", help="hexagon, dsp: compile for this version (v73, v66); htp: prepare for it.")
+@click.option("--kernel", metavar="NAME", help="hexagon: take the kernel of this name, or unit (main, hvx).")
+@click.option("--slices", type=click.IntRange(1, 64), metavar="N", help="hexagon: threads of a kernel that slices.")
+@click.option("--count", is_flag=True, help="hexagon, dsp: count the packets that the kernel takes.")
+@runtime_kind
+@click.option(
+    "--qnn-lib",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The runtime library (default: QNN_SDK_ROOT, then the wheel).",
+)
+@click.option("--provider", default="", metavar="SYMBOL", help="The interface provider (default: the only one).")
+@click.option(
+    "--loops", type=click.IntRange(min=1), default=1, metavar="N", help="Execute N times; the median time is told."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Stop an op that does not come back.",
+)
+@click.option("--target", metavar="NAME", help="The target to register for (default: none, which fits this machine).")
+@click.option(
+    "--soc",
+    metavar="NAME",
+    help="htp: the processor to prepare for: SM8650, its number, or a version of Hexagon (v75).",
+)
+@click.option("--save-context", type=click.Path(path_type=Path), metavar="FILE", help="Save the finalized graph here.")
+@click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore what --save-context saved.")
+@click.option("--graph", is_flag=True, help="htp, emulator: show the graph after each rewrite, its tiles and kernels.")
+@click.option("--force", is_flag=True, help="Run a package that is built for another release of the SDK.")
+@click.option("-v", "--verbose", is_flag=True, help="Show what the runtime and the package log.")
+@output.json_option
+def command(
+    library: Path,
+    op: str,
+    inputs: tuple[str, ...],
+    params: tuple[str, ...],
+    outputs: tuple[str, ...],
+    quants: tuple[str, ...],
+    shapes: tuple[str, ...],
+    dtypes: tuple[str, ...],
+    backend: str,
+    arch: str | None,
+    kernel: str | None,
+    slices: int | None,
+    count: bool,
+    kind: str,
+    qnn_lib: Path | None,
+    provider: str,
+    loops: int,
+    timeout: float | None,
+    target: str | None,
+    soc: str | None,
+    save_context: Path | None,
+    context: Path | None,
+    graph: bool,
+    force: bool,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Register LIBRARY (a library, or the folder of a package), make a graph of the one op OP, and execute it.
+
+    The op runs in a child process: whatever it does, you get a sentence.  The backends `hexagon` and `dsp` are no
+    runtimes: they compile the HTP or DSP package in LIBRARY for the Hexagon instruction set and run its kernel under
+    qemu-hexagon.
+    """
+    from udogen.runtime import htp_graph
+    from udogen.runtime.built import find_built, find_source
+    from udogen.runtime.request import Wishes, make_call
+    from udogen.runtime.session import OpSession
+
+    hexagon = backend in ("hexagon", "dsp")
+    config_of = "htp" if backend == "hexagon" else backend
+    theirs: dict[str, object] = {"--qnn-lib": qnn_lib, "--provider": provider, "--target": target, "--soc": soc}
+    theirs |= {"--save-context": save_context, "--context": context, "--force": force}
+    theirs |= {"--runtime": "" if kind == "auto" else kind}
+    if graph and (backend != "htp" or kind != "emulator"):
+        raise UsageError("--graph is for --backend htp --runtime emulator", hint="Qualcomm's runtime does not tell")
+    if backend == "htp" and arch is not None:
+        if soc is not None:
+            raise UsageError("--arch and --soc both say what HTP shall prepare for", hint="leave one of them out")
+        soc, arch = arch, None
+    records = {"--kernel": kernel, "--slices": slices}
+    ours = {"--arch": arch, "--count": count, **records}
+    if backend == "dsp":
+        theirs |= records
+    for option in (name for name, value in (theirs if hexagon else ours).items() if value):
+        hint = "only --backend hexagon has it" if option in ours else "it has no Qualcomm runtime in it"
+        raise UsageError(f"{option} means nothing with --backend {backend}", hint=hint)
+    files = dict(pairs(outputs, "--output"))
+    built = (
+        find_source(library, backend=config_of) if hexagon else find_built(library, backend=backend, provider=provider)
+    )
+    wishes = Wishes(
+        inputs={name: _array(file) for name, file in pairs(inputs, "--input")},
+        params={name: _array(v[1:]) if v.startswith("@") else v for name, v in pairs(params, "--param")},
+        quants={name: _quant(name, text) for name, text in pairs(quants, "--quant")},
+        dtypes=dict(pairs(dtypes, "--dtype")),
+        shapes={name: _shape(name, text) for name, text in pairs(shapes, "--shape")},
+        outputs=tuple(files),
+        loops=loops,
+    )
+    if hexagon:
+        call = make_call(built.op(op, config_of), built, op, wishes)
+        result = _on_hexagon(built, call, arch=arch, kernel=kernel, slices=slices, count=count, timeout=timeout)
+        stages = None
+    else:
+        with (
+            htp_graph.Recording(wanted=graph) as recording,
+            output.emulator_steps(backend, kind) as advance,
+            OpSession(
+                built.library,
+                built.provider,
+                backend=backend,
+                runtime=qnn_lib,
+                runtime_kind=kind,
+                on_step=advance,
+                timeout=timeout,
+                target=target,
+                soc=soc_of(soc, backend),
+                force=force,
+                env=recording.env,
+            ) as session,
+        ):
+            operations = session.package.operations
+            known = built.op(op, backend) if op in operations or not operations else None
+            call = make_call(known, built, op, wishes)
+            call = replace(call, context=_content(context), save_context=save_context is not None)
+            try:
+                result = session.run(call)
+            finally:
+                stages = recording.stages()
+                for row in htp_graph.lines(stages or ()) if not as_json else ():
+                    output.say(row)
+    if verbose:
+        for line in result.logs:
+            output.note(f"[{line.source} {line.level}] {line.text}")
+    if save_context is not None and result.context is not None:
+        with _written(save_context) as stream:
+            stream.write(result.context)
+    saved = {name: _save(files[name], array) for name, array in result.outputs.items() if name in files}
+    _tell(op, backend, built.package, result, saved, stages, as_json=as_json)
+
+
+def _on_hexagon(
+    built: Built,
+    call: OpCall,
+    *,
+    arch: str | None,
+    kernel: str | None,
+    slices: int | None,
+    count: bool,
+    timeout: float | None,
+) -> OpResult:
+    """Compile the package for Hexagon, where it has changed, and run the call under QEMU."""
+    from udogen.build.make import sources
+    from udogen.runtime import failures, hexagon
+    from udogen.runtime.calls import PackageInfo
+    from udogen.runtime.hexagon_wire import Wanted
+
+    assert built.folder is not None
+    failures.check_names(call, PackageInfo(built.package, built.folder.ops), str(built.folder.path))
+    with output.progress(f"{built.package} for Hexagon", total=sources(built.folder) + 1) as advance:
+        wanted = Wanted(kernel or "", slices or 1)
+        session = hexagon.HexagonSession(
+            built.folder, arch=arch or "", wanted=wanted, count=count, timeout=timeout, on_step=advance
+        )
+        return session.run(call)
+
+
+def _tell(
+    op: str, backend: str, package: str, result: OpResult, saved: dict[str, str], graph: object, *, as_json: bool
+) -> None:
+    times, runtime = result.times, result.runtime
+    if as_json:
+        output.answer(
+            {
+                "ok": True,
+                "op": op,
+                "package": package,
+                "backend": backend,
+                "runtime": {
+                    "name": runtime.name,
+                    "build_id": runtime.build_id,
+                    "path": runtime.path,
+                    **({"emulator": True} if runtime.emulator else {}),
+                },
+                "outputs": {
+                    name: {
+                        "dtype": str(array.dtype),
+                        "shape": list(array.shape),
+                        "file": saved.get(name),
+                        **({} if name in saved or array.size > 4096 else {"data": array.tolist()}),
+                    }
+                    for name, array in result.outputs.items()
+                },
+                "seconds": {"create": times.create, "finalize": times.finalize, "execute": times.execute},
+                **({"graph": graph} if graph is not None else {}),
+                **({"kernel": result.kernel} if result.kernel else {}),
+                **({"packets": _counted(result.packets)} if result.packets else {}),
+            }
+        )
+        return
+    if runtime.build_id:
+        took = f"({runtime.build_id}), {times.execute * 1e6:.1f} µs per execute"
+    else:  # an emulator of the instruction set: its time says nothing
+        took = f"(kernel {result.kernel})"
+    output.say(f"{package}::{op} ran on {runtime.name} {took}")
+    for name, array in result.outputs.items():
+        shape = "x".join(str(extent) for extent in array.shape) or "scalar"
+        span = f", {array.min():.6g} … {array.max():.6g}" if array.size and array.dtype.kind in "fiub" else ""
+        file = f" -> {saved[name]}" if name in saved else ""
+        output.say(f"  {name}: {array.dtype} {shape}{span}{file}")
+    if result.packets:
+        functions = result.packets.functions
+        output.say(f"  {result.packets.total:,} packets in one execution, of which")
+        for function, packets in functions[:_SHOWN_FUNCTIONS]:
+            output.say(f"  {packets:>15,}  {function if len(function) < 90 else function[:87] + '...'}")
+        if len(functions) > _SHOWN_FUNCTIONS:
+            rest = sum(packets for _, packets in functions[_SHOWN_FUNCTIONS:])
+            output.say(f"  {rest:>15,}  in {len(functions) - _SHOWN_FUNCTIONS} more functions")
+
+
+def _counted(packets: Packets) -> dict[str, object]:
+    functions = [{"name": name, "packets": number} for name, number in packets.functions]
+    return {"total": packets.total, "functions": functions}
+
+
+def _content(file: Path | None) -> bytes | None:
+    try:
+        return None if file is None else file.read_bytes()
+    except OSError as fault:
+        raise UsageError(f"{file} cannot be read: {fault.strerror}", hint="give a file of --save-context") from fault
+
+
+@contextmanager
+def _written(file: Path | str) -> Iterator[IO[bytes]]:
+    try:
+        with open(file, "wb") as stream:
+            yield stream
+    except OSError as fault:
+        raise UsageError(f"cannot write {file}: {fault.strerror}", hint="choose another file") from fault
+
+
+def _array(file: str) -> Array:
+    import numpy as np
+
+    try:
+        array: Array = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as fault:
+        reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
+        raise UsageError(f"{file} is no array that numpy can load: {reason}", hint="save it with numpy.save") from fault
+    if not isinstance(array, np.ndarray):
+        raise UsageError(f"{file} holds several arrays", hint="save one array with numpy.save")
+    return array
+
+
+def _save(file: str, array: Array) -> str:
+    import numpy as np
+
+    with _written(file) as stream:
+        np.save(stream, array)
+    return file
+
+
+def _quant(name: str, text: str) -> tuple[float, int]:
+    scale, _, offset = text.partition(",")
+    try:
+        found = (float(scale), int(offset or "0"))
+    except ValueError:
+        raise UsageError(f"--quant {name}={text}: this is not SCALE,OFFSET", hint="as in --quant x=0.05,-128") from None
+    if not 0 < found[0] < float("inf"):
+        raise UsageError(f"--quant {name}={text}: the scale must be positive", hint="as in --quant x=0.05,-128")
+    return found
+
+
+def _shape(name: str, text: str) -> tuple[int, ...]:
+    try:
+        found = tuple(int(part) for part in text.replace(",", "x").split("x"))
+    except ValueError:
+        found = (0,)
+    if any(extent < 1 for extent in found):
+        raise UsageError(f"--shape {name}={text}: this is no shape", hint="as in --shape y=1x2x3")
+    return found

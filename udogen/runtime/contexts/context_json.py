@@ -1,0 +1,360 @@
+"""The JSON that qnn-context-binary-utility writes of a context binary, read into a `BinaryInfo`.
+
+Three shapes are understood: with an `info` inside each binary, graph and tensor; flat, as newer releases write it
+(both are the JSON schemas inside libQnnSystem 2.47); and flat with shorter names (`inputs`, `dims`, `quantization`),
+as programs that read such files write them.  All problems of a file are collected, each with its line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from udogen.errors import RunFailed
+from udogen.opdef import json_text
+from udogen.opdef.problems import Location, Problem, Problems
+from udogen.qnn.system import BinaryInfo, GraphInfo, HardwareDevice, TensorInfo
+from udogen.runtime.contexts.json_encodings import read_quantization
+from udogen.runtime.contexts.json_nodes import MISSING, Node, Where
+from udogen.runtime.contexts.json_words import (
+    code_of,
+    data_format,
+    data_type,
+    htp_graph,
+    last_number,
+    of_width,
+    type_hint,
+)
+from udogen.runtime.contexts.json_words import role as role_of
+
+_LARGEST_FILE = 256 << 20
+_MOST_VALUES = 5_000_000
+MOST_BYTES = (1 << 32) - 1  # Qnn_ClientBuffer_t counts in 32 bits
+_MOST_DIM = (1 << 32) - 1
+
+
+class ContextJson(NamedTuple):
+    """What a file says, and what is doubtful about it."""
+
+    path: Path
+    info: BinaryInfo
+    warnings: tuple[Problem, ...]
+
+
+def read(path: Path) -> ContextJson:
+    """Read such a file; raises `ConfigError` (exit code 2) with everything that is wrong with it."""
+    name = path.name
+    data = _bytes(path)
+    problems = Problems()
+    info = None
+    value = _quickly(data)
+    if value is not MISSING:
+        info = _Reader(str(path), problems, lambda _path: Location(str(path))).binary(value)
+    if info is None or problems.all():  # once more, with the lines that the quick parser does not tell
+        problems = Problems()
+        text = _with_lines(data, str(path), problems)
+        if text is not None:
+            info = _Reader(str(path), problems, text.place).binary(text.value)
+    problems.stop_if_any(what=name)
+    assert info is not None
+    return ContextJson(path, info, problems.warnings)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LARGEST_FILE + 1)
+    except OSError as fault:
+        raise RunFailed(
+            f"the description {path} cannot be read: {fault.strerror}", hint="give a file that you may read"
+        ) from fault
+    if len(data) > _LARGEST_FILE:
+        raise RunFailed(
+            f"the description {path} is larger than {_LARGEST_FILE >> 20} MiB",
+            hint="is this the binary? give the JSON that describes it",
+        )
+    return data
+
+
+def _quickly(data: bytes) -> Any:
+    """The value of a JSON text without any fault; MISSING where there may be one."""
+
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(found)
+        if len(made) != len(found):
+            raise ValueError("a key stands twice")
+        return made
+
+    def constant(text: str) -> Any:
+        raise ValueError(f"{text} is no JSON")
+
+    try:
+        return json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant)
+    except (ValueError, RecursionError):
+        return MISSING
+
+
+def _with_lines(data: bytes, file: str, problems: Problems) -> json_text.Text | None:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        line = data.count(b"\n", 0, fault.start) + 1
+        problems.error(Location(file, line), "this is not text in UTF-8", "is this the binary? give its JSON")
+        return None
+    if not text.strip():
+        problems.error(Location(file, 1), "the file is empty", "was writing it interrupted? make it again")
+        return None
+    return json_text.parse(text, file, problems, most=_MOST_VALUES)
+
+
+class _Reader:
+    """One pass over a parsed file."""
+
+    def __init__(self, file: str, problems: Problems, place: Callable[[json_text.Path], Location]) -> None:
+        self._where = Where(problems, place)
+        self._error = self._where.error
+
+    def binary(self, value: Any) -> BinaryInfo | None:
+        top = Node(value, (), self._where)
+        if not top.is_object:
+            self._error((), "this is no description of a context binary: it is not an object", _MAKE)
+            return None
+        listed = top.get("graphs")
+        if listed is None and top.get("graphInputs", "inputs") is not None:  # one graph alone
+            rows = [top]
+        elif listed is None:
+            self._error((), "this is no description of a context binary: it has no `graphs`", _MAKE)
+            return None
+        else:
+            rows = self._rows(listed, "graphs")
+        self._counted(top, "numGraphs", rows, "graphs")
+        found = [(row, graph) for row in rows if (graph := self._graph(row)) is not None]
+        if not rows and listed is not None:
+            self._error(listed.path, "there is no graph in it", _MAKE)
+        self._unique([(row.path, graph.name) for row, graph in found], "graphs", "the name")
+        context_tensors = top.get("contextTensors")
+        tensors = self._rows(context_tensors, "contextTensors") if context_tensors is not None else []
+        arch = top.get("contextMetadata")
+        arch = arch.get("dspArch") if arch is not None and arch.is_object else None
+        return BinaryInfo(
+            backend_id=top.whole("backendId", 0),
+            build_id=top.text("buildId"),
+            api_version=top.text("coreApiVersion"),
+            backend_version=top.text("backendApiVersion"),
+            soc=top.text("socVersion"),
+            graphs=tuple(graph for _, graph in found),
+            version=last_number(top.text("version")),
+            blob_version=top.text("contextBlobVersion"),
+            blob_size=top.whole("contextBlobSize", 0),
+            context_tensors=tuple(self._tensor(row, "") for row in tensors),
+            arch=f"v{arch.value}" if arch is not None and arch.value else "",
+            soc_model=top.whole("socModel", 0),
+            devices=self._devices(top),
+        )
+
+    def _devices(self, top: Node) -> tuple[HardwareDevice, ...]:
+        platform = top.get("platformInfo")
+        listed = platform.get("hwDevices") if platform is not None and platform.is_object else None
+        if listed is None or not isinstance(listed.value, list):
+            return ()
+        rows = (row for row in listed.items() if row.is_object)
+        return tuple(HardwareDevice(*(row.whole(key, 0) for key in _DEVICE)) for row in rows)
+
+    def _rows(self, node: Node, what: str) -> list[Node]:
+        if not isinstance(node.value, list):
+            self._error(node.path, f"`{what}` is no list", _MAKE)
+            return []
+        return list(node.items())
+
+    def _graph(self, row: Node) -> GraphInfo | None:
+        if not row.is_object:
+            self._error(row.path, f"a graph is an object, not {row.shown}", _MAKE)
+            return None
+        name = row.text("graphName", "name")
+        if not name:
+            self._error(row.path, "a graph has no name (`graphName`)", _MAKE)
+        sides = []
+        for keys, count, role in (
+            (("graphInputs", "inputs"), "numGraphInputs", "APP_WRITE"),
+            (("graphOutputs", "outputs"), "numGraphOutputs", "APP_READ"),
+            (("updateableTensors",), "numUpdateableTensors", ""),
+        ):
+            listed = row.get(*keys)
+            if listed is None and role:
+                self._error(row.path, f"graph `{name}` has no `{keys[0]}`", _MAKE)
+            rows = self._rows(listed, keys[0]) if listed is not None else []
+            self._counted(row, count, rows, f"{keys[0]} of graph `{name}`")
+            found = [self._tensor(each, role, name) for each in rows]
+            places = [each.path for each in rows]
+            for what, of in (("the name", [t.name for t in found]), ("the id", [str(t.id) for t in found])):
+                self._unique(list(zip(places, of, strict=True)), f"{keys[0]} of graph `{name}`", what)
+            sides.append(tuple(found))
+        return GraphInfo(name, sides[0], sides[1], sides[2], htp_graph(row))
+
+    def _unique(self, rows: Sequence[tuple[json_text.Path, str]], what: str, which: str) -> None:
+        seen: set[str] = set()
+        for path, key in rows:
+            if key and key != "-1" and key in seen:
+                self._error(path, f"two of the {what} have {which} `{key}`", "each has one of its own")
+            seen.add(key)
+
+    def _counted(self, row: Node, key: str, rows: Sequence[Node], what: str) -> None:
+        said = row.get(key)
+        if said is not None and said.value != len(rows):
+            self._error(
+                said.path, f"`{key}` is {said.shown}, but {what} are {len(rows)}", "was the file cut or edited?"
+            )
+
+    def _tensor(self, row: Node, role: str, graph: str = "") -> TensorInfo:
+        if not row.is_object:
+            self._error(row.path, f"a tensor is an object, not {row.shown}", _MAKE)
+            return _NONE
+        name = row.text("name")
+        what = f"tensor `{name}`" + (f" of graph `{graph}`" if graph else "")
+        if not name:
+            self._error(row.path, "a tensor has no name" + (f" (in graph `{graph}`)" if graph else ""), _MAKE)
+        shape = self._shape(row, what)
+        info = TensorInfo(
+            id=self._id(row, what),
+            name=name,
+            dtype=self._dtype(row, what),
+            shape=shape,
+            quant=read_quantization(row, what),
+            role=self._role(row, role, what),
+            dynamic=self._dynamic(row, shape, what),
+            data_format=data_format(row),
+        )
+        self._check_size(row, info, what)
+        return info
+
+    def _id(self, row: Node, what: str) -> int:
+        node = row.get("id")
+        if node is None:
+            self._error(row.path, f"{what} has no `id`", "a graph knows its tensors by their ids")
+            return -1
+        if not node.is_whole or not 0 <= node.value < 1 << 32:
+            self._error(node.path, f"{what}: its id is {node.shown}, not a whole number of 32 bits", _MAKE)
+            return -1
+        return int(node.value)
+
+    def _shape(self, row: Node, what: str) -> tuple[int, ...]:
+        """`currentDimensions` are those that the graph runs with, so they win over `dimensions`."""
+        found = {key: node for key in ("currentDimensions", "dimensions", "dims") if (node := row.get(key)) is not None}
+        if not found:
+            self._error(row.path, f"{what} has no `dimensions`", _MAKE)
+            return ()
+        shapes = {key: self._dims(node, key, what) for key, node in found.items()}
+        key, shape = next(iter(shapes.items()))
+        for other, others in shapes.items():
+            if len(others) != len(shape):
+                self._error(
+                    found[other].path,
+                    f"{what}: `{other}` has {len(others)} axes, `{key}` has {len(shape)}",
+                    "the number of axes does not change",
+                )
+        rank = row.get("rank")
+        if rank is not None and rank.value != len(shape):
+            self._error(rank.path, f"{what}: its rank is {rank.shown}, but `{key}` has {len(shape)} axes", _MAKE)
+        return shape
+
+    def _dims(self, node: Node, key: str, what: str) -> tuple[int, ...]:
+        if not isinstance(node.value, list):
+            self._error(node.path, f"{what}: `{key}` is {node.shown}, not a list of whole numbers", _MAKE)
+            return ()
+        for axis, each in enumerate(node.items()):
+            if not each.is_whole:
+                self._error(each.path, f"{what}: axis {axis} of `{key}` is {each.shown}, not a whole number", _MAKE)
+            elif not 0 < each.value <= _MOST_DIM:
+                why = "zero" if each.value == 0 else "negative" if each.value < 0 else "more than 32 bits hold"
+                self._error(
+                    each.path, f"{what}: axis {axis} of `{key}` is {each.shown}: {why}", "no buffer has that size"
+                )
+        return tuple(each.value if each.is_whole and 0 < each.value <= _MOST_DIM else 1 for each in node.items())
+
+    def _dtype(self, row: Node, what: str) -> str:
+        """The data type; where `bytesPerElement` says otherwise, the one of its kind that takes so many."""
+        width = self._width(row, what)
+        node = row.get("dataType", "data_type")
+        if node is None:
+            self._error(row.path, f"{what} has no `dataType`", _MAKE)
+            return "UINT_8"
+        found = data_type(node.value)
+        if found is None and width and code_of(node.value) is not None:
+            taken = f"UINT_{width * 8}"
+            why = f"data type {node.shown} is not known"
+        elif found is None:
+            self._error(node.path, f"{what}: {node.shown} is no data type", type_hint(node.value))
+            return "UINT_8"
+        elif width in (0, found.bits / 8):
+            return found.name
+        else:
+            taken = of_width(found, width * 8)
+            why = f"`bytesPerElement` is {width}, but an element of {found.name} takes {_bits(found.bits)}"
+            if not taken:
+                self._error(row.path_of("bytesPerElement"), f"{what}: {why}", _MAKE)
+                return found.name
+        self._where.warn(node.path, f"{what}: {why}; taken as {taken}", "`bytesPerElement` counts")
+        return taken
+
+    def _width(self, row: Node, what: str) -> int:
+        node = row.get("bytesPerElement")
+        if node is None:
+            return 0
+        if not node.is_whole or node.value not in (1, 2, 4, 8):
+            self._error(node.path, f"{what}: `bytesPerElement` is {node.shown}", "it is 1, 2, 4 or 8")
+            return 0
+        return int(node.value)
+
+    def _role(self, row: Node, role: str, what: str) -> str:
+        node = row.get("type")
+        if node is None:
+            return role
+        found = role_of(node.value)
+        if not found:
+            self._error(node.path, f"{what}: {node.shown} is no type of a tensor", "such as QNN_TENSOR_TYPE_APP_WRITE")
+        elif role and not found.endswith((role, "READWRITE")):
+            side = "an input" if role == "APP_WRITE" else "an output"
+            self._error(
+                node.path, f"{what} is {side} by its place and {found} by its type", f"the type of {side} is {role}"
+            )
+        return found
+
+    def _dynamic(self, row: Node, shape: tuple[int, ...], what: str) -> tuple[bool, ...]:
+        node = row.get("isDynamicDimensions")
+        if node is None or not node.value:
+            return ()
+        flags = node.value
+        if not isinstance(flags, list) or len(flags) != len(shape):
+            self._error(node.path, f"{what}: `isDynamicDimensions` is {node.shown}, not one value for each axis", _MAKE)
+            return ()
+        return tuple(map(bool, flags)) if any(flags) else ()
+
+    def _check_size(self, row: Node, info: TensorInfo, what: str) -> None:
+        size = info.nbytes
+        shape = " x ".join(map(str, info.shape))
+        if size > MOST_BYTES:
+            self._error(
+                row.path_of("currentDimensions", "dimensions", "dims"),
+                f"{what}: {shape} elements of {info.dtype} are {size} bytes; "
+                f"a client buffer holds at most {MOST_BYTES}",
+                "are these its dimensions?",
+            )
+        said = row.get("nbytes")
+        if said is not None and said.value != size:
+            self._where.warn(
+                said.path,
+                f"{what}: `nbytes` is {said.shown}, but {shape} elements of {info.dtype} are {size} bytes",
+                f"{size} counts",
+            )
+
+
+_MAKE = "write it with `qnn-context-binary-utility --context_binary FILE.bin --json_file FILE.json`"
+_NONE = TensorInfo(-1, "", "UINT_8", ())
+
+_DEVICE = ("deviceId", "deviceType", "numCores")
+
+
+def _bits(bits: int) -> str:
+    return f"{bits // 8}" if bits % 8 == 0 else f"{bits} bits"

@@ -1,0 +1,167 @@
+"""In the child: one runtime, and in it one context after the other, described, restored, executed and freed."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from udogen.errors import RunFailed, UdogenError
+from udogen.qnn.interface import LogSink
+from udogen.qnn.system import binary_info
+from udogen.runtime.buffers.allocators import allocate
+from udogen.runtime.buffers.planning import Wishes, plan_buffers
+from udogen.runtime.buffers.values import Step
+from udogen.runtime.contexts import arrays
+from udogen.runtime.contexts.mapped import mapped
+from udogen.runtime.contexts.running import keys_of
+from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.wire import Message
+
+if TYPE_CHECKING:
+    from udogen.qnn.profile import ProfileEvent
+    from udogen.runtime.buffers.plan import BufferPlan
+    from udogen.runtime.contexts.context import Context
+    from udogen.runtime.contexts.graph import Graph
+
+OnPhase = Callable[[str], None]
+_UNFIT = re.compile(r"[^\w.-]+")  # for a file's name
+
+
+class Executor:
+    """What the worker of `udogen run context` does; it announces each phase before it enters it."""
+
+    def __init__(self, order: Message, on_phase: OnPhase, log: LogSink) -> None:
+        on_phase("load the runtime")
+        self._runtime = Runtime(
+            order["backend"],
+            kind=order["kind"],
+            library=Path(order["library"]) if order["library"] else None,
+            system=Path(order["system"]) if order["system"] else None,
+            soc=order["soc"],
+            log=log,
+            log_level=order["log_level"],
+        )
+        for library, provider, target in order["packages"]:
+            on_phase(f"register the op package {library}")
+            self._runtime.register(Path(library), provider, target or None)
+
+    def about(self) -> Message:
+        """Which runtime it is."""
+        run = self._runtime
+        return {"name": run.name, "build_id": run.build_id, "path": str(run.path), "emulator": run.emulator}
+
+    def describe(self, order: Message, on_phase: OnPhase) -> Message:
+        """What a context says of itself."""
+        on_phase("read what the context says of itself")
+        with mapped(Path(order["binary"])) as binary:
+            info = binary_info(self._runtime.system, binary, name=order["binary"])
+        return {
+            "graphs": [
+                {"name": graph.name, "inputs": [arrays.describe(each) for each in graph.inputs]}
+                for graph in info.graphs
+            ]
+        }
+
+    def run(self, order: Message, on_phase: OnPhase) -> Message:
+        """One context: its graphs in the order asked for, each `loops` times."""
+        began = time.perf_counter()
+        on_phase("restore the context")
+        with self._runtime.restore(Path(order["binary"]), device=order["device"], profile=order["profile"]) as context:
+            restored = time.perf_counter() - began
+            names = [name for name in order["graphs"] if name in context.names] if order["graphs"] else context.names
+            if not names:
+                raise RunFailed(
+                    f"{order['binary']} has none of the graphs asked for: {', '.join(order['graphs'])}",
+                    hint=f"it has: {', '.join(context.names) or 'none'}",
+                )
+            on_phase("bind its tensors")
+            wishes = Wishes(**order["wishes"])
+            plan = plan_buffers([Step(order["index"], context.info.graph(name)) for name in names], wishes)
+            with ExitStack() as stack:
+                bind(context, plan, stack, order["index"])
+                rows = [self._graph(context, name, order, on_phase) for name in names]
+            on_phase("free the context")
+        return {"seconds": restored, "graphs": rows, "plan": plan.as_json()}
+
+    def _graph(self, context: Context, name: str, order: Message, on_phase: OnPhase) -> Message:
+        row: Message = {"name": name}
+        try:
+            on_phase(f"graph `{name}`: retrieve")
+            graph = context.graph(name)
+            row["inputs"] = _fill(graph, order["name"], order["inputs"])
+            on_phase(f"graph `{name}`: execute")
+            seconds = [_timed(graph.execute) for _ in range(order["loops"])]
+            row["seconds"], row["fastest"] = statistics.median(seconds), min(seconds)
+            row["outputs"] = _outputs(graph, Path(order["output_dir"]) if order["output_dir"] else None)
+            if context.profile:
+                row["profile"] = [_event(event) for event in context.profile.events()[-1:]]
+        except UdogenError as problem:  # the other graphs may be well
+            row["error"] = dict(problem.as_json())
+        return row
+
+    def close(self) -> None:
+        """Free everything."""
+        self._runtime.close()
+
+
+def bind(context: Context, plan: BufferPlan, stack: ExitStack, shard: int) -> None:
+    """Allocate what the plan says, until `stack` ends, and bind the tensors of a context's graphs to it."""
+    buffers = {
+        row.name: stack.enter_context(allocate(row.allocator, row.size, alignment=row.alignment, name=row.name))
+        for row in plan.buffers
+    }
+    for step in plan.steps:
+        graph = context.graph(step.graph)
+        stack.callback(graph.unbind)
+        rows = plan.of(shard, step.graph)
+        graph.bind({row.tensor: buffers[row.buffer].view[row.offset : row.offset + row.nbytes] for row in rows})
+
+
+def _fill(graph: Graph, context: str, files: Mapping[str, str]) -> list[Message]:
+    rows = []
+    for info in graph.inputs:
+        into = graph.array(info.name)
+        file = next((files[key] for key in keys_of(context, graph.name, info.name) if key in files), None)
+        how = arrays.read_into(into, Path(file), info) if file else "zeros"
+        if not file:
+            into[...] = 0
+        rows.append({**arrays.describe(info), "file": file, "how": how})
+    return rows
+
+
+def _outputs(graph: Graph, folder: Path | None) -> list[Message]:
+    rows = []
+    for info in graph.outputs:
+        found = graph.array(info.name)
+        row = {**arrays.describe(info), "file": None, **arrays.span(found)}
+        if folder is not None:
+            place = folder / file_name(graph.name) / f"{file_name(info.name)}.npy"
+            arrays.write(place, found)
+            row["file"] = str(place)
+        rows.append(row)
+    return rows
+
+
+def file_name(name: str) -> str:
+    """A name of the model as the name of a file."""
+    return _UNFIT.sub("_", name).strip(".") or "_"
+
+
+def _event(event: ProfileEvent) -> Message:
+    return {
+        "name": event.name,
+        "value": event.value,
+        "unit": event.unit,
+        "below": [_event(each) for each in event.below],
+    }
+
+
+def _timed(function: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    function()
+    return time.perf_counter() - began

@@ -1,0 +1,165 @@
+"""The checksum beside a context binary: `forward_0.bin.udogen.json` beside `forward_0.bin`.
+
+HTP does not notice flipped bytes in a binary, so we do.  It is against accidents (a copy that broke off, a disk, a file
+of another build under the same name), not against attackers: hence XXH3, which takes 0.11 s for 1 GB (0.08 s of it for
+reading) where SHA-256 takes 0.67 s and BLAKE2b 1.3 s, on a processor with SHA instructions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from udogen.errors import RunFailed
+
+SUFFIX = ".udogen.json"
+_FORMAT = 1
+_CHUNK = 1 << 20  # read, not mapped: pages of a mapping would count as ours
+_MOST = 1 << 20  # bytes of a manifest
+
+ABSENT, MATCHES, DIFFERS, BROKEN = "absent", "matches", "differs", "broken"
+
+
+class Manifest(NamedTuple):
+    """What a binary was when it was written."""
+
+    file: str
+    size: int
+    algorithm: str
+    digest: str
+    build_id: str = ""  # of the runtime that wrote it
+
+
+class Verdict(NamedTuple):
+    """What comes of holding a binary against its manifest: one of ABSENT, MATCHES, DIFFERS, BROKEN, and a sentence."""
+
+    state: str
+    message: str
+    manifest: Manifest | None = None
+
+    @property
+    def good(self) -> bool:
+        """Whether the file is the one that was written."""
+        return self.state == MATCHES
+
+    def refuse(self) -> None:
+        """Raise `RunFailed` where the manifest speaks against the file."""
+        if self.state in (DIFFERS, BROKEN):
+            raise RunFailed(self.message, hint=_HINTS[self.state])
+
+
+_HINTS = {
+    DIFFERS: "copy or make the binary again; if it is meant to be this one, write its checksums anew: "
+    "udogen inspect FILE.bin --write-manifest",
+    BROKEN: "remove it, or write it anew: udogen inspect FILE.bin --write-manifest",
+}
+
+
+def path_of(binary: Path) -> Path:
+    """Where the manifest of a binary is."""
+    return binary.with_name(binary.name + SUFFIX)
+
+
+def save(binary: Path, data: Any, *, build_id: str = "") -> Manifest:
+    """Write a context binary and its manifest, each at once or not at all."""
+    write_at_once(binary, data)
+    return write(binary, build_id=build_id)
+
+
+def write(binary: Path, *, build_id: str = "") -> Manifest:
+    """Write the manifest of a binary that is there."""
+    size, digest = _measured(binary, _ALGORITHM)
+    made = Manifest(binary.name, size, _ALGORITHM, digest, build_id)
+    text = json.dumps({"udogen_manifest": _FORMAT, **made._asdict()}, indent=2) + "\n"
+    write_at_once(path_of(binary), text.encode())
+    return made
+
+
+def check(binary: Path) -> Verdict:
+    """Hold a binary against the manifest beside it."""
+    beside = path_of(binary)
+    try:
+        found = _read(beside)
+    except FileNotFoundError:
+        return Verdict(ABSENT, f"there is no {beside.name} beside {binary.name}: nobody vouches for its bytes")
+    except (OSError, ValueError) as fault:
+        why = fault.strerror if isinstance(fault, OSError) else str(fault)
+        return Verdict(BROKEN, f"the manifest {beside} cannot be used: {why}")
+    size = binary.stat().st_size
+    if size != found.size:
+        message = f"{binary} is not the file that {beside.name} describes: it has {size} bytes, not {found.size}"
+        return Verdict(DIFFERS, message, found)
+    size, digest = _measured(binary, found.algorithm)
+    if digest != found.digest:
+        message = (
+            f"{binary} is not the file that {beside.name} describes: its {found.algorithm} is {digest}, "
+            f"not {found.digest}, though it has as many bytes"
+        )
+        return Verdict(DIFFERS, message, found)
+    return Verdict(MATCHES, f"{binary.name} is as {beside.name} says ({found.algorithm} {digest})", found)
+
+
+def write_at_once(path: Path, data: Any) -> None:
+    """Write a file so that under its name there is always a whole one."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
+    try:
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as file:
+            file.write(data)
+        os.replace(beside, path)
+    except BaseException as fault:
+        beside.unlink(missing_ok=True)
+        if isinstance(fault, OSError):
+            raise RunFailed(
+                f"{path} cannot be written: {fault.strerror}",
+                hint="the folder must be there and writable, with room in it",
+            ) from fault
+        raise
+
+
+def _read(path: Path) -> Manifest:
+    with path.open("rb") as file:
+        data = file.read(_MOST)
+    try:
+        found = json.loads(data)
+    except ValueError:
+        raise ValueError("it is no JSON") from None
+    if not isinstance(found, dict) or found.get("udogen_manifest") != _FORMAT:
+        raise ValueError(f"it is no manifest of version {_FORMAT}")
+    made = Manifest(**{key: found.get(key, "") for key in Manifest._fields})
+    if not all(isinstance(each, int if key == "size" else str) for key, each in made._asdict().items()):
+        raise ValueError("its values are not of their types")
+    if made.algorithm not in _ALGORITHMS:
+        raise ValueError(f"its checksum is of the kind `{made.algorithm[:40]}`; known are {', '.join(_ALGORITHMS)}")
+    return made
+
+
+def _measured(path: Path, algorithm: str) -> tuple[int, str]:
+    """The size and the digest of a file, read through one small buffer."""
+    state, room = _ALGORITHMS[algorithm](), bytearray(_CHUNK)
+    view, size = memoryview(room), 0
+    with path.open("rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        while count := file.readinto(room):
+            state.update(view[:count])  # lets other threads run
+            size += count
+    return size, state.hexdigest()
+
+
+def _xxh3() -> Any:
+    import xxhash  # only who reads or writes a manifest needs it
+
+    return xxhash.xxh3_128()
+
+
+def _sha256() -> Any:
+    import hashlib
+
+    return hashlib.sha256()
+
+
+_ALGORITHM = "xxh3_128"
+_ALGORITHMS: dict[str, Callable[[], Any]] = {_ALGORITHM: _xxh3, "sha256": _sha256}

@@ -1,0 +1,97 @@
+"""What came of a run of contexts, as a person reads it and as `--json` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from udogen.errors import UdogenError
+from udogen.runtime.contexts.running import Job
+
+Row = tuple[Job, "dict[str, Any] | UdogenError"]
+_UNITS = {1: "µs", 2: "bytes", 3: "cycles"}  # QNN_PROFILE_EVENTUNIT_…
+
+
+def went_wrong(result: Mapping[str, Any] | UdogenError) -> bool:
+    """Whether the context, or one of its graphs, failed."""
+    return isinstance(result, UdogenError) or any("error" in graph for graph in result["graphs"])
+
+
+def as_json(rows: Sequence[Row], runtime: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of `udogen run context --json` (docs/contexts.md has the shape)."""
+    return {"runtime": dict(runtime), "contexts": [_as_json(job, result) for job, result in rows]}
+
+
+def _as_json(job: Job, result: Mapping[str, Any] | UdogenError) -> dict[str, Any]:
+    head = {"name": job.name, "binary": str(job.binary), "ok": not went_wrong(result)}
+    if isinstance(result, UdogenError):
+        return {**head, "error": dict(result.as_json())}
+    return {**head, **{name: value for name, value in result.items() if name not in ("plan", "event")}}
+
+
+def lines(rows: Sequence[Row], runtime: Mapping[str, Any]) -> Iterator[str]:
+    """A paragraph for each context, and the sum."""
+    for job, result in rows:
+        if isinstance(result, UdogenError):
+            yield f"{job.name}: failed"
+            yield from _error(result.message, result.hint, result.details, "  ")
+            continue
+        yield f"{job.name}: restored in {_time(result['seconds'])}"
+        for note in result.get("differences", ()):
+            yield f"  ! {note}"
+        for graph in result["graphs"]:
+            yield from _graph(graph)
+    wrong = sum(went_wrong(result) for _, result in rows)
+    graphs = [graph for _, result in rows if not isinstance(result, UdogenError) for graph in result["graphs"]]
+    fine = sum("error" not in graph for graph in graphs)
+    where = f"{runtime['name']} ({runtime['build_id']})"
+    yield (
+        f"{len(rows) - wrong} of {len(rows)} context{'s' * (len(rows) != 1)} fine, "
+        f"{fine} graph{'s' * (fine != 1)} executed on {where}"
+    )
+
+
+def _graph(graph: Mapping[str, Any]) -> Iterator[str]:
+    if "error" in graph:
+        yield f"  {graph['name']}: failed"
+        error = graph["error"]
+        yield from _error(error["message"], error["hint"], error["details"], "    ")
+        return
+    yield f"  {graph['name']}: {_time(graph['seconds'])} per execution"
+    zeros = [row["name"] for row in graph["inputs"] if row["how"] == "zeros"]
+    for row in graph["inputs"]:
+        if row["how"] != "zeros":
+            yield f"    {row['name']}: {_type(row)} <- {row['file']} ({row['how']})"
+    if zeros:
+        yield f"    zeros: {', '.join(zeros)}"
+    for row in graph["outputs"]:
+        span = f", {row['least']:.6g} … {row['largest']:.6g}" if "least" in row else ""
+        file = f" -> {row['file']}" if row["file"] else ""
+        yield f"    {row['name']}: {_type(row)}{span}{file}"
+    for event in graph.get("profile", ()):
+        yield from _event(event, "    ")
+
+
+def _event(event: Mapping[str, Any], indent: str) -> Iterator[str]:
+    unit = _UNITS.get(event["unit"], "")
+    yield f"{indent}{event['name'] or 'execution'}: {event['value']:,}{' ' + unit if unit else ''}"
+    for below in event["below"]:
+        yield from _event(below, indent + "  ")
+
+
+def _error(message: str, hint: str, details: Sequence[str], indent: str) -> Iterator[str]:
+    yield f"{indent}error: {message}"
+    yield from (f"{indent}  {line}" for line in details)
+    if hint:
+        yield f"{indent}  = {hint}"
+
+
+def _type(row: Mapping[str, Any]) -> str:
+    return f"{row['dtype']} {'x'.join(str(extent) for extent in row['shape']) or 'scalar'}"
+
+
+def _time(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.2f} {unit}"
+    return f"{seconds * 1e6:.1f} µs"
