@@ -85,3 +85,19 @@ with RawModel(Path(sys.argv[1]), kind="emulator") as raw:
     argv = [sys.executable, "-c", program, str(sharded_llm("emulator"))]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize(("kind", "memory"), [("real", "raw"), ("emulator", "raw"), ("emulator", "shared")])
+def test_state_and_hidden_states_are_never_copied(sharded_llm: Callable[[str], Path], kind: str, memory: str) -> None:
+    """examples/sharded_llm/run.py: bound once; real libQnnHtp registers no memory on a PC, so its buffers are raw."""
+    script = ROOT / "examples/sharded_llm/run.py"
+    argv = [sys.executable, script, sharded_llm(kind), "--memory", memory, "--tokens", "9", "--json"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout)
+    assert told["memory"] == memory and ("EMULATOR" in told["runtime"]) == (kind == "emulator")
+    assert told["tokens"] == told["numpy"] and len(told["tokens"]) == 9
+    for copied in told["copied_per_token"]:
+        assert (copied["state"], copied["activations"]) == (0, 0)
+    # The client's own: one row of the hidden state, one of the mask, one position.
+    assert told["copied_per_token"][-1]["client"] == 2 * 64 + 2 * 32 + 4
