@@ -23,8 +23,6 @@ from udogen.runtime.contexts.mapped import mapped
 from udogen.runtime.contexts.shards import Shard, json_of
 from udogen.runtime.library import BACKENDS, find_runtime
 
-_BACKENDS = {3: "cpu", 4: "gpu", 6: "htp"}  # numbers of backends in the API
-
 BINARY, JSON = "binary", "json"
 
 
@@ -34,8 +32,8 @@ class StoredContext:
     `data` is the mapping, `info` what is in it (from `source`: BINARY, or JSON where no system library can be had),
     `verdict` what its manifest says, `description` its JSON and `differences` what the two disagree on.
 
-    A file whose manifest matches is described in this process; of any other, `guarded` decides: True (the default) has it
-    read in a child first, which takes about 0.15 s and turns a crash of libQnnSystem into an error; False trusts it.
+    A file whose manifest matches is described in this process; of any other, `guarded` decides: True (the default) has
+    it read in a child first, which takes about 0.15 s and turns a crash of libQnnSystem into an error; False trusts it.
     """
 
     def __init__(
@@ -112,7 +110,7 @@ def system_library_of(
             raise ToolMissing(f"there is no QNN system library at {found}", hint="give the path of libQnnSystem.so")
         return found
     if head.emulator:
-        backend = _BACKENDS.get(head.backend_id)
+        backend = system.BACKENDS.get(head.backend_id)
         if backend is None:
             raise RunFailed(f"the emulator has no backend of number {head.backend_id}", hint="the file may be damaged")
         return find_runtime(backend, kind="emulator", on_step=on_step).system

@@ -115,7 +115,7 @@ def _compare_tensors(graph: str, json: TensorInfo, binary: TensorInfo) -> Iterat
 
 
 def same_quantization(one: Quantization, other: Quantization) -> bool:
-    """Whether two are alike, as far as a float of 32 bits and its text tell; one that was only named may be any of it."""
+    """Whether two are alike, as far as floats of 32 bits and their texts tell; one that was only named may be any."""
     if isinstance(one, OtherEncoding) or isinstance(other, OtherEncoding):
         return quantization.name_of(one) == quantization.name_of(other)
     return type(one) is type(other) and _close(_values(one), _values(other))

@@ -6,25 +6,23 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed, UdogenError
 from udogen.qnn.interface import LogSink
-from udogen.qnn.system import binary_info
-from udogen.runtime.buffers.allocators import allocate
+from udogen.runtime.buffers.planned import PlannedBuffers
 from udogen.runtime.buffers.planning import Wishes, plan_buffers
 from udogen.runtime.buffers.values import Step
 from udogen.runtime.contexts import arrays
-from udogen.runtime.contexts.mapped import mapped
+from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.running import keys_of
 from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.contexts.shards import Shard
 from udogen.runtime.wire import Message
 
 if TYPE_CHECKING:
     from udogen.qnn.profile import ProfileEvent
-    from udogen.runtime.buffers.plan import BufferPlan
     from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.graph import Graph
 
@@ -37,11 +35,12 @@ class Executor:
 
     def __init__(self, order: Message, on_phase: OnPhase, log: LogSink) -> None:
         on_phase("load the runtime")
+        self._system = Path(order["system"]) if order["system"] else None
         self._runtime = Runtime(
             order["backend"],
             kind=order["kind"],
             library=Path(order["library"]) if order["library"] else None,
-            system=Path(order["system"]) if order["system"] else None,
+            system=self._system,
             soc=order["soc"],
             log=log,
             log_level=order["log_level"],
@@ -57,42 +56,56 @@ class Executor:
 
     def describe(self, order: Message, on_phase: OnPhase) -> Message:
         """What a context says of itself."""
+        with self._stored(order, on_phase, check=False) as stored:
+            return {
+                "graphs": [
+                    {"name": graph.name, "inputs": [arrays.describe(each) for each in graph.inputs]}
+                    for graph in stored.info.graphs
+                ]
+            }
+
+    def _stored(self, order: Message, on_phase: OnPhase, *, check: bool = True) -> StoredContext:
         on_phase("read what the context says of itself")
-        with mapped(Path(order["binary"])) as binary:
-            info = binary_info(self._runtime.system, binary, name=order["binary"])
-        return {
-            "graphs": [
-                {"name": graph.name, "inputs": [arrays.describe(each) for each in graph.inputs]}
-                for graph in info.graphs
-            ]
-        }
+        metadata = Path(order["metadata"]) if order["metadata"] else None
+        shard = Shard(Path(order["binary"]), metadata)
+        # Not guarded: this is the child already.
+        return StoredContext(shard, system_library=self._system, check_manifest=check, guarded=False)
+
+    def _restored(self, stored: StoredContext, order: Message, on_phase: OnPhase) -> Context:
+        on_phase("restore the context")
+        return self._runtime.restore(
+            stored.data, name=str(stored.path), info=stored.info, device=order["device"], profile=order["profile"]
+        )
 
     def run(self, order: Message, on_phase: OnPhase) -> Message:
         """One context: its graphs in the order asked for, each `loops` times."""
         began = time.perf_counter()
-        on_phase("restore the context")
-        with self._runtime.restore(Path(order["binary"]), device=order["device"], profile=order["profile"]) as context:
-            restored = time.perf_counter() - began
-            names = [name for name in order["graphs"] if name in context.names] if order["graphs"] else context.names
-            if not names:
-                raise RunFailed(
-                    f"{order['binary']} has none of the graphs asked for: {', '.join(order['graphs'])}",
-                    hint=f"it has: {', '.join(context.names) or 'none'}",
-                )
-            on_phase("bind its tensors")
-            wishes = Wishes(**order["wishes"])
-            plan = plan_buffers([Step(order["index"], context.info.graph(name)) for name in names], wishes)
-            with ExitStack() as stack:
-                bind(context, plan, stack, order["index"])
-                rows = [self._graph(context, name, order, on_phase) for name in names]
-            on_phase("free the context")
-        return {"seconds": restored, "graphs": rows, "plan": plan.as_json()}
+        with self._stored(order, on_phase) as stored:
+            context = self._restored(stored, order, on_phase)
+            seconds = time.perf_counter() - began
+            with context:
+                names = [name for name in order["graphs"] or context.names if name in context.names]
+                if not names:
+                    raise RunFailed(
+                        f"{order['binary']} has none of the graphs asked for: {', '.join(order['graphs'])}",
+                        hint=f"it has: {', '.join(context.names) or 'none'}",
+                    )
+                on_phase("bind its tensors")
+                steps = [Step(order["index"], context.info.graph(name)) for name in names]
+                plan = plan_buffers(steps, Wishes(**order["wishes"]))
+                with PlannedBuffers(plan) as buffers:
+                    rows = [self._graph(context, name, buffers, order, on_phase) for name in names]
+                on_phase("free the context")
+        return {"seconds": seconds, "graphs": rows, "plan": plan.as_json(), **_said_of(stored)}
 
-    def _graph(self, context: Context, name: str, order: Message, on_phase: OnPhase) -> Message:
+    def _graph(
+        self, context: Context, name: str, buffers: PlannedBuffers, order: Message, on_phase: OnPhase
+    ) -> Message:
         row: Message = {"name": name}
         try:
             on_phase(f"graph `{name}`: retrieve")
             graph = context.graph(name)
+            buffers.bind(graph, shard=order["index"])
             row["inputs"] = _fill(graph, order["name"], order["inputs"])
             on_phase(f"graph `{name}`: execute")
             seconds = [_timed(graph.execute) for _ in range(order["loops"])]
@@ -109,17 +122,9 @@ class Executor:
         self._runtime.close()
 
 
-def bind(context: Context, plan: BufferPlan, stack: ExitStack, shard: int) -> None:
-    """Allocate what the plan says, until `stack` ends, and bind the tensors of a context's graphs to it."""
-    buffers = {
-        row.name: stack.enter_context(allocate(row.allocator, row.size, alignment=row.alignment, name=row.name))
-        for row in plan.buffers
-    }
-    for step in plan.steps:
-        graph = context.graph(step.graph)
-        stack.callback(graph.unbind)
-        rows = plan.of(shard, step.graph)
-        graph.bind({row.tensor: buffers[row.buffer].view[row.offset : row.offset + row.nbytes] for row in rows})
+def _said_of(stored: StoredContext) -> Message:
+    """What is odd about a file, though it ran."""
+    return {"manifest": stored.verdict.message, "differences": [each.message for each in stored.differences]}
 
 
 def _fill(graph: Graph, context: str, files: Mapping[str, str]) -> list[Message]:

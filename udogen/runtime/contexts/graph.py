@@ -53,25 +53,17 @@ class Graph:
                 self.slot(name).bind(self, place)
             self._look_at_slots()
 
-    def unbind(self, names: Sequence[str]) -> None:
-        """Let go of the memory of these tensors; they need some before the graph runs again."""
+    def unbind(self, names: Sequence[str] | None = None) -> None:
+        """Let go of the memory of these tensors, or of all; they need some before the graph runs again."""
         with self._lock:
-            for name in names:
+            for name in self._slots if names is None else names:
                 self.slot(name).forget()
-            if self._open:
-                self._look_at_slots()
+            self._look_at_slots()
 
     def _look_at_slots(self) -> None:
         every = (*self._ins, *self._outs)
         self._guarded = tuple(slot for slot in every if slot.guarded)
-        self._ready = all(slot.bound for slot in every)
-
-    def unbind(self) -> None:
-        """Let go of all memory."""
-        with self._lock:
-            for slot in self._slots.values():
-                slot.forget()
-            self._guarded, self._ready = (), False
+        self._ready = self._open and all(slot.bound for slot in every)
 
     def slot(self, name: str) -> Slot:
         """The place of one tensor in the graph's arguments."""

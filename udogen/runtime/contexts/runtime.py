@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed
-from udogen.qnn import system
+from udogen.qnn import heads, system
 from udogen.qnn.backend import Backend, Device, Log
 from udogen.qnn.context import ContextOptions
 from udogen.qnn.devices import DeviceInfo, devices
@@ -116,8 +116,11 @@ class Runtime:
             if isinstance(binary, (str, Path)):
                 name = name or str(binary)
                 binary = stack.enter_context(mapped(Path(binary)))
+            name = name or "(bytes)"
+            self._check_maker(heads.check(binary, name), name)
             if info is None:
-                info = system.binary_info(self.system, binary)
+                info = system.binary_info(self.system, binary, name=name)
+            self._check_backend(info.backend_id, name)
             with self._lock:
                 self._check_open()
                 measures = Profile(self._backend) if profile else None
@@ -127,12 +130,24 @@ class Runtime:
                     if measures:
                         measures.close()
                     raise
-                made = Context(self, low, info, name=name or "(bytes)", options=wanted)
+                made = Context(self, low, info, name=name, options=wanted)
                 made.profile = measures
                 self._contexts.append(made)
             if wanted.deferred:  # the runtime reads the binary again when it finalizes
                 made.keep(stack.pop_all().close)
             return made
+
+    def _check_maker(self, head: heads.Head, name: str) -> None:
+        if head.emulator != self.emulator:
+            maker, kind = ("udogen's emulator", "emulator") if head.emulator else ("Qualcomm's runtime", "real")
+            raise RunFailed(f"{name} was made by {maker}; {self.name} cannot restore it", hint=f"use --runtime {kind}")
+
+    def _check_backend(self, number: int, name: str) -> None:
+        made_for = system.BACKENDS.get(number)
+        if made_for is not None and made_for != self.backend:
+            raise RunFailed(
+                f"{name} was made for the backend {made_for}, not {self.backend}", hint=f"use --backend {made_for}"
+            )
 
     def composing(self, device: int | None = None) -> Any:
         """A new, empty context of the API (`udogen.qnn.context.Context`), to make graphs in."""
