@@ -28,6 +28,7 @@ from udogen.opdef.load import load
 from udogen.qnn.backend import Backend, Log
 from udogen.qnn.context import Context
 from udogen.qnn.interface import WARN, Interface
+from udogen.qnn.system import binary_info
 from udogen.qnn.tensors import (
     APP_READ,
     APP_WRITE,
@@ -41,6 +42,7 @@ from udogen.qnn.tensors import (
 )
 from udogen.runtime import find_runtime
 from udogen.runtime.built import find_built
+from udogen.runtime.contexts import context_dump, manifest
 
 HERE = Path(__file__).resolve().parent
 ROLES = {**dict.fromkeys(INPUTS, APP_WRITE), **dict.fromkeys(OUTPUTS, APP_READ)}
@@ -150,7 +152,10 @@ def compose_shard(order: Order, shard: int, log: Log) -> str:
                 composer = Composer(context, name, grids=rows, weights=own)
                 block(composer, sizes, tokens, last=shard == sizes.shards - 1)
                 composer.graph.finalize()
-            place.write_bytes(context.binary())
+            binary = context.binary()
+    manifest.save(place, binary, build_id=log.interface.build_id())
+    info = binary_info(order.runtime.with_name("libQnnSystem.so"), binary)
+    place.with_name(f"forward_{shard}_json.json").write_text(context_dump.text(info), "utf-8")
     return place.name
 
 

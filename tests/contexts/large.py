@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from tests.making import LONG, ROOT
 from udogen.qnn import abi
 from udogen.qnn.context import Context
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Scalar, ScaleOffset, Tensor
 from udogen.runtime.contexts.runtime import Runtime
 
 GRAPH, DTYPE, QUANT = "rows", "UFIXED_POINT_8", ScaleOffset(0.02, -128)
+MEGABYTES = 1024
+NEEDS = 4500  # megabytes of memory to make it (seen: 4.3 GB); restoring takes 2.2 GB
 SIDE = 4096  # rows of a table, and bytes of a row: 16 MiB
 
 
@@ -66,8 +72,22 @@ def store(context: Context, place: Path) -> None:
         file.truncate(written[0])
 
 
+def made(place: Path, megabytes: int = MEGABYTES) -> Path:
+    """The file, written by a process of its own; skips the test where memory or disk are too small for it."""
+    lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
+    memory = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) >> 10
+    disk = shutil.disk_usage(place.parent).free >> 20
+    if memory < NEEDS or disk < 2 * megabytes:
+        pytest.skip(f"{memory} MB of memory and {disk} MB of disk are too little for a context of {megabytes} MB")
+    argv = [sys.executable, "-m", "tests.contexts.large", place, str(megabytes)]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert place.stat().st_size > megabytes << 20
+    return place
+
+
 def main() -> None:
-    place, megabytes = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1024
+    place, megabytes = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else MEGABYTES
     os.dup2(2, 1)  # libQnnHtp writes to stdout
     with Runtime("htp", kind="real") as runtime, runtime.composing() as context:
         compose(context, megabytes // 16)

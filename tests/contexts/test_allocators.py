@@ -226,6 +226,21 @@ def test_rpcmem_without_memory_or_descriptor(tidy: None, device: ctypes.CDLL) ->
     assert said(device)[-1] == "rpcmem_free"
 
 
+def test_code_of_ones_own_on_a_hexagon_sees_a_buffer_for_a_while(tidy: None, device: ctypes.CDLL) -> None:
+    with allocate("rpcmem", 4096, name="x") as buffer:
+        with rpcmem.mapped_to_hexagon(buffer):
+            assert buffer.fastrpc == 1
+            with pytest.raises(RunFailed) as told:
+                buffer.close()
+            assert told.value.message == "buffer `x` cannot be closed: it is in use by fastrpc_mmap"
+        assert said(device)[2:] == ["fastrpc_mmap(3, 0, 4096, 2)", "fastrpc_munmap(3, 4096)"]
+        device.stand_in_blind(1)
+        with pytest.raises(RunFailed) as told, rpcmem.mapped_to_hexagon(buffer):
+            pass
+        assert told.value.message == f"fastrpc_mmap of descriptor {buffer.fd} failed with 0x8000040d"
+        assert not buffer.fastrpc and not buffer.held_by
+
+
 def test_a_library_that_is_no_libcdsprpc() -> None:
     with pytest.raises(ToolMissing) as told:
         rpcmem.Rpcmem("libc.so.6")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,8 +16,12 @@ import pytest
 
 from tests.contexts.stepping import BACKENDS, SHAPE, array, binary, open_runtime
 from udogen.errors import RunFailed, UdogenError, UsageError
+from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE
+from udogen.runtime.buffers.allocators import allocate
+from udogen.runtime.buffers.attachment import Attachment
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferDesc, ManagedBuffer, MemoryDomain, Role, Token
+from udogen.runtime.buffers.pools import POOLS, File, open_pool
 from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.contexts.runtime import Runtime
 
@@ -484,6 +489,80 @@ def test_what_was_never_written_is_not_read(runtime: Runtime, domain: MemoryDoma
     step(x=array(1))
 
 
+class Gone:
+    """Memory that is deregistered behind the back of whoever is bound to it."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        with allocate("memfd", BYTES) as buffer:
+            context = runtime.contexts[0]
+            self.memory = context.register(buffer.descriptor(), dtype="FLOAT_32", shape=SHAPE)
+            self.handle = self.memory.handle
+            self.memory.close()
+
+    def attach(self, *_given: object) -> Attachment:
+        return Attachment(handle=self.handle)
+
+
+def test_nobody_relies_on_what_a_failed_execution_has_written(runtime: Runtime, domain: MemoryDomain) -> None:
+    step = graph(runtime, "step")
+    made = domain.allocate(state_roles(runtime), name="kept")
+    made.copy_from(array(1))
+    step.bind({"next": made, "x": Gone(runtime), "state": array(1)})
+    with pytest.raises(QnnError):
+        step.execute()
+    assert not made.in_use
+    refused(made.copy_to, "buffer `kept` cannot be read as copy_to: nothing was written to it")
+    step.bind({"x": array(1)})
+    step.execute()
+    np.testing.assert_array_equal(made.copy_to(), array(2))
+
+
+def test_an_execution_that_is_refused_leaves_everything_as_it_was(runtime: Runtime, domain: MemoryDomain) -> None:
+    step = graph(runtime, "step")
+    made, busy = (domain.allocate(state_roles(runtime), name=name) for name in ("kept", "busy"))
+    made.copy_from(array(1))
+    writing = busy.attach(graph(runtime, "step"), step.outputs[0], APP_READ)
+    assert writing.enter and writing.failed
+    writing.enter()
+    step.bind({"state": busy, "next": made, "x": array(1)})
+    refused(
+        step.execute,
+        "buffer `busy` cannot be read as input `state` of graph `step` in first: "
+        "output `next` of graph `step` in first is writing it",
+    )
+    writing.failed(True)
+    step.bind({"state": made, "next": busy})
+    reading = busy.attach(step, step.inputs[0], APP_WRITE)
+    busy.copy_from(array(7))
+    assert reading.enter and reading.leave
+    reading.enter()
+    refused(
+        step.execute,
+        "buffer `busy` cannot be written as output `next` of graph `step` in first: "
+        "input `state` of graph `step` in first is reading it",
+    )
+    reading.leave()
+    np.testing.assert_array_equal(made.copy_to(), array(1))
+    np.testing.assert_array_equal(busy.copy_to(), array(7))
+    assert not made.in_use and not busy.in_use
+
+
+def test_executions_in_the_backends_own_time(runtime: Runtime, domain: MemoryDomain) -> None:
+    step = graph(runtime, "step")
+    state = domain.pair(state_roles(runtime))
+    state.bind(step, reads="state", writes="next")
+    state.copy_from(array(0))
+    step.bind({"x": array(2)})
+    for _ in range(5):
+        step.execute_async().result(10)
+        state.swap()
+    np.testing.assert_array_equal(state.copy_to(), array(10))
+    step.bind({"x": Gone(runtime)})
+    with pytest.raises(QnnError):
+        step.execute_async().result(10)
+    assert not state.writing.in_use and not state.reading.in_use
+
+
 def test_threads_that_read_and_write_are_refused_and_never_hang(everywhere: Runtime) -> None:
     """Four threads over two contexts: what goes through is right, what does not says so, and all of it ends."""
     steps, looks = ([graph(everywhere, name, i) for i in (0, 1)] for name in ("step", "look"))
@@ -640,3 +719,107 @@ def test_what_cannot_be_copied(runtime: Runtime, made: ManagedBuffer) -> None:
         refused(call, message, error=UsageError)
     np.testing.assert_array_equal(made.copy_to(), array(1))
     assert not made.in_use
+
+
+@pytest.mark.parametrize("kind", ["ashmem", "mmap_fd"])
+def test_pools_in_and_out(made: ManagedBuffer, kind: str, tidy: None) -> None:
+    values = np.arange(32, dtype=np.float32).reshape(SHAPE)
+    with ExitStack() as stack:
+        file = None
+        if kind == "mmap_fd":
+            fd = os.memfd_create("pool")
+            stack.callback(os.close, fd)
+            os.ftruncate(fd, 4096 + BYTES)
+            file = File(fd, offset=64)
+        pool = stack.enter_context(open_pool(kind, BYTES, file=file))
+        pool.buffer.view[:] = values.tobytes()
+        made.copy_from(pool)
+        np.testing.assert_array_equal(made.copy_to(), values)
+        made.copy_from(array(5))
+        assert made.copy_to(pool) is pool
+        assert bytes(pool.buffer.view) == array(5).tobytes()
+        large = stack.enter_context(open_pool("ashmem", 4096))
+        message = "4096 bytes cannot be copied into buffer `kept`: FLOAT_32 [1, 4, 8] takes 128"
+        refused(lambda: made.copy_from(large), message, error=UsageError)
+
+
+def test_a_hardware_buffer_of_pixels_is_not_copied(made: ManagedBuffer) -> None:
+    with open_pool("ashmem", BYTES) as pool:
+        pool.kind = POOLS["hardware_buffer"]  # a PC has none
+        for call in (lambda: made.copy_from(pool), lambda: made.copy_to(pool)):
+            refused(
+                call,
+                "buffer `kept` is not copied from or to a hardware_buffer: its layout is the graphics driver's",
+                hint="use ashmem, mmap_fd or hardware_buffer_blob",
+                error=UsageError,
+            )
+
+
+# --- with contexts that come and go -----------------------------------------------------------------------------------
+
+
+def test_closing_a_context_never_waits_for_a_bind_that_waits_for_it(runtime: Runtime) -> None:
+    class Slow:
+        """Memory that takes its time until it registers itself."""
+
+        def attach(self, graph: Graph, *_given: object) -> Attachment:
+            begun.set()
+            time.sleep(0.1)
+            memory = graph.context.register(buffer.descriptor(), dtype="FLOAT_32", shape=SHAPE)
+            return Attachment(handle=memory.handle)
+
+    begun = threading.Event()
+    context = runtime.restore(binary("cpu", "emulator"))
+    step = context.graph("step")
+    with allocate("memfd", BYTES) as buffer:
+        thread = threading.Thread(target=lambda: step.bind({"x": Slow()}), daemon=True)
+        thread.start()
+        begun.wait(10)
+        context.close()
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_a_context_forgets_memory_that_was_deregistered(runtime: Runtime) -> None:
+    with runtime.restore(binary("cpu", "emulator")) as context, MemoryDomain(runtime) as domain:
+        step = context.graph("step")
+        for _ in range(50):
+            with domain.allocate([Role(step, "state", INPUT)]) as made:
+                step.bind({"state": made})
+                assert len(context._closing) == 1
+        assert not context._closing
+        step.unbind()
+
+
+def test_buffers_domains_and_contexts_may_end_while_graphs_run(runtime: Runtime, tidy: None) -> None:
+    """A thread executes until it is refused; nothing crashes, hangs or stays."""
+    for turn in range(30):
+        context = runtime.restore(binary("cpu", "emulator"), name="ending")
+        step, domain = context.graph("step"), MemoryDomain(runtime, name="ending")
+        state = domain.pair([Role(step, "state", INPUT), Role(step, "next", OUTPUT)], name="kept")
+        state.bind(step, reads="state", writes="next")
+        state.copy_from(array(1))
+        said: list[str] = []
+        running = threading.Event()
+
+        def work(step: Graph = step, said: list[str] = said, running: threading.Event = running) -> None:
+            while not said:
+                try:
+                    step(x=array(1))
+                    running.set()
+                except RunFailed as refusal:
+                    said.append(refusal.message)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert running.wait(10)
+        (state.free, domain.close, context.close)[turn % 3]()
+        thread.join(10)
+        assert not thread.is_alive()
+        assert said[0] in (
+            "buffer `kept.0` was freed",
+            "buffer `kept.0` cannot be used: memory domain `ending` is closed",
+            "graph `step` cannot be used: its context is closed",
+        )
+        domain.close()
+        context.close()

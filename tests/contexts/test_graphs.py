@@ -303,6 +303,25 @@ def test_threads_on_one_graph(context: Context) -> None:
     assert not wrong
 
 
+def test_threads_in_contexts_of_their_own(runtime: Runtime) -> None:
+    wrong = []
+
+    def work(number: int) -> None:
+        with runtime.restore(blob(runtime)) as own:
+            for turn in range(200):
+                found = own.graph("look")(a=array(number), b=array(turn))["seen"]
+                if not np.array_equal(found, array(number + turn)):
+                    wrong.append((number, turn))
+
+    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+        assert not thread.is_alive(), "it hangs"
+    assert not wrong
+
+
 def test_asynchronous_executions(context: Context) -> None:
     step, following = context.graph("step"), array(0)
     step.bind({"state": array(1), "x": array(1), "next": following})

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.contexts import c_client
-from tests.contexts.large import GRAPH
-from tests.making import LONG, ROOT, need_runtime
+from tests.contexts.large import GRAPH, MEGABYTES, made
+from tests.making import need_runtime
 from udogen.runtime import find_runtime
-
-MEGABYTES = 1024
-NEEDS = 4500  # megabytes of memory to make it (seen: 4.3 GB); restoring takes 2.2 GB
-
-
-def available() -> int:
-    """Megabytes that processes may still take."""
-    lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) // 1024
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The context binary."""
     need_runtime("htp")
-    room = tmp_path_factory.mktemp("large")
-    disk = shutil.disk_usage(room).free >> 20
-    if available() < NEEDS or disk < 2 * MEGABYTES:
-        pytest.skip(f"{available()} MB of memory and {disk} MB of disk are too little for a context of {MEGABYTES} MB")
-    place = room / "large.bin"
-    argv = [sys.executable, "-m", "tests.contexts.large", place, str(MEGABYTES)]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert place.stat().st_size > MEGABYTES << 20
-    return place
+    return made(tmp_path_factory.mktemp("large") / "large.bin")
 
 
 @pytest.mark.slow

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.contexts.stepping import open_runtime
 from tests.making import ROOT, compiler, make_packages
 from udogen.errors import RunFailed, UsageError
-from udogen.runtime.sessions.libraries import adsp_library_path, op_libraries
+from udogen.qnn.devices import DeviceInfo
+from udogen.qnn.interface import QnnError
+from udogen.runtime.sessions.libraries import adsp_library_path, op_libraries, register_package
 
 NAME = "libQnnLeakyReluPackage.so"
 PROVIDER = "LeakyReluPackageInterfaceProvider"
@@ -149,6 +152,43 @@ def test_what_the_hexagon_side_looks_through(folder: Path, put: Put, tmp_path: P
     with pytest.raises(UsageError) as told:
         adsp_library_path([op_libraries(moved, machine="aarch64", arch=73)])
     assert told.value.message == f"{moved}/build/hexagon-v73 cannot be in ADSP_LIBRARY_PATH: it contains `;`"
+
+
+class Platform:
+    """A runtime that writes down what it is asked to register, on devices of these versions."""
+
+    def __init__(self, *versions: int) -> None:
+        self.versions, self.registered = versions, list[tuple[str, str, str | None]]()
+
+    def devices(self) -> list[DeviceInfo]:
+        return [DeviceInfo(number, 0, version, 0, 1) for number, version in enumerate(self.versions)]
+
+    def register(self, library: Path, provider: str, target: str | None) -> None:
+        self.registered.append((str(library), provider, target))
+
+
+def test_a_runtime_is_given_what_its_device_needs(folder: Path, put: Put) -> None:
+    arm, _ = put("aarch64-linux-gnu", "aarch64"), put("hexagon-v79", "hexagon", 0x79)
+    runtime = Platform(79, 79)
+    register_package(runtime, folder, machine="aarch64")  # type: ignore[arg-type]
+    assert runtime.registered == [(str(arm), PROVIDER, "CPU"), (NAME, PROVIDER, "HTP")]
+    with pytest.raises(UsageError) as told:
+        register_package(Platform(73, 79), folder, machine="aarch64")  # type: ignore[arg-type]
+    assert told.value.message == "the devices of this platform are different versions of Hexagon: v73, v79"
+    with pytest.raises(UsageError) as told:
+        register_package(Platform(), folder, machine="aarch64")  # type: ignore[arg-type]
+    assert told.value.message == "the version of Hexagon is not known: the device does not tell it"
+    pc, file = Platform(73, 79), put("x86_64-linux-clang", "x86_64")
+    register_package(pc, folder, machine="x86_64")  # type: ignore[arg-type]
+    assert pc.registered == [(str(file), PROVIDER, None)]
+
+
+@pytest.mark.parametrize("kind", ["real", "emulator"])
+def test_a_pc_refuses_the_hexagon_library(kind: str) -> None:
+    """The name reaches the runtime as it is, and that says what libQnnHtp says to the target HTP on a PC."""
+    with open_runtime("htp", kind) as runtime, pytest.raises(QnnError) as told:
+        runtime.register(Path("/nowhere/libQnnToy.so"), "ToyInterfaceProvider", "HTP")
+    assert told.value.code == 4003
 
 
 def test_packages_as_the_udo_documentation_lays_them_out(tmp_path: Path, toy: bytes) -> None:

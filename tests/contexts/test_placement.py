@@ -51,9 +51,9 @@ def test_the_table_of_a_model_of_24_layers() -> None:
         "HTP2            2505.00   25.50    26.00   2556.50  3337.86  781.36  blk.12 … blk.17 (6)",
         "HTP3            2505.00   25.50    26.00   2556.50  3337.86  781.36  blk.18 … blk.23 (6)",
         "all            10020.00  102.00   104.00  10226.00                   24 layers",
-        "HTP0 -> HTP1: `h6`, 1.00 MiB mapped by both",
-        "HTP1 -> HTP2: `h12`, 1.00 MiB mapped by both",
-        "HTP2 -> HTP3: `h18`, 1.00 MiB mapped by both",
+        "HTP0 -> HTP1: `h6`: 1.00 MiB mapped by both",
+        "HTP1 -> HTP2: `h12`: 1.00 MiB mapped by both",
+        "HTP2 -> HTP3: `h18`: 1.00 MiB mapped by both",
     ]
     assert plan.as_json()["sessions"][1] == {  # type: ignore[index]
         "name": "HTP1",

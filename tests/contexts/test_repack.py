@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from udogen.errors import UsageError
+from udogen.runtime.buffers.allocators import allocate
 from udogen.runtime.sessions.blocks import FORMATS, pack
-from udogen.runtime.sessions.repack import RepackBuffer, repack, stride, unrepack
+from udogen.runtime.sessions.repack import RepackBuffer, repack, repacked_bytes, stride, unrepack
 
 SIZES = {"Q4_0": 18, "Q8_0": 34, "MXFP4": 17}
 
@@ -124,6 +127,15 @@ def test_memory_that_is_given_is_used() -> None:
     with pytest.raises(UsageError) as told:
         RepackBuffer("Q8_0", (4, 128), memory=bytes(4096))
     assert told.value.message == "the memory of a repack buffer cannot be written"
+
+
+def test_shared_memory_for_a_device(tidy: None) -> None:
+    with allocate("memfd", repacked_bytes("MXFP4", (3, 4, 96)), alignment=128) as memory:
+        buffer = RepackBuffer("MXFP4", (3, 4, 96), memory=memory)
+        assert buffer.nbytes == memory.size
+        buffer.quantize(np.full((3, 4, 96), 1.5))
+        assert os.pread(memory.descriptor(), memory.size, 0) == buffer.data.tobytes()
+        del buffer
 
 
 @pytest.mark.parametrize(

@@ -85,3 +85,42 @@ with RawModel(Path(sys.argv[1]), kind="emulator") as raw:
     argv = [sys.executable, "-c", program, str(sharded_llm("emulator"))]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize(("kind", "memory"), [("real", "raw"), ("emulator", "raw"), ("emulator", "shared")])
+def test_state_and_hidden_states_are_never_copied(sharded_llm: Callable[[str], Path], kind: str, memory: str) -> None:
+    """examples/sharded_llm/run.py: bound once; real libQnnHtp registers no memory on a PC, so its buffers are raw."""
+    script = ROOT / "examples/sharded_llm/run.py"
+    argv = [sys.executable, script, sharded_llm(kind), "--memory", memory, "--tokens", "9", "--json"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout)
+    assert told["memory"] == memory and ("EMULATOR" in told["runtime"]) == (kind == "emulator")
+    assert told["tokens"] == told["numpy"] and len(told["tokens"]) == 9
+    for copied in told["copied_per_token"]:
+        assert (copied["state"], copied["activations"]) == (0, 0)
+    # The client's own: one row of the hidden state, one of the mask, one position.
+    assert told["copied_per_token"][-1]["client"] == 2 * 64 + 2 * 32 + 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_backend_after_another_knows_the_op_package(sharded_llm: Callable[[str], Path], kind: str) -> None:
+    """A backend forgets its ops at its end, yet libQnnHtp keeps pointers to their names: the library must stay loaded,
+    and register its ops each time.  Else what the next backend stores cannot be restored, or it restores nothing (5005).
+    """
+    program = """
+import sys
+from pathlib import Path
+from udogen.runtime.contexts.runtime import Runtime
+library, shard, kind = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+for _ in range(4):
+    with Runtime("htp", kind=kind) as runtime:
+        runtime.register(library)
+        runtime.restore(shard).close()
+    assert str(library) in Path("/proc/self/maps").read_text()
+"""
+    folder = sharded_llm(kind)
+    library = folder / json.loads((folder / "model.json").read_text("utf-8"))["op_package"]["library"]
+    argv = [sys.executable, "-c", program, str(library), str(folder / "forward_0.bin"), kind]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -4,6 +4,8 @@ registered once, deregistered last to first on every path."""
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -248,6 +250,35 @@ def test_registering_again_and_again_keeps_nothing(context: Context) -> None:
             graph.unbind(["x"])
             registrations(context).release(buffer)
         assert len(registrations(context)) == 0 and len(context._closing) == 1
+
+
+def test_a_context_is_closed_while_another_thread_binds(htp: Runtime, stored: bytes) -> None:
+    """Neither waits for the other for ever: what comes too late is told so."""
+    context = htp.restore(stored, name="adds")
+    graph, told, binding = context.graph("one"), [], threading.Event()
+
+    class Slow:
+        def attach(self, graph: Any, info: Any, role: str) -> Any:
+            binding.set()
+            time.sleep(0.3)  # the context begins to close, and waits for this graph
+            return buffer.attach(graph, info, role)
+
+    def bind() -> None:
+        try:
+            graph.bind({"x": Slow()})
+        except RunFailed as problem:
+            told.append(problem.message)
+
+    with allocate("memfd", 4096) as buffer:
+        thread = threading.Thread(target=bind, daemon=True)
+        thread.start()
+        binding.wait()
+        closing = threading.Thread(target=context.close, daemon=True)
+        closing.start()
+        for each in (thread, closing):
+            each.join(timeout=20)
+            assert not each.is_alive()
+        assert told == ["context adds is closed"]
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from udogen.qnn import abi
@@ -51,6 +51,13 @@ class Memory(Handle):
         handles = ffi.new("Qnn_MemHandle_t[1]")
         context.interface.call("memRegister", context.raw, described, 1, handles)
         super().__init__(context.interface, handles, "memDeRegister", 1)
+        self.when_closed: Callable[[], None] | None = None  # told to whoever would close it otherwise
+
+    def close(self) -> None:
+        """Deregister it now."""
+        super().close()
+        if self.when_closed is not None:
+            self.when_closed()
 
     @property
     def handle(self) -> Any:

@@ -25,6 +25,9 @@ class BackendRow(NamedTuple):
     ranks: tuple[int, ...]  # of tensors; libQnnHtp 2.47 crashes on rank 0 and has no flat layout beyond 6
     # Machines on which it can run; libQnnGpu of x86-64 wants a target server and offline compilers.
     machines: tuple[str, ...] = ("x86_64", "aarch64")
+    # Machines on which all graphs of a process wait for each other: libQnnHtp of x86-64 has one pool of threads for
+    # its make-believe processor, and two executions in it, of whichever contexts, wait for each other without end.
+    one_at_a_time: tuple[str, ...] = ()
 
     @property
     def delivers(self) -> frozenset[str] | None:
@@ -37,7 +40,7 @@ BACKENDS = {
     for row in (
         BackendRow("cpu", "libQnnCpu.so", forwards_log=False, ranks=tuple(range(9))),
         BackendRow("gpu", "libQnnGpu.so", forwards_log=True, ranks=tuple(range(9)), machines=("aarch64",)),
-        BackendRow("htp", "libQnnHtp.so", forwards_log=True, ranks=tuple(range(1, 6))),
+        BackendRow("htp", "libQnnHtp.so", forwards_log=True, ranks=tuple(range(1, 6)), one_at_a_time=("x86_64",)),
     )
 }
 
@@ -60,6 +63,11 @@ class Runtime:
     path: Path
     origin: str
     emulator: bool = False  # one of ours, not Qualcomm's
+
+    @property
+    def serial(self) -> bool:
+        """Whether two graphs must not be executed at once, even in two contexts."""
+        return not self.emulator and platform.machine() in self.backend.one_at_a_time
 
     @property
     def system(self) -> Path:

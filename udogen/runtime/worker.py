@@ -199,7 +199,7 @@ class Worker:
         except QnnError as error:
             self._say("failed", function=error.function, code=error.code)
         except UdogenError as error:
-            self._say("failed", exit_code=error.exit_code, **error.as_json())
+            self._say("failed", exit_code=error.exit_code, **dict[str, Any](error.as_json()))
 
     def _refuse_undelivered(self, tensors: Sequence[Tensor]) -> None:
         # Only after the package had its say: its own message is the better one.

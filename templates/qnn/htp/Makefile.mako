@@ -10,8 +10,9 @@
 PACKAGE_NAME := ${package.name}
 LIBRARY_FOLDER := build
 LIBRARY_NAME := libQnn${package.name}.so
-# What the package calls of HTP is in the runtime that loads it; on aarch64 that must be named.
-LINK_RULES := -Wl,-z,undefs
+# What the package calls of HTP is in the runtime that loads it; on aarch64 that must be named.  The runtime keeps names
+# of ops for longer than it keeps the library loaded, so that stays.
+LINK_RULES := -Wl,-z,undefs -Wl,-z,nodelete
 AARCH64_RUNTIME := libQnnHtpPrepare.so
 SOURCES := src/${package.name}Interface.cpp src/utils/BackendUtils.cpp
 % for util in utils:

@@ -49,6 +49,16 @@ int rpcmem_to_fd(void *at) {
   return -1;
 }
 
+int fastrpc_mmap(int domain, int fd, void *at, int offset, size_t length, int flags) {
+  SAY("fastrpc_mmap(%d, %d, %zu, %d)\n", domain, offset, length, flags);
+  return at == NULL || fd < 0 || blind ? (int)0x8000040d : 0;
+}
+
+int fastrpc_munmap(int domain, int fd, void *at, size_t length) {
+  SAY("fastrpc_munmap(%d, %zu)\n", domain, length);
+  return at == NULL || fd < 0;
+}
+
 void rpcmem_free(void *at) {
   for (int i = 0; i < 64; ++i) {
     if (at == NULL || blocks[i].at != at) continue;

@@ -45,12 +45,13 @@ class _Core(NamedTuple):
 
 
 _STRICT = "-Wl,-z,defs"
+_HTP_LINK = "-Wl,-z,undefs -Wl,-z,nodelete"  # see templates/qnn/htp/Makefile.mako
 _CORES = {
     "cpu": _Core("CPU", "jni/src/CPU", "libUdo{}ImplCpu.so", _STRICT, _CPU_SHOWS, True),
     "gpu": _Core("GPU", "jni/src/GPU", "libUdo{}ImplGpu.so", _STRICT, _GPU_SHOWS, True),
     # One room for each family of the DSP, by its first version; the config may name more of them at any time.
     "dsp": _Core("DSP", "jni/src/DSP_V65", "libUdo{}ImplDsp.so", _STRICT, ("include/DspOps.hpp",)),
-    "htp": _Core("DSP", "jni/src/DSP_V68", "libUdo{}ImplDsp.so", "-Wl,-z,undefs", runtime="libQnnHtpPrepare.so"),
+    "htp": _Core("DSP", "jni/src/DSP_V68", "libUdo{}ImplDsp.so", _HTP_LINK, runtime="libQnnHtpPrepare.so"),
 }
 _REG = _Core("", "jni/src/reg", "libUdo{}Reg.so", _STRICT, android=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 class Attachment:
     """The memory of one tensor: the client's (`data`, a writable buffer), or registered with the context (`handle`).
 
-    `enter` and `leave` are called around each execution, `leave` also after a failed one; `enter` may refuse.
+    `enter` and `leave` are called around each execution; `enter` may refuse.  Where there is `failed`, that is called
+    instead of `leave` after an execution that failed (True), or did not begin, because another memory refused (False).
     """
 
     data: Any = None
@@ -22,6 +23,14 @@ class Attachment:
     view: memoryview | None = None  # where the client reads and writes it, if it may
     enter: Callable[[], None] | None = None
     leave: Callable[[], None] | None = None
+    failed: Callable[[bool], None] | None = None
+
+    def end(self, codes: Sequence[int]) -> None:
+        """After an execution that answered with these codes: none where it did not begin, 0 where it succeeded."""
+        if self.failed and list(codes) != [0]:
+            self.failed(bool(codes))
+        elif self.leave:
+            self.leave()
 
 
 class Bindable(Protocol):

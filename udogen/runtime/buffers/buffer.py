@@ -51,7 +51,8 @@ class Buffer:
         self._fd, self._identity = fd, None if fd is None else _identity(fd)
         self._close_fd = weakref.finalize(self, _close, fd, _identity(fd)) if fd is not None and owns_fd else None
         self._holders: dict[object, str] = {}
-        self._reserved_for = ""
+        self._reserved: dict[object, str] = {}
+        self.fastrpc = 0  # how many mappings to a Hexagon it has (`rpcmem.mapped_to_hexagon`)
         self._closes_when_free = False
         self._lock = threading.RLock()
 
@@ -67,9 +68,9 @@ class Buffer:
     @property
     def view(self) -> memoryview:
         """Its bytes, writable unless the memory is not."""
-        if self._reserved_for:
+        for purpose in self._reserved.values():
             raise RunFailed(
-                f"the contents of buffer `{self.name}` are QNN's: it is the {self._reserved_for}",
+                f"the contents of buffer `{self.name}` are QNN's: it is the {purpose}",
                 hint="nobody but QNN reads or writes it before its context is closed",
             )
         return memoryview(self._open_memory()).cast("B")[self._begin : self._begin + self.size]
@@ -89,6 +90,11 @@ class Buffer:
     def exported(self) -> bool:
         """Whether an array or a view of its bytes is alive."""
         return self._memory is not None and sys.getrefcount(self._memory) > 2  # ours, and the argument
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether its bytes are QNN's."""
+        return bool(self._reserved)
 
     @property
     def held_by(self) -> tuple[str, ...]:
@@ -149,10 +155,11 @@ class Buffer:
                     f"buffer `{self.name}` cannot become the {purpose}: arrays or views of its bytes are alive",
                     hint="delete them first: nobody but QNN may change its contents",
                 )
-            before, self._reserved_for = self._reserved_for, purpose
+            token = object()
+            self._reserved[token] = purpose
 
         def end() -> None:
-            self._reserved_for = before
+            self._reserved.pop(token, None)
 
         return end
 

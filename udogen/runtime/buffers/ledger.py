@@ -65,6 +65,12 @@ def enter(new: Entry) -> Callable[[], None]:
     return leave
 
 
+def has(kind: str, owner: int) -> bool:
+    """Whether a context has a registration of this kind."""
+    with _lock:
+        return any(entry.kind == kind and entry.owner == owner for entry in _entries)
+
+
 def _same_file(buffer: Buffer) -> Iterator[Entry]:
     return (entry for entry in _entries if entry.buffer.identity == buffer.identity)
 

@@ -34,12 +34,12 @@ class Token:
     number: int
 
     def __int__(self) -> int:
-        return self.process << 40 | self.domain << 20 | self.number
+        return self.process << 64 | self.domain << 32 | self.number
 
     @classmethod
     def of(cls, number: int) -> Token:
         """The token behind a number."""
-        return cls(number >> 40, number >> 20 & 0xFFFFF, number & 0xFFFFF)
+        return cls(number >> 64, number >> 32 & 0xFFFFFFFF, number & 0xFFFFFFFF)
 
     def __str__(self) -> str:
         return f"{int(self):#x}"
@@ -70,6 +70,7 @@ class ManagedBuffer:
         self.written = False  # whether there is anything to read
         self._memory = allocate(shared_memory().allocator, max(self.capacity, 1), alignment=128, name=name)
         self._on_free = on_free
+        self._before = (self.shape, self.written)  # the last writing
         self._access = Access(name)
         self._registered: dict[Any, Memory | None] = {}  # by context and shape
         self._attachments: dict[tuple[Any, str, str], Attachment] = {}
@@ -86,11 +87,20 @@ class ManagedBuffer:
         """Where its memory begins in this process: the same for everybody who uses it."""
         return self._memory.address
 
+    @property
+    def registered(self) -> tuple[str, ...]:
+        """The contexts that its memory is registered with, by name; others are given the memory as it is."""
+        return tuple(context.name for (context, _), memory in self._registered.items() if memory is not None)
+
     # --- used by graphs ---------------------------------------------------------------------------------------------
 
     def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
         """Its memory for a tensor that it has a role for (the protocol of `Graph.bind`)."""
         self.check_usable()
+        key = (graph, info.name, role)
+        found = self._attachments.get(key)  # a pair is bound anew after each execution
+        if found is not None:
+            return found
         self.domain.check_owner(self.name, graph)
         wanted = Role(graph, info.name, USAGES[role])
         if wanted not in self.roles:
@@ -99,7 +109,6 @@ class ManagedBuffer:
                 details=[f"it was allocated as {each}" for each in self.roles],
                 hint="allocate it with this role too",
             )
-        key = (graph, info.name, wanted.usage)
         with self._attaching:
             if key not in self._attachments:
                 self._attachments[key] = self._attached(wanted, info)
@@ -114,6 +123,7 @@ class ManagedBuffer:
             handle=None if registered is None else registered.handle,
             enter=(lambda: self._begin_reading(who, dims)) if reads else (lambda: self._begin_writing(who)),
             leave=(lambda: self._end_reading(who)) if reads else (lambda: self._end_writing(self._produced(dims))),
+            failed=None if reads else self._fail_writing,
         )
 
     def _register(self, context: Any, info: TensorInfo) -> Memory | None:
@@ -174,7 +184,7 @@ class ManagedBuffer:
         with self._access.lock:
             self.check_usable()
             self._access.write(who)
-            self.written = False
+            self._before, self.written = (self.shape, self.written), False
             if None in self.dims:
                 self.shape = None
 
@@ -190,6 +200,13 @@ class ManagedBuffer:
             if shape is not None:
                 self.shape, self.written = shape, True
             self._give_back()
+
+    def _fail_writing(self, began: bool) -> None:
+        """After an execution that failed nobody knows what is in the buffer; one that did not begin left it alone."""
+        if not began:
+            with self._access.lock:
+                self.shape, self.written = self._before
+        self._end_writing(None)
 
     def _produced(self, dims: Dims) -> tuple[int, ...]:
         """The shape after an execution: announced, or that of the tensor, at its largest where that leaves it open."""

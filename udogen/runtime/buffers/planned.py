@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from udogen.runtime.buffers.registered import registrations
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
+    from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.graph import Graph
 
 
@@ -80,8 +83,8 @@ class PlannedBuffers:
         graph.bind({name: _Ready(each) for name, each in made.items()})
 
     def close(self) -> None:
-        """Unbind, deregister, give back; a second time does nothing."""
-        contexts = {}
+        """Unbind, deregister, give back, all of it, then raise the first error; a second time does nothing."""
+        contexts: dict[int, Context] = {}
         while self._bound:
             where, name, attached = self._bound.pop()
             graph = where()
@@ -90,11 +93,19 @@ class PlannedBuffers:
             contexts[id(graph.context)] = graph.context
             if attached() is not None:
                 graph.unbind([name])
-        for context in contexts.values():
-            for buffer in reversed(self.buffers.values()):
-                registrations(context).release(buffer)
-        for buffer in reversed(self.buffers.values()):
-            buffer.close()
+        buffers = tuple(reversed(self.buffers.values()))
+        steps: list[Callable[[], None]] = [
+            partial(registrations(context).release, buffer) for context in contexts.values() for buffer in buffers
+        ]
+        steps += [buffer.close for buffer in buffers]
+        errors: list[Exception] = []
+        for step in steps:
+            try:
+                step()
+            except Exception as problem:
+                errors.append(problem)
+        if errors:
+            raise errors[0]
 
     def __enter__(self) -> PlannedBuffers:
         return self

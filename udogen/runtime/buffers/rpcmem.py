@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed, ToolMissing
 
+if TYPE_CHECKING:
+    from udogen.runtime.buffers.buffer import Buffer
+
 LIBRARY = "libcdsprpc.so"
 HEAP_ID_SYSTEM, DEFAULT_FLAGS = 25, 1
+CDSP, FASTRPC_MAP_FD = 3, 2  # the Hexagon that runs HTP; a mapping that lives until it is ended
 _LARGEST_INT = 2**31 - 1
+_MAP = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_int)
+_UNMAP = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
 
 
 class Rpcmem:
@@ -57,6 +65,19 @@ class Rpcmem:
         weakref.finalize(memory, self._free, address).atexit = False
         return memory, fd
 
+    def map(self, fd: int, address: int, size: int, *, domain: int) -> None:
+        """Let a processor see a buffer (fastrpc_mmap)."""
+        call = self._function("fastrpc_mmap", ctypes.c_int, *_MAP)
+        if code := call(domain, fd, address, 0, size, FASTRPC_MAP_FD):
+            raise RunFailed(
+                f"fastrpc_mmap of descriptor {fd} failed with {code & 0xFFFFFFFF:#x}",
+                hint="look into the device's log: the processor may be without memory, or the descriptor no DMA buffer",
+            )
+
+    def unmap(self, fd: int, address: int, size: int, *, domain: int) -> None:
+        """End that (fastrpc_munmap)."""
+        self._function("fastrpc_munmap", ctypes.c_int, *_UNMAP)(domain, fd, address, size)
+
     def _function(self, name: str, result: Any, *arguments: Any) -> Any:
         function = getattr(self._library, name)
         function.restype, function.argtypes = result, arguments
@@ -67,3 +88,25 @@ class Rpcmem:
 def open_rpcmem(library: str = LIBRARY) -> Rpcmem:
     """The library, opened once; ToolMissing where there is none."""
     return Rpcmem(library)
+
+
+@contextmanager
+def mapped_to_hexagon(buffer: Buffer, *, domain: int = CDSP) -> Iterator[None]:
+    """Let code of your own on a Hexagon see a buffer; QNN maps what is registered with it by itself."""
+    fd, library = buffer.descriptor(), open_rpcmem()
+    let_go = buffer.hold("fastrpc_mmap")
+    try:
+        if buffer.is_reserved:
+            raise RunFailed(
+                f"buffer `{buffer.name}` cannot be mapped by fastrpc_mmap: its contents are QNN's",
+                hint="allocate another one",
+            )
+        library.map(fd, buffer.address, buffer.size, domain=domain)
+        buffer.fastrpc += 1
+        try:
+            yield
+        finally:
+            buffer.fastrpc -= 1
+            library.unmap(fd, buffer.address, buffer.size, domain=domain)
+    finally:
+        let_go()

@@ -28,12 +28,13 @@ class Context:
     ) -> None:
         self.runtime, self.low, self.info, self.name, self.options = runtime, low, info, name, options
         self.deferred = options.deferred  # until `finalize`
-        self.turn: threading.Lock | None = None  # of graphs that may not run in parallel, in whichever context
+        self.turn: threading.Lock | None = runtime.turn  # of graphs that may not run in parallel, in whichever context
         self.profile: Profile | None = None
         self._graphs: dict[str, Graph] = {}
-        self._closing: list[Callable[[], None]] = []  # undone last to first, before the context is freed
+        self._closing: dict[object, Callable[[], None]] = {}  # undone last to first, before the context is freed
         self._kept: list[Callable[[], None]] = []  # let go of when it is freed
-        self._lock = threading.RLock()
+        self._lock, self._ending = threading.RLock(), threading.RLock()
+        self._is_ending = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -99,14 +100,19 @@ class Context:
         with self._lock:
             self.check_open()
             made = Memory(self.low, fd, dtype=dtype, shape=shape, kind=kind, address=address, offset=offset, size=size)
-            self._closing.append(made.close)
+            made.when_closed = self.on_close(made.close)
             return made
 
-    def on_close(self, undo: Callable[[], None]) -> None:
-        """Have this called before the context is freed, after what was asked for later."""
+    def on_close(self, undo: Callable[[], None]) -> Callable[[], None]:
+        """Have this called before the context is freed, after what was asked for later; the answer withdraws it."""
+        key = object()
         with self._lock:
             self.check_open()
-            self._closing.append(undo)
+            self._closing[key] = undo
+        return lambda: self._forget(key)
+
+    def _forget(self, key: object) -> None:
+        self._closing.pop(key, None)
 
     def keep(self, release: Callable[[], None]) -> None:
         """Have this called after the context is freed: what the runtime may read until then."""
@@ -122,20 +128,24 @@ class Context:
 
     def check_open(self) -> None:
         """Refuse any use after the end."""
-        if self.low.raw is None:
+        if self.low.raw is None or self._is_ending:
             raise RunFailed(f"context {self.name} is closed", hint="use it inside its `with` block")
 
     def close(self) -> None:
         """Wait for running executions; free memory, graphs and context, all of them, then raise the first error."""
-        with self._lock:
+        with self._ending:
             if self.low.raw is None:
                 return
-            for graph in self._graphs.values():
+            with self._lock:
+                self._is_ending = True  # from here on nothing is added
+                graphs = list(self._graphs.values())
+                self._graphs.clear()
+            # Without the lock: a graph that is being bound may be about to ask for it.
+            for graph in graphs:
                 graph.close()
-            self._graphs.clear()
             errors: list[Exception] = []
             kept = [*self._kept, *([self.profile.close] if self.profile else [])]
-            steps = [*reversed(self._closing), self.low.close, *reversed(kept)]
+            steps = [*reversed(self._closing.values()), self.low.close, *reversed(kept)]
             self._closing.clear()
             self._kept.clear()
             for step in steps:

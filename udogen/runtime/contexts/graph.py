@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -92,9 +92,10 @@ class Graph:
     def execute_async(self) -> Future[None]:
         """Run it on what is bound, in the backend's own time; waits only for an earlier execution of this graph."""
         future: Future[None] = Future()
-        leaving = ExitStack()
+        leaving, codes = ExitStack(), list[int]()
 
         def done(code: int) -> None:
+            codes.append(code)
             try:
                 leaving.close()
             finally:
@@ -113,7 +114,7 @@ class Graph:
         try:
             if not self._ready:
                 self._refuse()
-            self._enter(leaving)
+            self._enter(leaving, codes)
             future.set_running_or_notify_cancel()
             self._low.start(self._args, done)
         except BaseException:
@@ -170,16 +171,16 @@ class Graph:
     # --- around executions ------------------------------------------------------------------------------------------
 
     def _call_guarded(self, lent: Sequence[Slot] = ()) -> int:
+        codes: list[int] = []  # how it ended, for those who are told when it has
         with ExitStack() as leaving:
-            self._enter(leaving, lent)
-            return self._call(*self._args)
+            self._enter(leaving, codes, lent)
+            codes.append(self._call(*self._args))
+        return codes[0]
 
-    def _enter(self, leaving: ExitStack, lent: Sequence[Slot] = ()) -> None:
+    def _enter(self, leaving: ExitStack, codes: list[int], lent: Sequence[Slot] = ()) -> None:
         for slot in self._guarded:
             if slot not in lent:
-                leave: Callable[[], None] | None = slot.enter()
-                if leave:
-                    leaving.callback(leave)
+                leaving.callback(slot.enter().end, codes)
 
     def _refuse(self, lent: Sequence[Slot] = ()) -> None:
         self._check_open()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,8 @@ from udogen.runtime.library import check_loadable, check_provider, find_runtime,
 
 if TYPE_CHECKING:
     from udogen.qnn.system import BinaryInfo
+
+_ALONE = threading.Lock()
 
 
 class Runtime:
@@ -46,6 +48,7 @@ class Runtime:
         found = find_runtime(backend, explicit=library, kind=kind, on_step=on_step)
         check_loadable(found.path, "runtime library")
         self.backend, self.path, self.emulator = backend, found.path, found.emulator
+        self.turn = _ALONE if found.serial else None  # of all graphs, where they must not run in parallel
         self.system = system or found.system
         check_loadable(self.system, "system library")
         self._interface = Interface.load(found.path)
@@ -79,7 +82,15 @@ class Runtime:
     # --- what it is told --------------------------------------------------------------------------------------------
 
     def register(self, library: Path, provider: str = "", target: str | None = None) -> None:
-        """Register an op package; without `provider`, the only one that the library exports."""
+        """Register an op package; without `provider`, the only one that the library exports.
+
+        With the target HTP, the name of a library for Hexagon: it is looked for there, by ADSP_LIBRARY_PATH, not here.
+        """
+        if target == "HTP":
+            with self._lock:
+                self._check_open()
+                self._backend.register(Path(library.name), provider, target)
+            return
         check_loadable(library, "op package")
         if not provider:
             there = interface_providers(library)
@@ -125,7 +136,8 @@ class Runtime:
                 self._check_open()
                 measures = Profile(self._backend) if profile else None
                 try:
-                    low = self._backend.restore(binary, self._device(device), wanted)
+                    with self.turn or nullcontext():
+                        low = self._backend.restore(binary, self._device(device), wanted)
                 except BaseException:
                     if measures:
                         measures.close()
@@ -141,6 +153,8 @@ class Runtime:
         if head.emulator != self.emulator:
             maker, kind = ("udogen's emulator", "emulator") if head.emulator else ("Qualcomm's runtime", "real")
             raise RunFailed(f"{name} was made by {maker}; {self.name} cannot restore it", hint=f"use --runtime {kind}")
+
+        self._check_backend(head.backend_id, name)
 
     def _check_backend(self, number: int, name: str) -> None:
         made_for = system.BACKENDS.get(number)

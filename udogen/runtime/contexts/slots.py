@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +54,8 @@ class Slot:
     @property
     def guarded(self) -> bool:
         """Whether its memory wants to know of each execution."""
-        return self._attachment is not None and (self._attachment.enter or self._attachment.leave) is not None
+        found = self._attachment
+        return found is not None and (found.enter or found.leave or found.failed) is not None
 
     def bind(self, graph: Graph, place: Any) -> None:
         """Let the tensor lie there; refuses what is too small, of another type, or cannot be written to."""
@@ -81,12 +81,12 @@ class Slot:
         flat = np.frombuffer(view, np.uint8)[: self.nbytes]
         return flat.view(self._dtype).reshape(self._shape)
 
-    def enter(self) -> Callable[[], None] | None:
-        """Tell the memory that an execution begins; answers what to call when it has ended."""
+    def enter(self) -> Attachment:
+        """Tell the memory that an execution begins; answers who is to be told of its end."""
         assert self._attachment is not None
         if self._attachment.enter:
             self._attachment.enter()
-        return self._attachment.leave
+        return self._attachment
 
     def lend(self, array: Array, *, into: bool = False) -> int:
         """Let the tensor lie in this array for one execution; returns how many bytes had to be copied for that."""

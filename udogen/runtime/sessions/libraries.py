@@ -8,12 +8,17 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from udogen.build import architectures, elf
 from udogen.build.package import PackageFolder
 from udogen.build.targets import Target
 from udogen.errors import RunFailed, UsageError
 from udogen.runtime.built import find_source
+from udogen.runtime.sessions.session import devices_of
+
+if TYPE_CHECKING:
+    from udogen.runtime.contexts.runtime import Runtime
 
 _ANDROID = "aarch64-android"
 
@@ -70,6 +75,26 @@ def op_libraries(package: Path, *, arch: str | int = "", machine: str = "", andr
         ),
         (hexagon.parent,),
     )
+
+
+def register_package(runtime: Runtime, package: Path, *, arch: str | int = "", machine: str = "") -> OpLibraries:
+    """Register in a runtime what an HTP package needs here; the version of Hexagon is that of the runtime's devices.
+
+    ADSP_LIBRARY_PATH must lead to the Hexagon library before the process starts: see `adsp_library_path`.
+    """
+    if not arch:
+        versions = {each.arch for each in devices_of(runtime)}
+        if len(versions) > 1 and (machine or platform.machine()) != "x86_64":
+            told = ", ".join(f"v{each}" for each in sorted(versions))
+            raise UsageError(
+                f"the devices of this platform are different versions of Hexagon: {told}",
+                hint="say for which one to register (arch)",
+            )
+        arch = max(versions, default=0)
+    found = op_libraries(package, arch=arch, machine=machine)
+    for each in found.registrations:
+        runtime.register(Path(each.library), each.provider, each.target)
+    return found
 
 
 def adsp_library_path(libraries: Iterable[OpLibraries], present: str = "") -> str:

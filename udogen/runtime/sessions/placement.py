@@ -9,13 +9,13 @@ from math import lcm
 from udogen.errors import UsageError
 from udogen.runtime.sessions.plan import (
     DEFAULT_LIMIT,
-    MIB,
     Layer,
     SessionPlan,
     SessionSpec,
     Share,
     handovers_of,
     lines,
+    size_text,
     sizes_of,
 )
 
@@ -69,12 +69,11 @@ def _placed(
 ) -> SessionPlan:
     runs = [(session, tuple(layer for layer in layers if pins[layer.name] == session.name)) for session in sessions]
     plan = _plan(layers, sessions, [run for run in runs if run[1]], shared_spill_fill)
-    over = [share for share in plan.shares if share.free < 0]
+    over = [(share.session.name, share.sizes.total, -share.free) for share in plan.shares if share.free < 0]
     if over:
         raise UsageError(
             "; ".join(
-                f"{share.session.name} would map {_mib(share.sizes.total)}, {_mib(-share.free)} more than it may"
-                for share in over
+                f"{name} would map {size_text(total)}, {size_text(more)} more than it may" for name, total, more in over
             ),
             hint="place layers on another session, or leave some to be placed",
             details=lines(plan),
@@ -249,8 +248,8 @@ def _too_much(table: _Table, count: int) -> UsageError:
     if large:
         parts = max(-(-total // widest) for _, total in large)
         return UsageError(
-            "; ".join(f"layer `{layer.name}` maps {_mib(total)}" for layer, total in large)
-            + f": a session may map {_mib(widest)}",
+            "; ".join(f"layer `{layer.name}` maps {size_text(total)}" for layer, total in large)
+            + f": a session may map {size_text(widest)}",
             hint=f"split the model into smaller shards: this one into {parts} or more",
         )
     everything = table.total(0, len(layers))
@@ -264,11 +263,14 @@ def _too_much(table: _Table, count: int) -> UsageError:
         ]
         over = [(session, total - session.limit) for session, total in loads if total > session.limit]
         details = [
-            *(f"in the most even way {session.name} would map {_mib(more)} more than it may" for session, more in over),
+            *(
+                f"in the most even way {session.name} would map {size_text(more)} more than it may"
+                for session, more in over
+            ),
             *lines(_plan(layers, sessions, runs, table.shared_spill_fill)),
         ]
     return UsageError(
-        f"{len(layers)} layers that map {_mib(everything)} do not fit into {_sessions(sessions)}",
+        f"{len(layers)} layers that map {size_text(everything)} do not fit into {_sessions(sessions)}",
         hint=_remedy(table, count),
         details=details,
     )
@@ -290,14 +292,14 @@ def _remedy(table: _Table, count: int) -> str:
 def _sessions(sessions: Sequence[SessionSpec]) -> str:
     limits = {session.limit for session in sessions}
     if len(sessions) == 1:
-        return f"one session that may map {_mib(sessions[0].limit)}"
-    each = _mib(limits.pop()) + " each" if len(limits) == 1 else " + ".join(_mib(session.limit) for session in sessions)
+        return f"one session that may map {size_text(sessions[0].limit)}"
+    each = (
+        size_text(limits.pop()) + " each"
+        if len(limits) == 1
+        else " + ".join(size_text(session.limit) for session in sessions)
+    )
     return f"{len(sessions)} sessions that may map {each}"
 
 
 def _index(sessions: Sequence[SessionSpec], name: str) -> int:
     return next(index for index, session in enumerate(sessions) if session.name == name)
-
-
-def _mib(size: int) -> str:
-    return f"{size / MIB:.2f} MiB"

@@ -146,6 +146,11 @@ def handovers_of(layers: Sequence[Layer], sessions: Mapping[str, SessionSpec]) -
     return tuple(found.values())
 
 
+def size_text(size: int) -> str:
+    """A size as sentences have it."""
+    return f"{size / MIB:.2f} MiB" if abs(size) >= MIB / 10 else f"{size} bytes"
+
+
 # --- the table --------------------------------------------------------------------------------------------------
 
 _HEAD = ("session [MiB]", "weights", "cache", "compute", "total", "limit", "free", "layers")
@@ -158,8 +163,10 @@ def lines(plan: SessionPlan) -> list[str]:
         ("all", *(_mib(each) for each in (*plan.sizes, plan.sizes.total)), "", "", f"{len(plan.layers)} layers")
     )
     table = _columns([_HEAD, *rows])
-    for each in plan.handovers:
-        table.append(f"{each.source} -> {each.target}: `{each.activation}`, {_mib(each.size)} MiB mapped by both")
+    for source, target in dict.fromkeys((each.source, each.target) for each in plan.handovers):
+        handed = [each for each in plan.handovers if (each.source, each.target) == (source, target)]
+        names = ", ".join(f"`{each.activation}`" for each in handed)
+        table.append(f"{source} -> {target}: {names}: {size_text(sum(each.size for each in handed))} mapped by both")
     return table
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from udogen.errors import UsageError
+from udogen.runtime.buffers.buffer import Buffer
 from udogen.runtime.sessions.blocks import BLOCK, Bytes, Floats, Format, check_columns, format_of, pack, unpack
 
 VECTOR = 128  # bytes of an HVX vector, to which everything is filled up and aligned
@@ -59,6 +60,11 @@ def stride(columns: int, kind: str) -> int:
     return _quant_bytes(form, columns) + _filled(columns // BLOCK * form.scale_bytes)
 
 
+def repacked_bytes(kind: str, shape: Sequence[int]) -> int:
+    """How many bytes a tensor takes when it is repacked."""
+    return prod(shape[:-1]) * stride(shape[-1], kind)
+
+
 class RepackBuffer:
     """A tensor of block-quantized weights in repacked form; blocks go in and come out, as with ggml's set and get.
 
@@ -69,13 +75,14 @@ class RepackBuffer:
     is_host = False
 
     def __init__(self, kind: str, shape: Sequence[int], *, memory: Any = None) -> None:
+        """`memory` is a `Buffer`, of shared memory for a device, or any writable bytes; without it they are our own."""
         self.format, self.shape = format_of(kind), tuple(shape)
         if not self.shape or any(each < 1 for each in self.shape):
             raise UsageError(f"a repack buffer cannot have the shape {list(self.shape)}", hint="give rows and columns")
         self.columns, self.rows = self.shape[-1], prod(self.shape[:-1])
         check_columns(self.format, self.columns)
         self.stride = stride(self.columns, kind)
-        self.nbytes = self.rows * self.stride  # what a session maps
+        self.nbytes = repacked_bytes(kind, shape)  # what a session maps
         self.tensor_bytes = self.rows * self.format.row_bytes(self.columns)  # what `set` and `get` count
         self._stored = self._place(memory)
 
@@ -126,7 +133,7 @@ class RepackBuffer:
         if memory is None:
             room = np.zeros(self.nbytes + VECTOR, np.uint8)
             memory = room[-room.ctypes.data % VECTOR :]
-        given = np.frombuffer(memory, np.uint8)
+        given = np.frombuffer(memory.view if isinstance(memory, Buffer) else memory, np.uint8)
         if not given.flags.writeable:
             raise UsageError("the memory of a repack buffer cannot be written", hint="map it for reading and writing")
         if given.size < self.nbytes:

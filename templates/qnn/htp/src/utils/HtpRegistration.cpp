@@ -222,8 +222,9 @@ class Records {
 }  // namespace
 
 QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops) {
-  static bool registered = false;
-  if (registered) return QHPI_Success;
+  // Made once, for a runtime keeps what it is given, and registered each time: a backend forgets its ops at its end.
+  static QHPI_OpInfo_v1* known = nullptr;
+  if (known != nullptr) return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), known, package);
   QHPI_OpInfo_v1* const infos = forever<QHPI_OpInfo_v1>(ops.count);
   OpFacts* const facts = forever<OpFacts>(1);
   if (infos == nullptr || facts == nullptr) return QHPI_ErrorFatal;
@@ -242,7 +243,7 @@ QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops) {
     info.build_tile = facts->buildTile;
   }
   ::operator delete(facts);
-  registered = true;
+  known = infos;
   return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), infos, package);
 }
 

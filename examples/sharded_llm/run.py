@@ -1,0 +1,229 @@
+"""Runs the model: a prompt through prefill_forward, then token by token through kv_forward.
+
+    run.py DIR [--prompt 25,45,15] [--tokens 8] [--memory shared|raw] [--sessions 3] [--json]
+
+Nothing that stays inside the model is copied.  Caches lie in pairs of buffers of a memory domain, which change places
+after each execution; hidden states in buffers that one shard writes and the next one reads; what the client writes and
+reads (the first hidden state, the mask, the position, the logits) in one buffer that all contexts share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+from model import Array, Grid, Model, mask, padded, rounded
+from network import KV, PREFILL, Sizes
+
+from udogen.cli import output
+from udogen.errors import UdogenError
+from udogen.qnn.quantization import ScaleOffset
+from udogen.qnn.system import TensorInfo
+from udogen.runtime.buffers.allocators import align_up, allocate, shared_memory
+from udogen.runtime.buffers.domains import INPUT, OUTPUT, MemoryDomain, Pair, Role
+from udogen.runtime.buffers.parts import Part
+from udogen.runtime.buffers.plan import RAW, SHARED_BUFFER
+from udogen.runtime.contexts.graph import Graph
+from udogen.runtime.contexts.runtime import Runtime
+
+CACHES = {"past_key": "key", "past_value": "value"}  # what a graph reads, and what it writes next
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Bytes that were copied on the way of some tokens."""
+
+    state: int
+    activations: int
+    client: int  # written by the client into its own inputs; logits are read where they lie
+
+
+class ShardedModel:
+    """The shards of a folder, restored and bound; `forward` is all that is left to do."""
+
+    def __init__(self, folder: Path, *, kind: str, memory: str = "") -> None:
+        about = json.loads((folder / "model.json").read_text("utf-8"))
+        self.sizes = Sizes(**about["sizes"])
+        with ExitStack() as stack:
+            last = stack.enter_context(ExitStack())  # a buffer is closed after the contexts that know it
+            self.runtime = stack.enter_context(Runtime("htp", kind=kind))
+            package = about["op_package"]
+            self.runtime.register(folder / package["library"], package["provider"])
+            contexts = [
+                stack.enter_context(self.runtime.restore(folder / f"forward_{shard}.bin"))
+                for shard in range(self.sizes.shards)
+            ]
+            self.graphs = {name: [context.graph(name) for context in contexts] for name in self.sizes.graphs}
+            self.memory = memory or ("shared" if self.runtime.emulator else "raw")
+            self._domain = stack.enter_context(MemoryDomain(self.runtime, name="model"))
+            self._states = self._bind_caches()
+            self._bind_hidden()
+            self._bind_client(last)
+            self._close = stack.pop_all().close
+        self._written = 0
+
+    # --- who lies where ---------------------------------------------------------------------------------------------
+
+    def _bind_caches(self) -> list[Pair]:
+        """A pair of buffers for each cache of each shard, which both of its graphs read and write."""
+        states = []
+        for shard, graphs in enumerate(zip(*self.graphs.values(), strict=True)):
+            for reads, writes in CACHES.items():
+                roles = [Role(graph, name, how) for graph in graphs for name, how in ((reads, INPUT), (writes, OUTPUT))]
+                pair = self._domain.pair(roles, name=f"{writes} of shard {shard}")
+                for graph in graphs:
+                    pair.bind(graph, reads=reads, writes=writes)
+                states.append(pair)
+        return states
+
+    def _bind_hidden(self) -> None:
+        """A buffer between each shard and the next, for each graph."""
+        for name, graphs in self.graphs.items():
+            for shard, graph in enumerate(graphs):
+                roles = [Role(graph, "hidden_out", OUTPUT)]
+                if graph is not graphs[-1]:
+                    roles.append(Role(graphs[shard + 1], "hidden", INPUT))
+                buffer = self._domain.allocate(roles, name=f"hidden of {name} after shard {shard}")
+                for role in roles:
+                    role.graph.bind({role.tensor: buffer})
+
+    def _bind_client(self, last: ExitStack) -> None:
+        """One buffer for what the client writes and reads; all shards have one mask and one position."""
+        places: dict[tuple[str, str], list[tuple[Graph, TensorInfo]]] = {}
+        for name, graphs in self.graphs.items():
+            for graph in graphs:
+                for info in (*graph.inputs, *graph.outputs):
+                    if not graph.slot(info.name).bound:
+                        places.setdefault((name, info.name), []).append((graph, info))
+        offsets, end = [], 0
+        for users in places.values():
+            offsets.append(end)
+            end = align_up(end + users[0][1].nbytes, 128)
+        shared = self.memory == "shared"
+        allocator = shared_memory().allocator if shared else "client"
+        buffer = last.enter_context(allocate(allocator, end, alignment=128, name="client"))
+        self._places: dict[tuple[str, str], Array] = {}
+        for offset, (place, users) in zip(offsets, places.items(), strict=True):
+            part = Part(buffer, offset, users[0][1].nbytes, SHARED_BUFFER if shared else RAW)
+            for graph, info in users:
+                graph.bind({info.name: part})
+            self._places[place] = users[0][0].array(place[1])
+
+    # --- what is done -----------------------------------------------------------------------------------------------
+
+    def reset(self) -> None:
+        """Empty caches, for a new text."""
+        for pair in self._states:
+            role = pair.reading.roles[0]
+            zero = grid_of(role.graph, role.tensor).store(np.zeros(self.sizes.cache))
+            pair.copy_from(zero)
+
+    def forward(self, embedded: Array, position: int) -> Array:
+        """A row of logits for each token, as they are stored: a view of the buffer, good until the next call."""
+        name = KV if embedded.shape[1] == 1 else PREFILL
+        graphs = self.graphs[name]
+        self._write(name, "hidden", grid_of(graphs[0], "hidden").store(embedded))
+        self._write(name, "mask", grid_of(graphs[0], "mask").store(mask(self.sizes, embedded.shape[1], position)))
+        self._write(name, "position", np.array([position], np.int32))
+        for graph in graphs:
+            graph.execute()
+        for pair in self._states:
+            pair.swap()
+        return self._places[name, "logits"][0]
+
+    def _write(self, graph: str, tensor: str, value: Array) -> None:
+        place = self._places[graph, tensor]
+        place[...] = value
+        self._written += place.nbytes
+
+    def generate(self, model: Model, prompt: list[int], count: int) -> tuple[list[int], list[Copies]]:
+        """The likeliest tokens after a prompt, and what was copied for each."""
+        self.reset()
+        tokens, position, row, made = padded(self.sizes, prompt), 0, len(prompt) - 1, list[int]()
+        copies = []
+        for _ in range(count):
+            before = self.copied()
+            logits = self.forward(model.embed(tokens, position), position)
+            made.append(int(logits[row].argmax()))
+            after = self.copied()
+            copies.append(Copies(*(a - b for a, b in zip(after, before, strict=True))))
+            position += row + 1
+            tokens, row = made[-1:], 0
+        return made, copies
+
+    def copied(self) -> tuple[int, int, int]:
+        """Bytes copied so far: in states, in activations, by the client."""
+        states = sum(buffer.copied for pair in self._states for buffer in (pair.reading, pair.writing))
+        calls = sum(graph.copied for graphs in self.graphs.values() for graph in graphs)
+        return states, self._domain.copied - states + calls, self._written
+
+    def close(self) -> None:
+        """Free everything, last to first."""
+        self._close()
+
+    def __enter__(self) -> ShardedModel:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def grid_of(graph: Graph, tensor: str) -> Grid:
+    """The grid of a tensor, as the context binary tells it."""
+    info = graph.slot(tensor).info
+    assert isinstance(info.quant, ScaleOffset)
+    return Grid(info.quant.scale, info.quant.offset, 8 if info.dtype.endswith("_8") else 16)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, metavar="DIR", help="what build.py has made")
+    parser.add_argument("--prompt", default="25,45,15,35,41,27", help="numbers of tokens, with commas")
+    parser.add_argument("--tokens", type=int, default=8, help="how many to generate")
+    parser.add_argument("--memory", choices=("shared", "raw"), default="", help="shared where the runtime takes it")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # libQnnHtp writes to stdout, which is for results
+    about = json.loads((given.folder / "model.json").read_text("utf-8"))
+    prompt = [int(word) for word in given.prompt.split(",")]
+    numpy_model = rounded(Sizes(**about["sizes"]), about["seed"])
+    with ShardedModel(given.folder, kind=about["runtime"], memory=given.memory) as model:
+        made, copies = model.generate(numpy_model, prompt, given.tokens)
+        expected = numpy_model.generate(prompt, given.tokens)
+        told = {
+            "runtime": f"{model.runtime.name} ({model.runtime.build_id})",
+            "memory": model.memory,
+            "tokens": made,
+            "numpy": expected,
+            "copied_per_token": [asdict(each) for each in copies],
+        }
+    if given.json:
+        print(json.dumps(told), file=answers)
+    else:
+        rows = [
+            (str(token), str(each.state), str(each.activations), str(each.client))
+            for token, each in zip(made, copies, strict=True)
+        ]
+        print(told["runtime"], f"{model.memory} memory", sep=", ", file=answers)
+        print(output.table(("token", "state", "activations", "client"), rows), file=answers)
+        print("the tokens of the numpy model" if made == expected else f"numpy has {expected}", file=answers)
+    answers.close()
+    return 0 if made == expected else 6
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except UdogenError as fault:
+        output.fail(fault)
+        sys.exit(fault.exit_code)

@@ -1,0 +1,590 @@
+"""Faults of memory, injected one by one: each has its sentence, and the graph beside it runs on; nothing is left.
+
+On the HTP emulator.  What may end a process (limits, signals, a second process) is done in children.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.contexts.adding import X, binary, expected, run
+from tests.contexts.conftest import nothing_left, stand_in
+from tests.making import ROOT
+from udogen.errors import UdogenError
+from udogen.qnn.interface import QnnError
+from udogen.qnn.system import GraphInfo, TensorInfo
+from udogen.runtime.buffers import allocators, external, ledger, registered, rpcmem
+from udogen.runtime.buffers.allocators import allocate
+from udogen.runtime.buffers.planned import PlannedBuffers
+from udogen.runtime.buffers.planning import Wishes, plan_buffers
+from udogen.runtime.buffers.pools import File, open_pool
+from udogen.runtime.buffers.registered import registrations
+from udogen.runtime.buffers.values import Step
+from udogen.runtime.contexts.context import Context
+from udogen.runtime.contexts.runtime import Runtime
+
+SHARED = Wishes(shared=True, packed=True)
+
+
+@dataclass
+class World:
+    """A context with a graph that runs beside the fault."""
+
+    runtime: Runtime
+    context: Context
+    stored: bytes
+    patch: pytest.MonkeyPatch
+    folder: Path
+
+    def plan(self, wishes: Wishes = SHARED) -> Any:
+        return plan_buffers([Step(0, graph) for graph in self.context.info.graphs], wishes)
+
+    def answer(self, call: Callable[[], object]) -> str:
+        """What the user is told."""
+        with pytest.raises(UdogenError) as told:
+            call()
+        assert (told.value.hint or isinstance(told.value, QnnError)) and told.value.exit_code in (2, 3, 5)
+        return told.value.message
+
+
+@pytest.fixture(scope="module")
+def stored(htp: Runtime) -> bytes:
+    return binary(htp, "one", "two")
+
+
+@pytest.fixture
+def world(htp: Runtime, stored: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
+    with nothing_left():
+        with htp.restore(stored, name="m") as context:
+            yield World(htp, context, stored, monkeypatch, tmp_path)
+            monkeypatch.undo()
+            if context.low.raw is not None:
+                np.testing.assert_array_equal(run(context, "two"), expected(X))
+        assert not ledger._entries
+
+
+FAULTS: dict[str, Callable[[World], None]] = {}
+
+
+def fault(function: Callable[[World], None]) -> Callable[[World], None]:
+    FAULTS[function.__name__] = function
+    return function
+
+
+# --- descriptors ------------------------------------------------------------------------------------------------------
+
+
+@fault
+def fd_closed_behind_our_back(world: World) -> None:
+    with allocate("memfd", 4096, name="b") as buffer:
+        fd = buffer.descriptor()
+        os.close(fd)
+        for place in (buffer, buffer.part(64)):
+            said = world.answer(lambda place=place: world.context.graph("one").bind({"x": place}))  # type: ignore[misc]
+            assert said == f"file descriptor {fd} of buffer `b` was closed by somebody else"
+
+
+@fault
+def fd_closed_and_given_anew(world: World) -> None:
+    with allocate("memfd", 4096, name="b") as buffer, open("/dev/zero") as other:
+        fd = buffer.descriptor()
+        os.dup2(other.fileno(), fd)
+        said = world.answer(lambda: world.context.graph("one").bind({"x": buffer}))
+        assert said.startswith(f"file descriptor {fd} of buffer `b` leads to another file now")
+        buffer.close()
+        os.close(fd)  # what it leads to now is not the buffer's, and was left alone
+
+
+@fault
+def every_fd_of_a_plan_closed_while_it_runs(world: World) -> None:
+    with PlannedBuffers(world.plan(Wishes(shared=True))) as buffers:
+        buffers.bind(world.context.graph("one"))
+        for buffer in buffers.buffers.values():
+            os.close(buffer.descriptor())
+        graph = world.context.graph("one")
+        graph.array("x")[:] = X
+        graph.execute()
+        np.testing.assert_array_equal(graph.array("y"), expected(X))
+
+
+@fault
+def fd_that_never_was(world: World) -> None:
+    for fd in (-1, 1 << 20):
+        said = world.answer(lambda fd=fd: open_pool("mmap_fd", 8, file=File(fd), name="p"))  # type: ignore[misc]
+        assert said == f"pool `p`: {fd} is no open file descriptor"
+
+
+@fault
+def fd_of_a_folder(world: World) -> None:
+    fd = os.open(world.folder, os.O_RDONLY)
+    said = world.answer(lambda: open_pool("mmap_fd", 8, file=File(fd, writable=False), name="p"))
+    assert said == f"pool `p`: descriptor {fd} leads to nothing that can be mapped"
+    os.close(fd)
+
+
+@fault
+def file_made_shorter_before_it_is_registered(world: World) -> None:
+    path = world.folder / "weights"
+    path.write_bytes(bytes(8192))
+    with path.open("r+b") as file, open_pool("mmap_fd", 8192, file=File(file.fileno()), name="p") as pool:
+        os.truncate(path, 100)
+        said = world.answer(lambda: world.context.graph("one").bind({"x": pool.buffer}))
+        assert said == (
+            "the file of buffer `p` has 100 bytes now: it was made shorter than the buffer, which ends at 8192"
+        )
+
+
+@fault
+def file_without_a_name_any_more(world: World) -> None:
+    path = world.folder / "x"
+    path.write_bytes(X.tobytes())
+    with path.open("r+b") as file:
+        pool = open_pool("mmap_fd", X.nbytes, file=File(file.fileno()))
+    path.unlink()
+    with pool, allocate("client", X.nbytes) as made:
+        world.context.graph("one").bind({"x": pool.buffer, "y": made})
+        world.context.graph("one").execute()
+        np.testing.assert_array_equal(world.context.graph("one").array("y"), expected(X))
+        world.context.close()
+
+
+# --- sizes and places -------------------------------------------------------------------------------------------------
+
+
+@fault
+def too_small(world: World) -> None:
+    with allocate("memfd", 191, name="b") as buffer:
+        said = world.answer(lambda: world.context.graph("one").bind({"x": buffer}))
+        assert said == "tensor `x` (FLOAT_32 [1, 2, 3, 8]) needs 192 bytes, byte 0 of buffer `b` is followed by 191"
+
+
+@fault
+def too_near_to_the_end(world: World) -> None:
+    with allocate("memfd", 4096, name="b") as buffer:
+        said = world.answer(lambda: world.context.graph("one").bind({"x": buffer.part(4096 - 128)}))
+        assert said == "tensor `x` (FLOAT_32 [1, 2, 3, 8]) needs 192 bytes, byte 3968 of buffer `b` is followed by 128"
+
+
+@fault
+def misaligned(world: World) -> None:
+    assert world.answer(lambda: allocate("memfd", 64, alignment=100)) == "buffers cannot be aligned to 100 bytes"
+    assert world.answer(lambda: world.plan(Wishes(alignment=3))) == "buffers cannot be aligned to 3 bytes"
+
+
+@fault
+def of_no_size(world: World) -> None:
+    assert world.answer(lambda: allocate("client", 0, name="b")) == "buffer `b` cannot have 0 bytes"
+    assert world.answer(lambda: allocate("client", -(2**63), name="b")) == f"buffer `b` cannot have {-(2**63)} bytes"
+
+
+def planned(shape: tuple[int, ...], dtype: str = "FLOAT_32", **wishes: bool) -> Any:
+    graph = GraphInfo("g", (TensorInfo(1, "t", dtype, shape, None),), ())
+    return plan_buffers([Step(0, graph)], Wishes(**wishes))
+
+
+@fault
+def dimensions_that_cannot_be(world: World) -> None:
+    for shape in ((0,), (4, -1), (2**31, 0, 2**31)):
+        with pytest.raises(UdogenError) as told:
+            planned(shape)
+        assert told.value.details == (
+            f"`t` of graph `g` (shard 0) has the shape {list(shape)}: every dimension is 1 or more",
+        )
+
+
+@fault
+def dimensions_that_overflow(world: World) -> None:
+    said = world.answer(lambda: planned((2**32 - 1,) * 4))
+    assert said == "raw buffers of tensors end at 4294967295 bytes (QNN counts them with 32 bits)"
+    said = world.answer(lambda: planned((2**32 - 1,) * 4, shared=True))
+    assert said.endswith(f"no process has more than {2**63 - 1}")
+
+
+@fault
+def a_data_type_that_nobody_knows(world: World) -> None:
+    with pytest.raises(UdogenError) as told:
+        planned((4,), "0x777")
+    assert "`0x777` is not a data type" in told.value.details[0]
+
+
+# --- the end, twice, too early, too late ------------------------------------------------------------------------------
+
+
+@fault
+def closed_twice(world: World) -> None:
+    buffer, buffers = allocate("memfd", 64), PlannedBuffers(world.plan())
+    for each in (buffer, buffers, buffer, buffers):
+        each.close()  # type: ignore[attr-defined]
+
+
+@fault
+def used_after_close(world: World) -> None:
+    buffer = allocate("memfd", 4096, name="b")
+    part = buffer.part(64)
+    buffer.close()
+    graph = world.context.graph("one")
+    for use in (
+        lambda: buffer.view,
+        lambda: buffer.fd,
+        lambda: buffer.hold("x"),
+        lambda: buffer.reserve("x"),
+        lambda: graph.bind({"x": buffer}),
+        lambda: graph.bind({"x": part}),
+        lambda: external.give_weights(world.context, buffer) if world.context.deferred else buffer.descriptor(),
+    ):
+        assert world.answer(use) == "buffer `b` is closed"
+
+
+@fault
+def freed_while_registered(world: World) -> None:
+    buffer = allocate("memfd", 4096, name="b")
+    world.context.graph("one").bind({"x": buffer})
+    assert world.answer(buffer.close) == "buffer `b` cannot be closed: it is in use by context m"
+    world.context.close()
+    buffer.close()
+
+
+@fault
+def freed_by_a_thread_while_another_executes(world: World) -> None:
+    with PlannedBuffers(world.plan()) as buffers:
+        graph = world.context.graph("one")
+        buffers.bind(graph)
+        graph.array("x")[:] = X
+        stop, answers = threading.Event(), []
+
+        def close() -> None:
+            while not stop.is_set():
+                for buffer in buffers.buffers.values():
+                    answers.append(world.answer(buffer.close))
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        for _ in range(500):
+            graph.execute()
+        stop.set()
+        thread.join()
+        np.testing.assert_array_equal(graph.array("y"), expected(X))
+        assert set(answers) == {"buffer `shard 0` cannot be closed: it is in use by context m"}
+
+
+@fault
+def deregistered_while_bound(world: World) -> None:
+    with allocate("memfd", 4096, name="b") as buffer:
+        world.context.graph("one").bind({"x": buffer})
+        said = world.answer(lambda: registrations(world.context).release(buffer))
+        assert said == "buffer `b` cannot be deregistered: tensors of context m lie in it"
+        world.context.graph("one").unbind(["x"])
+        for _ in range(2):
+            registrations(world.context).release(buffer)
+
+
+@fault
+def executed_after_unbind(world: World) -> None:
+    with PlannedBuffers(world.plan()) as buffers:
+        buffers.bind(world.context.graph("one"))
+    said = world.answer(world.context.graph("one").execute)
+    assert said == "graph `one` has no memory for `y`, `x`"
+
+
+@fault
+def bound_after_the_context(world: World) -> None:
+    graph = world.context.graph("one")
+    with PlannedBuffers(world.plan()) as buffers:
+        buffers.bind(graph)
+        world.context.close()
+        assert world.answer(lambda: buffers.bind(graph)) == "context m is closed"
+
+
+@fault
+def the_runtime_ends_first(world: World) -> None:
+    with Runtime("htp", kind="emulator") as runtime:
+        context = runtime.restore(world.stored)
+        buffers = PlannedBuffers(world.plan())
+        buffers.bind(context.graph("one"))
+    buffers.close()
+
+
+# --- the runtime refuses ----------------------------------------------------------------------------------------------
+
+
+@fault
+def registration_refused(world: World) -> None:
+    class Refusing(registered.Memory):
+        def __init__(self, *_args: Any, **_named: Any) -> None:
+            raise QnnError("memRegister", 8003)
+
+    world.patch.setattr(registered, "Memory", Refusing)
+    with PlannedBuffers(world.plan()) as buffers:
+        said = world.answer(lambda: buffers.bind(world.context.graph("one")))
+        assert said.startswith("memRegister failed with 8003 (QNN_MEM_ERROR_MAPPING)")
+        assert len(registrations(world.context)) == 0
+
+
+@fault
+def registration_interrupted(world: World) -> None:
+    class Interrupted(registered.Memory):
+        def __init__(self, *args: Any, **named: Any) -> None:
+            if named["offset"]:
+                raise KeyboardInterrupt
+            super().__init__(*args, **named)
+
+    world.patch.setattr(registered, "Memory", Interrupted)
+    with PlannedBuffers(world.plan()) as buffers:
+        with pytest.raises(KeyboardInterrupt):
+            buffers.bind(world.context.graph("one"))
+        assert len(registrations(world.context)) == 0 and not ledger._entries
+
+
+@fault
+def deregistration_fails(world: World) -> None:
+    """The others end all the same, and the first error is told."""
+    ended = []
+
+    class Failing(registered.Memory):
+        def close(self) -> None:
+            handle, first = self.raw, not ended
+            ended.append(handle)
+            super().close()
+            if handle is not None and first:
+                raise QnnError("memDeRegister", 8001)
+
+    world.patch.setattr(registered, "Memory", Failing)
+    buffers = PlannedBuffers(world.plan())
+    buffers.bind(world.context.graph("one"))
+    said = world.answer(buffers.close)
+    assert said.startswith("memDeRegister failed with 8001") and len(ended) == 2
+    assert all(buffer.closed for buffer in buffers.buffers.values())
+
+
+# --- no memory --------------------------------------------------------------------------------------------------------
+
+
+@fault
+def no_memory_for_the_second_buffer_of_a_plan(world: World) -> None:
+    real, made = allocators.ALLOCATORS["memfd"], []
+
+    def take(size: int, name: str) -> Any:
+        if made:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        made.append(name)
+        return real.take(size, name)
+
+    world.patch.setitem(allocators.ALLOCATORS, "memfd", real._replace(take=take))
+    said = world.answer(lambda: PlannedBuffers(world.plan(Wishes(shared=True))))
+    assert said == "buffer `0.one.y` cannot be allocated: 192 bytes of memfd memory: Cannot allocate memory"
+
+
+@fault
+def no_memory_to_map_what_was_made(world: World) -> None:
+    def fail(*_args: Any, **_named: Any) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    world.patch.setattr(mmap, "mmap", fail)
+    for call in (lambda: allocate("memfd", 64, name="b"), lambda: allocate("client", 64, name="b")):
+        assert world.answer(call).endswith("Cannot allocate memory")
+    with open("/dev/zero", "r+b", buffering=0) as file:
+        said = world.answer(lambda: open_pool("mmap_fd", 8, file=File(file.fileno()), name="p"))
+    assert said == "pool `p` cannot be allocated: 8 bytes of mmap_fd memory: Cannot allocate memory"
+
+
+@fault
+def no_seals(world: World) -> None:
+    """The file exists when its seals fail: it is closed again."""
+
+    def fail(*_args: Any) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    world.patch.setattr(fcntl, "fcntl", fail)
+    said = world.answer(lambda: allocate("memfd", 64, name="b"))
+    assert said == "buffer `b` cannot be allocated: 64 bytes of memfd memory: Invalid argument"
+
+
+@fault
+def no_memory_of_the_device(world: World) -> None:
+    library = stand_in(world.folder, "cdsprpc.c", "libcdsprpc.so")
+    device = ctypes.CDLL(str(library))
+    world.patch.setattr(rpcmem, "open_rpcmem", lambda: rpcmem.Rpcmem(str(library)))
+    device.stand_in_limit(1)
+    plan = world.plan(Wishes(shared=True, memory="rpcmem"))
+    assert world.answer(lambda: PlannedBuffers(plan)) == "rpcmem_alloc has no 192 bytes (heap 25)"
+    device.stand_in_limit(-1)
+    device.stand_in_blind(1)
+    said = world.answer(lambda: PlannedBuffers(plan))
+    assert said == "rpcmem_to_fd knows no descriptor for the 192 bytes that rpcmem_alloc gave"
+
+
+def child(program: str, *, limit: tuple[int, int] | None = None, **named: Any) -> subprocess.CompletedProcess[str]:
+    """A program with the allocators, in a process of its own, under a limit."""
+    prelude = (
+        "import os, sys\n"
+        "from udogen.errors import UdogenError\n"
+        "from udogen.runtime.buffers.allocators import allocate\n"
+        "from udogen.runtime.buffers.pools import File, open_pool\n"
+        "allocate('client', 64).close()\n"
+        "def told(call):\n"
+        "    try:\n"
+        "        call()\n"
+        "    except UdogenError as error:\n"
+        "        print(error.message)\n"
+    )
+    before = None if limit is None else f"import resource\nresource.setrlimit({limit[0]}, ({limit[1]}, {limit[1]}))\n"
+    return subprocess.run(
+        [sys.executable, "-c", prelude + (before or "") + program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        **named,
+    )
+
+
+@fault
+def out_of_address_space(world: World) -> None:
+    done = child(
+        "for kind in ('client', 'memfd'): told(lambda: allocate(kind, 2**31, name='b'))\n"
+        "told(lambda: open_pool('ashmem', 2**31, name='p'))\n"
+        "print(len(allocate('memfd', 4096).view), len(os.listdir('/proc/self/fd')))",
+        limit=(resource.RLIMIT_AS, 2**30),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "buffer `b` cannot be allocated: 2147483648 bytes of client memory: Cannot allocate memory",
+        "buffer `b` cannot be allocated: 2147483648 bytes of memfd memory: Cannot allocate memory",
+        "buffer `p` cannot be allocated: 2147483648 bytes of memfd memory: Cannot allocate memory",
+        "4096 4",
+    ]
+
+
+@fault
+def out_of_descriptors(world: World) -> None:
+    done = child(
+        "kept = []\n"
+        "told(lambda: [kept.append(allocate('memfd', 64, name='b')) for _ in range(100)])\n"
+        "print(0 < len(kept) < 32)\n"
+        "kept.clear()\n"
+        "print(allocate('memfd', 64).size)",
+        limit=(resource.RLIMIT_NOFILE, 32),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "buffer `b` cannot be allocated: 64 bytes of memfd memory: Too many open files",
+        "True",
+        "64",
+    ]
+
+
+@fault
+def files_may_not_be_so_large(world: World) -> None:
+    done = child("told(lambda: allocate('memfd', 2**20, name='b'))", limit=(resource.RLIMIT_FSIZE, 4096))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "buffer `b` cannot be allocated: 1048576 bytes of memfd memory: File too large\n"
+
+
+# --- a second process -------------------------------------------------------------------------------------------------
+
+
+@fault
+def a_second_process_writes(world: World) -> None:
+    with PlannedBuffers(world.plan()) as buffers:
+        graph = world.context.graph("one")
+        buffers.bind(graph)
+        place = buffers.part(0, "one", "x")
+        fd = place.buffer.descriptor()
+        done = child(
+            f"import numpy as np\n"
+            f"with open_pool('mmap_fd', 192, file=File({fd}, offset={place.offset})) as pool:\n"
+            f"    np.frombuffer(pool.buffer.view, np.float32)[:] = range(48)\n",
+            pass_fds=(fd,),
+        )
+        assert done.returncode == 0, done.stderr
+        graph.execute()
+        np.testing.assert_array_equal(graph.array("y"), expected(X))
+
+
+@fault
+def a_second_process_makes_it_shorter(world: World) -> None:
+    with allocate("memfd", 4096) as buffer:
+        fd = buffer.descriptor()
+        done = child(f"os.ftruncate({fd}, 0)", pass_fds=(fd,))
+        assert "PermissionError" in done.stderr
+        buffer.view[4095] = 1
+
+
+@fault
+def a_second_process_closes_its_copy(world: World) -> None:
+    with PlannedBuffers(world.plan()) as buffers:
+        buffers.bind(world.context.graph("one"))
+        fd = next(iter(buffers.buffers.values())).descriptor()
+        assert child(f"os.close({fd})", pass_fds=(fd,)).returncode == 0
+        world.context.graph("one").execute()
+
+
+@fault
+def a_child_is_killed_while_it_writes(world: World) -> None:
+    with PlannedBuffers(world.plan()) as buffers:
+        graph = world.context.graph("one")
+        buffers.bind(graph)
+        fd = buffers.part(0, "one", "x").buffer.descriptor()
+        writing = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                f"import mmap\nview = mmap.mmap({fd}, 0)\nprint('ready', flush=True)\n"
+                "while True: view[:192] = bytes(192)",
+            ],
+            pass_fds=(fd,),
+            stdout=subprocess.PIPE,
+        )
+        assert writing.stdout is not None
+        with writing.stdout:
+            writing.stdout.readline()
+            graph.execute()
+            writing.send_signal(signal.SIGKILL)
+            assert writing.wait() == -signal.SIGKILL
+        graph.array("x")[:] = X
+        graph.execute()
+        np.testing.assert_array_equal(graph.array("y"), expected(X))
+
+
+@fault
+def a_forked_child_ends(world: World) -> None:
+    """Its copies of our objects end with it, and ours stay."""
+    with allocate("memfd", 4096) as buffer:
+        buffer.view[0] = 7
+        done = child(
+            "buffer = allocate('memfd', 64)\n"
+            "pid = os.fork()\n"
+            "if pid == 0:\n"
+            "    buffer.close()\n"
+            "    os._exit(0)\n"
+            "os.waitpid(pid, 0)\n"
+            "buffer.view[0] = 1\n"
+            "print(os.pread(buffer.descriptor(), 1, 0))"
+        )
+        assert done.stdout == "b'\\x01'\n", done.stderr
+        assert buffer.view[0] == 7
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault(world: World, name: str) -> None:
+    FAULTS[name](world)
+
+
+def test_there_are_enough() -> None:
+    assert len(FAULTS) >= 25

@@ -1,0 +1,681 @@
+"""External weights and spill-fill buffers: each rule of Qualcomm's tutorial is broken, and its sentence seen.
+
+On the HTP emulator, which keeps the same rules: what is refused here never reached it (its log stays empty).
+rpcmem is a stand-in for libcdsprpc.so.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.contexts.adding import ROW, X, binary, expected, run
+from tests.contexts.conftest import nothing_left, stand_in
+from tests.making import need_runtime
+from udogen.errors import RunFailed
+from udogen.qnn import abi
+from udogen.qnn.context import ContextOptions
+from udogen.qnn.interface import QnnError
+from udogen.runtime.buffers import external, ledger, rpcmem
+from udogen.runtime.buffers.allocators import allocate
+from udogen.runtime.buffers.buffer import Buffer
+from udogen.runtime.buffers.external import External, Needs, allocate_for, give_spill, give_weights, needs_of
+from udogen.runtime.buffers.ledger import SPILL, WEIGHTS
+from udogen.runtime.buffers.pools import File, open_pool
+from udogen.runtime.contexts.context import Context
+from udogen.runtime.contexts.runtime import Runtime
+
+PAGE = 4096
+NEEDS = Needs(weights=256, spill=1024, alignment=PAGE)
+GIVE = {WEIGHTS: give_weights, SPILL: give_spill}
+NAMES = {WEIGHTS: "external weights buffer", SPILL: "external spill-fill buffer"}
+both = pytest.mark.parametrize("kind", [WEIGHTS, SPILL])
+
+
+@pytest.fixture(scope="module")
+def stored(htp: Runtime) -> bytes:
+    return binary(htp, "one", "two")
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays(htp: Runtime) -> Iterator[None]:
+    with nothing_left():
+        yield
+    assert not ledger._entries and not htp.contexts
+
+
+@pytest.fixture
+def buffer() -> Iterator[Buffer]:
+    """Room for anything here."""
+    with allocate("memfd", 4 * PAGE, name="b") as made:
+        yield made
+
+
+@pytest.fixture
+def deferred(htp: Runtime, stored: bytes, buffer: Buffer) -> Iterator[Callable[..., Context]]:
+    """Contexts with deferred graphs, closed at the end of the test, before the buffer is."""
+    made: list[Context] = []
+
+    def restore(name: str = "m", **options: Any) -> Context:
+        made.append(htp.restore(stored, name=name, options=ContextOptions(deferred=True, **options)))
+        return made[-1]
+
+    yield restore
+    for context in reversed(made):
+        context.close()
+
+
+def refused(said_by_htp: list[str], call: Callable[[], object], said: str) -> None:
+    """Refused by us, in these words, and before the runtime has heard of it."""
+    said_by_htp.clear()
+    with pytest.raises(RunFailed) as told:
+        call()
+    assert not isinstance(told.value, QnnError)
+    assert told.value.message == said and told.value.hint
+    assert not said_by_htp
+
+
+# --- what works -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kinds", [(), (WEIGHTS,), (SPILL,), (WEIGHTS, SPILL)])
+def test_a_context_runs_in_the_buffers_that_it_is_given(htp: Runtime, stored: bytes, kinds: tuple[str, ...]) -> None:
+    with htp.restore(stored, deferred=True) as context:
+        assert needs_of(context) == NEEDS
+        buffers = {kind: allocate_for([context], kind) for kind in kinds}
+        for kind, made in buffers.items():
+            assert made is not None and made.size == NEEDS.of(kind) and made.kind == "memfd"
+            GIVE[kind](context, made)
+        context.finalize()
+        for name in ("one", "two"):
+            np.testing.assert_array_equal(run(context, name), expected(X))
+        for kind, made in buffers.items():
+            assert made is not None
+            wanted = ROW if kind == WEIGHTS else X + ROW
+            assert wanted.tobytes() in os.pread(made.descriptor(), made.size, 0)
+    for made in buffers.values():
+        assert made is not None
+        made.close()
+
+
+def test_buffers_named_for_what_they_hold(deferred: Callable[..., Context]) -> None:
+    first, second = deferred("a"), deferred("b")
+    for made, name in (
+        (allocate_for([first], WEIGHTS), "weights of a"),
+        (allocate_for([first, second], SPILL), "spill-fill of a, b"),
+    ):
+        assert made is not None and made.name == name
+        made.close()
+
+
+def test_contexts_share_a_spill_fill_buffer_of_the_largest(htp: Runtime, deferred: Callable[..., Context]) -> None:
+    small = deferred("small")
+    with htp.restore(binary(htp, "big", shape=(1, 16, 16, 8)), name="big", deferred=True) as big:
+        assert needs_of(big).spill > needs_of(small).spill
+        shared = allocate_for([small, big], SPILL)
+        assert shared is not None and shared.size == needs_of(big).spill
+        for context in (small, big):
+            give_spill(context, shared)
+            context.finalize()
+        assert small.turn is big.turn is not None
+        x = np.ones((1, 16, 16, 8), np.float32)
+        for _ in range(3):
+            np.testing.assert_array_equal(run(small, "one"), expected(X))
+            np.testing.assert_array_equal(run(big, "big", x), expected(x))
+        small.close()
+        with pytest.raises(RunFailed) as told:
+            _ = shared.view
+        assert told.value.message == (
+            f"the contents of buffer `{shared.name}` are QNN's: it is the external spill-fill buffer of context big"
+        )
+        np.testing.assert_array_equal(run(big, "big", x), expected(x))
+    assert len(shared.view) == shared.size
+    shared.close()
+
+
+def test_parts_of_one_descriptor(deferred: Callable[..., Context], buffer: Buffer) -> None:
+    """The start is that of descriptor and offset together."""
+    first, second = deferred("first"), deferred("second")
+    give_weights(first, buffer, offset=3 * PAGE)
+    # The file's second page, seen through another mapping: its first byte is at 4096 of the descriptor.
+    with open_pool("mmap_fd", PAGE, file=File(buffer.descriptor(), offset=PAGE), name="p") as pool:
+        give_weights(second, pool.buffer)
+        for context in (first, second):
+            context.finalize()
+            np.testing.assert_array_equal(run(context, "one"), expected(X))
+        written = os.pread(buffer.descriptor(), 4 * PAGE, 0)
+        assert [at for at in range(0, 4 * PAGE, PAGE) if ROW.tobytes() in written[at : at + PAGE]] == [PAGE, 3 * PAGE]
+        second.close()
+
+
+def test_one_buffer_is_changed_for_another_before_finalize(deferred: Callable[..., Context], buffer: Buffer) -> None:
+    context = deferred()
+    with allocate("memfd", PAGE, name="first") as first:
+        given = give_weights(context, first)
+        assert first.held_by == ("context m, as external weights buffer",)
+        given.close()
+        given.close()
+        assert not first.held_by and len(first.view) == PAGE
+    give_weights(context, buffer)
+    context.finalize()
+    np.testing.assert_array_equal(run(context, "one"), expected(X))
+
+
+@both
+def test_buffers_are_let_go_of_with_their_context(htp: Runtime, stored: bytes, buffer: Buffer, kind: str) -> None:
+    for finalized in (False, True, True):
+        with htp.restore(stored, deferred=True) as context:
+            GIVE[kind](context, buffer)
+            if finalized:
+                context.finalize()
+                np.testing.assert_array_equal(run(context, "two"), expected(X))
+        assert not buffer.held_by and not ledger._entries and len(buffer.view) == buffer.size
+
+
+def test_the_binary_is_kept_until_the_context_is_finalized(htp: Runtime, tmp_path: Path, stored: bytes) -> None:
+    """Given as bytes that nobody else has, and as a file that is gone."""
+    (tmp_path / "m.bin").write_bytes(stored)
+    contexts = [htp.restore(bytes(bytearray(stored)), deferred=True), htp.restore(tmp_path / "m.bin", deferred=True)]
+    (tmp_path / "m.bin").unlink()
+    gc.collect()
+    rubbish = [bytes(len(stored)) for _ in range(1000)]
+    for context in contexts:
+        context.finalize()
+        np.testing.assert_array_equal(run(context, "one"), expected(X))
+        context.close()
+    assert rubbish
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_graphs_that_share_spill_memory_wait_for_each_other(
+    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], asynchronous: bool
+) -> None:
+    """The emulator refuses what runs in parallel (1005); two graphs of each of two contexts, as fast as they can."""
+    contexts = deferred("first"), deferred("second")
+    for context in contexts:
+        give_spill(context, buffer)
+        context.finalize()
+    said_by_htp.clear()
+    faults: list[object] = []
+
+    def work(context: Context, name: str) -> None:
+        try:
+            graph = context.graph(name)
+            y = np.empty_like(X)
+            graph.bind({"x": X, "y": y})
+            for _ in range(300):
+                y[:] = 0
+                if asynchronous:
+                    graph.execute_async().result()
+                else:
+                    graph.execute()
+                if not np.array_equal(y, expected(X)):
+                    faults.append("wrong numbers")
+        except Exception as problem:
+            faults.append(problem)
+
+    threads = [threading.Thread(target=work, args=(each, name)) for each in contexts for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults and not said_by_htp
+
+
+# --- the rules ------------------------------------------------------------------------------------------------------
+
+
+@both
+def test_they_are_dma_buffers(deferred: Callable[..., Context], said_by_htp: list[str], kind: str) -> None:
+    with allocate("client", PAGE, name="c") as made:
+        refused(
+            said_by_htp,
+            lambda: GIVE[kind](deferred(), made),
+            f"buffer `c` cannot be an {NAMES[kind]}: it is client memory, no DMA buffer",
+        )
+
+
+@both
+def test_on_a_device_a_file_is_no_dma_buffer(
+    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The emulator, told to be a device."""
+    context = deferred()
+    monkeypatch.setattr(context.runtime, "emulator", False)
+    monkeypatch.setattr(sys, "getandroidapilevel", lambda: 34, raising=False)
+    refused(
+        said_by_htp,
+        lambda: GIVE[kind](context, buffer),
+        f"buffer `b` cannot be an {NAMES[kind]}: it is memfd memory, no DMA buffer",
+    )
+    monkeypatch.setattr(external, "_DMA_FILES", ("/memfd:b",))  # what its link begins with
+    GIVE[kind](context, buffer)
+
+
+@both
+@pytest.mark.parametrize("offset", [64, 1, PAGE + 2048])
+def test_they_begin_where_the_context_wants(
+    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str, offset: int
+) -> None:
+    refused(
+        said_by_htp,
+        lambda: GIVE[kind](deferred(), buffer, offset=offset),
+        f"the {NAMES[kind]} of context m cannot begin at byte {offset} of its descriptor: its start is a multiple of "
+        "4096 (BUFFER_START_ALIGNMENT)",
+    )
+
+
+@both
+def test_descriptor_and_offset_together_are_aligned(
+    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
+) -> None:
+    with open_pool("mmap_fd", PAGE, file=File(buffer.descriptor(), offset=64), name="p") as pool:
+        refused(
+            said_by_htp,
+            lambda: GIVE[kind](deferred(), pool.buffer),
+            f"the {NAMES[kind]} of context m cannot begin at byte 64 of its descriptor: its start is a multiple of "
+            "4096 (BUFFER_START_ALIGNMENT)",
+        )
+
+
+@both
+@pytest.mark.parametrize("offset", [0, PAGE])
+def test_they_are_large_enough(
+    deferred: Callable[..., Context], said_by_htp: list[str], kind: str, offset: int
+) -> None:
+    needs = NEEDS.of(kind)
+    with allocate("memfd", offset + needs - 1, name="s") as small:
+        refused(
+            said_by_htp,
+            lambda: GIVE[kind](deferred(), small, offset=offset),
+            f"the {NAMES[kind]} of context m needs {needs} bytes, buffer `s` has {needs - 1} from byte {offset} on",
+        )
+        refused(
+            said_by_htp,
+            lambda: GIVE[kind](deferred(), small, offset=2 * PAGE),
+            f"the {NAMES[kind]} of context m needs {needs} bytes, buffer `s` has 0 from byte 8192 on",
+        )
+
+
+def test_spill_memory_is_as_large_as_the_largest_wants(
+    htp: Runtime, deferred: Callable[..., Context], said_by_htp: list[str]
+) -> None:
+    with htp.restore(binary(htp, "big", shape=(1, 16, 16, 8)), name="big", deferred=True) as big:
+        small = allocate_for([deferred()], SPILL, name="s")
+        assert small is not None
+        needs = needs_of(big).spill
+        refused(
+            said_by_htp,
+            lambda: give_spill(big, small),
+            f"the external spill-fill buffer of context big needs {needs} bytes, buffer `s` has 1024 from byte 0 on",
+        )
+        small.close()
+
+
+@both
+def test_their_descriptor_is_not_registered_with_fastrpc(
+    deferred: Callable[..., Context], said_by_htp: list[str], device: object, kind: str
+) -> None:
+    with allocate("rpcmem", PAGE, name="w") as made:
+        context = deferred()
+        with rpcmem.mapped_to_hexagon(made):
+            refused(
+                said_by_htp,
+                lambda: GIVE[kind](context, made),
+                f"buffer `w` cannot be an {NAMES[kind]}: its descriptor is registered with fastrpc (fastrpc_mmap)",
+            )
+        given = GIVE[kind](context, made)
+        with pytest.raises(RunFailed) as told, rpcmem.mapped_to_hexagon(made):
+            pass
+        assert told.value.message == "buffer `w` cannot be mapped by fastrpc_mmap: its contents are QNN's"
+        given.close()
+
+
+@both
+def test_nobody_else_looks_into_them_or_writes(
+    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
+) -> None:
+    context = deferred()
+    view = buffer.view
+    refused(
+        said_by_htp,
+        lambda: GIVE[kind](context, buffer),
+        f"buffer `b` cannot become the {NAMES[kind]} of context m: arrays or views of its bytes are alive",
+    )
+    assert not ledger._entries and not buffer.held_by
+    del view
+    GIVE[kind](context, buffer)
+    for _ in range(2):
+        refused(
+            said_by_htp,
+            lambda: buffer.view,
+            f"the contents of buffer `b` are QNN's: it is the {NAMES[kind]} of context m",
+        )
+        if context.deferred:
+            context.finalize()
+
+
+@both
+def test_they_are_not_deallocated_while_they_are_registered(
+    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
+) -> None:
+    context = deferred()
+    GIVE[kind](context, buffer)
+    said = f"buffer `b` cannot be closed: it is in use by context m, as {NAMES[kind]}"
+    refused(said_by_htp, buffer.close, said)
+    context.finalize()
+    refused(said_by_htp, buffer.close, said)
+    context.close()
+    buffer.close()
+
+
+def test_every_context_has_weights_of_its_own(
+    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str]
+) -> None:
+    first, second = deferred("first"), deferred("second")
+    give_weights(first, buffer)
+    said = "buffer `{}` holds the external weights of context first: every context has a buffer of its own"
+    refused(said_by_htp, lambda: give_weights(second, buffer), said.format("b"))
+    with open_pool("mmap_fd", PAGE, file=File(buffer.descriptor(), offset=PAGE), name="again") as pool:
+        refused(said_by_htp, lambda: give_weights(second, pool.buffer), said.format("again"))
+    refused(
+        said_by_htp,
+        lambda: allocate_for([first, second], WEIGHTS),
+        "2 contexts cannot share an external weights buffer: every context has a buffer of its own",
+    )
+
+
+@both
+def test_a_context_has_one_of_a_kind(
+    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
+) -> None:
+    context = deferred()
+    GIVE[kind](context, buffer)
+    with allocate("memfd", PAGE) as other:
+        refused(said_by_htp, lambda: GIVE[kind](context, other), f"context m has an {NAMES[kind]} already")
+
+
+@both
+def test_a_descriptor_is_for_one_purpose(
+    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
+) -> None:
+    context = deferred()
+    GIVE[kind](context, buffer)
+    other = SPILL if kind == WEIGHTS else WEIGHTS
+    said = f"buffer `b` is registered as an {NAMES[kind]} with context m: it cannot be an {NAMES[other]} too"
+    refused(said_by_htp, lambda: GIVE[other](context, buffer, offset=2 * PAGE), said)
+    context.finalize()
+    graph = context.graph("one")
+    # For tensors: the buffer itself is not to be looked into, another mapping of the descriptor is found out.
+    refused(
+        said_by_htp,
+        lambda: graph.bind({"x": buffer}),
+        f"the contents of buffer `b` are QNN's: it is the {NAMES[kind]} of context m",
+    )
+    with open_pool("mmap_fd", PAGE, file=File(buffer.descriptor(), offset=0), name="again") as pool:
+        for place, what in (
+            (pool.buffer, "the buffer of one tensor (ION)"),
+            (pool.buffer.part(0), "a buffer of several tensors (SHARED_BUFFER)"),
+        ):
+            refused(
+                said_by_htp,
+                lambda place=place: graph.bind({"x": place}),
+                f"buffer `again` is registered as an {NAMES[kind]} with context m: it cannot be {what} too",
+            )
+
+
+@both
+def test_a_buffer_of_tensors_is_for_nothing_else(
+    htp: Runtime, stored: bytes, deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
+) -> None:
+    with htp.restore(stored, name="tensors") as tensors:
+        tensors.graph("one").bind({"x": buffer})
+        with open_pool("mmap_fd", 4 * PAGE, file=File(buffer.descriptor()), name="again") as pool:
+            refused(
+                said_by_htp,
+                lambda: GIVE[kind](deferred(), pool.buffer),
+                "buffer `again` is registered as the buffer of one tensor (ION) with context tensors: "
+                f"it cannot be an {NAMES[kind]} too",
+            )
+
+
+def test_spill_memory_is_shared_from_its_begin_or_not_at_all(
+    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str]
+) -> None:
+    first, second = deferred("first"), deferred("second")
+    give_spill(first, buffer)
+    refused(
+        said_by_htp,
+        lambda: give_spill(second, buffer, offset=PAGE),
+        "buffer `b` is a spill-fill buffer from byte 0 on for context first: one from byte 4096 on would overlap it",
+    )
+
+
+@both
+def test_nothing_is_deregistered_after_finalize(
+    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
+) -> None:
+    context = deferred()
+    given = GIVE[kind](context, buffer)
+    context.finalize()
+    refused(
+        said_by_htp,
+        given.close,
+        f"the {NAMES[kind]} `b` cannot be deregistered: context m is finalized and uses it",
+    )
+    np.testing.assert_array_equal(run(context, "one"), expected(X))
+
+
+@both
+def test_nothing_is_registered_after_finalize(
+    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
+) -> None:
+    context = deferred()
+    context.finalize()
+    refused(
+        said_by_htp,
+        lambda: GIVE[kind](context, buffer),
+        "context m is finalized: external buffers are registered before that",
+    )
+
+
+@both
+def test_graphs_are_deferred(htp: Runtime, stored: bytes, buffer: Buffer, said_by_htp: list[str], kind: str) -> None:
+    with htp.restore(stored, name="m") as context:
+        refused(
+            said_by_htp,
+            lambda: GIVE[kind](context, buffer),
+            "context m was not restored with deferred graphs: it has allocated its memory itself",
+        )
+
+
+@both
+def test_contexts_come_from_one_binary(htp: Runtime, buffer: Buffer, said_by_htp: list[str], kind: str) -> None:
+    """Composed, or restored with others from a list: what `Runtime.restore` has not made."""
+    with htp.composing() as context:
+        refused(
+            said_by_htp,
+            lambda: GIVE[kind](context, buffer),
+            "external buffers are for contexts that are restored from one binary (QnnContext_createFromBinary): "
+            "this Context was made in another way",
+        )
+
+
+def group() -> dict[str, Any]:
+    return {"firstGroupHandle": abi.ffi().NULL, "maxSpillFillBuffer": 0}
+
+
+@both
+@pytest.mark.parametrize(
+    ("feature", "options"),
+    [
+        ("REGISTER_MULTI_CONTEXTS", {"htp": {"REGISTER_MULTI_CONTEXTS": group()}}),
+        ("REGISTER_CONCURRENT_RESOURCE_SHARING", {"htp": {"REGISTER_CONCURRENT_RESOURCE_SHARING": group()}}),
+        ("udma64", {"htp": {"USE_EXTENDED_UDMA": 1}}),
+        ("graph switching", {"memory_limit_hint": 64}),
+        ("graph switching", {"persistent_binary": True}),
+    ],
+)
+def test_options_that_do_not_go_together_with_them(
+    deferred: Callable[..., Context],
+    buffer: Buffer,
+    said_by_htp: list[str],
+    kind: str,
+    feature: str,
+    options: dict[str, Any],
+) -> None:
+    context = deferred(**options)
+    refused(
+        said_by_htp,
+        lambda: GIVE[kind](context, buffer),
+        f"context m cannot have external buffers: they do not go together with {feature}",
+    )
+    refused(
+        said_by_htp,
+        lambda: allocate_for([context], kind),
+        f"context m cannot have external buffers: they do not go together with {feature}",
+    )
+    context.finalize()
+    np.testing.assert_array_equal(run(context, "one"), expected(X))
+
+
+@both
+@pytest.mark.parametrize("feature", ["udma64", "securepd", "graph switching"])
+def test_features_that_a_context_cannot_tell(
+    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str, feature: str
+) -> None:
+    refused(
+        said_by_htp,
+        lambda: GIVE[kind](deferred(), buffer, features=[feature]),
+        f"context m cannot have external buffers: they do not go together with {feature}",
+    )
+    refused(
+        said_by_htp,
+        lambda: GIVE[kind](deferred(), buffer, features=["secure"]),
+        "`secure` is no feature that external buffers know",
+    )
+
+
+@both
+def test_they_are_for_android(
+    deferred: Callable[..., Context],
+    buffer: Buffer,
+    said_by_htp: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    """And for the emulator, which stands in for it."""
+    context = deferred()
+    monkeypatch.setattr(context.runtime, "emulator", False)
+    refused(
+        said_by_htp,
+        lambda: GIVE[kind](context, buffer),
+        "external buffers are supported on Android only, and this is not Android",
+    )
+
+
+@both
+def test_they_are_htps(buffer: Buffer, said_by_htp: list[str], kind: str) -> None:
+    need_runtime("cpu")
+    from tests.contexts.test_shared_buffers import relu
+
+    with Runtime("cpu") as runtime, runtime.restore(relu(runtime), name="r") as context:
+        refused(
+            said_by_htp,
+            lambda: GIVE[kind](context, buffer),
+            "external buffers are HTP's: context r is one of CPU_QTI_AISW",
+        )
+
+
+@both
+def test_a_closed_context_has_none(
+    deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
+) -> None:
+    context = deferred()
+    context.close()
+    refused(said_by_htp, lambda: GIVE[kind](context, buffer), "context m is closed")
+
+
+@both
+def test_a_context_without_a_need_gets_none(
+    deferred: Callable[..., Context],
+    buffer: Buffer,
+    said_by_htp: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    context = deferred()
+    monkeypatch.setattr(external, "needs_of", lambda *_args, **_named: Needs(0, 0, PAGE))
+    assert allocate_for([context], kind) is None
+    refused(
+        said_by_htp,
+        lambda: GIVE[kind](context, buffer),
+        f"context m needs no {NAMES[kind]}: it has nothing to put into it",
+    )
+
+
+# --- when the runtime refuses -----------------------------------------------------------------------------------------
+
+
+@both
+def test_a_registration_that_fails_leaves_nothing(
+    deferred: Callable[..., Context], buffer: Buffer, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    context = deferred()
+
+    def fail(*_args: object, **_named: object) -> None:
+        raise QnnError("memRegister", 8003)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(external, "register_external", fail)
+        with pytest.raises(QnnError):
+            GIVE[kind](context, buffer)
+    assert not ledger._entries and not buffer.held_by and len(buffer.view) == buffer.size and context.turn is None
+    assert isinstance(GIVE[kind](context, buffer), External)
+
+
+def test_a_context_that_cannot_be_finalized_gives_its_buffers_back(
+    htp: Runtime, stored: bytes, buffer: Buffer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with htp.restore(stored, name="m", deferred=True) as context:
+        give_weights(context, buffer)
+        with monkeypatch.context() as patch:
+            patch.setattr(context.low, "finalize", lambda: (_ for _ in ()).throw(QnnError("contextFinalize", 1002)))
+            with pytest.raises(QnnError):
+                context.finalize()
+        assert context.deferred
+    assert not ledger._entries and not buffer.held_by
+
+
+# --- rpcmem -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stand_in(tmp_path_factory.mktemp("device"), "cdsprpc.c", "libcdsprpc.so")
+
+
+@pytest.fixture
+def device(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rpcmem, "open_rpcmem", lambda: rpcmem.Rpcmem(str(library)))
+
+
+def test_rpcmem_is_taken_where_it_is(deferred: Callable[..., Context], device: None) -> None:
+    context = deferred()
+    weights, spill = (allocate_for([context], kind, memory="rpcmem") for kind in (WEIGHTS, SPILL))
+    assert weights is not None and spill is not None and {weights.kind, spill.kind} == {"rpcmem"}
+    give_weights(context, weights)
+    give_spill(context, spill)
+    context.finalize()
+    np.testing.assert_array_equal(run(context, "one"), expected(X))
+    context.close()
+    weights.close()
+    spill.close()

@@ -1,0 +1,279 @@
+"""Sessions and pipelines on both emulators and both real libraries; three devices in a child of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.contexts.stepping import BACKENDS, array, binary, open_runtime
+from tests.making import ROOT
+from udogen.errors import RunFailed, UsageError
+from udogen.qnn.system import binary_info
+from udogen.runtime.buffers.domains import INPUT, OUTPUT, MemoryDomain, Role
+from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.sessions.measure import Shard, external_sizes, layers_of
+from udogen.runtime.sessions.pipeline import Copies, Pipeline
+from udogen.runtime.sessions.placement import place, session_specs
+from udogen.runtime.sessions.plan import MIB, Activation, Layer, SessionSpec, Sizes
+from udogen.runtime.sessions.session import Session, Sessions, devices_of, sessions_of
+
+LINKS = {"state": "next"}
+
+
+@pytest.fixture(scope="module", params=BACKENDS, ids=lambda row: f"{row[0]}-{row[1]}")
+def everywhere(request: pytest.FixtureRequest) -> Iterator[tuple[Runtime, bytes]]:
+    with open_runtime(*request.param) as runtime:
+        yield runtime, binary(*request.param)
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Iterator[Runtime]:
+    with open_runtime("cpu", "emulator") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def stored() -> bytes:
+    return binary("cpu", "emulator")
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def test_contexts_are_counted_and_refused_beyond_the_limit(runtime: Runtime, stored: bytes) -> None:
+    hidden = Activation("h", MIB)
+    first = Layer("a", 10 * MIB, cache=2 * MIB, compute=MIB, activations=(hidden,))
+    second = Layer("b", 5 * MIB, activations=(hidden,))
+    with Session(runtime, SessionSpec("HTP0", 0, 20 * MIB)) as session:
+        opened = session.open(first, stored)
+        assert (session.sizes, session.free) == (Sizes(10 * MIB, 2 * MIB, 2 * MIB), 6 * MIB)
+        session.open(second, stored)
+        assert session.free == MIB  # `h` is mapped once
+        with pytest.raises(RunFailed) as told:
+            session.open(Layer("c", 2 * MIB), stored)
+        assert told.value.message == (
+            "session HTP0 may map 20.00 MiB and maps 19.00 MiB: with context `c` it would be 21.00 MiB"
+        )
+        assert told.value.hint == "place layers on another session, or split the model into smaller shards"
+        assert len(session.contexts) == len(runtime.contexts) == 2
+        opened.close()
+        assert (len(session.contexts), session.free) == (1, 14 * MIB)
+        session.open(Layer("c", 2 * MIB), stored)
+        with pytest.raises(UsageError) as wrong:
+            session.open(second, stored)
+        assert wrong.value.message == "session HTP0 has a context `b` already"
+    assert runtime.contexts == () and session.free == 20 * MIB
+
+
+def test_buffers_take_from_what_the_plan_has_counted_for_them(runtime: Runtime, stored: bytes) -> None:
+    with Session(runtime, SessionSpec("HTP0", 0, 1000)) as session:
+        context = session.open(Layer("a", 700, cache=150), stored)
+        step = context.graph("step")
+        roles = [Role(step, "state", INPUT), Role(step, "next", OUTPUT)]
+        with MemoryDomain(session) as domain:
+            assert domain.name == "HTP0"
+            first = domain.allocate(roles, name="k")  # 128 bytes
+            assert session.sizes == Sizes(700, 150, 0)
+            domain.allocate(roles, name="v")
+            assert session.sizes == Sizes(700, 256, 0)
+            with pytest.raises(RunFailed) as told:
+                domain.allocate(roles, name="w")
+            assert told.value.message == (
+                "session HTP0 may map 1000 bytes and maps 956 bytes: with buffer `w` it would be 1084 bytes"
+            )
+            first.free()
+            assert session.sizes == Sizes(700, 150, 0)
+            domain.allocate(roles, name="w")
+        assert session.sizes == Sizes(700, 150, 0)
+
+
+def test_the_domain_of_a_session_is_not_for_contexts_of_another(runtime: Runtime, stored: bytes) -> None:
+    with Session(runtime, SessionSpec("HTP0", 0)) as first, Session(runtime, SessionSpec("HTP1", 0)) as second:
+        mine = first.open(Layer("a", 1), stored, name="a").graph("step")
+        other = second.open(Layer("b", 1), stored, name="b").graph("step")
+        with MemoryDomain(first) as domain, MemoryDomain(second) as others:
+            with pytest.raises(UsageError) as told:
+                domain.allocate([Role(mine, "next", OUTPUT), Role(other, "state", INPUT)], name="h")
+            assert told.value.message == "buffer `h` is of memory domain `HTP0`, context b is not"
+            token = domain.allocate([Role(mine, "next", OUTPUT)]).token
+            with pytest.raises(RunFailed) as refusal:
+                others.use(token)
+            assert refusal.value.message == f"token {token} is of memory domain `HTP0`, not of `HTP1`"
+
+
+def test_a_device_that_is_not_there() -> None:
+    with open_runtime("htp", "emulator") as runtime:
+        there = devices_of(runtime)
+        assert [each.name for each in there][:1] == ["HTP0"] and there[0].arch
+        with pytest.raises(UsageError) as told:
+            Session(runtime, SessionSpec("HTP7", 7))
+        assert told.value.message == "session HTP7 is to run on device 7, which there is not"
+        assert told.value.hint.startswith("devices: 0 (HTP0)")
+
+
+def test_sessions_take_turns_with_the_devices(everywhere: tuple[Runtime, bytes]) -> None:
+    runtime, stored = everywhere
+    specs = sessions_of(runtime, 3, limit=5)
+    count = max(1, len(devices_of(runtime)))
+    assert [(each.name, each.device, each.limit) for each in specs] == [(f"HTP{i}", i % count, 5) for i in range(3)]
+    with Session(runtime, sessions_of(runtime)[0]) as session:
+        made = session.open(Layer("a", 1), stored).graph("step")
+        np.testing.assert_array_equal(made(state=array(1), x=array(2))["next"], array(3))
+
+
+# --- a model on several sessions --------------------------------------------------------------------------------------
+
+
+def test_shards_on_sessions_as_one_function(everywhere: tuple[Runtime, bytes], tidy: None) -> None:
+    """Four shards on three sessions: a chain of sums.  Nothing is copied between them."""
+    runtime, stored = everywhere
+    info = binary_info(runtime.system, stored)
+    layers = layers_of([Shard(f"s{i}", info, len(stored)) for i in range(4)], links=LINKS)
+    plan = place(layers, session_specs(3, devices=(0, 0, 0)), exactly=3)
+    assert [len(share.layers) for share in plan.shares] in ([2, 1, 1], [1, 2, 1], [1, 1, 2])
+    assert len(plan.handovers) == 2
+    with (
+        Sessions(runtime, plan, {layer.name: stored for layer in layers}) as sessions,
+        MemoryDomain(sessions) as domain,
+        Pipeline(sessions.graphs("step"), domain, links=LINKS) as pipeline,
+    ):
+        assert (pipeline.inputs, pipeline.outputs) == (("state", "x"), ("next",))
+        assert [wire.name for wire in pipeline.wires] == ["0.next", "1.next", "2.next"]
+        for value in range(3):
+            found = pipeline(state=array(value), x=array(2))
+            np.testing.assert_array_equal(found["next"], array(value + 8))
+            assert pipeline.last == Copies(0, 0, 0, 0)
+        room = array(0)
+        assert pipeline({"state": array(1), "x": array(1)}, out={"next": room})["next"] is room
+        np.testing.assert_array_equal(room, array(5))
+        pipeline(state=np.asfortranarray(np.ones((1, 4, 8), np.float32)), x=array(1))
+        assert pipeline.last == Copies(input=128) and pipeline.last.total == 128
+        assert (pipeline.executions, pipeline.copied) == (5, Copies(input=128))
+        assert sessions.session_of(sessions.context("s0")).name == "HTP0"
+
+
+def test_a_state_swaps_after_each_execution(everywhere: tuple[Runtime, bytes]) -> None:
+    """Two shards with a state each, and a last one that looks at what the first has handed over."""
+    runtime, stored = everywhere
+    with runtime.restore(stored) as one, runtime.restore(stored) as two, MemoryDomain(runtime) as domain:
+        steps, states = [one.graph("step"), two.graph("step")], []
+        for each in steps:
+            states.append(domain.pair([Role(each, "state", INPUT), Role(each, "next", OUTPUT)]))
+            states[-1].bind(each, reads="state", writes="next")
+            states[-1].copy_from(array(0))
+        with Pipeline(steps, domain, states=states) as pipeline:
+            assert (pipeline.inputs, pipeline.outputs, pipeline.wires) == (("x",), (), ())
+            for _ in range(5):
+                assert pipeline(x=array(3)) == {}
+            assert pipeline.copied == Copies()
+            assert [float(each.copy_to().max()) for each in states] == [15, 15]
+            assert pipeline.copied == Copies(state=256)
+            pipeline(x=array(3))
+            assert (pipeline.last, pipeline.copied) == (Copies(), Copies(state=256))
+
+
+def test_threads_on_one_pipeline_take_turns(runtime: Runtime, stored: bytes) -> None:
+    with runtime.restore(stored) as one, runtime.restore(stored) as two, MemoryDomain(runtime) as domain:
+        wrong: list[object] = []
+        with Pipeline([one.graph("step"), two.graph("step")], domain, links=LINKS) as pipeline:
+
+            def work(value: int) -> None:
+                for _ in range(200):
+                    try:
+                        found = pipeline(state=array(value), x=array(1))["next"]
+                        if not np.array_equal(found, array(value + 2)):
+                            wrong.append(found)
+                    except Exception as problem:
+                        wrong.append(problem)
+
+            threads = [threading.Thread(target=work, args=(value,)) for value in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+            assert not wrong and pipeline.executions == 800
+
+
+def test_outputs_of_one_name_are_told_apart(runtime: Runtime, stored: bytes) -> None:
+    with runtime.restore(stored) as context, MemoryDomain(runtime) as domain:
+        with Pipeline([context.graph("look"), context.graph("step")], domain) as pipeline:
+            assert pipeline.outputs == ("seen", "next")
+        with runtime.restore(stored) as other, Pipeline([context.graph("step"), other.graph("step")], domain) as two:
+            assert (two.inputs, two.outputs) == (("state", "x"), ("0.next", "1.next"))
+            found = two(state=array(1), x=array(1))
+            np.testing.assert_array_equal(found["0.next"], found["1.next"])
+
+
+def test_arrays_that_are_missing_or_too_many(runtime: Runtime, stored: bytes) -> None:
+    with (
+        runtime.restore(stored) as context,
+        MemoryDomain(runtime) as domain,
+        Pipeline([context.graph("step")], domain) as pipeline,
+    ):
+        with pytest.raises(UsageError) as told:
+            pipeline({"stat": array(1)}, x=array(1), out={"nxt": array(1)})
+        assert told.value.message == "3 things are wrong with the arrays of a pipeline"
+        assert list(told.value.details) == [
+            "there is no input `stat`: did you mean `state`?",
+            "there is no array for input `state`",
+            "there is no output `nxt`: did you mean `next`?",
+        ]
+        assert told.value.hint == "inputs: state, x; outputs: next"
+        with pytest.raises(RunFailed) as refusal:
+            pipeline(state=array(1), x=array(1, (1, 4, 7)))
+        assert refusal.value.message.startswith("stage 0 (graph `step` in (bytes)): tensor `x` is FLOAT_32")
+    with pytest.raises(UsageError) as told:
+        Pipeline([], domain)
+    assert told.value.message == "a pipeline without graphs does nothing"
+
+
+def test_nothing_stays_open_when_one_shard_cannot_be_opened(runtime: Runtime, stored: bytes, tidy: None) -> None:
+    layers = [Layer("a", 1), Layer("b", 1)]
+    plan = place(layers, session_specs(2, devices=(0, 0)), exactly=2)
+    with pytest.raises(UsageError) as told:
+        Sessions(runtime, plan, {"a": stored})
+    assert told.value.message == "there is no context binary for `b`"
+    with pytest.raises(RunFailed):
+        Sessions(runtime, plan, {"a": stored, "b": stored[: len(stored) // 2]})
+    assert runtime.contexts == ()
+
+
+# --- what the runtime tells of sizes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["emulator", "real"])
+def test_a_deferred_context_tells_what_it_wants(kind: str) -> None:
+    with open_runtime("htp", kind) as runtime, runtime.restore(binary("htp", kind), deferred=True) as context:
+        weights, spill = external_sizes(context.low)
+        assert weights is not None and spill is not None
+        if kind == "real":  # libQnnHtp 2.47 on a PC: 4 MiB for two graphs without any
+            assert (weights, spill) == (4 << 20, 0)
+    with open_runtime("cpu", "emulator") as runtime, runtime.restore(binary("cpu", "emulator")) as context:
+        assert external_sizes(context.low) == (None, None)
+
+
+# --- three devices ----------------------------------------------------------------------------------------------------
+
+
+def test_three_sessions_on_three_devices(tmp_path: Path) -> None:
+    """In a child: the emulator reads how many devices there are once in a process."""
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("three_sessions.py")],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "UDOGEN_HTP_DEVICES": "SM8650,SM8550,SM8750x2"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["devices"] == [["HTP0", 75, 1], ["HTP1", 73, 1], ["HTP2", 79, 2]]
+    assert told["sessions"] == {"HTP0": [0, ["s0", "s1"]], "HTP1": [1, ["s2", "s3"]], "HTP2": [2, ["s4", "s5"]]}
+    assert told["result"] == 13.0 and told["copied"] == 0 and told["registered"] == 10

@@ -1,0 +1,287 @@
+"""Memory for a whole HTP context: its weights, and what its graphs spill.  Every rule of Qualcomm's shared-buffer
+tutorial is looked at here, before the runtime, which answers most breaches with a number, and some not at all.
+
+The order is the tutorial's: restore with `deferred`, ask for sizes, allocate, register, `Context.finalize`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from udogen.errors import RunFailed
+from udogen.qnn.memory import register_external
+from udogen.runtime.buffers import ledger
+from udogen.runtime.buffers.allocators import allocate, shared_memory
+from udogen.runtime.buffers.buffer import Buffer
+from udogen.runtime.buffers.ledger import SPILL, WEIGHTS
+
+if TYPE_CHECKING:
+    from udogen.qnn.context import ContextOptions
+    from udogen.runtime.contexts.context import Context
+
+_NAMES = {WEIGHTS: "external weights buffer", SPILL: "external spill-fill buffer"}
+_DMA = ("rpcmem", "hardware_buffer_blob")  # buffers of ours that are DMA buffers
+_DMA_FILES = ("/dmabuf", "anon_inode:dmabuf")  # what Linux calls DMA buffers of others
+
+
+class Needs(NamedTuple):
+    """What a deferred context says of its buffers, in bytes."""
+
+    weights: int
+    spill: int
+    alignment: int
+
+    def of(self, kind: str) -> int:
+        """The size of one of the two."""
+        return self.weights if kind == WEIGHTS else self.spill
+
+
+class Feature(NamedTuple):
+    """What external buffers do not go together with."""
+
+    name: str
+    seen: Callable[[ContextOptions], bool]  # in the options that the context was restored with
+    hint: str
+
+
+FEATURES = (
+    Feature(
+        "REGISTER_MULTI_CONTEXTS",
+        lambda options: "REGISTER_MULTI_CONTEXTS" in options.htp,
+        "restore the context without that option: contexts share a spill-fill buffer by being given the same one",
+    ),
+    Feature(
+        "REGISTER_CONCURRENT_RESOURCE_SHARING",
+        lambda options: "REGISTER_CONCURRENT_RESOURCE_SHARING" in options.htp,
+        "restore the context without that option",
+    ),
+    Feature(
+        "graph switching",
+        lambda options: bool(options.memory_limit_hint or options.persistent_binary),
+        "restore the context without memory_limit_hint and persistent_binary",
+    ),
+    Feature(
+        "udma64",
+        lambda options: bool(options.htp.get("USE_EXTENDED_UDMA")),
+        "turn udma64 off when the graphs are prepared, and restore the context without USE_EXTENDED_UDMA",
+    ),
+    Feature("securepd", lambda _options: False, "create the device outside the secure process domain"),
+)
+
+
+@dataclass(eq=False)
+class External:
+    """A registered external buffer of one context."""
+
+    kind: str
+    context: Context
+    buffer: Buffer
+    handles: Any
+    _release: Callable[[], None]
+    _is_registered: bool = True
+
+    def close(self) -> None:
+        """Deregister it, before the context is finalized; after that only the end of the context does."""
+        if not self._is_registered:
+            return
+        if not self.context.deferred:
+            raise RunFailed(
+                f"the {_NAMES[self.kind]} `{self.buffer.name}` cannot be deregistered: context {self.context.name} is "
+                "finalized and uses it",
+                hint="close the context: QNN deregisters the buffer then",
+            )
+        self._deregister()
+
+    def _deregister(self) -> None:
+        self._is_registered = False
+        try:
+            self.context.low.interface.call("memDeRegister", self.handles, 1)
+        finally:
+            self._release()
+
+    def _before_the_end(self) -> None:
+        """The context is about to be freed: what is not finalized is ours to undo."""
+        if self._is_registered and self.context.deferred:
+            self._deregister()
+
+    def _after_the_end(self) -> None:
+        """The context is freed, and QNN has let go of the buffer."""
+        if self._is_registered:
+            self._is_registered = False
+            self._release()
+
+
+def needs_of(context: Context, *, features: Iterable[str] = ()) -> Needs:
+    """The sizes and the alignment that a context wants of its external buffers; refused where it can have none.
+
+    `features` names what the context cannot tell: that its binary was prepared with `udma64`, that its device runs in
+    `securepd`, that the client does `graph switching`.
+    """
+    _check_context(context, set(features))
+    names = ("WEIGHTS_BUFFER_SIZE", "MAX_SPILLFILL_BUFFER_SIZE", "BUFFER_START_ALIGNMENT")
+    return Needs(*(context.low.property(name) for name in names))
+
+
+def give_weights(
+    context: Context, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()
+) -> External:  # fmt: skip
+    """Let the weights of a context lie in this buffer, from `offset` on; QNN writes them when it finalizes."""
+    return _give(WEIGHTS, context, buffer, offset, features)
+
+
+def give_spill(
+    context: Context, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()
+) -> External:  # fmt: skip
+    """Let all graphs of a context spill to this buffer; contexts that are given the same one run in turn.
+
+    Their executions wait for each other, in `Graph.execute` and in calls: no two of them are in QNN at once.
+    """
+    return _give(SPILL, context, buffer, offset, features)
+
+
+def allocate_for(
+    contexts: Sequence[Context], kind: str, *, memory: str = "", features: Iterable[str] = (), name: str = ""
+) -> Buffer | None:
+    """A buffer for the weights of one context, or the spilling of one or several; None where none is needed."""
+    if kind == WEIGHTS and len(contexts) != 1:
+        raise RunFailed(
+            f"{len(contexts)} contexts cannot share an external weights buffer: every context has a buffer of its own",
+            hint="allocate one for each context",
+        )
+    wanted = [needs_of(context, features=features) for context in contexts]
+    size = max((needs.of(kind) for needs in wanted), default=0)
+    # Its descriptor begins at any alignment; the address at that of a page, which is all that an allocator promises.
+    chosen = memory or shared_memory().allocator
+    name = name or f"{'weights' if kind == WEIGHTS else 'spill-fill'} of {', '.join(each.name for each in contexts)}"
+    return allocate(chosen, size, alignment=64, name=name) if size else None
+
+
+def _give(kind: str, context: Context, buffer: Buffer, offset: int, features: Iterable[str]) -> External:
+    with _giving:
+        needs = needs_of(context, features=features)
+        _check_buffer(kind, context, buffer)
+        place = buffer.fd_offset + offset
+        _check_place(kind, context, buffer, offset, needs)
+        _check_alone(kind, context)
+        size = buffer.size - offset
+        entry = ledger.Entry(kind, buffer, place, size, context.name, id(context))
+        undo: list[Callable[[], None]] = []
+        try:
+            undo.append(ledger.enter(entry))
+            undo.append(buffer.hold(f"context {context.name}, as {_NAMES[kind]}"))
+            undo.append(buffer.reserve(f"{_NAMES[kind]} of context {context.name}"))
+            handles = register_external(context.low, kind, buffer.descriptor(), offset=place, size=size)
+        except BaseException:
+            _undo(undo)
+            raise
+        if kind == SPILL:
+            context.turn = entry.turn
+            undo.append(lambda: setattr(context, "turn", None))
+        made = External(kind, context, buffer, handles, lambda: _undo(undo))
+        context.on_close(made._before_the_end)
+        context.keep(made._after_the_end)
+        return made
+
+
+_giving = threading.Lock()
+
+
+def _undo(steps: list[Callable[[], None]]) -> None:
+    while steps:
+        steps.pop()()
+
+
+def _check_context(context: Context, features: set[str]) -> None:
+    if not hasattr(context, "options"):
+        raise RunFailed(
+            "external buffers are for contexts that are restored from one binary (QnnContext_createFromBinary): this "
+            f"{type(context).__name__} was made in another way",
+            hint="store the context, and restore its binary with Runtime.restore(…, deferred=True)",
+        )
+    context.check_open()
+    if context.runtime.backend != "htp":
+        raise RunFailed(
+            f"external buffers are HTP's: context {context.name} is one of {context.runtime.name}",
+            hint="restore the binary with the backend htp",
+        )
+    if not context.runtime.emulator and not hasattr(sys, "getandroidapilevel"):
+        raise RunFailed(
+            "external buffers are supported on Android only, and this is not Android",
+            hint='try them on udogen\'s emulator (kind="emulator")',
+        )
+    if not context.options.deferred:
+        raise RunFailed(
+            f"context {context.name} was not restored with deferred graphs: it has allocated its memory itself",
+            hint="Runtime.restore(…, deferred=True)",
+        )
+    if not context.deferred:
+        raise RunFailed(
+            f"context {context.name} is finalized: external buffers are registered before that",
+            hint="register them between Runtime.restore and Context.finalize",
+        )
+    unknown = sorted(features - {row.name for row in FEATURES})
+    if unknown:
+        raise RunFailed(
+            f"`{unknown[0]}` is no feature that external buffers know",
+            hint=f"one of: {', '.join(row.name for row in FEATURES)}",
+        )
+    for row in FEATURES:
+        if row.name in features or row.seen(context.options):
+            raise RunFailed(
+                f"context {context.name} cannot have external buffers: they do not go together with {row.name}",
+                hint=row.hint,
+            )
+
+
+def _check_buffer(kind: str, context: Context, buffer: Buffer) -> None:
+    name = _NAMES[kind]
+    if buffer.fd is None or not (context.runtime.emulator or _is_dma(buffer)):
+        raise RunFailed(
+            f"buffer `{buffer.name}` cannot be an {name}: it is {buffer.kind} memory, no DMA buffer",
+            hint=f"allocate it as {_DMA[0]}" + (" (on the emulator, memfd)" if context.runtime.emulator else ""),
+        )
+    buffer.descriptor()
+    if buffer.fastrpc:
+        raise RunFailed(
+            f"buffer `{buffer.name}` cannot be an {name}: its descriptor is registered with fastrpc (fastrpc_mmap)",
+            hint="unmap it first (fastrpc_munmap), or allocate another one",
+        )
+
+
+def _is_dma(buffer: Buffer) -> bool:
+    return buffer.kind in _DMA or os.readlink(f"/proc/self/fd/{buffer.descriptor()}").startswith(_DMA_FILES)
+
+
+def _check_place(kind: str, context: Context, buffer: Buffer, offset: int, needs: Needs) -> None:
+    name, place = _NAMES[kind], buffer.fd_offset + offset
+    if needs.of(kind) == 0:
+        raise RunFailed(
+            f"context {context.name} needs no {name}: it has nothing to put into it",
+            hint="do not register one",
+        )
+    if needs.alignment and place % needs.alignment:
+        raise RunFailed(
+            f"the {name} of context {context.name} cannot begin at byte {place} of its descriptor: its start is a "
+            f"multiple of {needs.alignment} (BUFFER_START_ALIGNMENT)",
+            hint=f"choose an offset that is a multiple of {needs.alignment}",
+        )
+    if offset < 0 or buffer.size - offset < needs.of(kind):
+        raise RunFailed(
+            f"the {name} of context {context.name} needs {needs.of(kind)} bytes, buffer `{buffer.name}` has "
+            f"{max(buffer.size - offset, 0)} from byte {offset} on",
+            hint="allocate it with the size that needs_of tells"
+            + (": the largest of all contexts that share it" if kind == SPILL else ""),
+        )
+
+
+def _check_alone(kind: str, context: Context) -> None:
+    if ledger.has(kind, id(context)):
+        raise RunFailed(
+            f"context {context.name} has an {_NAMES[kind]} already",
+            hint="close that one first, before the context is finalized",
+        )

@@ -1,0 +1,212 @@
+"""Graphs that run one after another, on whatever sessions: what one hands to the next lies where both have it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple
+
+from udogen.errors import RunFailed, UsageError
+from udogen.opdef.problems import nearest
+from udogen.runtime.buffers.domains import INPUT, OUTPUT, ManagedBuffer, MemoryDomain, Pair, Role
+from udogen.runtime.sessions.wires import Wire, find_wires
+
+if TYPE_CHECKING:
+    from udogen.qnn.system import TensorInfo
+    from udogen.runtime.calls import Array
+    from udogen.runtime.contexts.graph import Graph
+
+
+class Copies(NamedTuple):
+    """Bytes that we have copied, by kind; what a runtime copies to its device by itself nobody can see."""
+
+    input: int = 0  # arrays that did not lie as the graph wants them
+    output: int = 0  # always 0: graphs write into the arrays that are returned
+    state: int = 0  # into and out of the state buffers
+    activation: int = 0  # between graphs
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self)
+
+
+class _Stage(NamedTuple):
+    """A graph of a pipeline, and what its open ends are called there: tensor -> name."""
+
+    number: int
+    graph: Graph
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+
+
+class Pipeline:
+    """A chain of graphs as one function of arrays.
+
+    Outputs that are inputs of later stages (by name, or by `links` as `find_wires` takes them) lie in buffers of the
+    memory domain, bound once in all graphs.  Tensors that are bound already stay where they are: those of a state above
+    all.  `states` are pairs that swap after each execution.
+    """
+
+    def __init__(
+        self,
+        graphs: Sequence[Graph],
+        domain: MemoryDomain,
+        *,
+        links: Mapping[str, str] | None = None,
+        states: Iterable[Pair] = (),
+    ) -> None:
+        if not graphs:
+            raise UsageError("a pipeline without graphs does nothing", hint="give the graphs of the shards in order")
+        self.graphs, self.domain, self.states = tuple(graphs), domain, tuple(states)
+        apart = {
+            (number, tensor.name)
+            for number, graph in enumerate(graphs)
+            for tensor in (*graph.inputs, *graph.outputs)
+            if graph.slot(tensor.name).bound
+        }
+        self.wires: tuple[Wire, ...] = find_wires(graphs, links=links, apart=apart)
+        wired = {(wire.source, wire.output.name) for wire in self.wires}
+        wired |= {(number, tensor.name) for wire in self.wires for number, tensor in wire.targets}
+        self._inputs = self._open_ends("inputs", apart | wired)
+        self._outputs = self._open_ends("outputs", apart | wired)
+        self._lock = threading.Lock()
+        self.executions = 0
+        self.buffers: dict[str, ManagedBuffer] = {}
+        try:
+            for wire in self.wires:
+                self._lay(wire)
+        except BaseException:
+            self.close()
+            raise
+        self._stages = [self._stage(number) for number in range(len(self.graphs))]
+        self._before = self._counted()
+        self.last = Copies()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What it is called with; one array for all stages that have an input of that name."""
+        return tuple(self._inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What it returns; `3.name` is that of stage 3, where several have an output of that name."""
+        return tuple(self._outputs)
+
+    @property
+    def copied(self) -> Copies:
+        """Bytes copied since it was made."""
+        return _difference(self._counted(), self._before)
+
+    def __call__(
+        self, inputs: Mapping[str, Array] | None = None, /, *, out: Mapping[str, Array] | None = None, **named: Array
+    ) -> dict[str, Array]:
+        """Run all graphs in order, then swap the states; outputs by name.  Executions of one pipeline take turns."""
+        given = {**(inputs or {}), **named}
+        wanted = dict(out or {})
+        if wanted or given.keys() != self._inputs.keys():
+            self._check_names(given, wanted)
+        with self._lock:
+            before = self._counted()
+            for stage in self._stages:
+                self._run(stage, given, wanted)
+            for pair in self.states:
+                pair.swap()
+            self.executions += 1
+            self.last = _difference(self._counted(), before)
+        return wanted
+
+    def close(self) -> None:
+        """Free the buffers between its graphs; states are their domain's."""
+        for buffer in self.buffers.values():
+            buffer.free()
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- one stage --------------------------------------------------------------------------------------------------
+
+    def _stage(self, number: int) -> _Stage:
+        return _Stage(
+            number,
+            self.graphs[number],
+            {ends[number]: name for name, ends in self._inputs.items() if number in ends},
+            {ends[number]: name for name, ends in self._outputs.items() if number in ends},
+        )
+
+    def _run(self, stage: _Stage, given: Mapping[str, Array], results: dict[str, Array]) -> None:
+        arrays = {tensor: given[name] for tensor, name in stage.inputs.items()}
+        into = {tensor: results[name] for tensor, name in stage.outputs.items() if name in results}
+        graph = stage.graph
+        try:
+            made = graph(arrays, out=into)
+        except RunFailed as problem:
+            raise RunFailed(
+                f"stage {stage.number} (graph `{graph.name}` in {graph.context.name}): {problem.message}",
+                hint=problem.hint,
+                details=problem.details,
+            ) from problem
+        for tensor, array in made.items():
+            results[stage.outputs[tensor]] = array
+
+    def _lay(self, wire: Wire) -> None:
+        """One buffer for a wire, bound in every graph that has an end of it."""
+        ends = [(wire.source, wire.output.name, OUTPUT), *((stage, each.name, INPUT) for stage, each in wire.targets)]
+        roles = [Role(self.graphs[stage], tensor, usage) for stage, tensor, usage in ends]
+        self.buffers[wire.name] = buffer = self.domain.allocate(roles, name=wire.name)
+        for role in roles:
+            role.graph.bind({role.tensor: buffer})
+
+    def _open_ends(self, side: str, inside: Collection[tuple[int, str]]) -> dict[str, dict[int, str]]:
+        """What comes from outside, or goes there: its name -> the tensor in each stage that has it."""
+        found: dict[str, list[tuple[int, TensorInfo]]] = {}
+        for number, graph in enumerate(self.graphs):
+            for tensor in getattr(graph, side):
+                if (number, tensor.name) not in inside:
+                    found.setdefault(tensor.name, []).append((number, tensor))
+        ends: dict[str, dict[int, str]] = {}
+        for name, places in found.items():
+            kinds = {(each.dtype, each.shape, each.quant) for _, each in places}
+            if len(places) == 1 or (side == "inputs" and len(kinds) == 1):
+                ends[name] = {number: name for number, _ in places}
+            else:
+                ends.update({f"{number}.{name}": {number: name} for number, _ in places})
+        return ends
+
+    def _check_names(self, given: Collection[str], wanted: Collection[str]) -> None:
+        faults = [
+            f"there is no input `{name}`{_near(name, self._inputs)}" for name in given if name not in self._inputs
+        ]
+        faults += [f"there is no array for input `{name}`" for name in self._inputs if name not in given]
+        faults += [
+            f"there is no output `{name}`{_near(name, self._outputs)}" for name in wanted if name not in self._outputs
+        ]
+        if faults:
+            raise UsageError(
+                faults[0] if len(faults) == 1 else f"{len(faults)} things are wrong with the arrays of a pipeline",
+                details=faults if len(faults) > 1 else (),
+                hint=f"inputs: {', '.join(self._inputs) or 'none'}; outputs: {', '.join(self._outputs) or 'none'}",
+            )
+
+    def _counted(self) -> Copies:
+        states = [buffer for pair in self.states for buffer in (pair.reading, pair.writing)]
+        return Copies(
+            input=sum(graph.copied for graph in self.graphs),
+            state=sum(buffer.copied for buffer in states),
+            activation=sum(buffer.copied for buffer in self.buffers.values()),
+        )
+
+
+def _difference(after: Copies, before: Copies) -> Copies:
+    return Copies(*(one - other for one, other in zip(after, before, strict=True)))
+
+
+def _near(name: str, names: Collection[str]) -> str:
+    found = nearest(name, list(names))
+    return f": did you mean `{found}`?" if found else ""

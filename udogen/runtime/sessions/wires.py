@@ -1,0 +1,119 @@
+"""What flows between graphs that run one after another: outputs that are inputs of later ones, by name or by a map."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from udogen.errors import UsageError
+
+if TYPE_CHECKING:
+    from udogen.qnn.system import TensorInfo
+
+
+class Stage(Protocol):
+    """A graph of a chain: one that runs, or the description of one."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """What it reads."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """What it writes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Wire:
+    """An output of one stage, and the inputs of later ones that read it: (number of the stage, tensor)."""
+
+    source: int
+    output: TensorInfo
+    targets: tuple[tuple[int, TensorInfo], ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+        return self.output.nbytes
+
+    @property
+    def name(self) -> str:
+        """The output with the number of its stage: several stages have outputs of one name."""
+        return f"{self.source}.{self.output.name}"
+
+
+def find_wires(
+    stages: Sequence[Stage], *, links: Mapping[str, str] | None = None, apart: Collection[tuple[int, str]] = ()
+) -> tuple[Wire, ...]:
+    """Each input gets the output of that name of the nearest stage before it; without one it comes from outside.
+
+    `links` names outputs that are called otherwise: {"hidden": "hidden_out"} for every stage that has that input, or
+    {"3.hidden": "1.hidden_out"} for one of them.  `apart` are tensors that have a place of their own: (stage, name).
+    """
+    given = dict(links or {})
+    used, faults = set[str](), []
+    found: dict[tuple[int, str], list[tuple[int, TensorInfo]]] = {}
+    for number, stage in enumerate(stages):
+        for tensor in stage.inputs:
+            if (number, tensor.name) in apart:
+                continue
+            key = f"{number}.{tensor.name}"
+            key = key if key in given else tensor.name
+            source = _source(stages[:number], given.get(key, tensor.name), apart)
+            if key in given:
+                used.add(key)
+                if source is None and number > 0:
+                    faults.append(f"input `{tensor.name}` of stage {number}: no stage before it writes `{given[key]}`")
+            if source is None:
+                continue
+            output = _tensor(stages[source[0]].outputs, source[1])
+            faults += _mismatch(stages, source[0], output, number, tensor)
+            found.setdefault(source, []).append((number, tensor))
+    faults += [f"there is no input `{name}`" for name in given if name not in used]
+    if faults:
+        raise UsageError(
+            f"the graphs do not fit together: {faults[0] if len(faults) == 1 else f'{len(faults)} links are wrong'}",
+            details=faults if len(faults) > 1 else (),
+            hint='links are {"input": "output"}, or {"stage.input": "stage.output"} with numbers of stages from 0 on',
+        )
+    return tuple(
+        Wire(stage, _tensor(stages[stage].outputs, name), tuple(found[stage, name])) for stage, name in sorted(found)
+    )
+
+
+def _source(before: Sequence[Stage], wanted: str, apart: Collection[tuple[int, str]]) -> tuple[int, str] | None:
+    """The nearest stage that writes it, and what it is called there."""
+    number, _, name = wanted.partition(".")
+    if number.isdigit() and int(number) < len(before) and _has(before[int(number)], name):
+        return int(number), name
+    for index in range(len(before) - 1, -1, -1):
+        if _has(before[index], wanted) and (index, wanted) not in apart:
+            return index, wanted
+    return None
+
+
+def _has(stage: Stage, name: str) -> bool:
+    return any(each.name == name for each in stage.outputs)
+
+
+def _tensor(side: Sequence[TensorInfo], name: str) -> TensorInfo:
+    return next(each for each in side if each.name == name)
+
+
+def _mismatch(stages: Sequence[Stage], source: int, output: TensorInfo, target: int, tensor: TensorInfo) -> list[str]:
+    """Why two tensors cannot be one piece of memory."""
+    first = f"output `{output.name}` of stage {source} (graph `{stages[source].name}`)"
+    second = f"input `{tensor.name}` of stage {target} (graph `{stages[target].name}`)"
+    if (output.dtype, output.shape) != (tensor.dtype, tensor.shape):
+        return [f"{first} is {output.dtype} {list(output.shape)}, {second} is {tensor.dtype} {list(tensor.shape)}"]
+    if output.quant != tensor.quant:
+        return [f"{first} and {second} are quantized in different ways"]
+    return []
