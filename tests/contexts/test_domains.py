@@ -768,16 +768,24 @@ def test_closing_a_context_never_waits_for_a_bind_that_waits_for_it(runtime: Run
             memory = graph.context.register(buffer.descriptor(), dtype="FLOAT_32", shape=SHAPE)
             return Attachment(handle=memory.handle)
 
-    begun = threading.Event()
+    begun, said = threading.Event(), []
     context = runtime.restore(binary("cpu", "emulator"))
     step = context.graph("step")
+
+    def bind() -> None:
+        try:
+            step.bind({"x": Slow()})
+        except RunFailed as refusal:
+            said.append(refusal.message)
+
     with allocate("memfd", BYTES) as buffer:
-        thread = threading.Thread(target=lambda: step.bind({"x": Slow()}), daemon=True)
+        thread = threading.Thread(target=bind, daemon=True)
         thread.start()
         begun.wait(10)
         context.close()
         thread.join(10)
         assert not thread.is_alive()
+    assert said == ["context (bytes) is closed"]
 
 
 def test_a_context_forgets_memory_that_was_deregistered(runtime: Runtime) -> None:

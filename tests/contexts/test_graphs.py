@@ -18,7 +18,7 @@ from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.runtime import Runtime
 
 
-@pytest.fixture(scope="module", params=BACKENDS, ids="-".join)
+@pytest.fixture(scope="module", params=BACKENDS, ids=["-".join(row) for row in BACKENDS])
 def runtime(request: pytest.FixtureRequest) -> Iterator[Runtime]:
     with open_runtime(*request.param) as opened:
         yield opened

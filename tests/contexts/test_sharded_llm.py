@@ -106,7 +106,7 @@ def test_state_and_hidden_states_are_never_copied(sharded_llm: Callable[[str], P
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_backend_after_another_knows_the_op_package(sharded_llm: Callable[[str], Path], kind: str) -> None:
     """A backend forgets its ops at its end, yet libQnnHtp keeps pointers to their names: the library must stay loaded,
-    and register its ops each time.  Else what the next backend stores cannot be restored, or it restores nothing (5005).
+    and register its ops each time.  Else what the next backend stores cannot be restored, or it restores none (5005).
     """
     program = """
 import sys

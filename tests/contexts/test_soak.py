@@ -33,7 +33,7 @@ def soak(backend: str, kind: str, executions: int) -> dict[str, list[int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("backend", "kind"), BACKENDS, ids="-".join)
+@pytest.mark.parametrize(("backend", "kind"), BACKENDS, ids=["-".join(row) for row in BACKENDS])
 def test_nothing_grows(backend: str, kind: str) -> None:
     found = soak(backend, kind, 100_000)
     warm = slice(5, None)  # what is made once is there after half of them
