@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.opdef.problems import nearest
@@ -75,6 +76,7 @@ class Scene:
     target: str = ""  # what registration was told; empty where nothing
     forced: str = ""  # the SDK that the package is tied to, where its release was not to be minded
     what: str = "the op package"
+    rooms: Sequence[Mapping[str, Any]] = ()  # where the data of tensors lay, where that was watched
 
     @property
     def subject(self) -> str:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from udogen.build.tools import preloading
 from udogen.errors import RunFailed
 from udogen.qnn.interface import INFO, WARN
 from udogen.runtime import failures, marshal
 from udogen.runtime.calls import LogLine, OpCall, OpResult, PackageInfo, RuntimeInfo, Times
 from udogen.runtime.child import Child, deadline_of
 from udogen.runtime.library import check_loadable, check_provider, find_runtime, sdk_build_id
+from udogen.runtime.watch import NOTHING, Watch, of_message
 from udogen.runtime.wire import Message
 
 _KEPT_LOG_LINES = 500
@@ -26,6 +28,7 @@ class OpSession:
 
     The worker ends when this process does, however that ends; calls from several threads wait for each other.
     A package that is tied to one release of the SDK is refused by the runtime of another, unless `force` says so.
+    `preload` are libraries that the worker is started with, for what a `Watch` asks.
     `runtime_kind` is auto, real or emulator; the emulator is compiled on first use, and `on_step` hears of it.
     """
 
@@ -44,6 +47,7 @@ class OpSession:
         runtime_log_level: int = WARN,
         env: Mapping[str, str] | None = None,
         force: bool = False,
+        preload: Sequence[Path] = (),
         on_phase: Callable[[str], None] | None = None,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
@@ -53,11 +57,12 @@ class OpSession:
         check_provider(library, provider)
         self._library, self._provider, self._target = library.resolve(), provider, target
         self._headers, self._force = sdk_build_id(library), force
-        self._timeout, self._env, self._soc = timeout, env, soc
+        self._timeout, self._env, self._soc = timeout, {**(env or {}), **preloading(preload)}, soc
         self._log_levels = {"log_level": log_level, "runtime_log_level": runtime_log_level}
         self._on_phase = on_phase
         self._child: Child | None = None
         self._phase = ""
+        self._rooms: Sequence[Mapping[str, Any]] = ()
         self._logs: deque[LogLine] = deque(maxlen=_KEPT_LOG_LINES)
         self._one_at_a_time = threading.Lock()
         self.restarts = 0
@@ -86,7 +91,7 @@ class OpSession:
         """The child's process id, while there is one."""
         return self._child.pid if self._child else None
 
-    def run(self, call: OpCall) -> OpResult:
+    def run(self, call: OpCall, watch: Watch = NOTHING) -> OpResult:
         """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`."""
         with self._one_at_a_time:
             if self._child is None:
@@ -94,6 +99,7 @@ class OpSession:
             failures.check_names(call, self._package, str(self._library))
             failures.check_ranks(call, self._found.backend.ranks)
             order, buffers = marshal.order_of(call)
+            order.update(watch.__dict__)
             self._logs.clear()
             if self._child:
                 self._child.forget_chatter()
@@ -111,6 +117,7 @@ class OpSession:
                 runtime=self._runtime,
                 context=bytes(results[-1]) if call.save_context else None,
                 logs=tuple(self._logs),
+                heap=None if answer["heap"] is None else of_message(answer["heap"]),
             )
 
     def close(self) -> None:
@@ -169,7 +176,7 @@ class OpSession:
                 message, results = child.receive(deadline)
                 match message["event"]:
                     case "phase":
-                        self._phase = message["phase"]
+                        self._phase, self._rooms = message["phase"], message.get("rooms", ())
                         if self._on_phase:
                             self._on_phase(self._phase)
                     case "log":
@@ -208,6 +215,7 @@ class OpSession:
             chatter=child.chatter(),
             target=self._target or "",
             forced=self._headers if self._force else "",
+            rooms=self._rooms,
         )
 
     def _drop(self, grace: float = 0.0) -> int:
