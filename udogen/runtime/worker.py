@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from udogen.runtime.contexts.executor import Executor
 
 _PR_SET_PDEATHSIG = 1
+_MOST_SAMPLES = 10_000
 _IOLBF = 1
 
 
@@ -128,6 +129,7 @@ class Worker:
             finalize=finalized - created,
             execute=statistics.median(seconds),
             heap=heap and as_message(heap.use()),
+            samples=seconds[:_MOST_SAMPLES],
         )
 
     def _new_graph(self, context: Context, order: Message, buffers: list[bytearray]) -> OpGraph:
