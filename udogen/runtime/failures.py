@@ -14,6 +14,7 @@ from udogen.qnn import codes
 from udogen.qnn.interface import WARN
 from udogen.runtime import known
 from udogen.runtime.calls import LogLine, OpCall, PackageInfo, TensorArg
+from udogen.runtime.faults import Fault, fault_of, without_faults
 
 # The phases in which nothing of the user's has run yet.
 START, LOAD_RUNTIME = "start the worker", "load the runtime"
@@ -44,6 +45,7 @@ class OpCrashed(RunFailed):
     """The op ended the process."""
 
     kind = "op-crashed"
+    fault: Fault | None = None  # where the process could tell of it
 
 
 class OpTimedOut(RunFailed):
@@ -101,7 +103,7 @@ class Scene:
     def details(self, *, told: str = "") -> list[str]:
         """Everything a person may want to see below the sentence, but what the sentence told."""
         tied = f"--force: the op package is built with the C++ headers of SDK {_release(self.forced)}"
-        lines = (*self.complaints(), *known.telling(self.chatter)[-_SHOWN_LINES:])
+        lines = (*self.complaints(), *known.telling(without_faults(self.chatter))[-_SHOWN_LINES:])
         return [*([tied] if self.forced else []), *(line for line in lines if line != told)]
 
 
@@ -165,7 +167,13 @@ def of_death(scene: Scene, returncode: int) -> RunFailed:
         hint = "build the package with -g -fsanitize=address, or run it in a debugger, to see where"
     else:
         how, hint = f"ended the process with exit code {returncode}", "an op must return, never exit"
-    return OpCrashed(f"{scene.subject} {how} in phase `{scene.phase}`", hint=hint, details=scene.details())
+    sentence = f"{scene.subject} {how} in phase `{scene.phase}`"
+    fault = fault_of(scene.chatter)
+    if fault is not None and (beside := fault.sentence(scene.subject, scene.rooms)):
+        sentence, hint = beside, "let the kernel's loops end at the tensor's own dimensions"
+    crash = OpCrashed(sentence, hint=hint, details=scene.details())
+    crash.fault = fault
+    return crash
 
 
 def of_timeout(scene: Scene, seconds: float) -> RunFailed:

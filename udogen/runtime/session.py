@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from udogen.build.tools import preloading
 from udogen.errors import RunFailed
@@ -18,6 +18,9 @@ from udogen.runtime.child import Child, deadline_of
 from udogen.runtime.library import check_loadable, check_provider, find_runtime, sdk_build_id
 from udogen.runtime.watch import NOTHING, Watch, of_message
 from udogen.runtime.wire import Message
+
+if TYPE_CHECKING:
+    from udogen.runtime.calls import Array
 
 _KEPT_LOG_LINES = 500
 _START_SECONDS = 30.0  # a timeout is meant for calls; loading a runtime may take longer than one
@@ -93,24 +96,9 @@ class OpSession:
 
     def run(self, call: OpCall, watch: Watch = NOTHING) -> OpResult:
         """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`."""
+        order, buffers = marshal.order_of(call)
         with self._one_at_a_time:
-            if self._child is None:
-                self._restart()
-            failures.check_names(call, self._package, str(self._library))
-            failures.check_ranks(call, self._found.backend.ranks)
-            order, buffers = marshal.order_of(call)
-            order.update(watch.__dict__)
-            self._logs.clear()
-            if self._child:
-                self._child.forget_chatter()
-            self._phase = failures.IDLE
-            try:
-                answer, results = self._ask(order, buffers, call)
-            except failures.OpCrashed:
-                if self._phase != failures.IDLE:
-                    raise
-                self._restart()  # it died between two calls: no fault of this one
-                answer, results = self._ask(order, buffers, call)
+            answer, results = self._obeyed({**order, **watch.__dict__}, buffers, call)
             return OpResult(
                 outputs=marshal.arrays_of(call, results),
                 times=Times(
@@ -124,6 +112,42 @@ class OpSession:
                 logs=tuple(self._logs),
                 heap=None if answer["heap"] is None else of_message(answer["heap"]),
             )
+
+    def leaks(self, call: OpCall, *, executions: int, cycles: int) -> Mapping[str, Any]:
+        """What the op leaves behind: shots of the heap after its executions, and after its graphs were freed."""
+        order, buffers = marshal.order_of(call)
+        with self._one_at_a_time:
+            return self._obeyed(
+                {**order, "do": "leaks", "exact": False, "executions": executions, "cycles": cycles}, buffers, call
+            )[0]
+
+    def parallel(self, call: OpCall, *, executions: int) -> list[dict[str, Array]]:
+        """The outputs of two graphs of the op: each alone, then each while the other was executed too."""
+        order, buffers = marshal.order_of(call)
+        with self._one_at_a_time:
+            _, results = self._obeyed(
+                {**order, "do": "parallel", "exact": True, "executions": executions}, buffers, call
+            )
+        count = len(call.outputs)
+        return [marshal.arrays_of(call, results[index * count :]) for index in range(4)]
+
+    def _obeyed(self, order: Message, buffers: list[Any], call: OpCall) -> tuple[Message, list[bytearray]]:
+        """What the worker answers to an order about a call; it is started again where it has ended."""
+        if self._child is None:
+            self._restart()
+        failures.check_names(call, self._package, str(self._library))
+        failures.check_ranks(call, self._found.backend.ranks)
+        self._logs.clear()
+        if self._child:
+            self._child.forget_chatter()
+        self._phase = failures.IDLE
+        try:
+            return self._ask(order, buffers, call)
+        except failures.OpCrashed:
+            if self._phase != failures.IDLE:
+                raise
+            self._restart()  # it died between two calls: no fault of this one
+            return self._ask(order, buffers, call)
 
     def close(self) -> None:
         """Let the package and the runtime free what they have, and end the child."""

@@ -132,6 +132,14 @@ class Worker:
             samples=seconds[:_MOST_SAMPLES],
         )
 
+    def repeat(self, order: Message, buffers: list[bytearray]) -> None:
+        """Run one op many times over."""
+        from udogen.runtime.repeats import Repeats
+
+        op = Repeats(self._backend, self._device, order, buffers, delivers=self._delivers, phase=self._phase)
+        told, answers = (op.leaks(self._library), []) if order["do"] == "leaks" else op.parallel()
+        self._say("done", answers, **told)
+
     def _new_graph(self, context: Context, order: Message, buffers: list[bytearray]) -> OpGraph:
         return new_graph(context, order, buffers, delivers=self._delivers, phase=self._phase)
 
@@ -181,6 +189,8 @@ class Worker:
                 self.start(order)
             elif order["do"] == "run":
                 self.run(order, buffers)
+            elif order["do"] in ("leaks", "parallel"):
+                self.repeat(order, buffers)
             elif order["do"].endswith((" context", " contexts")):
                 self.run_contexts(order)
             elif order["do"] in _ASKED:
