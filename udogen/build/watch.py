@@ -10,19 +10,28 @@ from udogen.build import tools
 from udogen.build.cached import compile_or_fail, make_once
 from udogen.errors import ToolMissing
 
-_NAME = "libUdogenWatch.so"
 _FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 
 
 def build_watch() -> Path:
-    """The library to preload; from the cache, where its sources and compiler are the same."""
+    """The library to preload: it interposes the heap, and tells of faults."""
+    return _build("libUdogenWatch.so", "heap.c", "faults.c")
+
+
+def build_loop() -> Path:
+    """The library that executes graphs in several threads at once."""
+    return _build("libUdogenLoop.so", "loop.c")
+
+
+def _build(name: str, *sources: str) -> Path:
+    """A library of ours; from the cache, where its sources and compiler are the same."""
     folder = resources.emulator("watch")
-    argv = [*_compiler(), *_FLAGS, *(str(source) for source in sorted(folder.glob("*.c"))), "-o", _NAME]
-    read = sorted(folder.glob("*.[ch]"))
+    argv = [*_compiler(), *_FLAGS, *(str(folder / source) for source in sources), "-o", name]
+    read = [folder / "watch.h", *(folder / source for source in sources)]
     key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in argv))
     room = resources.cache_dir("watch") / key
-    make_once(room, lambda into: compile_or_fail(argv, into, "the library that watches the heap"))
-    return room / _NAME
+    make_once(room, lambda into: compile_or_fail(argv, into, f"{name}, which watches what kernels do,"))
+    return room / name
 
 
 def _compiler() -> Sequence[str]:

@@ -46,6 +46,7 @@ class OpCrashed(RunFailed):
 
     kind = "op-crashed"
     fault: Fault | None = None  # where the process could tell of it
+    beside: bool = False  # it was beside a tensor, and the message says so
 
 
 class OpTimedOut(RunFailed):
@@ -169,10 +170,11 @@ def of_death(scene: Scene, returncode: int) -> RunFailed:
         how, hint = f"ended the process with exit code {returncode}", "an op must return, never exit"
     sentence = f"{scene.subject} {how} in phase `{scene.phase}`"
     fault = fault_of(scene.chatter)
-    if fault is not None and (beside := fault.sentence(scene.subject, scene.rooms)):
+    beside = fault.sentence(scene.subject, scene.rooms) if fault is not None else ""
+    if beside:
         sentence, hint = beside, "let the kernel's loops end at the tensor's own dimensions"
     crash = OpCrashed(sentence, hint=hint, details=scene.details())
-    crash.fault = fault
+    crash.fault, crash.beside = fault, bool(beside)
     return crash
 
 

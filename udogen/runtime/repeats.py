@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from udogen.qnn import abi
 from udogen.qnn.backend import Backend, Device
-from udogen.qnn.tensors import APP_WRITE
+from udogen.qnn.context import Graph
+from udogen.qnn.interface import QnnError
+from udogen.qnn.tensors import APP_WRITE, Tensor, tensor_array
 from udogen.runtime.op_graph import new_graph
-from udogen.runtime.rooms import Rooms
+from udogen.runtime.rooms import Room, Rooms
 from udogen.runtime.watch import Heap, as_message
 from udogen.runtime.wire import Message
 
 _WARM_EXECUTIONS, _WARM_CYCLES = 20, 5  # what is made once and kept is no leak
+
+
+class _Made:
+    """A finalized graph with what it needs to be executed."""
+
+    def __init__(self, graph: Graph, inputs: list[Tensor], outputs: list[Tensor], rooms: list[Room]) -> None:
+        self._graph, self._inputs, self._outputs, self._rooms = graph, inputs, outputs, rooms
+        self._arrays = tensor_array(inputs), tensor_array(outputs)
+        self.execute = graph.executor(inputs, outputs)
+
+    def call(self) -> tuple[Any, tuple[Any, ...]]:
+        """The C function that executes it, and its arguments."""
+        return self._graph.call(*self._arrays, counts=(len(self._inputs), len(self._outputs)))
+
+    def answers(self) -> list[memoryview]:
+        """Copies of its outputs."""
+        return [memoryview(bytes(room.data)) for room in self._rooms]
 
 
 class Repeats:
@@ -39,9 +60,9 @@ class Repeats:
         heap = Heap(library)
         heap.arm(track=True)
         try:
-            with self._graph() as (execute, _):
+            with self._graph() as made:
                 self._phase("execute")
-                executions = _thrice(heap, execute, _WARM_EXECUTIONS, self._order["executions"])
+                executions = _thrice(heap, made.execute, _WARM_EXECUTIONS, self._order["executions"])
             self._phase("make and free the graph again and again")
             quiet = Repeats(
                 self._backend,
@@ -57,43 +78,48 @@ class Repeats:
 
     def cycle(self) -> None:
         """Make the graph, execute it once, and free it."""
-        with self._graph() as (execute, _):
-            execute()
+        with self._graph() as made:
+            made.execute()
 
     def parallel(self) -> tuple[dict[str, Any], list[memoryview]]:
         """Two graphs of the op, first one after the other, then at the same time: their outputs."""
-        answers: list[memoryview] = []
-        faults: list[BaseException] = []
         with self._graph() as one, self._graph() as other:
             self._phase("execute")
-            for execute, rooms in (one, other):
-                execute()
-                answers += [memoryview(bytes(room.data)) for room in rooms]
-            barrier = threading.Barrier(2)
-
-            def work(execute: Callable[[], None]) -> None:
-                try:
-                    barrier.wait()
-                    for _ in range(self._order["executions"]):
-                        execute()
-                except BaseException as fault:
-                    faults.append(fault)
-
-            threads = [threading.Thread(target=work, args=(execute,)) for execute, _ in (one, other)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            for _, rooms in (one, other):
-                answers += [memoryview(bytes(room.data)) for room in rooms]
+            answers = []
+            for each in (one, other):
+                each.execute()
+                answers += each.answers()
+            self._at_once(one, other)
+            answers += [*one.answers(), *other.answers()]
             self._phase("free the graph")
-        if faults:
-            raise faults[0]
         return {}, answers
 
+    def _at_once(self, *graphs: _Made) -> None:
+        """Execute them in threads that wait for each other, and then for nobody: the loop is not Python's."""
+        ffi, library = abi.ffi(), ctypes.CDLL(self._order["loop"])
+        address = ctypes.cast(library.udogen_loop, ctypes.c_void_p).value
+        loop = ffi.cast(
+            "uint64_t (*)(void *, void *, void const *, uint32_t, void *, uint32_t, uint64_t, int *, int)", address
+        )
+        here, codes = ffi.new("int *"), []
+
+        def work(made: _Made) -> None:
+            execute, args = made.call()
+            given = (ffi.cast("void *", execute), *args[:5], self._order["executions"], here, len(graphs))
+            codes.append(loop(*given))
+
+        threads = [threading.Thread(target=work, args=(made,)) for made in graphs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        failed = [code for code in codes if code]
+        if failed:
+            raise QnnError("graphExecute", failed[0])
+
     @contextmanager
-    def _graph(self) -> Iterator[tuple[Callable[[], None], list[Any]]]:
-        """A finalized graph with its tensors bound: what executes it, and the rooms of its outputs."""
+    def _graph(self) -> Iterator[_Made]:
+        """A finalized graph with its tensors bound."""
         with self._backend.context(self._device) as context:
             graph, inputs, outputs = new_graph(
                 context, self._order, self._buffers, delivers=self._delivers, phase=self._phase
@@ -108,7 +134,7 @@ class Repeats:
             rows = [row for row in self._order["inputs"] if row["role"] == APP_WRITE]
             for each, row in zip(given, rows, strict=True):
                 each.bind(rooms.input(each.name, self._buffers[row["buffer"]]).data)
-            yield graph.executor(given, outputs), results
+            yield _Made(graph, given, outputs, results)
 
 
 def _thrice(heap: Heap, work: Callable[[], None], warm: int, times: int) -> dict[str, Any]:

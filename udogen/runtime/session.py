@@ -90,6 +90,11 @@ class OpSession:
         return self._runtime
 
     @property
+    def rooms(self) -> Sequence[Mapping[str, Any]]:
+        """Where the data of tensors lay in the last execution, where a `Watch` asked for it."""
+        return self._rooms
+
+    @property
     def pid(self) -> int | None:
         """The child's process id, while there is one."""
         return self._child.pid if self._child else None
@@ -121,12 +126,12 @@ class OpSession:
                 {**order, "do": "leaks", "exact": False, "executions": executions, "cycles": cycles}, buffers, call
             )[0]
 
-    def parallel(self, call: OpCall, *, executions: int) -> list[dict[str, Array]]:
-        """The outputs of two graphs of the op: each alone, then each while the other was executed too."""
+    def parallel(self, call: OpCall, *, executions: int, loop: Path) -> list[dict[str, Array]]:
+        """The outputs of two graphs of the op: each alone, then each while the other was executed too (build_loop)."""
         order, buffers = marshal.order_of(call)
         with self._one_at_a_time:
             _, results = self._obeyed(
-                {**order, "do": "parallel", "exact": True, "executions": executions}, buffers, call
+                {**order, "do": "parallel", "exact": True, "executions": executions, "loop": str(loop)}, buffers, call
             )
         count = len(call.outputs)
         return [marshal.arrays_of(call, results[index * count :]) for index in range(4)]
@@ -140,7 +145,7 @@ class OpSession:
         self._logs.clear()
         if self._child:
             self._child.forget_chatter()
-        self._phase = failures.IDLE
+        self._phase, self._rooms = failures.IDLE, ()
         try:
             return self._ask(order, buffers, call)
         except failures.OpCrashed:
@@ -205,7 +210,7 @@ class OpSession:
                 message, results = child.receive(deadline)
                 match message["event"]:
                     case "phase":
-                        self._phase, self._rooms = message["phase"], message.get("rooms", ())
+                        self._phase, self._rooms = message["phase"], message.get("rooms", self._rooms)
                         if self._on_phase:
                             self._on_phase(self._phase)
                     case "log":

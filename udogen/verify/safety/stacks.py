@@ -82,12 +82,12 @@ class Stacks:
             return [(Place(readable(frame.symbol), "", 0), False)] if frame.symbol else []
         nameless = Place(f"{Path(self._library).name}+{frame.offset:#x}", "", 0)
         found = self._lines.places(frame.offset) or (nameless,)
-        return [(Place(self._tidy(place.function), self._short(place.file), place.line), True) for place in found]
+        return [(Place(self._tidy(place.function), self.short(place.file), place.line), True) for place in found]
 
     def _tidy(self, function: str) -> str:
         return _ALLOCATOR.sub(">", self._prefix.sub("", function))
 
-    def _short(self, file: str) -> str:
+    def short(self, file: str) -> str:
         """As a person sees it who stands in the package's folder."""
         return os.path.relpath(file, self._root) if self._root and file.startswith(self._root + os.sep) else file
 
