@@ -99,13 +99,21 @@ class Repeats:
         ffi, library = abi.ffi(), ctypes.CDLL(self._order["loop"])
         address = ctypes.cast(library.udogen_loop, ctypes.c_void_p).value
         loop = ffi.cast(
-            "uint64_t (*)(void *, void *, void const *, uint32_t, void *, uint32_t, uint64_t, int *, int)", address
+            "uint64_t (*)(void *, void *, void const *, uint32_t, void *, uint32_t, uint64_t, double, int *, int)",
+            address,
         )
         here, codes = ffi.new("int *"), []
 
         def work(made: _Made) -> None:
             execute, args = made.call()
-            given = (ffi.cast("void *", execute), *args[:5], self._order["executions"], here, len(graphs))
+            given = (
+                ffi.cast("void *", execute),
+                *args[:5],
+                self._order["executions"],
+                self._order["seconds"],
+                here,
+                len(graphs),
+            )
             codes.append(loop(*given))
 
         threads = [threading.Thread(target=work, args=(made,)) for made in graphs]

@@ -126,12 +126,21 @@ class OpSession:
                 {**order, "do": "leaks", "exact": False, "executions": executions, "cycles": cycles}, buffers, call
             )[0]
 
-    def parallel(self, call: OpCall, *, executions: int, loop: Path) -> list[dict[str, Array]]:
+    def parallel(self, call: OpCall, *, executions: int, seconds: float, loop: Path) -> list[dict[str, Array]]:
         """The outputs of two graphs of the op: each alone, then each while the other was executed too (build_loop)."""
         order, buffers = marshal.order_of(call)
         with self._one_at_a_time:
             _, results = self._obeyed(
-                {**order, "do": "parallel", "exact": True, "executions": executions, "loop": str(loop)}, buffers, call
+                {
+                    **order,
+                    "do": "parallel",
+                    "exact": True,
+                    "executions": executions,
+                    "seconds": seconds,
+                    "loop": str(loop),
+                },
+                buffers,
+                call,
             )
         count = len(call.outputs)
         return [marshal.arrays_of(call, results[index * count :]) for index in range(4)]

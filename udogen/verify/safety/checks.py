@@ -25,7 +25,8 @@ from udogen.verify.safety.heap import heap_findings
 from udogen.verify.safety.stacks import Stacks, shown
 
 _HEAP_EXECUTIONS = 20
-_RACE_EXECUTIONS = 2_000
+# Locks of the runtime order what does not happen at the very same time, which on a busy machine takes a while.
+_RACE_EXECUTIONS, _RACE_SECONDS = 2_000, 0.6
 _OPTIONS = "detect_leaks=0:abort_on_error=1:handle_segv=0:handle_abort=0:symbolize=0:print_stacktrace=1:log_path="
 
 
@@ -130,7 +131,7 @@ class Safety:
         place.forget_reports()
         try:
             if "thread" in variant.sanitizers:
-                place.session.parallel(call, executions=_RACE_EXECUTIONS, loop=build_loop())
+                place.session.parallel(call, executions=_RACE_EXECUTIONS, seconds=_RACE_SECONDS, loop=build_loop())
             else:
                 place.session.run(replace(call, loops=1), Watch(exact=True))
         except RunFailed as fault:
