@@ -56,7 +56,7 @@ _SDK_FOLDERS = {
 
 
 @dataclass(frozen=True)
-class Runtime:
+class RuntimeLibrary:
     """A backend library, and who told us of it."""
 
     backend: BackendRow
@@ -82,7 +82,7 @@ def find_runtime(
     environment: tools.Environment | None = None,
     kind: str = "auto",
     on_step: Callable[[str], None] = lambda _line: None,
-) -> Runtime:
+) -> RuntimeLibrary:
     """The library of a backend: the one given, else the SDK's, else the wheel's; or the emulator's.
 
     `kind` is one of KINDS.  `auto` takes the emulator only where no real runtime can run on this machine at all.
@@ -96,7 +96,7 @@ def find_runtime(
     if kind == "emulator" or (kind == "auto" and explicit is None and not runs_here):
         if explicit is not None:
             raise UsageError("--qnn-lib and --runtime emulator are two runtimes", hint="leave one of them out")
-        return Runtime(row, emulator.build_backend(backend, on_step=on_step), "emulator", emulator=True)
+        return RuntimeLibrary(row, emulator.build_backend(backend, on_step=on_step), "emulator", emulator=True)
     if explicit is None and not runs_here:
         raise ToolMissing(
             f"{row.library} does not run on {platform.machine()}",
@@ -106,11 +106,11 @@ def find_runtime(
         path = explicit / row.library if explicit.is_dir() else explicit
         if not path.is_file():
             raise ToolMissing(f"there is no QNN runtime at {path}", hint=f"give the path of {row.library}")
-        return Runtime(row, path.resolve(), "given")
+        return RuntimeLibrary(row, path.resolve(), "given")
     places = [*_sdk_places(environment or tools.environment()), *_wheel_places()]
     for origin, folder in places:
         if (folder / row.library).is_file():
-            return Runtime(row, (folder / row.library).resolve(), origin)
+            return RuntimeLibrary(row, (folder / row.library).resolve(), origin)
     raise ToolMissing(
         f"the QNN runtime {row.library} is not installed",
         hint=_INSTALL if backend != "gpu" else "set QNN_SDK_ROOT; or --runtime emulator, which needs OpenCL",

@@ -17,7 +17,7 @@ from udogen.runtime import failures, known
 from udogen.runtime.calls import LogLine
 from udogen.runtime.child import Child, deadline_of
 from udogen.runtime.contexts.shards import Shard
-from udogen.runtime.library import Runtime, find_runtime
+from udogen.runtime.library import RuntimeLibrary, find_runtime
 from udogen.runtime.wire import Message
 
 _KEPT_LOG_LINES = 500
@@ -86,7 +86,7 @@ class ContextChild:
         on_log: Callable[[LogLine], None] | None = None,
     ) -> None:
         self._how, self._on_log = how, on_log
-        self._found: Runtime = find_runtime(how.backend, explicit=how.library, kind=how.kind, on_step=on_step)
+        self._found: RuntimeLibrary = find_runtime(how.backend, explicit=how.library, kind=how.kind, on_step=on_step)
         self._child: Child | None = None
         self._phase = ""
         self.logs: deque[LogLine] = deque(maxlen=_KEPT_LOG_LINES)
