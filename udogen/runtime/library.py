@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import platform
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,8 @@ BUILD_ID = "udogen_qnn_sdk_build_id"  # exported by generated packages of HTP's 
 _WHEEL = "onnxruntime_qnn"
 _INSTALL = "pip install onnxruntime-qnn==2.3.0 (the last release that carries libQnnCpu.so), or set QNN_SDK_ROOT"
 
+_HEAD = struct.Struct("<4sBB10xHH")  # of an ELF file: magic, class, byte order, type, machine
+_MACHINES = {62: "x86_64", 183: "aarch64"}
 _SDK_FOLDERS = {
     "x86_64": ("x86_64-linux-clang",),
     "aarch64": ("aarch64-oe-linux-gcc11.2", "aarch64-oe-linux-gcc9.3", "aarch64-ubuntu-gcc9.4"),
@@ -106,7 +109,8 @@ def find_runtime(
         path = explicit / row.library if explicit.is_dir() else explicit
         if not path.is_file():
             raise ToolMissing(f"there is no QNN runtime at {path}", hint=f"give the path of {row.library}")
-        return RuntimeLibrary(row, path.resolve(), "given")
+        ours = emulator.ALL.get(backend)
+        return RuntimeLibrary(row, path.resolve(), "given", emulator=ours is not None and path.name == ours.library)
     places = [*_sdk_places(environment or tools.environment()), *_wheel_places()]
     for origin, folder in places:
         if (folder / row.library).is_file():
@@ -136,6 +140,8 @@ def check_loadable(path: Path, what: str) -> None:
     """Refuse a library that the dynamic loader would refuse, in words that help."""
     if not path.is_file():
         raise RunFailed(f"there is no {what} at {path}", hint="build it first, or give its path")
+    if _is_for_this_machine(path):
+        return
     try:
         machine = elf.read(path).machine
     except elf.NotElf as fault:
@@ -146,6 +152,20 @@ def check_loadable(path: Path, what: str) -> None:
             f"the {what} {path} is built for {machine}, this machine is {here}",
             hint=f"build it for {here} (on a PC: the target cpu_x86, gpu_x86 or htp_x86), or run it on the device",
         )
+
+
+def _is_for_this_machine(path: Path) -> bool:
+    """By its first bytes alone; to read all of a runtime's ELF takes longer than to load it."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD.size)
+    except OSError:
+        return False
+    if len(head) < _HEAD.size:
+        return False
+    magic, width, order, kind, machine = _HEAD.unpack(head)
+    # 64 bits, little-endian, a shared library.
+    return (magic, width, order, kind) == (b"\x7fELF", 2, 1, 3) and _MACHINES.get(machine) == platform.machine()
 
 
 def interface_providers(path: Path) -> list[str]:
