@@ -72,6 +72,8 @@ class How:
     loops: int = 1
     profile: bool = False
     wishes: Mapping[str, Any] = field(default_factory=dict)  # of udogen.runtime.buffers.planning.Wishes
+    sessions: int | None = None  # keep all contexts restored, on so many sessions; 0: on one for each device
+    limit: int = 0  # bytes that a session may map
     timeout: float | None = None
 
 
@@ -258,13 +260,25 @@ def _nearest(words: Sequence[str], choices: Iterable[str]) -> list[str]:
     return [f"`{word}`: did you mean `{found}`?" for word, found in near if found]
 
 
+def place_contexts(child: ContextChild, jobs: Sequence[Job], how: How) -> Message:
+    """Which context comes to which session; refused where a session would have to map more than its limit."""
+    rows = [{"name": job.name, "binary": str(job.binary), "metadata": str(job.metadata or "")} for job in jobs]
+    order = {"do": "place contexts", "contexts": rows, "sessions": how.sessions or 0, "limit": how.limit}
+    return child.ask(order, "sessions of the contexts", how.timeout)
+
+
 def keys_of(context: str, graph: str, tensor: str) -> tuple[str, str, str]:
     """The names by which an input can be given, the nearest first."""
     return f"{context}:{graph}:{tensor}", f"{graph}:{tensor}", tensor
 
 
 def run_contexts(
-    child: ContextChild, jobs: Sequence[Job], how: How, *, on_context: Callable[[str], None] = lambda _name: None
+    child: ContextChild,
+    jobs: Sequence[Job],
+    how: How,
+    *,
+    devices: Mapping[str, int] | None = None,
+    on_context: Callable[[str], None] = lambda _name: None,
 ) -> Iterator[tuple[Job, Message | UdogenError]]:
     """Each context in turn, with what came of it."""
     for job in jobs:
@@ -281,7 +295,8 @@ def run_contexts(
             "loops": how.loops,
             "profile": how.profile,
             "wishes": dict(how.wishes),
-            "device": how.device,
+            "device": how.device if devices is None else devices[job.name],
+            "keep": devices is not None,
         }
         try:
             yield job, child.ask(order, f"context {job.binary}", how.timeout)
