@@ -6,15 +6,16 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from udogen.build import elf
 from udogen.errors import RunFailed
 from udogen.qnn import heads, system
 from udogen.qnn.backend import Backend, Device, Log
 from udogen.qnn.context import ContextOptions
 from udogen.qnn.devices import DeviceInfo, devices
-from udogen.qnn.interface import WARN, Interface, LogSink
+from udogen.qnn.handle import Closing
+from udogen.qnn.interface import WARN, Interface, LogSink, opened
 from udogen.qnn.profile import Profile
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.mapped import mapped
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _ALONE = threading.Lock()
 
 
-class Runtime:
+class Runtime(Closing):
     """One backend, real or emulated, with op packages and contexts.
 
     What runs here runs in your process: an op that crashes takes it along (`udogen run context` has a child for that).
@@ -102,9 +103,24 @@ class Runtime:
                 )
             [provider] = there
         check_provider(library, provider)
+        self._check_symbols(library)
         with self._lock:
             self._check_open()
             self._backend.register(library.resolve(), provider, target)
+
+    def _check_symbols(self, library: Path) -> None:
+        """A package of HTP finds the functions that it calls in the first library of the process that has them."""
+        here = self.path.resolve()
+        before = opened[: opened.index(here)] if here in opened else []
+        other = next(
+            (each for each in before if each != here and "qhpi_register_ops_v1" in elf.read(each).exports), None
+        )
+        if self.backend == "htp" and other is not None:
+            raise RunFailed(
+                f"{library} cannot be registered in {self.name}: {other} was loaded into this process first, "
+                "and the package would call that one's functions",
+                hint="use one HTP runtime in a process; `udogen run context` has a child for each",
+            )
 
     def restore(
         self,
@@ -200,15 +216,3 @@ class Runtime:
             self._stack.close()
         if errors:
             raise errors[0]
-
-    def __enter__(self) -> Runtime:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.close()
-        except RunFailed:
-            if error is None:
-                raise
