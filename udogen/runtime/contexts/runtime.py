@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from udogen.qnn.system import BinaryInfo
 
 _ALONE = threading.Lock()
+_SLOTS = "udogen.runtime.contexts.slots"  # brings numpy, the slowest of all that graphs need
 
 
 class Runtime:
@@ -136,7 +139,7 @@ class Runtime:
                 self._check_open()
                 measures = Profile(self._backend) if profile else None
                 try:
-                    with self.turn or nullcontext():
+                    with self.turn or nullcontext(), _importing(_SLOTS):
                         low = self._backend.restore(binary, self._device(device), wanted)
                 except BaseException:
                     if measures:
@@ -212,3 +215,17 @@ class Runtime:
         except RunFailed:
             if error is None:
                 raise
+
+
+@contextmanager
+def _importing(module: str) -> Iterator[None]:
+    """Import what comes next while the library reads a binary, for which it lets go of the interpreter."""
+    if module in sys.modules:
+        yield
+        return
+    thread = threading.Thread(target=import_module, args=(module,))
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
