@@ -125,6 +125,10 @@ class Graph:
             raise
         return future
 
+    def zeros(self) -> dict[str, Array]:
+        """An array of zeros for each input that is not bound: something to call it with."""
+        return {slot.info.name: slot.zeros() for slot in self._ins if not slot.bound}
+
     # --- called with arrays -----------------------------------------------------------------------------------------
 
     def __call__(
