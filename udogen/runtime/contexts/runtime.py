@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from udogen.build import elf
 from udogen.errors import RunFailed
 from udogen.qnn import heads, system
 from udogen.qnn.backend import Backend, Device, Log
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from udogen.qnn.system import BinaryInfo
 
 _ALONE = threading.Lock()
+_SLOTS = "udogen.runtime.contexts.slots"  # brings numpy, the slowest of all that graphs need
 
 
 class Runtime(Closing):
@@ -110,6 +112,8 @@ class Runtime(Closing):
 
     def _check_symbols(self, library: Path) -> None:
         """A package of HTP finds the functions that it calls in the first library of the process that has them."""
+        from udogen.build import elf  # only now: it is slow to import, and contexts of built-in ops need none
+
         here = self.path.resolve()
         before = opened[: opened.index(here)] if here in opened else []
         other = next(
@@ -152,7 +156,7 @@ class Runtime(Closing):
                 self._check_open()
                 measures = Profile(self._backend) if profile else None
                 try:
-                    with self.turn or nullcontext():
+                    with self.turn or nullcontext(), _importing(_SLOTS):
                         low = self._backend.restore(binary, self._device(device), wanted)
                 except BaseException:
                     if measures:
@@ -216,3 +220,17 @@ class Runtime(Closing):
             self._stack.close()
         if errors:
             raise errors[0]
+
+
+@contextmanager
+def _importing(module: str) -> Iterator[None]:
+    """Import what comes next while the library reads a binary, for which it lets go of the interpreter."""
+    if module in sys.modules:
+        yield
+        return
+    thread = threading.Thread(target=import_module, args=(module,))
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
