@@ -166,7 +166,11 @@ class Worker:
             self._contexts = Executor(order, self._phase, self._sink("runtime"))
             self._say("ready", runtime=self._contexts.about())
         elif self._contexts is not None:
-            work = {"describe context": self._contexts.describe, "run context": self._contexts.run}
+            work = {
+                "describe context": self._contexts.describe,
+                "place contexts": self._contexts.place,
+                "run context": self._contexts.run,
+            }
             self._say("done", **work[order["do"]](order, self._phase))
 
     def quit(self) -> None:
