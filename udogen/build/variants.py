@@ -100,6 +100,19 @@ def plan(
     return [_varied(package, step, variant, env) for step in steps]
 
 
+def steps(
+    package: PackageFolder,
+    names: Sequence[str],
+    wanted: Sequence[Variant],
+    *,
+    toolchain: str,
+    env: tools.Environment,
+) -> list[list[Step]]:
+    """For each variant its steps, as `make.build` takes them: nothing is built before all are known to be possible."""
+    planned = [plan(package, names, variant, toolchain=toolchain, env=env) for variant in wanted]
+    return [[each.step for each in one] for one in planned]
+
+
 def _varied(package: PackageFolder, step: Step, variant: Variant, env: tools.Environment) -> VariantStep:
     cxx, more, preload = _compiler(step, variant, env)
     folder = package.path.resolve()
