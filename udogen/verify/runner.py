@@ -22,6 +22,8 @@ from udogen.verify import costs, tolerances
 from udogen.verify.cases import Case
 from udogen.verify.places import Place, Session, open_session, place_of
 from udogen.verify.results import Finding, Outcome, TensorResult, Trouble
+from udogen.verify.safety.checks import NOTHING, Safety, Wanted
+from udogen.verify.safety.outcomes import examined
 
 if TYPE_CHECKING:
     from udogen.runtime.calls import Array
@@ -42,12 +44,14 @@ def run_cases(
     force: bool = False,
     measure: bool = False,
     jobs: int = 1,
+    safety: Wanted = NOTHING,
     on_case: OnCase = lambda _outcome: None,
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> list[Outcome]:
     """Every case, in one process; where instructions are run each in its own, `jobs` of them at once.
 
     Raises only where the package cannot be registered at all; what a case does is its outcome.
+    `safety`: what is checked besides the numbers, in processes of its own; not where instructions are run.
     `measure`: times and packets are measured with care, and compared with numpy and the vendor's own op.
     """
     place = place_of(backend)
@@ -65,9 +69,23 @@ def run_cases(
         ops[name] = built.op(name, place.config)
     with ExitStack() as stack:
         stack.enter_context(session)
+        checks = None
+        if safety.anything and not place.instructions:
+            room = Safety(
+                built,
+                safety,
+                backend=place.config,
+                runtime=runtime,
+                runtime_kind=place.kind if runtime is None else "auto",
+                timeout=timeout,
+                on_step=on_step,
+            )
+            checks = stack.enter_context(room)
 
         def run(case: Case) -> Outcome:
             outcome = run_case(session, place, built, ops[case.op], case, loops=loops, measure=measure)
+            if checks is not None:
+                outcome = examined(outcome, checks, built, ops[case.op])
             on_case(outcome)
             return outcome
 
