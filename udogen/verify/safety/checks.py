@@ -73,6 +73,7 @@ class Safety:
         self._toolchain, self._rebuild, self._on_step = toolchain, rebuild, on_step
         self._stack = ExitStack()
         self._prepared: dict[str, _Prepared] = {}
+        self._done: set[tuple[str, ...]] = set()
 
     def __enter__(self) -> Safety:
         return self
@@ -83,17 +84,27 @@ class Safety:
         self._stack.close()
 
     def check(self, call: OpCall) -> tuple[Finding, ...]:
-        """What is wrong with this call, by every check that was asked for; none where all is well."""
+        """What is wrong with this call, by every check that was asked for; none where all is well.
+
+        What takes long (leaks, threads) is done for the first call of each op with the same data types.
+        """
         found: list[Finding] = []
         if self._wanted.heap:
             found += self.heap(call)
         if self._wanted.guard:
             found += self.guard(call)
-        if self._wanted.leaks:
+        if self._wanted.leaks and self._is_first("leaks", call):
             found += self.leaks(call)
         for variant in self._wanted.sanitize:
-            found += self.sanitized(call, variant)
+            if not variant.is_parallel or self._is_first(variant.folder, call):
+                found += self.sanitized(call, variant)
         return tuple(found)
+
+    def _is_first(self, check: str, call: OpCall) -> bool:
+        key = (check, call.op_type, *(tensor.dtype for tensor in (*call.inputs, *call.outputs)))
+        new = key not in self._done
+        self._done.add(key)
+        return new
 
     def heap(self, call: OpCall) -> tuple[Finding, ...]:
         """Who allocates while the op executes."""
@@ -133,7 +144,7 @@ class Safety:
         crash: RunFailed | None = None
         place.forget_reports()
         try:
-            if "thread" in variant.sanitizers:
+            if variant.is_parallel:
                 place.session.parallel(call, executions=_RACE_EXECUTIONS, seconds=_RACE_SECONDS, loop=build_loop())
             else:
                 place.session.run(replace(call, loops=1), Watch(exact=True))
