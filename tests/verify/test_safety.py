@@ -175,13 +175,21 @@ def test_an_htp_kernel_is_watched_in_its_own_runtime(tmp_path: Path) -> None:
     [
         ("writes past", "wrote past the end of its output `output` (96 bytes): at byte 96"),
         ("writes before", "wrote before the beginning of its output `output` (96 bytes): 4 bytes before it"),
+        # The runtime copies inputs: it is the copy that stands between walls.
+        ("reads past", "read past the end of its input `input` (96 bytes): at byte 96"),
+        ("reads before", "read before the beginning of its input `input` (96 bytes): 4 bytes before it"),
     ],
 )
-def test_a_step_beside_an_output_ends_at_a_guard_page(name: str, said: str, unsafe: Unsafe) -> None:
+def test_a_step_beside_a_tensor_ends_at_a_guard_page(name: str, said: str, unsafe: Unsafe) -> None:
     [found] = checked(unsafe(name), guard=True)
     assert found.cause == "out-of-bounds"
     assert found.sentence == f"op `LeakyRelu` {said}, in {here(name)}"
     assert found.hint == "let the kernel's loops end at the tensor's own dimensions"
+
+
+def test_an_input_that_is_written_is_found(unsafe: Unsafe) -> None:
+    [found] = checked(unsafe("writes input"), guard=True)
+    assert found.sentence == "op `LeakyRelu` wrote into its input `input`, which it must not: at byte 4 of 96"
 
 
 def test_a_guard_page_is_told_of_by_the_session_too(unsafe: Unsafe) -> None:

@@ -162,6 +162,10 @@ class Safety:
     def _of_fault(self, fault: RunFailed, place: _Prepared, call: OpCall) -> Finding:
         """A crash at a wall, or what lay beside a tensor and was changed; any other failure is no finding."""
         if isinstance(fault, OpCrashed) and fault.fault is not None and fault.beside:
+            inner = [frame.library for frame in fault.fault.frames]
+            runtime = place.session.runtime.path
+            if str(place.library) not in inner[: inner.index(runtime) if runtime in inner else None]:
+                raise fault  # not in the kernel
             with self._stacks(place, call) as stacks:
                 story = stacks.story(fault.fault.frames)
             lines = [f"in {shown(story.calls[0])}"] if story.calls else []
@@ -169,7 +173,12 @@ class Safety:
             return Finding("out-of-bounds", f"{fault.message}, in {story.where}", "\n".join(lines), fault.hint)
         if isinstance(fault, OpCrashed) or not fault.message.startswith(f"op `{call.op_type}` wrote "):
             raise fault
-        return Finding("out-of-bounds", fault.message, "the pattern beside the tensor was changed", fault.hint)
+        return Finding(
+            "out-of-bounds",
+            fault.message,
+            "seen after the execution: what lay there was another than before",
+            fault.hint,
+        )
 
     def _stacks(self, place: _Prepared, call: OpCall) -> Stacks:
         folder = self._built.folder
