@@ -12,6 +12,7 @@ import numpy as np
 from udogen.verify.diagnosis.comparison import errors
 from udogen.verify.diagnosis.evidence import PATTERN, SEEN, Arrays, Clue, Params, Suspect, clue, proof
 from udogen.verify.diagnosis.halving import in_half_precision
+from udogen.verify.diagnosis.places import is_axis
 
 if TYPE_CHECKING:
     from udogen.runtime.calls import Array
@@ -29,7 +30,7 @@ def missing_param(suspect: Suspect) -> Iterator[Clue]:
         guesses: list[tuple[str, Params]] = [("its default is used", without)]
         if name in case.defaults:
             guesses.append((f"its default, {case.defaults[name]}, is used", {**without, name: case.defaults[name]}))
-        if isinstance(value, int | float | np.number):
+        if isinstance(value, int | float | np.number) and not is_axis(name):  # 0 and 1 are axes like others
             guesses += [(f"{each} is used", {**without, name: type(value)(each)}) for each in (0, 1) if each != value]
         if isinstance(value, float) and value != int(value):
             guesses.append(("it is cut off to a whole number", {**without, name: float(int(value))}))
@@ -165,6 +166,8 @@ def copy(suspect: Suspect) -> Iterator[Clue]:
 
 _SHORTEST = 32
 _HALF = 2.0**-11  # what half precision is off at most, relative
+_FAR = 0.5  # more is no inaccuracy
+_ORDERS = 6  # in which the same numbers are summed, for one could be good by luck
 
 
 def half_sums(suspect: Suspect) -> Iterator[Clue]:
@@ -196,28 +199,42 @@ def _half(evidence: str, strength: int = 2) -> Clue:
 
 def _growth(suspect: Suspect) -> list[tuple[int, float]]:
     """(length, relative error) where an axis is made longer and longer; empty where that is not telling."""
-    case = suspect.evidence
-    extents = {extent for array in case.inputs.values() for extent in array.shape if extent >= _SHORTEST}
+    extents = {extent for array in suspect.evidence.inputs.values() for extent in array.shape if extent >= _SHORTEST}
+    size = float(np.sqrt(np.square(suspect.expected.astype(np.float64)).mean()))
+    if not size or not _HALF / 16 <= float(np.sqrt(np.square(suspect.error).mean())) / size <= _FAR:
+        return []
     for extent in sorted(extents, reverse=True):
-        found = []
-        for part in (8, 4, 2, 1):
-            cut = {name: array[tuple(_part(extent, each, part) for each in array.shape)] for name, array in
-                   case.inputs.items()}  # fmt: skip
-            if (error := _error(suspect, cut)) is not None:
-                found.append((extent // part, error))
-        if len(found) == 4 and _grows([error for _, error in found]):
-            return found
+        random = np.random.default_rng(extent)
+        orders = [random.permutation(extent) for _ in range(_ORDERS)]
+        found = [(extent // part, _error_of(suspect, extent, [order[: extent // part] for order in orders]))
+                 for part in (8, 4, 2, 1)]  # fmt: skip
+        known = [(length, error) for length, error in found if error is not None]
+        if len(known) == len(found) and _grows([error for _, error in known]):
+            return known
     return []
 
 
-def _part(extent: int, each: int, part: int) -> slice:
-    return slice(0, extent // part if each == extent else each)
-
-
 def _grows(off: list[float]) -> bool:
-    """By at least the square root of the length, from about what half precision is off at once."""
-    steady = all(after > before for before, after in pairwise(off))
-    return steady and off[-1] >= 2 * off[0] and _HALF / 8 <= off[-1] <= 0.5 and off[0] >= _HALF / 32
+    """Like a root of the length at least, from about what half precision is off at once."""
+    if not (_HALF / 16 <= off[-1] <= _FAR and off[0] >= _HALF / 32):
+        return False
+    slope = float(np.polyfit(range(len(off)), np.log2(off), 1)[0])
+    return slope >= 0.25 and off[-1] >= 1.6 * off[0] and all(after > 0.9 * before for before, after in pairwise(off))
+
+
+def _error_of(suspect: Suspect, extent: int, parts: list[Array]) -> float | None:
+    """The error where axes of one length hold some of their elements, in several orders."""
+    squares = []
+    for part in parts:
+        cut = dict(suspect.evidence.inputs)
+        for name, array in cut.items():
+            for along, each in enumerate(array.shape):
+                cut[name] = cut[name].take(part, axis=along) if each == extent else cut[name]
+        error = _error(suspect, cut)
+        if error is None:
+            return None
+        squares.append(error**2)
+    return float(np.sqrt(np.mean(squares)))
 
 
 def _error(suspect: Suspect, inputs: Arrays) -> float | None:

@@ -151,7 +151,7 @@ def _wraps(suspect: Suspect) -> Iterator[Clue]:
     dtype = suspect.found.dtype
     for what, wide, grid in _wide_results(suspect):
         for wrap, sentence in ((True, _WRAPS), (False, _SATURATES)):
-            if count := suspect.explains(storing.store(wide, dtype, grid, wrap=wrap)):
+            if count := suspect.explains(storing.store(wide, dtype, grid, wrap=wrap), distinct=1):
                 yield clue("saturation", sentence, evidence=f"{what}: {proof(count, suspect)}", hint=_LIMITS)
                 return
     limits = np.iinfo(dtype.name)

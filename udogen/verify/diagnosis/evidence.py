@@ -164,10 +164,11 @@ class Suspect:
 
     # --- answers -------------------------------------------------------------------------------------
 
-    def explains(self, predicted: Array | None, *, ignore: Array | None = None) -> int:
+    def explains(self, predicted: Array | None, *, ignore: Array | None = None, distinct: int = _DISTINCT) -> int:
         """How many elements tell that a prediction is right and the expectation is not; 0 where it does not hold.
 
-        It must hold everywhere, but for what is known to be unwritten and for `ignore`.
+        It must hold everywhere, but for what is known to be unwritten and for `ignore`, and it must be told by
+        `distinct` different numbers.
         """
         if predicted is None or predicted.shape != self.found.shape:
             return 0
@@ -179,7 +180,7 @@ class Suspect:
         telling = self.beyond(errors(predicted, expected), expected) & self.beyond(before, expected)
         count = int(telling.sum())
         # Of equal numbers each could be explained by anything.
-        if count < _FEWEST or np.unique(found[telling]).size < _DISTINCT:
+        if count < _FEWEST or np.unique(found[telling]).size < distinct:
             return 0
         return count if self._holds(off, predicted) and _is_closer(off, before) else 0
 

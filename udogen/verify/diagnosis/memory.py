@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from udogen.verify.diagnosis.comparison import box_of
+from udogen.verify.diagnosis.comparison import box_of, errors
 from udogen.verify.diagnosis.evidence import PATTERN, SEEN, Clue, Suspect, clue
 
 if TYPE_CHECKING:
@@ -107,10 +107,11 @@ def state(suspect: Suspect) -> Iterator[Clue]:
     if suspect.unsteady or case.loops < 2 or not suspect.open.any():
         return
     first = suspect.run()
-    if first is None or first.shape != suspect.found.shape or _is_right(first, suspect) is False:
+    if first is None or first.shape != suspect.found.shape or not _is_right(first, suspect):
         return
     later = suspect.run(loops=case.loops)
     if later is not None and not _is_right(later, suspect):
+        suspect.settled |= suspect.wrong
         yield clue(
             "state",
             "the first execution is right, and later ones are not: something is kept between them",
@@ -121,8 +122,6 @@ def state(suspect: Suspect) -> Iterator[Clue]:
 
 
 def _is_right(found: Array, suspect: Suspect) -> bool:
-    from udogen.verify.diagnosis.comparison import errors
-
     return not suspect.beyond(errors(found, suspect.expected), suspect.expected).any()
 
 

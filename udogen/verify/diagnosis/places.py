@@ -76,7 +76,12 @@ def _layout(suspect: Suspect, sentence: str, count: int, order: tuple[int, ...])
 # --- axes --------------------------------------------------------------------------------------------
 
 _AXIS_HINT = "a negative axis counts from the end: add the rank once, before it is used"
-_AXIS_WORDS = ("axis", "axes", "dim", "dims")
+_AXIS_WORDS = ("axis", "axes", "dim")
+
+
+def is_axis(param: str) -> bool:
+    """Whether a parameter names an axis."""
+    return any(word in param.lower() for word in _AXIS_WORDS)
 
 
 def axis(suspect: Suspect) -> Iterator[Clue]:
@@ -91,7 +96,7 @@ def _axis_param(suspect: Suspect) -> Iterator[Clue]:
     rank = max((array.ndim for array in case.inputs.values()), default=0)
     for name, value in {**case.defaults, **case.params}.items():
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or not any(word in name.lower() for word in _AXIS_WORDS):
+        if not whole or not is_axis(name):
             continue
         meant = int(value) % rank if rank else 0  # type: ignore[call-overload]
         others = sorted((each for each in range(rank) if each != meant), key=lambda each: abs(each - meant))
