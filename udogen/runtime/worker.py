@@ -24,7 +24,7 @@ from udogen.qnn.interface import Interface, QnnError
 from udogen.qnn.tensors import APP_WRITE, NULL, STATIC, OpConfig, Param, Scalar, ScaleOffset, Tensor
 from udogen.runtime import failures, probe, recorder, registrar, stored
 from udogen.runtime.op_package import LoadedPackage
-from udogen.runtime.poison import PoisonedPackage
+from udogen.runtime.poison import PoisonedPackage, poison_heap
 from udogen.runtime.wire import Message, Wire
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class Worker:
     def start(self, order: Message) -> None:
         """Load the runtime, load and register the op package."""
         self._delivers: list[str] | None = order["delivers"]
+        if order["poison"]:
+            poison_heap(order["poison"])
         library, provider = order["library"], order["provider"]
         self._phase(failures.LOAD_RUNTIME)
         self._libraries = Path(order["runtime"]).parent
@@ -82,6 +84,15 @@ class Worker:
 
     def run(self, order: Message, buffers: list[bytearray]) -> None:
         """Run one op in a graph of its own, made now or restored from a context binary."""
+        if not order["poison"]:
+            return self._run(order, buffers)
+        poison_heap(order["poison"])
+        try:
+            self._run(order, buffers)
+        finally:
+            poison_heap(0)
+
+    def _run(self, order: Message, buffers: list[bytearray]) -> None:
         clock, op = time.perf_counter, order["op"]
         started = clock()
         restored = order["context"] is not None
