@@ -90,7 +90,10 @@ class OpSession:
         """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`."""
         with self._one_at_a_time:
             if self._child is None:
-                self._restart()
+                self._restart(call.poison)
+            elif call.poison != self._poison and self._found.backend.keeps_memory:
+                self._drop()
+                self._start(call.poison)
             failures.check_names(call, self._package, str(self._library))
             failures.check_ranks(call, self._found.backend.ranks)
             order, buffers = marshal.order_of(call)
@@ -103,7 +106,7 @@ class OpSession:
             except failures.OpCrashed:
                 if self._phase != failures.IDLE:
                     raise
-                self._restart()  # it died between two calls: no fault of this one
+                self._restart(call.poison)  # it died between two calls: no fault of this one
                 answer, results = self._ask(order, buffers, call)
             return OpResult(
                 outputs=marshal.arrays_of(call, results),
@@ -124,12 +127,13 @@ class OpSession:
         if child is not None:
             child.quit(2.0)
 
-    def _restart(self) -> None:
-        self._start()
+    def _restart(self, poison: int = 0) -> None:
+        self._start(poison)
         self.restarts += 1
 
-    def _start(self) -> None:
+    def _start(self, poison: int = 0) -> None:
         self._logs.clear()
+        self._poison = poison
         self._phase = failures.START
         self._child = Child(self._env)
         backend = self._found.backend
@@ -142,6 +146,8 @@ class OpSession:
             "soc": self._soc,
             "delivers": None if backend.delivers is None else sorted(backend.delivers),
             "forwards_log": backend.forwards_log,
+            "poison": poison if backend.keeps_memory else 0,
+            "clears_outputs": backend.clears_outputs,
             "built_for": "" if self._force else self._headers,
             **self._log_levels,
         }
