@@ -22,7 +22,7 @@ PACKAGE = ROOT / "udogen"
 LAYERS = (
     {"__main__"},
     {"cli"},
-    {"verify", "inspect", "doctor"},
+    {"verify", "inspect", "doctor", "init"},
     {"runtime"},
     {"generate"},
     {"build"},

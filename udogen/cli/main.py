@@ -15,6 +15,7 @@ from udogen.errors import UdogenError  # noqa: E402
 
 # verb -> (module, one line for --help)
 VERBS = {
+    "init": ("init", "Write a first config, from an ONNX model or from flags."),
     "check": ("check", "Say everything that is wrong with configs."),
     "convert": ("convert", "Write a config in the other language."),
     "generate": ("generate", "Generate op packages from configs."),
