@@ -54,6 +54,8 @@ def _case(op: Op, case: DraftCase) -> Iterator[str]:
             counts[name.rpartition(".")[0]] = counts.get(name.rpartition(".")[0], 0) + 1
     if counts:
         yield f"count = {_table({name: str(number) for name, number in counts.items()})}"
+    if case.backends:
+        yield f"backends = {_value(case.backends)}"
     shapes = {name: _string("x".join(map(str, each.shape))) for name, each in tensors.items()}
     yield f"shape = {_table(shapes)}"
     kinds = {name: _string(each.dtype) for name, each in tensors.items()}

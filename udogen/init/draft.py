@@ -49,6 +49,7 @@ class DraftCase:
     inputs: Mapping[str, CaseTensor]
     outputs: Mapping[str, CaseTensor]
     params: Mapping[str, object] = field(default_factory=dict)
+    backends: tuple[str, ...] = ()  # where it can run; none: everywhere
     note: str = ""
 
 

@@ -115,7 +115,7 @@ def _found(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dim
         description=(Passage(_described(source, uses, model.file)),),
         backends=tuple(backend.upper() for backend in left),
     )
-    cases = model_cases.cases_of(op, uses, inputs, outputs, attributes, dims)
+    cases = model_cases.cases_of(op, uses, (*inputs, *outputs), attributes, dims)
     reference, file = _reference(loaded, source, op, uses)
     return Found(op, tuple(remarks), tuple(cases), supplements, reference, file)
 

@@ -121,9 +121,16 @@ def _always_like(output: Place, one: Place) -> bool:
 
 def qnn_types(argument: Argument) -> tuple[str, tuple[float, int] | None]:
     """The type of a tensor in a case, and its quantization: fixed point where the model quantizes it."""
+    import numpy as np
+
     quantized = argument.quantized
     stored = types.of_stored(quantized.dtype) if quantized else None
     if quantized and stored is not None and quantized.scale is not None:
-        return stored.name, (quantized.scale, -quantized.zero_point)
+        return stored.name, (float(str(np.float32(quantized.scale))), -quantized.zero_point)
+    return plain_type(argument)
+
+
+def plain_type(argument: Argument) -> tuple[str, None]:
+    """The same where nothing is quantized."""
     plain = types.of_tensor(argument.type.dtype)
     return (plain.name if plain else "FLOAT_32"), None
