@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 MUST_DECIDE = "A person must decide: "
 
 
+def clean(text: str) -> str:
+    """A text that may hold names from a model, as a file of text can hold it."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
 @dataclass(frozen=True)
 class Remark:
     """A sentence about the package, an op, or a tensor of it (`about` is (), (op,) or (op, tensor))."""
@@ -23,11 +28,11 @@ class Remark:
     decide: bool = False  # nothing in the model says what is right
 
     def __str__(self) -> str:
-        return MUST_DECIDE + self.sentence if self.decide else self.sentence
+        return clean(MUST_DECIDE + self.sentence if self.decide else self.sentence)
 
     def as_json(self) -> dict[str, object]:
         """The remark as `--json` prints it."""
-        return {"about": list(self.about), "decide": self.decide, "sentence": self.sentence}
+        return {"about": list(self.about), "decide": self.decide, "sentence": clean(self.sentence)}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from udogen.errors import UsageError
 from udogen.init import model_cases, naming, params, tensors
-from udogen.init.draft import Draft, DraftCase, Remark
+from udogen.init.draft import Draft, DraftCase, Remark, clean
 from udogen.init.params import FormalAttribute, Param
 from udogen.init.places import Formal, Place, places_of
 from udogen.opdef import backends
@@ -107,12 +107,13 @@ def _found(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dim
         for tensor, place in zip(made, (*inputs, *outputs), strict=True)
     ]
     remarks += _of_op(name, inputs, outputs)
+    remarks += _concluded(name, (*inputs, *outputs), loaded)
     op = Op(
         name=name,
         inputs=tuple(tensor for tensor in made if tensor.role == "input"),
         outputs=tuple(tensor for tensor in made if tensor.role == "output"),
         params=tuple(each.tensor for each in attributes),
-        description=(Passage(_described(source, uses, model.file)),),
+        description=(Passage(clean(_described(source, uses, model.file))),),
         backends=tuple(backend.upper() for backend in left),
     )
     cases = model_cases.cases_of(op, uses, (*inputs, *outputs), attributes, dims)
@@ -201,6 +202,13 @@ def _supplements(found: Sequence[Found], chosen: Sequence[str]) -> list[Suppleme
         if ops:
             made.append(Supplement(backend.upper(), ops))
     return made
+
+
+def _concluded(op: str, places: Sequence[Place], loaded: Loaded) -> list[Remark]:
+    """What is known of tensors only because it follows from something else."""
+    reasons = {value: why for _, value, why in loaded.concluded}
+    found = {(place.name, reasons[each.name]): None for place in places for each in place.all if each.name in reasons}
+    return [Remark((op, name), f"not told by the model, but concluded: {why}") for name, why in found]
 
 
 def _of_op(op: str, inputs: Sequence[Place], outputs: Sequence[Place]) -> list[Remark]:

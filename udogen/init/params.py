@@ -15,6 +15,7 @@ from udogen.opdef.onnx.model import Attribute, Constant
 from udogen.opdef.onnx.uses import Use
 
 _MOST_VALUES = 256  # of a default; a larger tensor belongs into a file
+_MOST_LETTERS = 2000
 _INT_32 = (-(1 << 31), (1 << 31) - 1)
 _NO_WORD = {
     "GRAPH": "a graph", "GRAPHS": "graphs", "STRINGS": "a list of texts", "TENSORS": "a list of tensors",
@@ -187,6 +188,12 @@ def _tensor(samples: Sequence[Attribute], about: tuple[str, str], remarks: list[
         told = f"attribute `{about[1]}` is a tensor of {kinds}, which no backend has; it is left out"
         remarks.append(Remark(about[:1], told, decide=True))
         return None
+    span = row.range()
+    numbers = [int(n) for each in samples for n in values.flatten(_plain(each.value)) if span and isinstance(n, int)]
+    if span and not all(span[0] <= number <= span[1] for number in numbers):
+        told = f"attribute `{about[1]}` holds numbers of more than 32 bits, which no backend hands to an op"
+        remarks.append(Remark(about[:1], f"{told}; it is left out", decide=True))
+        return None
     row = BY_NAME["FLOAT_32"] if row.name == "FLOAT_16" else row
     if any(types.why(each.dtype) for each in tensors):
         remarks.append(
@@ -222,13 +229,16 @@ def _default(
         return None
     default = _small(distinct[0])
     if default is not None:
-        which = "the only use has" if len(found) == 1 else f"all {len(found)} uses have"
+        which = {1: "the only use has", 2: "both uses have"}.get(len(found), f"all {len(found)} uses have")
         remarks.append(Remark(about, f"the default is what {which}"))
     return default
 
 
 def _small(value: Value | None) -> Value | None:
-    return value if value is None or len(values.flatten(value)) <= _MOST_VALUES else None
+    """The value, if a config can hold it as a default: not too long, and no text that XML has no letters for."""
+    if value is None or (isinstance(value, str) and (len(value) > _MOST_LETTERS or not value.isprintable())):
+        return None
+    return value if len(values.flatten(value)) <= _MOST_VALUES else None
 
 
 def _plain(value: Any) -> Value:

@@ -77,13 +77,14 @@ def check(text: str, language: str, file: str) -> tuple[OpPackage, tuple[Problem
 
     problems = Problems()
     reader = json.read if language == "json" else xml.read
-    [package] = reader(text.encode(), file, problems)
-    rules.check(package, problems)
-    unresolved = Problems()
-    resolve.unresolved(package, unresolved)
-    problems.extend(unresolved.all())
+    packages = reader(text.encode(), file, problems)
+    for package in packages:
+        rules.check(package, problems)
+        unresolved = Problems()
+        resolve.unresolved(package, unresolved)
+        problems.extend(unresolved.all())
     problems.stop_if_any(what="the config that init has made; its names or types come from the model")
-    return package, problems.warnings
+    return packages[0], problems.warnings
 
 
 def save(files: Mapping[Path, bytes]) -> Mapping[Path, str]:

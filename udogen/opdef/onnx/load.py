@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen.errors import UsageError
-from udogen.opdef.onnx import custom, reading, spread
+from udogen.opdef.onnx import custom, reading, spread, suppose
 from udogen.opdef.onnx.freeze import freeze
 from udogen.opdef.onnx.model import Graph, Model, OpName, ValueType, walk
 
@@ -39,8 +39,8 @@ def load_model(path: Path, wanted: Sequence[str] = ()) -> Loaded:
     if inside:
         proto = _inlined(proto, inside, notes)
         model = freeze(proto, path.name)
-    proto, model, concluded = _typed(proto, path.name, notes)
     ops = tuple(dict.fromkeys(asked)) if asked else custom.custom_ops(model)
+    proto, model, concluded = _typed(proto, path.name, ops, notes)
     return Loaded(model, ops, proto, tuple(notes), tuple(concluded))
 
 
@@ -66,13 +66,25 @@ def _inlined(proto: Any, functions: Sequence[OpName], notes: list[str]) -> Any:
         return proto
 
 
-def _typed(proto: Any, file: str, notes: list[str]) -> tuple[Any, Model, list[tuple[str, str, str]]]:
+def _typed(
+    proto: Any, file: str, ops: Sequence[OpName], notes: list[str]
+) -> tuple[Any, Model, list[tuple[str, str, str]]]:
     """Inference by onnx and conclusions of ours by turns, until nothing new comes."""
     concluded: list[tuple[str, str, str]] = []
+    rules: list[suppose.Rule] = []
+    supposed = False
+
+    def infer(known: Any) -> tuple[Any, Model]:
+        more = reading.inferred(known, notes)
+        return more, freeze(more, file)
+
     for _ in range(_ROUNDS):
-        proto = reading.inferred(proto, notes)
-        model = freeze(proto, file)
-        found = spread.conclude(model)
+        proto, model = infer(proto)
+        found = spread.conclude(model) or suppose.apply(model, rules)
+        if not found and not supposed:
+            supposed = True
+            rules = suppose.confirmed(proto, model, ops, infer=infer, tell=_tell)
+            found = suppose.apply(model, rules)
         if not found:
             break
         concluded += [(each.graph.name, each.value, each.why) for each in found]

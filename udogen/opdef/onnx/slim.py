@@ -14,9 +14,13 @@ _MOST = 1 << 30  # bytes of structure alone: no real model comes near
 
 # message -> {field: message}; what is not named here is copied as it stands.
 _INNER: Mapping[str, Mapping[int, str]] = {
-    "model": {7: "graph", 25: "function"},
-    "graph": {1: "node", 5: "tensor", 15: "sparse"},
-    "function": {7: "node", 11: "attribute"},
+    "model": {7: "graph", 8: "opset", 25: "function"},
+    "graph": {1: "node", 5: "tensor", 11: "value", 12: "value", 13: "value", 15: "sparse"},
+    "function": {7: "node", 9: "opset", 11: "attribute", 12: "value"},
+    "value": {2: "type"},
+    "type": {1: "tensor_type"},
+    "tensor_type": {2: "shape"},
+    "shape": {1: "dimension"},
     "node": {5: "attribute"},
     "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
     "sparse": {1: "tensor", 2: "tensor"},
@@ -28,6 +32,18 @@ _USELESS: Mapping[str, frozenset[int]] = {
     "graph": frozenset({10}),
     "node": frozenset({6}),
     "function": frozenset({8}),
+}
+# What protobuf takes for texts without looking, and hands out as bytes where they are none.
+_TEXTS: Mapping[str, frozenset[int]] = {
+    "model": frozenset({2, 3, 4}),
+    "opset": frozenset({1}),
+    "graph": frozenset({2}),
+    "function": frozenset({1, 4, 5, 6, 10, 13}),
+    "node": frozenset({1, 2, 3, 4, 7, 8}),
+    "attribute": frozenset({1, 21}),
+    "tensor": frozenset({8}),
+    "value": frozenset({1}),
+    "dimension": frozenset({2}),
 }
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 
@@ -48,6 +64,7 @@ def _message(data: memoryview, kind: str, depth: int) -> Iterator[bytes]:
     if depth > _DEEPEST:
         raise Malformed("its graphs are nested too deeply")
     inner, useless, heavy = _INNER.get(kind, {}), _USELESS.get(kind, frozenset()), _DATA.get(kind, set())
+    texts = _TEXTS.get(kind, frozenset())
     at, end = 0, len(data)
     while at < end:
         begin = at
@@ -60,6 +77,8 @@ def _message(data: memoryview, kind: str, depth: int) -> Iterator[bytes]:
                 raise Malformed("it is cut off")
             if field in useless or (field in heavy and length > LARGEST):
                 continue
+            if field in texts:
+                _check_text(data[body:at])
             if field in inner:
                 parts = list(_message(data[body:at], inner[field], depth + 1))
                 yield _number(key)
@@ -75,6 +94,13 @@ def _message(data: memoryview, kind: str, depth: int) -> Iterator[bytes]:
         if at > end or not field:
             raise Malformed("it is cut off")
         yield bytes(data[begin:at])
+
+
+def _check_text(raw: memoryview) -> None:
+    try:
+        str(raw, "utf-8")
+    except UnicodeDecodeError:
+        raise Malformed("one of its names is no UTF-8") from None
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
