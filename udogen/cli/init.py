@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,41 @@ def command(
                 raise UsageError(f"{option} means nothing with --from-onnx", hint="the model says what its ops are")
         _from_onnx(model, wanted, _dims(dims), package or "", chosen, out, as_json=as_json)
         return
-    raise UsageError("nothing to begin with", hint="give --from-onnx MODEL, or the NAME of an op")
+    for option, given in (("--op", wanted), ("--dim", dims)):
+        if given:
+            raise UsageError(f"{option} is for --from-onnx", hint="leave it out")
+    _described(name or "", inputs, outputs, params, package or "", chosen, out, as_json=as_json)
+
+
+def _described(
+    name: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    params: tuple[str, ...],
+    package: str,
+    chosen: tuple[str, ...],
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    from udogen.init import described, questions
+
+    if not (name and inputs):
+        if as_json or not (sys.stdin and sys.stdin.isatty()):
+            raise UsageError(
+                "nobody is there to be asked, and the flags do not describe an op",
+                hint="udogen init NAME --input x:FLOAT_32:4D [--output …] [--param …], or --from-onnx MODEL",
+            )
+        said = questions.interview(name, ask=_ask, say=output.note)
+        name, inputs, outputs, params = said.name, said.inputs, said.outputs, said.params
+        chosen = chosen or said.chosen
+    draft = described.draft(name, inputs=inputs, outputs=outputs, params=params, package=package, chosen=chosen)
+    _write(draft, out, source="", as_json=as_json)
+
+
+def _ask(question: str, usual: str) -> str:
+    answer: str = click.prompt(question, default=usual, show_default=bool(usual), err=True)
+    return answer
 
 
 def _dims(texts: tuple[str, ...]) -> dict[str, int]:

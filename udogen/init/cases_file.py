@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from udogen.init.draft import CaseTensor, DraftCase
 from udogen.opdef.model import Op, OpPackage, Value
@@ -50,15 +50,15 @@ def _case(op: Op, case: DraftCase) -> Iterator[str]:
     tensors = {**case.inputs, **case.outputs}
     counts: dict[str, int] = {}
     for name in case.inputs:
-        if name.rpartition(".")[0] in several:
-            counts[name.rpartition(".")[0]] = counts.get(name.rpartition(".")[0], 0) + 1
+        if _whole(name, several) in several:
+            counts[_whole(name, several)] = counts.get(_whole(name, several), 0) + 1
     if counts:
         yield f"count = {_table({name: str(number) for name, number in counts.items()})}"
     if case.backends:
         yield f"backends = {_value(case.backends)}"
     shapes = {name: _string("x".join(map(str, each.shape))) for name, each in tensors.items()}
     yield f"shape = {_table(shapes)}"
-    kinds = {name: _string(each.dtype) for name, each in tensors.items()}
+    kinds = {_whole(name, several): _string(each.dtype) for name, each in tensors.items()}
     yield f"dtype = {_table(kinds)}"
     quants = {name: _quant(each.quant) for name, each in tensors.items() if each.quant}
     if quants:
@@ -68,6 +68,12 @@ def _case(op: Op, case: DraftCase) -> Iterator[str]:
         yield f"values = {_table(values)}"
     if case.params:
         yield f"params = {_table({name: _value(each) for name, each in case.params.items()})}"
+
+
+def _whole(name: str, several: Collection[str]) -> str:
+    """`x` of `x.0`, a part of a repeated tensor."""
+    head = name.rpartition(".")[0]
+    return head if head in several else name
 
 
 def _table(rows: Mapping[str, str]) -> str:
@@ -80,7 +86,7 @@ def _quant(quant: tuple[float, int]) -> str:
 
 def _numbers(tensor: CaseTensor) -> str:
     assert tensor.values is not None
-    return _value(tuple(tensor.values.reshape(-1).tolist()))
+    return _value(tensor.values.reshape(tensor.shape).tolist())
 
 
 def _value(value: Value | object) -> str:

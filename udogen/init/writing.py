@@ -30,19 +30,16 @@ def write(draft: Draft, out: Path, *, source: str) -> Written:
     language = language_of(out)
     text, lost = config_text(draft, language)
     package, warnings = check(text, language, str(out))
-    cases = cases_file.text(package, draft.cases, config=out.name, references=draft.references, about=_about(source))
-    files = {out: text.encode(), out.parent / cases_file.NAME: cases.encode()}
+    files = {out: text.encode()}
+    if draft.cases:
+        about = (
+            f"Cases of {source}: `udogen test` runs them. An axis that the model leaves open has a size of our choice "
+            "(--dim NAME=SIZE chooses another)."
+        )
+        cases = cases_file.text(package, draft.cases, config=out.name, references=draft.references, about=about)
+        files[out.parent / cases_file.NAME] = cases.encode()
     files |= {out.parent / name: data for name, data in draft.files.items()}
     return Written(save(files), (*lost, *warnings))
-
-
-def _about(source: str) -> str:
-    return (
-        f"Cases of {source}: `udogen test` runs them. An axis that the model leaves open has a size of our choice "
-        "(--dim NAME=SIZE chooses another)."
-        if source
-        else "Cases for `udogen test`."
-    )
 
 
 def language_of(path: Path) -> str:
