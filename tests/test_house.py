@@ -23,6 +23,7 @@ LAYERS = (
     {"__main__"},
     {"cli"},
     {"verify", "inspect", "doctor", "init"},
+    {"draw"},
     {"runtime"},
     {"generate"},
     {"build"},
