@@ -15,6 +15,7 @@ from udogen.draw.scene import Box
 GAP_X, GAP_Y = 26.0, 34.0  # between boxes of a row, and between rows
 _LANE = 6.0  # the room of a line that passes a row
 _SWEEPS = 6
+_SETTLING, _STILL = 60, 0.2  # sweeps at most, and what is no movement
 Point = tuple[float, float]
 
 
@@ -163,18 +164,24 @@ def _place(rows: list[list[_Slot]]) -> None:
         for slot in row:
             slot.x = at + slot.width / 2
             at += slot.width + GAP_X
-    for sweep in range(2 * _SWEEPS):
+    for sweep in range(_SETTLING):
+        moved = 0.0
         for row in rows if sweep % 2 == 0 else reversed(rows):
-            wanted = []
-            for slot in row:
-                near = [*slot.above, *slot.below]
-                wanted.append(sum(each.x for each in near) / len(near) if near else slot.x)
-            for slot, x in zip(row, _apart(row, wanted), strict=True):
+            for slot, x in zip(row, _apart(row, [_wanted(slot) for slot in row]), strict=True):
+                moved = max(moved, abs(slot.x - x))
                 slot.x = x
+        if moved < _STILL:
+            break
     left = min(slot.x - slot.width / 2 for row in rows for slot in row)
     for row in rows:
         for slot in row:
             slot.x -= left
+
+
+def _wanted(slot: _Slot) -> float:
+    """Where a slot would like to be: amid its neighbours; a line that passes runs straight where it can."""
+    near = [*slot.above, *slot.below]
+    return sum(each.x for each in near) / len(near) if near else slot.x
 
 
 def _apart(row: Sequence[_Slot], wanted: Sequence[float]) -> list[float]:

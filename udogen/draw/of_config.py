@@ -43,7 +43,7 @@ def _param(param: Tensor) -> str:
 
 
 def _tensor(tensor: Tensor, op: Op, package: OpPackage) -> Box:
-    rows = [head(tensor.name), quiet(_types(tensor)), quiet(", ".join(_words(tensor)))]
+    rows = [head(tensor.name), quiet(_types(tensor)), quiet(", ".join([tensor.role, *_words(tensor)]))]
     said = [
         f"{each.backend}: {' '.join(row.name for row in entry.datatypes)}"
         for each in package.supplements

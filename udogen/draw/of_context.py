@@ -33,8 +33,10 @@ def _graph(graph: GraphInfo, backend: str) -> Section:
 
 def _tensor(tensor: TensorInfo, kind: str, word: str = "") -> Box:
     dynamic = tensor.dynamic or (False,) * len(tensor.shape)
-    shape = shape_text([f"{n}?" if free else n for n, free in zip(tensor.shape, dynamic, strict=False)])
-    rows = [head(tensor.name), quiet(" ".join(each for each in (tensor.dtype, shape, word) if each))]
+    shape = shape_text(
+        [f"{n}?" if free else n for n, free in zip(tensor.shape, dynamic, strict=False)]
+    )  # 4?: may change
+    rows = [head(tensor.name), quiet(f"{word or kind}: {tensor.dtype} {shape}")]
     quant = describe_quantization(tensor.quant) if tensor.quant else ""
     if quant:
         rows.append(quiet(quant))

@@ -103,7 +103,7 @@ class _Painter:
             kind, word = "input", "input"
         elif not made:
             kind, word = "input", "from the graph around"
-        rows = [Row(name or "?"), quiet(_type(known))]
+        rows = [Row(name or "?"), quiet(f"{word}: {_type(known)}" if word else _type(known))]
         return Box(f"value {name}", kind, tuple(rows), f"{word or 'value'} {name}: {_type(known)}")
 
     def _node(self, id: str, node: Node, scopes: tuple[Graph, ...], constants: dict[str, str]) -> Box:

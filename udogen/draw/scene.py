@@ -95,7 +95,9 @@ def quiet(text: str) -> Row:
 
 
 def shape_text(shape: Sequence[object] | None) -> str:
-    """`1x3x?xN`; a question mark where nothing is known."""
+    """`1x3x8`, or `[batch, 3, ?]` where not all are numbers."""
     if shape is None:
-        return "?"
-    return "x".join("?" if each is None else str(each) for each in shape) or "scalar"
+        return "of unknown shape"
+    plain = all(isinstance(each, int) for each in shape)
+    texts = ["?" if each is None else str(each) for each in shape]
+    return ("x".join(texts) if plain else f"[{', '.join(texts)}]") if texts else "scalar"

@@ -12,8 +12,7 @@ from udogen.draw.scene import KINDS, LETTER, LINE, PAD_X, PAD_Y, Scene, Section
 from udogen.draw.sides import beside
 
 MARGIN = 20
-_HEAD = 2.4 * LINE  # room for the title of a section
-_BETWEEN = 28
+_BETWEEN = 44
 _NARROWEST = 480
 
 _STYLE = """

@@ -81,10 +81,13 @@ def _of_place(place: Place, about: tuple[str, ...]) -> Iterator[Remark]:
 
 
 def show_shape(argument: Argument) -> str:
-    """A shape as people write it: 1x3x?xN."""
-    if argument.type.shape is None:
+    """A shape as people write it: 1x3x8, or [N, 3, ?] where not all are numbers."""
+    shape = argument.type.shape
+    if shape is None:
         return "unknown shape"
-    return "x".join("?" if each is None else str(each) for each in argument.type.shape) or "a single number"
+    texts = ["?" if each is None else str(each) for each in shape]
+    plain = all(isinstance(each, int) for each in shape)
+    return ("x".join(texts) if plain else f"[{', '.join(texts)}]") if texts else "a single number"
 
 
 def _rank(place: Place, about: tuple[str, ...], remarks: list[Remark]) -> Rank:
