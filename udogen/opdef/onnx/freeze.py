@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from udogen.opdef.onnx.reading import onnx_module
 if TYPE_CHECKING:
     from udogen.opdef.onnx.model import Array
 
+_INVENTED = re.compile(r"(unk__\d+)?\Z")  # names that onnx's inference makes up
 _GRAPH, _GRAPHS = "GRAPH", "GRAPHS"
 
 
@@ -138,7 +140,7 @@ def _extent(proto: Any) -> int | str | None:
     what = proto.WhichOneof("value")
     if what == "dim_value":
         return int(proto.dim_value) if proto.dim_value > 0 else None
-    return str(proto.dim_param) if what == "dim_param" and proto.dim_param else None
+    return str(proto.dim_param) if what == "dim_param" and not _INVENTED.match(proto.dim_param) else None
 
 
 def _text(raw: bytes) -> str:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from udogen.errors import UsageError
-from udogen.opdef.onnx import custom, reading, spread, suppose
+from udogen.opdef.onnx import alike, custom, reading, spread
 from udogen.opdef.onnx.freeze import freeze
-from udogen.opdef.onnx.model import Graph, Model, OpName, ValueType, walk
+from udogen.opdef.onnx.model import Graph, Model, OpName, type_in, walk
 
-_ROUNDS = 12  # of inference and guessing: a chain of as many custom ops, each of which waits for the one before
+_ROUNDS = 12  # of inference and conclusions; most models need one or two
 
 
 @dataclass(frozen=True)
@@ -69,43 +69,66 @@ def _inlined(proto: Any, functions: Sequence[OpName], notes: list[str]) -> Any:
 def _typed(
     proto: Any, file: str, ops: Sequence[OpName], notes: list[str]
 ) -> tuple[Any, Model, list[tuple[str, str, str]]]:
-    """Inference by onnx and conclusions of ours by turns, until nothing new comes."""
-    concluded: list[tuple[str, str, str]] = []
-    rules: list[suppose.Rule] = []
+    """Inference by onnx, and conclusions and rules of ours, by turns, until nothing new comes."""
+
+    def infer(known: Any) -> Model:
+        return freeze(reading.inferred(known, notes), file)
+
+    concluded: dict[tuple[str, str], str] = {}
+    rules: list[alike.Rule] = []
     supposed = False
-
-    def infer(known: Any) -> tuple[Any, Model]:
-        more = reading.inferred(known, notes)
-        return more, freeze(more, file)
-
     for _ in range(_ROUNDS):
-        proto, model = infer(proto)
-        found = spread.conclude(model) or suppose.apply(model, rules)
-        if not found and not supposed:
+        seen = reading.inferred(alike.through(proto, rules) if rules else proto, notes)
+        known = type(proto)()
+        known.CopyFrom(proto)
+        _take_types(known.graph, seen.graph)
+        model = freeze(known, file)
+        news = spread.conclude(model)
+        concluded |= {(each.graph.name, each.value): each.why for each in news}
+        _tell(proto.graph, model.graph, news)
+        more = alike.from_uses(model, rules)
+        if not (news or more or supposed):
             supposed = True
-            rules = suppose.confirmed(proto, model, ops, infer=infer, tell=_tell)
-            found = suppose.apply(model, rules)
-        if not found:
+            more = alike.supposed(proto, model, ops, rules, infer)
+        if not (news or more):
             break
-        concluded += [(each.graph.name, each.value, each.why) for each in found]
-        _tell(proto.graph, model.graph, found)
-    return proto, freeze(proto, file), concluded
+        rules += more
+    concluded |= _by_rules(freeze(proto, file), rules)
+    return known, model, [(graph, value, why) for (graph, value), why in concluded.items()]
+
+
+def _by_rules(told: Model, rules: Sequence[alike.Rule]) -> dict[tuple[str, str], str]:
+    """The values that only rules tell of, with the reason."""
+    return {
+        (scopes[-1].name, node.outputs[rule.output]): rule.why
+        for node, scopes in walk(told.graph)
+        for rule in rules
+        if node.op == rule.op and rule.output < len(node.outputs)
+        if not type_in(node.outputs[rule.output], scopes).complete
+    }
+
+
+def _take_types(graph: Any, seen: Any) -> None:
+    """Copy what inference found; the other graph may lack ops that have been looked through."""
+    for rows in ("value_info", "output", "input"):
+        del getattr(graph, rows)[:]
+        getattr(graph, rows).extend(getattr(seen, rows))
+    bodies = {tuple(node.output): list(reading.graphs_of(node)) for node in seen.node}
+    for node in graph.node:
+        for inner, other in zip(reading.graphs_of(node), bodies.get(tuple(node.output), ()), strict=False):
+            _take_types(inner, other)
 
 
 def _tell(proto: Any, graph: Graph, found: Sequence[spread.Conclusion]) -> None:
     """Write conclusions into the protobuf, each into its own graph."""
     onnx = reading.onnx_module()
-    for each in found:
-        if each.graph is graph:
-            row = next((row for row in (*proto.output, *proto.value_info) if row.name == each.value), None)
-            _write(onnx, row if row is not None else proto.value_info.add(name=each.value), each.type)
+    mine = [each for each in found if each.graph is graph]
+    rows = {row.name: row for row in (*proto.value_info, *proto.output)} if mine else {}
+    for each in mine:
+        row = rows[each.value] if each.value in rows else proto.value_info.add(name=each.value)
+        number = onnx.TensorProto.DataType.Value(each.type.dtype)
+        shape = None if each.type.shape is None else list(each.type.shape)
+        row.type.CopyFrom(onnx.helper.make_tensor_type_proto(number, shape))
     for node, frozen in zip(proto.node, graph.nodes, strict=True):
-        bodies = [body for row in node.attribute for body in ([row.g] if row.type == 5 else row.graphs)]
-        for inner, (_, known) in zip(bodies, frozen.graphs, strict=True):
+        for inner, (_, known) in zip(reading.graphs_of(node), frozen.graphs, strict=True):
             _tell(inner, known, found)
-
-
-def _write(onnx: Any, row: Any, found: ValueType) -> None:
-    shape = None if found.shape is None else list(found.shape)
-    number = onnx.TensorProto.DataType.Value(found.dtype or "UNDEFINED")
-    row.type.CopyFrom(onnx.helper.make_tensor_type_proto(number, shape))

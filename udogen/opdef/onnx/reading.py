@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import mmap
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from udogen.errors import ToolMissing, UsageError
 from udogen.opdef.onnx.slim import Malformed, slim
 
+_GRAPH, _GRAPHS = 5, 10  # kinds of attributes
 _INSTALL = "pip install onnx   (or: pip install 'udogen[onnx]')"
 # What people give by mistake, by how it begins: (at, bytes, what it is).
 _OTHERS = (
@@ -100,7 +102,20 @@ def prepare(proto: Any) -> None:
 def _domains(graph: Any) -> set[str]:
     found = {node.domain for node in graph.node}
     for node in graph.node:
-        for attribute in node.attribute:
-            for body in (attribute.g, *attribute.graphs) if attribute.type in (5, 10) else ():
-                found |= _domains(body)
+        for body in graphs_of(node):
+            found |= _domains(body)
     return found
+
+
+def graphs_of(node: Any) -> Iterator[Any]:
+    """The graphs inside of a node, in the order of its attributes."""
+    for attribute in node.attribute:
+        if attribute.type == _GRAPH:
+            yield attribute.g
+        elif attribute.type == _GRAPHS:
+            yield from attribute.graphs
+
+
+def domain_of(node: Any) -> str:
+    """The domain of a node; ai.onnx is another name of none."""
+    return "" if node.domain == "ai.onnx" else str(node.domain)

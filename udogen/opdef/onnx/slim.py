@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-LARGEST = 1 << 14  # bytes of a tensor's data that stay: shapes, axes, scales of channels
+LARGEST = 1 << 12  # bytes of a tensor's data that stay: shapes, axes, scales of channels
 _DEEPEST = 90  # messages in messages; protobuf itself stops at 100
 _MOST = 1 << 30  # bytes of structure alone: no real model comes near
 

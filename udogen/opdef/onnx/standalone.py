@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from udogen.opdef.onnx.model import OpName
-from udogen.opdef.onnx.reading import onnx_module
+from udogen.opdef.onnx.reading import graphs_of, onnx_module
 from udogen.opdef.onnx.uses import Use
 
 
@@ -48,9 +48,8 @@ def _type(uses: Sequence[Use], place: int) -> int | None:
 def _nodes(graph: Any) -> list[Any]:
     found = list(graph.node)
     for node in graph.node:
-        for attribute in node.attribute:
-            for body in [attribute.g] if attribute.type == 5 else attribute.graphs:
-                found += _nodes(body)
+        for body in graphs_of(node):
+            found += _nodes(body)
     return found
 
 
