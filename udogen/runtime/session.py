@@ -107,7 +107,12 @@ class OpSession:
                 answer, results = self._ask(order, buffers, call)
             return OpResult(
                 outputs=marshal.arrays_of(call, results),
-                times=Times(create=answer["create"], finalize=answer["finalize"], execute=answer["execute"]),
+                times=Times(
+                    create=answer["create"],
+                    finalize=answer["finalize"],
+                    execute=answer["execute"],
+                    samples=tuple(answer["samples"]),
+                ),
                 runtime=self._runtime,
                 context=bytes(results[-1]) if call.save_context else None,
                 logs=tuple(self._logs),

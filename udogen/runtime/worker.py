@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _GUARD = bytes([0xA5]) * 64
 _PR_SET_PDEATHSIG = 1
+_MOST_SAMPLES = 10_000
 _IOLBF = 1
 
 
@@ -124,6 +125,7 @@ class Worker:
             create=created - started,
             finalize=finalized - created,
             execute=statistics.median(seconds),
+            samples=seconds[:_MOST_SAMPLES],
         )
 
     def _new_graph(
