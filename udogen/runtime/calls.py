@@ -48,6 +48,7 @@ class OpCall:
     outputs: tuple[TensorArg, ...]
     params: tuple[ParamArg, ...] = ()
     loops: int = 1
+    poison: int = 0  # the byte that fills the memory of outputs before the first execution
     context: bytes | None = None  # restore this context binary instead of making a graph
     save_context: bool = False
 

@@ -153,6 +153,7 @@ class OpSession:
             "soc": self._soc,
             "delivers": None if backend.delivers is None else sorted(backend.delivers),
             "forwards_log": backend.forwards_log,
+            "clears_outputs": backend.clears_outputs,
             "built_for": "" if self._force else self._headers,
             **self._log_levels,
         }

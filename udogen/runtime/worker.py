@@ -24,6 +24,7 @@ from udogen.qnn.interface import Interface, QnnError
 from udogen.qnn.tensors import APP_WRITE, NULL, STATIC, OpConfig, Param, Scalar, ScaleOffset, Tensor
 from udogen.runtime import failures, probe, recorder, registrar, stored
 from udogen.runtime.op_package import LoadedPackage
+from udogen.runtime.poison import PoisonedPackage
 from udogen.runtime.wire import Message, Wire
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Worker:
         self._wire = wire
         self._writing = threading.Lock()  # runtimes log from threads of their own
         self._contexts: Executor | None = None
+        self._poisoned: PoisonedPackage | None = None
 
     def start(self, order: Message) -> None:
         """Load the runtime, load and register the op package."""
@@ -49,7 +51,7 @@ class Worker:
         library, provider = order["library"], order["provider"]
         self._phase(failures.LOAD_RUNTIME)
         self._libraries = Path(order["runtime"]).parent
-        interface = Interface.load(Path(order["runtime"]))
+        interface = self._interface = Interface.load(Path(order["runtime"]))
         failures.check_release(library, order["built_for"], interface.build_id())
         self._phase("load the op package")
         package = LoadedPackage(library, provider)
@@ -66,7 +68,7 @@ class Worker:
         self._backend.register(Path(library), provider, order["target"])
         self._phase("ask the op package what it has")
         name, operations = package.info()
-        self._package = package
+        self._package, self._provider, self._clears = package, provider, bool(order["clears_outputs"])
         self._say(
             "ready",
             package={"name": name, "operations": operations},
@@ -85,7 +87,8 @@ class Worker:
         started = clock()
         restored = order["context"] is not None
         binary = bytes(buffers[order["context"]]) if restored else b""
-        with self._restored(binary) if restored else self._backend.context(self._device) as context:
+        backend = self._backend_of(order["poison"])
+        with self._restored(backend, binary) if restored else backend.context(self._device) as context:
             if restored:
                 graph, inputs, outputs = self._stored_graph(context, binary, order)
             else:
@@ -95,7 +98,7 @@ class Worker:
                 self._phase("finalize")
                 graph.finalize()
             finalized = clock()
-            results = [bytearray(each.nbytes) + bytearray(_GUARD) for each in outputs]
+            results = [bytearray([order["poison"]]) * each.nbytes + bytearray(_GUARD) for each in outputs]
             for each, room in zip(outputs, results, strict=True):
                 each.bind(room)
             rows = [row for row in order["inputs"] if row["role"] == APP_WRITE]
@@ -146,9 +149,19 @@ class Worker:
         self._refuse_undelivered([*inputs, *outputs, *(each for each in params if isinstance(each, Tensor))])
         return graph, inputs, outputs
 
-    def _restored(self, binary: bytes) -> Context:
+    def _backend_of(self, poison: int) -> Backend:
+        """The one whose outputs are filled with this byte when the op executes."""
+        if not poison or not self._clears:
+            return self._backend
+        if self._poisoned is None:
+            self._phase("register the op package a second time")
+            self._poisoned = PoisonedPackage(self._package, self._interface, self._log, self._provider)
+        self._poisoned.byte = poison
+        return self._poisoned.backend
+
+    def _restored(self, backend: Backend, binary: bytes) -> Context:
         self._phase("restore the context")
-        return self._backend.restore(binary, self._device)
+        return backend.restore(binary, self._device)
 
     def _stored_graph(
         self, context: Context, binary: bytes, order: Message
@@ -185,6 +198,8 @@ class Worker:
             return
         if self._device is not None:
             self._device.close()
+        if self._poisoned is not None:
+            self._poisoned.close()
         self._backend.close()
         self._log.close()
         self._say("bye")
