@@ -8,7 +8,7 @@
 <title>${title}</title>
 <link rel="icon" href="data:,">
 <style>
-${style | n}</style>
+${style}</style>
 </head>
 <body>
 <svg class="symbols" aria-hidden="true" width="0" height="0">
@@ -36,7 +36,7 @@ ${style | n}</style>
 </div>
 <ul class="tiles">
 % for each in verdict.tiles:
-<li class="${each.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${each.kind}"/></svg><b>${each.count}</b> ${each.label}</li>
+<li class="${each.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${each.kind}"/></svg><b>${each.number}</b> ${each.label}</li>
 % endfor
 </ul>
 <nav aria-label="Sections">
@@ -47,7 +47,7 @@ ${style | n}</style>
 % if absent:
 <a href="#absent">Not tested</a>
 % endif
-% if costs:
+% if costs.rows:
 <a href="#costs">Cost</a>
 % endif
 <a href="#environment">Environment</a>
@@ -73,6 +73,9 @@ ${style | n}</style>
 <article class="card problem ${problem.kind}" aria-labelledby="${problem.id}">
 <h3 id="${problem.id}"><svg class="icon" aria-hidden="true"><use href="#i-${problem.kind}"/></svg><span>${problem.op}: ${problem.cause}</span></h3>
 <p class="scope">${problem.scope}</p>
+% if problem.sentence:
+<p class="sentence">${problem.sentence}</p>
+% endif
 % for card in problem.cards:
 % if card.unfolded:
 <details class="case" open>
@@ -94,7 +97,7 @@ ${each}
 % endif
 % for each in card.findings:
 <div class="finding">
-<p class="cause"><span class="chip plain">${each.cause}</span> ${each.sentence}</p>
+<p class="cause"><span class="chip plain">${each.name}</span> ${each.sentence}</p>
 % if each.evidence:
 <p class="evidence"><b>Evidence:</b> ${each.evidence}</p>
 % endif
@@ -104,11 +107,11 @@ ${each}
 </div>
 % endfor
 % if card.panels:
-<h5>Where it is wrong</h5>
-<p>${card.where_slice}</p>
+<div><h5>Where it is wrong</h5>
+<p>${card.where_slice}</p></div>
 <div class="panels">
 % for each in card.panels:
-<figure><figcaption>${each.title}</figcaption>${each.svg | n}</figure>
+<figure><figcaption>${each.title}</figcaption>${each.svg}</figure>
 % endfor
 </div>
 <p class="quiet">${card.axes}</p>
@@ -117,7 +120,7 @@ ${each}
 % if card.spread:
 <div>
 <h5>${card.spread.title}</h5>
-<figure>${card.spread.svg | n}<figcaption class="key"><span><svg class="swatch" aria-hidden="true"><rect class="right" width="100%" height="100%"/></svg> within what is allowed</span> <span><svg class="swatch" aria-hidden="true"><rect class="wrong" width="100%" height="100%"/></svg> beyond it</span></figcaption></figure>
+<figure>${card.spread.svg}<figcaption class="key"><span><svg class="swatch" aria-hidden="true"><rect class="right" width="100%" height="100%"/></svg> within what is allowed</span> <span><svg class="swatch" aria-hidden="true"><rect class="wrong" width="100%" height="100%"/></svg> beyond it</span></figcaption></figure>
 </div>
 % endif
 % if card.numbers:
@@ -162,7 +165,7 @@ ${each}
 <details class="case">
 <summary><h4>${problem.more} of this kind</h4></summary>
 <div class="scroll" tabindex="0" role="region" aria-label="${problem.more} of this kind">
-<table>
+<table class="list failing stack">
 <thead><tr><th scope="col">case</th><th scope="col">on</th><th scope="col">what</th><th scope="col">first wrong</th><th scope="col">smallest that fails</th></tr></thead>
 <tbody>
 % for row in problem.rows:
@@ -182,7 +185,7 @@ ${each}
 <h2 id="matrix">Op, data type and backend</h2>
 % if matrix.rows:
 <div class="scroll" tabindex="0" role="region" aria-labelledby="matrix">
-<table class="matrix" role="table">
+<table class="matrix stack" role="table">
 <thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">op</th><th scope="col" role="columnheader">data type</th>
 % for column in matrix.columns:
 <th scope="col" role="columnheader" class="${column.kind}">${column.name}<small>${column.note}</small></th>
@@ -194,8 +197,8 @@ ${each}
 % for cell in row.cells:
 <td role="cell" class="${cell.kind}"><span class="label" aria-hidden="true">${cell.backend}</span><span class="lines">
 % for line in cell.lines:
-% if cell.href:
-<a class="line ${line.kind}" href="${cell.href}"><svg class="icon" aria-hidden="true"><use href="#i-${line.kind}"/></svg>${line.words}</a>
+% if line.href:
+<a class="line ${line.kind}" href="${line.href}"><svg class="icon" aria-hidden="true"><use href="#i-${line.kind}"/></svg>${line.words}</a>
 % else:
 <span class="line ${line.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${line.kind}"/></svg>${line.words}</span>
 % endif
@@ -244,22 +247,50 @@ ${line}
 </section>
 % endif
 
-% if costs:
+% if costs.rows:
 <section class="card" aria-labelledby="costs">
 <h2 id="costs">What it costs</h2>
 <p class="quiet">One execution of the case that moves most bytes: the bar is the median, the line above it goes from the 10th to the 90th percentile. Times are this machine's; of a stand-in for a device they can be held against each other, not against the device.</p>
 <div class="scroll" tabindex="0" role="region" aria-labelledby="costs">
-<table class="costs">
-<thead><tr><th scope="col">op</th><th scope="col">on</th><th scope="col">time</th><th scope="col">against numpy</th><th scope="col">against the built-in op</th><th scope="col">packets</th><th scope="col">bytes moved</th><th scope="col">operations per byte</th></tr></thead>
-<tbody>
-% for row in costs:
-<tr><th scope="row">${row.op}<small>${row.dtype}, ${row.case}</small></th><td>${row.backend}</td>
-<td class="time">
-% if row.time:
-<b>${row.time}</b><span class="track" aria-hidden="true"><i style="width:${row.percent}%"></i><u style="left:${row.low}%;width:${row.band}%"></u></span><small>${row.spread}</small>
+<table class="costs stack" role="table">
+<thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">op</th><th scope="col" role="columnheader">on</th>
+% if costs.times:
+<th scope="col" role="columnheader">time</th>
 % endif
-</td><td>${row.numpy}</td><td>${row.builtin}<small>${row.builtin_note}</small></td>
-<td>${row.packets}
+% if costs.numpy:
+<th scope="col" role="columnheader">against numpy</th>
+% endif
+% if costs.builtin:
+<th scope="col" role="columnheader">against the built-in op</th>
+% endif
+% if costs.packets:
+<th scope="col" role="columnheader">packets</th>
+% endif
+<th scope="col" role="columnheader">bytes moved</th>
+% if costs.intensity:
+<th scope="col" role="columnheader">operations per byte</th>
+% endif
+</tr></thead>
+<tbody role="rowgroup">
+% for row in costs.rows:
+<tr role="row"><th scope="row" role="rowheader">${row.op}<small>${row.dtype}, ${row.case}</small></th><td role="cell" class="on">${row.backend}</td>
+% if row.time:
+<td role="cell" class="time"><b>${row.time}</b><span class="track" aria-hidden="true"><i style="width:${row.percent}%"></i><u style="left:${row.low}%;width:${row.band}%"></u></span><small>${row.spread}</small></td>
+% elif costs.times:
+<td role="cell"></td>
+% endif
+% if row.numpy.note:
+<td role="cell" class="numpy">${row.numpy.ratio}<small>${row.numpy.note}</small></td>
+% elif costs.numpy:
+<td role="cell"></td>
+% endif
+% if row.builtin.note:
+<td role="cell" class="builtin">${row.builtin.ratio}<small>${row.builtin.note}</small></td>
+% elif costs.builtin:
+<td role="cell"></td>
+% endif
+% if row.packets:
+<td role="cell" class="packets">${row.packets}
 % if row.functions:
 <details><summary>by function</summary><dl>
 % for each in row.functions:
@@ -267,7 +298,17 @@ ${line}
 % endfor
 </dl></details>
 % endif
-</td><td>${row.moved}</td><td>${row.intensity}</td></tr>
+</td>
+% elif costs.packets:
+<td role="cell"></td>
+% endif
+<td role="cell" class="moved">${row.moved}</td>
+% if row.intensity:
+<td role="cell" class="intensity">${row.intensity}</td>
+% elif costs.intensity:
+<td role="cell"></td>
+% endif
+</tr>
 % endfor
 </tbody>
 </table>
@@ -282,8 +323,8 @@ ${line}
 <table>
 <thead><tr><th scope="col">backend</th><th scope="col">whose</th><th scope="col">runtime</th><th scope="col">build</th><th scope="col">versions</th><th scope="col">file</th></tr></thead>
 <tbody>
-% for name, whose, runtime, build, versions, path in runtimes:
-<tr><th scope="row">${name}</th><td>${whose}</td><td>${runtime}</td><td>${build}</td><td>${versions}</td><td class="path">${path}</td></tr>
+% for each in runtimes:
+<tr><th scope="row">${each.name}<small>${each.title}</small></th><td>${each.whose}</td><td>${each.runtime}</td><td>${each.build}</td><td class="plain">${each.versions}</td><td class="path">${each.path}</td></tr>
 % endfor
 </tbody>
 </table>
@@ -303,7 +344,7 @@ ${line}
 <details class="case">
 <summary><h3>${skipped_count} not run</h3></summary>
 <div class="scroll" tabindex="0" role="region" aria-label="Cases that were not run">
-<table>
+<table class="list skipping stack">
 <thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">why</th></tr></thead>
 <tbody>
 % for row in skipped:
@@ -318,11 +359,11 @@ ${line}
 <details class="case">
 <summary><h3>${unchecked_count} that ran without a reference</h3></summary>
 <div class="scroll" tabindex="0" role="region" aria-label="Cases without a reference">
-<table>
-<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">inputs</th><th scope="col">cost</th></tr></thead>
+<table class="list stack">
+<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">inputs</th><th scope="col">largest error</th><th scope="col">cost</th></tr></thead>
 <tbody>
 % for row in unchecked:
-<tr><th scope="row">${row.name}</th><td>${row.op}</td><td>${row.where}</td><td>${row.shapes}</td><td>${row.time}</td></tr>
+<tr><th scope="row">${row.name}</th><td>${row.op}</td><td>${row.where}</td><td>${row.shapes}</td><td>not known</td><td>${row.time}</td></tr>
 % endfor
 </tbody>
 </table>
@@ -333,7 +374,7 @@ ${line}
 <details class="case">
 <summary><h3>${passing_count} passed</h3></summary>
 <div class="scroll" tabindex="0" role="region" aria-label="Cases that passed">
-<table>
+<table class="list stack">
 <thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">inputs</th><th scope="col">largest error</th><th scope="col">cost</th></tr></thead>
 <tbody>
 % for row in passing:

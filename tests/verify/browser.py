@@ -98,7 +98,7 @@ def browser(flags: Sequence[str] = ()) -> Iterator[Page]:
     ours, its = os.pipe(), os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         argv = [chromium(), "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
-        argv += ["--disable-dev-shm-usage", "--no-first-run", f"--user-data-dir={profile}", *flags]
+        argv += ["--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars", f"--user-data-dir={profile}", *flags]
         # It reads commands from descriptor 3, and writes answers to 4.
         shell = ["sh", "-c", f'exec "$@" 3<&{ours[0]} 4>&{its[1]}', "sh", *argv]
         started = subprocess.Popen(

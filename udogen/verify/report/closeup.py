@@ -31,6 +31,7 @@ class Panel:
     low: str  # what the ends of the ramp mean
     high: str
     colours: tuple[str, ...]
+    words: tuple[str, ...] = ()  # what the first colours mean by themselves; the others are the ramp
     numbers: tuple[tuple[str, ...], ...] = ()  # to be written into the squares, where there are few
 
 
@@ -282,7 +283,7 @@ def _range(expected: Array, found: Array, tensor: TensorResult) -> tuple[float, 
         return shown or (0.0, 1.0)
     low, high = whole
     if shown is not None:
-        room = 2 * (high - low) or 1.0
+        room = (high - low) / 4 or 1.0
         low, high = max(min(low, shown[0]), low - room), min(max(high, shown[1]), high + room)
     return low, high
 
@@ -305,7 +306,7 @@ def _values(title: str, array: Array, low: float, high: float, *, few: bool) -> 
         ("≤ " if below else "") + words.number(low, 3),
         ("≥ " if above else "") + words.number(high, 3),
         palette.RAMP,
-        _written(array, few=few),
+        numbers=_written(array, few=few),
     )
 
 
@@ -325,9 +326,10 @@ def _off_panel(off: Array, bad: Array, *, few: bool) -> Panel:
     return Panel(
         "difference",
         levels,
-        "0, allowed",
-        words.number(high, 3) if finite.size else "no number",
+        words.number(low, 3) if finite.size else "wrong",
+        words.number(high, 3) if finite.size else "wrong",
         palette.OFF,
+        ("0", "allowed"),
         _written(off, few=few),
     )
 

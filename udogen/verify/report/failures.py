@@ -13,6 +13,7 @@ from udogen.verify.report.closeup import CloseUp, Element, look
 from udogen.verify.results import Finding, Outcome, TensorResult, TestRun
 
 _OF_A_KIND = 4  # cases of one cause that are told in full; the others are rows of a table
+_UNFOLDED = 3  # problems whose first case is open when the page is
 _IN_FULL = 48  # of all causes together: a page of everything is one that nobody reads, and that opens slowly
 
 # What `Trouble.kind` means, for a heading.
@@ -37,7 +38,16 @@ class Picture(NamedTuple):
     """An SVG with its caption."""
 
     title: str
-    svg: str
+    svg: words.Html
+
+
+class Cause(NamedTuple):
+    """A finding, as it is shown."""
+
+    name: str
+    sentence: words.Html
+    evidence: words.Html
+    hint: words.Html
 
 
 class Card(NamedTuple):
@@ -50,10 +60,10 @@ class Card(NamedTuple):
     name: str
     where: str
     chip: str
-    lead: str
-    findings: Sequence[Finding]
+    lead: words.Html
+    findings: Sequence[Cause]
     details: Sequence[str]
-    hint: str
+    hint: words.Html
     numbers: Sequence[Fact]
     case: Sequence[Fact]
     first: Sequence[Element]
@@ -86,6 +96,7 @@ class Problem(NamedTuple):
     op: str
     cause: str
     scope: str
+    sentence: words.Html  # what it is, where no case of it is open and says so
     cards: Sequence[Card]
     rows: Sequence[Row]
     more: str
@@ -102,7 +113,7 @@ def problems(run: TestRun) -> list[Problem]:
         told = min(len(outcomes), _OF_A_KIND, left)
         left -= told
         cards = [
-            _card(each, f"case-{numbers[id(each)]}", run, unfolded=number == 0)
+            _card(each, f"case-{numbers[id(each)]}", run, unfolded=number == 0 and place < _UNFOLDED)
             for number, each in enumerate(outcomes[:told])
         ]
         rows = [_row(each, f"case-{numbers[id(each)]}") for each in outcomes[told:]]
@@ -114,6 +125,7 @@ def problems(run: TestRun) -> list[Problem]:
                 op=first.case.op,
                 cause=_cause(first),
                 scope=_scope(outcomes),
+                sentence=words.rich(_sentence(first) if place >= _UNFOLDED or not cards else ""),
                 cards=cards,
                 rows=rows,
                 more=words.many(len(rows), "more case" if cards else "case"),
@@ -142,6 +154,10 @@ def _cause(outcome: Outcome) -> str:
     if outcome.trouble:
         return TROUBLES.get(outcome.trouble.kind, outcome.trouble.kind.replace("-", " "))
     return "wrong numbers, cause not known"
+
+
+def _sentence(outcome: Outcome) -> str:
+    return words.cut(outcome.findings[0].sentence if outcome.findings else _lead(outcome), 400)
 
 
 def _scope(outcomes: Sequence[Outcome]) -> str:
@@ -174,10 +190,10 @@ def _card(outcome: Outcome, anchor: str, run: TestRun, *, unfolded: bool) -> Car
         name=words.cut(outcome.case.name, 160),
         where=_where(outcome),
         chip=chip(outcome),
-        lead=_lead(outcome),
-        findings=[_shortened(each) for each in outcome.findings],
+        lead=words.rich(_lead(outcome)),
+        findings=[_shown(each) for each in outcome.findings],
         details=[words.cut(each, 400) for each in trouble.details[:16]] if trouble else [],
-        hint=words.cut(trouble.hint, 600) if trouble else "",
+        hint=words.rich(words.cut(trouble.hint, 600) if trouble else ""),
         numbers=list(_measures(worst)) if worst else [],
         case=list(_case_facts(outcome)),
         first=seen.first if seen else (),
@@ -193,12 +209,12 @@ def _card(outcome: Outcome, anchor: str, run: TestRun, *, unfolded: bool) -> Car
     )
 
 
-def _shortened(finding: Finding) -> Finding:
-    return Finding(
+def _shown(finding: Finding) -> Cause:
+    return Cause(
         finding.cause.replace("-", " "),
-        words.cut(finding.sentence, 800),
-        words.cut(finding.evidence, 1600),
-        words.cut(finding.hint, 800),
+        words.rich(words.cut(finding.sentence, 800)),
+        words.rich(words.cut(finding.evidence, 1600)),
+        words.rich(words.cut(finding.hint, 800)),
     )
 
 
@@ -218,10 +234,11 @@ def _wrong(tensor: TensorResult) -> str:
         return f"{tensor.name} should be {shapes[0]}, and is {shapes[1]}."
     said = f"{words.share(tensor.wrong, tensor.expected.size)} elements of {tensor.name} are wrong: "
     if not isfinite(tensor.max_error):
-        return said + f"at least one is no finite number where one is expected, or the other way round; allowed is {tensor.tolerance}."
+        return f"{said}one of them is no finite number, or should be none; allowed is {tensor.tolerance}."
     off = f"the worst is off by {_with_unit(tensor.max_error, tensor.unit)}"
-    much = f", {words.ratio(tensor.worst)} what is allowed" if isfinite(tensor.worst) else ""
-    return f"{said}{off}{much} ({tensor.tolerance})."
+    # A large ratio says no more than that it is wrong.
+    much = f"{words.ratio(tensor.worst)} what is allowed" if tensor.worst < 1000 else "far more than what is allowed"
+    return f"{said}{off}, {much} ({tensor.tolerance})."
 
 
 def _with_unit(value: float, unit: str) -> str:
@@ -256,7 +273,7 @@ def _case_facts(outcome: Outcome) -> Iterator[Fact]:
     case = outcome.case
     for name, array in case.inputs.items():
         dtype = case.dtypes.get(name) or str(array.dtype)
-        yield Fact(f"input {name}", f"{words.shape(array.shape)} {dtype}")
+        yield Fact(f"input {name}" if name != "input" else name, f"{words.shape(array.shape)} {dtype}")
     for name, quant in case.quants.items():
         yield Fact(f"quantization of {name}", f"scale {words.number(quant[0], 6)}, offset {quant[1]}")
     for name, value in case.params.items():

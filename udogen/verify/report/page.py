@@ -22,7 +22,8 @@ def write(run: TestRun, file: Path) -> None:
         file.write_text(render(run), "utf-8", newline="\n")
     except OSError as fault:
         raise UsageError(
-            f"the report cannot be written to {file}: {fault.strerror}", hint="give --html a file in a folder that is there"
+            f"the report cannot be written to {file}: {fault.strerror}",
+            hint="give --html a file in a folder that is there",
         ) from fault
 
 
@@ -32,12 +33,12 @@ def render(run: TestRun) -> str:
     found = failures.problems(run)
     drawn = story.matrix(run)
     told = {
-        "style": palette.style() + (resources.templates() / "report" / "report.css").read_text("utf-8"),
+        "style": words.Html(palette.style() + (resources.templates() / "report" / "report.css").read_text("utf-8")),
         "title": f"{judged.sentence} {run.folder.name}".strip(),
         "folder": run.folder,
         "version": __version__,
         "verdict": judged,
-        "warnings": run.warnings,
+        "warnings": [words.rich(each) for each in run.warnings],
         "problems": found,
         "matrix": drawn,
         "absent": [each for each in drawn.columns if each.kind == "absent"],
@@ -54,7 +55,7 @@ def render(run: TestRun) -> str:
 
 @cache
 def _template() -> Template:
-    """Everything that is filled in is escaped, but for what says `| n`: style, and pictures of our own."""
+    """Everything that is filled in is escaped, but for what is `Html`."""
     from mako.template import Template
 
     return Template(

@@ -58,7 +58,19 @@ PAIRS = (
 )
 
 # From little to much, growing lighter all the way, so that it also tells without its hues; colour-blind people see it.
-RAMP = ("#1d1147", "#3b1d6e", "#5b2a86", "#7c3a8c", "#9d4a87", "#bd5c7c", "#d8736c", "#ec905f", "#f7b25f", "#fbd477", "#fdf5b0")
+RAMP = (
+    "#1d1147",
+    "#3b1d6e",
+    "#5b2a86",
+    "#7c3a8c",
+    "#9d4a87",
+    "#bd5c7c",
+    "#d8736c",
+    "#ec905f",
+    "#f7b25f",
+    "#fbd477",
+    "#fdf5b0",
+)
 # How far off: nothing, within what is allowed, and beyond it in steps.
 OFF = ("#e8edf2", "#b9c7d6", "#f3b35c", "#e58432", "#cf5519", "#a92d0c", "#6e1206")
 

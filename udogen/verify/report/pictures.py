@@ -7,30 +7,31 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from math import log1p
 from struct import pack
-from typing import TYPE_CHECKING
 
 from udogen.verify.report import palette
 from udogen.verify.report.closeup import UNSHOWN, Bin, Panel, Slice
-from udogen.verify.report.words import cut, many, number, text
-
-if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+from udogen.verify.report.words import Html, cut, many, number, text
 
 WIDTH = 320  # units of a picture; on a phone it has about as many pixels
-_SQUARE, _THIN = 40, 14  # the largest square, and how flat one may be made
+_SQUARE, _THIN = 53, 14  # the largest square, and how flat one may be made
 _CLEAR = 15  # the pixel that shows what is behind it
 
 
-def heatmap(shown: Slice, panel: Panel, label: str) -> str:
+def heatmap(shown: Slice, panel: Panel, label: str) -> Html:
     """One panel of a slice: a square for each element, its numbers in it where there are few."""
     rows, columns = panel.levels.shape
     wide = min(_SQUARE, WIDTH / columns)
     high = min(_SQUARE, max(WIDTH / rows, _THIN if rows == 1 else 0), max(wide, WIDTH / 2 / rows))
     across, down = wide * columns, high * rows
-    told = f"{panel.title} of {shown.where}: {many(rows, 'row')} ({shown.rows}), {many(columns, 'column')} ({shown.columns})"
+    sides = f"{many(rows, 'row')} ({shown.rows}), {many(columns, 'column')} ({shown.columns})"
+    told = text(f"{label}: {panel.title} of {shown.where}: {sides}")
+    hatched = bool((panel.levels == UNSHOWN).any())
+    legend = list(_legend(panel, down + 12, hatched=hatched))
+    tall = down + (58 if hatched else 40)
+    behind = f'<path class="none" d="{_outline(across, down, wide, high, columns, shown.spare)}"/>' if hatched else ""
     lines = [
-        f'<svg class="heat" viewBox="0 0 {WIDTH} {down + 50:g}" role="img" aria-label="{text(f"{label}: {told}")}">',
-        f'<path class="none" d="{_outline(across, down, wide, high, columns, shown.spare)}"/>',
+        f'<svg class="heat" viewBox="0 0 {WIDTH} {tall:g}" role="img" aria-label="{told}">',
+        behind,
         f'<image width="{across:g}" height="{down:g}" preserveAspectRatio="none" href="{_png(panel)}"/>',
         *_numbers(panel, wide, high),
     ]
@@ -40,8 +41,8 @@ def heatmap(shown: Slice, panel: Panel, label: str) -> str:
             lines.append(
                 f'<rect class="{kind}" x="{x + 0.5:g}" y="{y + 0.5:g}" width="{wide - 1:g}" height="{high - 1:g}"/>'
             )
-    lines += [*_legend(panel, down + 12), "</svg>"]
-    return "".join(lines)
+    lines += [*legend, "</svg>"]
+    return Html("".join(lines))
 
 
 def _outline(across: float, down: float, wide: float, high: float, columns: int, spare: int) -> str:
@@ -63,20 +64,29 @@ def _numbers(panel: Panel, wide: float, high: float) -> Iterator[str]:
             )
 
 
-def _legend(panel: Panel, y: float) -> Iterator[str]:
-    """The ramp, with what its ends mean."""
-    step = 160 / len(panel.colours)
-    for place, colour in enumerate(panel.colours):
-        yield f'<rect x="{place * step:g}" y="{y:g}" width="{step:g}" height="10" fill="{colour}"/>'
-    yield f'<rect class="frame" x="0" y="{y:g}" width="160" height="10"/>'
-    yield f'<text x="0" y="{y + 25:g}">{text(panel.low)}</text>'
-    yield f'<text x="160" y="{y + 25:g}" text-anchor="end">{text(panel.high)}</text>'
-    if (panel.levels == UNSHOWN).any():
-        yield f'<rect class="none" x="190" y="{y:g}" width="20" height="10"/>'
-        yield f'<text x="216" y="{y + 9:g}">no finite number</text>'
+def _legend(panel: Panel, y: float, *, hatched: bool) -> Iterator[str]:
+    """What the colours mean: words for those that stand alone, a ramp for the others with what its ends are."""
+    x = 0.0
+    for word, colour in zip(panel.words, panel.colours, strict=False):
+        yield f'<rect class="frame" x="{x:g}" y="{y:g}" width="14" height="10" fill="{colour}"/>'
+        yield f'<text x="{x + 19:g}" y="{y + 9:g}">{text(word)}</text>'
+        x += 19 + 7 * len(word) + 12
+    ramp = panel.colours[len(panel.words) :]
+    step = 140 / len(ramp)
+    for place, colour in enumerate(ramp):
+        yield f'<rect x="{x + place * step:g}" y="{y:g}" width="{step:g}" height="10" fill="{colour}"/>'
+    yield f'<rect class="frame" x="{x:g}" y="{y:g}" width="140" height="10" fill="none"/>'
+    if panel.low == panel.high:
+        yield f'<text x="{x + 140:g}" y="{y + 24:g}" text-anchor="end">{text(panel.high)}</text>'
+    else:
+        yield f'<text x="{x:g}" y="{y + 24:g}">{text(panel.low)}</text>'
+        yield f'<text x="{x + 140:g}" y="{y + 24:g}" text-anchor="end">{text(panel.high)}</text>'
+    if hatched:
+        yield f'<rect class="none" x="0" y="{y + 31:g}" width="14" height="10"/>'
+        yield f'<text x="19" y="{y + 40:g}">no finite number</text>'
 
 
-def spread(bins: Sequence[Bin], unit: str) -> str:
+def spread(bins: Sequence[Bin], unit: str) -> Html:
     """How many elements are how far off: bars on a scale of logarithms, so that a single one is seen too."""
     tall, foot = 110, 16
     most = max((each.right + each.wrong for each in bins), default=1)
@@ -105,13 +115,13 @@ def spread(bins: Sequence[Bin], unit: str) -> str:
             if each.right:
                 lines.append(_bar("right", x, y + wrong, step, max(height - wrong, 1.0)))
             lines.append(f'<text x="{x + step / 2:g}" y="{y - 4:g}" text-anchor="middle">{_count(count)}</text>')
-        if place % every == 0 or place == len(bins) - 1 and every == 1:
+        if place % every == 0:
             lines.append(
                 f'<text class="quiet" x="{x + step / 2:g}" y="{foot + tall + 15}" text-anchor="middle">'
                 f"{text(each.name)}</text>"
             )
     lines.append(f'<path class="axis" d="M0 {foot + tall + 0.5}H{WIDTH}"/></svg>')
-    return "".join(lines)
+    return Html("".join(lines))
 
 
 def _bar(kind: str, x: float, y: float, step: float, height: float) -> str:

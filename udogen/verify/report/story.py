@@ -10,7 +10,7 @@ from udogen.verify.report import words
 from udogen.verify.report.failures import Fact, chip
 from udogen.verify.results import STATUSES, BackendState, Cost, Outcome, Spread, TestRun
 
-LABELS = {"failed": "wrong numbers", "error": "no numbers", "skipped": "not run", "ran": "ran, not checked", "passed": "passed"}
+LABELS = {"failed": "wrong", "error": "without numbers", "skipped": "not run", "ran": "not checked", "passed": "passed"}
 _STATES = {"missing": "not there", "unbuilt": "not built", "left out": "left out"}
 
 
@@ -18,7 +18,7 @@ class Tile(NamedTuple):
     """How many cases ended in one way."""
 
     kind: str
-    count: str
+    number: str
     label: str
     percent: str  # of all
 
@@ -60,7 +60,11 @@ def _judged(run: TestRun) -> tuple[str, str]:
     if not counts["passed"]:
         return "ran", f"{words.many(ran, 'case')} ran on {on}; there was nothing to hold the results against."
     checked = counts["passed"]
-    every = "The one case that was checked is" if checked == 1 else f"All {words.many(checked, 'case')} that were checked are"
+    every = (
+        "The one case that was checked is"
+        if checked == 1
+        else f"All {words.many(checked, 'case')} that were checked are"
+    )
     return "passed", f"{every} right, on {on}."
 
 
@@ -71,8 +75,8 @@ def _beside(run: TestRun) -> Iterator[str]:
     absent = [each for each in run.states if each.state in ("missing", "unbuilt")]
     if absent:
         yield f"Not tested: {words.listed(words.backend(each.backend) for each in absent)}. Nothing is claimed of them."
-    if by_status["skipped"]:
-        yield f"{words.many(by_status['skipped'], 'case')} could not be run and {'counts' if by_status['skipped'] == 1 else 'count'} for nothing."
+    if skipped := by_status["skipped"]:
+        yield f"{words.many(skipped, 'case')} not run: {'it counts' if skipped == 1 else 'they count'} neither way."
     if by_status["ran"] and by_status["passed"]:
         yield f"{words.many(by_status['ran'], 'case')} ran without a reference to be held against."
 
@@ -85,6 +89,7 @@ class Line(NamedTuple):
 
     kind: str
     words: str
+    href: str = ""
 
 
 class Cell(NamedTuple):
@@ -93,8 +98,7 @@ class Cell(NamedTuple):
     backend: str
     kind: str
     lines: Sequence[Line]
-    why: str
-    href: str
+    why: str = ""
 
 
 class MatrixRow(NamedTuple):
@@ -112,11 +116,10 @@ class Column(NamedTuple):
     title: str
     kind: str  # real, stand-in, absent
     note: str
-    reason: str
-    hint: str
+    reason: words.Html
+    hint: words.Html
     details: Sequence[str]
     href: str
-    runtime: str
 
 
 class Matrix(NamedTuple):
@@ -134,65 +137,91 @@ def matrix(run: TestRun) -> Matrix:
     )
     numbers = {id(outcome): number for number, outcome in enumerate(run.outcomes)}
     rows = [
-        MatrixRow(op, dtype or "type not known", [_cell(state, cells.get((op, state.backend, dtype), ()), numbers) for state in states])
-        for op, dtype in dict.fromkeys((op, dtype) for op, _, dtype in cells)
+        MatrixRow(
+            op,
+            dtype or "type not known",
+            [_cell(state, cells.get((op, state.backend, dtype), ()), numbers) for state in states],
+        )
+        for op, dtype in _by_op(run)
     ]
     return Matrix([_column(each) for each in states], rows)
+
+
+def _by_op(run: TestRun) -> list[tuple[str, str]]:
+    """Op and data type, the types of one op together."""
+    ops = list(dict.fromkeys(each.case.op for each in run.outcomes))
+    pairs = dict.fromkeys((each.case.op, each.dtype) for each in run.outcomes)
+    return sorted(pairs, key=lambda pair: ops.index(pair[0]))
 
 
 def _cell(state: BackendState, outcomes: Sequence[Outcome], numbers: dict[int, int]) -> Cell:
     name = words.backend(state.backend)
     if not outcomes:
         if state.state == "ran":
-            return Cell(name, "none", [Line("none", "no case")], "", "")
-        return Cell(name, "absent", [Line("skipped", _STATES[state.state])], "", f"#backend-{state.backend}")
+            return Cell(name, "none", [Line("none", "no case")])
+        return Cell(name, "absent", [Line("skipped", _STATES[state.state], f"#backend-{state.backend}")])
     counts = Counter(each.status for each in outcomes)
-    lines, why, href = [], "", ""
+    lines, why = [], ""
     for status in STATUSES:
         if not counts[status]:
             continue
         first = next(each for each in outcomes if each.status == status)
-        lines.append(Line(status, f"{counts[status]:,} {_said(first, outcomes)}"))
-        if status in ("failed", "error"):
-            href = href or f"#case-{numbers[id(first)]}"
+        href = f"#case-{numbers[id(first)]}" if status in ("failed", "error") else ""
+        lines.append(Line(status, f"{counts[status]:,} {_said(first, outcomes)}", href))
         if status == "skipped" and first.trouble:
             why = words.cut(first.trouble.message, 120)
-    return Cell(name, lines[0].kind, lines, why, href)
+    return Cell(name, lines[0].kind, lines, why)
 
 
 def _said(first: Outcome, outcomes: Sequence[Outcome]) -> str:
     """`crashed` where all of its errors did."""
     same = {chip(each) for each in outcomes if each.status == first.status}
-    return same.pop() if len(same) == 1 else LABELS[first.status]
+    return same.pop() if first.status == "error" and len(same) == 1 else LABELS[first.status]
 
 
 def _column(state: BackendState) -> Column:
     kind = "absent" if state.state != "ran" else "real" if state.real else "stand-in"
-    runtime = state.runtime
+    ours = state.runtime is not None and state.runtime.emulator
     return Column(
         name=words.backend(state.backend),
         title=state.title,
         kind=kind,
-        note={"absent": _STATES.get(state.state, ""), "real": "Qualcomm's library", "stand-in": "not Qualcomm's library"}[kind],
-        reason=state.reason,
-        hint=state.hint,
+        note=_STATES.get(state.state)
+        or ("Qualcomm's own" if state.real else "udogen's emulator" if ours else "stand-in"),
+        reason=words.rich(state.reason),
+        hint=words.rich(state.hint),
         details=[words.cut(each, 400) for each in state.details[:16]],
         href=f"backend-{state.backend}",
-        runtime=f"{runtime.name} {runtime.build_id}".strip() if runtime else "",
     )
 
 
-def runtimes(run: TestRun) -> list[Sequence[str]]:
-    """Rows: backend, whose it is, name, build, versions, path."""
-    rows = []
-    for state in run.states:
-        found = state.runtime
-        if found is None:
-            continue
-        whose = "udogen's emulator" if found.emulator else "Qualcomm's" if state.real else "a stand-in"
-        versions = ", ".join(part for part in (found.api_version, found.backend_version) if part)
-        rows.append((words.backend(state.backend), whose, found.name, found.build_id, versions, found.path))
-    return rows
+class Runtime(NamedTuple):
+    """Where a backend's cases ran."""
+
+    name: str
+    title: str
+    whose: str
+    runtime: str
+    build: str
+    versions: str
+    path: str
+
+
+def runtimes(run: TestRun) -> list[Runtime]:
+    """Of every backend that ran; an emulator is called one."""
+    return [
+        _runtime(state, column)
+        for state, column in zip(run.states, matrix(run).columns, strict=False)
+        if state.state == "ran"
+    ]
+
+
+def _runtime(state: BackendState, column: Column) -> Runtime:
+    found = state.runtime
+    if found is None:
+        return Runtime(column.name, state.title, column.note, "", "", "", "")
+    versions = ", ".join(part for part in (found.api_version, found.backend_version) if part)
+    return Runtime(column.name, state.title, column.note, found.name, found.build_id, versions, found.path)
 
 
 def environment(run: TestRun) -> list[Fact]:
@@ -202,6 +231,13 @@ def environment(run: TestRun) -> list[Fact]:
 
 
 # --- what it costs --------------------------------------------------------------------------------
+
+
+class Against(NamedTuple):
+    """How long it takes, in times of something else."""
+
+    ratio: str = ""
+    note: str = ""
 
 
 class CostRow(NamedTuple):
@@ -216,27 +252,52 @@ class CostRow(NamedTuple):
     percent: str  # the length of its bar, of the slowest of the op
     low: str
     band: str
-    numpy: str
-    builtin: str
-    builtin_note: str
+    numpy: Against
+    builtin: Against
     packets: str
     functions: Sequence[Fact]
     moved: str
     intensity: str
 
 
-def costs(run: TestRun) -> list[CostRow]:
-    """For each cell of the matrix the case that moves most bytes."""
+class Costs(NamedTuple):
+    """The rows, and which of the columns have anything in them."""
+
+    rows: Sequence[CostRow]
+    times: bool
+    numpy: bool
+    builtin: bool
+    packets: bool
+    intensity: bool
+
+
+def costs(run: TestRun) -> Costs:
+    """For each cell of the matrix the case that moves most bytes, the ops together."""
+    cells = run.matrix()
     chosen = []
-    for outcomes in run.matrix().values():
-        measured = [each for each in outcomes if each.cost.execute or each.cost.packets is not None]
-        if measured:
-            chosen.append(max(measured, key=lambda each: each.cost.bytes_moved))
+    for op, dtype in _by_op(run):
+        for backend in dict.fromkeys(each for _, each, _ in cells):
+            measured = [
+                each
+                for each in cells.get((op, backend, dtype), ())
+                if each.cost.execute or each.cost.packets is not None
+            ]
+            if measured:
+                chosen.append(max(measured, key=lambda each: each.cost.bytes_moved))
     slowest: dict[str, float] = {}
     for each in chosen:
         if each.cost.execute:
-            slowest[each.case.op] = max(slowest.get(each.case.op, 0.0), each.cost.execute.high, each.cost.execute.median)
-    return [_cost_row(each, slowest.get(each.case.op, 0.0)) for each in chosen]
+            highest = max(each.cost.execute.high, each.cost.execute.median)
+            slowest[each.case.op] = max(slowest.get(each.case.op, 0.0), highest)
+    rows = [_cost_row(each, slowest.get(each.case.op, 0.0)) for each in chosen]
+    return Costs(
+        rows,
+        times=any(row.time for row in rows),
+        numpy=any(row.numpy.ratio for row in rows),
+        builtin=any(row.builtin.note for row in rows),
+        packets=any(row.packets for row in rows),
+        intensity=any(row.intensity for row in rows),
+    )
 
 
 def _cost_row(outcome: Outcome, slowest: float) -> CostRow:
@@ -249,13 +310,12 @@ def _cost_row(outcome: Outcome, slowest: float) -> CostRow:
         backend=words.backend(outcome.backend),
         case=words.cut(outcome.case.name, 80),
         time=words.seconds(spread.median) if spread else "",
-        spread=f"{words.seconds(spread.low)} to {words.seconds(spread.high)}, {words.many(spread.loops, 'execution')}" if spread else "",
+        spread=f"{words.seconds(spread.low)} to {words.seconds(spread.high)}, {spread.loops:,} times" if spread else "",
         percent=f"{max(spread.median * scale, 1):.3g}" if spread else "0",
         low=f"{spread.low * scale:.3g}" if spread else "0",
         band=f"{max((spread.high - spread.low) * scale, 0.6):.3g}" if spread else "0",
-        numpy=_against(spread, cost.numpy),
-        builtin=_against(spread, cost.builtin),
-        builtin_note=cost.builtin_name + (f": {cost.builtin_fault}" if cost.builtin_fault else ""),
+        numpy=_against(spread, cost.numpy, "numpy"),
+        builtin=_against(spread, cost.builtin, cost.builtin_name, cost.builtin_fault),
         packets="" if cost.packets is None else f"{cost.packets:,}",
         functions=[Fact(words.cut(name, 80), f"{count:,}") for name, count in cost.functions[:12]],
         moved=words.size(cost.bytes_moved) if cost.bytes_moved else "",
@@ -263,9 +323,12 @@ def _cost_row(outcome: Outcome, slowest: float) -> CostRow:
     )
 
 
-def _against(spread: Spread | None, other: Spread | None) -> str:
-    """How long it takes, in times of the other."""
-    return f"{words.ratio(spread.median / other.median)} of {words.seconds(other.median)}" if spread and other and other.median else ""
+def _against(spread: Spread | None, other: Spread | None, name: str, fault: str = "") -> Against:
+    if fault:
+        return Against("", words.cut(f"{name}: {fault}", 160))
+    if spread is None or other is None or not other.median:
+        return Against()
+    return Against(words.ratio(spread.median / other.median), f"{name}: {words.seconds(other.median)}")
 
 
 # --- every case -----------------------------------------------------------------------------------

@@ -21,12 +21,24 @@ BACKENDS: Mapping[str, str] = {  # as headings have them; what is new is shown b
     "htp-emulator": "HTP, emulated",
     "gpu-emulator": "GPU, emulated",
 }
+_CODE = re.compile(r"`([^`\n]+)`")
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+class Html(str):
+    """What is HTML already: made by us, of parts that went through `text`."""
 
 
 def text(raw: object) -> str:
     """Anything as text for HTML and SVG, elements and attributes; what they cannot hold is shown as U+FFFD."""
+    if isinstance(raw, Html):
+        return raw
     return escape(_UNWRITABLE.sub("\ufffd", str(raw)), quote=True)
+
+
+def rich(sentence: str) -> Html:
+    """A sentence, with what stands between `backticks` as code."""
+    return Html(_CODE.sub(r"<code>\1</code>", text(sentence)))
 
 
 def backend(name: str) -> str:
