@@ -205,12 +205,18 @@ def _growth(suspect: Suspect) -> list[tuple[int, float]]:
         return []
     for extent in sorted(extents, reverse=True):
         random = np.random.default_rng(extent)
-        orders = [random.permutation(extent) for _ in range(_ORDERS)]
-        found = [(extent // part, _error_of(suspect, extent, [order[: extent // part] for order in orders]))
-                 for part in (8, 4, 2, 1)]  # fmt: skip
-        known = [(length, error) for length, error in found if error is not None]
-        if len(known) == len(found) and _grows([error for _, error in known]):
-            return known
+        # One number over and over, which is off in one direction; where that gives no result, all in several orders.
+        for orders in (
+            [np.full(extent, random.integers(extent)) for _ in range(_ORDERS)],
+            [random.permutation(extent) for _ in range(_ORDERS)],
+        ):
+            lengths = [extent // part for part in (8, 4, 2, 1)]
+            found = [_error_of(suspect, extent, [order[:length] for order in orders]) for length in lengths]
+            known = [error for error in found if error is not None]
+            if len(known) == len(lengths) and all(known):
+                if _grows(known):
+                    return list(zip(lengths, known, strict=True))
+                break
     return []
 
 
@@ -219,7 +225,7 @@ def _grows(off: list[float]) -> bool:
     if not (_HALF / 16 <= off[-1] <= _FAR and off[0] >= _HALF / 32):
         return False
     slope = float(np.polyfit(range(len(off)), np.log2(off), 1)[0])
-    return slope >= 0.25 and off[-1] >= 1.6 * off[0] and all(after > 0.9 * before for before, after in pairwise(off))
+    return slope >= 0.35 and off[-1] >= 2 * off[0] and all(after > 0.9 * before for before, after in pairwise(off))
 
 
 def _error_of(suspect: Suspect, extent: int, parts: list[Array]) -> float | None:

@@ -110,8 +110,11 @@ def scale(suspect: Suspect) -> Iterator[Clue]:
 
 def _regridded(suspect: Suspect, cause: str, changes: tuple[tuple[str, Change], ...], hint: str) -> Iterator[Clue]:
     quants = suspect.evidence.quants
+    # The output's first: of a linear op nothing tells a scale that is wrong there from one that is wrong in the input.
+    names = sorted(quants, key=lambda name: name not in suspect.evidence.expected)
     for what, change in changes:
-        for one, grid in quants.items():
+        for one in names:
+            grid = quants[one]
             for other in quants if "{other}" in what else (one,):
                 changed: Quants = {one: change(grid, quants[other])}
                 if changed[one] == grid or (other == one and "{other}" in what):

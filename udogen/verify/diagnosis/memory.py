@@ -17,9 +17,10 @@ from udogen.verify.diagnosis.evidence import PATTERN, SEEN, Clue, Suspect, clue
 if TYPE_CHECKING:
     from udogen.runtime.calls import Array
 
-_POISONS = (0xA5, 0x5A)  # as floats neither NaN nor likely results
+POISON = 0x5A  # as a float of 32 bits about 1e16: nothing that is right by chance
+_POISONS = (POISON, 0xC3)
 _RUNS = 6
-_VECTORS = (128, 64, 32)  # elements that loops over vectors do at once
+_VECTORS = (32, 64, 128)  # elements that loops over vectors do at once
 
 
 def race(suspect: Suspect) -> Iterator[Clue]:
@@ -146,8 +147,8 @@ def _tail_of(mask: Array) -> str:
         rows = flat.reshape(-1, length)
         done = int(np.argmax(rows[0])) if rows[0].any() else length
         if 0 < done < length and not rows[:, :done].any() and rows[:, done:].all():
-            vector = next((each for each in _VECTORS if done % each == 0 and length - done < each), 0)
-            whole = f", what whole vectors of {vector} leave over" if vector else ""
+            vectors = " or ".join(str(each) for each in _VECTORS if done % each == 0 and length - done < each)
+            whole = f", what whole vectors of {vectors} leave over" if vectors else ""
             return what.format(left=length - done, length=length) + whole
     return ""
 

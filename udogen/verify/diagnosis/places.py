@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 # --- layouts -----------------------------------------------------------------------------------------
 
 # The orders of axes that kernels and converters mix up, by rank, and how their users call them.
+_TRANSPOSED: dict[int, dict[tuple[int, ...], str]] = {2: {(1, 0): "transposed"}}
 _ORDERS: dict[int, dict[tuple[int, ...], str]] = {
-    2: {(1, 0): "transposed"},
     3: {(2, 0, 1): "CHW instead of HWC", (1, 2, 0): "HWC instead of CHW", (0, 2, 1): "NCW instead of NWC"},
     4: {
         (0, 3, 1, 2): "NCHW instead of NHWC",
@@ -41,13 +41,22 @@ def _as_read(array: Array, order: tuple[int, ...]) -> Array:
 
 
 def layout(suspect: Suspect) -> Iterator[Clue]:
-    """Inputs, the output or both in another order of axes."""
+    """Inputs, the output or both in another order of axes: images, and sequences."""
+    yield from _reordered(suspect, _ORDERS)
+
+
+def transposed(suspect: Suspect) -> Iterator[Clue]:
+    """Matrices, taken with rows for columns."""
+    yield from _reordered(suspect, _TRANSPOSED)
+
+
+def _reordered(suspect: Suspect, known: dict[int, dict[tuple[int, ...], str]]) -> Iterator[Clue]:
     inputs = suspect.evidence.inputs
-    for order, name in _ORDERS.get(suspect.expected.ndim, {}).items():
+    for order, name in known.get(suspect.expected.ndim, {}).items():
         written = _as_written(suspect.expected, order)
         if count := suspect.explains(written):
             yield _layout(suspect, f"the output `{suspect.name}` is written {name}", count, order)
-    for order, name in ((order, name) for orders in _ORDERS.values() for order, name in orders.items()):
+    for order, name in ((order, name) for orders in known.values() for order, name in orders.items()):
         fitting = [each for each, array in inputs.items() if array.ndim == len(order)]
         groups = ([fitting] if len(fitting) > 1 else []) + [[each] for each in fitting]
         for group in groups:
