@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+    from udogen.runtime.watch import HeapUse
+
     Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -48,6 +50,7 @@ class OpCall:
     outputs: tuple[TensorArg, ...]
     params: tuple[ParamArg, ...] = ()
     loops: int = 1
+    poison: int = 0  # the byte that fills the memory of outputs before the first execution
     context: bytes | None = None  # restore this context binary instead of making a graph
     save_context: bool = False
 
@@ -110,3 +113,4 @@ class OpResult:
     logs: tuple[LogLine, ...] = field(default=())
     kernel: str = ""  # which of the package's kernels it was, where that is known
     packets: Packets | None = None  # where they were counted
+    heap: HeapUse | None = None  # where it was watched
