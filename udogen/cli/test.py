@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from udogen.cli import output
-from udogen.errors import UsageError
+from udogen.errors import RunFailed, ToolMissing, UsageError, VerificationFailed
 
 if TYPE_CHECKING:
     from udogen.verify.campaign import Program, Task
     from udogen.verify.results import Outcome, TestRun
-
-_VERIFICATION_FAILED = 6
 
 
 @click.command("test")
@@ -104,7 +102,9 @@ def command(
             output.say(line)
         for line in baseline.lines(changes, run, before) if before else ():
             output.say(line)
-    return 0 if run.passed and not any(each.worse for each in changes) else _VERIFICATION_FAILED
+    if run.count("failed"):
+        return VerificationFailed.exit_code
+    return RunFailed.exit_code if run.bad else 0 if run.passed else ToolMissing.exit_code
 
 
 @contextmanager

@@ -71,6 +71,8 @@ def plan(suite: Suite, options: Options) -> Program:
     made: dict[tuple[str, str, int], list[Case]] = {}  # numbers are made once for all places of a backend
     tasks, left_out = [], []
     for place in PLACES.values():
+        if place not in wanted and options.backends:
+            continue
         if place not in wanted:
             hint = f"--backend {place.id}"
             left_out.append(BackendState(place.id, place.title, "left out", "nobody asked for it", hint))
