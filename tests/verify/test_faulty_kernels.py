@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.making import cpu_package, htp_package, need_runtime
+from tests.hexagon.running import need_tools
+from tests.making import cpu_package, htp_package, make_packages, need_runtime
 from tests.verify.faults import Fault, faults
 from udogen.runtime import OpSession
-from udogen.runtime.built import Built
+from udogen.runtime.built import Built, find_source
+from udogen.runtime.hexagon import HexagonSession
 from udogen.verify.diagnosis import POISON, Again, Evidence, compare, diagnose
 from udogen.verify.diagnosis.storing import store
 
 HERE = Path(__file__).parent / "faulty"
 FAULTS = {fault.op: fault for fault in faults()}
 ON_HTP = [op for op, fault in FAULTS.items() if "htp" in fault.backends]
-Opened = tuple[Built, OpSession]
+Opened = tuple[Built, OpSession] | tuple[Built, HexagonSession]
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +89,26 @@ def test_a_right_kernel_has_no_cause(on_cpu: Opened) -> None:
     evidence = evidence_of(Fault("Right", "", np.tanh, {"x": x}), on_cpu, "cpu")
     assert compare(evidence.found["y"], evidence.expected["y"], absolute=1e-5).passed
     assert diagnose(evidence) == ()
+
+
+@pytest.fixture(scope="module")
+def on_hexagon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Built, HexagonSession]]:
+    need_tools()
+    [made] = make_packages(
+        [HERE / "Faulty.xml"],
+        tmp_path_factory.mktemp("hexagon"),
+        chosen=["htp"],
+        kernels=HERE / "kernels",
+        layout="qnn",
+    )
+    built = find_source(made.folder, backend="htp")
+    assert built.folder is not None
+    with HexagonSession(built.folder, timeout=60) as session:
+        yield built, session
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", ["InvertBytes", "Relu"])
+def test_on_hexagon(op: str, on_hexagon: tuple[Built, HexagonSession]) -> None:
+    """The instruction set under QEMU; what a kernel leaves of whole vectors is most at home there."""
+    check(FAULTS[op], evidence_of(FAULTS[op], on_hexagon, "htp"))
