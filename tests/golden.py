@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tests.build.command_lines import write_golden as write_command_lines
+from tests.contexts.pictures import write as write_pictures
 from tests.docs.golden import write_golden as write_documents
 from tests.doctor.fake import write_golden as write_doctor
 from tests.making import CONFIGS, make_packages
@@ -94,7 +95,15 @@ def write_explanations() -> None:
         (EXPLANATIONS / f"{name}.shown.txt").write_text(text, "utf-8")
 
 
-WRITERS = (write_trees, write_explanations, write_command_lines, write_documents, write_broken, write_doctor)
+WRITERS = (
+    write_trees,
+    write_explanations,
+    write_command_lines,
+    write_documents,
+    write_pictures,
+    write_broken,
+    write_doctor,
+)
 
 
 def main() -> int:

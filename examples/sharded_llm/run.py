@@ -30,10 +30,19 @@ from udogen.runtime.buffers.allocators import align_up, allocate, shared_memory
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, MemoryDomain, Pair, Role
 from udogen.runtime.buffers.parts import Part
 from udogen.runtime.buffers.plan import RAW, SHARED_BUFFER
+from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.contexts.shards import find_shards
+from udogen.runtime.sessions.measure import Shard, layers_of
+from udogen.runtime.sessions.pipeline import Pipeline
+from udogen.runtime.sessions.placement import place
+from udogen.runtime.sessions.plan import lines
+from udogen.runtime.sessions.session import Sessions, sessions_of
 
 CACHES = {"past_key": "key", "past_value": "value"}  # what a graph reads, and what it writes next
+HANDED_ON = {"hidden": "hidden_out"}  # what a shard reads, and what the one before it has written
+DEVICE = "SM8650"  # what each device of our emulator is
 
 
 @dataclass(frozen=True)
@@ -46,9 +55,9 @@ class Copies:
 
 
 class ShardedModel:
-    """The shards of a folder, restored and bound; `forward` is all that is left to do."""
+    """The shards of a folder, restored on sessions and bound; `forward` is all that is left to do."""
 
-    def __init__(self, folder: Path, *, kind: str, memory: str = "") -> None:
+    def __init__(self, folder: Path, *, kind: str, memory: str = "", sessions: int = 1) -> None:
         about = json.loads((folder / "model.json").read_text("utf-8"))
         self.sizes = Sizes(**about["sizes"])
         with ExitStack() as stack:
@@ -56,51 +65,46 @@ class ShardedModel:
             self.runtime = stack.enter_context(Runtime("htp", kind=kind))
             package = about["op_package"]
             self.runtime.register(folder / package["library"], package["provider"])
-            contexts = [
-                stack.enter_context(self.runtime.restore(folder / f"forward_{shard}.bin"))
-                for shard in range(self.sizes.shards)
-            ]
-            self.graphs = {name: [context.graph(name) for context in contexts] for name in self.sizes.graphs}
+            stored = [stack.enter_context(StoredContext(each)) for each in find_shards([folder]).shards]
+            shards = [Shard(each.name, each.info, len(each.data)) for each in stored]
+            layers = layers_of(shards, links=HANDED_ON, states=(*CACHES, *CACHES.values()))
+            self.plan = place(layers, sessions_of(self.runtime, sessions), exactly=sessions)
+            binaries = {each.name: each.path for each in stored}
+            self.sessions = stack.enter_context(Sessions(self.runtime, self.plan, binaries))
+            self.graphs = {name: self.sessions.graphs(name) for name in self.sizes.graphs}
             self.memory = memory or ("shared" if self.runtime.emulator else "raw")
-            self._domain = stack.enter_context(MemoryDomain(self.runtime, name="model"))
-            self._states = self._bind_caches()
-            self._bind_hidden()
+            domain = stack.enter_context(MemoryDomain(self.sessions, name="model"))
+            self._states = self._bind_caches(domain)
             self._bind_client(last)
+            self.pipelines = {
+                name: stack.enter_context(Pipeline(graphs, domain, links=HANDED_ON, states=self._states))
+                for name, graphs in self.graphs.items()
+            }
             self._close = stack.pop_all().close
-        self._written = 0
 
     # --- who lies where ---------------------------------------------------------------------------------------------
 
-    def _bind_caches(self) -> list[Pair]:
+    def _bind_caches(self, domain: MemoryDomain) -> list[Pair]:
         """A pair of buffers for each cache of each shard, which both of its graphs read and write."""
         states = []
         for shard, graphs in enumerate(zip(*self.graphs.values(), strict=True)):
             for reads, writes in CACHES.items():
                 roles = [Role(graph, name, how) for graph in graphs for name, how in ((reads, INPUT), (writes, OUTPUT))]
-                pair = self._domain.pair(roles, name=f"{writes} of shard {shard}")
+                pair = domain.pair(roles, name=f"{writes} of shard {shard}")
                 for graph in graphs:
                     pair.bind(graph, reads=reads, writes=writes)
                 states.append(pair)
         return states
 
-    def _bind_hidden(self) -> None:
-        """A buffer between each shard and the next, for each graph."""
-        for name, graphs in self.graphs.items():
-            for shard, graph in enumerate(graphs):
-                roles = [Role(graph, "hidden_out", OUTPUT)]
-                if graph is not graphs[-1]:
-                    roles.append(Role(graphs[shard + 1], "hidden", INPUT))
-                buffer = self._domain.allocate(roles, name=f"hidden of {name} after shard {shard}")
-                for role in roles:
-                    role.graph.bind({role.tensor: buffer})
-
     def _bind_client(self, last: ExitStack) -> None:
         """One buffer for what the client writes and reads; all shards have one mask and one position."""
         places: dict[tuple[str, str], list[tuple[Graph, TensorInfo]]] = {}
         for name, graphs in self.graphs.items():
-            for graph in graphs:
+            for shard, graph in enumerate(graphs):
+                first, final = shard == 0, graph is graphs[-1]
+                seen = {"hidden": first, "hidden_out": final, "mask": True, "position": True, "logits": final}
                 for info in (*graph.inputs, *graph.outputs):
-                    if not graph.slot(info.name).bound:
+                    if seen.get(info.name):
                         places.setdefault((name, info.name), []).append((graph, info))
         offsets, end = [], 0
         for users in places.values():
@@ -110,11 +114,11 @@ class ShardedModel:
         allocator = shared_memory().allocator if shared else "client"
         buffer = last.enter_context(allocate(allocator, end, alignment=128, name="client"))
         self._places: dict[tuple[str, str], Array] = {}
-        for offset, (place, users) in zip(offsets, places.items(), strict=True):
+        for offset, (where, users) in zip(offsets, places.items(), strict=True):
             part = Part(buffer, offset, users[0][1].nbytes, SHARED_BUFFER if shared else RAW)
             for graph, info in users:
                 graph.bind({info.name: part})
-            self._places[place] = users[0][0].array(place[1])
+            self._places[where] = users[0][0].array(info.name)
 
     # --- what is done -----------------------------------------------------------------------------------------------
 
@@ -128,20 +132,19 @@ class ShardedModel:
     def forward(self, embedded: Array, position: int) -> Array:
         """A row of logits for each token, as they are stored: a view of the buffer, good until the next call."""
         name = KV if embedded.shape[1] == 1 else PREFILL
-        graphs = self.graphs[name]
-        self._write(name, "hidden", grid_of(graphs[0], "hidden").store(embedded))
-        self._write(name, "mask", grid_of(graphs[0], "mask").store(mask(self.sizes, embedded.shape[1], position)))
-        self._write(name, "position", np.array([position], np.int32))
-        for graph in graphs:
-            graph.execute()
-        for pair in self._states:
-            pair.swap()
+        grids = {tensor: grid_of(self.graphs[name][0], tensor) for tensor in ("hidden", "mask")}
+        written = self._write(name, "hidden", grids["hidden"].store(embedded))
+        written += self._write(name, "mask", grids["mask"].store(mask(self.sizes, embedded.shape[1], position)))
+        written += self._write(name, "position", np.array([position], np.int32))
+        pipeline = self.pipelines[name]
+        pipeline()  # everything is bound
+        self.copied = Copies(pipeline.last.state, pipeline.last.activation + pipeline.last.input, written)
         return self._places[name, "logits"][0]
 
-    def _write(self, graph: str, tensor: str, value: Array) -> None:
-        place = self._places[graph, tensor]
-        place[...] = value
-        self._written += place.nbytes
+    def _write(self, graph: str, tensor: str, value: Array) -> int:
+        array = self._places[graph, tensor]
+        array[...] = value
+        return int(array.nbytes)
 
     def generate(self, model: Model, prompt: list[int], count: int) -> tuple[list[int], list[Copies]]:
         """The likeliest tokens after a prompt, and what was copied for each."""
@@ -149,20 +152,12 @@ class ShardedModel:
         tokens, position, row, made = padded(self.sizes, prompt), 0, len(prompt) - 1, list[int]()
         copies = []
         for _ in range(count):
-            before = self.copied()
             logits = self.forward(model.embed(tokens, position), position)
             made.append(int(logits[row].argmax()))
-            after = self.copied()
-            copies.append(Copies(*(a - b for a, b in zip(after, before, strict=True))))
+            copies.append(self.copied)
             position += row + 1
             tokens, row = made[-1:], 0
         return made, copies
-
-    def copied(self) -> tuple[int, int, int]:
-        """Bytes copied so far: in states, in activations, by the client."""
-        states = sum(buffer.copied for pair in self._states for buffer in (pair.reading, pair.writing))
-        calls = sum(graph.copied for graphs in self.graphs.values() for graph in graphs)
-        return states, self._domain.copied - states + calls, self._written
 
     def close(self) -> None:
         """Free everything, last to first."""
@@ -190,6 +185,7 @@ def main() -> int:
     parser.add_argument("--prompt", default="25,45,15,35,41,27", help="numbers of tokens, with commas")
     parser.add_argument("--tokens", type=int, default=8, help="how many to generate")
     parser.add_argument("--memory", choices=("shared", "raw"), default="", help="shared where the runtime takes it")
+    parser.add_argument("--sessions", type=int, default=1, help="place the shards on so many sessions")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w")
@@ -197,12 +193,16 @@ def main() -> int:
     about = json.loads((given.folder / "model.json").read_text("utf-8"))
     prompt = [int(word) for word in given.prompt.split(",")]
     numpy_model = rounded(Sizes(**about["sizes"]), about["seed"])
-    with ShardedModel(given.folder, kind=about["runtime"], memory=given.memory) as model:
+    if given.sessions > 1 and about["runtime"] == "emulator":
+        os.environ.setdefault("UDOGEN_HTP_DEVICES", ",".join([DEVICE] * given.sessions))
+    kind, memory = about["runtime"], given.memory
+    with ShardedModel(given.folder, kind=kind, memory=memory, sessions=given.sessions) as model:
         made, copies = model.generate(numpy_model, prompt, given.tokens)
         expected = numpy_model.generate(prompt, given.tokens)
         told = {
             "runtime": f"{model.runtime.name} ({model.runtime.build_id})",
             "memory": model.memory,
+            "plan": model.plan.as_json(),
             "tokens": made,
             "numpy": expected,
             "copied_per_token": [asdict(each) for each in copies],
@@ -215,6 +215,7 @@ def main() -> int:
             for token, each in zip(made, copies, strict=True)
         ]
         print(told["runtime"], f"{model.memory} memory", sep=", ", file=answers)
+        print(*lines(model.plan), "", sep="\n", file=answers)
         print(output.table(("token", "state", "activations", "client"), rows), file=answers)
         print("the tokens of the numpy model" if made == expected else f"numpy has {expected}", file=answers)
     answers.close()

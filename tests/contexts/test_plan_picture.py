@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from lxml import etree
 
+from tests.contexts.pictures import PICTURES, pictures
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.runtime.buffers.picture import draw
 from udogen.runtime.buffers.plan import BufferPlan
@@ -102,3 +105,9 @@ def test_a_plan_of_nothing() -> None:
 
 def test_the_same_plan_is_the_same_picture() -> None:
     assert draw(plan_of(50, "x")) == draw(plan_of(50, "x"))
+
+
+def test_the_pictures_of_the_documents_are_the_planners(sharded_llm: Callable[[str], Path]) -> None:
+    """`make golden` writes them."""
+    for name, text in pictures(sharded_llm("real")).items():
+        assert (PICTURES / name).read_text("utf-8") == text

@@ -9,6 +9,7 @@ step, of its caches too (seen: 0.8); eight of them, one after the other, to four
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -87,12 +88,22 @@ with RawModel(Path(sys.argv[1]), kind="emulator") as raw:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.mark.parametrize(("kind", "memory"), [("real", "raw"), ("emulator", "raw"), ("emulator", "shared")])
-def test_state_and_hidden_states_are_never_copied(sharded_llm: Callable[[str], Path], kind: str, memory: str) -> None:
-    """examples/sharded_llm/run.py: bound once; real libQnnHtp registers no memory on a PC, so its buffers are raw."""
+RUNS = {  # libQnnHtp registers no memory on a PC, and has one device there
+    "real": ("real", "raw", 1),
+    "emulator, raw": ("emulator", "raw", 1),
+    "emulator, shared buffers": ("emulator", "shared", 1),
+    "emulator, shared buffers, three sessions": ("emulator", "shared", 3),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_nothing_inside_the_model_is_copied(sharded_llm: Callable[[str], Path], name: str) -> None:
+    """examples/sharded_llm/run.py: caches in a memory domain, hidden states in one buffer of two shards."""
+    kind, memory, sessions = RUNS[name]
     script = ROOT / "examples/sharded_llm/run.py"
-    argv = [sys.executable, script, sharded_llm(kind), "--memory", memory, "--tokens", "9", "--json"]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=LONG)
+    wishes = ["--memory", memory, "--sessions", sessions, "--tokens", 9, "--json"]
+    argv = [sys.executable, script, sharded_llm(kind), *wishes]
+    done = subprocess.run(list(map(str, argv)), cwd=ROOT, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout)
     assert told["memory"] == memory and ("EMULATOR" in told["runtime"]) == (kind == "emulator")
@@ -101,12 +112,55 @@ def test_state_and_hidden_states_are_never_copied(sharded_llm: Callable[[str], P
         assert (copied["state"], copied["activations"]) == (0, 0)
     # The client's own: one row of the hidden state, one of the mask, one position.
     assert told["copied_per_token"][-1]["client"] == 2 * 64 + 2 * 32 + 4
+    used = told["plan"]["sessions"]
+    assert [row["device"] for row in used] == list(range(sessions))
+    assert [layer for row in used for layer in row["layers"]] == [f"forward_{shard}" for shard in range(8)]
+    assert len(told["plan"]["handovers"]) == 2 * (sessions - 1)
+
+
+def test_what_the_buffers_hold_is_what_the_shards_have_made(sharded_llm: Callable[[str], Path]) -> None:
+    """That nothing is counted does not prove that nothing is copied: the buffers between shards hold the hidden states,
+    those of the states are two for each cache, at the same addresses all the time."""
+    program = """
+import sys
+from pathlib import Path
+import numpy as np
+from run import ShardedModel, grid_of
+from model import padded, rounded
+prompt = [25, 45, 15, 35, 41, 27]
+with ShardedModel(Path(sys.argv[1]), kind="emulator", memory="shared", sessions=3) as model:
+    numpy_model = rounded(model.sizes)
+    places = [{pair.reading.address, pair.writing.address} for pair in model._states]
+    assert len(set.union(*places)) == 2 * 2 * model.sizes.shards
+    model.reset()
+    tokens, position = padded(model.sizes, prompt), 0
+    for step in range(4):
+        model.forward(numpy_model.embed(tokens, position), position)
+        logits = numpy_model.forward(tokens, position)
+        row = len(prompt) - 1 if step == 0 else 0
+        pipeline = model.pipelines["kv_forward" if step else "prefill_forward"]
+        assert len(pipeline.wires) == model.sizes.shards - 1
+        for wire in pipeline.wires:
+            buffer = pipeline.buffers[wire.name]
+            grid = grid_of(pipeline.graphs[wire.source], "hidden_out")
+            held, made = grid.real(buffer.copy_to()), numpy_model.made[wire.source]["hidden_out"]
+            assert np.abs(held - made)[0, : row + 1].max() <= 256 * grid.scale
+        for pair, both in zip(model._states, places):
+            assert {pair.reading.address, pair.writing.address} == both
+        position += row + 1
+        tokens = [int(logits[row].argmax())]
+"""
+    env = {**os.environ, "UDOGEN_HTP_DEVICES": "SM8650,SM8650,SM8650"}
+    env["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT, ROOT / "examples/sharded_llm")))
+    argv = [sys.executable, "-c", program, str(sharded_llm("emulator"))]
+    done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=LONG)
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_backend_after_another_knows_the_op_package(sharded_llm: Callable[[str], Path], kind: str) -> None:
     """A backend forgets its ops at its end, yet libQnnHtp keeps pointers to their names: the library must stay loaded,
-    and register its ops each time.  Else what the next backend stores cannot be restored, or it restores none (5005).
+    and register its ops each time.  Else the next backend stores what nobody can restore, or restores nothing (5005).
     """
     program = """
 import sys

@@ -14,7 +14,7 @@ from udogen.doctor.machine import Machine
 from udogen.doctor.model import Found, Row
 from udogen.doctor.report import lines
 from udogen.errors import ToolMissing, UdogenError
-from udogen.runtime.library import BACKENDS, Runtime
+from udogen.runtime.library import BACKENDS, RuntimeLibrary
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -71,10 +71,10 @@ def machine(
             return Choice("open", "g++, udogen's own headers", ())
         return ToolMissing("", hint=f"install a compiler for {target.machine}", details=["open: there is none"])
 
-    def runtime(backend: str) -> Runtime | UdogenError:
+    def runtime(backend: str) -> RuntimeLibrary | UdogenError:
         row = BACKENDS[backend]
         if backend in runtimes:
-            return Runtime(row, Path("/runtime", row.library), "onnxruntime_qnn")
+            return RuntimeLibrary(row, Path("/runtime", row.library), "onnxruntime_qnn")
         return ToolMissing(f"the QNN runtime {row.library} is not installed", hint="pip install onnxruntime-qnn==2.3.0")
 
     return Machine(

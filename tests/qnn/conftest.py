@@ -9,11 +9,11 @@ import pytest
 
 from udogen.errors import ToolMissing
 from udogen.qnn.interface import Interface
-from udogen.runtime.library import Runtime, find_runtime
+from udogen.runtime.library import RuntimeLibrary, find_runtime
 
 
 @pytest.fixture(scope="session")
-def cpu_runtime() -> Runtime:
+def cpu_runtime() -> RuntimeLibrary:
     """Qualcomm's CPU runtime, from the wheel or the SDK."""
     try:
         return find_runtime("cpu")
@@ -22,7 +22,7 @@ def cpu_runtime() -> Runtime:
 
 
 @pytest.fixture(scope="session")
-def interface(cpu_runtime: Runtime) -> Interface:
+def interface(cpu_runtime: RuntimeLibrary) -> Interface:
     """Its function table."""
     return Interface.load(cpu_runtime.path)
 

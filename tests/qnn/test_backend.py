@@ -23,7 +23,7 @@ from udogen.qnn.tensors import (
     Tensor,
     byte_size,
 )
-from udogen.runtime.library import Runtime
+from udogen.runtime.library import RuntimeLibrary
 
 VALUES = (-1.5, 0.0, 2.5, -7.0)
 
@@ -53,7 +53,7 @@ def test_the_library_says_who_it_is(interface: Interface) -> None:
     assert interface.supports("QNN_PROPERTY_BACKEND_SUPPORT_OP_PACKAGE")
 
 
-def test_a_graph_runs_is_stored_described_and_restored(interface: Interface, cpu_runtime: Runtime) -> None:
+def test_a_graph_runs_is_stored_described_and_restored(interface: Interface, cpu_runtime: RuntimeLibrary) -> None:
     with Backend(interface) as backend:
         assert any(operation.name == "Relu" for operation in backend.operations())
         with backend.context() as context:
@@ -70,7 +70,7 @@ def test_a_graph_runs_is_stored_described_and_restored(interface: Interface, cpu
             assert execute(context.retrieve("relu"), x, y) == (0.0, 0.0, 2.5, 0.0)
 
 
-def test_a_damaged_binary_is_an_error(cpu_runtime: Runtime) -> None:
+def test_a_damaged_binary_is_an_error(cpu_runtime: RuntimeLibrary) -> None:
     with pytest.raises(RunFailed, match="the context binary is no context binary that libQnnSystem"):
         system.binary_info(cpu_runtime.system, b"not a context binary, but long enough to be looked at" * 4)
 

@@ -22,6 +22,7 @@ VERBS = {
     "inspect": ("inspect", "Say whether a built library will register, and if not, why."),
     "doctor": ("doctor", "Say what this machine has, what is wrong, and how to get the rest."),
     "list": ("list", "Show what udogen can build, generate and compile with."),
+    "test": ("test", "Hold ops against their references, on every backend that is there."),
     "run": ("run", "Run an op of a built package, or context binaries, in the real QNN runtime."),
 }
 

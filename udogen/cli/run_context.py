@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from udogen.runtime.contexts.running import Job, OpLibrary
 
 _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog_Level_t
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|[KMG]i?B)?", re.IGNORECASE)
+_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<target>\w+))?)?")
 
 
@@ -47,6 +49,13 @@ _PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<targe
     help="An input (.npy, or raw bytes): TENSOR, GRAPH:TENSOR or CONTEXT:GRAPH:TENSOR.  Others are zeros.",
 )
 @click.option("--output-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where outputs are saved, as .npy.")
+@click.option(
+    "--sessions",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Keep all contexts restored, on N sessions (0: one for each device); the plan is shown.",
+)
+@click.option("--session-limit", metavar="SIZE", help="What a session may map: 3.5GB (the default), 2000MiB.")
 @click.option("--align", type=int, default=64, metavar="N", help="Align each tensor to N bytes (default: 64).")
 @click.option("--separate", is_flag=True, help="A buffer for each tensor, instead of one for all.")
 @click.option("--shared", is_flag=True, help="Shared memory (rpcmem, memfd), bound by handle, instead of raw buffers.")
@@ -80,6 +89,8 @@ def command(
     device: int | None,
     inputs: tuple[str, ...],
     output_dir: Path | None,
+    sessions: int | None,
+    session_limit: str | None,
     align: int,
     separate: bool,
     shared: bool,
@@ -101,6 +112,7 @@ def command(
         How,
         check_names,
         describe_contexts,
+        place_contexts,
         run_contexts,
     )
 
@@ -121,6 +133,8 @@ def command(
         profile=profile,
         wishes={"alignment": align, "packed": not separate, "shared": shared},
         timeout=timeout,
+        sessions=sessions,
+        limit=_limit(session_limit, sessions, device),
     )
     jobs = _jobs([*paths, *folders])
     show_log = None if level is None else lambda line: output.note(f"[{line.source} {line.level}] {line.text}")
@@ -133,13 +147,15 @@ def command(
         check_names([(job, about) for job, about in described if isinstance(about, dict)], how.inputs, graphs)
         found |= {job.index: about for job, about in described if isinstance(about, UdogenError)}
         ready = [job for job in jobs if job.index not in found]
+        placed = place_contexts(child, ready, how) if sessions is not None and ready else None
         with output.progress("contexts", total=len(ready)) if len(ready) > 1 else _quiet() as step:
-            for job, result in run_contexts(child, ready, how, on_context=step):
+            devices = None if placed is None else placed["devices"]
+            for job, result in run_contexts(child, ready, how, devices=devices, on_context=step):
                 found[job.index] = result
         runtime = child.runtime
     if plan_file:
         _write_plans(plan_file, [each["plan"] for each in found.values() if isinstance(each, dict)])
-    wrong = _tell(jobs, found, runtime, as_json=as_json, plan_file=plan_file)
+    wrong = _tell(jobs, found, runtime, placed, as_json=as_json, plan_file=plan_file)
     if wrong:
         click_context.exit(RunFailed.exit_code)
 
@@ -175,6 +191,21 @@ def _level(text: str | None) -> int:
     return max(number, 1)
 
 
+def _limit(text: str | None, sessions: int | None, device: int | None) -> int:
+    from udogen.runtime.sessions.plan import DEFAULT_LIMIT
+
+    if sessions is not None and device is not None:
+        raise UsageError("--device and --sessions both say where contexts run", hint="leave one of them out")
+    if text is None:
+        return DEFAULT_LIMIT
+    if sessions is None:
+        raise UsageError("--session-limit is for --sessions", hint="give --sessions N too")
+    found = _SIZE.fullmatch(text)
+    if found is None or not float(found["number"]):
+        raise UsageError(f"--session-limit {text}: this is no size", hint="as in 3.5GB, 2000MiB")
+    return int(float(found["number"]) * _UNITS[(found["unit"] or "B").lower()])
+
+
 @contextmanager
 def _quiet() -> Iterator[Callable[[str], None]]:
     yield lambda _line: None
@@ -200,6 +231,7 @@ def _tell(
     jobs: list[Job],
     found: Mapping[int, dict[str, Any] | UdogenError],
     runtime: Mapping[str, Any],
+    placed: Mapping[str, Any] | None,
     *,
     as_json: bool,
     plan_file: Path | None,
@@ -210,8 +242,11 @@ def _tell(
     rows = [(job, found[job.index]) for job in jobs]
     wrong = any(report.went_wrong(result) for _, result in rows)
     if as_json:
-        output.answer({"ok": not wrong, **report.as_json(rows, runtime), "bind_plan": str(plan_file or "") or None})
+        about = {"bind_plan": str(plan_file or "") or None, "sessions": placed and placed["plan"]}
+        output.answer({"ok": not wrong, **report.as_json(rows, runtime), **about})
         return wrong
+    for line in (*placed["table"], "") if placed else ():
+        output.say(line)
     for line in report.lines(rows, runtime):
         output.say(line)
     return wrong

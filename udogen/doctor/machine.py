@@ -15,7 +15,7 @@ from udogen.build import elf, toolchains, tools
 from udogen.build.targets import Target
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import UdogenError
-from udogen.runtime.library import Runtime, find_runtime
+from udogen.runtime.library import RuntimeLibrary, find_runtime
 
 _Answer = TypeVar("_Answer")
 
@@ -32,7 +32,7 @@ class Machine:
     version: Callable[[Sequence[str]], str]  # what a program says of itself; empty where it does not run
     wheel: Callable[[str], str]  # the version of an installed Python package; empty where there is none
     choose: Callable[[Target], Choice | UdogenError]  # what would compile a target
-    runtime: Callable[[str], Runtime | UdogenError]  # of a backend
+    runtime: Callable[[str], RuntimeLibrary | UdogenError]  # of a backend
     release: Callable[[Path], str]  # the SDK release of a runtime library
     cache: Path
     opencl: tuple[Path, ...]  # the files that register OpenCL platforms

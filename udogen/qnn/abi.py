@@ -77,14 +77,13 @@ DSP = Headers(roots=("DSP/QnnDspOpPackage.h",), before=QNN.before)
 @cache
 def ffi(headers: Headers = QNN) -> Any:
     """The cffi object that knows every type of these headers."""
-    source = declarations(headers)
-    key = resources.content_key(source.encode(), _cffi_backend.__version__.encode())
-    name = f"_udogen_qnn_abi_{key}"
+    name = f"_udogen_qnn_abi_{_key(headers)}"
     path = resources.cache_dir("abi") / f"{name}.py"
     try:
         return _import(name, path)
     except Exception:  # absent, or broken by whoever wrote it: made again
         pass
+    source = declarations(headers)
     try:
         _write(name, path, source)
         return _import(name, path)
@@ -94,6 +93,13 @@ def ffi(headers: Headers = QNN) -> Any:
         parsed = cffi.FFI()
         parsed.cdef(source)
         return parsed
+
+
+def _key(headers: Headers) -> str:
+    """Of everything that the declarations are made of; to make them only to compare them takes ten times as long."""
+    files = [Path(__file__), *sorted(resources.qnn_headers().rglob("*.h"))]
+    texts = (*headers.roots, headers.before, headers.after, _cffi_backend.__version__)
+    return resources.content_key(*(path.read_bytes() for path in files), *(text.encode() for text in texts))
 
 
 def declarations(headers: Headers = QNN) -> str:

@@ -1,42 +1,93 @@
-"""Run ops in a real QNN runtime, each session in a child process of its own."""
+"""Run ops in a real QNN runtime, each session in a child process of its own; and context binaries, in this process."""
 
 from __future__ import annotations
 
-from udogen.runtime.calls import (
-    LogLine,
-    OpCall,
-    OpResult,
-    PackageInfo,
-    ParamArg,
-    RuntimeInfo,
-    TensorArg,
-    Times,
-)
-from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
-from udogen.runtime.library import BACKENDS, Runtime, find_runtime, interface_providers
-from udogen.runtime.session import OpSession
-from udogen.runtime.udo import (
-    RegisteredOp,
-    RegisteredParam,
-    RegisteredTensor,
-    Registration,
-    RegistrationUnreadable,
-    read_registration,
-)
-from udogen.runtime.udo_compare import OtherOps, OtherPackage
-from udogen.runtime.udo_host import (
-    CoreState,
-    LibraryMissing,
-    UdoPackage,
-    WrongMachine,
-    add_op_package,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from udogen.runtime.buffers.allocators import allocate
+    from udogen.runtime.buffers.buffer import Buffer
+    from udogen.runtime.buffers.domains import MemoryDomain, Role
+    from udogen.runtime.buffers.plan import BufferPlan
+    from udogen.runtime.calls import (
+        LogLine,
+        OpCall,
+        OpResult,
+        PackageInfo,
+        ParamArg,
+        RuntimeInfo,
+        TensorArg,
+        Times,
+    )
+    from udogen.runtime.contexts.binaries import StoredContext
+    from udogen.runtime.contexts.context import Context
+    from udogen.runtime.contexts.graph import Graph
+    from udogen.runtime.contexts.runtime import Runtime
+    from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
+    from udogen.runtime.library import BACKENDS, RuntimeLibrary, find_runtime, interface_providers
+    from udogen.runtime.session import OpSession
+    from udogen.runtime.sessions.pipeline import Pipeline
+    from udogen.runtime.sessions.plan import SessionPlan
+    from udogen.runtime.sessions.session import Session, Sessions
+    from udogen.runtime.udo import (
+        RegisteredOp,
+        RegisteredParam,
+        RegisteredTensor,
+        Registration,
+        RegistrationUnreadable,
+        read_registration,
+    )
+    from udogen.runtime.udo_compare import OtherOps, OtherPackage
+    from udogen.runtime.udo_host import (
+        CoreState,
+        LibraryMissing,
+        UdoPackage,
+        WrongMachine,
+        add_op_package,
+    )
+
+# Imported when one of its names is first asked for: who restores a context does not wait for what runs ops in a child,
+# and who runs an op not for numpy.
+_MODULES = {
+    "buffers.allocators": "allocate",
+    "buffers.buffer": "Buffer",
+    "buffers.domains": "MemoryDomain Role",
+    "buffers.plan": "BufferPlan",
+    "calls": "LogLine OpCall OpResult PackageInfo ParamArg RuntimeInfo TensorArg Times",
+    "contexts.binaries": "StoredContext",
+    "contexts.context": "Context",
+    "contexts.graph": "Graph",
+    "contexts.runtime": "Runtime",
+    "failures": "OpCrashed OpFailed OpRefused OpTimedOut RegistrationFailed",
+    "library": "BACKENDS RuntimeLibrary find_runtime interface_providers",
+    "session": "OpSession",
+    "sessions.pipeline": "Pipeline",
+    "sessions.plan": "SessionPlan",
+    "sessions.session": "Session Sessions",
+    "udo": "RegisteredOp RegisteredParam RegisteredTensor Registration RegistrationUnreadable read_registration",
+    "udo_compare": "OtherOps OtherPackage",
+    "udo_host": "CoreState LibraryMissing UdoPackage WrongMachine add_op_package",
+}
+_PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+
 
 __all__ = [
     "BACKENDS",
+    "Buffer",
+    "BufferPlan",
+    "Context",
     "CoreState",
+    "Graph",
     "LibraryMissing",
     "LogLine",
+    "MemoryDomain",
     "OpCall",
     "OpCrashed",
     "OpFailed",
@@ -48,19 +99,27 @@ __all__ = [
     "OtherPackage",
     "PackageInfo",
     "ParamArg",
+    "Pipeline",
     "RegisteredOp",
     "RegisteredParam",
     "RegisteredTensor",
     "Registration",
     "RegistrationFailed",
     "RegistrationUnreadable",
+    "Role",
     "Runtime",
     "RuntimeInfo",
+    "RuntimeLibrary",
+    "Session",
+    "SessionPlan",
+    "Sessions",
+    "StoredContext",
     "TensorArg",
     "Times",
     "UdoPackage",
     "WrongMachine",
     "add_op_package",
+    "allocate",
     "find_runtime",
     "interface_providers",
     "read_registration",

@@ -60,6 +60,7 @@ class Times:
     create: float
     finalize: float
     execute: float
+    samples: tuple[float, ...] = ()  # each execution, in their order
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from udogen.runtime.calls import LogLine, OpCall, PackageInfo, TensorArg
 START, LOAD_RUNTIME = "start the worker", "load the runtime"
 IDLE = "wait for the next call"
 
+BUILT_IN = "qti.aisw"  # the package of the ops that a backend brings itself
+
 
 class RegistrationFailed(RunFailed):
     """The runtime does not take the op package."""
@@ -183,6 +185,8 @@ def _signal(number: int) -> str:
 
 def check_names(call: OpCall, package: PackageInfo, library: str) -> None:
     """Refuse a call to a package or an op that the library does not have."""
+    if call.package == BUILT_IN:
+        return
     if package.name and call.package != package.name:
         raise OpRefused(
             f"{library} is the op package `{package.name}`, not `{call.package}`",

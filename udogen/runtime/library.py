@@ -1,18 +1,20 @@
-"""Where the QNN runtime is, and whether a library can be loaded here at all."""
+"""Where the QNN runtime is, and whether a library can be loaded here at all.
+
+What few need is imported by who needs it: restoring a context begins here, and is to be quick.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import platform
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from udogen.build import elf, emulator, tools
-from udogen.build.package import PROVIDER
+from udogen.build import tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.opdef import backends
 
 
 class BackendRow(NamedTuple):
@@ -36,6 +38,8 @@ class BackendRow(NamedTuple):
     @property
     def delivers(self) -> frozenset[str] | None:
         """Tensor types whose data reaches a custom op; None: the backend itself refuses what it does not have."""
+        from udogen.opdef import backends
+
         return frozenset(backends.ALL[self.name].delivers) or None
 
 
@@ -60,6 +64,8 @@ BUILD_ID = "udogen_qnn_sdk_build_id"  # exported by generated packages of HTP's 
 _WHEEL = "onnxruntime_qnn"
 _INSTALL = "pip install onnxruntime-qnn==2.3.0 (the last release that carries libQnnCpu.so), or set QNN_SDK_ROOT"
 
+_HEAD = struct.Struct("<4sBB10xHH")  # of an ELF file: magic, class, byte order, type, machine
+_MACHINES = {62: "x86_64", 183: "aarch64"}
 _SDK_FOLDERS = {
     "x86_64": ("x86_64-linux-clang",),
     "aarch64": ("aarch64-oe-linux-gcc11.2", "aarch64-oe-linux-gcc9.3", "aarch64-ubuntu-gcc9.4"),
@@ -67,7 +73,7 @@ _SDK_FOLDERS = {
 
 
 @dataclass(frozen=True)
-class Runtime:
+class RuntimeLibrary:
     """A backend library, and who told us of it."""
 
     backend: BackendRow
@@ -93,7 +99,7 @@ def find_runtime(
     environment: tools.Environment | None = None,
     kind: str = "auto",
     on_step: Callable[[str], None] = lambda _line: None,
-) -> Runtime:
+) -> RuntimeLibrary:
     """The library of a backend: the one given, else the SDK's, else the wheel's; or the emulator's.
 
     `kind` is one of KINDS.  `auto` takes the emulator only where no real runtime can run on this machine at all.
@@ -107,7 +113,9 @@ def find_runtime(
     if kind == "emulator" or (kind == "auto" and explicit is None and not runs_here):
         if explicit is not None:
             raise UsageError("--qnn-lib and --runtime emulator are two runtimes", hint="leave one of them out")
-        return Runtime(row, emulator.build_backend(backend, on_step=on_step), "emulator", emulator=True)
+        from udogen.build import emulator
+
+        return RuntimeLibrary(row, emulator.build_backend(backend, on_step=on_step), "emulator", emulator=True)
     if explicit is None and not runs_here:
         raise ToolMissing(
             f"{row.library} does not run on {platform.machine()}",
@@ -117,16 +125,22 @@ def find_runtime(
         path = explicit / row.library if explicit.is_dir() else explicit
         if not path.is_file():
             raise ToolMissing(f"there is no QNN runtime at {path}", hint=f"give the path of {row.library}")
-        return Runtime(row, path.resolve(), "given")
+        return RuntimeLibrary(row, path.resolve(), "given", emulator=path.name != row.library and _is_ours(path))
     places = [*_sdk_places(environment or tools.environment()), *_wheel_places()]
     for origin, folder in places:
         if (folder / row.library).is_file():
-            return Runtime(row, (folder / row.library).resolve(), origin)
+            return RuntimeLibrary(row, (folder / row.library).resolve(), origin)
     raise ToolMissing(
         f"the QNN runtime {row.library} is not installed",
         hint=_INSTALL if backend != "gpu" else "set QNN_SDK_ROOT; or --runtime emulator, which needs OpenCL",
         details=[f"looked in {folder}" for _, folder in places],
     )
+
+
+def _is_ours(path: Path) -> bool:
+    from udogen.build import emulator
+
+    return path.name in [each.library for each in emulator.ALL.values()]
 
 
 def _sdk_places(environment: tools.Environment) -> list[tuple[str, Path]]:
@@ -147,6 +161,10 @@ def check_loadable(path: Path, what: str) -> None:
     """Refuse a library that the dynamic loader would refuse, in words that help."""
     if not path.is_file():
         raise RunFailed(f"there is no {what} at {path}", hint="build it first, or give its path")
+    if _is_for_this_machine(path):
+        return
+    from udogen.build import elf
+
     try:
         machine = elf.read(path).machine
     except elf.NotElf as fault:
@@ -159,17 +177,35 @@ def check_loadable(path: Path, what: str) -> None:
         )
 
 
+def _is_for_this_machine(path: Path) -> bool:
+    """By its first bytes alone; to read all of a runtime's ELF takes longer than to load it."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD.size)
+    except OSError:
+        return False
+    if len(head) < _HEAD.size:
+        return False
+    magic, width, order, kind, machine = _HEAD.unpack(head)
+    # 64 bits, little-endian, a shared library.
+    return (magic, width, order, kind) == (b"\x7fELF", 2, 1, 3) and _MACHINES.get(machine) == platform.machine()
+
+
 def interface_providers(path: Path) -> list[str]:
     """The interface providers that an op package exports."""
+    from udogen.build import elf
+    from udogen.build.package import PROVIDER
+
     return sorted(name for name in elf.read(path).exports if name.endswith(PROVIDER))
 
 
 def check_provider(path: Path, provider: str) -> None:
     """Refuse a provider that the library does not export, naming those it has."""
-    exports = elf.read(path).exports
-    if provider in exports:
+    from udogen.build import elf
+
+    if provider in elf.read(path).exports:
         return
-    there = [name for name in sorted(exports) if name.endswith(PROVIDER)]
+    there = interface_providers(path)
     raise RunFailed(
         f"{path} does not export `{provider}`",
         hint=f"it has: {', '.join(there)}" if there else "it exports no *InterfaceProvider: is it an op package?",
@@ -178,6 +214,8 @@ def check_provider(path: Path, provider: str) -> None:
 
 def sdk_build_id(path: Path) -> str:
     """The QNN SDK whose C++ headers a library was built with (`--htp-api core`); empty where it is tied to none."""
+    from udogen.build import elf
+
     try:
         return elf.text_of(elf.read(path), BUILD_ID)
     except elf.NotElf:  # what it is instead, others say better

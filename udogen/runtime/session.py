@@ -110,7 +110,12 @@ class OpSession:
                 answer, results = self._ask(order, buffers, call)
             return OpResult(
                 outputs=marshal.arrays_of(call, results),
-                times=Times(create=answer["create"], finalize=answer["finalize"], execute=answer["execute"]),
+                times=Times(
+                    create=answer["create"],
+                    finalize=answer["finalize"],
+                    execute=answer["execute"],
+                    samples=tuple(answer["samples"]),
+                ),
                 runtime=self._runtime,
                 context=bytes(results[-1]) if call.save_context else None,
                 logs=tuple(self._logs),
@@ -119,19 +124,8 @@ class OpSession:
     def close(self) -> None:
         """Let the package and the runtime free what they have, and end the child."""
         child, self._child = self._child, None
-        if child is None:
-            return
-        grace = 0.0
-        try:
-            child.send({"do": "quit"})
-            deadline = deadline_of(2.0)
-            while child.receive(deadline)[0]["event"] != "bye":
-                pass
-            grace = 2.0
-        except (EOFError, TimeoutError):
-            pass  # what it does while it is freed concerns nobody: all results are here
-        finally:
-            child.end(grace)
+        if child is not None:
+            child.quit(2.0)
 
     def _restart(self, poison: int = 0) -> None:
         self._start(poison)

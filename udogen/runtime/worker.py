@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _GUARD = bytes([0xA5]) * 64
 _PR_SET_PDEATHSIG = 1
+_MOST_SAMPLES = 10_000
 _IOLBF = 1
 
 
@@ -138,6 +139,7 @@ class Worker:
             create=created - started,
             finalize=finalized - created,
             execute=statistics.median(seconds),
+            samples=seconds[:_MOST_SAMPLES],
         )
 
     def _new_graph(
@@ -191,7 +193,11 @@ class Worker:
             self._contexts = Executor(order, self._phase, self._sink("runtime"))
             self._say("ready", runtime=self._contexts.about())
         elif self._contexts is not None:
-            work = {"describe context": self._contexts.describe, "run context": self._contexts.run}
+            work = {
+                "describe context": self._contexts.describe,
+                "place contexts": self._contexts.place,
+                "run context": self._contexts.run,
+            }
             self._say("done", **work[order["do"]](order, self._phase))
 
     def quit(self) -> None:

@@ -17,9 +17,16 @@ if TYPE_CHECKING:
     from udogen.verify.cases import Case
 
 # passed: within the tolerance.  failed: wrong numbers.  error: no numbers (refused, crashed, too slow, or the
-# reference itself failed).  skipped: not run; never counted as passed.
-Status = Literal["passed", "failed", "error", "skipped"]
-STATUSES: tuple[Status, ...] = ("failed", "error", "skipped", "passed")  # the order in which people want to see them
+# reference itself failed).  skipped: not run.  ran: it came back, and there was no reference to hold it against.
+# Neither of the last two is ever counted as passed.
+Status = Literal["passed", "failed", "error", "skipped", "ran"]
+STATUSES: tuple[Status, ...] = (
+    "failed",
+    "error",
+    "skipped",
+    "ran",
+    "passed",
+)  # the order in which people want to see them
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,7 @@ class Cost:
     numpy: Spread | None = None  # the reference, on this machine
     builtin: Spread | None = None  # the vendor's own op, in the same process
     builtin_name: str = ""
+    builtin_fault: str = ""  # why there is no time of it
     packets: int | None = None  # Hexagon: packets of instructions in one execution
     functions: tuple[tuple[str, int], ...] = ()  # packets by function, most first
     kernel: str = ""  # which of the package's kernels ran
@@ -154,6 +162,7 @@ class BackendState:
     details: tuple[str, ...] = ()
     real: bool = False  # Qualcomm's own library
     runtime: RuntimeInfo | None = None
+    cases: int = 0  # that are for it, whether they ran or not
 
 
 @dataclass(frozen=True)
@@ -176,7 +185,7 @@ class TestRun:
     @property
     def passed(self) -> bool:
         """Something ran, and nothing of it was wrong."""
-        return any(outcome.passed for outcome in self.outcomes) and not self.bad
+        return any(outcome.status in ("passed", "ran") for outcome in self.outcomes) and not self.bad
 
     @property
     def bad(self) -> tuple[Outcome, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,26 @@ class Executor:
                 ]
             }
 
+    def place(self, order: Message, on_phase: OnPhase) -> Message:
+        """The contexts on sessions: a table, and the device of each."""
+        from udogen.runtime.sessions import measure, placement, plan, session
+
+        shards = []
+        for row in order["contexts"]:
+            with self._stored(row, on_phase, check=False) as stored:
+                shards.append(measure.Shard(row["name"], stored.info, stored.path.stat().st_size))
+        on_phase("place the contexts on sessions")
+        sessions = session.sessions_of(self._runtime, order["sessions"], limit=order["limit"])
+        layers = measure.layers_of(shards)
+        found = placement.place(layers, sessions, exactly=order["sessions"])
+        devices = {row["name"]: found.session_of(row["name"]).device for row in order["contexts"]}
+        return {"table": plan.lines(found), "plan": found.as_json(), "devices": devices}
+
+    @contextmanager
+    def _kept(self, context: Context) -> Iterator[None]:
+        """It stays restored, for it shares its session with those that come."""
+        yield
+
     def _stored(self, order: Message, on_phase: OnPhase, *, check: bool = True) -> StoredContext:
         on_phase("read what the context says of itself")
         metadata = Path(order["metadata"]) if order["metadata"] else None
@@ -83,7 +104,7 @@ class Executor:
         with self._stored(order, on_phase) as stored:
             context = self._restored(stored, order, on_phase)
             seconds = time.perf_counter() - began
-            with context:
+            with self._kept(context) if order["keep"] else context:
                 names = [name for name in order["graphs"] or context.names if name in context.names]
                 if not names:
                     raise RunFailed(

@@ -17,7 +17,7 @@ from udogen.runtime import failures, known
 from udogen.runtime.calls import LogLine
 from udogen.runtime.child import Child, deadline_of
 from udogen.runtime.contexts.shards import Shard
-from udogen.runtime.library import Runtime, find_runtime
+from udogen.runtime.library import RuntimeLibrary, find_runtime
 from udogen.runtime.wire import Message
 
 _KEPT_LOG_LINES = 500
@@ -72,6 +72,8 @@ class How:
     loops: int = 1
     profile: bool = False
     wishes: Mapping[str, Any] = field(default_factory=dict)  # of udogen.runtime.buffers.planning.Wishes
+    sessions: int | None = None  # keep all contexts restored, on so many sessions; 0: on one for each device
+    limit: int = 0  # bytes that a session may map
     timeout: float | None = None
 
 
@@ -86,7 +88,7 @@ class ContextChild:
         on_log: Callable[[LogLine], None] | None = None,
     ) -> None:
         self._how, self._on_log = how, on_log
-        self._found: Runtime = find_runtime(how.backend, explicit=how.library, kind=how.kind, on_step=on_step)
+        self._found: RuntimeLibrary = find_runtime(how.backend, explicit=how.library, kind=how.kind, on_step=on_step)
         self._child: Child | None = None
         self._phase = ""
         self.logs: deque[LogLine] = deque(maxlen=_KEPT_LOG_LINES)
@@ -110,19 +112,8 @@ class ContextChild:
     def close(self) -> None:
         """End the child."""
         child, self._child = self._child, None
-        if child is None:
-            return
-        grace = 0.0
-        try:
-            child.send({"do": "quit"})
-            deadline = deadline_of(5.0)
-            while child.receive(deadline)[0]["event"] != "bye":
-                pass
-            grace = 2.0
-        except (EOFError, TimeoutError):
-            pass  # all results are here
-        finally:
-            child.end(grace)
+        if child is not None:
+            child.quit(5.0)
 
     def _start(self) -> None:
         how, found = self._how, self._found
@@ -258,13 +249,25 @@ def _nearest(words: Sequence[str], choices: Iterable[str]) -> list[str]:
     return [f"`{word}`: did you mean `{found}`?" for word, found in near if found]
 
 
+def place_contexts(child: ContextChild, jobs: Sequence[Job], how: How) -> Message:
+    """Which context comes to which session; refused where a session would have to map more than its limit."""
+    rows = [{"name": job.name, "binary": str(job.binary), "metadata": str(job.metadata or "")} for job in jobs]
+    order = {"do": "place contexts", "contexts": rows, "sessions": how.sessions or 0, "limit": how.limit}
+    return child.ask(order, "sessions of the contexts", how.timeout)
+
+
 def keys_of(context: str, graph: str, tensor: str) -> tuple[str, str, str]:
     """The names by which an input can be given, the nearest first."""
     return f"{context}:{graph}:{tensor}", f"{graph}:{tensor}", tensor
 
 
 def run_contexts(
-    child: ContextChild, jobs: Sequence[Job], how: How, *, on_context: Callable[[str], None] = lambda _name: None
+    child: ContextChild,
+    jobs: Sequence[Job],
+    how: How,
+    *,
+    devices: Mapping[str, int] | None = None,
+    on_context: Callable[[str], None] = lambda _name: None,
 ) -> Iterator[tuple[Job, Message | UdogenError]]:
     """Each context in turn, with what came of it."""
     for job in jobs:
@@ -281,7 +284,8 @@ def run_contexts(
             "loops": how.loops,
             "profile": how.profile,
             "wishes": dict(how.wishes),
-            "device": how.device,
+            "device": how.device if devices is None else devices[job.name],
+            "keep": devices is not None,
         }
         try:
             yield job, child.ask(order, f"context {job.binary}", how.timeout)

@@ -110,6 +110,10 @@ class Slot:
         """A new array for an output."""
         return np.empty(self._shape, self._dtype)
 
+    def zeros(self) -> Array:
+        """An array for an input."""
+        return np.zeros(self._shape, self._dtype)
+
     def take_back(self) -> None:
         """After an execution on a lent array: what is bound holds again."""
         self._lent = None
