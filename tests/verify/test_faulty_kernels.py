@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon import HexagonSession
 from udogen.verify.diagnosis import POISON, Again, Evidence, compare, diagnose
 from udogen.verify.diagnosis.storing import store
+from udogen.verify.tolerances import Tolerance
 
 HERE = Path(__file__).parent / "faulty"
 FAULTS = {fault.op: fault for fault in faults()}
@@ -57,8 +57,7 @@ def evidence_of(fault: Fault, opened: Opened, backend: str) -> Evidence:
         fault.params,
         fault.quants,
         defaults={param.name: param.default for param in op.params if param.default is not None},
-        absolute=fault.absolute,
-        relative=fault.relative,
+        tolerances={"y": fault.tolerance},
         loops=fault.loops,
         reference=fault.answer,
         rerun=again,
@@ -66,8 +65,8 @@ def evidence_of(fault: Fault, opened: Opened, backend: str) -> Evidence:
 
 
 def check(fault: Fault, evidence: Evidence) -> None:
-    told = partial(compare, absolute=fault.absolute, relative=fault.relative)
-    assert not told(evidence.found["y"], evidence.expected["y"]).passed, "the fault does not show"
+    told = compare(evidence.found["y"], evidence.expected["y"], tolerance=fault.tolerance)
+    assert not told.passed, "the fault does not show"
     findings = diagnose(evidence)
     print(*findings, sep="\n")
     assert [each.cause for each in findings][:1] == ([fault.cause] if fault.cause else [])
@@ -87,7 +86,7 @@ def test_on_htp(op: str, on_htp: Opened) -> None:
 def test_a_right_kernel_has_no_cause(on_cpu: Opened) -> None:
     x: Any = np.random.default_rng(1).normal(size=(4, 5, 6)).astype(np.float32)
     evidence = evidence_of(Fault("Right", "", np.tanh, {"x": x}), on_cpu, "cpu")
-    assert compare(evidence.found["y"], evidence.expected["y"], absolute=1e-5).passed
+    assert compare(evidence.found["y"], evidence.expected["y"], tolerance=Tolerance(1e-5)).passed
     assert diagnose(evidence) == ()
 
 
