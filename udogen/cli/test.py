@@ -88,7 +88,12 @@ def command(
     changes = baseline.compare(run, before) if before else []
     if save:
         baseline.save(run, save)
-    _write(run, junit=junit, html=html)
+    if junit:
+        _write_junit(run, junit)
+    if html:
+        from udogen.verify.report.page import write
+
+        write(run, html)
     if as_json:
         from dataclasses import asdict
 
@@ -117,19 +122,10 @@ def _progress(program: Program) -> Iterator[tuple[Callable[[Task], None], Callab
         yield lambda _task: None, lambda outcome: advance(f"{outcome.backend} {outcome.case.op} {outcome.case.name}")
 
 
-def _write(run: TestRun, *, junit: Path | None, html: Path | None) -> None:
-    """The files that were asked for."""
+def _write_junit(run: TestRun, path: Path) -> None:
     from udogen.verify.junit import text
 
-    for path, written in ((junit, text), (html, _html)):
-        if path is None:
-            continue
-        try:
-            path.write_text(written(run), "utf-8")
-        except OSError as fault:
-            raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file") from fault
-
-
-def _html(run: TestRun) -> str:
-    """The report; the wing of `udogen.verify.report` writes it."""
-    raise UsageError("--html is not there yet", hint="--json and --junit are")
+    try:
+        path.write_text(text(run), "utf-8")
+    except OSError as fault:
+        raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file") from fault

@@ -20,6 +20,7 @@ from udogen.runtime.failures import OpRefused
 from udogen.runtime.request import Wishes, make_call
 from udogen.verify import costs, tolerances
 from udogen.verify.cases import Case
+from udogen.verify.explain import Explainer
 from udogen.verify.places import Place, Session, open_session, place_of
 from udogen.verify.results import Finding, Outcome, TensorResult, Trouble
 
@@ -41,6 +42,7 @@ def run_cases(
     timeout: float = 60.0,
     force: bool = False,
     measure: bool = False,
+    explain: bool = False,
     jobs: int = 1,
     on_case: OnCase = lambda _outcome: None,
     on_step: Callable[[str], None] = lambda _line: None,
@@ -49,6 +51,7 @@ def run_cases(
 
     Raises only where the package cannot be registered at all; what a case does is its outcome.
     `measure`: times and packets are measured with care, and compared with numpy and the vendor's own op.
+    `explain`: what is wrong is diagnosed, and made smaller.
     """
     place = place_of(backend)
     session = open_session(
@@ -66,8 +69,14 @@ def run_cases(
     with ExitStack() as stack:
         stack.enter_context(session)
 
+        def once(case: Case) -> Outcome:
+            return run_case(session, place, built, ops[case.op], case, loops=1)
+
+        explainer = Explainer(once, session, place, built) if explain else None
+
         def run(case: Case) -> Outcome:
             outcome = run_case(session, place, built, ops[case.op], case, loops=loops, measure=measure)
+            outcome = explainer(outcome, ops[case.op]) if explainer else outcome
             on_case(outcome)
             return outcome
 
@@ -79,19 +88,20 @@ def run_case(
 ) -> Outcome:
     """One case, whatever happens."""
     begun = time.perf_counter()
-    outcome = Outcome(case=case, backend=place.id, dtype=_data_type(case), status="error")
+    outcome = Outcome(case=case, backend=place.id, dtype=data_type(case), status="error", package=built.package)
+    outcome = replace(outcome, runtime=session.runtime)
     try:
         outcome = _attempt(outcome, session, place, built, op, loops, measure)
     except UdogenError as fault:
         if case.refusal and isinstance(fault, OpRefused):
-            outcome = replace(outcome, status="passed", runtime=session.runtime)
+            outcome = replace(outcome, status="passed")
         else:
             outcome = replace(outcome, trouble=Trouble(fault.kind, fault.message, fault.hint, fault.details))
     return replace(outcome, seconds=time.perf_counter() - begun)
 
 
-def _data_type(case: Case) -> str:
-    """The types of the outputs, as they are known before a call."""
+def data_type(case: Case) -> str:
+    """The types of the outputs, as far as they are known before a call."""
     names = [case.dtypes[name] for name in case.expected if name in case.dtypes] or list(case.dtypes.values())[-1:]
     return " ".join(dict.fromkeys(names))
 
