@@ -5,13 +5,11 @@ from __future__ import annotations
 from udogen.verify.diagnosis.again import Again
 from udogen.verify.diagnosis.causes import CAUSES, diagnose
 from udogen.verify.diagnosis.comparison import Bin, Comparison, Element, compare
-from udogen.verify.diagnosis.evidence import POISON, Evidence, Reference, Rerun
-from udogen.verify.diagnosis.explain import causes_of, smallest_of
+from udogen.verify.diagnosis.evidence import Evidence, Reference, Rerun
 from udogen.verify.diagnosis.shrinking import shrink
 
 __all__ = [
     "CAUSES",
-    "POISON",
     "Again",
     "Bin",
     "Comparison",
@@ -19,9 +17,7 @@ __all__ = [
     "Evidence",
     "Reference",
     "Rerun",
-    "causes_of",
     "compare",
     "diagnose",
     "shrink",
-    "smallest_of",
 ]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from udogen.errors import UdogenError
+from udogen.runtime.calls import POISON
 from udogen.verify.diagnosis import storing
 from udogen.verify.results import Finding
 from udogen.verify.tolerances import EXACT, Tolerance, differences
@@ -66,8 +67,6 @@ class Clue(NamedTuple):
 
 # How sure: the op itself was asked; a prediction holds for every element; the pattern of what is wrong is telling.
 SEEN, PREDICTED, PATTERN = 3, 2, 1
-
-POISON = 0x5A  # as a float of 32 bits about 1e16: nothing that is right by chance
 
 _FEWEST = 4  # elements that must tell a prediction from what was expected
 _DISTINCT = 3  # values among them

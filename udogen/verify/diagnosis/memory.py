@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from udogen.runtime.calls import POISON
 from udogen.verify.diagnosis.comparison import box_of
-from udogen.verify.diagnosis.evidence import PATTERN, POISON, SEEN, Clue, Suspect, clue
+from udogen.verify.diagnosis.evidence import PATTERN, SEEN, Clue, Suspect, clue
 from udogen.verify.tolerances import differences
 
 if TYPE_CHECKING:
