@@ -15,7 +15,7 @@ from udogen.errors import UdogenError
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built
-from udogen.runtime.calls import OpCall, OpResult
+from udogen.runtime.calls import POISON, OpCall, OpResult
 from udogen.runtime.failures import OpRefused
 from udogen.runtime.library import BACKENDS
 from udogen.runtime.request import Wishes, make_call
@@ -149,13 +149,19 @@ def _attempt(
         shapes=case.output_shapes,
         loops=1 if place.instructions else _CHECKED,
     )
+    # Memory that an op does not write must not look as if zeros were its answer.  libQnnCpu clears outputs itself, and
+    # what lets the poison through takes time: there the run that is timed and the one that is judged are two.
     call = make_call(op, built, case.op, wishes)
+    call = call if place.config == "cpu" else replace(call, poison=POISON)
     dtype = " ".join(dict.fromkeys(tensor.dtype for tensor in call.outputs))
     result = session.run(replace(call, poison=POISON))
     outcome = replace(outcome, dtype=dtype, runtime=result.runtime, cost=costs.of(case, call, result, place))
     if case.refusal:
         return replace(outcome, status="failed", findings=(_NOT_REFUSED,)), None
     tensors = tuple(_hold(case, call, result, name) for name in case.expected)
+    if place.config == "cpu" and tensors and all(each.passed for each in tensors):
+        result = session.run(replace(call, loops=1, poison=POISON))
+        tensors = tuple(_hold(case, call, result, name) for name in case.expected)
     status = "failed" if any(not each.passed for each in tensors) else "passed" if tensors else "ran"
     return replace(outcome, tensors=tensors, status=status), call  # type: ignore[arg-type]
 
