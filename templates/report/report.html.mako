@@ -86,7 +86,7 @@ ${style}</style>
 <div class="told" id="${card.id}">
 <p class="lead">${card.lead}</p>
 % if card.details:
-<pre tabindex="0" aria-label="What was said">
+<pre tabindex="0" role="group" aria-label="What was said">
 % for each in card.details:
 ${each}
 % endfor
@@ -136,7 +136,7 @@ ${each}
 % if card.first:
 <div>
 <h5>The first wrong elements</h5>
-<div class="scroll" tabindex="0" role="region" aria-label="The first wrong elements">
+<div class="scroll" tabindex="0" role="group" aria-label="The first wrong elements">
 <table class="numbers">
 <thead><tr><th scope="col">${card.output}</th><th scope="col">expected</th><th scope="col">found</th><th scope="col">off by${card.unit}</th></tr></thead>
 <tbody>
@@ -163,8 +163,8 @@ ${each}
 % endfor
 % if problem.rows:
 <details class="case">
-<summary><h4>${problem.more} of this kind</h4></summary>
-<div class="scroll" tabindex="0" role="region" aria-label="${problem.more} of this kind">
+<summary><h4>${problem.more}</h4></summary>
+<div class="scroll" tabindex="0" role="group" aria-label="${problem.more}">
 <table class="list failing stack">
 <thead><tr><th scope="col">case</th><th scope="col">on</th><th scope="col">what</th><th scope="col">first wrong</th><th scope="col">smallest that fails</th></tr></thead>
 <tbody>
@@ -184,7 +184,7 @@ ${each}
 <section class="card" aria-labelledby="matrix">
 <h2 id="matrix">Op, data type and backend</h2>
 % if matrix.rows:
-<div class="scroll" tabindex="0" role="region" aria-labelledby="matrix">
+<div class="scroll" tabindex="0" role="group" aria-labelledby="matrix">
 <table class="matrix stack" role="table">
 <thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">op</th><th scope="col" role="columnheader">data type</th>
 % for column in matrix.columns:
@@ -235,7 +235,7 @@ ${each}
 <p class="hint"><b>What to do:</b> ${each.hint}</p>
 % endif
 % if each.details:
-<details><summary>Details</summary><pre tabindex="0" aria-label="Details">
+<details><summary>Details</summary><pre tabindex="0" role="group" aria-label="Details">
 % for line in each.details:
 ${line}
 % endfor
@@ -251,7 +251,7 @@ ${line}
 <section class="card" aria-labelledby="costs">
 <h2 id="costs">What it costs</h2>
 <p class="quiet">One execution of the case that moves most bytes: the bar is the median, the line above it goes from the 10th to the 90th percentile. Times are this machine's; of a stand-in for a device they can be held against each other, not against the device.</p>
-<div class="scroll" tabindex="0" role="region" aria-labelledby="costs">
+<div class="scroll" tabindex="0" role="group" aria-labelledby="costs">
 <table class="costs stack" role="table">
 <thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">op</th><th scope="col" role="columnheader">on</th>
 % if costs.times:
@@ -319,7 +319,7 @@ ${line}
 <section class="card" aria-labelledby="environment">
 <h2 id="environment">Environment</h2>
 % if runtimes:
-<div class="scroll" tabindex="0" role="region" aria-label="Runtimes">
+<div class="scroll" tabindex="0" role="group" aria-label="Runtimes">
 <table>
 <thead><tr><th scope="col">backend</th><th scope="col">whose</th><th scope="col">runtime</th><th scope="col">build</th><th scope="col">versions</th><th scope="col">file</th></tr></thead>
 <tbody>
@@ -343,7 +343,7 @@ ${line}
 % if skipped:
 <details class="case">
 <summary><h3>${skipped_count} not run</h3></summary>
-<div class="scroll" tabindex="0" role="region" aria-label="Cases that were not run">
+<div class="scroll" tabindex="0" role="group" aria-label="Cases that were not run">
 <table class="list skipping stack">
 <thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">why</th></tr></thead>
 <tbody>
@@ -358,7 +358,7 @@ ${line}
 % if unchecked:
 <details class="case">
 <summary><h3>${unchecked_count} that ran without a reference</h3></summary>
-<div class="scroll" tabindex="0" role="region" aria-label="Cases without a reference">
+<div class="scroll" tabindex="0" role="group" aria-label="Cases without a reference">
 <table class="list stack">
 <thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">inputs</th><th scope="col">largest error</th><th scope="col">cost</th></tr></thead>
 <tbody>
@@ -373,7 +373,7 @@ ${line}
 % if passing:
 <details class="case">
 <summary><h3>${passing_count} passed</h3></summary>
-<div class="scroll" tabindex="0" role="region" aria-label="Cases that passed">
+<div class="scroll" tabindex="0" role="group" aria-label="Cases that passed">
 <table class="list stack">
 <thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">inputs</th><th scope="col">largest error</th><th scope="col">cost</th></tr></thead>
 <tbody>

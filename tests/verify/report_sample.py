@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.making import ROOT
 from udogen.runtime.calls import RuntimeInfo
 from udogen.verify import tolerances
 from udogen.verify.cases import Case
+from udogen.verify.report import page
 from udogen.verify.results import (
     BackendState,
     Cost,
@@ -261,3 +263,12 @@ def sample() -> TestRun:
         ),
         warnings=("op_tests.toml:31: the case `large` has no reference, so its numbers are not checked",),
     )
+
+
+GOLDEN = ROOT / "tests" / "golden" / "report" / "sample.html"
+
+
+def write_golden() -> None:
+    """The sample's report, as it is now."""
+    GOLDEN.parent.mkdir(exist_ok=True)
+    page.write(sample(), GOLDEN)

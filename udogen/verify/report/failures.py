@@ -14,6 +14,7 @@ from udogen.verify.results import Finding, Outcome, TensorResult, TestRun
 
 _OF_A_KIND = 4  # cases of one cause that are told in full; the others are rows of a table
 _UNFOLDED = 3  # problems whose first case is open when the page is
+_CAUSES = 40  # that have a part of their own
 _IN_FULL = 48  # of all causes together: a page of everything is one that nobody reads, and that opens slowly
 
 # What `Trouble.kind` means, for a heading.
@@ -109,7 +110,8 @@ def problems(run: TestRun) -> list[Problem]:
     for outcome in run.bad:
         groups.setdefault(_key(outcome), []).append(outcome)
     found, left = [], _IN_FULL
-    for place, outcomes in enumerate(groups.values()):
+    every = list(groups.values())
+    for place, outcomes in enumerate(every[:_CAUSES]):
         told = min(len(outcomes), _OF_A_KIND, left)
         left -= told
         cards = [
@@ -128,15 +130,24 @@ def problems(run: TestRun) -> list[Problem]:
                 sentence=words.rich(_sentence(first) if place >= _UNFOLDED or not cards else ""),
                 cards=cards,
                 rows=rows,
-                more=words.many(len(rows), "more case" if cards else "case"),
+                more=words.many(len(rows), "more case" if cards else "case") + " of this kind",
+            )
+        )
+    if others := [outcome for outcomes in every[_CAUSES:] for outcome in outcomes]:
+        found.append(
+            Problem(
+                id="problem-others",
+                kind="failed" if any(each.status == "failed" for each in others) else "error",
+                op=words.cut(words.listed(each.case.op for each in others), 160),
+                cause=words.many(len(every) - _CAUSES, "other cause"),
+                scope=_scope(others),
+                sentence=words.Html(),
+                cards=[],
+                rows=[_row(each, f"case-{numbers[id(each)]}") for each in others],
+                more=words.many(len(others), "case"),
             )
         )
     return found
-
-
-def case_id(run: TestRun, outcome: Outcome) -> str:
-    """The anchor of a case."""
-    return f"case-{next(number for number, each in enumerate(run.outcomes) if each is outcome)}"
 
 
 def _key(outcome: Outcome) -> tuple[str, ...]:
