@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -139,14 +138,3 @@ def test_what_does_not_fit_is_refused_before_the_call(session: OpSession, broken
     with pytest.raises(RunFailed, match=match):
         session.run(call("AddOne", (broken,)))
     assert session.run(call("AddOne")).outputs["y"][0, 0] == 1
-
-
-@pytest.mark.parametrize("poison", [0, 0xA5, 0xFF])
-def test_what_an_op_does_not_write_shows_the_poison(session: OpSession, poison: int) -> None:
-    answer = session.run(replace(call("Chatter"), poison=poison)).outputs["y"]
-    assert answer.tobytes() == bytes([poison]) * answer.nbytes
-
-
-def test_a_poison_is_a_byte(session: OpSession) -> None:
-    with pytest.raises(RunFailed, match=r"^outputs cannot be filled with 256$"):
-        session.run(replace(call("AddOne"), poison=256))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+    from udogen.runtime.watch import HeapUse
+
     Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -111,3 +113,4 @@ class OpResult:
     logs: tuple[LogLine, ...] = field(default=())
     kernel: str = ""  # which of the package's kernels it was, where that is known
     packets: Packets | None = None  # where they were counted
+    heap: HeapUse | None = None  # where it was watched

@@ -49,6 +49,11 @@ def arrays_of(call: OpCall, results: list[bytearray]) -> dict[str, Array]:
     }
 
 
+def byte_sizes(call: OpCall) -> dict[str, int]:
+    """How many bytes each input has."""
+    return {arg.name: int(arg.array.nbytes) for arg in call.inputs if arg.array is not None}
+
+
 def _input(call: OpCall, arg: TensorArg, buffers: list[Any]) -> Message:
     if arg.omitted:
         return _row(arg, NULL)

@@ -1,7 +1,8 @@
-"""In the child: the op package once more, with outputs that are filled with a byte before each of its ops executes.
+"""In the child: memory that holds a certain byte before it is written, the poison.
 
-libQnnCpu clears the memory of outputs at every execution, after the client has had its last chance to fill it.  So a
-library of ours stands between the two: its table is the package's, but for how ops are made, executed and freed.
+Memory from the heap is filled by the C library itself.  Outputs of the CPU backend need more: libQnnCpu clears them at
+every execution, after the client has had its last chance to fill them.  So a library of ours stands between the two,
+whose table is the package's, but for how ops are made, executed and freed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,19 @@ _REPLACED = {
     "logInitialize": "QnnOpPackage_LogInitializeFn_t",
     "logTerminate": "QnnOpPackage_LogTerminateFn_t",
 }
+
+
+_M_PERTURB = -6  # of mallopt: fills what is allocated with the complement of a byte, what is freed with the byte
+
+
+def poison_heap(byte: int) -> None:
+    """From now on memory of the heap holds this byte when it is allocated; 0 lets it be as it is.
+
+    That reaches scratch memory, and the outputs of runtimes that copy them, such as libQnnHtp.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:  # another C library than glibc has none
+        set_option(_M_PERTURB, byte ^ 0xFF if byte else 0)
 
 
 class PoisonedPackage:

@@ -115,10 +115,14 @@ def run(
     program: Program,
     options: Options,
     *,
+    on_task: Callable[[Task], None] = lambda _task: None,
     on_case: OnCase = lambda _outcome: None,
     on_step: Step = lambda _line: None,
 ) -> TestRun:
-    """Run what was planned; only a fault of udogen's own, or an interrupt, ends it early."""
+    """Run what was planned; only a fault of udogen's own, or an interrupt, ends it early.
+
+    `on_task` hears of each package and place before it is built and run, `on_step` of what compilers do.
+    """
     begun = time.perf_counter()
     outcomes: list[Outcome] = []
     states: dict[str, BackendState] = {state.backend: state for state in program.left_out}
@@ -128,6 +132,7 @@ def run(
         if place.id in missing:
             states[place.id] = replace(missing[place.id], cases=states[place.id].cases + len(task.cases))
             continue
+        on_task(task)
         state, found = _run_task(task, options, on_case, on_step)
         if state.state == "missing":
             missing[place.id] = state

@@ -61,10 +61,10 @@ def unwritten(suspect: Suspect) -> Iterator[Clue]:
     if follows.any():
         yield clue(
             "uninitialised",
-            f"the output `{suspect.name}` is read before it is written",
+            f"`{suspect.name}` depends on memory that is read before it is written",
             evidence=f"{follows.sum()} of {follows.size} elements change with what their memory held before, "
             f"{_where(follows)}",
-            hint="begin sums with 0, not with what is in the output: its memory is not cleared",
+            hint="begin sums with 0, not with what an output or scratch memory holds: neither is cleared",
             strength=SEEN,
         )
     if left.any():

@@ -1,0 +1,135 @@
+"""`udogen test`: cases with their references, on every backend that is there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from udogen.cli import output
+from udogen.errors import UsageError
+
+if TYPE_CHECKING:
+    from udogen.verify.campaign import Program, Task
+    from udogen.verify.results import Outcome, TestRun
+
+_VERIFICATION_FAILED = 6
+
+
+@click.command("test")
+@click.argument("folder", type=click.Path(path_type=Path), default=Path(), metavar="[DIR]")
+@click.option(
+    "--backend", "backends", multiple=True, metavar="NAME",
+    help="Only here: cpu, htp, hexagon, gpu, dsp, cpu-emulator, htp-emulator; may repeat.",
+)  # fmt: skip
+@click.option(
+    "--case", "pattern", default="", metavar="PATTERN", help="Only cases whose `Op/name` has this in it, or *."
+)
+@click.option(
+    "-j",
+    "jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Programs at once: compilers, QEMU (default: all cores).",
+)
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS",
+              help="Stop a case that does not come back.")  # fmt: skip
+@click.option("--cost", is_flag=True, help="Measure times and packets with care, and show what each case costs.")
+@click.option("--no-build", is_flag=True, help="Test packages as they are; build nothing.")
+@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the results as JUnit XML, too.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a report for people, too.")
+@click.option(
+    "--save-baseline", "save", type=click.Path(path_type=Path), metavar="FILE", help="Keep the costs of this run."
+)
+@click.option(
+    "--compare", type=click.Path(path_type=Path), metavar="FILE", help="Compare costs with those of an earlier run."
+)
+@output.json_option
+def command(
+    folder: Path,
+    backends: tuple[str, ...],
+    pattern: str,
+    jobs: int | None,
+    timeout: float,
+    cost: bool,
+    no_build: bool,
+    junit: Path | None,
+    html: Path | None,
+    save: Path | None,
+    compare: Path | None,
+    as_json: bool,
+) -> int:
+    """Run the tests in DIR: hold an op against its reference, on every backend that is there.
+
+    DIR holds a test file (op_tests.toml, or tests/test_*.py) and either packages or a config with kernels; of those,
+    packages are generated and built in a cache first.  What changed is built; what is not there is said.
+    """
+    from udogen.verify import as_json as telling
+    from udogen.verify import baseline, campaign, terminal
+    from udogen.verify.suite.find import load_suite
+    from udogen.verify.workshop import Wish
+
+    options = campaign.Options(
+        backends=backends,
+        pattern=pattern,
+        jobs=jobs or 0,
+        timeout=timeout,
+        measure=bool(cost or save or compare),
+        wish=Wish(build=not no_build, jobs=jobs or 0),
+    )
+    before = baseline.load(compare) if compare else None
+    program = campaign.plan(load_suite(folder), options)
+    with _progress(program) as (on_task, on_case):
+        run = campaign.run(program, options, on_task=on_task, on_case=on_case)
+    changes = baseline.compare(run, before) if before else []
+    if save:
+        baseline.save(run, save)
+    _write(run, junit=junit, html=html)
+    if as_json:
+        from dataclasses import asdict
+
+        compared = {"changes": [{**asdict(each), "ratio": each.ratio} for each in changes]} if before else {}
+        output.answer({**telling.answer(run), **compared})
+    else:
+        for line in terminal.lines(run, paint=output.paint, costs=options.measure):
+            output.say(line)
+        for line in baseline.lines(changes, run, before) if before else ():
+            output.say(line)
+    return 0 if run.passed and not any(each.worse for each in changes) else _VERIFICATION_FAILED
+
+
+@contextmanager
+def _progress(program: Program) -> Iterator[tuple[Callable[[Task], None], Callable[[Outcome], None]]]:
+    """A bar that counts cases while a person watches; otherwise a line for each package and place."""
+    if not sys.stderr.isatty() or output.wants_json():
+
+        def tell(task: Task) -> None:
+            if not output.wants_json():
+                output.note(f"  {task.package.name} on {task.place.id}: {len(task.cases)} cases")
+
+        yield tell, lambda _outcome: None
+        return
+    with output.progress(str(program.suite.folder), total=program.total) as advance:
+        yield lambda _task: None, lambda outcome: advance(f"{outcome.backend} {outcome.case.op} {outcome.case.name}")
+
+
+def _write(run: TestRun, *, junit: Path | None, html: Path | None) -> None:
+    """The files that were asked for."""
+    from udogen.verify.junit import text
+
+    for path, written in ((junit, text), (html, _html)):
+        if path is None:
+            continue
+        try:
+            path.write_text(written(run), "utf-8")
+        except OSError as fault:
+            raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file") from fault
+
+
+def _html(run: TestRun) -> str:
+    """The report; the wing of `udogen.verify.report` writes it."""
+    raise UsageError("--html is not there yet", hint="--json and --junit are")
