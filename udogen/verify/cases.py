@@ -55,6 +55,10 @@ class Case:
     loops: int = 0
     builtin: Any = field(default=None, compare=False)
 
+    def runs_on(self, place: str) -> bool:
+        """Whether it is for this place; its backend's packages must run there."""
+        return not self.places or place in self.places
+
     def tolerance_of(self, output: str) -> Tolerance:
         """What is allowed at one output."""
         said = self.tolerance

@@ -79,19 +79,20 @@ def run_case(
 ) -> Outcome:
     """One case, whatever happens."""
     begun = time.perf_counter()
-    outcome = Outcome(case=case, backend=place.id, dtype=_data_type(case), status="error")
+    outcome = Outcome(case=case, backend=place.id, dtype=data_type(case), status="error", package=built.package)
+    outcome = replace(outcome, runtime=session.runtime)
     try:
         outcome = _attempt(outcome, session, place, built, op, loops, measure)
     except UdogenError as fault:
         if case.refusal and isinstance(fault, OpRefused):
-            outcome = replace(outcome, status="passed", runtime=session.runtime)
+            outcome = replace(outcome, status="passed")
         else:
             outcome = replace(outcome, trouble=Trouble(fault.kind, fault.message, fault.hint, fault.details))
     return replace(outcome, seconds=time.perf_counter() - begun)
 
 
-def _data_type(case: Case) -> str:
-    """The types of the outputs, as they are known before a call."""
+def data_type(case: Case) -> str:
+    """The types of the outputs, as far as they are known before a call."""
     names = [case.dtypes[name] for name in case.expected if name in case.dtypes] or list(case.dtypes.values())[-1:]
     return " ".join(dict.fromkeys(names))
 

@@ -25,9 +25,11 @@ def _plain(text: str, _state: str) -> str:
 
 def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False) -> list[str]:
     """Everything, in the order in which a person wants it."""
-    told = [line for outcome in run.bad[:_MOST_SHOWN] for line in [*failure(outcome, paint), ""]]
-    if len(run.bad) > _MOST_SHOWN:
-        told += [f"… and {len(run.bad) - _MOST_SHOWN} more; --json, --junit and --html have all of them", ""]
+    blocks = _alike(run.bad)
+    told = [line for alike in blocks[:_MOST_SHOWN] for line in [*failure(alike[0], paint, others=alike[1:]), ""]]
+    if len(blocks) > _MOST_SHOWN:
+        left = sum(len(alike) for alike in blocks[_MOST_SHOWN:])
+        told += [f"… and {left} more; --json, --junit and --html have all of them", ""]
     if run.outcomes:
         told += [*matrix(run, paint), ""]
     if costs:
@@ -36,12 +38,22 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False) -> list[s
     return [*told, "", paint(summary(run), "found" if run.passed else "wrong")]
 
 
-def failure(outcome: Outcome, paint: Paint = _plain) -> list[str]:
-    """One case that is wrong: what, how far, and why."""
+def _alike(bad: Sequence[Outcome]) -> list[list[Outcome]]:
+    """Cases that have no numbers for the same reason, together; each case with wrong numbers is told by itself."""
+    found: dict[tuple[object, ...], list[Outcome]] = {}
+    for number, each in enumerate(bad):
+        same = (each.case.op, each.backend, each.trouble.message) if each.trouble else (number,)
+        found.setdefault(same, []).append(each)
+    return list(found.values())
+
+
+def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome] = ()) -> list[str]:
+    """One case that is wrong: what, how far, and why; `others` are so for the same reason."""
     case = outcome.case
     head = f"{case.op} on {outcome.backend}, {outcome.dtype}: {case.name}"
     word = {"failed": "WRONG", "error": "ERROR"}[outcome.status]
-    told = [f"{paint(word, 'wrong')} {head}"]
+    more = f", and {len(others)} other case{'' if len(others) == 1 else 's'}" if others else ""
+    told = [f"{paint(word, 'wrong')} {head}{more}"]
     for tensor in outcome.tensors:
         told += [f"  {line}" for line in _difference(tensor)] if not tensor.passed else []
     if outcome.trouble is not None:
