@@ -50,6 +50,9 @@ ${style}</style>
 % if costs.rows:
 <a href="#costs">Cost</a>
 % endif
+% if compared:
+<a href="#compared">Against an earlier run</a>
+% endif
 <a href="#environment">Environment</a>
 <a href="#cases">All cases</a>
 </nav>
@@ -84,7 +87,9 @@ ${style}</style>
 % endif
 <summary><h4>${card.name}</h4> <span class="where">${card.where}</span> <span class="chip ${card.kind}">${card.chip}</span></summary>
 <div class="told" id="${card.id}">
+% if card.lead:
 <p class="lead">${card.lead}</p>
+% endif
 % if card.details:
 <pre tabindex="0" role="group" aria-label="What was said">
 % for each in card.details:
@@ -316,6 +321,48 @@ ${line}
 </section>
 % endif
 
+% if compared:
+<section class="card" aria-labelledby="compared">
+<h2 id="compared">Against an earlier run</h2>
+<p><code>${compared.path}</code> ${compared.sentence}</p>
+% if compared.elsewhere:
+<p>It was measured elsewhere, so that times mean little:</p>
+<dl class="wide">
+% for each in compared.elsewhere:
+<div><dt>${each.name}</dt><dd>${each.value}</dd></div>
+% endfor
+</dl>
+% endif
+% if compared.worse:
+<div class="scroll" tabindex="0" role="group" aria-label="Costs that are worse">
+<table class="list changes stack">
+<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">what</th><th scope="col">then</th><th scope="col">now</th><th scope="col">ratio</th></tr></thead>
+<tbody>
+% for each in compared.worse:
+<tr><th scope="row">${each.case}</th><td>${each.op}</td><td>${each.where}</td><td>${each.what}</td><td>${each.before}</td><td>${each.now}</td><td>${each.ratio}</td></tr>
+% endfor
+</tbody>
+</table>
+</div>
+% endif
+% if compared.others:
+<details class="case">
+<summary><h3>Costs that are not worse</h3></summary>
+<div class="scroll" tabindex="0" role="group" aria-label="Costs that are not worse">
+<table class="list changes stack">
+<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">what</th><th scope="col">then</th><th scope="col">now</th><th scope="col">ratio</th></tr></thead>
+<tbody>
+% for each in compared.others:
+<tr><th scope="row">${each.case}</th><td>${each.op}</td><td>${each.where}</td><td>${each.what}</td><td>${each.before}</td><td>${each.now}</td><td>${each.ratio}</td></tr>
+% endfor
+</tbody>
+</table>
+</div>
+</details>
+% endif
+</section>
+% endif
+
 <section class="card" aria-labelledby="environment">
 <h2 id="environment">Environment</h2>
 % if runtimes:
@@ -334,7 +381,6 @@ ${line}
 % for each in environment:
 <div><dt>${each.name}</dt><dd>${each.value}</dd></div>
 % endfor
-<div><dt>udogen</dt><dd>${version}</dd></div>
 </dl>
 </section>
 

@@ -20,6 +20,7 @@ from tests.verify.report_sample import (
     LAYOUT,
     STATES,
     STEP,
+    earlier,
     failures,
     layout_swap,
     outcome,
@@ -28,7 +29,6 @@ from tests.verify.report_sample import (
     skipped,
     waves,
 )
-from udogen.errors import UsageError
 from udogen.verify.report import page, palette, story, words
 from udogen.verify.results import BackendState, Finding, Outcome, Spread, TestRun, Trouble
 
@@ -51,7 +51,7 @@ def said(element: etree._Element) -> str:
 
 @pytest.fixture(scope="module")
 def report() -> html.HtmlElement:
-    return read(sample())
+    return html.document_fromstring(page.render(sample(), *earlier()))
 
 
 # --- the file -------------------------------------------------------------------------------------
@@ -59,24 +59,15 @@ def report() -> html.HtmlElement:
 
 def test_the_sample_is_what_it_was() -> None:
     """`make golden` writes it; look at it in a browser before you commit it."""
-    assert page.render(sample()) == GOLDEN.read_text("utf-8")
+    assert page.render(sample(), *earlier()) == GOLDEN.read_text("utf-8")
 
 
-def test_the_same_run_is_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page.write(sample(), tmp_path / "one.html")
+def test_the_same_run_is_the_same_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = page.render(sample(), *earlier())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.time", lambda: 0.0)
     monkeypatch.setitem(os.environ, "USER", "somebody")
-    page.write(sample(), tmp_path / "two.html")
-    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
-
-
-def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    file = tmp_path / "missing" / "report.html"
-    with pytest.raises(UsageError) as caught:
-        page.write(sample(), file)
-    assert caught.value.message == f"the report cannot be written to {file}: No such file or directory"
-    assert caught.value.hint == "give --html a file in a folder that is there"
+    assert page.render(sample(), *earlier()) == before
 
 
 def test_it_needs_nothing_else(report: html.HtmlElement) -> None:
@@ -258,7 +249,7 @@ RIGHT = outcome("right", expected=waves((2, 3)), found=waves((2, 3)))
 WRONG = outcome("wrong", expected=waves((2, 3)), found=waves((2, 3)) + 1)
 CRASH = failures()[6]
 UNCHECKED = replace(RIGHT, status="ran", tensors=())
-NO_DSP = "Not tested: DSP. Nothing is claimed of them."
+NO_DSP = "Not tested: DSP (9 cases). Nothing is claimed of what did not run."
 
 
 @pytest.mark.parametrize(
@@ -405,8 +396,7 @@ def test_the_matrix(report: html.HtmlElement) -> None:
         "HTP Qualcomm's own",
         "GPU udogen's emulator",
         "Hexagon stand-in",
-        "DSP not built",
-        "CPU, emulated left out",
+        "DSP not built, 9 cases",
     ]
     rows = [[said(each.xpath(".//span[@class='lines']")[0]) for each in row[2:]] for row in table.xpath("./tbody/tr")]
     assert [said(row[0]) + " " + said(row[1]) for row in table.xpath("./tbody/tr")] == [
@@ -421,18 +411,18 @@ def test_the_matrix(report: html.HtmlElement) -> None:
             "2 wrong 1 not run 4 passed tensors of 5 axes do not exist there",
             "1 not checked 4 passed",
             "not built",
-            "left out",
         ],
-        ["4 passed", "1 wrong 4 passed", "3 passed", "3 passed", "not built", "left out"],
-        ["1 wrong", "no case", "no case", "no case", "not built", "left out"],
+        ["4 passed", "1 wrong 4 passed", "3 passed", "3 passed", "not built"],
+        ["1 wrong", "no case", "no case", "no case", "not built"],
     ]
 
 
 def test_what_was_not_tested_and_why(report: html.HtmlElement) -> None:
     [dsp] = report.xpath("//div[@id='backend-dsp']")
     assert said(dsp) == (
-        "DSP not built DSP V65/V66 kernels under qemu-hexagon the package has no library for DSP: src/ops/Softmax.cpp "
-        "does not compile What to do: mend the kernel, then udogen build dsp_v66 -C out/SoftmaxPackageDsp Details "
+        "DSP not built, 9 cases DSP V65/V66 kernels under qemu-hexagon the package has no library for DSP: "
+        "src/ops/Softmax.cpp does not compile What to do: mend the kernel, then udogen build dsp_v66 -C "
+        "out/SoftmaxPackageDsp Details "
         "Softmax.cpp:41:12: error: use of undeclared identifier 'exp2f_hvx' 1 error generated."
     )
 
@@ -470,7 +460,57 @@ def test_the_environment(report: html.HtmlElement) -> None:
         "1.0.0 /cache/libUdogenGpu.so",
         "Hexagon HTP kernels as Hexagon code under qemu-hexagon stand-in",
     ]
-    assert "config Softmax.xml, 7c1f09a3d2e84b56" in said(section)
+    assert [said(row) for row in section.xpath("./dl/div")] == [
+        "udogen 0.1.0",
+        "machine x86_64, 2 cores, Some Processor",
+        "Python 3.11.2, numpy 2.3.5",
+        "the run took 4.21 s",
+    ]
+
+
+def test_an_earlier_run(report: html.HtmlElement) -> None:
+    [section] = report.xpath("//section[@aria-labelledby='compared']")
+    assert said(section) == (
+        "Against an earlier run costs.json 1 of 3 costs is worse than then. It was measured elsewhere, so that times "
+        "mean little: Python 3.12.1, numpy 2.3.5 then, 3.11.2, numpy 2.3.5 now "
+        "case op on what then now ratio normal 2x3 seed 0 Softmax CPU, FLOAT_32 time 1.6 µs 2.4 µs 1.50x "
+        "Costs that are not worse case op on what then now ratio "
+        "normal 2x6 seed 3 Softmax Hexagon, FLOAT_32 packets 1,744 1,744 1.00x "
+        "normal 2x7 seed 4 AddSat CPU, UFIXED_POINT_8 time 6.1 µs 5.9 µs 0.97x"
+    )
+    assert not read(sample()).xpath("//section[@aria-labelledby='compared']")
+
+
+def test_right_numbers_that_cost_more_are_no_success() -> None:
+    changes, baseline = earlier()
+    report = html.document_fromstring(page.render(run_of(RIGHT), changes, baseline))
+    assert said(report.xpath("//h1")[0]) == (
+        "The one case that was checked is right, on 1 backend; 1 cost more than in the earlier run."
+    )
+    assert report.xpath("//h1/@class") == ["error"]
+    nothing = html.document_fromstring(page.render(run_of(RIGHT), (), baseline))
+    [section] = nothing.xpath("//section[@aria-labelledby='compared']")
+    assert "costs.json It has none of these cases." in said(section)
+
+
+def test_ops_of_one_name_are_called_by_their_packages() -> None:
+    run = run_of(*(replace(each, package=package) for package in ("A", "B") for each in (RIGHT, WRONG)))
+    report = read(run)
+    assert [said(each) for each in report.xpath("//h3")][:2] == [
+        "A::Softmax: wrong numbers, cause not known",
+        "B::Softmax: wrong numbers, cause not known",
+    ]
+    [table] = report.xpath("//table[contains(@class, 'matrix')]")
+    assert [said(each) for each in table.xpath("./tbody/tr/th")] == ["A::Softmax", "B::Softmax"]
+
+
+def test_numbers_that_are_right_with_something_else_that_is_not() -> None:
+    heap = Finding("heap", "execute allocates memory", "std::vector at Softmax.cpp:31", "reserve it in finalize")
+    report = read(run_of(replace(RIGHT, status="failed", findings=(heap,))))
+    [article] = report.xpath("//article")
+    assert said(article[0]) == "Softmax: heap"
+    assert [said(each) for each in article.xpath(".//summary/span")] == ["CPU, FLOAT_32", "heap"]
+    assert "std::vector at Softmax.cpp:31" in said(article) and not article.xpath(".//figure")
 
 
 def test_every_case_is_there(report: html.HtmlElement) -> None:

@@ -65,7 +65,7 @@ def shown(tab: Page, tmp_path_factory: pytest.TempPathFactory) -> Page:
     environment = ((LONG, LONG),)
     run = replace(run, outcomes=(*run.outcomes, *long), states=states, environment=environment, folder=Path(LONG))
     file = tmp_path_factory.mktemp("long") / "report.html"
-    page.write(run, file)
+    file.write_text(page.render(run), "utf-8")
     tab.open(file, width=1400)
     return tab
 
@@ -106,7 +106,7 @@ def test_a_link_of_the_matrix_opens_its_case(shown: Page) -> None:
 def test_light_and_dark(tab: Page, tmp_path: Path) -> None:
     """One screenshot each; that they are good to look at a person must say."""
     file = tmp_path / "report.html"
-    page.write(sample(), file)
+    file.write_text(page.render(sample()), "utf-8")
     grounds = set()
     tab.open(file, width=1400)
     for width in WIDTHS:
@@ -123,7 +123,7 @@ def test_two_thousand_cases_open_fast(tab: Page, tmp_path: Path) -> None:
     every = passing(40)
     run = TestRun(Path("x"), sample().states, tuple(replace(each) for _ in range(50) for each in every))
     file = tmp_path / "large.html"
-    page.write(run, file)
+    file.write_text(page.render(run), "utf-8")
     tab.open(file, width=1400)
     assert tab.evaluate("document.querySelectorAll('.list tbody tr').length") == 2000
     # Generous, for a machine that has other things to do; alone it takes a quarter of a second.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from udogen.cli import output
 from udogen.errors import UsageError
 
 if TYPE_CHECKING:
+    from udogen.verify.baseline import Baseline, Change
     from udogen.verify.campaign import Program, Task
     from udogen.verify.results import Outcome, TestRun
 
@@ -70,6 +71,7 @@ def command(
     """
     from udogen.verify import as_json as telling
     from udogen.verify import baseline, campaign, terminal
+    from udogen.verify.junit import text as junit_text
     from udogen.verify.suite.find import load_suite
     from udogen.verify.workshop import Wish
 
@@ -88,7 +90,8 @@ def command(
     changes = baseline.compare(run, before) if before else []
     if save:
         baseline.save(run, save)
-    _write(run, junit=junit, html=html)
+    _write(junit, lambda: junit_text(run))
+    _write(html, lambda: _html(run, changes, before))
     if as_json:
         from dataclasses import asdict
 
@@ -117,19 +120,17 @@ def _progress(program: Program) -> Iterator[tuple[Callable[[Task], None], Callab
         yield lambda _task: None, lambda outcome: advance(f"{outcome.backend} {outcome.case.op} {outcome.case.name}")
 
 
-def _write(run: TestRun, *, junit: Path | None, html: Path | None) -> None:
-    """The files that were asked for."""
-    from udogen.verify.junit import text
+def _html(run: TestRun, changes: Sequence[Change], before: Baseline | None) -> str:
+    from udogen.verify.report import page
 
-    for path, written in ((junit, text), (html, _html)):
-        if path is None:
-            continue
-        try:
-            path.write_text(written(run), "utf-8")
-        except OSError as fault:
-            raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file") from fault
+    return page.render(run, changes, before)
 
 
-def _html(run: TestRun) -> str:
-    """The report; the wing of `udogen.verify.report` writes it."""
-    raise UsageError("--html is not there yet", hint="--json and --junit are")
+def _write(path: Path | None, text: Callable[[], str]) -> None:
+    """A file that was asked for."""
+    if path is None:
+        return
+    try:
+        path.write_text(text(), "utf-8")
+    except OSError as fault:
+        raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file") from fault
