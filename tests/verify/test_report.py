@@ -29,6 +29,7 @@ from tests.verify.report_sample import (
     skipped,
     waves,
 )
+from udogen.errors import UsageError
 from udogen.verify.report import page, palette, story, words
 from udogen.verify.results import BackendState, Finding, Outcome, Spread, TestRun, Trouble
 
@@ -68,6 +69,17 @@ def test_the_same_run_is_the_same_text(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("time.time", lambda: 0.0)
     monkeypatch.setitem(os.environ, "USER", "somebody")
     assert page.render(sample(), *earlier()) == before
+
+
+def test_it_is_written(tmp_path: Path) -> None:
+    changes, baseline = earlier()
+    page.write(sample(), tmp_path / "report.html", changes, baseline)
+    assert (tmp_path / "report.html").read_bytes() == GOLDEN.read_bytes()
+    file = tmp_path / "missing" / "report.html"
+    with pytest.raises(UsageError) as caught:
+        page.write(sample(), file)
+    assert caught.value.message == f"cannot write {file}: No such file or directory"
+    assert caught.value.hint == "choose another file"
 
 
 def test_it_needs_nothing_else(report: html.HtmlElement) -> None:

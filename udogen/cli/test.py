@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,6 @@ from udogen.cli import output
 from udogen.errors import UsageError
 
 if TYPE_CHECKING:
-    from udogen.verify.baseline import Baseline, Change
     from udogen.verify.campaign import Program, Task
     from udogen.verify.results import Outcome, TestRun
 
@@ -71,7 +70,6 @@ def command(
     """
     from udogen.verify import as_json as telling
     from udogen.verify import baseline, campaign, terminal
-    from udogen.verify.junit import text as junit_text
     from udogen.verify.suite.find import load_suite
     from udogen.verify.workshop import Wish
 
@@ -90,8 +88,12 @@ def command(
     changes = baseline.compare(run, before) if before else []
     if save:
         baseline.save(run, save)
-    _write(junit, lambda: junit_text(run))
-    _write(html, lambda: _html(run, changes, before))
+    if junit:
+        _write_junit(run, junit)
+    if html:
+        from udogen.verify.report.page import write
+
+        write(run, html, changes, before)
     if as_json:
         from dataclasses import asdict
 
@@ -120,17 +122,10 @@ def _progress(program: Program) -> Iterator[tuple[Callable[[Task], None], Callab
         yield lambda _task: None, lambda outcome: advance(f"{outcome.backend} {outcome.case.op} {outcome.case.name}")
 
 
-def _html(run: TestRun, changes: Sequence[Change], before: Baseline | None) -> str:
-    from udogen.verify.report import page
+def _write_junit(run: TestRun, path: Path) -> None:
+    from udogen.verify.junit import text
 
-    return page.render(run, changes, before)
-
-
-def _write(path: Path | None, text: Callable[[], str]) -> None:
-    """A file that was asked for."""
-    if path is None:
-        return
     try:
-        path.write_text(text(), "utf-8")
+        path.write_text(text(run), "utf-8")
     except OSError as fault:
         raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file") from fault

@@ -158,6 +158,7 @@ def _run_task(task: Task, options: Options, on_case: OnCase, on_step: Step) -> t
             backend=place.id,
             timeout=options.timeout,
             measure=options.measure,
+            explain=True,
             jobs=options.jobs or os.cpu_count() or 1,
             on_case=on_case,
             on_step=on_step,

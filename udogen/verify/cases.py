@@ -23,7 +23,7 @@ class Origin:
 
     # The same case with inputs of other shapes; None where there is none such.
     reshaped: Callable[[Mapping[str, tuple[int, ...]]], Case | None]
-    # Stored inputs, parameters and quantization -> stored outputs: what the reference would have said.
+    # Stored inputs, parameters and quantization -> what the reference would have said, in real numbers.
     reference: Callable[[Arrays, Mapping[str, object], Mapping[str, tuple[float, int]]], Arrays]
     baseline: Callable[[], object]  # the reference alone, for its time
     location: str = ""  # file:line of the test file

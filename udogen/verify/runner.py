@@ -20,6 +20,7 @@ from udogen.runtime.failures import OpRefused
 from udogen.runtime.request import Wishes, make_call
 from udogen.verify import costs, tolerances
 from udogen.verify.cases import Case
+from udogen.verify.explain import Explainer
 from udogen.verify.places import Place, Session, open_session, place_of
 from udogen.verify.results import Finding, Outcome, TensorResult, Trouble
 
@@ -41,6 +42,7 @@ def run_cases(
     timeout: float = 60.0,
     force: bool = False,
     measure: bool = False,
+    explain: bool = False,
     jobs: int = 1,
     on_case: OnCase = lambda _outcome: None,
     on_step: Callable[[str], None] = lambda _line: None,
@@ -49,6 +51,7 @@ def run_cases(
 
     Raises only where the package cannot be registered at all; what a case does is its outcome.
     `measure`: times and packets are measured with care, and compared with numpy and the vendor's own op.
+    `explain`: what is wrong is diagnosed, and made smaller.
     """
     place = place_of(backend)
     session = open_session(
@@ -66,8 +69,14 @@ def run_cases(
     with ExitStack() as stack:
         stack.enter_context(session)
 
+        def once(case: Case) -> Outcome:
+            return run_case(session, place, built, ops[case.op], case, loops=1)
+
+        explainer = Explainer(once, session, place, built) if explain else None
+
         def run(case: Case) -> Outcome:
             outcome = run_case(session, place, built, ops[case.op], case, loops=loops, measure=measure)
+            outcome = explainer(outcome, ops[case.op]) if explainer else outcome
             on_case(outcome)
             return outcome
 

@@ -17,6 +17,7 @@ _STATES: dict[Status, str] = {
 }
 _MOST_SHOWN = 10
 _MOST_FINDINGS = 3
+_MOST_OTHERS = 6
 
 
 def _plain(text: str, _state: str) -> str:
@@ -39,12 +40,16 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False) -> list[s
 
 
 def _alike(bad: Sequence[Outcome]) -> list[list[Outcome]]:
-    """Cases that have no numbers for the same reason, together; each case with wrong numbers is told by itself."""
+    """Cases of one op, place and data type that are wrong for the same reason, as far as that is known."""
     found: dict[tuple[object, ...], list[Outcome]] = {}
-    for number, each in enumerate(bad):
-        same = (each.case.op, each.backend, each.trouble.message) if each.trouble else (number,)
-        found.setdefault(same, []).append(each)
-    return list(found.values())
+    for each in bad:
+        reason = each.trouble.message if each.trouble else tuple(finding.cause for finding in each.findings)
+        same = (each.package, each.case.op, each.backend, each.status, each.dtype if each.tensors else "")
+        block = found.setdefault((*same, reason), [])
+        # What nobody looked into goes to those of its kind that somebody did.
+        block = next((found[key] for key in found if key[:-1] == same), block) if reason == () else block
+        block.append(each)
+    return [block for block in found.values() if block]
 
 
 def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome] = ()) -> list[str]:
@@ -52,19 +57,29 @@ def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome
     case = outcome.case
     head = f"{case.op} on {outcome.backend}, {outcome.dtype}: {case.name}"
     word = {"failed": "WRONG", "error": "ERROR"}[outcome.status]
-    more = f", and {len(others)} other case{'' if len(others) == 1 else 's'}" if others else ""
-    told = [f"{paint(word, 'wrong')} {head}{more}"]
+    told = [f"{paint(word, 'wrong')} {head}"]
     for tensor in outcome.tensors:
         told += [f"  {line}" for line in _difference(tensor)] if not tensor.passed else []
     if outcome.trouble is not None:
         told += [f"  {outcome.trouble.message}", *(f"    {line}" for line in outcome.trouble.details[:_MOST_FINDINGS])]
         told += [f"    = {outcome.trouble.hint}"] if outcome.trouble.hint else []
     for finding in outcome.findings[:_MOST_FINDINGS]:
-        told.append(f"  {finding.cause}: {finding.sentence}" + (f" ({finding.evidence})" if finding.evidence else ""))
+        told += [f"  {finding.cause}: {finding.sentence}"]
+        told += [f"    {line}" for line in finding.evidence.splitlines()]
         told += [f"    = {finding.hint}"] if finding.hint else []
     if outcome.smallest is not None:
-        told.append(f"  the smallest that fails: {shapes_of(outcome)}")
-    return told
+        told.append(f"  the smallest that fails so: {shapes_of(outcome)}")
+    return [*told, *_others(others)]
+
+
+def _others(others: Sequence[Outcome]) -> list[str]:
+    told = [
+        f"    {each.case.name}"
+        + (f": {worst.wrong} of {worst.found.size}, by {_error(worst)}" if (worst := each.worst) else "")
+        for each in others[:_MOST_OTHERS]
+    ]
+    told += [f"    … and {len(others) - _MOST_OTHERS} more"] if len(others) > _MOST_OTHERS else []
+    return ["  so are:", *told] if told else []
 
 
 def _difference(tensor: TensorResult) -> list[str]:
@@ -72,14 +87,19 @@ def _difference(tensor: TensorResult) -> list[str]:
     if tensor.found.shape != tensor.expected.shape:
         return [f"{tensor.name}: has the shape {_shape(tensor.found.shape)}, expected {_shape(tensor.expected.shape)}"]
     total = tensor.found.size
-    unit = f" {tensor.unit}{'' if tensor.max_error == 1 else 's'}" if tensor.unit else ""
-    told = f"{tensor.name}: {tensor.wrong} of {total} numbers are wrong, the worst by {tensor.max_error:.3g}{unit}"
+    told = f"{tensor.name}: {tensor.wrong} of {total} numbers are wrong, the worst by {_error(tensor)}"
     told += f" (allowed: {tensor.tolerance})"
     if tensor.first is None:
         return [told]
     found, expected = tensor.found[tensor.first], tensor.expected[tensor.first]
     at = ", ".join(map(str, tensor.first))
     return [told, f"  the first at [{at}]: {found:.7g}, expected {expected:.7g}"]
+
+
+def _error(tensor: TensorResult) -> str:
+    """The largest difference, with its unit."""
+    unit = f" {tensor.unit}{'' if tensor.max_error == 1 else 's'}" if tensor.unit else ""
+    return f"{tensor.max_error:.3g}{unit}"
 
 
 def _shape(shape: Sequence[int]) -> str:

@@ -7,13 +7,25 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from udogen import __version__, resources
+from udogen.errors import UsageError
 from udogen.verify.report import costs, failures, matrix, palette, story, words
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mako.template import Template
 
     from udogen.verify.baseline import Baseline, Change
     from udogen.verify.results import TestRun
+
+
+def write(run: TestRun, file: Path, changes: Sequence[Change] = (), baseline: Baseline | None = None) -> None:
+    """The report as a file."""
+    text = render(run, changes, baseline)
+    try:
+        file.write_text(text, "utf-8", newline="\n")
+    except OSError as fault:
+        raise UsageError(f"cannot write {file}: {fault.strerror}", hint="choose another file") from fault
 
 
 def render(run: TestRun, changes: Sequence[Change] = (), baseline: Baseline | None = None) -> str:
@@ -45,6 +57,8 @@ def render(run: TestRun, changes: Sequence[Change] = (), baseline: Baseline | No
 @cache
 def _template() -> Template:
     """Everything that is filled in is escaped, but for what is `Html`."""
+    from pathlib import Path
+
     from mako.template import Template
 
     return Template(

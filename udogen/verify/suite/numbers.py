@@ -195,7 +195,7 @@ def _asker(
     plan: Plan, reference: Reference
 ) -> Callable[[Arrays, Mapping[str, object], Mapping[str, drawing.Quant]], Arrays]:
     def ask(inputs: Arrays, params: Mapping[str, object], quants: Mapping[str, drawing.Quant]) -> Arrays:
-        return _stored(plan, _answer(plan, reference, inputs, quants, params), quants)
+        return _answer(plan, reference, inputs, quants, params)
 
     return ask
 
