@@ -91,7 +91,7 @@ def command(
     if html:
         from udogen.verify.report.page import write
 
-        write(run, html)
+        write(run, html, changes, before)
     if as_json:
         from dataclasses import asdict
 
