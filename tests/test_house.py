@@ -22,7 +22,7 @@ PACKAGE = ROOT / "udogen"
 LAYERS = (
     {"__main__"},
     {"cli"},
-    {"verify", "inspect", "doctor"},
+    {"verify", "inspect", "doctor", "clients"},
     {"runtime"},
     {"generate"},
     {"build"},
