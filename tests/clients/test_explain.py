@@ -13,7 +13,7 @@ from tests.making import udogen
 from udogen.clients.errors import causes, causes_of_clients, decode, dsp, lines, logs, others, snpe
 from udogen.clients.errors.model import FAMILIES, Cause
 from udogen.errors import UsageError
-from udogen.qnn import codes
+from udogen.qnn import backend_codes, codes
 
 LOGS = Path(__file__).with_name("logs")
 
@@ -241,9 +241,9 @@ def test_causes_belong_to_numbers_that_are_there() -> None:
 
 
 def test_no_number_and_no_name_twice() -> None:
-    for table in (dsp.ALL, snpe.ALL, others.EXECUTORCH, others.LITERT, others.ORT, codes.OF_BACKENDS):
+    for table in (dsp.ALL, snpe.ALL, others.EXECUTORCH, others.LITERT, others.ORT, backend_codes.ALL):
         assert len({row.code for row in table}) == len({row.name for row in table}) == len(table)
-    assert not {row.code for row in codes.ALL} & {row.code for row in codes.OF_BACKENDS}
+    assert not {row.code for row in codes.ALL} & {row.code for row in backend_codes.ALL}
 
 
 def test_every_row_has_a_meaning_and_every_family_a_source() -> None:

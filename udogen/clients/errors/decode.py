@@ -11,7 +11,7 @@ from udogen.clients.errors import dsp, others, snpe
 from udogen.clients.errors.model import FAMILIES, Cause, Reading
 from udogen.errors import UsageError
 from udogen.opdef.problems import nearest
-from udogen.qnn import codes
+from udogen.qnn import backend_codes, codes
 
 # What parts of QNN own which numbers, for who asks for one that is not there.
 _RANGES = (
@@ -126,7 +126,7 @@ _READERS: Mapping[str, Callable[[int], Reading | None]] = {
 def names() -> Mapping[str, tuple[str, int]]:
     """Every name of an error: its interface and number."""
     found: dict[str, tuple[str, int]] = {}
-    for row in (*codes.ALL, *codes.OF_BACKENDS):
+    for row in (*codes.ALL, *backend_codes.ALL):
         found.update(dict.fromkeys((row.name, *row.aliases), ("qnn", row.code)))
     for aee in dsp.ALL:
         found[aee.name] = ("dsp", dsp.OFFSET + aee.code)
