@@ -48,7 +48,8 @@ class Explainer:
     def _findings(self, outcome: Outcome, op: Op | None, loops: int) -> tuple[Finding, ...]:
         case = outcome.case
         found: Mapping[str, Array] = {each.name: each.found for each in outcome.tensors}
-        reference = case.origin.reference if case.origin else None
+        # In real numbers where it can: then it also tells what another way of storing them would give.
+        reference = case.origin.answer or case.origin.reference if case.origin else None
         again = Again(
             run=self._session.run,
             built=self._built,
@@ -61,7 +62,6 @@ class Explainer:
             dtypes=case.dtypes,
             reference=reference,
         )
-        absolute, relative = _tolerance(outcome)
         evidence = Evidence(
             inputs=case.inputs,
             expected=case.expected,
@@ -69,8 +69,7 @@ class Explainer:
             params=case.params,
             quants=case.quants,
             defaults={each.name: each.default for each in op.params if each.default is not None} if op else {},
-            absolute=absolute,
-            relative=relative,
+            tolerances={name: case.tolerance_of(name) for name in case.expected},
             loops=loops,
             reference=reference,
             rerun=again,
@@ -99,16 +98,3 @@ class Explainer:
         given = {name: tuple(array.shape) for name, array in outcome.case.inputs.items()}
         best = shrink(given, fails, runs=_RUNS_OF_PROGRAMS if self._place.instructions else _RUNS)
         return None if best == given else made.get(tuple(best.items()))
-
-
-def _tolerance(outcome: Outcome) -> tuple[float, float]:
-    """What is allowed, as the diagnosis wants it: a number, and a share."""
-    import numpy as np
-
-    absolute = relative = 0.0
-    for tensor in outcome.tensors:
-        said = outcome.case.tolerance_of(tensor.name)
-        absolute, relative = max(absolute, said.absolute), max(relative, said.relative)
-        if said.ulp and tensor.expected.dtype.kind == "f":
-            relative = max(relative, said.ulp * float(np.finfo(tensor.expected.dtype).eps))
-    return absolute, relative

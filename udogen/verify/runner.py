@@ -15,16 +15,17 @@ from udogen.errors import UdogenError
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built
-from udogen.runtime.calls import OpCall, OpResult
+from udogen.runtime.calls import POISON, OpCall, OpResult
 from udogen.runtime.failures import OpFailed, OpRefused
 from udogen.runtime.library import BACKENDS
 from udogen.runtime.request import Wishes, make_call
 from udogen.verify import costs, tolerances
 from udogen.verify.cases import Case
-from udogen.verify.diagnosis import POISON
 from udogen.verify.explain import Explainer
 from udogen.verify.places import Place, Session, open_session, place_of
 from udogen.verify.results import Cost, Finding, Outcome, TensorResult, Trouble
+from udogen.verify.safety.checks import NOTHING, Safety, Wanted
+from udogen.verify.safety.outcomes import examined
 
 if TYPE_CHECKING:
     from udogen.runtime.calls import Array
@@ -49,12 +50,14 @@ def run_cases(
     measure: bool = False,
     explain: bool = False,
     jobs: int = 1,
+    safety: Wanted = NOTHING,
     on_case: OnCase = lambda _outcome: None,
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> list[Outcome]:
     """Every case, in one process; where instructions are run each in its own, `jobs` of them at once.
 
     Raises only where the package cannot be registered at all; what a case does is its outcome.
+    `safety`: what is checked besides the numbers, in processes of its own; not where instructions are run.
     `measure`: times and packets are measured with care, and compared with numpy and the vendor's own op.
     `explain`: what is wrong is diagnosed, and made smaller.
     """
@@ -73,6 +76,18 @@ def run_cases(
         ops[name] = built.op(name, place.config)
     with ExitStack() as stack:
         stack.enter_context(session)
+        checks = None
+        if safety.anything and not place.instructions:
+            room = Safety(
+                built,
+                safety,
+                backend=place.config,
+                runtime=runtime,
+                runtime_kind=place.kind if runtime is None else "auto",
+                timeout=timeout,
+                on_step=on_step,
+            )
+            checks = stack.enter_context(room)
 
         executions = 1 if place.instructions else _CHECKED
 
@@ -89,6 +104,8 @@ def run_cases(
         def run(case: Case) -> Outcome:
             outcome = run_case(session, place, built, ops[case.op], case, loops=loops, measure=measure, clock=clock)
             outcome = explainer(outcome, ops[case.op], loops=executions) if explainer else outcome
+            if checks is not None:
+                outcome = examined(outcome, checks, built, ops[case.op])
             on_case(outcome)
             return outcome
 
@@ -156,6 +173,7 @@ def _attempt(
     )
     call = make_call(op, built, case.op, wishes)
     dtype = " ".join(dict.fromkeys(tensor.dtype for tensor in call.outputs))
+    # Memory that an op does not write must not look as if zeros were its answer.
     result = session.run(replace(call, poison=POISON))
     outcome = replace(outcome, dtype=dtype, runtime=result.runtime, cost=costs.of(case, call, result, place))
     if case.refusal:
