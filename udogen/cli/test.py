@@ -12,13 +12,11 @@ import click
 
 from udogen.cli import output
 from udogen.cli.safety_options import safety_options
-from udogen.errors import UsageError
+from udogen.errors import RunFailed, ToolMissing, UsageError, VerificationFailed
 
 if TYPE_CHECKING:
     from udogen.verify.campaign import Program, Task
     from udogen.verify.results import Outcome, TestRun
-
-_VERIFICATION_FAILED = 6
 
 
 @click.command("test")
@@ -98,7 +96,12 @@ def command(
     changes = baseline.compare(run, before) if before else []
     if save:
         baseline.save(run, save)
-    _write(run, junit=junit, html=html)
+    if junit:
+        _write_junit(run, junit)
+    if html:
+        from udogen.verify.report.page import write
+
+        write(run, html, changes, before)
     if as_json:
         from dataclasses import asdict
 
@@ -109,17 +112,21 @@ def command(
             output.say(line)
         for line in baseline.lines(changes, run, before) if before else ():
             output.say(line)
-    return 0 if run.passed and not any(each.worse for each in changes) else _VERIFICATION_FAILED
+    if run.count("failed"):
+        return VerificationFailed.exit_code
+    return RunFailed.exit_code if run.bad else 0 if run.passed else ToolMissing.exit_code
 
 
 @contextmanager
 def _progress(program: Program) -> Iterator[tuple[Callable[[Task], None], Callable[[Outcome], None]]]:
     """A bar that counts cases while a person watches; otherwise a line for each package and place."""
+    from udogen.verify.terminal import many
+
     if not sys.stderr.isatty() or output.wants_json():
 
         def tell(task: Task) -> None:
             if not output.wants_json():
-                output.note(f"  {task.package.name} on {task.place.id}: {len(task.cases)} cases")
+                output.note(f"  {task.package.name} on {task.place.id}: {many(len(task.cases), 'case')}")
 
         yield tell, lambda _outcome: None
         return
@@ -127,19 +134,10 @@ def _progress(program: Program) -> Iterator[tuple[Callable[[Task], None], Callab
         yield lambda _task: None, lambda outcome: advance(f"{outcome.backend} {outcome.case.op} {outcome.case.name}")
 
 
-def _write(run: TestRun, *, junit: Path | None, html: Path | None) -> None:
-    """The files that were asked for."""
+def _write_junit(run: TestRun, path: Path) -> None:
     from udogen.verify.junit import text
 
-    for path, written in ((junit, text), (html, _html)):
-        if path is None:
-            continue
-        try:
-            path.write_text(written(run), "utf-8")
-        except OSError as fault:
-            raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file") from fault
-
-
-def _html(run: TestRun) -> str:
-    """The report; the wing of `udogen.verify.report` writes it."""
-    raise UsageError("--html is not there yet", hint="--json and --junit are")
+    try:
+        path.write_text(text(run), "utf-8")
+    except OSError as fault:
+        raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file") from fault

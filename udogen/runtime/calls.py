@@ -40,6 +40,9 @@ class ParamArg:
     quant: tuple[float, int] | None = None
 
 
+POISON = 0x5A  # as a float of 32 bits about 1e16: nothing that is right by chance
+
+
 @dataclass(frozen=True)
 class OpCall:
     """One op, run `loops` times in a graph of its own."""
@@ -50,6 +53,7 @@ class OpCall:
     outputs: tuple[TensorArg, ...]
     params: tuple[ParamArg, ...] = ()
     loops: int = 1
+    poison: int = 0  # the byte that fills the memory of outputs before the first execution
     context: bytes | None = None  # restore this context binary instead of making a graph
     save_context: bool = False
 

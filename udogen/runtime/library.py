@@ -25,6 +25,10 @@ class BackendRow(NamedTuple):
     # libQnnCpu 2.47 never calls a package's logInitialize, so the worker does.
     forwards_log: bool
     ranks: tuple[int, ...]  # of tensors; libQnnHtp 2.47 crashes on rank 0 and has no flat layout beyond 6
+    # libQnnCpu 2.47 fills outputs with zeros at each execution, so a client cannot fill them with anything else.
+    clears_outputs: bool = False
+    # libQnnHtp 2.47 of x86-64 keeps the memory of tensors from one graph to the next: only in a new process is it new.
+    keeps_memory: bool = False
     # Machines on which it can run; libQnnGpu of x86-64 wants a target server and offline compilers.
     machines: tuple[str, ...] = ("x86_64", "aarch64")
     # Machines on which all graphs of a process wait for each other: libQnnHtp of x86-64 has one pool of threads for
@@ -42,9 +46,16 @@ class BackendRow(NamedTuple):
 BACKENDS = {
     row.name: row
     for row in (
-        BackendRow("cpu", "libQnnCpu.so", forwards_log=False, ranks=tuple(range(9))),
+        BackendRow("cpu", "libQnnCpu.so", forwards_log=False, ranks=tuple(range(9)), clears_outputs=True),
         BackendRow("gpu", "libQnnGpu.so", forwards_log=True, ranks=tuple(range(9)), machines=("aarch64",)),
-        BackendRow("htp", "libQnnHtp.so", forwards_log=True, ranks=tuple(range(1, 6)), one_at_a_time=("x86_64",)),
+        BackendRow(
+            "htp",
+            "libQnnHtp.so",
+            forwards_log=True,
+            ranks=tuple(range(1, 6)),
+            keeps_memory=True,
+            one_at_a_time=("x86_64",),
+        ),
     )
 }
 

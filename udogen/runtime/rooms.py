@@ -53,15 +53,15 @@ class Room:
 
 
 class Rooms:
-    """Rooms of one kind; `guard` is end, begin, or empty."""
+    """Rooms of one kind; `guard` is end, begin, or empty.  Outputs hold the byte `poison` before they are written."""
 
-    def __init__(self, *, guard: str = "", exact: bool = False) -> None:
-        self._guard, self._exact = guard, exact
+    def __init__(self, *, guard: str = "", exact: bool = False, poison: int = 0) -> None:
+        self._guard, self._exact, self._poison = guard, exact, poison
         self.all: list[Room] = []
 
     def output(self, name: str, size: int) -> Room:
         """Room for what an op writes."""
-        return self._add(name, "output", bytes(size), read_only=False)
+        return self._add(name, "output", bytes([self._poison]) * size, read_only=False)
 
     def input(self, name: str, content: bytearray) -> Room:
         """Room with what an op reads."""

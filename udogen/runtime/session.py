@@ -32,6 +32,7 @@ class OpSession:
     The worker ends when this process does, however that ends; calls from several threads wait for each other.
     A package that is tied to one release of the SDK is refused by the runtime of another, unless `force` says so.
     `preload` are libraries that the worker is started with, for what a `Watch` asks.
+    `poison` is the one that the first call will have: on some backends another one takes a new process.
     `runtime_kind` is auto, real or emulator; the emulator is compiled on first use, and `on_step` hears of it.
     """
 
@@ -51,6 +52,7 @@ class OpSession:
         env: Mapping[str, str] | None = None,
         force: bool = False,
         preload: Sequence[Path] = (),
+        poison: int = 0,
         on_phase: Callable[[str], None] | None = None,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
@@ -63,6 +65,7 @@ class OpSession:
         self._timeout, self._env, self._soc = timeout, {**(env or {}), **preloading(preload)}, soc
         self._log_levels = {"log_level": log_level, "runtime_log_level": runtime_log_level}
         self._on_phase = on_phase
+        self._poison = poison
         self._child: Child | None = None
         self._phase = ""
         self._rooms: Sequence[Mapping[str, Any]] = ()
@@ -71,7 +74,7 @@ class OpSession:
         self.restarts = 0
 
     def __enter__(self) -> OpSession:
-        self._start()
+        self._start(self._poison)
         return self
 
     def __exit__(
@@ -148,7 +151,10 @@ class OpSession:
     def _obeyed(self, order: Message, buffers: list[Any], call: OpCall) -> tuple[Message, list[bytearray]]:
         """What the worker answers to an order about a call; it is started again where it has ended."""
         if self._child is None:
-            self._restart()
+            self._restart(call.poison)
+        elif call.poison and call.poison != self._poison and self._found.backend.keeps_memory:
+            self._drop()
+            self._start(call.poison)
         failures.check_names(call, self._package, str(self._library))
         failures.check_ranks(call, self._found.backend.ranks)
         self._logs.clear()
@@ -160,7 +166,7 @@ class OpSession:
         except failures.OpCrashed:
             if self._phase != failures.IDLE:
                 raise
-            self._restart()  # it died between two calls: no fault of this one
+            self._restart(call.poison)  # it died between two calls: no fault of this one
             return self._ask(order, buffers, call)
 
     def close(self) -> None:
@@ -169,12 +175,13 @@ class OpSession:
         if child is not None:
             child.quit(2.0)
 
-    def _restart(self) -> None:
-        self._start()
+    def _restart(self, poison: int = 0) -> None:
+        self._start(poison)
         self.restarts += 1
 
-    def _start(self) -> None:
+    def _start(self, poison: int = 0) -> None:
         self._logs.clear()
+        self._poison = poison
         self._phase = failures.START
         self._child = Child(self._env)
         backend = self._found.backend
@@ -187,6 +194,8 @@ class OpSession:
             "soc": self._soc,
             "delivers": None if backend.delivers is None else sorted(backend.delivers),
             "forwards_log": backend.forwards_log,
+            "poison": poison if backend.keeps_memory else 0,
+            "clears_outputs": backend.clears_outputs,
             "built_for": "" if self._force else self._headers,
             **self._log_levels,
         }

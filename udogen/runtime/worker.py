@@ -25,6 +25,7 @@ from udogen.qnn.tensors import APP_WRITE, Tensor
 from udogen.runtime import failures, probe, recorder, registrar, stored
 from udogen.runtime.op_graph import OpGraph, new_graph
 from udogen.runtime.op_package import LoadedPackage
+from udogen.runtime.poison import PoisonedPackage, poison_heap
 from udogen.runtime.rooms import Rooms
 from udogen.runtime.watch import Fence, Heap, as_message
 from udogen.runtime.wire import Message, Wire
@@ -44,14 +45,17 @@ class Worker:
         self._wire = wire
         self._writing = threading.Lock()  # runtimes log from threads of their own
         self._contexts: Executor | None = None
+        self._poisoned: PoisonedPackage | None = None
 
     def start(self, order: Message) -> None:
         """Load the runtime, load and register the op package."""
         self._delivers: list[str] | None = order["delivers"]
+        if order["poison"]:
+            poison_heap(order["poison"])
         library, provider = order["library"], order["provider"]
         self._phase(failures.LOAD_RUNTIME)
         self._libraries = Path(order["runtime"]).parent
-        interface = Interface.load(Path(order["runtime"]))
+        interface = self._interface = Interface.load(Path(order["runtime"]))
         failures.check_release(library, order["built_for"], interface.build_id())
         self._library, self._runtime = os.path.realpath(library), os.path.realpath(order["runtime"])
         self._phase("load the op package")
@@ -69,7 +73,7 @@ class Worker:
         self._backend.register(Path(library), provider, order["target"])
         self._phase("ask the op package what it has")
         name, operations = package.info()
-        self._package = package
+        self._package, self._provider, self._clears = package, provider, bool(order["clears_outputs"])
         self._say(
             "ready",
             package={"name": name, "operations": operations},
@@ -84,12 +88,22 @@ class Worker:
 
     def run(self, order: Message, buffers: list[bytearray]) -> None:
         """Run one op in a graph of its own, made now or restored from a context binary."""
+        if not order["poison"]:
+            return self._run(order, buffers)
+        poison_heap(order["poison"])
+        try:
+            self._run(order, buffers)
+        finally:
+            poison_heap(0)
+
+    def _run(self, order: Message, buffers: list[bytearray]) -> None:
         clock, op = time.perf_counter, order["op"]
         started = clock()
         restored = order["context"] is not None
         binary = bytes(buffers[order["context"]]) if restored else b""
         fence = self._fence(order, buffers) if order["guard"] else None
-        with self._restored(binary) if restored else self._backend.context(self._device) as context:
+        backend = self._backend_of(order["poison"])
+        with self._restored(backend, binary) if restored else backend.context(self._device) as context:
             if restored:
                 graph, inputs, outputs = self._stored_graph(context, binary, order)
             else:
@@ -99,7 +113,7 @@ class Worker:
                 self._phase("finalize")
                 graph.finalize()
             finalized = clock()
-            rooms = Rooms(guard=order["guard"], exact=order["exact"])
+            rooms = Rooms(guard=order["guard"], exact=order["exact"], poison=order["poison"])
             results = [rooms.output(each.name, each.nbytes) for each in outputs]
             for each, room in zip(outputs, results, strict=True):
                 each.bind(room.data)
@@ -153,9 +167,19 @@ class Worker:
     def _new_graph(self, context: Context, order: Message, buffers: list[bytearray]) -> OpGraph:
         return new_graph(context, order, buffers, delivers=self._delivers, phase=self._phase)
 
-    def _restored(self, binary: bytes) -> Context:
+    def _backend_of(self, poison: int) -> Backend:
+        """The one whose outputs are filled with this byte when the op executes."""
+        if not poison or not self._clears:
+            return self._backend
+        if self._poisoned is None:
+            self._phase("register the op package a second time")
+            self._poisoned = PoisonedPackage(self._package, self._interface, self._log, self._provider)
+        self._poisoned.byte = poison
+        return self._poisoned.backend
+
+    def _restored(self, backend: Backend, binary: bytes) -> Context:
         self._phase("restore the context")
-        return self._backend.restore(binary, self._device)
+        return backend.restore(binary, self._device)
 
     def _stored_graph(
         self, context: Context, binary: bytes, order: Message
@@ -192,6 +216,8 @@ class Worker:
             return
         if self._device is not None:
             self._device.close()
+        if self._poisoned is not None:
+            self._poisoned.close()
         self._backend.close()
         self._log.close()
         self._say("bye")

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from udogen.verify.suite.python import op_test
+from udogen.verify.marks import op_test
 
 __all__ = ["op_test"]

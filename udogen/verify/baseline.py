@@ -59,7 +59,7 @@ def save(run: TestRun, path: Path) -> None:
 
 
 def _key(outcome: Outcome) -> str:
-    return " | ".join((outcome.case.op, outcome.case.name, outcome.dtype, outcome.backend))
+    return " | ".join((outcome.package, outcome.case.op, outcome.case.name, outcome.dtype, outcome.backend))
 
 
 def _row(outcome: Outcome) -> dict[str, Any]:

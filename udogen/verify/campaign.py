@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -18,7 +18,7 @@ from udogen.runtime.failures import RegistrationFailed
 from udogen.verify.cases import Case
 from udogen.verify.places import PLACES, Place, check_there, place_of
 from udogen.verify.results import BackendState, Outcome, State, TestRun, Trouble
-from udogen.verify.runner import OnCase, run_cases
+from udogen.verify.runner import OnCase, data_type, run_cases
 from udogen.verify.safety.checks import NOTHING, Wanted
 from udogen.verify.safety.outcomes import unchecked
 from udogen.verify.suite import configs, expand
@@ -74,6 +74,8 @@ def plan(suite: Suite, options: Options) -> Program:
     made: dict[tuple[str, str, int], list[Case]] = {}  # numbers are made once for all places of a backend
     tasks, left_out = [], []
     for place in PLACES.values():
+        if place not in wanted and options.backends:
+            continue
         if place not in wanted:
             hint = f"--backend {place.id}"
             left_out.append(BackendState(place.id, place.title, "left out", "nobody asked for it", hint))
@@ -86,7 +88,7 @@ def plan(suite: Suite, options: Options) -> Program:
             key = (tests.op, place.config, number)
             if key not in made:
                 made[key] = expand.cases_of(tests, package, place.config)
-            chosen = [each for each in made[key] if _is_for(each, place) and _matches(each, options.pattern)]
+            chosen = [each for each in made[key] if each.runs_on(place.id) and _matches(each, options.pattern)]
             by_package.setdefault((id(source), package.name), (source, package, []))[2].extend(chosen)
         found = [Task(place, source, package, tuple(cases)) for source, package, cases in by_package.values() if cases]
         tasks += found
@@ -102,10 +104,6 @@ def plan(suite: Suite, options: Options) -> Program:
 
 def _why_no_case(options: Options) -> str:
     return "no such case is for it" if options.pattern else "no case is for it"
-
-
-def _is_for(case: Case, place: Place) -> bool:
-    return not case.places or place.id in case.places
 
 
 def _matches(case: Case, pattern: str) -> bool:
@@ -166,6 +164,7 @@ def _run_task(task: Task, options: Options, on_case: OnCase, on_step: Step) -> t
             backend=place.id,
             timeout=options.timeout,
             measure=options.measure,
+            explain=True,
             safety=options.safety,
             jobs=options.jobs or os.cpu_count() or 1,
             on_case=on_case,
@@ -174,7 +173,7 @@ def _run_task(task: Task, options: Options, on_case: OnCase, on_step: Step) -> t
     except (ToolMissing, BuildFailed) as fault:  # what is compiled when it runs
         return _not_run(place, fault, len(cases)), []
     except RegistrationFailed as fault:  # the package's own fault: none of its cases has numbers
-        return BackendState(place.id, place.title, "ran", cases=len(cases)), _all_broken(cases, place, fault, on_case)
+        return BackendState(place.id, place.title, "ran", cases=len(cases)), _all_broken(task, fault, on_case)
     runtime = next((each.runtime for each in found if each.runtime), None)
     return (
         BackendState(place.id, place.title, "ran", real=is_real(runtime), runtime=runtime, cases=len(cases)),
@@ -192,12 +191,20 @@ def _not_run(place: Place, fault: UdogenError, cases: int) -> BackendState:
     return BackendState(place.id, place.title, state, fault.message, fault.hint, fault.details, cases=cases)
 
 
-def _all_broken(cases: Sequence[Case], place: Place, fault: UdogenError, on_case: OnCase) -> list[Outcome]:
+def _all_broken(task: Task, fault: UdogenError, on_case: OnCase) -> list[Outcome]:
     trouble = Trouble(fault.kind, fault.message, fault.hint, fault.details)
     found = []
-    for case in cases:
-        dtype = " ".join(dict.fromkeys(case.dtypes.values()))
-        found.append(Outcome(case=case, backend=place.id, dtype=dtype, status="error", trouble=trouble))
+    for case in task.cases:
+        found.append(
+            Outcome(
+                case=case,
+                backend=task.place.id,
+                dtype=data_type(case),
+                status="error",
+                package=task.package.name,
+                trouble=trouble,
+            )
+        )
         on_case(found[-1])
     return found
 

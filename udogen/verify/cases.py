@@ -23,9 +23,11 @@ class Origin:
 
     # The same case with inputs of other shapes; None where there is none such.
     reshaped: Callable[[Mapping[str, tuple[int, ...]]], Case | None]
-    # Stored inputs, parameters and quantization -> stored outputs: what the reference would have said.
+    # Stored inputs, parameters and quantization -> what the reference would have said, in real numbers.
     reference: Callable[[Arrays, Mapping[str, object], Mapping[str, tuple[float, int]]], Arrays]
     baseline: Callable[[], object]  # the reference alone, for its time
+    # The same before it is stored, in real numbers: for asking what another way of storing would give.
+    answer: Callable[[Arrays, Mapping[str, object], Mapping[str, tuple[float, int]]], Arrays] | None = None
     location: str = ""  # file:line of the test file
 
 
@@ -54,6 +56,10 @@ class Case:
     operations: float | None = None
     loops: int = 0
     builtin: Any = field(default=None, compare=False)
+
+    def runs_on(self, place: str) -> bool:
+        """Whether it is for this place; its backend's packages must run there."""
+        return not self.places or place in self.places
 
     def tolerance_of(self, output: str) -> Tolerance:
         """What is allowed at one output."""

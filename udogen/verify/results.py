@@ -111,6 +111,7 @@ class Outcome:
     backend: str  # a `BackendState.backend`
     dtype: str  # of the outputs: FLOAT_32
     status: Status
+    package: str = ""
     runtime: RuntimeInfo | None = None
     tensors: tuple[TensorResult, ...] = ()
     trouble: Trouble | None = None  # for `error`; for `skipped` why
@@ -192,11 +193,20 @@ class TestRun:
         """The cases that failed or had no numbers, the worst kind first."""
         return tuple(each for status in ("failed", "error") for each in self.outcomes if each.status == status)
 
+    def op(self, outcome: Outcome) -> str:
+        """The op's name; with its package where several packages have an op of that name."""
+        packages = {each.package for each in self.outcomes if each.case.op == outcome.case.op}
+        return outcome.case.op if len(packages) < 2 else f"{outcome.package}::{outcome.case.op}"
+
     def matrix(self) -> dict[tuple[str, str, str], tuple[Outcome, ...]]:
         """(op, backend, data type) -> its outcomes, in the order of the run."""
         found: dict[tuple[str, str, str], list[Outcome]] = {}
+        names: dict[tuple[str, str], str] = {}
         for each in self.outcomes:
-            found.setdefault((each.case.op, each.backend, each.dtype), []).append(each)
+            key = (each.package, each.case.op)
+            if key not in names:
+                names[key] = self.op(each)
+            found.setdefault((names[key], each.backend, each.dtype), []).append(each)
         return {key: tuple(outcomes) for key, outcomes in found.items()}
 
     def backends(self) -> Sequence[str]:

@@ -17,6 +17,7 @@ _STATES: dict[Status, str] = {
 }
 _MOST_SHOWN = 10
 _MOST_FINDINGS = 3
+_MOST_OTHERS = 6
 
 
 def _plain(text: str, _state: str) -> str:
@@ -25,9 +26,11 @@ def _plain(text: str, _state: str) -> str:
 
 def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False) -> list[str]:
     """Everything, in the order in which a person wants it."""
-    told = [line for outcome in run.bad[:_MOST_SHOWN] for line in [*failure(outcome, paint), ""]]
-    if len(run.bad) > _MOST_SHOWN:
-        told += [f"… and {len(run.bad) - _MOST_SHOWN} more; --json, --junit and --html have all of them", ""]
+    blocks = _alike(run.bad)
+    told = [line for alike in blocks[:_MOST_SHOWN] for line in [*failure(alike[0], paint, others=alike[1:]), ""]]
+    if len(blocks) > _MOST_SHOWN:
+        left = sum(len(alike) for alike in blocks[_MOST_SHOWN:])
+        told += [f"… and {left} more; --json, --junit and --html have all of them", ""]
     if run.outcomes:
         told += [*matrix(run, paint), ""]
     if costs:
@@ -36,8 +39,21 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False) -> list[s
     return [*told, "", paint(summary(run), "found" if run.passed else "wrong")]
 
 
-def failure(outcome: Outcome, paint: Paint = _plain) -> list[str]:
-    """One case that is wrong: what, how far, and why."""
+def _alike(bad: Sequence[Outcome]) -> list[list[Outcome]]:
+    """Cases of one op, place and data type that are wrong for the same reason, as far as that is known."""
+    found: dict[tuple[object, ...], list[Outcome]] = {}
+    for each in bad:
+        reason = each.trouble.message if each.trouble else tuple(finding.cause for finding in each.findings)
+        same = (each.package, each.case.op, each.backend, each.status, each.dtype if each.tensors else "")
+        block = found.setdefault((*same, reason), [])
+        # What nobody looked into goes to those of its kind that somebody did.
+        block = next((found[key] for key in found if key[:-1] == same), block) if reason == () else block
+        block.append(each)
+    return [block for block in found.values() if block]
+
+
+def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome] = ()) -> list[str]:
+    """One case that is wrong: what, how far, and why; `others` are so for the same reason."""
     case = outcome.case
     head = f"{case.op} on {outcome.backend}, {outcome.dtype}: {case.name}"
     word = {"failed": "WRONG", "error": "ERROR"}[outcome.status]
@@ -48,11 +64,23 @@ def failure(outcome: Outcome, paint: Paint = _plain) -> list[str]:
         told += [f"  {outcome.trouble.message}", *(f"    {line}" for line in outcome.trouble.details[:_MOST_FINDINGS])]
         told += [f"    = {outcome.trouble.hint}"] if outcome.trouble.hint else []
     for finding in outcome.findings[:_MOST_FINDINGS]:
-        told.append(f"  {finding.cause}: {finding.sentence}" + (f" ({finding.evidence})" if finding.evidence else ""))
+        told += [f"  {finding.cause}: {finding.sentence}"]
+        told += [f"    {line}" for line in finding.evidence.splitlines()]
         told += [f"    = {finding.hint}"] if finding.hint else []
     if outcome.smallest is not None:
-        told.append(f"  the smallest that fails: {shapes_of(outcome)}")
-    return told
+        told.append(f"  the smallest that fails so: {shapes_of(outcome)}")
+    return [*told, *_others(others, outcome.dtype)]
+
+
+def _others(others: Sequence[Outcome], dtype: str) -> list[str]:
+    told = [
+        f"    {each.case.name}"
+        + ("" if each.dtype == dtype else f", {each.dtype}")
+        + (f": {worst.wrong} of {worst.found.size}, by {_error(worst)}" if (worst := each.worst) else "")
+        for each in others[:_MOST_OTHERS]
+    ]
+    told += [f"    … and {len(others) - _MOST_OTHERS} more"] if len(others) > _MOST_OTHERS else []
+    return ["  so are:", *told] if told else []
 
 
 def _difference(tensor: TensorResult) -> list[str]:
@@ -60,14 +88,24 @@ def _difference(tensor: TensorResult) -> list[str]:
     if tensor.found.shape != tensor.expected.shape:
         return [f"{tensor.name}: has the shape {_shape(tensor.found.shape)}, expected {_shape(tensor.expected.shape)}"]
     total = tensor.found.size
-    unit = f" {tensor.unit}{'' if tensor.max_error == 1 else 's'}" if tensor.unit else ""
-    told = f"{tensor.name}: {tensor.wrong} of {total} numbers are wrong, the worst by {tensor.max_error:.3g}{unit}"
+    told = f"{tensor.name}: {tensor.wrong} of {total} numbers are wrong, the worst by {_error(tensor)}"
     told += f" (allowed: {tensor.tolerance})"
     if tensor.first is None:
         return [told]
     found, expected = tensor.found[tensor.first], tensor.expected[tensor.first]
     at = ", ".join(map(str, tensor.first))
     return [told, f"  the first at [{at}]: {found:.7g}, expected {expected:.7g}"]
+
+
+def many(number: int, word: str) -> str:
+    """`1 case`, `2 cases`."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _error(tensor: TensorResult) -> str:
+    """The largest difference, with its unit."""
+    unit = f" {tensor.unit}{'' if tensor.max_error == 1 else 's'}" if tensor.unit else ""
+    return f"{tensor.max_error:.3g}{unit}"
 
 
 def _shape(shape: Sequence[int]) -> str:
@@ -121,7 +159,7 @@ def _where(state: BackendState) -> list[str]:
             return [f"{state.backend}: {state.title}"]
         ours = ", udogen's own emulator" if runtime.emulator else ", Qualcomm's" if state.real else ""
         return [f"{state.backend}: {runtime.name}" + (f" ({runtime.build_id})" if runtime.build_id else "") + ours]
-    cases = f" ({state.cases} cases)" if state.cases else ""
+    cases = f" ({many(state.cases, 'case')})" if state.cases else ""
     told = f"{state.backend}: not run{cases}: {state.reason}"
     if state.state == "left out":
         return [told + (f" ({state.hint})" if state.hint else "")]
@@ -155,7 +193,7 @@ def cost_table(run: TestRun) -> list[str]:
     )
     rows = [
         (
-            each.case.op,
+            run.op(each),
             each.case.name,
             each.dtype,
             each.backend,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import fcntl
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,13 +33,32 @@ class Wish:
 
 def ready(source: Source, package: OpPackage, place: Place, ops: Sequence[str], *, wish: Wish, on_step: Step) -> Built:
     """The built package for one place; raises where there is none, or it does not build."""
-    if source.subject.config is not None:
-        folder = _generated(source, package, place, ops, wish)
-    else:
+    if source.subject.config is None:
         folder = _there(source, package, place)
-    if wish.build and not place.instructions:
-        _build(folder, place, wish, on_step)
+        if wish.build and not place.instructions:
+            _build(folder, place, wish, on_step)
+        return built_for(place, folder.path)
+    work = _work(source, wish)
+    with _alone(work):
+        folder = _generated(source, package, place, ops, work)
+        if wish.build and not place.instructions:
+            _build(folder, place, wish, on_step)
     return built_for(place, folder.path)
+
+
+@contextmanager
+def _alone(work: Path) -> Iterator[None]:
+    """Two runs at once (pytest-xdist) must not make the same package at the same time."""
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        lock = (work / ".lock").open("w")
+    except OSError as fault:
+        raise UsageError(
+            f"{work} cannot be written: {fault.strerror}", hint="set XDG_CACHE_HOME to another folder"
+        ) from fault
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _there(source: Source, package: OpPackage, place: Place) -> PackageFolder:
@@ -52,7 +73,7 @@ def _there(source: Source, package: OpPackage, place: Place) -> PackageFolder:
     )
 
 
-def _generated(source: Source, package: OpPackage, place: Place, ops: Sequence[str], wish: Wish) -> PackageFolder:
+def _generated(source: Source, package: OpPackage, place: Place, ops: Sequence[str], work: Path) -> PackageFolder:
     subject, backend = source.subject, place.config
     assert subject.config is not None
     api = subject.htp_api or next(iter(HTP_APIS))
@@ -61,7 +82,7 @@ def _generated(source: Source, package: OpPackage, place: Place, ops: Sequence[s
     if missing:
         where = subject.kernels / room if subject.kernels is not None else subject.config.parent / "kernels" / room
         raise RunFailed(f"there is no kernel {missing[0]}.cpp in {where}", hint="write it, or leave this backend out")
-    out = _work(source, wish) / backend
+    out = work / backend
     problems = Problems()  # warnings are what `udogen generate` and `udogen check` are for
     generate([package], out, chosen=[backend], kernels=subject.kernels, htp_api=api, problems=problems)
     found = [each for each in open_packages(out) if (each.name, each.backend) == (package.name, backend)]

@@ -23,6 +23,13 @@ def test_files(folder: Path) -> list[Path]:
 test_files.__test__ = False  # type: ignore[attr-defined]  # no test, though pytest would think so
 
 
+def is_test_file(path: Path) -> bool:
+    """Whether a file is one of ours, by its name and, where it is Python, by what it uses."""
+    if path.name == NAME or path.name.endswith(f".{NAME}"):
+        return True
+    return path.suffix == ".py" and path.name.startswith("test_") and _uses_us(path)
+
+
 def load_suite(path: Path) -> Suite:
     """What the test files of a folder say, or one file; raises with everything that is wrong in them."""
     from udogen.verify.suite.read import read_toml
@@ -36,7 +43,7 @@ def load_suite(path: Path) -> Suite:
     if not files:
         raise UsageError(
             f"{path} has no test file ({NAME}, or tests/test_*.py that uses udogen.verify.op_test)",
-            hint="`udogen generate --tests` writes one to begin with",
+            hint="`udogen generate CONFIG --tests` writes one to begin with",
         )
     problems = Problems()
     ops = []
@@ -53,6 +60,6 @@ def load_suite(path: Path) -> Suite:
 
 def _uses_us(path: Path) -> bool:
     try:
-        return b"op_test" in path.read_bytes()
+        return b"import op_test" in path.read_bytes()
     except OSError:
         return False

@@ -64,6 +64,7 @@ def make(plan: Plan, reference: Reference | None, backend: str) -> Case:
             reshaped=partial(_reshaped, plan, reference, backend),
             reference=_asker(plan, reference),
             baseline=_baseline(plan, reference, inputs, quants),
+            answer=lambda inputs, params, quants: _answer(plan, reference, inputs, quants, params),
             location=str(group.where()),
         ),
     )
@@ -195,7 +196,7 @@ def _asker(
     plan: Plan, reference: Reference
 ) -> Callable[[Arrays, Mapping[str, object], Mapping[str, drawing.Quant]], Arrays]:
     def ask(inputs: Arrays, params: Mapping[str, object], quants: Mapping[str, drawing.Quant]) -> Arrays:
-        return _stored(plan, _answer(plan, reference, inputs, quants, params), quants)
+        return _answer(plan, reference, inputs, quants, params)
 
     return ask
 

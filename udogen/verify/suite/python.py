@@ -8,36 +8,21 @@ def softmax(x, axis=-1): ...
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 from udogen.opdef.problems import Location, Problems
+from udogen.verify.marks import MARK
 from udogen.verify.references import load_module
-from udogen.verify.suite.lines import Path as At
 from udogen.verify.suite.model import OpTests
 from udogen.verify.suite.read import read
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-_MARK = "__udogen_op_tests__"
-
-
-def op_test(op: str, *, case: Sequence[dict[str, Any]] = (), **keys: Any) -> Callable[[_Function], _Function]:
-    """Make a function the reference of an op; the keys are those of `[[op]]` and `[[op.case]]`, and it may repeat."""
-
-    def mark(function: _Function) -> _Function:
-        said = {"name": op, **keys, **({"case": list(case)} if case else {})}
-        vars(function).setdefault(_MARK, []).insert(0, said)  # the topmost comes last
-        return function
-
-    return mark
 
 
 def read_python(path: Path, problems: Problems) -> list[OpTests]:
     """The ops of one file; what is wrong goes to `problems`, with the line of the function."""
     found: list[OpTests] = []
     for name, function in vars(load_module(path)).items():
-        for said in getattr(function, _MARK, []):
+        for said in getattr(function, MARK, []):
             location = Location(str(path), function.__code__.co_firstlineno)
             raw = {"op": [{"reference": f"{path.name}:{name}", **said}]}
             found += read(raw, path.parent, _always(location), problems)
@@ -47,7 +32,7 @@ def read_python(path: Path, problems: Problems) -> list[OpTests]:
 
 
 def _always(location: Location) -> Callable[..., Location]:
-    def where(*_at: At) -> Location:
+    def where(*_at: str | int) -> Location:
         return location
 
     return where
