@@ -46,6 +46,11 @@ _BLIND = {
     "there (writes past an output are with --backend htp-emulator)",
     ("htp", "sanitize"): "on htp sanitizers do not see steps beside tensors, which lie side by side in memory of the "
     "runtime (writes past an output are seen with --backend htp-emulator)",
+    (
+        "htp",
+        "thread",
+    ): "on htp, whose runtime hangs under ThreadSanitizer, two graphs run at the same time without it, and "
+    "only their numbers are compared (--backend htp-emulator runs with it)",
     ("gpu", "guard"): "on gpu this looks at the package's C++, not at its OpenCL kernels",
     ("gpu", "sanitize"): "on gpu this looks at the package's C++, not at its OpenCL kernels",
 }
@@ -54,8 +59,10 @@ _BLIND = {
 def unchecked(wanted: Wanted, places: Iterable[Place]) -> tuple[str, ...]:
     """What no check looks at, in words: nothing may seem to be safe that was not looked at."""
     asked = [name for name in ("heap", "guard", "leaks", "sanitize") if getattr(wanted, name)]
+    names = [*asked, *(["thread"] if any(variant.is_parallel for variant in wanted.sanitize) else [])]
     there = list(dict.fromkeys(places))
-    blind = [f"--{name}: {said}" for (place, name), said in _BLIND.items() if name in asked and place in _ids(there)]
+    rows = [(name, said) for (place, name), said in _BLIND.items() if name in names and place in _ids(there)]
+    blind = [f"--{'sanitize thread' if name == 'thread' else name}: {said}" for name, said in rows]
     instructions = _ids(place for place in there if place.instructions)
     if asked and instructions:
         options = ", ".join(f"--{name}" for name in asked)

@@ -24,6 +24,7 @@ _REGION = re.compile(
 _UNDEFINED = re.compile(r"^(?P<file>[^\s:][^:]*):(?P<line>\d+):(?P<column>\d+): runtime error: (?P<what>.*)$")
 _RACE_ACCESS = re.compile(r"^\s+(?P<previous>Previous )?(?:atomic )?(?P<how>[Rr]ead|[Ww]rite) of size (?P<size>\d+)")
 
+RACE_HINT = "keep what an execution needs in the state of its own node, or on the stack; no globals, no statics"
 _BOUNDS_HINT = "let the kernel's loops end at the tensor's own dimensions"
 
 
@@ -142,5 +143,5 @@ def _races(lines: Sequence[str], stacks: Stacks, about: Context) -> Iterator[Fin
                 for word, story in ((how, first), (other_how, second))
                 for line in (f"{word}:", *(f"  in {shown(place)}" for place in story.calls))
             ),
-            "keep what an execution needs in the state of its own node, or on the stack; no globals, no statics",
+            RACE_HINT,
         )
