@@ -157,9 +157,9 @@ def compare(changes: Sequence[Change], baseline: Baseline | None, run: TestRun) 
 def _compared(changes: Sequence[Change]) -> str:
     worse = sum(each.worse for each in changes)
     if not changes:
-        return "It has none of these cases."
+        return "it has none of these cases."
     verb = "are" if worse > 1 else "is"
-    return f"{f'{worse:,}' if worse else 'None'} of {words.many(len(changes), 'cost')} {verb} worse than then."
+    return f"{f'{worse:,}' if worse else 'none'} of {words.many(len(changes), 'cost')} {verb} worse than then."
 
 
 def _change(each: Change) -> ChangeRow:
