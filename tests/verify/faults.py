@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from udogen.verify.tolerances import EXACT, Tolerance
+
 Array = np.ndarray[Any, np.dtype[Any]]
 Quants = Mapping[str, tuple[float, int]]
 
@@ -23,8 +25,7 @@ class Fault:
     params: Mapping[str, float] = field(default_factory=dict)
     quants: Quants = field(default_factory=dict)
     dtype: str = "float32"  # of the output
-    absolute: float = 1e-5
-    relative: float = 1e-5
+    tolerance: Tolerance = Tolerance(1e-5, 1e-5)  # noqa: RUF009  (immutable)
     loops: int = 1
     backends: tuple[str, ...] = ("cpu",)
 
@@ -75,8 +76,8 @@ def faults() -> list[Fault]:
     every = np.arange(256, dtype=np.uint8).reshape(1, 8, 32)
     shuffled = random.permutation(256).astype(np.uint8).reshape(1, 8, 32)
     both = {"backends": ("cpu", "htp")}
-    u8: dict[str, Any] = {"dtype": "uint8", "absolute": 0, "relative": 0, **both}
-    near: dict[str, Any] = {**u8, "absolute": 1}
+    u8: dict[str, Any] = {"dtype": "uint8", "tolerance": EXACT, **both}
+    near: dict[str, Any] = {**u8, "tolerance": Tolerance(1)}
     some_nan = normal(6, 20)
     some_nan[2, 3:9] = np.nan
 

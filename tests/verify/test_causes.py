@@ -11,6 +11,7 @@ import pytest
 from udogen.errors import RunFailed
 from udogen.verify.diagnosis import Evidence, diagnose
 from udogen.verify.diagnosis.storing import half_away, store
+from udogen.verify.tolerances import Tolerance
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Kernel = Callable[..., Array]
@@ -45,6 +46,8 @@ def causes(
     quants: Quants | None = None,
     dtype: Any = np.float32,
     rerun: Any = None,
+    absolute: float = 1e-5,
+    relative: float = 0.0,
     **more: Any,
 ) -> list[str]:
     """What is found where the kernel answers instead of the reference; the kernel gets what is stored."""
@@ -61,7 +64,7 @@ def causes(
 
     evidence = Evidence(
         inputs, {"y": expected}, {"y": found}, params, quants, reference=of_reals(reference), rerun=rerun or again,
-        **{"absolute": 1e-5, **more},
+        tolerances={"y": Tolerance(absolute, relative)}, **more,
     )  # fmt: skip
     return [each.cause for each in diagnose(evidence)]
 
@@ -336,7 +339,11 @@ def test_numbers_from_elsewhere_are_compared_without_their_reference() -> None:
     """A file of golden numbers: the reference does not answer them, so nothing is asked of it."""
     x = floats(6, 9)
     evidence = Evidence(
-        {"x": x}, {"y": x + 1}, {"y": np.roll(x + 1, 1, -1)}, absolute=1e-5, reference=lambda *_: {"y": 0 * x}
+        {"x": x},
+        {"y": x + 1},
+        {"y": np.roll(x + 1, 1, -1)},
+        tolerances={"y": Tolerance(1e-5)},
+        reference=lambda *_: {"y": 0 * x},
     )
     assert [each.cause for each in diagnose(evidence)] == ["shift"]
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from udogen.verify.diagnosis import compare
+from udogen.verify.tolerances import Tolerance
 
 DTYPES = [
     "float16",
@@ -41,7 +42,7 @@ def test_a_difference_is_told_with_its_place() -> None:
     expected = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     found = expected.copy()
     found[1, 0, 2], found[1, 2, 3] = 15, 22.5
-    told = compare(found, expected, absolute=0.25)
+    told = compare(found, expected, tolerance=Tolerance(0.25))
     assert not told.passed
     assert (told.wrong, told.size) == (2, 24)
     assert told.first is not None
@@ -56,7 +57,7 @@ def test_a_difference_is_told_with_its_place() -> None:
 
 
 def test_fixed_point_is_told_in_steps_and_in_real_numbers() -> None:
-    told = compare(np.uint8([0, 255, 7]), np.uint8([3, 0, 7]), quant=(0.5, -3), absolute=3)
+    told = compare(np.uint8([0, 255, 7]), np.uint8([3, 0, 7]), quant=(0.5, -3), tolerance=Tolerance(3))
     assert (told.max_steps, told.max_real, told.max_ulp, told.wrong) == (255, 127.5, None, 1)
     assert [(each.above, each.to, each.count) for each in told.histogram if each.count] == [
         (0.0, 0.0, 1),
@@ -77,7 +78,7 @@ def test_ulps() -> None:
 def test_nothing_but_the_same_is_right_where_there_is_no_number() -> None:
     expected = np.float32([np.nan, np.inf, -np.inf, 1, 1])
     assert compare(expected, expected).passed
-    told = compare(np.float32([1, 2, np.inf, np.nan, np.inf]), expected, absolute=1e9, relative=1e9)
+    told = compare(np.float32([1, 2, np.inf, np.nan, np.inf]), expected, tolerance=Tolerance(1e9, 1e9))
     assert (told.wrong, told.not_finite, told.max_abs) == (5, 5, math.inf)
 
 
@@ -99,7 +100,7 @@ def test_whole_numbers_of_64_bits_are_compared_exactly() -> None:
 @settings(deadline=None)
 def test_what_holds_of_all_arrays(pair: tuple[Any, Any], absolute: float, relative: float) -> None:
     found, expected = pair
-    told = compare(found, expected, absolute=absolute, relative=relative)
+    told = compare(found, expected, tolerance=Tolerance(absolute, relative))
     assert sum(each.count for each in told.histogram) == told.size == found.size
     assert all(each.count >= 0 for each in told.histogram)
     assert 0 <= told.wrong <= told.size
@@ -108,7 +109,9 @@ def test_what_holds_of_all_arrays(pair: tuple[Any, Any], absolute: float, relati
     assert told.histogram[-1].count == told.not_finite
     if told.first is not None:
         before = np.ravel_multi_index(told.first.index, found.shape) if found.ndim else 0
-        assert compare(found.ravel()[:before], expected.ravel()[:before], absolute=absolute, relative=relative).passed
+        assert compare(
+            found.ravel()[:before], expected.ravel()[:before], tolerance=Tolerance(absolute, relative)
+        ).passed
         assert all(low <= index <= high for index, (low, high) in zip(told.first.index, told.box, strict=True))
     same = compare(found, found)
     assert same.passed

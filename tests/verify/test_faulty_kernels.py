@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.making import cpu_package, htp_package, need_runtime
+from tests.hexagon.running import need_tools
+from tests.making import cpu_package, htp_package, make_packages, need_runtime
 from tests.verify.faults import Fault, faults
 from udogen.runtime import OpSession
-from udogen.runtime.built import Built
-from udogen.verify.diagnosis import POISON, Again, Evidence, compare, diagnose
+from udogen.runtime.built import Built, find_source
+from udogen.runtime.calls import POISON
+from udogen.runtime.hexagon import HexagonSession
+from udogen.verify.diagnosis import Again, Evidence, compare, diagnose
 from udogen.verify.diagnosis.storing import store
+from udogen.verify.tolerances import Tolerance
 
 HERE = Path(__file__).parent / "faulty"
 FAULTS = {fault.op: fault for fault in faults()}
 ON_HTP = [op for op, fault in FAULTS.items() if "htp" in fault.backends]
-Opened = tuple[Built, OpSession]
+Opened = tuple[Built, OpSession] | tuple[Built, HexagonSession]
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +58,7 @@ def evidence_of(fault: Fault, opened: Opened, backend: str) -> Evidence:
         fault.params,
         fault.quants,
         defaults={param.name: param.default for param in op.params if param.default is not None},
-        absolute=fault.absolute,
-        relative=fault.relative,
+        tolerances={"y": fault.tolerance},
         loops=fault.loops,
         reference=fault.answer,
         rerun=again,
@@ -64,8 +66,8 @@ def evidence_of(fault: Fault, opened: Opened, backend: str) -> Evidence:
 
 
 def check(fault: Fault, evidence: Evidence) -> None:
-    told = partial(compare, absolute=fault.absolute, relative=fault.relative)
-    assert not told(evidence.found["y"], evidence.expected["y"]).passed, "the fault does not show"
+    told = compare(evidence.found["y"], evidence.expected["y"], tolerance=fault.tolerance)
+    assert not told.passed, "the fault does not show"
     findings = diagnose(evidence)
     print(*findings, sep="\n")
     assert [each.cause for each in findings][:1] == ([fault.cause] if fault.cause else [])
@@ -85,5 +87,28 @@ def test_on_htp(op: str, on_htp: Opened) -> None:
 def test_a_right_kernel_has_no_cause(on_cpu: Opened) -> None:
     x: Any = np.random.default_rng(1).normal(size=(4, 5, 6)).astype(np.float32)
     evidence = evidence_of(Fault("Right", "", np.tanh, {"x": x}), on_cpu, "cpu")
-    assert compare(evidence.found["y"], evidence.expected["y"], absolute=1e-5).passed
+    assert compare(evidence.found["y"], evidence.expected["y"], tolerance=Tolerance(1e-5)).passed
     assert diagnose(evidence) == ()
+
+
+@pytest.fixture(scope="module")
+def on_hexagon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Built, HexagonSession]]:
+    need_tools()
+    [made] = make_packages(
+        [HERE / "Faulty.xml"],
+        tmp_path_factory.mktemp("hexagon"),
+        chosen=["htp"],
+        kernels=HERE / "kernels",
+        layout="qnn",
+    )
+    built = find_source(made.folder, backend="htp")
+    assert built.folder is not None
+    with HexagonSession(built.folder, timeout=60) as session:
+        yield built, session
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", ["InvertBytes", "Relu"])
+def test_on_hexagon(op: str, on_hexagon: tuple[Built, HexagonSession]) -> None:
+    """The instruction set under QEMU; what a kernel leaves of whole vectors is most at home there."""
+    check(FAULTS[op], evidence_of(FAULTS[op], on_hexagon, "htp"))

@@ -40,6 +40,9 @@ class ParamArg:
     quant: tuple[float, int] | None = None
 
 
+POISON = 0x5A  # as a float of 32 bits about 1e16: nothing that is right by chance
+
+
 @dataclass(frozen=True)
 class OpCall:
     """One op, run `loops` times in a graph of its own."""

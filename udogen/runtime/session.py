@@ -32,6 +32,7 @@ class OpSession:
     The worker ends when this process does, however that ends; calls from several threads wait for each other.
     A package that is tied to one release of the SDK is refused by the runtime of another, unless `force` says so.
     `preload` are libraries that the worker is started with, for what a `Watch` asks.
+    `poison` is the one that the first call will have: on some backends another one takes a new process.
     `runtime_kind` is auto, real or emulator; the emulator is compiled on first use, and `on_step` hears of it.
     """
 
@@ -51,6 +52,7 @@ class OpSession:
         env: Mapping[str, str] | None = None,
         force: bool = False,
         preload: Sequence[Path] = (),
+        poison: int = 0,
         on_phase: Callable[[str], None] | None = None,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
@@ -63,6 +65,7 @@ class OpSession:
         self._timeout, self._env, self._soc = timeout, {**(env or {}), **preloading(preload)}, soc
         self._log_levels = {"log_level": log_level, "runtime_log_level": runtime_log_level}
         self._on_phase = on_phase
+        self._poison = poison
         self._child: Child | None = None
         self._phase = ""
         self._rooms: Sequence[Mapping[str, Any]] = ()
@@ -71,7 +74,7 @@ class OpSession:
         self.restarts = 0
 
     def __enter__(self) -> OpSession:
-        self._start()
+        self._start(self._poison)
         return self
 
     def __exit__(
@@ -149,7 +152,7 @@ class OpSession:
         """What the worker answers to an order about a call; it is started again where it has ended."""
         if self._child is None:
             self._restart(call.poison)
-        elif call.poison != self._poison and self._found.backend.keeps_memory:
+        elif call.poison and call.poison != self._poison and self._found.backend.keeps_memory:
             self._drop()
             self._start(call.poison)
         failures.check_names(call, self._package, str(self._library))

@@ -26,6 +26,8 @@ class Origin:
     # Stored inputs, parameters and quantization -> what the reference would have said, in real numbers.
     reference: Callable[[Arrays, Mapping[str, object], Mapping[str, tuple[float, int]]], Arrays]
     baseline: Callable[[], object]  # the reference alone, for its time
+    # The same before it is stored, in real numbers: for asking what another way of storing would give.
+    answer: Callable[[Arrays, Mapping[str, object], Mapping[str, tuple[float, int]]], Arrays] | None = None
     location: str = ""  # file:line of the test file
 
 

@@ -30,25 +30,26 @@ class Explainer:
 
     def __init__(self, run: Callable[[Case], Outcome], session: Session, place: Place, built: Built) -> None:
         self._run, self._session, self._place, self._built = run, session, place, built
-        self._explained: Counter[tuple[str, str]] = Counter()
-        self._shrunk: Counter[tuple[str, str]] = Counter()
+        self._explained: Counter[tuple[str, str, str]] = Counter()
+        self._shrunk: Counter[tuple[str, str, str]] = Counter()
 
-    def __call__(self, outcome: Outcome, op: Op | None) -> Outcome:
-        """The outcome with its findings, and the smallest case that fails like it."""
-        key = (outcome.case.op, outcome.dtype)
+    def __call__(self, outcome: Outcome, op: Op | None, *, loops: int) -> Outcome:
+        """The outcome with its findings, and the smallest case that fails like it; after `loops` executions."""
+        key = (outcome.case.op, outcome.dtype, outcome.status)
         if outcome.status == "failed" and outcome.tensors and self._explained[key] < _MOST_EXPLAINED:
             self._explained[key] += 1
-            outcome = replace(outcome, findings=(*outcome.findings, *self._findings(outcome, op)))
+            outcome = replace(outcome, findings=(*outcome.findings, *self._findings(outcome, op, loops)))
         crashed = outcome.trouble is not None and outcome.trouble.kind == _CRASHED
         if (crashed or outcome.status == "failed") and self._shrunk[key] < _MOST_SHRUNK:
             self._shrunk[key] += 1
             outcome = replace(outcome, smallest=self._smallest(outcome))
         return outcome
 
-    def _findings(self, outcome: Outcome, op: Op | None) -> tuple[Finding, ...]:
+    def _findings(self, outcome: Outcome, op: Op | None, loops: int) -> tuple[Finding, ...]:
         case = outcome.case
         found: Mapping[str, Array] = {each.name: each.found for each in outcome.tensors}
-        reference = case.origin.reference if case.origin else None
+        # In real numbers where it can: then it also tells what another way of storing them would give.
+        reference = case.origin.answer or case.origin.reference if case.origin else None
         again = Again(
             run=self._session.run,
             built=self._built,
@@ -61,7 +62,6 @@ class Explainer:
             dtypes=case.dtypes,
             reference=reference,
         )
-        absolute, relative = _tolerance(outcome)
         evidence = Evidence(
             inputs=case.inputs,
             expected=case.expected,
@@ -69,9 +69,8 @@ class Explainer:
             params=case.params,
             quants=case.quants,
             defaults={each.name: each.default for each in op.params if each.default is not None} if op else {},
-            absolute=absolute,
-            relative=relative,
-            loops=outcome.cost.execute.loops if outcome.cost.execute else 1,
+            tolerances={name: case.tolerance_of(name) for name in case.expected},
+            loops=loops,
             reference=reference,
             rerun=again,
         )
@@ -99,16 +98,3 @@ class Explainer:
         given = {name: tuple(array.shape) for name, array in outcome.case.inputs.items()}
         best = shrink(given, fails, runs=_RUNS_OF_PROGRAMS if self._place.instructions else _RUNS)
         return None if best == given else made.get(tuple(best.items()))
-
-
-def _tolerance(outcome: Outcome) -> tuple[float, float]:
-    """What is allowed, as the diagnosis wants it: a number, and a share."""
-    import numpy as np
-
-    absolute = relative = 0.0
-    for tensor in outcome.tensors:
-        said = outcome.case.tolerance_of(tensor.name)
-        absolute, relative = max(absolute, said.absolute), max(relative, said.relative)
-        if said.ulp and tensor.expected.dtype.kind == "f":
-            relative = max(relative, said.ulp * float(np.finfo(tensor.expected.dtype).eps))
-    return absolute, relative

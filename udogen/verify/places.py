@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from udogen.errors import UsageError
 from udogen.runtime.built import Built, find_built, find_source
+from udogen.runtime.calls import POISON
 from udogen.runtime.hexagon import HexagonSession
 from udogen.runtime.library import BACKENDS, find_runtime
 from udogen.runtime.session import OpSession
@@ -93,6 +94,7 @@ def open_session(
             runtime_kind=place.kind if runtime is None else "auto",
             timeout=timeout,
             force=force,
+            poison=POISON,
             on_step=on_step,
         )
     if built.folder is None:

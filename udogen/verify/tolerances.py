@@ -169,11 +169,13 @@ def judge(found: Array, expected: Array, tolerance: Tolerance) -> Verdict:
 
 
 def differences(found: Array, expected: Array) -> Any:
-    """The absolute differences in float64; infinite where one is no number and the other is."""
+    """The absolute differences in float64, of 64-bit integers too; infinite where one is no number and the other is."""
     import numpy as np
 
     with np.errstate(invalid="ignore", over="ignore"):  # infinity minus infinity, which `same` has settled
-        a, b = found.astype(np.float64), expected.astype(np.float64)
+        # Floats of 64 bits do not hold every integer of 64.
+        wide = np.longdouble if found.dtype.kind in "iu" and found.dtype.itemsize == 8 else np.float64
+        a, b = found.astype(wide), expected.astype(wide)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         difference = np.where(same, 0.0, np.abs(a - b))
-    return np.where(np.isnan(difference), np.inf, difference)
+    return np.where(np.isnan(difference), np.inf, difference).astype(np.float64)

@@ -6,12 +6,10 @@ from udogen.verify.diagnosis.again import Again
 from udogen.verify.diagnosis.causes import CAUSES, diagnose
 from udogen.verify.diagnosis.comparison import Bin, Comparison, Element, compare
 from udogen.verify.diagnosis.evidence import Evidence, Reference, Rerun
-from udogen.verify.diagnosis.memory import POISON
 from udogen.verify.diagnosis.shrinking import shrink
 
 __all__ = [
     "CAUSES",
-    "POISON",
     "Again",
     "Bin",
     "Comparison",

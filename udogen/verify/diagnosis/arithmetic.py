@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from udogen.verify.diagnosis.comparison import errors
 from udogen.verify.diagnosis.evidence import PATTERN, SEEN, Arrays, Clue, Params, Suspect, clue, proof
 from udogen.verify.diagnosis.halving import in_half_precision
-from udogen.verify.diagnosis.places import is_axis
+from udogen.verify.diagnosis.positions import is_axis
+from udogen.verify.tolerances import differences
 
 if TYPE_CHECKING:
     from udogen.runtime.calls import Array
@@ -49,7 +49,7 @@ def _without_effect(suspect: Suspect, name: str, value: object) -> Iterator[Clue
         return
     other = {**case.params, name: value + 1 if isinstance(value, int | np.integer) else 2 * value + 1}
     answer = suspect.ask(params=other)
-    if answer is None or not suspect.beyond(errors(answer, suspect.expected), suspect.expected).any():
+    if answer is None or not suspect.beyond(differences(answer, suspect.expected), suspect.expected).any():
         return
     before, after = suspect.run(), suspect.run(params=other)
     if before is not None and after is not None and before.tobytes() == after.tobytes():
@@ -251,5 +251,5 @@ def _error(suspect: Suspect, inputs: Arrays) -> float | None:
         return None
     expected = answer.astype(np.float64)
     size = float(np.sqrt(np.square(expected).mean())) if expected.size else 0.0
-    off = errors(found, expected)
+    off = differences(found, expected)
     return float(np.sqrt(np.square(off).mean())) / size if size and np.isfinite(off).all() else None

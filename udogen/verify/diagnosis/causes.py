@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from udogen.verify.diagnosis import arithmetic, encodings, memory, places
+from udogen.verify.diagnosis import arithmetic, encodings, memory, positions
 from udogen.verify.diagnosis.evidence import PATTERN, Clue, Evidence, Suspect
 from udogen.verify.results import Finding
 
@@ -28,16 +28,16 @@ CAUSES = (
     Cause("NaN and denormals", encodings.special_values),
     Cause("a parameter that does not arrive", arithmetic.missing_param),
     Cause("two parameters exchanged", arithmetic.swapped_params),
-    Cause("two inputs exchanged", places.swapped_inputs),
+    Cause("two inputs exchanged", positions.swapped_inputs),
     Cause("another way of rounding", encodings.rounding),
     Cause("limits of a type", encodings.saturation),
     Cause("an offset", encodings.zero_point),
     Cause("a scale", encodings.scale),
-    Cause("another axis", places.axis),
-    Cause("another order of axes", places.layout),
-    Cause("an input broadcast in another way", places.broadcast),
-    Cause("rows for columns", places.transposed),
-    Cause("one element off", places.shift),
+    Cause("another axis", positions.axis),
+    Cause("another order of axes", positions.layout),
+    Cause("an input broadcast in another way", positions.broadcast),
+    Cause("rows for columns", positions.transposed),
+    Cause("one element off", positions.shift),
     Cause("a factor", arithmetic.factor),
     Cause("too few bits", encodings.precision),
     Cause("sums in half precision", arithmetic.half_sums),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from udogen.verify.tolerances import EXACT, Tolerance, differences
+
 if TYPE_CHECKING:
     from udogen.runtime.calls import Array
 
@@ -74,11 +76,10 @@ def compare(
     found: Array,
     expected: Array,
     *,
-    absolute: float = 0.0,
-    relative: float = 0.0,
+    tolerance: Tolerance = EXACT,
     quant: tuple[float, int] | None = None,
 ) -> Comparison:
-    """Both arrays in every measure; right is what differs by at most `absolute + relative * |expected|`.
+    """Both arrays in every measure.
 
     A NaN is right where a NaN is expected, an infinity where the same one is.
     """
@@ -86,8 +87,8 @@ def compare(
         return Comparison(found.shape, expected.shape, str(found.dtype), wrong=max(found.size, expected.size, 1))
     if found.size == 0:
         return Comparison(found.shape, expected.shape, str(found.dtype), wrong=0, histogram=_histogram(found, found))
-    error = errors(found, expected)
-    bad = beyond(error, expected, absolute=absolute, relative=relative)
+    error = differences(found, expected)
+    bad = error > tolerance.allowed(expected)
     finite = error[np.isfinite(error)]
     whole = found.dtype.kind in "biu"
     worst = np.unravel_index(int(np.argmax(error)), error.shape)
@@ -111,22 +112,6 @@ def compare(
         not_finite=int(np.isinf(error).sum()),
         histogram=_histogram(found, error),
     )
-
-
-def errors(found: Array, expected: Array) -> Array:
-    """The absolute difference of each element; infinite where only one is finite, or both are not and differ."""
-    a, b = _wide(found), _wide(expected)
-    with np.errstate(invalid="ignore", over="ignore"):
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-        difference = np.where(same, 0.0, np.abs(a - b))
-    return np.where(np.isnan(difference), np.inf, difference).astype(np.float64)
-
-
-def beyond(error: Array, expected: Array, *, absolute: float, relative: float) -> Array:
-    """Which elements are wrong; where no number is expected, nothing but the same is right."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        allowed = absolute + (relative * np.abs(_wide(expected)) if relative else 0.0)
-    return np.asarray(error > np.where(np.isfinite(allowed), allowed, absolute))
 
 
 def ulps(found: Array, expected: Array) -> int | None:
@@ -156,11 +141,6 @@ def box_of(mask: Array) -> tuple[tuple[int, int], ...]:
 def _element(index: Any, found: Array, expected: Array) -> Element:
     at = tuple(int(part) for part in index)
     return Element(at, float(found[at]), float(expected[at]))
-
-
-def _wide(array: Array) -> Array:
-    """As floats that hold every value: those of 64 bits have no place for whole numbers of 64."""
-    return array.astype(np.longdouble if array.dtype.kind in "iu" and array.dtype.itemsize == 8 else np.float64)
 
 
 def _whole(value: float) -> int | None:

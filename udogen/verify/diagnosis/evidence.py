@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from udogen.errors import UdogenError
+from udogen.runtime.calls import POISON
 from udogen.verify.diagnosis import storing
-from udogen.verify.diagnosis.comparison import beyond, errors
 from udogen.verify.results import Finding
+from udogen.verify.tolerances import EXACT, Tolerance, differences
 
 if TYPE_CHECKING:
     from udogen.runtime.calls import Array
@@ -50,8 +51,7 @@ class Evidence:
     params: Params = field(default_factory=dict)
     quants: Quants = field(default_factory=dict)
     defaults: Params = field(default_factory=dict)  # what the config says of params that are not given
-    absolute: float = 0.0  # right is what differs by at most absolute + relative * |expected|
-    relative: float = 0.0
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)  # of outputs; exact where there is none
     loops: int = 1  # how often the op had been executed when `found` was read
     reference: Reference | None = None
     rerun: Rerun | None = None
@@ -78,9 +78,9 @@ class Suspect:
     def __init__(self, evidence: Evidence, name: str) -> None:
         self.evidence, self.name = evidence, name
         self.found, self.expected = evidence.found[name], evidence.expected[name]
-        self.quant = evidence.quants.get(name)
+        self.quant, self.tolerance = evidence.quants.get(name), evidence.tolerances.get(name, EXACT)
         self.settled = np.zeros(self.found.shape, bool)  # elements whose cause is known
-        self.error = errors(self.found, self.expected)
+        self.error = differences(self.found, self.expected)
         self.wrong = self.beyond(self.error, self.expected)
         self.unsteady = False  # runs of the same input differ
         self._spent = 0.0
@@ -88,7 +88,7 @@ class Suspect:
         if evidence.reference is not None:
             answer = self.answer()
             stored = None if answer is None else self.store(answer)
-            fits = stored is not None and not self.beyond(errors(stored, self.expected), self.expected).any()
+            fits = stored is not None and not self.beyond(differences(stored, self.expected), self.expected).any()
             if not fits:
                 self._spent = float("inf")  # the numbers are from elsewhere: it cannot say what would follow
             elif answer is not None and answer.dtype.kind == "f":
@@ -106,7 +106,7 @@ class Suspect:
 
     def beyond(self, error: Array, expected: Array) -> Array:
         """Which elements are wrong, by the tolerance of the case."""
-        return beyond(error, expected, absolute=self.evidence.absolute, relative=self.evidence.relative)
+        return np.asarray(error > self.tolerance.allowed(expected))
 
     # --- questions -----------------------------------------------------------------------------------
 
@@ -153,11 +153,11 @@ class Suspect:
         return storing.store(answer, self.found.dtype, quant or self.quant)
 
     def run(self, **how: Any) -> Array | None:
-        """What the op answers when it is executed again; None where that is not to be had."""
+        """What the op answers when it is executed again, mostly in poisoned memory; None where that fails."""
         if self.evidence.rerun is None:
             return None
         try:
-            found = self.evidence.rerun(**how)[self.name]
+            found = self.evidence.rerun(**{"poison": POISON, **how})[self.name]
         except UdogenError:
             return None
         return found
@@ -176,8 +176,8 @@ class Suspect:
         found, expected, predicted = self.found[left], self.expected[left], predicted[left]
         if found.size * 2 < self.found.size:
             return 0
-        off, before = errors(found, predicted), self.error[left]
-        telling = self.beyond(errors(predicted, expected), expected) & self.beyond(before, expected)
+        off, before = differences(found, predicted), self.error[left]
+        telling = self.beyond(differences(predicted, expected), expected) & self.beyond(before, expected)
         count = int(telling.sum())
         # Of equal numbers each could be explained by anything.
         if count < _FEWEST or np.unique(found[telling]).size < distinct:
@@ -186,11 +186,10 @@ class Suspect:
 
     def _holds(self, off: Array, predicted: Array) -> bool:
         # A fault in a kernel that also rounds a little otherwise than numpy.
-        case = self.evidence
-        missed = beyond(off, predicted, absolute=2 * case.absolute, relative=2 * case.relative)
+        missed = off > 2 * self.tolerance.allowed(predicted)
         if not missed.any():
             return True
-        return self.whole and bool((off[missed] <= 2 * case.absolute + 1).all()) and missed.mean() <= 0.05
+        return self.whole and bool((off[missed] <= 2 * self.tolerance.absolute + 1).all()) and missed.mean() <= 0.05
 
 
 def _is_closer(off: Array, before: Array) -> bool:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from udogen.verify.diagnosis.comparison import box_of, errors
+from udogen.runtime.calls import POISON
+from udogen.verify.diagnosis.comparison import box_of
 from udogen.verify.diagnosis.evidence import PATTERN, SEEN, Clue, Suspect, clue
+from udogen.verify.tolerances import differences
 
 if TYPE_CHECKING:
     from udogen.runtime.calls import Array
 
-POISON = 0x5A  # as a float of 32 bits about 1e16: nothing that is right by chance
 _POISONS = (POISON, 0xC3)
 _RUNS = 6
 _VECTORS = (32, 64, 128)  # elements that loops over vectors do at once
@@ -123,7 +124,7 @@ def state(suspect: Suspect) -> Iterator[Clue]:
 
 
 def _is_right(found: Array, suspect: Suspect) -> bool:
-    return not suspect.beyond(errors(found, suspect.expected), suspect.expected).any()
+    return not suspect.beyond(differences(found, suspect.expected), suspect.expected).any()
 
 
 def _bytes_differ(one: Array, other: Array) -> Array:

@@ -64,6 +64,7 @@ def make(plan: Plan, reference: Reference | None, backend: str) -> Case:
             reshaped=partial(_reshaped, plan, reference, backend),
             reference=_asker(plan, reference),
             baseline=_baseline(plan, reference, inputs, quants),
+            answer=lambda inputs, params, quants: _answer(plan, reference, inputs, quants, params),
             location=str(group.where()),
         ),
     )
