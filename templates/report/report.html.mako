@@ -285,12 +285,12 @@ ${line}
 <td role="cell"></td>
 % endif
 % if row.numpy.note:
-<td role="cell" class="numpy">${row.numpy.ratio}<small>${row.numpy.note}</small></td>
+<td role="cell" class="numpy">${row.numpy.speed}<small>${row.numpy.note}</small></td>
 % elif costs.numpy:
 <td role="cell"></td>
 % endif
 % if row.builtin.note:
-<td role="cell" class="builtin">${row.builtin.ratio}<small>${row.builtin.note}</small></td>
+<td role="cell" class="builtin">${row.builtin.speed}<small>${row.builtin.note}</small></td>
 % elif costs.builtin:
 <td role="cell"></td>
 % endif

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Against(NamedTuple):
-    """How long it takes, in times of something else."""
+    """How fast it is beside something else."""
 
-    ratio: str = ""
+    speed: str = ""
     note: str = ""
 
 
@@ -75,7 +75,7 @@ def costs(run: TestRun) -> Costs:
     return Costs(
         rows,
         times=any(row.time for row in rows),
-        numpy=any(row.numpy.ratio for row in rows),
+        numpy=any(row.numpy.speed for row in rows),
         builtin=any(row.builtin.note for row in rows),
         packets=any(row.packets for row in rows),
         intensity=any(row.intensity for row in rows),
@@ -110,7 +110,7 @@ def _against(spread: Spread | None, other: Spread | None, name: str, fault: str 
         return Against("", words.cut(f"{name}: {fault}", 160))
     if spread is None or other is None or not other.median:
         return Against()
-    return Against(words.ratio(spread.median / other.median), f"{name}: {words.seconds(other.median)}")
+    return Against(words.speed(spread.median, other.median), f"{name}: {words.seconds(other.median)}")
 
 
 class ChangeRow(NamedTuple):
