@@ -21,6 +21,7 @@ VERBS = {
     "build": ("build", "Build a package with the compilers that are there."),
     "inspect": ("inspect", "Say whether a built library will register, and if not, why."),
     "doctor": ("doctor", "Say what this machine has, what is wrong, and how to get the rest."),
+    "register": ("register", "Say what a program must be told to use an op package."),
     "explain": ("explain", "Say what an error number, or a log, means, and what to try."),
     "list": ("list", "Show what udogen can build, generate and compile with."),
     "run": ("run", "Run an op of a built package, or context binaries, in the real QNN runtime."),
