@@ -22,7 +22,8 @@ PACKAGE = ROOT / "udogen"
 LAYERS = (
     {"__main__"},
     {"cli"},
-    {"verify", "inspect", "doctor", "clients"},
+    {"verify", "inspect", "doctor", "init", "clients"},
+    {"draw"},
     {"runtime"},
     {"generate"},
     {"build"},

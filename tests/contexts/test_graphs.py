@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 from tests.contexts.conftest import nothing_left
 from tests.contexts.stepping import BACKENDS, SHAPE, array, binary, open_runtime
+from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime
 from udogen.errors import RunFailed
 from udogen.qnn.context import ContextOptions
 from udogen.runtime.contexts.context import Context
@@ -281,6 +284,26 @@ def test_a_binary_of_another_maker_or_backend(emulated: Context) -> None:
             open_runtime(backend, kind).close()  # skips where it is not installed
             emulated.runtime.restore(binary(backend, kind))
         assert caught.value.hint == hint
+
+
+def test_two_htp_runtimes_and_a_package(tmp_path: Path) -> None:
+    """In a child: what is loaded first stays first."""
+    need_runtime("htp")
+    package = htp_package(ROOT / "tests/configs/Faults.xml", tmp_path, KERNELS / "faults")
+    program = f"""
+from pathlib import Path
+from udogen.runtime import Runtime
+with Runtime("htp", kind="emulator") as first, Runtime("htp", kind="real") as second:
+    first.register(Path({str(package.library)!r}))
+    try:
+        second.register(Path({str(package.library)!r}))
+    except Exception as refusal:
+        print(refusal)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=LONG)
+    assert done.returncode == 0, done.stderr
+    assert "cannot be registered in HTP_QTI_AISW: " in done.stdout
+    assert "was loaded into this process first" in done.stdout
 
 
 # --- threads --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,29 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The context binary."""
     need_runtime("htp")
     return made(tmp_path_factory.mktemp("large") / "large.bin")
+
+
+@pytest.mark.parametrize("kind", ["real", "emulator"])
+def test_both_clients_run_a_shard_with_an_op_package(
+    sharded_llm: Callable[[str], Path], kind: str, tmp_path: Path
+) -> None:
+    """What is measured elsewhere: the client in C registers, restores and executes as ours does."""
+    folder = sharded_llm(kind)
+    package = json.loads((folder / "model.json").read_text("utf-8"))["op_package"]
+    runtime, client = find_runtime("htp", kind=kind).path, c_client.build(tmp_path)
+    for argv in ([client], c_client.PYTHON):
+        told = c_client.run(
+            argv,
+            folder / "forward_0.bin",
+            runtime=runtime,
+            graph="kv_forward",
+            loops=3,
+            room=tmp_path,
+            package=(folder / package["library"], package["provider"]),
+        )
+        assert 0 < told.execute < 1 and 0 < told.first < told.start and told.restore > 0
+        assert 0 < told.peak_before < told.peak
+        assert (told.called > 0) == (argv is c_client.PYTHON)
 
 
 @pytest.mark.slow

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +12,7 @@ import numpy as np
 import pytest
 
 from tests.contexts.stepping import SHAPE, array, binary
-from tests.making import KERNELS, ROOT, htp_package, need_runtime, udogen
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
-from udogen.runtime import Runtime
+from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime, udogen
 
 CPU = ("--backend", "cpu", "--runtime", "emulator")
 
@@ -150,20 +150,8 @@ def test_an_op_that_ends_the_process(tmp_path: Path) -> None:
     """In libQnnHtp: the child dies, the sentence names context, graph and signal, and the next context runs."""
     need_runtime("htp")
     built = htp_package(ROOT / "tests/configs/Faults.xml", tmp_path, KERNELS / "faults")
-    shape = (1, 1, 1, 8)
-    with Runtime("htp", kind="real") as runtime:
-        runtime.register(Path(built.library), built.provider)
-        for number, op in enumerate(("Crashes", "Relu")):
-            with runtime.composing() as context:
-                graph = context.graph("only")
-                x, y = (
-                    graph.add_tensor(Tensor(name, dtype="FLOAT_32", shape=shape, role=role))
-                    for name, role in (("x", APP_WRITE), ("y", APP_READ))
-                )
-                owner = "qti.aisw" if op == "Relu" else built.package
-                graph.add_node(OpConfig("n", package=owner, op_type=op, inputs=[x], outputs=[y], params=[]))
-                graph.finalize()
-                (tmp_path / f"forward_{number}.bin").write_bytes(context.binary())
+    argv = [sys.executable, "-m", "tests.contexts.crashing", built.library, built.provider, built.package, tmp_path]
+    subprocess.run(argv, cwd=ROOT, check=True, capture_output=True, timeout=LONG)
     text = run(tmp_path, "--op-package", built.library, code=5)
     assert f"context {tmp_path / 'forward_0.bin'} crashed with SIG" in text
     assert "in phase `graph `only`: execute`" in text

@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,6 +64,12 @@ def library_path() -> list[Path]:
     """The folders of LD_LIBRARY_PATH in which the loader looks; an empty entry is the folder where it is started."""
     text = os.environ.get("LD_LIBRARY_PATH", "")
     return [Path(entry or ".") for entry in text.replace(";", ":").split(":")] if text else []
+
+
+def preloading(libraries: Sequence[Path]) -> dict[str, str]:
+    """The variable with which a child loads these libraries first, before those that it would load anyway."""
+    given = os.environ.get("LD_PRELOAD", "")
+    return {"LD_PRELOAD": ":".join([*map(str, libraries), *([given] if given else [])])} if libraries else {}
 
 
 def program(name: str) -> str:

@@ -14,6 +14,7 @@ from udogen.cli import options, output
 
 if TYPE_CHECKING:
     from udogen.generate.packages import Generated
+    from udogen.opdef.model import OpPackage
 
 
 @click.command("generate")
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
     "-f", "--force-generation", "afresh", is_flag=True,
     help="Begin anew: move a folder that is there aside, to <name>.bak-N, with all that is in it.",
 )  # fmt: skip
+@click.option(
+    "--tests", "with_tests", is_flag=True,
+    help="Write tests to begin with beside the packages, for `udogen test`; what is there stays.",
+)  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would be written; write nothing.")
 @click.option("--diff", "show_diff", is_flag=True, help="Show what would change; write nothing.")
 @options.strict
@@ -59,6 +64,7 @@ def command(
     for_converters: bool,
     with_cmake: bool,
     afresh: bool,
+    with_tests: bool,
     dry_run: bool,
     show_diff: bool,
     strict: bool,
@@ -100,10 +106,14 @@ def command(
             tell_of_cmake(found)
     if not (dry_run or show_diff):
         wing.stop_on_conflict(found)
+    tests = write_tests(loaded, found) if with_tests and not (dry_run or show_diff) else []
+    for path in () if as_json else tests:
+        output.say(f"{path} (created)")
     if as_json:
         output.answer(
             {
                 "ok": True,
+                **({"tests": [str(path) for path in tests]} if with_tests else {}),
                 "written": not (dry_run or show_diff),
                 "packages": [
                     {
@@ -124,6 +134,14 @@ def command(
                 "warnings": [problem.as_json() for problem in problems.warnings],
             }
         )
+
+
+def write_tests(loaded: Sequence[OpPackage], found: Sequence[Generated]) -> list[Path]:
+    """A test file beside the packages, and the references that it names, where there are none yet."""
+    from udogen.generate import op_tests
+
+    folders = list(dict.fromkeys(each.folder.parent for each in found))
+    return [path for folder in folders for path in op_tests.write(loaded, folder)]
 
 
 def tell_of_cmake(found: Sequence[Generated]) -> None:

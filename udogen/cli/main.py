@@ -15,6 +15,7 @@ from udogen.errors import UdogenError  # noqa: E402
 
 # verb -> (module, one line for --help)
 VERBS = {
+    "init": ("init", "Write a first config, from an ONNX model or from flags."),
     "check": ("check", "Say everything that is wrong with configs."),
     "convert": ("convert", "Write a config in the other language."),
     "generate": ("generate", "Generate op packages from configs."),
@@ -23,7 +24,9 @@ VERBS = {
     "doctor": ("doctor", "Say what this machine has, what is wrong, and how to get the rest."),
     "register": ("register", "Say what a program must be told to use an op package."),
     "explain": ("explain", "Say what an error number, or a log, means, and what to try."),
+    "graph": ("graph", "Draw the ops of a config, the graphs of a context binary, or an ONNX model."),
     "list": ("list", "Show what udogen can build, generate and compile with."),
+    "test": ("test", "Hold ops against their references, on every backend that is there."),
     "run": ("run", "Run an op of a built package, or context binaries, in the real QNN runtime."),
 }
 

@@ -17,10 +17,11 @@ from udogen.generate.plan import Plan, PlannedFile
 
 def render(plan: Plan) -> dict[str, bytes]:
     """Every file of the plan, by its path."""
-    return {file.path: _one(file) for file in plan.files}
+    return {file.path: render_file(file) for file in plan.files}
 
 
-def _one(file: PlannedFile) -> bytes:
+def render_file(file: PlannedFile) -> bytes:
+    """The bytes of one file."""
     if file.content is not None:
         return file.content
     if file.copy:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from udogen.opdef import values
@@ -11,12 +13,16 @@ from udogen.opdef.model import Constraint, Op, OpPackage, Passage, QuantParam, S
 from udogen.opdef.problems import Problems
 
 _TAGS = {"input": "Input", "output": "Output", "param": "Parameter"}
+_WIDTH = 100  # of comments
+
+# What stands as a comment before the package (), an op (its name,), or a tensor of it (both names).
+Comments = Mapping[tuple[str, ...], Sequence[str]]
 
 
-def write(package: OpPackage, problems: Problems) -> str:
+def write(package: OpPackage, problems: Problems, comments: Comments | None = None) -> str:
     """The OpDefCollection of one package."""
     _tell_losses(package, problems)
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', *_collection(package)]
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', *_collection(package, comments or {})]
     return "\n".join(lines) + "\n"
 
 
@@ -39,7 +45,8 @@ def _tell_losses(package: OpPackage, problems: Problems) -> None:
                     problems.warn(tensor.location, f"{what} of `{tensor.name}` of `{op.name}` is lost", lost)
 
 
-def _collection(package: OpPackage) -> Iterator[str]:
+def _collection(package: OpPackage, comments: Comments) -> Iterator[str]:
+    yield from _comments(comments.get((), ()))
     qhpi = "" if package.use_qhpi is None else f' UseQHPI="{_truth(package.use_qhpi)}"'
     yield (
         f"<OpDefCollection PackageName={quoteattr(package.name)} Domain={quoteattr(package.domain)} "
@@ -47,20 +54,22 @@ def _collection(package: OpPackage) -> Iterator[str]:
     )
     yield "  <OpDefList>"
     for op in package.ops:
-        yield from _indent(_op(op), 4)
+        yield from _indent(_op(op, comments), 4)
     yield "  </OpDefList>"
     for supplement in package.supplements:
         yield from _indent(_supplement(supplement), 2)
     yield "</OpDefCollection>"
 
 
-def _op(op: Op) -> Iterator[str]:
+def _op(op: Op, comments: Comments) -> Iterator[str]:
+    yield from _comments(comments.get((op.name,), ()))
     yield "<OpDef>"
     yield f"  <Name>{escape(op.name)}</Name>"
     yield from _indent(_description(op.description), 2)
     for each in op.references:
         yield f"  <Reference Source={quoteattr(each.source)} Url={quoteattr(each.url)}>{escape(each.text)}</Reference>"
     for tensor in op.tensors:
+        yield from _indent(_comments(comments.get((op.name, tensor.name), ())), 2)
         yield from _indent(_tensor(tensor), 2)
     if op.use_default_translation is not None:
         yield f"  <UseDefaultTranslation>{_truth(op.use_default_translation)}</UseDefaultTranslation>"
@@ -166,6 +175,14 @@ def _quant(quant: tuple[QuantParam, ...]) -> Iterator[str]:
         for key, text in each.settings:
             yield f"  <{key}>{escape(text)}</{key}>"
         yield "</QuantParam>"
+
+
+def _comments(sentences: Sequence[str]) -> Iterator[str]:
+    for sentence in sentences:
+        plain = re.sub("-(?=-)", "- ", sentence)  # two hyphens would end the comment
+        rows = textwrap.wrap(plain, _WIDTH, break_long_words=False, break_on_hyphens=False)
+        yield from (f"{'<!--' if row is rows[0] else '    '} {row}" for row in rows[:-1])
+        yield f"{'<!--' if len(rows) == 1 else '    '} {rows[-1]} -->"
 
 
 def _optional(tag: str, text: str) -> Iterator[str]:

@@ -5,13 +5,34 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, TypeVar
 
+from udogen.errors import RunFailed
 from udogen.qnn import abi
-from udogen.qnn.interface import Interface, QnnError
+from udogen.qnn.interface import Interface
 
-_H = TypeVar("_H", bound="Handle")
+_C = TypeVar("_C", bound="Closing")
 
 
-class Handle:
+class Closing:
+    """A context manager whose end is `close()`; where two things go wrong, the first is the one to show."""
+
+    def close(self) -> None:
+        """Give back what it has."""
+        raise NotImplementedError
+
+    def __enter__(self: _C) -> _C:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except RunFailed:
+            if error is None:
+                raise
+
+
+class Handle(Closing):
     """Something the backend made and must free; freed once, at the end of `with` or by `close`."""
 
     def __init__(self, interface: Interface, raw: Any, free: str, *free_args: Any) -> None:
@@ -23,18 +44,6 @@ class Handle:
         raw, self.raw = self.raw, None
         if raw is not None:
             self.interface.call(self._free, raw, *self._free_args)
-
-    def __enter__(self: _H) -> _H:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.close()
-        except QnnError:
-            if error is None:  # the first error is the one to show
-                raise
 
 
 def raw_of(handle: Handle | None) -> Any:

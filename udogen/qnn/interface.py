@@ -106,17 +106,22 @@ def providers_of(path: Path, interface: str) -> list[Any]:
     return [providers[0][index] for index in range(count[0])]
 
 
+opened: list[Path] = []  # the libraries of this process, in the order in which the loader looks into them
+
+
 @cache  # cffi closes a library that nobody holds, and its functions with it
 def open_library(path: Path) -> Any:
     """Load a runtime library for the whole process, so that op packages find its symbols."""
     ffi = abi.ffi()
     try:
-        return ffi.dlopen(str(path.resolve()), ffi.RTLD_NOW | ffi.RTLD_GLOBAL)
+        library = ffi.dlopen(str(path.resolve()), ffi.RTLD_NOW | ffi.RTLD_GLOBAL)
     except OSError as problem:
         raise RunFailed(
             f"the runtime library {path} cannot be loaded: {problem}",
             hint="it must be built for this machine, with the libraries it needs beside it",
         ) from problem
+    opened.append(path.resolve())
+    return library
 
 
 def log_callback(sink: LogSink) -> Any:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+    from udogen.runtime.watch import HeapUse
+
     Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -38,6 +40,9 @@ class ParamArg:
     quant: tuple[float, int] | None = None
 
 
+POISON = 0x5A  # as a float of 32 bits about 1e16: nothing that is right by chance
+
+
 @dataclass(frozen=True)
 class OpCall:
     """One op, run `loops` times in a graph of its own."""
@@ -48,6 +53,7 @@ class OpCall:
     outputs: tuple[TensorArg, ...]
     params: tuple[ParamArg, ...] = ()
     loops: int = 1
+    poison: int = 0  # the byte that fills the memory of outputs before the first execution
     context: bytes | None = None  # restore this context binary instead of making a graph
     save_context: bool = False
 
@@ -59,6 +65,7 @@ class Times:
     create: float
     finalize: float
     execute: float
+    samples: tuple[float, ...] = ()  # each execution, in their order
 
 
 @dataclass(frozen=True)
@@ -109,3 +116,4 @@ class OpResult:
     logs: tuple[LogLine, ...] = field(default=())
     kernel: str = ""  # which of the package's kernels it was, where that is known
     packets: Packets | None = None  # where they were counted
+    heap: HeapUse | None = None  # where it was watched

@@ -63,6 +63,20 @@ class Child:
         """The next thing it says."""
         return self._wire.receive(deadline)
 
+    def quit(self, seconds: float) -> None:
+        """Let it free what it has, as long as that takes no more than `seconds`, and end it."""
+        grace = 0.0
+        try:
+            self.send({"do": "quit"})
+            deadline = deadline_of(seconds)
+            while self.receive(deadline)[0]["event"] != "bye":
+                pass
+            grace = 2.0
+        except (EOFError, TimeoutError):
+            pass  # what it does while it is freed concerns nobody: all results are here
+        finally:
+            self.end(grace)
+
     def end(self, grace: float = 0.0) -> int:
         """End it, after `grace` seconds if it has not ended by itself; returns how it ended."""
         until = time.monotonic() + grace

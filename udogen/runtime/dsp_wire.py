@@ -67,7 +67,7 @@ def encode(call: OpCall) -> bytes:
     params = [_param(call, row, buffers) for row in order["params"]]
     return b"".join(
         (
-            struct.pack("<6I", _MAGIC, call.loops, VTCM, len(inputs), len(outputs), len(params)),
+            struct.pack("<7I", _MAGIC, call.loops, call.poison, VTCM, len(inputs), len(outputs), len(params)),
             text(call.package),
             text(call.op_type),
             *inputs,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.opdef.problems import nearest
@@ -13,10 +14,13 @@ from udogen.qnn import codes
 from udogen.qnn.interface import WARN
 from udogen.runtime import known
 from udogen.runtime.calls import LogLine, OpCall, PackageInfo, TensorArg
+from udogen.runtime.faults import Fault, fault_of, without_faults
 
 # The phases in which nothing of the user's has run yet.
 START, LOAD_RUNTIME = "start the worker", "load the runtime"
 IDLE = "wait for the next call"
+
+BUILT_IN = "qti.aisw"  # the package of the ops that a backend brings itself
 
 
 class RegistrationFailed(RunFailed):
@@ -41,6 +45,8 @@ class OpCrashed(RunFailed):
     """The op ended the process."""
 
     kind = "op-crashed"
+    fault: Fault | None = None  # where the process could tell of it
+    beside: bool = False  # it was beside a tensor, and the message says so
 
 
 class OpTimedOut(RunFailed):
@@ -75,6 +81,7 @@ class Scene:
     target: str = ""  # what registration was told; empty where nothing
     forced: str = ""  # the SDK that the package is tied to, where its release was not to be minded
     what: str = "the op package"
+    rooms: Sequence[Mapping[str, Any]] = ()  # where the data of tensors lay, where that was watched
 
     @property
     def subject(self) -> str:
@@ -97,7 +104,7 @@ class Scene:
     def details(self, *, told: str = "") -> list[str]:
         """Everything a person may want to see below the sentence, but what the sentence told."""
         tied = f"--force: the op package is built with the C++ headers of SDK {_release(self.forced)}"
-        lines = (*self.complaints(), *known.telling(self.chatter)[-_SHOWN_LINES:])
+        lines = (*self.complaints(), *known.telling(without_faults(self.chatter))[-_SHOWN_LINES:])
         return [*([tied] if self.forced else []), *(line for line in lines if line != told)]
 
 
@@ -161,7 +168,14 @@ def of_death(scene: Scene, returncode: int) -> RunFailed:
         hint = "build the package with -g -fsanitize=address, or run it in a debugger, to see where"
     else:
         how, hint = f"ended the process with exit code {returncode}", "an op must return, never exit"
-    return OpCrashed(f"{scene.subject} {how} in phase `{scene.phase}`", hint=hint, details=scene.details())
+    sentence = f"{scene.subject} {how} in phase `{scene.phase}`"
+    fault = fault_of(scene.chatter)
+    beside = fault.sentence(scene.subject, scene.rooms) if fault is not None else ""
+    if beside:
+        sentence, hint = beside, "let the kernel's loops end at the tensor's own dimensions"
+    crash = OpCrashed(sentence, hint=hint, details=scene.details())
+    crash.fault, crash.beside = fault, bool(beside)
+    return crash
 
 
 def of_timeout(scene: Scene, seconds: float) -> RunFailed:
@@ -183,6 +197,8 @@ def _signal(number: int) -> str:
 
 def check_names(call: OpCall, package: PackageInfo, library: str) -> None:
     """Refuse a call to a package or an op that the library does not have."""
+    if call.package == BUILT_IN:
+        return
     if package.name and call.package != package.name:
         raise OpRefused(
             f"{library} is the op package `{package.name}`, not `{call.package}`",

@@ -180,7 +180,7 @@ class HexagonSession:
             )
         return OpResult(
             outputs=dict(self._host.outputs(call, told)),
-            times=Times(create=0.0, finalize=0.0, execute=statistics.median(told.seconds)),
+            times=Times(0.0, 0.0, statistics.median(told.seconds), tuple(told.seconds)),
             runtime=self.runtime,
             logs=tuple(told.logs),
             kernel=told.kernel,

@@ -77,7 +77,7 @@ def encode(call: OpCall, wanted: Wanted) -> bytes:
     unit = RESOURCES.get(wanted.kernel, 0)
     return b"".join(
         (
-            struct.pack("<6I", _MAGIC, call.loops, wanted.slices, unit, len(inputs), len(outputs)),
+            struct.pack("<7I", _MAGIC, call.loops, call.poison, wanted.slices, unit, len(inputs), len(outputs)),
             text(f"{call.package}::{call.op_type}"),
             text("" if unit else wanted.kernel),
             *inputs,

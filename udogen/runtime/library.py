@@ -1,4 +1,7 @@
-"""Where the QNN runtime is, and whether a library can be loaded here at all."""
+"""Where the QNN runtime is, and whether a library can be loaded here at all.
+
+What few need is imported by who needs it: restoring a context begins here, and is to be quick.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from udogen.build import elf, emulator, tools
-from udogen.build.package import PROVIDER
+from udogen.build import tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.opdef import backends
 
 
 class BackendRow(NamedTuple):
@@ -24,6 +25,10 @@ class BackendRow(NamedTuple):
     # libQnnCpu 2.47 never calls a package's logInitialize, so the worker does.
     forwards_log: bool
     ranks: tuple[int, ...]  # of tensors; libQnnHtp 2.47 crashes on rank 0 and has no flat layout beyond 6
+    # libQnnCpu 2.47 fills outputs with zeros at each execution, so a client cannot fill them with anything else.
+    clears_outputs: bool = False
+    # libQnnHtp 2.47 of x86-64 keeps the memory of tensors from one graph to the next: only in a new process is it new.
+    keeps_memory: bool = False
     # Machines on which it can run; libQnnGpu of x86-64 wants a target server and offline compilers.
     machines: tuple[str, ...] = ("x86_64", "aarch64")
     # Machines on which all graphs of a process wait for each other: libQnnHtp of x86-64 has one pool of threads for
@@ -33,15 +38,24 @@ class BackendRow(NamedTuple):
     @property
     def delivers(self) -> frozenset[str] | None:
         """Tensor types whose data reaches a custom op; None: the backend itself refuses what it does not have."""
+        from udogen.opdef import backends
+
         return frozenset(backends.ALL[self.name].delivers) or None
 
 
 BACKENDS = {
     row.name: row
     for row in (
-        BackendRow("cpu", "libQnnCpu.so", forwards_log=False, ranks=tuple(range(9))),
+        BackendRow("cpu", "libQnnCpu.so", forwards_log=False, ranks=tuple(range(9)), clears_outputs=True),
         BackendRow("gpu", "libQnnGpu.so", forwards_log=True, ranks=tuple(range(9)), machines=("aarch64",)),
-        BackendRow("htp", "libQnnHtp.so", forwards_log=True, ranks=tuple(range(1, 6)), one_at_a_time=("x86_64",)),
+        BackendRow(
+            "htp",
+            "libQnnHtp.so",
+            forwards_log=True,
+            ranks=tuple(range(1, 6)),
+            keeps_memory=True,
+            one_at_a_time=("x86_64",),
+        ),
     )
 }
 
@@ -99,6 +113,8 @@ def find_runtime(
     if kind == "emulator" or (kind == "auto" and explicit is None and not runs_here):
         if explicit is not None:
             raise UsageError("--qnn-lib and --runtime emulator are two runtimes", hint="leave one of them out")
+        from udogen.build import emulator
+
         return RuntimeLibrary(row, emulator.build_backend(backend, on_step=on_step), "emulator", emulator=True)
     if explicit is None and not runs_here:
         raise ToolMissing(
@@ -109,8 +125,7 @@ def find_runtime(
         path = explicit / row.library if explicit.is_dir() else explicit
         if not path.is_file():
             raise ToolMissing(f"there is no QNN runtime at {path}", hint=f"give the path of {row.library}")
-        ours = emulator.ALL.get(backend)
-        return RuntimeLibrary(row, path.resolve(), "given", emulator=ours is not None and path.name == ours.library)
+        return RuntimeLibrary(row, path.resolve(), "given", emulator=path.name != row.library and _is_ours(path))
     places = [*_sdk_places(environment or tools.environment()), *_wheel_places()]
     for origin, folder in places:
         if (folder / row.library).is_file():
@@ -120,6 +135,12 @@ def find_runtime(
         hint=_INSTALL if backend != "gpu" else "set QNN_SDK_ROOT; or --runtime emulator, which needs OpenCL",
         details=[f"looked in {folder}" for _, folder in places],
     )
+
+
+def _is_ours(path: Path) -> bool:
+    from udogen.build import emulator
+
+    return path.name in [each.library for each in emulator.ALL.values()]
 
 
 def _sdk_places(environment: tools.Environment) -> list[tuple[str, Path]]:
@@ -142,6 +163,8 @@ def check_loadable(path: Path, what: str) -> None:
         raise RunFailed(f"there is no {what} at {path}", hint="build it first, or give its path")
     if _is_for_this_machine(path):
         return
+    from udogen.build import elf
+
     try:
         machine = elf.read(path).machine
     except elf.NotElf as fault:
@@ -170,15 +193,19 @@ def _is_for_this_machine(path: Path) -> bool:
 
 def interface_providers(path: Path) -> list[str]:
     """The interface providers that an op package exports."""
+    from udogen.build import elf
+    from udogen.build.package import PROVIDER
+
     return sorted(name for name in elf.read(path).exports if name.endswith(PROVIDER))
 
 
 def check_provider(path: Path, provider: str) -> None:
     """Refuse a provider that the library does not export, naming those it has."""
-    exports = elf.read(path).exports
-    if provider in exports:
+    from udogen.build import elf
+
+    if provider in elf.read(path).exports:
         return
-    there = [name for name in sorted(exports) if name.endswith(PROVIDER)]
+    there = interface_providers(path)
     raise RunFailed(
         f"{path} does not export `{provider}`",
         hint=f"it has: {', '.join(there)}" if there else "it exports no *InterfaceProvider: is it an op package?",
@@ -187,6 +214,8 @@ def check_provider(path: Path, provider: str) -> None:
 
 def sdk_build_id(path: Path) -> str:
     """The QNN SDK whose C++ headers a library was built with (`--htp-api core`); empty where it is tied to none."""
+    from udogen.build import elf
+
     try:
         return elf.text_of(elf.read(path), BUILD_ID)
     except elf.NotElf:  # what it is instead, others say better

@@ -21,6 +21,8 @@ def order_of(call: OpCall) -> tuple[Message, list[Any]]:
     buffers: list[Any] = []
     if call.loops < 1:
         raise RunFailed(f"op `{call.op_type}` cannot be run {call.loops} times", hint="give 1 or more loops")
+    if not 0 <= call.poison <= 255:
+        raise RunFailed(f"outputs cannot be filled with {call.poison}", hint="give a byte, 0 to 255")
     if call.context is not None and call.save_context:
         raise RunFailed("a restored context cannot be saved again", hint="keep the file that it was restored from")
     return {
@@ -28,6 +30,7 @@ def order_of(call: OpCall) -> tuple[Message, list[Any]]:
         "op": call.op_type,
         "package": call.package,
         "loops": call.loops,
+        "poison": call.poison,
         "inputs": [_input(call, arg, buffers) for arg in call.inputs],
         "outputs": [_row(arg, APP_READ) for arg in call.outputs],
         "params": [_param(call, param, buffers) for param in call.params],
@@ -44,6 +47,11 @@ def arrays_of(call: OpCall, results: list[bytearray]) -> dict[str, Array]:
         arg.name: np.frombuffer(room, _numpy_type(call, arg.name, arg.dtype)).reshape(arg.shape)
         for arg, room in zip(call.outputs, results[: len(call.outputs)], strict=True)
     }
+
+
+def byte_sizes(call: OpCall) -> dict[str, int]:
+    """How many bytes each input has."""
+    return {arg.name: int(arg.array.nbytes) for arg in call.inputs if arg.array is not None}
 
 
 def _input(call: OpCall, arg: TensorArg, buffers: list[Any]) -> Message:

@@ -56,6 +56,10 @@ class LoadedPackage:
         name = ffi.string(info.packageName).decode("utf-8", "replace") if info.packageName else ""
         return name, [ffi.string(each).decode("utf-8", "replace") for each in names if each]
 
+    def copy_interface(self, into: Any) -> None:
+        """Its table of functions, as its provider gives it."""
+        into[0] = self._interface[0]
+
     def v1_4(self, name: str) -> Any:
         """A function of its table; None where it has another table."""
         # Version 2.0 has another table; the runtimes refuse it, and with a better message than we have.

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from udogen.build.tools import preloading
 from udogen.errors import RunFailed
 from udogen.qnn.interface import INFO, WARN
 from udogen.runtime import failures, marshal
 from udogen.runtime.calls import LogLine, OpCall, OpResult, PackageInfo, RuntimeInfo, Times
 from udogen.runtime.child import Child, deadline_of
 from udogen.runtime.library import check_loadable, check_provider, find_runtime, sdk_build_id
+from udogen.runtime.watch import NOTHING, Watch, of_message
 from udogen.runtime.wire import Message
+
+if TYPE_CHECKING:
+    from udogen.runtime.calls import Array
 
 _KEPT_LOG_LINES = 500
 _START_SECONDS = 30.0  # a timeout is meant for calls; loading a runtime may take longer than one
@@ -26,6 +31,8 @@ class OpSession:
 
     The worker ends when this process does, however that ends; calls from several threads wait for each other.
     A package that is tied to one release of the SDK is refused by the runtime of another, unless `force` says so.
+    `preload` are libraries that the worker is started with, for what a `Watch` asks.
+    `poison` is the one that the first call will have: on some backends another one takes a new process.
     `runtime_kind` is auto, real or emulator; the emulator is compiled on first use, and `on_step` hears of it.
     """
 
@@ -44,6 +51,8 @@ class OpSession:
         runtime_log_level: int = WARN,
         env: Mapping[str, str] | None = None,
         force: bool = False,
+        preload: Sequence[Path] = (),
+        poison: int = 0,
         on_phase: Callable[[str], None] | None = None,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
@@ -53,17 +62,19 @@ class OpSession:
         check_provider(library, provider)
         self._library, self._provider, self._target = library.resolve(), provider, target
         self._headers, self._force = sdk_build_id(library), force
-        self._timeout, self._env, self._soc = timeout, env, soc
+        self._timeout, self._env, self._soc = timeout, {**(env or {}), **preloading(preload)}, soc
         self._log_levels = {"log_level": log_level, "runtime_log_level": runtime_log_level}
         self._on_phase = on_phase
+        self._poison = poison
         self._child: Child | None = None
         self._phase = ""
+        self._rooms: Sequence[Mapping[str, Any]] = ()
         self._logs: deque[LogLine] = deque(maxlen=_KEPT_LOG_LINES)
         self._one_at_a_time = threading.Lock()
         self.restarts = 0
 
     def __enter__(self) -> OpSession:
-        self._start()
+        self._start(self._poison)
         return self
 
     def __exit__(
@@ -82,60 +93,95 @@ class OpSession:
         return self._runtime
 
     @property
+    def rooms(self) -> Sequence[Mapping[str, Any]]:
+        """Where the data of tensors lay in the last execution, where a `Watch` asked for it."""
+        return self._rooms
+
+    @property
     def pid(self) -> int | None:
         """The child's process id, while there is one."""
         return self._child.pid if self._child else None
 
-    def run(self, call: OpCall) -> OpResult:
+    def run(self, call: OpCall, watch: Watch = NOTHING) -> OpResult:
         """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`."""
+        order, buffers = marshal.order_of(call)
         with self._one_at_a_time:
-            if self._child is None:
-                self._restart()
-            failures.check_names(call, self._package, str(self._library))
-            failures.check_ranks(call, self._found.backend.ranks)
-            order, buffers = marshal.order_of(call)
-            self._logs.clear()
-            if self._child:
-                self._child.forget_chatter()
-            self._phase = failures.IDLE
-            try:
-                answer, results = self._ask(order, buffers, call)
-            except failures.OpCrashed:
-                if self._phase != failures.IDLE:
-                    raise
-                self._restart()  # it died between two calls: no fault of this one
-                answer, results = self._ask(order, buffers, call)
+            answer, results = self._obeyed({**order, **watch.__dict__}, buffers, call)
             return OpResult(
                 outputs=marshal.arrays_of(call, results),
-                times=Times(create=answer["create"], finalize=answer["finalize"], execute=answer["execute"]),
+                times=Times(
+                    create=answer["create"],
+                    finalize=answer["finalize"],
+                    execute=answer["execute"],
+                    samples=tuple(answer["samples"]),
+                ),
                 runtime=self._runtime,
                 context=bytes(results[-1]) if call.save_context else None,
                 logs=tuple(self._logs),
+                heap=None if answer["heap"] is None else of_message(answer["heap"]),
             )
+
+    def leaks(self, call: OpCall, *, executions: int, cycles: int) -> Mapping[str, Any]:
+        """What the op leaves behind: shots of the heap after its executions, and after its graphs were freed."""
+        order, buffers = marshal.order_of(call)
+        with self._one_at_a_time:
+            return self._obeyed(
+                {**order, "do": "leaks", "exact": False, "executions": executions, "cycles": cycles}, buffers, call
+            )[0]
+
+    def parallel(self, call: OpCall, *, executions: int, seconds: float, loop: Path) -> list[dict[str, Array]]:
+        """The outputs of two graphs of the op: each alone, then each while the other was executed too (build_loop)."""
+        order, buffers = marshal.order_of(call)
+        with self._one_at_a_time:
+            _, results = self._obeyed(
+                {
+                    **order,
+                    "do": "parallel",
+                    "exact": True,
+                    "executions": executions,
+                    "seconds": seconds,
+                    "loop": str(loop),
+                },
+                buffers,
+                call,
+            )
+        count = len(call.outputs)
+        return [marshal.arrays_of(call, results[index * count :]) for index in range(4)]
+
+    def _obeyed(self, order: Message, buffers: list[Any], call: OpCall) -> tuple[Message, list[bytearray]]:
+        """What the worker answers to an order about a call; it is started again where it has ended."""
+        if self._child is None:
+            self._restart(call.poison)
+        elif call.poison and call.poison != self._poison and self._found.backend.keeps_memory:
+            self._drop()
+            self._start(call.poison)
+        failures.check_names(call, self._package, str(self._library))
+        failures.check_ranks(call, self._found.backend.ranks)
+        self._logs.clear()
+        if self._child:
+            self._child.forget_chatter()
+        self._phase, self._rooms = failures.IDLE, ()
+        try:
+            return self._ask(order, buffers, call)
+        except failures.OpCrashed:
+            if self._phase != failures.IDLE:
+                raise
+            self._restart(call.poison)  # it died between two calls: no fault of this one
+            return self._ask(order, buffers, call)
 
     def close(self) -> None:
         """Let the package and the runtime free what they have, and end the child."""
         child, self._child = self._child, None
-        if child is None:
-            return
-        grace = 0.0
-        try:
-            child.send({"do": "quit"})
-            deadline = deadline_of(2.0)
-            while child.receive(deadline)[0]["event"] != "bye":
-                pass
-            grace = 2.0
-        except (EOFError, TimeoutError):
-            pass  # what it does while it is freed concerns nobody: all results are here
-        finally:
-            child.end(grace)
+        if child is not None:
+            child.quit(2.0)
 
-    def _restart(self) -> None:
-        self._start()
+    def _restart(self, poison: int = 0) -> None:
+        self._start(poison)
         self.restarts += 1
 
-    def _start(self) -> None:
+    def _start(self, poison: int = 0) -> None:
         self._logs.clear()
+        self._poison = poison
         self._phase = failures.START
         self._child = Child(self._env)
         backend = self._found.backend
@@ -148,6 +194,8 @@ class OpSession:
             "soc": self._soc,
             "delivers": None if backend.delivers is None else sorted(backend.delivers),
             "forwards_log": backend.forwards_log,
+            "poison": poison if backend.keeps_memory else 0,
+            "clears_outputs": backend.clears_outputs,
             "built_for": "" if self._force else self._headers,
             **self._log_levels,
         }
@@ -169,7 +217,7 @@ class OpSession:
                 message, results = child.receive(deadline)
                 match message["event"]:
                     case "phase":
-                        self._phase = message["phase"]
+                        self._phase, self._rooms = message["phase"], message.get("rooms", self._rooms)
                         if self._on_phase:
                             self._on_phase(self._phase)
                     case "log":
@@ -208,6 +256,7 @@ class OpSession:
             chatter=child.chatter(),
             target=self._target or "",
             forced=self._headers if self._force else "",
+            rooms=self._rooms,
         )
 
     def _drop(self, grace: float = 0.0) -> int:

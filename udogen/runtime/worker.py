@@ -17,20 +17,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed, UdogenError
+from udogen.errors import UdogenError
 from udogen.qnn.backend import Backend, Device, Log
 from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.tensors import APP_WRITE, NULL, STATIC, OpConfig, Param, Scalar, ScaleOffset, Tensor
+from udogen.qnn.tensors import APP_WRITE, Tensor
 from udogen.runtime import failures, probe, recorder, registrar, stored
+from udogen.runtime.op_graph import OpGraph, new_graph
 from udogen.runtime.op_package import LoadedPackage
+from udogen.runtime.poison import PoisonedPackage, poison_heap
+from udogen.runtime.rooms import Rooms
+from udogen.runtime.watch import Heap, as_message, tell_faults
 from udogen.runtime.wire import Message, Wire
 
 if TYPE_CHECKING:
     from udogen.runtime.contexts.executor import Executor
 
-_GUARD = bytes([0xA5]) * 64
 _PR_SET_PDEATHSIG = 1
+_MOST_SAMPLES = 10_000
 _IOLBF = 1
 
 
@@ -41,15 +45,19 @@ class Worker:
         self._wire = wire
         self._writing = threading.Lock()  # runtimes log from threads of their own
         self._contexts: Executor | None = None
+        self._poisoned: PoisonedPackage | None = None
 
     def start(self, order: Message) -> None:
         """Load the runtime, load and register the op package."""
         self._delivers: list[str] | None = order["delivers"]
+        if order["poison"]:
+            poison_heap(order["poison"])
         library, provider = order["library"], order["provider"]
         self._phase(failures.LOAD_RUNTIME)
         self._libraries = Path(order["runtime"]).parent
-        interface = Interface.load(Path(order["runtime"]))
+        interface = self._interface = Interface.load(Path(order["runtime"]))
         failures.check_release(library, order["built_for"], interface.build_id())
+        self._library = os.path.realpath(library)
         self._phase("load the op package")
         package = LoadedPackage(library, provider)
         if not order["forwards_log"]:
@@ -65,7 +73,7 @@ class Worker:
         self._backend.register(Path(library), provider, order["target"])
         self._phase("ask the op package what it has")
         name, operations = package.info()
-        self._package = package
+        self._package, self._provider, self._clears = package, provider, bool(order["clears_outputs"])
         self._say(
             "ready",
             package={"name": name, "operations": operations},
@@ -80,11 +88,21 @@ class Worker:
 
     def run(self, order: Message, buffers: list[bytearray]) -> None:
         """Run one op in a graph of its own, made now or restored from a context binary."""
+        if not order["poison"]:
+            return self._run(order, buffers)
+        poison_heap(order["poison"])
+        try:
+            self._run(order, buffers)
+        finally:
+            poison_heap(0)
+
+    def _run(self, order: Message, buffers: list[bytearray]) -> None:
         clock, op = time.perf_counter, order["op"]
         started = clock()
         restored = order["context"] is not None
         binary = bytes(buffers[order["context"]]) if restored else b""
-        with self._restored(binary) if restored else self._backend.context(self._device) as context:
+        backend = self._backend_of(order["poison"])
+        with self._restored(backend, binary) if restored else backend.context(self._device) as context:
             if restored:
                 graph, inputs, outputs = self._stored_graph(context, binary, order)
             else:
@@ -94,27 +112,27 @@ class Worker:
                 self._phase("finalize")
                 graph.finalize()
             finalized = clock()
-            results = [bytearray(each.nbytes) + bytearray(_GUARD) for each in outputs]
+            rooms = Rooms(guard=order["guard"], exact=order["exact"], poison=order["poison"])
+            results = [rooms.output(each.name, each.nbytes) for each in outputs]
             for each, room in zip(outputs, results, strict=True):
-                each.bind(room)
+                each.bind(room.data)
             rows = [row for row in order["inputs"] if row["role"] == APP_WRITE]
             given = [each for each in inputs if each.role == APP_WRITE]
             if restored:
                 rows.sort(key=lambda row: [each.name for each in given].index(row["name"]))
             for each, row in zip(given, rows, strict=True):
-                each.bind(buffers[row["buffer"]])  # only now: a graph does not take an input that has data
+                # Only now: a graph does not take an input that has data.
+                each.bind(rooms.input(each.name, buffers[row["buffer"]]).data)
             execute = graph.executor(given, outputs)
-            self._phase("execute")
-            seconds = [_timed(execute) for _ in range(order["loops"])]
+            heap = Heap(self._library) if order["heap"] else None
+            if order["guard"]:
+                tell_faults()
+            self._phase("execute", rooms=rooms.told())
+            seconds = _times(execute, order["loops"], heap)
             kept = [context.binary()] if order["save"] else []
             self._phase("free the graph")
-        for each, room in zip(outputs, results, strict=True):
-            if room[each.nbytes :] != _GUARD:
-                raise RunFailed(
-                    f"op `{op}` wrote past the end of its output `{each.name}` ({each.nbytes} bytes)",
-                    hint="let the kernel's loops end at the tensor's own dimensions",
-                )
-        answers = [memoryview(room)[: each.nbytes] for each, room in zip(outputs, results, strict=True)]
+        rooms.check(op)
+        answers = [room.data for room in results]
         if restored:  # in the order of the call
             names = [each.name for each in outputs]
             answers = [answers[names.index(row["name"])] for row in order["outputs"]]
@@ -124,29 +142,34 @@ class Worker:
             create=created - started,
             finalize=finalized - created,
             execute=statistics.median(seconds),
+            heap=heap and as_message(heap.use()),
+            samples=seconds[:_MOST_SAMPLES],
         )
 
-    def _new_graph(
-        self, context: Context, order: Message, buffers: list[bytearray]
-    ) -> tuple[Graph, list[Tensor], list[Tensor]]:
-        self._phase("create the graph")
-        graph, op = context.graph("udogen"), order["op"]
-        tensor = _TensorMaker(buffers)
-        inputs = [graph.add_tensor(tensor.make(row)) for row in order["inputs"]]
-        outputs = [graph.add_tensor(tensor.make(row)) for row in order["outputs"]]
-        params: list[Param] = [
-            graph.add_tensor(tensor.make(row["tensor"])) if "tensor" in row else Scalar(**row)
-            for row in order["params"]
-        ]
-        node = OpConfig(op, package=order["package"], op_type=op, inputs=inputs, outputs=outputs, params=params)
-        self._phase("add the node")
-        graph.add_node(node)
-        self._refuse_undelivered([*inputs, *outputs, *(each for each in params if isinstance(each, Tensor))])
-        return graph, inputs, outputs
+    def repeat(self, order: Message, buffers: list[bytearray]) -> None:
+        """Run one op many times over."""
+        from udogen.runtime.repeats import Repeats
 
-    def _restored(self, binary: bytes) -> Context:
+        op = Repeats(self._backend, self._device, order, buffers, delivers=self._delivers, phase=self._phase)
+        told, answers = (op.leaks(self._library), []) if order["do"] == "leaks" else op.parallel()
+        self._say("done", answers, **told)
+
+    def _new_graph(self, context: Context, order: Message, buffers: list[bytearray]) -> OpGraph:
+        return new_graph(context, order, buffers, delivers=self._delivers, phase=self._phase)
+
+    def _backend_of(self, poison: int) -> Backend:
+        """The one whose outputs are filled with this byte when the op executes."""
+        if not poison or not self._clears:
+            return self._backend
+        if self._poisoned is None:
+            self._phase("register the op package a second time")
+            self._poisoned = PoisonedPackage(self._package, self._interface, self._log, self._provider)
+        self._poisoned.byte = poison
+        return self._poisoned.backend
+
+    def _restored(self, backend: Backend, binary: bytes) -> Context:
         self._phase("restore the context")
-        return self._backend.restore(binary, self._device)
+        return backend.restore(binary, self._device)
 
     def _stored_graph(
         self, context: Context, binary: bytes, order: Message
@@ -183,6 +206,8 @@ class Worker:
             return
         if self._device is not None:
             self._device.close()
+        if self._poisoned is not None:
+            self._poisoned.close()
         self._backend.close()
         self._log.close()
         self._say("bye")
@@ -194,6 +219,8 @@ class Worker:
                 self.start(order)
             elif order["do"] == "run":
                 self.run(order, buffers)
+            elif order["do"] in ("leaks", "parallel"):
+                self.repeat(order, buffers)
             elif order["do"].endswith((" context", " contexts")):
                 self.run_contexts(order)
             elif order["do"] in _ASKED:
@@ -205,19 +232,8 @@ class Worker:
         except UdogenError as error:
             self._say("failed", exit_code=error.exit_code, **dict[str, Any](error.as_json()))
 
-    def _refuse_undelivered(self, tensors: Sequence[Tensor]) -> None:
-        # Only after the package had its say: its own message is the better one.
-        for each in tensors:
-            if self._delivers is not None and each.role != NULL and each.dtype not in self._delivers:
-                raise RunFailed(
-                    f"`{each.name}` is {each.dtype}, and the runtime does not deliver such tensors to "
-                    "custom ops: the op would get unset pointers",
-                    hint=f"use one of {', '.join(sorted(self._delivers))}, "
-                    "and let the op's validateOpConfig refuse every other type",
-                )
-
-    def _phase(self, name: str) -> None:
-        self._say("phase", phase=name)
+    def _phase(self, name: str, **more: Any) -> None:
+        self._say("phase", phase=name, **more)
 
     def _sink(self, source: str) -> Callable[[int, str], None]:
         return lambda level, text: self._say("log", level=level, text=text, source=source)
@@ -236,26 +252,19 @@ _ASKED: dict[str, Callable[[Message, Callable[[str], None]], dict[str, Any]]] = 
 }
 
 
-class _TensorMaker:
-    """Makes a graph's tensors, with names that do not collide."""
-
-    def __init__(self, buffers: list[bytearray]) -> None:
-        self._buffers = buffers
-        self._names: set[str] = set()
-
-    def make(self, row: Message) -> Tensor:
-        name = row["name"]
-        while name in self._names:
-            name += "_"
-        self._names.add(name)
-        return Tensor(
-            name,
-            dtype=row["dtype"],
-            shape=row["shape"],
-            role=row["role"],
-            quant=ScaleOffset(*row["quant"]) if row["quant"] else None,
-            data=self._buffers[row["buffer"]] if row["role"] == STATIC else None,
-        )
+def _times(execute: Callable[[], None], loops: int, heap: Heap | None) -> list[float]:
+    """Seconds of each execution; where the heap is watched, it is during these alone."""
+    if heap is None:
+        return [_timed(execute) for _ in range(loops)]
+    seconds = []
+    heap.arm()
+    try:
+        for _ in range(loops):
+            seconds.append(_timed(execute))
+            heap.turn()
+    finally:
+        heap.disarm()
+    return seconds
 
 
 def _timed(function: Callable[[], None]) -> float:

@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from udogen.errors import UsageError
-from udogen.runtime import OpSession, RuntimeInfo
+from udogen import process
+from udogen.errors import UdogenError
+from udogen.opdef import datatypes
+from udogen.opdef.model import Op
 from udogen.runtime.built import Built
-from udogen.runtime.hexagon import HexagonSession
+from udogen.runtime.calls import POISON, OpCall, OpResult
+from udogen.runtime.failures import OpRefused
+from udogen.runtime.library import BACKENDS
 from udogen.runtime.request import Wishes, make_call
+from udogen.verify import costs, tolerances
 from udogen.verify.cases import Case
+from udogen.verify.explain import Explainer
+from udogen.verify.places import Place, Session, open_session, place_of
+from udogen.verify.results import Cost, Finding, Outcome, TensorResult, Trouble
+from udogen.verify.safety.checks import NOTHING, Safety, Wanted
+from udogen.verify.safety.outcomes import examined
 
 if TYPE_CHECKING:
     from udogen.runtime.calls import Array
 
+# Numbers are those of the second execution, so that what an op keeps from the first shows.
+_CHECKED = 2
+_TIMED = 5  # enough for a first impression of the time
+_SLOW = 1.0  # seconds of one execution, from which on it is not executed again for its time
 
-@dataclass(frozen=True)
-class Outcome:
-    """What one case showed."""
-
-    case: Case
-    backend: str
-    runtime: RuntimeInfo
-    max_error: float
-    execute: float  # seconds, the median
-    data_type: str
-
-    @property
-    def passed(self) -> bool:
-        """Within the tolerance of the case; a result that is no number is never."""
-        return self.max_error <= self.case.tolerance
+OnCase = Callable[[Outcome], None]
 
 
 def run_cases(
@@ -42,51 +44,179 @@ def run_cases(
     *,
     backend: str = "cpu",
     runtime: Path | None = None,
-    loops: int = 20,
+    loops: int = 0,
     timeout: float = 60.0,
     force: bool = False,
+    measure: bool = False,
+    explain: bool = False,
+    jobs: int = 1,
+    safety: Wanted = NOTHING,
+    on_case: OnCase = lambda _outcome: None,
+    on_step: Callable[[str], None] = lambda _line: None,
 ) -> list[Outcome]:
-    """Every case, in one process; on `hexagon` and `dsp` each in its own, on the instruction set."""
-    outcomes = []
-    config_of = "htp" if backend == "hexagon" else backend
-    op_of = cache(lambda name: built.op(name, config_of))  # the config is read once for each op, not for each case
-    with _session(built, backend, runtime, timeout, force) as session:
-        for case in cases:
-            wishes = Wishes(
-                inputs=case.inputs,
-                params=case.params,
-                quants=case.quants,
-                shapes={name: tuple(array.shape) for name, array in case.expected.items()},
-                loops=loops,
+    """Every case, in one process; where instructions are run each in its own, `jobs` of them at once.
+
+    Raises only where the package cannot be registered at all; what a case does is its outcome.
+    `safety`: what is checked besides the numbers, in processes of its own; not where instructions are run.
+    `measure`: times and packets are measured with care, and compared with numpy and the vendor's own op.
+    `explain`: what is wrong is diagnosed, and made smaller.
+    """
+    place = place_of(backend)
+    session = open_session(
+        place,
+        built,
+        timeout=timeout,
+        runtime=runtime,
+        force=force,
+        count=measure and place.instructions,
+        on_step=on_step,
+    )
+    ops: dict[str, Op | None] = {}  # the config is read once for each op, not for each case
+    for name in dict.fromkeys(case.op for case in cases):
+        ops[name] = built.op(name, place.config)
+    with ExitStack() as stack:
+        stack.enter_context(session)
+        checks = None
+        if safety.anything and not place.instructions:
+            room = Safety(
+                built,
+                safety,
+                backend=place.config,
+                runtime=runtime,
+                runtime_kind=place.kind if runtime is None else "auto",
+                timeout=timeout,
+                on_step=on_step,
             )
-            call = make_call(op_of(case.op), built, case.op, wishes)
-            result = session.run(call)
-            worst = max(max_error(result.outputs[name], array) for name, array in case.expected.items())
-            kind = " ".join(dict.fromkeys(tensor.dtype for tensor in call.outputs))
-            outcomes.append(Outcome(case, backend, result.runtime, worst, result.times.execute, kind))
-    return outcomes
+            checks = stack.enter_context(room)
+
+        executions = 1 if place.instructions else _CHECKED
+
+        def once(case: Case) -> Outcome:
+            return run_case(session, place, built, ops[case.op], case, loops=1)
+
+        explainer = Explainer(once, session, place, built) if explain else None
+        # Where memory stays poisoned for the life of a process, times are measured in another one.
+        clean = measure and not place.instructions and BACKENDS[place.config].keeps_memory
+        clock = open_session(place, built, timeout=timeout, runtime=runtime, force=force) if clean else session
+        if clean:
+            stack.enter_context(clock)
+
+        def run(case: Case) -> Outcome:
+            outcome = run_case(session, place, built, ops[case.op], case, loops=loops, measure=measure, clock=clock)
+            outcome = explainer(outcome, ops[case.op], loops=executions) if explainer else outcome
+            if checks is not None:
+                outcome = examined(outcome, checks, built, ops[case.op])
+            on_case(outcome)
+            return outcome
+
+        return process.at_once([partial(run, case) for case in cases], jobs if place.instructions else 1)
 
 
-def _session(
-    built: Built, backend: str, runtime: Path | None, timeout: float, force: bool
-) -> OpSession | HexagonSession:
-    if backend not in ("hexagon", "dsp"):
-        return OpSession(built.library, built.provider, backend=backend, runtime=runtime, timeout=timeout, force=force)
-    if built.folder is None:
-        raise UsageError("only a package that udogen generated can be compiled for Hexagon", hint="give its folder")
-    return HexagonSession(built.folder, timeout=timeout)
+def run_case(
+    session: Session,
+    place: Place,
+    built: Built,
+    op: Op | None,
+    case: Case,
+    *,
+    loops: int = 0,
+    measure: bool = False,
+    clock: Session | None = None,
+) -> Outcome:
+    """One case, whatever happens; `clock` is where times are measured with care, if it is not the same session."""
+    begun = time.perf_counter()
+    outcome = Outcome(case=case, backend=place.id, dtype=data_type(case), status="error", package=built.package)
+    outcome = replace(outcome, runtime=session.runtime)
+    try:
+        outcome, call = _attempt(outcome, session, place, built, op)
+        if call is not None and not place.instructions:
+            outcome = replace(outcome, cost=_timed(outcome, session, call, loops, place))
+        if call is not None and measure:
+            outcome = replace(outcome, cost=costs.measure(outcome, clock or session, call, place))
+    except UdogenError as fault:
+        if case.refusal and isinstance(fault, OpRefused):
+            outcome = replace(outcome, status="passed")
+        else:
+            outcome = replace(outcome, trouble=Trouble(fault.kind, fault.message, fault.hint, fault.details))
+    return replace(outcome, seconds=time.perf_counter() - begun)
+
+
+def data_type(case: Case) -> str:
+    """The types of the outputs, as far as they are known before a call."""
+    names = [case.dtypes[name] for name in case.expected if name in case.dtypes] or list(case.dtypes.values())[-1:]
+    return " ".join(dict.fromkeys(names))
+
+
+def _attempt(
+    outcome: Outcome, session: Session, place: Place, built: Built, op: Op | None
+) -> tuple[Outcome, OpCall | None]:
+    """The outcome, and the call where it can be repeated for its time."""
+    case = outcome.case
+    if case.trouble is not None:
+        return replace(outcome, trouble=case.trouble), None
+    odd = next((array for array in case.inputs.values() if array.ndim not in place.ranks), None)
+    if odd is not None and not case.refusal:
+        why = f"tensors of {odd.ndim} axes do not exist there"
+        return replace(outcome, status="skipped", trouble=Trouble("rank", why)), None
+    wishes = Wishes(
+        inputs=case.inputs,
+        params=case.params,
+        quants=case.quants,
+        dtypes=case.dtypes,
+        shapes=case.output_shapes,
+        loops=1 if place.instructions else _CHECKED,
+    )
+    call = make_call(op, built, case.op, wishes)
+    dtype = " ".join(dict.fromkeys(tensor.dtype for tensor in call.outputs))
+    # Memory that an op does not write must not look as if zeros were its answer.
+    result = session.run(replace(call, poison=POISON))
+    outcome = replace(outcome, dtype=dtype, runtime=result.runtime, cost=costs.of(case, call, result, place))
+    if case.refusal:
+        return replace(outcome, status="failed", findings=(_NOT_REFUSED,)), None
+    tensors = tuple(_hold(case, call, result, name) for name in case.expected)
+    status = "failed" if any(not each.passed for each in tensors) else "passed" if tensors else "ran"
+    return replace(outcome, tensors=tensors, status=status), call  # type: ignore[arg-type]
+
+
+def _timed(outcome: Outcome, session: Session, call: OpCall, loops: int, place: Place) -> Cost:
+    """The cost with the times of more executions; on CPU without poison, whose hook takes time too."""
+    if outcome.execute > _SLOW and not loops:
+        return outcome.cost
+    poison = POISON if BACKENDS[place.config].keeps_memory else 0
+    again = replace(call, loops=loops or outcome.case.loops or _TIMED, poison=poison)
+    times = session.run(again).times
+    return replace(outcome.cost, execute=costs.spread(times.samples), finalize=times.finalize)
+
+
+_NOT_REFUSED = Finding(
+    "not-refused",
+    "the op took what it must refuse",
+    hint="let its `validate` answer with an error, or take `expect = \"refusal\"` out of the test file",
+)  # fmt: skip
+
+
+def _hold(case: Case, call: OpCall, result: OpResult, name: str) -> TensorResult:
+    tensor = next(each for each in call.outputs if each.name == name)
+    found, expected = result.outputs[name], case.expected[name]
+    tolerance = case.tolerance_of(name)
+    verdict = tolerances.judge(found, expected, tolerance)
+    row = datatypes.parse(tensor.dtype)
+    unit = "" if row is None or row.kind == "float" else "step" if row.quantized else "unit"
+    return TensorResult(
+        name=name,
+        dtype=tensor.dtype,
+        expected=expected,
+        found=found,
+        quant=tensor.quant,
+        tolerance=tolerance.words(unit),
+        unit=unit,
+        max_error=verdict.max_error,
+        worst=verdict.worst,
+        wrong=verdict.wrong,
+        first=verdict.first,
+    )
 
 
 def max_error(found: Array, expected: Array) -> float:
     """The largest absolute difference; infinite where the shapes differ or one is no number and the other is."""
-    import numpy as np
-
-    if found.shape != expected.shape:
-        return float("inf")
-    if found.size == 0:
-        return 0.0
-    a, b = found.astype(np.float64), expected.astype(np.float64)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    with np.errstate(invalid="ignore"):  # infinity minus infinity, which `same` has settled
-        difference = np.where(same, 0.0, np.abs(a - b))
-    return float(np.where(np.isnan(difference), np.inf, difference).max())
+    return tolerances.judge(found, expected, tolerances.EXACT).max_error

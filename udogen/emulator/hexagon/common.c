@@ -25,13 +25,15 @@ void give_log(QnnOpPackage_Interface_t* interface) {
   if (interface->v1_4.logInitialize != NULL) interface->v1_4.logInitialize(log_line, QNN_LOG_LEVEL_INFO);
 }
 
+uint32_t poison;
+
 unsigned char* guarded_room(size_t size) {
   unsigned char* room = NULL;
   if (posix_memalign((void**)&room, GUARD, GUARD + size + GUARD) != 0) {
     fail("there is no memory for a tensor of %zu bytes", size);
   }
   memset(room, FILL, GUARD);
-  memset(room + GUARD, 0, size);
+  memset(room + GUARD, (int)poison, size);
   memset(room + GUARD + size, FILL, GUARD);
   return room + GUARD;
 }

@@ -1,8 +1,8 @@
 /* A host for one op package of the DSP backend (V65, V66), linked into one program with it: it plays the DSP.
  *
  * REQUEST, all numbers little-endian; udogen/runtime/dsp_wire.py is the other end of it:
- *   request  magic, loops, bytes of VTCM, inputs, outputs, params: u32; package, op: text; the tensors, inputs first;
- *            the params
+ *   request  magic, loops, poison, bytes of VTCM, inputs, outputs, params: u32; package, op: text; the tensors, inputs
+ *            first; the params
  *   text     length: u32; bytes, filled up to a multiple of 4
  *   tensor   type of UDO (0: left out), quantized: u32; lowest, highest: f32; rank: u32; dims: u32[8]; size: u32;
  *            of inputs and params the data, filled up to a multiple of 4

@@ -78,6 +78,7 @@ static void read_param(Udo_Param_t* param, Tensor* tensor) {
 void dsp_read(DspRequest* request) {
   if (wire_number() != DSP_MAGIC) fail("this is no request");
   request->loops = wire_number();
+  poison = wire_number();
   request->vtcm = wire_number();
   request->num_inputs = wire_number();
   request->num_outputs = wire_number();

@@ -40,7 +40,8 @@ void say_text(uint32_t kind, const char* format, ...) __attribute__((format(prin
 void fail(const char* format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* common.c */
-unsigned char* guarded_room(size_t size); /* cleared, aligned to 128 bytes, with bytes around it that nobody may write */
+extern uint32_t poison;                    /* the byte that new rooms are filled with; 0 where nothing asks for another */
+unsigned char* guarded_room(size_t size); /* aligned to 128 bytes, with bytes around it that nobody may write */
 int is_guarded(const unsigned char* room, size_t size);
 void give_log(QnnOpPackage_Interface_t* interface); /* of the package, whose lines become records */
 uint64_t nanoseconds(void);

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn import abi
+from udogen.qnn.handle import Closing
 from udogen.qnn.tensors import STATIC, Quantization, Tensor, byte_size
 from udogen.runtime.buffers.pools import POOLS, Pool
 
@@ -27,7 +27,7 @@ class Constant:
     offset: int
 
 
-class Constants:
+class Constants(Closing):
     """The constants of a graph; a context manager that holds the pool until all graphs made of it are closed."""
 
     def __init__(self, pool: Pool | None = None, *, threshold: int = THRESHOLD) -> None:
@@ -85,14 +85,6 @@ class Constants:
         """Let go of the pool."""
         while self._let_go:
             self._let_go.pop()()
-
-    def __enter__(self) -> Constants:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _referring(self, name: str, dtype: str, shape: Sequence[int], offset: int, quant: Quantization) -> Tensor:
         assert self._pool is not None  # both callers have looked

@@ -17,10 +17,10 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Protocol
 
 from udogen.errors import RunFailed, UsageError
+from udogen.qnn.handle import Closing
 from udogen.qnn.tensors import byte_size
 from udogen.runtime.buffers.managed import ManagedBuffer, Token
 from udogen.runtime.buffers.roles import INPUT, OUTPUT, BufferDesc, Role, agree
@@ -40,7 +40,7 @@ class Owner(Protocol):
         ...
 
 
-class MemoryDomain:
+class MemoryDomain(Closing):
     """The driver-managed buffers of one runtime or session; closed by `with`, before that is."""
 
     def __init__(self, owner: Owner, *, name: str = "", largest: int | None = None) -> None:
@@ -153,14 +153,6 @@ class MemoryDomain:
                 f"memory domain `{self.name}` was made in process {self._process}, this is {os.getpid()}",
                 hint="make a runtime and a domain in the process that executes",
             )
-
-    def __enter__(self) -> MemoryDomain:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Pair:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed
+from udogen.qnn.handle import Closing
 from udogen.runtime.buffers.allocators import allocate
 from udogen.runtime.buffers.attachment import Attachment
 from udogen.runtime.buffers.buffer import Buffer
@@ -34,7 +34,7 @@ class _Ready:
         return self.made
 
 
-class PlannedBuffers:
+class PlannedBuffers(Closing):
     """Every buffer of a plan; a context manager.
 
     `close` unbinds what was bound here, deregisters it last to first, and gives the memory back; contexts may be
@@ -106,18 +106,6 @@ class PlannedBuffers:
                 errors.append(problem)
         if errors:
             raise errors[0]
-
-    def __enter__(self) -> PlannedBuffers:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.close()
-        except RunFailed:
-            if error is None:  # the first error is the one to show
-                raise
 
     def _part(self, row: PlannedTensor) -> Part:
         largest = self._largest[row.shard, row.buffer, row.offset]

@@ -10,10 +10,10 @@ import mmap
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 from udogen.errors import RunFailed, ToolMissing
 from udogen.qnn import guarded, heads, system
+from udogen.qnn.handle import Closing
 from udogen.qnn.system import BinaryInfo
 from udogen.runtime.contexts import context_json, manifest
 from udogen.runtime.contexts.context_json import ContextJson
@@ -26,7 +26,7 @@ from udogen.runtime.library import BACKENDS, find_runtime
 BINARY, JSON = "binary", "json"
 
 
-class StoredContext:
+class StoredContext(Closing):
     """One context binary, ready to be restored; closed by `with` or `close`.
 
     `data` is the mapping, `info` what is in it (from `source`: BINARY, or JSON where no system library can be had),
@@ -81,14 +81,6 @@ class StoredContext:
     def close(self) -> None:
         """Unmap the file."""
         self._stack.close()
-
-    def __enter__(self) -> StoredContext:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _verdict(path: Path, check: bool) -> Verdict:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from udogen.errors import RunFailed
 from udogen.opdef.problems import nearest
+from udogen.qnn.handle import Closing
 from udogen.qnn.memory import ION, Memory
 from udogen.qnn.profile import Profile
 from udogen.runtime.contexts.graph import Graph
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from udogen.runtime.contexts.runtime import Runtime
 
 
-class Context:
+class Context(Closing):
     """Graphs of one binary.  Made by `Runtime.restore`; closed by `with`, `close`, or with its runtime."""
 
     def __init__(
@@ -156,15 +156,3 @@ class Context:
             self.runtime.forget(self)
         if errors:
             raise errors[0]
-
-    def __enter__(self) -> Context:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.close()
-        except RunFailed:
-            if error is None:  # the first error is the one to show
-                raise

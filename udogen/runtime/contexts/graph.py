@@ -13,19 +13,21 @@ from udogen.qnn import abi
 from udogen.qnn.interface import QnnError
 from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import APP_READ, APP_WRITE
-from udogen.runtime.contexts.slots import Slot
 
 if TYPE_CHECKING:
     from udogen.qnn import context as qnn
     from udogen.qnn.system import GraphInfo, TensorInfo
     from udogen.runtime.calls import Array
     from udogen.runtime.contexts.context import Context
+    from udogen.runtime.contexts.slots import Slot
 
 
 class Graph:
     """One graph, ready to run.  Several threads may use it: its executions wait for each other."""
 
     def __init__(self, context: Context, low: qnn.Graph, info: GraphInfo, *, profile: Profile | None = None) -> None:
+        from udogen.runtime.contexts import slots  # and numpy with it: both are there, imported meanwhile
+
         ffi = abi.ffi()
         self.context, self.info, self.name = context, info, info.name
         self.inputs: tuple[TensorInfo, ...] = info.inputs
@@ -33,8 +35,8 @@ class Graph:
         self.copied = 0  # bytes that calls have copied, because an array did not fit as it was
         self._low = low
         arrays = [ffi.new("Qnn_Tensor_t[]", max(len(side), 1)) for side in (self.inputs, self.outputs)]
-        self._ins = [Slot(each, APP_WRITE, arrays[0], i) for i, each in enumerate(self.inputs)]
-        self._outs = [Slot(each, APP_READ, arrays[1], i) for i, each in enumerate(self.outputs)]
+        self._ins = [slots.Slot(each, APP_WRITE, arrays[0], i) for i, each in enumerate(self.inputs)]
+        self._outs = [slots.Slot(each, APP_READ, arrays[1], i) for i, each in enumerate(self.outputs)]
         self._slots = {slot.info.name: slot for slot in (*self._outs, *self._ins)}
         self._arrays = arrays
         self._call, self._args = low.call(*arrays, counts=(len(self.inputs), len(self.outputs)), profile=profile)

@@ -112,19 +112,8 @@ class ContextChild:
     def close(self) -> None:
         """End the child."""
         child, self._child = self._child, None
-        if child is None:
-            return
-        grace = 0.0
-        try:
-            child.send({"do": "quit"})
-            deadline = deadline_of(5.0)
-            while child.receive(deadline)[0]["event"] != "bye":
-                pass
-            grace = 2.0
-        except (EOFError, TimeoutError):
-            pass  # all results are here
-        finally:
-            child.end(grace)
+        if child is not None:
+            child.quit(5.0)
 
     def _start(self) -> None:
         how, found = self._how, self._found

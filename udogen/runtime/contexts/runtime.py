@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed
@@ -14,7 +15,8 @@ from udogen.qnn import heads, system
 from udogen.qnn.backend import Backend, Device, Log
 from udogen.qnn.context import ContextOptions
 from udogen.qnn.devices import DeviceInfo, devices
-from udogen.qnn.interface import WARN, Interface, LogSink
+from udogen.qnn.handle import Closing
+from udogen.qnn.interface import WARN, Interface, LogSink, opened
 from udogen.qnn.profile import Profile
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.mapped import mapped
@@ -24,9 +26,10 @@ if TYPE_CHECKING:
     from udogen.qnn.system import BinaryInfo
 
 _ALONE = threading.Lock()
+_SLOTS = "udogen.runtime.contexts.slots"  # brings numpy, the slowest of all that graphs need
 
 
-class Runtime:
+class Runtime(Closing):
     """One backend, real or emulated, with op packages and contexts.
 
     What runs here runs in your process: an op that crashes takes it along (`udogen run context` has a child for that).
@@ -102,9 +105,26 @@ class Runtime:
                 )
             [provider] = there
         check_provider(library, provider)
+        self._check_symbols(library)
         with self._lock:
             self._check_open()
             self._backend.register(library.resolve(), provider, target)
+
+    def _check_symbols(self, library: Path) -> None:
+        """A package of HTP finds the functions that it calls in the first library of the process that has them."""
+        from udogen.build import elf  # only now: it is slow to import, and contexts of built-in ops need none
+
+        here = self.path.resolve()
+        before = opened[: opened.index(here)] if here in opened else []
+        other = next(
+            (each for each in before if each != here and "qhpi_register_ops_v1" in elf.read(each).exports), None
+        )
+        if self.backend == "htp" and other is not None:
+            raise RunFailed(
+                f"{library} cannot be registered in {self.name}: {other} was loaded into this process first, "
+                "and the package would call that one's functions",
+                hint="use one HTP runtime in a process; `udogen run context` has a child for each",
+            )
 
     def restore(
         self,
@@ -136,7 +156,7 @@ class Runtime:
                 self._check_open()
                 measures = Profile(self._backend) if profile else None
                 try:
-                    with self.turn or nullcontext():
+                    with self.turn or nullcontext(), _importing(_SLOTS):
                         low = self._backend.restore(binary, self._device(device), wanted)
                 except BaseException:
                     if measures:
@@ -201,14 +221,16 @@ class Runtime:
         if errors:
             raise errors[0]
 
-    def __enter__(self) -> Runtime:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.close()
-        except RunFailed:
-            if error is None:
-                raise
+@contextmanager
+def _importing(module: str) -> Iterator[None]:
+    """Import what comes next while the library reads a binary, for which it lets go of the interpreter."""
+    if module in sys.modules:
+        yield
+        return
+    thread = threading.Thread(target=import_module, args=(module,))
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef.problems import nearest
+from udogen.qnn.handle import Closing
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, ManagedBuffer, MemoryDomain, Pair, Role
 from udogen.runtime.sessions.wires import Wire, find_wires
 
@@ -41,7 +41,7 @@ class _Stage(NamedTuple):
     outputs: dict[str, str]
 
 
-class Pipeline:
+class Pipeline(Closing):
     """A chain of graphs as one function of arrays.
 
     Outputs that are inputs of later stages (by name, or by `links` as `find_wires` takes them) lie in buffers of the
@@ -121,14 +121,6 @@ class Pipeline:
         """Free the buffers between its graphs; states are their domain's."""
         for buffer in self.buffers.values():
             buffer.free()
-
-    def __enter__(self) -> Pipeline:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # --- one stage --------------------------------------------------------------------------------------------------
 

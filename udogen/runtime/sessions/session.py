@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed, UsageError
+from udogen.qnn.handle import Closing
 from udogen.qnn.interface import QnnError
 from udogen.runtime.sessions.placement import session_specs
 from udogen.runtime.sessions.plan import DEFAULT_LIMIT, Layer, SessionPlan, SessionSpec, Sizes, size_text, sizes_of
@@ -37,7 +38,7 @@ def sessions_of(runtime: Runtime, count: int = 0, *, limit: int = DEFAULT_LIMIT)
     return session_specs(wanted, limit=limit, devices=[numbers[i % len(numbers)] for i in range(wanted)])
 
 
-class Session:
+class Session(Closing):
     """One session on one device of a runtime: the contexts in it, and what they map.
 
     What a plan has counted for caches and activations is kept free for them: buffers of a memory domain of this session
@@ -138,14 +139,6 @@ class Session:
         with ExitStack() as stack:
             for context in self.contexts:
                 stack.callback(context.close)
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Sessions:

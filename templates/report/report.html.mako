@@ -1,0 +1,439 @@
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta name="generator" content="udogen ${version}">
+<title>${title}</title>
+<link rel="icon" href="data:,">
+<style>
+${style}</style>
+</head>
+<body>
+<svg class="symbols" aria-hidden="true" width="0" height="0">
+<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse"><path class="hatch" d="M-1 1l2-2M0 6l6-6M5 7l2-2"/></pattern>
+<pattern id="hatch-wrong" width="6" height="6" patternUnits="userSpaceOnUse"><rect class="under" width="6" height="6"/><path class="over-it" d="M-1 1l2-2M0 6l6-6M5 7l2-2"/></pattern></defs>
+<symbol id="i-passed" viewBox="0 0 16 16"><path d="M3 8.5l3.2 3.3L13 4.5"/></symbol>
+<symbol id="i-failed" viewBox="0 0 16 16"><path d="M4 4l8 8M12 4l-8 8"/></symbol>
+<symbol id="i-error" viewBox="0 0 16 16"><path d="M8 2.5v7M8 12.5v1.2"/></symbol>
+<symbol id="i-skipped" viewBox="0 0 16 16"><path d="M3 8h10"/></symbol>
+<symbol id="i-ran" viewBox="0 0 16 16"><path d="M4.6 6a3.4 3.4 0 1 1 4.6 3.2c-.8.3-1.2.8-1.2 1.6M8 13.2v.8"/></symbol>
+<symbol id="i-none" viewBox="0 0 16 16"><path d="M7 8h2"/></symbol>
+</svg>
+<a class="jump" href="#main">To the results</a>
+
+<header class="top">
+<p class="over"><b>udogen test</b> <span>${folder}</span></p>
+<h1 class="${verdict.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${verdict.kind}"/></svg><span>${verdict.sentence}</span></h1>
+% for each in verdict.more:
+<p class="more">${each}</p>
+% endfor
+<div class="share" aria-hidden="true">
+% for each in verdict.tiles:
+<i class="${each.kind}" style="width:${each.percent}%"></i>
+% endfor
+</div>
+<ul class="tiles">
+% for each in verdict.tiles:
+<li class="${each.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${each.kind}"/></svg><b>${each.number}</b> ${each.label}</li>
+% endfor
+</ul>
+<nav aria-label="Sections">
+% if problems:
+<a href="#wrong">What is wrong</a>
+% endif
+<a href="#matrix">Matrix</a>
+% if absent:
+<a href="#absent">Not tested</a>
+% endif
+% if costs.rows:
+<a href="#costs">Cost</a>
+% endif
+% if compared:
+<a href="#compared">Against an earlier run</a>
+% endif
+<a href="#environment">Environment</a>
+<a href="#cases">All cases</a>
+</nav>
+</header>
+
+<main id="main">
+% if warnings:
+<section class="card" aria-labelledby="warnings">
+<h2 id="warnings">To be known</h2>
+<ul>
+% for each in warnings:
+<li>${each}</li>
+% endfor
+</ul>
+</section>
+% endif
+% if problems:
+<section aria-labelledby="wrong">
+<h2 id="wrong">What is wrong</h2>
+% for problem in problems:
+<article class="card problem ${problem.kind}" aria-labelledby="${problem.id}">
+<h3 id="${problem.id}"><svg class="icon" aria-hidden="true"><use href="#i-${problem.kind}"/></svg><span>${problem.op}: ${problem.cause}</span></h3>
+<p class="scope">${problem.scope}</p>
+% if problem.sentence:
+<p class="sentence">${problem.sentence}</p>
+% endif
+% for card in problem.cards:
+% if card.unfolded:
+<details class="case" open>
+% else:
+<details class="case">
+% endif
+<summary><h4>${card.name}</h4> <span class="where">${card.where}</span> <span class="chip ${card.kind}">${card.chip}</span></summary>
+<div class="told" id="${card.id}">
+% if card.lead:
+<p class="lead">${card.lead}</p>
+% endif
+% if card.details:
+<pre tabindex="0" role="group" aria-label="What was said">
+% for each in card.details:
+${each}
+% endfor
+</pre>
+% endif
+% if card.hint:
+<p class="hint"><b>What to do:</b> ${card.hint}</p>
+% endif
+% for each in card.findings:
+<div class="finding">
+<p class="cause"><span class="chip plain">${each.name}</span> ${each.sentence}</p>
+% if each.evidence:
+<p class="evidence"><b>Evidence:</b> ${each.evidence}</p>
+% endif
+% if each.hint:
+<p class="hint"><b>What to do:</b> ${each.hint}</p>
+% endif
+</div>
+% endfor
+% if card.panels:
+<div><h5>Where it is wrong</h5>
+<p>${card.where_slice}</p></div>
+<div class="panels">
+% for each in card.panels:
+<figure><figcaption>${each.title}</figcaption>${each.svg}</figure>
+% endfor
+</div>
+<p class="quiet">${card.axes}</p>
+% endif
+<div class="columns">
+% if card.spread:
+<div>
+<h5>${card.spread.title}</h5>
+<figure>${card.spread.svg}<figcaption class="key"><span><svg class="swatch" aria-hidden="true"><rect class="right" width="100%" height="100%"/></svg> within what is allowed</span> <span><svg class="swatch" aria-hidden="true"><rect class="wrong" width="100%" height="100%"/></svg> beyond it</span></figcaption></figure>
+</div>
+% endif
+% if card.numbers:
+<div>
+<h5>How far it is off</h5>
+<dl>
+% for each in card.numbers:
+<div><dt>${each.name}</dt><dd>${each.value}</dd></div>
+% endfor
+</dl>
+</div>
+% endif
+% if card.first:
+<div>
+<h5>The first wrong elements</h5>
+<div class="scroll" tabindex="0" role="group" aria-label="The first wrong elements">
+<table class="numbers">
+<thead><tr><th scope="col">${card.output}</th><th scope="col">expected</th><th scope="col">found</th><th scope="col">off by${card.unit}</th></tr></thead>
+<tbody>
+% for each in card.first:
+<tr><th scope="row">${each.index}</th><td>${each.expected}</td><td>${each.found}</td><td>${each.off}</td></tr>
+% endfor
+</tbody>
+</table>
+</div>
+</div>
+% endif
+<div>
+<h5>The case</h5>
+<dl>
+% for each in card.case:
+<div><dt>${each.name}</dt><dd>${each.value}</dd></div>
+% endfor
+</dl>
+</div>
+</div>
+<p class="again"><b>Run it again:</b> <code>${card.again}</code></p>
+</div>
+</details>
+% endfor
+% if problem.rows:
+<details class="case">
+<summary><h4>${problem.more}</h4></summary>
+<div class="scroll" tabindex="0" role="group" aria-label="${problem.more}">
+<table class="list failing stack">
+<thead><tr><th scope="col">case</th><th scope="col">on</th><th scope="col">what</th><th scope="col">first wrong</th><th scope="col">smallest that fails</th></tr></thead>
+<tbody>
+% for row in problem.rows:
+<tr id="${row.id}"><th scope="row">${row.name}</th><td>${row.where}</td><td>${row.what}</td><td>${row.first}</td><td>${row.smallest}</td></tr>
+% endfor
+</tbody>
+</table>
+</div>
+</details>
+% endif
+</article>
+% endfor
+</section>
+% endif
+
+<section class="card" aria-labelledby="matrix">
+<h2 id="matrix">Op, data type and backend</h2>
+% if matrix.rows:
+<div class="scroll" tabindex="0" role="group" aria-labelledby="matrix">
+<table class="matrix stack" role="table">
+<thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">op</th><th scope="col" role="columnheader">data type</th>
+% for column in matrix.columns:
+<th scope="col" role="columnheader" class="${column.kind}">${column.name}<small>${column.note}</small></th>
+% endfor
+</tr></thead>
+<tbody role="rowgroup">
+% for row in matrix.rows:
+<tr role="row"><th scope="row" role="rowheader">${row.op}</th><td role="cell" class="type">${row.dtype}</td>
+% for cell in row.cells:
+<td role="cell" class="${cell.kind}"><span class="label" aria-hidden="true">${cell.backend}</span><span class="lines">
+% for line in cell.lines:
+% if line.href:
+<a class="line ${line.kind}" href="${line.href}"><svg class="icon" aria-hidden="true"><use href="#i-${line.kind}"/></svg>${line.words}</a>
+% else:
+<span class="line ${line.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${line.kind}"/></svg>${line.words}</span>
+% endif
+% endfor
+% if cell.why:
+<small>${cell.why}</small>
+% endif
+</span></td>
+% endfor
+</tr>
+% endfor
+</tbody>
+</table>
+</div>
+% else:
+<p>There are no cases.</p>
+% endif
+</section>
+
+% if absent:
+<section class="card" aria-labelledby="absent">
+<h2 id="absent">Not tested, and why</h2>
+<dl class="absent">
+% for each in absent:
+<div id="${each.href}"><dt>${each.name} <span class="chip skipped">${each.note}</span></dt>
+<dd>
+% if each.title:
+<p class="quiet">${each.title}</p>
+% endif
+% if each.reason:
+<p>${each.reason}</p>
+% endif
+% if each.hint:
+<p class="hint"><b>What to do:</b> ${each.hint}</p>
+% endif
+% if each.details:
+<details><summary>Details</summary><pre tabindex="0" role="group" aria-label="Details">
+% for line in each.details:
+${line}
+% endfor
+</pre></details>
+% endif
+</dd></div>
+% endfor
+</dl>
+</section>
+% endif
+
+% if costs.rows:
+<section class="card" aria-labelledby="costs">
+<h2 id="costs">What it costs</h2>
+<p class="quiet">One execution of the case that moves most bytes: the bar is the median, the line above it goes from the 10th to the 90th percentile. Times are this machine's; of a stand-in for a device they can be held against each other, not against the device.</p>
+<div class="scroll" tabindex="0" role="group" aria-labelledby="costs">
+<table class="costs stack" role="table">
+<thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">op</th><th scope="col" role="columnheader">on</th>
+% if costs.times:
+<th scope="col" role="columnheader">time</th>
+% endif
+% if costs.numpy:
+<th scope="col" role="columnheader">against numpy</th>
+% endif
+% if costs.builtin:
+<th scope="col" role="columnheader">against the built-in op</th>
+% endif
+% if costs.packets:
+<th scope="col" role="columnheader">packets</th>
+% endif
+<th scope="col" role="columnheader">bytes moved</th>
+% if costs.intensity:
+<th scope="col" role="columnheader">operations per byte</th>
+% endif
+</tr></thead>
+<tbody role="rowgroup">
+% for row in costs.rows:
+<tr role="row"><th scope="row" role="rowheader">${row.op}<small>${row.dtype}, ${row.case}</small></th><td role="cell" class="on">${row.backend}</td>
+% if row.time:
+<td role="cell" class="time"><b>${row.time}</b><span class="track" aria-hidden="true"><i style="width:${row.percent}%"></i><u style="left:${row.low}%;width:${row.band}%"></u></span><small>${row.spread}</small></td>
+% elif costs.times:
+<td role="cell"></td>
+% endif
+% if row.numpy.note:
+<td role="cell" class="numpy">${row.numpy.ratio}<small>${row.numpy.note}</small></td>
+% elif costs.numpy:
+<td role="cell"></td>
+% endif
+% if row.builtin.note:
+<td role="cell" class="builtin">${row.builtin.ratio}<small>${row.builtin.note}</small></td>
+% elif costs.builtin:
+<td role="cell"></td>
+% endif
+% if row.packets:
+<td role="cell" class="packets">${row.packets}
+% if row.functions:
+<details><summary>by function</summary><dl>
+% for each in row.functions:
+<div><dt>${each.name}</dt><dd>${each.value}</dd></div>
+% endfor
+</dl></details>
+% endif
+</td>
+% elif costs.packets:
+<td role="cell"></td>
+% endif
+<td role="cell" class="moved">${row.moved}</td>
+% if row.intensity:
+<td role="cell" class="intensity">${row.intensity}</td>
+% elif costs.intensity:
+<td role="cell"></td>
+% endif
+</tr>
+% endfor
+</tbody>
+</table>
+</div>
+</section>
+% endif
+
+% if compared:
+<section class="card" aria-labelledby="compared">
+<h2 id="compared">Against an earlier run</h2>
+<p><code>${compared.path}</code> ${compared.sentence}</p>
+% if compared.elsewhere:
+<p>It was measured elsewhere, so that times mean little:</p>
+<dl class="wide">
+% for each in compared.elsewhere:
+<div><dt>${each.name}</dt><dd>${each.value}</dd></div>
+% endfor
+</dl>
+% endif
+% if compared.worse:
+<div class="scroll" tabindex="0" role="group" aria-label="Costs that are worse">
+<table class="list changes stack">
+<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">what</th><th scope="col">then</th><th scope="col">now</th><th scope="col">ratio</th></tr></thead>
+<tbody>
+% for each in compared.worse:
+<tr><th scope="row">${each.case}</th><td>${each.op}</td><td>${each.where}</td><td>${each.what}</td><td>${each.before}</td><td>${each.now}</td><td>${each.ratio}</td></tr>
+% endfor
+</tbody>
+</table>
+</div>
+% endif
+% if compared.others:
+<details class="case">
+<summary><h3>Costs that are not worse</h3></summary>
+<div class="scroll" tabindex="0" role="group" aria-label="Costs that are not worse">
+<table class="list changes stack">
+<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">what</th><th scope="col">then</th><th scope="col">now</th><th scope="col">ratio</th></tr></thead>
+<tbody>
+% for each in compared.others:
+<tr><th scope="row">${each.case}</th><td>${each.op}</td><td>${each.where}</td><td>${each.what}</td><td>${each.before}</td><td>${each.now}</td><td>${each.ratio}</td></tr>
+% endfor
+</tbody>
+</table>
+</div>
+</details>
+% endif
+</section>
+% endif
+
+<section class="card" aria-labelledby="environment">
+<h2 id="environment">Environment</h2>
+% if runtimes:
+<div class="scroll" tabindex="0" role="group" aria-label="Runtimes">
+<table>
+<thead><tr><th scope="col">backend</th><th scope="col">whose</th><th scope="col">runtime</th><th scope="col">build</th><th scope="col">versions</th><th scope="col">file</th></tr></thead>
+<tbody>
+% for each in runtimes:
+<tr><th scope="row">${each.name}<small>${each.title}</small></th><td>${each.whose}</td><td>${each.runtime}</td><td>${each.build}</td><td class="plain">${each.versions}</td><td class="path">${each.path}</td></tr>
+% endfor
+</tbody>
+</table>
+</div>
+% endif
+<dl class="wide">
+% for each in environment:
+<div><dt>${each.name}</dt><dd>${each.value}</dd></div>
+% endfor
+</dl>
+</section>
+
+<section class="card" aria-labelledby="cases">
+<h2 id="cases">All other cases</h2>
+% if skipped:
+<details class="case">
+<summary><h3>${skipped_count} not run</h3></summary>
+<div class="scroll" tabindex="0" role="group" aria-label="Cases that were not run">
+<table class="list skipping stack">
+<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">why</th></tr></thead>
+<tbody>
+% for row in skipped:
+<tr><th scope="row">${row.name}</th><td>${row.op}</td><td>${row.where}</td><td>${row.why}</td></tr>
+% endfor
+</tbody>
+</table>
+</div>
+</details>
+% endif
+% if unchecked:
+<details class="case">
+<summary><h3>${unchecked_count} that ran without a reference</h3></summary>
+<div class="scroll" tabindex="0" role="group" aria-label="Cases without a reference">
+<table class="list stack">
+<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">inputs</th><th scope="col">largest error</th><th scope="col">cost</th></tr></thead>
+<tbody>
+% for row in unchecked:
+<tr><th scope="row">${row.name}</th><td>${row.op}</td><td>${row.where}</td><td>${row.shapes}</td><td>not known</td><td>${row.time}</td></tr>
+% endfor
+</tbody>
+</table>
+</div>
+</details>
+% endif
+% if passing:
+<details class="case">
+<summary><h3>${passing_count} passed</h3></summary>
+<div class="scroll" tabindex="0" role="group" aria-label="Cases that passed">
+<table class="list stack">
+<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">inputs</th><th scope="col">largest error</th><th scope="col">cost</th></tr></thead>
+<tbody>
+% for row in passing:
+<tr><th scope="row">${row.name}</th><td>${row.op}</td><td>${row.where}</td><td>${row.shapes}</td><td>${row.error}</td><td>${row.time}</td></tr>
+% endfor
+</tbody>
+</table>
+</div>
+</details>
+% else:
+<p>None passed.</p>
+% endif
+</section>
+</main>
+</body>
+</html>

@@ -1,0 +1,26 @@
+# Tests of ${package}: `udogen test` runs them on every backend that is there.  This file is yours.
+#
+# Every combination of what a case lists is run.  What it says nothing of is of our choice: shapes for the ranks of the
+# config, every data type that the first input can have, ordinary random numbers, tolerances by data type.
+% if config:
+config = ${config}
+% endif
+% for op in ops:
+
+[[op]]
+name = ${op.name}
+reference = ${op.reference} # what must come out, in numpy: write it, or name onnx:Softmax, torch:nn.functional.softmax
+% if op.params:
+params = { ${op.params} }
+% endif
+
+[[op.case]]
+% if op.shapes:
+shape = [${op.shapes}]
+% endif
+seed = [1, 2]
+
+[[op.case]]
+name = "edge"
+values = "edge" # zeros, denormals, the largest and smallest numbers; `nonfinite` has infinities and NaN too
+% endfor

@@ -1,0 +1,33 @@
+"""crashing.py PACKAGE PROVIDER NAME DIR: forward_0.bin, whose op crashes, and forward_1.bin, made by libQnnHtp.
+
+In a process of its own: a package finds the functions of the first HTP library of its process.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.runtime import Runtime
+
+SHAPE = (1, 1, 1, 8)
+
+
+def main(library: Path, provider: str, package: str, folder: Path) -> None:
+    with Runtime("htp", kind="real") as runtime:
+        runtime.register(library, provider)
+        for number, (owner, op) in enumerate([(package, "Crashes"), ("qti.aisw", "Relu")]):
+            with runtime.composing() as context:
+                graph = context.graph("only")
+                x, y = (
+                    graph.add_tensor(Tensor(name, dtype="FLOAT_32", shape=SHAPE, role=role))
+                    for name, role in (("x", APP_WRITE), ("y", APP_READ))
+                )
+                graph.add_node(OpConfig("n", package=owner, op_type=op, inputs=[x], outputs=[y], params=[]))
+                graph.finalize()
+                (folder / f"forward_{number}.bin").write_bytes(context.binary())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4]))

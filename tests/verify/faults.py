@@ -1,0 +1,120 @@
+"""What the ops of faulty/Faulty.xml should answer, on inputs that show their faults, and the cause of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from udogen.verify.tolerances import EXACT, Tolerance
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Quants = Mapping[str, tuple[float, int]]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An op, its reference in real numbers, and the name of what is wrong with its kernel."""
+
+    op: str
+    cause: str
+    reference: Callable[..., Array]
+    inputs: Mapping[str, Array]
+    params: Mapping[str, float] = field(default_factory=dict)
+    quants: Quants = field(default_factory=dict)
+    dtype: str = "float32"  # of the output
+    tolerance: Tolerance = Tolerance(1e-5, 1e-5)  # noqa: RUF009  (immutable)
+    loops: int = 1
+    backends: tuple[str, ...] = ("cpu",)
+
+    def answer(self, inputs: Mapping[str, Array], params: Mapping[str, Any], quants: Quants) -> dict[str, Array]:
+        """The reference as a runner calls it."""
+        real = {
+            name: (array.astype(np.float64) + quants[name][1]) * quants[name][0] if name in quants else array
+            for name, array in inputs.items()
+        }
+        return {"y": np.asarray(self.reference(*real.values(), **params))}
+
+
+def softmax(x: Array, axis: int = -1) -> Array:
+    shifted = np.exp(x - x.max(axis=axis, keepdims=True))
+    return shifted / shifted.sum(axis=axis, keepdims=True)
+
+
+def leaky_relu(x: Array, alpha: float = 0.01) -> Array:
+    return np.where(x > 0, x, np.float32(alpha) * x)
+
+
+def hard_clip(x: Array, low: float = -1.0, high: float = 1.0) -> Array:
+    return np.clip(x, np.float32(low), np.float32(high))
+
+
+def affine(x: Array, gain: float = 1.0, shift: float = 0.0) -> Array:
+    return np.float32(gain) * x + np.float32(shift)
+
+
+def add_bytes(a: Array, b: Array) -> Array:
+    return np.minimum(a.astype(np.uint16) + b, 255).astype(np.uint8)
+
+
+def maximum(a: Array, b: Array) -> Array:
+    return np.maximum(a, b)
+
+
+def faults() -> list[Fault]:
+    """All of them."""
+    random = np.random.default_rng(2026)
+
+    def normal(*shape: int) -> Array:
+        return random.normal(size=shape).astype(np.float32)
+
+    def positive(*shape: int) -> Array:
+        return random.uniform(0.1, 1, shape).astype(np.float32)
+
+    every = np.arange(256, dtype=np.uint8).reshape(1, 8, 32)
+    shuffled = random.permutation(256).astype(np.uint8).reshape(1, 8, 32)
+    both = {"backends": ("cpu", "htp")}
+    u8: dict[str, Any] = {"dtype": "uint8", "tolerance": EXACT, **both}
+    near: dict[str, Any] = {**u8, "tolerance": Tolerance(1)}
+    some_nan = normal(6, 20)
+    some_nan[2, 3:9] = np.nan
+
+    return [
+        Fault("ChannelGain", "layout", lambda x, gain: x * gain, {"x": normal(1, 4, 6, 3), "gain": normal(3)}),
+        Fault("MeanOfImage", "layout", lambda x: x.mean((1, 2)), {"x": normal(2, 4, 6, 5)}),
+        Fault("SoftmaxAlong", "axis", softmax, {"x": normal(3, 4, 5)}, {"axis": -1}),
+        Fault("CumulateRows", "axis", lambda x: x.cumsum(-1), {"x": normal(3, 4, 5)}),
+        Fault("Quantize", "rounding", lambda x: x, {"x": normal(4, 50)}, quants={"y": (0.03, -120)}, **u8),
+        Fault("Halve", "rounding", lambda x: x / 2, {"x": every}, quants={"x": (0.25, -9), "y": (0.25, -100)}, **u8),
+        Fault("Relu", "zero-point", lambda x: np.maximum(x, 0), {"x": every},
+              quants={"x": (0.05, -100), "y": (0.04, -20)}, **near),
+        Fault("Negate", "zero-point", lambda x: -x, {"x": every},
+              quants={"x": (0.05, -100), "y": (0.05, -140)}, **near),
+        Fault("Requantize", "scale", lambda x: x, {"x": every}, quants={"x": (0.05, -128), "y": (0.08, -120)}, **near),
+        Fault("Multiply", "scale", lambda a, b: a * b, {"a": every, "b": shuffled},
+              quants={"a": (2.0, -100), "b": (0.5, -120), "y": (0.02, -90)}, **near),
+        Fault("AddBytes", "saturation", add_bytes, {"a": every, "b": shuffled}, **u8),
+        Fault("WrapBytes", "saturation", lambda a, b: a + b, {"a": every, "b": shuffled}, **u8),
+        Fault("Squares", "unwritten-tail", np.square, {"x": normal(3, 45)}),
+        Fault("InvertBytes", "unwritten-tail", lambda x: 255 - x, {"x":
+              random.integers(0, 200, (4, 300), np.uint8)}, **u8),
+        Fault("RowSums", "race", lambda x: x.sum(-1), {"x": positive(8, 4000)}),
+        Fault("MatMul", "uninitialised", lambda a, b: a @ b, {"a": normal(6, 9), "b": normal(9, 5)}),
+        Fault("Positive", "uninitialised", lambda x: np.maximum(x, 0), {"x": normal(4, 10)}),
+        Fault("Exp", "shift", np.exp, {"x": normal(4, 11)}),
+        Fault("AddBias", "broadcast", lambda x, bias: x + bias, {"x": normal(6, 8), "bias": normal(8)}),
+        Fault("LongSum", "half-sums", lambda x: x.sum(-1), {"x": positive(6, 1024)}),
+        Fault("LongDots", "half-sums", lambda a, b: (a * b).sum(-1), {"a": positive(6, 1024), "b": positive(6, 1024)}),
+        Fault("Divide", "swapped-inputs", lambda a, b: a / b, {"a": positive(40), "b": positive(40)}),
+        Fault("LeakyRelu", "missing-param", leaky_relu, {"x": normal(5, 9)}, {"alpha": 0.3}),
+        Fault("HardClip", "missing-param", hard_clip, {"x": normal(9, 9)}, {"low": -0.5, "high": 0.5}),
+        Fault("Affine", "swapped-params", affine, {"x": normal(5, 9)}, {"gain": 3.0, "shift": 0.5}),
+        Fault("Variance", "factor", lambda x: x.var(-1), {"x": normal(8, 7)}),
+        Fault("Largest", "off-by-one", lambda x: x.max(-1), {"x": np.sort(normal(8, 7), -1)}),
+        Fault("PlainSoftmax", "overflow", softmax, {"x": 60 * normal(6, 20)}),
+        Fault("RunningSum", "state", lambda x: x.sum(-1), {"x": normal(8, 7)}, loops=3),
+        Fault("Maximum", "nan", maximum, {"a": some_nan, "b": normal(6, 20)}),
+        Fault("Nearly", "", np.tanh, {"x": normal(1, 4, 6, 8)}),
+    ]  # fmt: skip

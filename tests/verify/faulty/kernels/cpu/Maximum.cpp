@@ -1,0 +1,15 @@
+// max(a, b), NaN where one is. Fault: NaN is lost.
+#include "ops/Maximum.hpp"
+
+namespace ops::FaultyPackage::Maximum {
+
+udo::Status finalize(const Args&, State*&) { return udo::ok; }
+
+udo::Status execute(const Args& args, State*) {
+  for (std::size_t i = 0; i < args.y.size(); ++i) args.y[i] = std::fmax(args.a[i], args.b[i]);
+  return udo::ok;
+}
+
+void free(State*) {}
+
+}  // namespace ops::FaultyPackage::Maximum

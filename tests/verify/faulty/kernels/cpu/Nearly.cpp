@@ -1,0 +1,18 @@
+// tanh x, by a quotient that is a little off: no fault that has a name.
+#include "ops/Nearly.hpp"
+
+namespace ops::FaultyPackage::Nearly {
+
+udo::Status finalize(const Args&, State*&) { return udo::ok; }
+
+udo::Status execute(const Args& args, State*) {
+  for (std::size_t i = 0; i < args.y.size(); ++i) {
+    const float x = args.x[i];
+    args.y[i] = x * (27 + x * x) / (27 + 9 * x * x);
+  }
+  return udo::ok;
+}
+
+void free(State*) {}
+
+}  // namespace ops::FaultyPackage::Nearly

@@ -1,0 +1,19 @@
+// -x. Fault: the offset of x is used for y.
+#include "ops/Negate.hpp"
+
+namespace ops::FaultyPackage::Negate {
+
+udo::Status finalize(const Args&, State*&) { return udo::ok; }
+
+udo::Status execute(const Args& args, State*) {
+  const udo::Quantization from = args.x.quantization();
+  const udo::Quantization to{args.y.quantization().scale, from.offset};
+  for (std::size_t i = 0; i < args.y.size(); ++i) {
+    args.y[i] = static_cast<std::uint8_t>(to.toStored(-from.toReal(args.x[i]), 0, 255));
+  }
+  return udo::ok;
+}
+
+void free(State*) {}
+
+}  // namespace ops::FaultyPackage::Negate

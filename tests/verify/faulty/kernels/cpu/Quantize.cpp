@@ -1,0 +1,19 @@
+// x as fixed point. Fault: a cast, which cuts off.
+#include "ops/Quantize.hpp"
+
+namespace ops::FaultyPackage::Quantize {
+
+udo::Status finalize(const Args&, State*&) { return udo::ok; }
+
+udo::Status execute(const Args& args, State*) {
+  const udo::Quantization grid = args.y.quantization();
+  for (std::size_t i = 0; i < args.y.size(); ++i) {
+    const float stored = args.x[i] / grid.scale - static_cast<float>(grid.offset);
+    args.y[i] = static_cast<std::uint8_t>(std::fmin(std::fmax(stored, 0.0f), 255.0f));
+  }
+  return udo::ok;
+}
+
+void free(State*) {}
+
+}  // namespace ops::FaultyPackage::Quantize

@@ -1,0 +1,15 @@
+// tanh x, as it should be; for what must not be found.
+#include "ops/Right.hpp"
+
+namespace ops::FaultyPackage::Right {
+
+udo::Status finalize(const Args&, State*&) { return udo::ok; }
+
+udo::Status execute(const Args& args, State*) {
+  for (std::size_t i = 0; i < args.y.size(); ++i) args.y[i] = std::tanh(args.x[i]);
+  return udo::ok;
+}
+
+void free(State*) {}
+
+}  // namespace ops::FaultyPackage::Right

@@ -1,0 +1,30 @@
+// Sums over the last axis. Fault: threads add to one sum.
+#include "ops/RowSums.hpp"
+
+#include <thread>
+
+namespace ops::FaultyPackage::RowSums {
+
+udo::Status finalize(const Args&, State*&) { return udo::ok; }
+
+udo::Status execute(const Args& args, State*) {
+  const std::size_t rows = args.x.shape()[0], width = args.x.shape()[1];
+  const auto part = [&](std::size_t first) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      volatile float* sum = args.y.data() + row;
+      for (std::size_t i = first; i < width; i += 4) {
+        const float before = *sum;
+        if (i % 16 == first) std::this_thread::yield();
+        *sum = before + args.x[row * width + i];
+      }
+    }
+  };
+  for (std::size_t row = 0; row < rows; ++row) args.y[row] = 0;
+  std::thread threads[] = {std::thread(part, 0), std::thread(part, 1), std::thread(part, 2), std::thread(part, 3)};
+  for (std::thread& each : threads) each.join();
+  return udo::ok;
+}
+
+void free(State*) {}
+
+}  // namespace ops::FaultyPackage::RowSums

@@ -1,0 +1,15 @@
+// x on another grid. Fault: the scale of x is used for y.
+#include "ops/Requantize.hpp"
+
+namespace ops::FaultyPackage::Requantize {
+
+udo::Status execute(const Args& args) {
+  const udo::Quantization from = args.x.quantization();
+  const udo::Quantization to{from.scale, args.y.quantization().offset};
+  for (std::size_t i = 0; i < args.y.size(); ++i) {
+    args.y[i] = static_cast<std::uint8_t>(to.toStored(from.toReal(args.x[i]), 0, 255));
+  }
+  return udo::ok;
+}
+
+}  // namespace ops::FaultyPackage::Requantize

@@ -1,0 +1,395 @@
+"""Causes, found in what kernels written in numpy answer: each has one fault, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from udogen.errors import RunFailed
+from udogen.verify.diagnosis import Evidence, diagnose
+from udogen.verify.diagnosis.storing import half_away, store
+from udogen.verify.tolerances import Tolerance
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Kernel = Callable[..., Array]
+Quants = Mapping[str, tuple[float, int]]
+RANDOM = np.random.default_rng(7)
+
+
+def floats(*shape: int) -> Array:
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def of_reals(function: Kernel) -> Callable[..., dict[str, Array]]:
+    """A reference as test files have it: a function of real numbers."""
+
+    def reference(inputs: Mapping[str, Array], params: Mapping[str, object], quants: Quants) -> dict[str, Array]:
+        real = {name: read(array, quants.get(name)) for name, array in inputs.items()}
+        return {"y": function(*real.values(), **params)}
+
+    return reference
+
+
+def read(array: Array, quant: tuple[float, int] | None) -> Array:
+    return array if quant is None else (array.astype(np.float64) + quant[1]) * quant[0]
+
+
+def causes(
+    reference: Kernel,
+    kernel: Kernel,
+    inputs: Mapping[str, Array],
+    *,
+    params: Mapping[str, object] | None = None,
+    quants: Quants | None = None,
+    dtype: Any = np.float32,
+    rerun: Any = None,
+    absolute: float = 1e-5,
+    relative: float = 0.0,
+    **more: Any,
+) -> list[str]:
+    """What is found where the kernel answers instead of the reference; the kernel gets what is stored."""
+    params, quants = params or {}, quants or {}
+    answer = of_reals(reference)(inputs, params, quants)["y"]
+    expected = store(answer, np.dtype(dtype), quants.get("y"))
+    found = np.asarray(kernel(*inputs.values(), **params))
+
+    def again(*, poison: int = 0, loops: int = 1, inputs: Any = inputs, params: Any = params) -> dict[str, Array]:
+        try:
+            return {"y": np.asarray(kernel(*inputs.values(), **params))}
+        except ValueError as problem:
+            raise RunFailed(str(problem)) from problem
+
+    evidence = Evidence(
+        inputs, {"y": expected}, {"y": found}, params, quants, reference=of_reals(reference), rerun=rerun or again,
+        tolerances={"y": Tolerance(absolute, relative)}, **more,
+    )  # fmt: skip
+    return [each.cause for each in diagnose(evidence)]
+
+
+def softmax(x: Array, axis: int = -1) -> Array:
+    shifted = np.exp(x - x.max(axis=axis, keepdims=True))
+    return shifted / shifted.sum(axis=axis, keepdims=True)
+
+
+# --- places -------------------------------------------------------------------------------------------
+
+
+def test_an_output_in_another_layout() -> None:
+    def kernel(x: Array) -> Array:
+        return np.ascontiguousarray((2 * x).transpose(0, 3, 1, 2)).reshape(x.shape)
+
+    assert causes(lambda x: 2 * x, kernel, {"x": floats(1, 4, 6, 3)}) == ["layout"]
+
+
+def test_an_input_in_another_layout() -> None:
+    def reference(x: Array) -> Array:
+        return x.mean(axis=(1, 2))
+
+    def kernel(x: Array) -> Array:
+        n, h, w, c = x.shape
+        return x.reshape(n, c, h, w).mean(axis=(2, 3))
+
+    assert causes(reference, kernel, {"x": floats(2, 4, 6, 5)})[0] == "layout"
+
+
+def test_another_axis() -> None:
+    x = {"x": floats(3, 4, 5)}
+    assert causes(softmax, lambda x, axis: softmax(x, 1), x, params={"axis": 2})[0] == "axis"
+    assert causes(softmax, lambda x: softmax(x, 1), x)[0] == "axis"
+    assert causes(lambda x: x.sum(1), lambda x: x.sum(0), {"x": floats(4, 4, 5)})[0] == "axis"
+
+
+def test_what_is_left_out_of_a_sum() -> None:
+    assert causes(lambda x: x.sum(-1), lambda x: x[..., :-1].sum(-1), {"x": floats(6, 9)}) == ["off-by-one"]
+
+
+def test_one_element_off() -> None:
+    assert causes(np.abs, lambda x: np.roll(np.abs(x), 1, -1), {"x": floats(6, 9)}) == ["shift"]
+    assert causes(np.abs, lambda x: np.append(np.abs(x).ravel()[1:], 0).reshape(x.shape), {"x": floats(6, 9)}) == [
+        "shift"
+    ]
+
+
+def test_swapped_inputs() -> None:
+    def reference(a: Array, b: Array) -> Array:
+        return a - b
+
+    assert causes(reference, lambda a, b: b - a, {"a": floats(40), "b": floats(40)})[0] == "swapped-inputs"
+
+
+def test_a_wrong_broadcast() -> None:
+    def reference(a: Array, b: Array) -> Array:
+        return a + b
+
+    def kernel(a: Array, b: Array) -> Array:
+        return a + np.repeat(b, a.size // b.size).reshape(a.shape)
+
+    assert causes(reference, kernel, {"a": floats(6, 8), "b": floats(8)})[0] == "broadcast"
+
+
+# --- encodings ----------------------------------------------------------------------------------------
+
+GRIDS = {"x": (0.05, -128), "y": (0.04, -90)}
+STORED = {"x": np.arange(256, dtype=np.uint8).reshape(16, 16)}
+
+
+def relu(x: Array) -> Array:
+    return np.where(x > 0, x, 0.2 * x)
+
+
+def fixed(*, grid_x: Any = GRIDS["x"], grid_y: Any = GRIDS["y"], rounding: Any = np.rint, wrap: bool = False) -> Kernel:
+    def kernel(x: Array) -> Array:
+        real = relu(read(x, grid_x).astype(np.float32)).astype(np.float32)
+        return store(real, np.dtype(np.uint8), grid_y, rounding=rounding, wrap=wrap)
+
+    return kernel
+
+
+@pytest.mark.parametrize("rounding", [np.floor, np.trunc, np.ceil])
+def test_roundings(rounding: Any) -> None:
+    found = causes(relu, fixed(rounding=rounding), STORED, quants=GRIDS, dtype=np.uint8, absolute=0)
+    assert found == ["rounding"]
+
+
+def test_half_away_from_zero() -> None:
+    grids = {"x": (0.25, -128), "y": (0.5, -128)}
+    kernel = fixed(grid_x=grids["x"], grid_y=grids["y"], rounding=half_away)
+
+    def reference(x: Array) -> Array:
+        return np.where(x > 0, x, np.float32(0.2) * x.astype(np.float32))
+
+    assert causes(reference, kernel, STORED, quants=grids, dtype=np.uint8, absolute=0) == ["rounding"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "grids"),
+    [
+        ("zero-point", {"grid_x": (0.05, 0)}),
+        ("zero-point", {"grid_x": (0.05, 128)}),
+        ("zero-point", {"grid_y": (0.04, 90)}),
+        ("zero-point", {"grid_y": (0.04, 0)}),
+        ("zero-point", {"grid_y": (0.04, -128)}),
+        ("scale", {"grid_y": (0.05, -90)}),
+        ("scale", {"grid_x": (0.04, -128)}),
+        ("scale", {"grid_y": (0.05, -128)}),
+        ("scale", {"grid_y": (1.0, -90)}),
+    ],
+)
+def test_grids(cause: str, grids: Any) -> None:
+    found = causes(relu, fixed(**grids), STORED, quants=GRIDS, dtype=np.uint8, absolute=1)
+    assert found[:1] == [cause]
+
+
+def test_wrapping_around() -> None:
+    grids = {"x": (0.05, -128), "y": (0.02, -30)}
+    kernel = fixed(grid_y=grids["y"], wrap=True)
+    assert causes(relu, kernel, STORED, quants=grids, dtype=np.uint8, absolute=1) == ["saturation"]
+
+
+def add_u8(a: Array, b: Array) -> Array:
+    return np.minimum(a.astype(np.uint16) + b, 255).astype(np.uint8)
+
+
+def test_wrapping_around_without_a_grid() -> None:
+    a, b = (RANDOM.integers(0, 256, 99, dtype=np.uint8) for _ in "ab")
+    inputs = {"a": a, "b": b}
+    assert causes(add_u8, lambda a, b: a + b, inputs, dtype=np.uint8, absolute=0) == ["saturation"]
+    assert causes(lambda a, b: a + b, add_u8, inputs, dtype=np.uint8, absolute=0) == ["saturation"]
+
+
+def test_values_that_overflow() -> None:
+    x = {"x": np.linspace(-200, 200, 64, dtype=np.float32).reshape(4, 16)}
+
+    def kernel(x: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+
+    assert causes(softmax, kernel, x) == ["overflow"]
+
+
+def test_nan_and_denormals() -> None:
+    x = floats(64)
+    x[5:9] = np.nan
+
+    def reference(x: Array) -> Array:
+        return np.maximum(x, 0)
+
+    assert causes(reference, lambda x: np.where(x > 0, x, 0), {"x": x}) == ["nan"]
+    tiny = np.linspace(0, 3e-38, 64, dtype=np.float32)
+    assert causes(np.abs, lambda x: np.where(x < 1.17e-38, 0, x), {"x": tiny}, absolute=0) == ["denormals"]
+
+
+def test_results_in_half_precision() -> None:
+    def kernel(x: Array) -> Array:
+        return np.tanh(x).astype(np.float16).astype(np.float32)
+
+    assert causes(np.tanh, kernel, {"x": floats(50)}, absolute=1e-6) == ["precision"]
+
+
+# --- arithmetic ---------------------------------------------------------------------------------------
+
+
+def scaled(x: Array, alpha: float = 1.0, beta: float = 0.5) -> Array:
+    return np.where(x > 0, alpha * x, beta * x)
+
+
+def test_a_parameter_that_does_not_arrive() -> None:
+    params = {"alpha": 0.7, "beta": 0.1}
+    x = {"x": floats(50)}
+    assert causes(scaled, lambda x, alpha, beta: scaled(x, alpha), x, params=params)[0] == "missing-param"
+    assert causes(scaled, lambda x, alpha, beta: scaled(x, beta, alpha), x, params=params)[0] == "swapped-params"
+    assert causes(scaled, lambda x, alpha, beta: scaled(x, alpha, 0.31), x, params=params) == ["missing-param"]
+
+
+def test_a_factor() -> None:
+    assert causes(lambda x: x.mean(-1), lambda x: x.sum(-1), {"x": floats(6, 9)}) == ["factor"]
+    assert causes(lambda x: x.var(-1), lambda x: x.var(-1, ddof=1), {"x": floats(6, 9)}) == ["factor"]
+
+
+def half_sum(x: Array) -> Array:
+    return np.add.accumulate(x.astype(np.float16), axis=-1)[..., -1].astype(np.float32)
+
+
+def lanes(x: Array) -> Array:
+    """Four sums side by side, as a vector unit does it."""
+    parts = x.astype(np.float16).reshape(*x.shape[:-1], -1, 4)
+    return np.add.accumulate(parts, axis=-2)[..., -1, :].sum(-1, dtype=np.float16).astype(np.float32)
+
+
+@pytest.mark.parametrize("kernel", [half_sum, lanes])
+def test_sums_in_half_precision(kernel: Kernel) -> None:
+    x = RANDOM.uniform(0, 1, (4, 512)).astype(np.float32)
+    assert causes(lambda x: x.sum(-1), kernel, {"x": x}, relative=1e-5) == ["half-sums"]
+
+
+def test_nothing_computed() -> None:
+    assert causes(np.tanh, lambda x: x, {"x": floats(50)}) == ["copy"]
+    assert causes(np.tanh, lambda x: 0 * x, {"x": floats(50)}) == ["copy"]
+
+
+# --- memory -------------------------------------------------------------------------------------------
+
+
+def poisoned(answer: Array, mask: Array, *, adds: bool = False) -> Any:
+    """The op run again; the marked elements are not written, or added to."""
+
+    def again(*, poison: int = 0, loops: int = 1, inputs: Any = None, params: Any = None) -> dict[str, Array]:
+        before = np.full(answer.nbytes, poison, np.uint8).view(answer.dtype).reshape(answer.shape)
+        return {"y": np.where(mask, answer + before if adds else before, answer)}
+
+    return again
+
+
+def test_an_unwritten_tail() -> None:
+    x = floats(2, 100)
+    tail = np.arange(200).reshape(2, 100) >= 192
+    rerun = poisoned(np.tanh(x), tail)
+    assert causes(np.tanh, lambda x: rerun()["y"], {"x": x}, rerun=rerun) == ["unwritten-tail"]
+    rows = np.broadcast_to(np.arange(100) >= 96, (2, 100))
+    rerun = poisoned(np.tanh(x), rows)
+    assert causes(np.tanh, lambda x: rerun()["y"], {"x": x}, rerun=rerun) == ["unwritten-tail"]
+    assert causes(np.tanh, lambda x: np.where(rows, 0, np.tanh(x)), {"x": x}) == ["unwritten-tail"]
+
+
+def test_memory_that_is_not_written_or_read() -> None:
+    x = floats(4, 25)
+    middle = np.zeros((4, 25), bool)
+    middle[1, 3:9] = True
+    for adds in (False, True):
+        rerun = poisoned(np.tanh(x), middle, adds=adds)
+        assert causes(np.tanh, lambda x: np.where(middle, 0, np.tanh(x)), {"x": x}, rerun=rerun) == ["uninitialised"]
+
+
+def test_a_race() -> None:
+    x, random = floats(4, 25), np.random.default_rng(1)
+
+    def kernel(x: Array) -> Array:
+        return np.where(random.random(x.shape) < 0.2, 0, np.tanh(x))
+
+    assert causes(np.tanh, kernel, {"x": x})[0] == "race"
+
+
+def test_what_is_kept_between_executions() -> None:
+    x = floats(4, 25)
+
+    def rerun(*, poison: int = 0, loops: int = 1, **_: Any) -> dict[str, Array]:
+        return {"y": np.tanh(x) * loops}
+
+    assert causes(np.tanh, lambda x: 5 * np.tanh(x), {"x": x}, rerun=rerun, loops=5) == ["state"]
+
+
+# --- no cause -----------------------------------------------------------------------------------------
+
+
+def test_a_right_kernel_has_no_cause() -> None:
+    assert causes(softmax, softmax, {"x": floats(4, 25)}) == []
+
+
+def test_an_op_that_cannot_be_asked_again() -> None:
+    def rerun(**_: Any) -> dict[str, Array]:
+        raise RunFailed("it crashed")
+
+    assert causes(np.abs, lambda x: np.roll(np.abs(x), 1, -1), {"x": floats(6, 9)}, rerun=rerun) == ["shift"]
+
+
+def test_numbers_from_elsewhere_are_compared_without_their_reference() -> None:
+    """A file of golden numbers: the reference does not answer them, so nothing is asked of it."""
+    x = floats(6, 9)
+    evidence = Evidence(
+        {"x": x},
+        {"y": x + 1},
+        {"y": np.roll(x + 1, 1, -1)},
+        tolerances={"y": Tolerance(1e-5)},
+        reference=lambda *_: {"y": 0 * x},
+    )
+    assert [each.cause for each in diagnose(evidence)] == ["shift"]
+
+
+def quick_tanh(x: Array) -> Array:
+    return x * (27 + x * x) / (27 + 9 * x * x)
+
+
+def seeded(x: Array) -> Array:
+    return np.random.default_rng(3).normal(size=x.shape)
+
+
+ORDINARY: dict[str, tuple[Kernel, Kernel]] = {
+    "noise": (np.tanh, lambda x: np.tanh(x) + 1e-4 * seeded(x)),
+    "relative noise": (softmax, lambda x: softmax(x) * (1 + 1e-3 * seeded(x))),
+    "an approximation": (np.tanh, quick_tanh),
+    "a slightly wrong constant": (lambda x: x * 1.5957691, lambda x: x * np.float32(1.5976)),
+    "some wrong elements": (np.tanh, lambda x: np.where(seeded(x) < -1.3, 0.5, np.tanh(x))),
+    "something else": (np.tanh, lambda x: np.sin(3 * x)),
+    "one wrong element": (np.tanh, lambda x: np.where(np.arange(x.size).reshape(x.shape) == 5, 1, np.tanh(x))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(96,), (8, 12), (1, 4, 6, 8)])
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_inaccuracy_has_no_cause(name: str, shape: tuple[int, ...]) -> None:
+    reference, kernel = ORDINARY[name]
+
+    def answer(x: Array) -> Array:
+        return kernel(x).astype(np.float32)
+
+    assert causes(reference, answer, {"x": np.random.default_rng(5).normal(size=shape).astype("f4")}) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_ordinary_inaccuracy_of_fixed_point_has_no_cause(seed: int, steps: int) -> None:
+    random = np.random.default_rng(seed)
+
+    def kernel(x: Array) -> Array:
+        right = fixed()(x).astype(int)
+        return np.clip(right + random.integers(-steps, steps + 1, x.shape), 0, 255).astype(np.uint8)
+
+    found = causes(relu, kernel, STORED, quants=GRIDS, dtype=np.uint8, absolute=0, rerun=_never)
+    assert found == []
+
+
+def _never(**_: Any) -> dict[str, Array]:
+    raise RunFailed("not again")

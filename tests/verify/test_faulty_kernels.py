@@ -1,0 +1,114 @@
+"""Kernels with one fault each, in the real libQnnCpu and in Qualcomm's HTP emulator: the cause is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.hexagon.running import need_tools
+from tests.making import cpu_package, htp_package, make_packages, need_runtime
+from tests.verify.faults import Fault, faults
+from udogen.runtime import OpSession
+from udogen.runtime.built import Built, find_source
+from udogen.runtime.calls import POISON
+from udogen.runtime.hexagon import HexagonSession
+from udogen.verify.diagnosis import Again, Evidence, compare, diagnose
+from udogen.verify.diagnosis.storing import store
+from udogen.verify.tolerances import Tolerance
+
+HERE = Path(__file__).parent / "faulty"
+FAULTS = {fault.op: fault for fault in faults()}
+ON_HTP = [op for op, fault in FAULTS.items() if "htp" in fault.backends]
+Opened = tuple[Built, OpSession] | tuple[Built, HexagonSession]
+
+
+@pytest.fixture(scope="module")
+def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    need_runtime("cpu")
+    built = cpu_package(HERE / "Faulty.xml", tmp_path_factory.mktemp("cpu"), HERE / "kernels")
+    with OpSession(built.library, built.provider, timeout=60) as session:
+        yield built, session
+
+
+@pytest.fixture(scope="module")
+def on_htp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    built = htp_package(HERE / "Faulty.xml", tmp_path_factory.mktemp("htp"), HERE / "kernels")
+    with OpSession(built.library, built.provider, backend="htp", timeout=60) as session:
+        yield built, session
+
+
+def evidence_of(fault: Fault, opened: Opened, backend: str) -> Evidence:
+    """As a runner gathers it: outputs are poisoned, so that what is not written does not look like a zero."""
+    built, session = opened
+    answer = fault.answer(fault.inputs, fault.params, fault.quants)["y"]
+    expected = {"y": store(answer, np.dtype(fault.dtype), fault.quants.get("y"))}
+    op = built.op(fault.op, backend)
+    assert op is not None
+    again = Again(
+        session.run, built, fault.op, op, fault.inputs, expected, fault.params, fault.quants, reference=fault.answer
+    )
+    return Evidence(
+        fault.inputs,
+        expected,
+        again(poison=POISON, loops=fault.loops),
+        fault.params,
+        fault.quants,
+        defaults={param.name: param.default for param in op.params if param.default is not None},
+        tolerances={"y": fault.tolerance},
+        loops=fault.loops,
+        reference=fault.answer,
+        rerun=again,
+    )
+
+
+def check(fault: Fault, evidence: Evidence) -> None:
+    told = compare(evidence.found["y"], evidence.expected["y"], tolerance=fault.tolerance)
+    assert not told.passed, "the fault does not show"
+    findings = diagnose(evidence)
+    print(*findings, sep="\n")
+    assert [each.cause for each in findings][:1] == ([fault.cause] if fault.cause else [])
+    assert len(findings) <= 3
+
+
+@pytest.mark.parametrize("op", FAULTS)
+def test_on_the_cpu(op: str, on_cpu: Opened) -> None:
+    check(FAULTS[op], evidence_of(FAULTS[op], on_cpu, "cpu"))
+
+
+@pytest.mark.parametrize("op", ON_HTP)
+def test_on_htp(op: str, on_htp: Opened) -> None:
+    check(FAULTS[op], evidence_of(FAULTS[op], on_htp, "htp"))
+
+
+def test_a_right_kernel_has_no_cause(on_cpu: Opened) -> None:
+    x: Any = np.random.default_rng(1).normal(size=(4, 5, 6)).astype(np.float32)
+    evidence = evidence_of(Fault("Right", "", np.tanh, {"x": x}), on_cpu, "cpu")
+    assert compare(evidence.found["y"], evidence.expected["y"], tolerance=Tolerance(1e-5)).passed
+    assert diagnose(evidence) == ()
+
+
+@pytest.fixture(scope="module")
+def on_hexagon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Built, HexagonSession]]:
+    need_tools()
+    [made] = make_packages(
+        [HERE / "Faulty.xml"],
+        tmp_path_factory.mktemp("hexagon"),
+        chosen=["htp"],
+        kernels=HERE / "kernels",
+        layout="qnn",
+    )
+    built = find_source(made.folder, backend="htp")
+    assert built.folder is not None
+    with HexagonSession(built.folder, timeout=60) as session:
+        yield built, session
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", ["InvertBytes", "Relu"])
+def test_on_hexagon(op: str, on_hexagon: tuple[Built, HexagonSession]) -> None:
+    """The instruction set under QEMU; what a kernel leaves of whole vectors is most at home there."""
+    check(FAULTS[op], evidence_of(FAULTS[op], on_hexagon, "htp"))

@@ -1,0 +1,84 @@
+"""`udogen graph`: a picture of a config's ops, of a context binary's graphs, or of an ONNX model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from udogen.cli import output
+from udogen.errors import UsageError
+
+if TYPE_CHECKING:
+    from udogen.draw.scene import Scene
+
+
+@click.command("graph")
+@click.argument("path", type=click.Path(path_type=Path), metavar="CONFIG|CONTEXT.bin|MODEL.onnx")
+@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the picture here.")
+@click.option(
+    "--around", type=click.IntRange(0, 1000), metavar="N",
+    help="Of a model: only nodes at most N away from its custom ops (default: all; 3 of a large graph).",
+)  # fmt: skip
+@click.option("--op", "wanted", multiple=True, metavar="DOMAIN::TYPE", help="Of a model: mark this op; may repeat.")
+@output.json_option
+def command(path: Path, svg: Path | None, around: int | None, wanted: tuple[str, ...], as_json: bool) -> None:
+    """Draw ops with their tensors: those of a config, the graphs of a context binary, or an ONNX model, in which custom
+    ops are marked.
+
+    The picture is one SVG file for browsers, light and dark.  --json answers with what is in it, and where.
+    """
+    from udogen.draw import report
+    from udogen.draw import svg as drawing
+
+    scene = _scene(path, around, wanted)
+    if svg is not None:
+        _save(svg, drawing.draw(scene))
+    if as_json:
+        output.answer({"ok": True, "svg": str(svg) if svg else None, **report.as_json(scene)})
+        return
+    for line in report.lines(scene):
+        output.say(line)
+    if svg is not None:
+        output.note(f"{svg}: written")
+
+
+def _scene(path: Path, around: int | None, wanted: tuple[str, ...]) -> Scene:
+    from udogen.draw import of_config, of_context, of_onnx
+
+    try:
+        with path.open("rb") as file:
+            start = file.read(64)
+    except OSError as fault:
+        hint = "give a config, a context binary or an ONNX model"
+        raise UsageError(f"{path} cannot be read: {fault.strerror}", hint=hint) from fault
+    if of_onnx.is_onnx(start, path.suffix):
+        from udogen.opdef.onnx.load import load_model
+
+        return of_onnx.scene(load_model(path, wanted), around=around)
+    for option, given in (("--around", around is not None), ("--op", wanted)):
+        if given:
+            raise UsageError(f"{option} is for ONNX models; {path} is none", hint="leave it out")
+    from udogen.inspect.context import looks_like_one
+
+    if looks_like_one(path):
+        from udogen.runtime.contexts.binaries import StoredContext
+
+        with StoredContext(path, use_json=False, check_manifest=False) as stored:
+            return of_context.scene(stored.info, path.name)
+    from udogen.opdef.load import load
+
+    packages, problems = load([path])
+    output.warnings(() if output.wants_json() else problems.warnings)
+    return of_config.scene(packages, path.name)
+
+
+def _save(path: Path, text: str) -> None:
+    try:
+        if path.is_file() and "<svg" not in path.read_bytes()[:400].decode("utf-8", "replace"):
+            raise UsageError(f"{path} exists and is no SVG", hint="choose another file for the picture")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    except OSError as fault:
+        raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file") from fault

@@ -1,0 +1,141 @@
+"""`udogen test`: cases with their references, on every backend that is there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from udogen.cli import output
+from udogen.cli.safety_options import safety_options
+from udogen.errors import RunFailed, ToolMissing, UsageError, VerificationFailed
+
+if TYPE_CHECKING:
+    from udogen.verify.campaign import Program, Task
+    from udogen.verify.results import Outcome, TestRun
+
+
+@click.command("test")
+@click.argument("folder", type=click.Path(path_type=Path), default=Path(), metavar="[DIR]")
+@click.option(
+    "--backend", "backends", multiple=True, metavar="NAME",
+    help="Only here: cpu, htp, hexagon, gpu, dsp, cpu-emulator, htp-emulator; may repeat.",
+)  # fmt: skip
+@click.option(
+    "--case", "pattern", default="", metavar="PATTERN", help="Only cases whose `Op/name` has this in it, or *."
+)
+@click.option(
+    "-j",
+    "jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Programs at once: compilers, QEMU (default: all cores).",
+)
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS",
+              help="Stop a case that does not come back.")  # fmt: skip
+@click.option("--cost", is_flag=True, help="Measure times and packets with care, and show what each case costs.")
+@safety_options
+@click.option("--no-build", is_flag=True, help="Test packages as they are; build nothing.")
+@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the results as JUnit XML, too.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a report for people, too.")
+@click.option(
+    "--save-baseline", "save", type=click.Path(path_type=Path), metavar="FILE", help="Keep the costs of this run."
+)
+@click.option(
+    "--compare", type=click.Path(path_type=Path), metavar="FILE", help="Compare costs with those of an earlier run."
+)
+@output.json_option
+def command(
+    folder: Path,
+    backends: tuple[str, ...],
+    pattern: str,
+    jobs: int | None,
+    timeout: float,
+    cost: bool,
+    heap: bool,
+    guard: bool,
+    leaks: bool,
+    sanitize: tuple[str, ...],
+    no_build: bool,
+    junit: Path | None,
+    html: Path | None,
+    save: Path | None,
+    compare: Path | None,
+    as_json: bool,
+) -> int:
+    """Run the tests in DIR: hold an op against its reference, on every backend that is there.
+
+    DIR holds a test file (op_tests.toml, or tests/test_*.py) and either packages or a config with kernels; of those,
+    packages are generated and built in a cache first.  What changed is built; what is not there is said.
+    """
+    from udogen.verify import as_json as telling
+    from udogen.verify import baseline, campaign, terminal
+    from udogen.verify.safety import checks
+    from udogen.verify.suite.find import load_suite
+    from udogen.verify.workshop import Wish
+
+    safety = checks.wanted_of(heap=heap, guard=guard, leaks=leaks, sanitize=sanitize)
+    checks.need_tools(safety)
+    options = campaign.Options(
+        backends=backends,
+        pattern=pattern,
+        jobs=jobs or 0,
+        timeout=timeout,
+        measure=bool(cost or save or compare),
+        safety=safety,
+        wish=Wish(build=not no_build, jobs=jobs or 0),
+    )
+    before = baseline.load(compare) if compare else None
+    program = campaign.plan(load_suite(folder), options)
+    with _progress(program) as (on_task, on_case):
+        run = campaign.run(program, options, on_task=on_task, on_case=on_case)
+    changes = baseline.compare(run, before) if before else []
+    if save:
+        baseline.save(run, save)
+    if junit:
+        _write_junit(run, junit)
+    if html:
+        from udogen.verify.report.page import write
+
+        write(run, html, changes, before)
+    if as_json:
+        from dataclasses import asdict
+
+        compared = {"changes": [{**asdict(each), "ratio": each.ratio} for each in changes]} if before else {}
+        output.answer({**telling.answer(run), **compared})
+    else:
+        for line in terminal.lines(run, paint=output.paint, costs=options.measure):
+            output.say(line)
+        for line in baseline.lines(changes, run, before) if before else ():
+            output.say(line)
+    if run.count("failed"):
+        return VerificationFailed.exit_code
+    return RunFailed.exit_code if run.bad else 0 if run.passed else ToolMissing.exit_code
+
+
+@contextmanager
+def _progress(program: Program) -> Iterator[tuple[Callable[[Task], None], Callable[[Outcome], None]]]:
+    """A bar that counts cases while a person watches; otherwise a line for each package and place."""
+    if not sys.stderr.isatty() or output.wants_json():
+
+        def tell(task: Task) -> None:
+            if not output.wants_json():
+                output.note(f"  {task.package.name} on {task.place.id}: {len(task.cases)} cases")
+
+        yield tell, lambda _outcome: None
+        return
+    with output.progress(str(program.suite.folder), total=program.total) as advance:
+        yield lambda _task: None, lambda outcome: advance(f"{outcome.backend} {outcome.case.op} {outcome.case.name}")
+
+
+def _write_junit(run: TestRun, path: Path) -> None:
+    from udogen.verify.junit import text
+
+    try:
+        path.write_text(text(run), "utf-8")
+    except OSError as fault:
+        raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file") from fault

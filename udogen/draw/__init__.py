@@ -1,0 +1,1 @@
+"""Pictures of ops and graphs with their tensors, as SVG that a browser shows in light and dark."""

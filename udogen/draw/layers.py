@@ -1,0 +1,228 @@
+"""A layered layout of our own: boxes in rows, so that every line runs down, and none through a box.
+
+Graphviz is a program that many machines do not have, and the layered layouts that pip could install are under the GPL.
+The way is Sugiyama's: rows by the longest path, order by barycentres, places by least squares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from udogen.draw.scene import Box
+
+GAP_X, GAP_Y = 26.0, 34.0  # between boxes of a row, and between rows
+_LANE = 6.0  # the room of a line that passes a row
+_SWEEPS = 6
+_SETTLING, _STILL = 60, 0.2  # sweeps at most, and what is no movement
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A box and its upper left corner."""
+
+    box: Box
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A line from box to box: points from top to bottom, or from left to right."""
+
+    source: str
+    target: str
+    points: tuple[Point, ...]
+    sideways: bool = False
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything is."""
+
+    boxes: tuple[Placed, ...]
+    wires: tuple[Wire, ...]
+    width: float
+    height: float
+
+
+@dataclass
+class _Slot:
+    """A place in a row: of a box, or of a line that passes."""
+
+    row: int
+    box: Box | None = None
+    above: list[_Slot] = field(default_factory=list)
+    below: list[_Slot] = field(default_factory=list)
+    order: float = 0.0
+    x: float = 0.0  # the middle
+
+    @property
+    def width(self) -> float:
+        return self.box.width if self.box else _LANE
+
+
+def layered(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> Layout:
+    """The layout of one graph; edges that go round in a circle are turned."""
+    if not boxes:
+        return Layout((), (), 0, 0)
+    forward = _forward([each.id for each in boxes], edges)
+    rows_of = _rows([each.id for each in boxes], forward)
+    slots = {each.id: _Slot(rows_of[each.id], each) for each in boxes}
+    chains = {edge: _chain(slots[edge[0]], slots[edge[1]]) for edge in forward}
+    rows: list[list[_Slot]] = [[] for _ in range(max(rows_of.values()) + 1)]
+    for slot in slots.values():
+        rows[slot.row].append(slot)
+    for chain in chains.values():
+        for slot in chain[1:-1]:
+            rows[slot.row].append(slot)
+    _order(rows)
+    _place(rows)
+    return _layout(rows, chains, set(edges))
+
+
+def _forward(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Each edge once, without loops; what would close a circle is turned."""
+    followers: dict[str, list[str]] = {each: [] for each in ids}
+    for source, target in dict.fromkeys(edges):
+        if source != target and source in followers and target in followers:
+            followers[source].append(target)
+    found: dict[tuple[str, str], None] = {}
+    state: dict[str, int] = {}  # 1 on the way down, 2 done
+    for start in ids:
+        stack = [(start, iter(followers[start]))] if start not in state else []
+        state.setdefault(start, 1)
+        while stack:
+            here, rest = stack[-1]
+            following = next(rest, None)
+            if following is None:
+                state[here] = 2
+                stack.pop()
+                continue
+            circle = state.get(following) == 1
+            found[(following, here) if circle else (here, following)] = None
+            if following not in state:
+                state[following] = 1
+                stack.append((following, iter(followers[following])))
+    return list(found)
+
+
+def _rows(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
+    """The longest way from the top; what has nothing above stands just above the first that takes it."""
+    above: dict[str, int] = dict.fromkeys(ids, 0)
+    below: dict[str, list[str]] = {each: [] for each in ids}
+    for source, target in edges:
+        above[target] += 1
+        below[source].append(target)
+    tops = {each for each, count in above.items() if not count}
+    row = dict.fromkeys(ids, 0)
+    ready = [each for each in ids if not above[each]]
+    for each in ready:  # it grows as it is walked
+        for target in below[each]:
+            row[target] = max(row[target], row[each] + 1)
+            above[target] -= 1
+            if not above[target]:
+                ready.append(target)
+    for each in tops:
+        if below[each]:
+            row[each] = min(row[target] for target in below[each]) - 1
+    return row
+
+
+def _chain(source: _Slot, target: _Slot) -> list[_Slot]:
+    """The slots from box to box, one in each row between."""
+    chain = [source, *(_Slot(row) for row in range(source.row + 1, target.row)), target]
+    for one, other in pairwise(chain):
+        one.below.append(other)
+        other.above.append(one)
+    return chain
+
+
+def _order(rows: list[list[_Slot]]) -> None:
+    """Barycentres, down and up again: neighbours come to stand below each other."""
+    for row in rows:
+        for place, slot in enumerate(row):
+            slot.order = float(place)
+    for sweep in range(_SWEEPS):
+        downward = sweep % 2 == 0
+        for row in rows if downward else reversed(rows):
+            centres = {}
+            for slot in row:
+                near = slot.above if downward else slot.below
+                centres[id(slot)] = sum(each.order for each in near) / len(near) if near else slot.order
+            row.sort(key=lambda slot: centres[id(slot)])
+            for place, slot in enumerate(row):
+                slot.order = float(place)
+
+
+def _place(rows: list[list[_Slot]]) -> None:
+    """Middles near those of the neighbours, never nearer to each other than there is room for."""
+    for row in rows:
+        at = 0.0
+        for slot in row:
+            slot.x = at + slot.width / 2
+            at += slot.width + GAP_X
+    for sweep in range(_SETTLING):
+        moved = 0.0
+        for row in rows if sweep % 2 == 0 else reversed(rows):
+            for slot, x in zip(row, _apart(row, [_wanted(slot) for slot in row]), strict=True):
+                moved = max(moved, abs(slot.x - x))
+                slot.x = x
+        if moved < _STILL:
+            break
+    left = min(slot.x - slot.width / 2 for row in rows for slot in row)
+    for row in rows:
+        for slot in row:
+            slot.x -= left
+
+
+def _wanted(slot: _Slot) -> float:
+    """Where a slot would like to be: amid its neighbours; a line that passes runs straight where it can."""
+    near = [*slot.above, *slot.below]
+    return sum(each.x for each in near) / len(near) if near else slot.x
+
+
+def _apart(row: Sequence[_Slot], wanted: Sequence[float]) -> list[float]:
+    """The places nearest to the wanted ones (least squares) with enough room between neighbours."""
+    offsets = [0.0]
+    for one, other in pairwise(row):
+        offsets.append(offsets[-1] + (one.width + other.width) / 2 + GAP_X)
+    blocks: list[tuple[float, int]] = []  # the mean of neighbours that touch, and how many they are
+    for want, offset in zip(wanted, offsets, strict=True):
+        mean, count = want - offset, 1
+        while blocks and blocks[-1][0] > mean:
+            before, many = blocks.pop()
+            mean, count = (mean * count + before * many) / (count + many), count + many
+        blocks.append((mean, count))
+    means = [mean for mean, count in blocks for _ in range(count)]
+    return [mean + offset for mean, offset in zip(means, offsets, strict=True)]
+
+
+def _layout(
+    rows: list[list[_Slot]], chains: Mapping[tuple[str, str], list[_Slot]], asked: set[tuple[str, str]]
+) -> Layout:
+    tops, y = [], 0.0
+    for row in rows:
+        height = max((slot.box.height for slot in row if slot.box), default=0.0)
+        tops.append((y, y + height))
+        y += height + GAP_Y
+    boxes = tuple(
+        Placed(slot.box, round(slot.x - slot.width / 2, 1), round(tops[number][0], 1))
+        for number, row in enumerate(rows)
+        for slot in row
+        if slot.box
+    )
+    wires = []
+    for (source, target), chain in chains.items():
+        points = [point for slot in chain for point in ((slot.x, tops[slot.row][0]), (slot.x, tops[slot.row][1]))]
+        first = chain[0].box
+        assert first is not None
+        points[1:1] = [(chain[0].x, tops[chain[0].row][0] + first.height)]  # below its box, above the end of the row
+        rounded = tuple((round(x, 1), round(down, 1)) for x, down in points[1:-1])
+        turned = (source, target) not in asked
+        wires.append(Wire(target if turned else source, source if turned else target, rounded))
+    width = max(placed.x + placed.box.width for placed in boxes)
+    lanes = max((x for wire in wires for x, _ in wire.points), default=0.0)
+    return Layout(boxes, tuple(wires), round(max(width, lanes + _LANE), 1), round(y - GAP_Y, 1))

@@ -1,0 +1,188 @@
+"""An ONNX model -> scene: ops and the values between them, custom ops marked; graphs inside of ops below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from udogen.draw.scene import Box, Row, Scene, Section, head, quiet, shape_text
+from udogen.opdef.onnx.load import Loaded
+from udogen.opdef.onnx.model import Attribute, Constant, Graph, Model, Node, OpName, ValueType, type_in, walk
+
+MOST_NODES = 250  # of a graph; of a larger one only what is near its custom ops
+_NEAR = 3  # nodes from a custom op
+_ATTRIBUTES = 4
+_CONSTANT = OpName("", "Constant")
+
+
+def scene(loaded: Loaded, *, around: int | None = None) -> Scene:
+    """The model; `around` draws only nodes that are at most so many away from its custom ops."""
+    model = loaded.model
+    sections = tuple(
+        _Painter(model, frozenset(loaded.ops), around).sections(model.graph, (), model.graph.name or "graph")
+    )
+    nodes = [node for node, _ in walk(model.graph)]
+    ours = [node for node in nodes if node.op in loaded.ops]
+    names = ", ".join(map(str, loaded.ops)) or "none"
+    told = f"{len(nodes)} nodes, {len(ours)} of custom ops: {names}."
+    facts = {
+        "kind": "onnx",
+        "nodes": len(nodes),
+        "custom": [{"op": str(op), "uses": sum(node.op == op for node in ours)} for op in loaded.ops],
+    }
+    return Scene(model.file, told, sections, facts)
+
+
+@dataclass(frozen=True)
+class _Painter:
+    """Knows the model, which of its ops are custom, and how much is to be drawn."""
+
+    model: Model
+    ops: frozenset[OpName]
+    around: int | None
+
+    def sections(self, graph: Graph, scopes: tuple[Graph, ...], title: str) -> Iterator[Section]:
+        """The graph, and then the graphs inside of its nodes."""
+        inside = (*scopes, graph)
+        shown, note = self._shown(graph)
+        yield self._section(graph, inside, shown, title, note)
+        for node in shown:
+            for attribute, body in node.graphs:
+                of = f"{attribute} of {node.op} {node.name or next(iter(node.outputs), '')}".rstrip()
+                yield from self.sections(body, inside, of)
+
+    def _shown(self, graph: Graph) -> tuple[list[Node], str]:
+        nodes = [node for node in graph.nodes if node.op != _CONSTANT]
+        around = self.around if self.around is not None else _NEAR if len(nodes) > MOST_NODES else None
+        if around is None:
+            return nodes, ""
+        centres = [node for node in nodes if self._is_custom(node)]
+        if not centres:
+            shown = nodes[:MOST_NODES]
+            return shown, f"The first {len(shown)} of {len(nodes)} nodes; there is no custom op." if len(nodes) > len(
+                shown
+            ) else ""
+        near = _near(nodes, centres, around)
+        return near, f"{len(near)} of {len(nodes)} nodes: those at most {around} away from a custom op."
+
+    def _is_custom(self, node: Node) -> bool:
+        return node.op in self.ops or any(inner.op in self.ops for _, body in node.graphs for inner, _ in walk(body))
+
+    def _section(
+        self, graph: Graph, scopes: tuple[Graph, ...], nodes: Sequence[Node], title: str, note: str
+    ) -> Section:
+        boxes: dict[str, Box] = {}
+        edges: list[tuple[str, str]] = []
+        constants = _constants(graph, scopes)
+        used = {name for node in nodes for name in node.inputs}
+        for name in graph.inputs if nodes == [n for n in graph.nodes if n.op != _CONSTANT] else ():
+            boxes[f"value {name}"] = self._value(name, graph, scopes)
+        for number, node in enumerate(nodes):
+            box = self._node(f"node {number}", node, scopes, constants)
+            boxes[box.id] = box
+            for name in node.inputs:
+                if name and name not in constants:
+                    boxes.setdefault(f"value {name}", self._value(name, graph, scopes))
+                    edges.append((f"value {name}", box.id))
+            for name in node.outputs:
+                if name and (name in used or name in graph.outputs or len(node.outputs) == 1):
+                    boxes.setdefault(f"value {name}", self._value(name, graph, scopes))
+                    edges.append((box.id, f"value {name}"))
+        for name in graph.outputs:
+            if not nodes or name in graph.inputs:
+                boxes.setdefault(f"value {name}", self._value(name, graph, scopes))
+        return Section(title, tuple(boxes.values()), tuple(dict.fromkeys(edges)), note)
+
+    def _value(self, name: str, graph: Graph, scopes: tuple[Graph, ...]) -> Box:
+        known = type_in(name, scopes)
+        made = any(name in node.outputs for node in graph.nodes)
+        kind, word = "tensor", ""
+        if name in graph.outputs:
+            kind, word = "output", "output"
+        elif name in graph.inputs:
+            kind, word = "input", "input"
+        elif not made:
+            kind, word = "input", "from the graph around"
+        rows = [Row(name or "?"), quiet(f"{word}: {_type(known)}" if word else _type(known))]
+        return Box(f"value {name}", kind, tuple(rows), f"{word or 'value'} {name}: {_type(known)}")
+
+    def _node(self, id: str, node: Node, scopes: tuple[Graph, ...], constants: dict[str, str]) -> Box:
+        mine = node.op in self.ops
+        rows = [head(node.op.type)]
+        if mine:
+            rows.append(quiet(f"custom, {node.op.domain or 'of no domain'}"))
+        elif node.op.domain:
+            rows.append(quiet(node.op.domain))
+        if node.name:
+            rows.append(quiet(node.name))
+        rows += [
+            Row(f"{name.rpartition('.')[2] or name}: {constants[name]}") for name in node.inputs if name in constants
+        ]
+        told = [_attribute(each) for each in node.attributes]
+        rows += [Row(text) for text in told[:_ATTRIBUTES]]
+        if len(told) > _ATTRIBUTES:
+            rows.append(quiet(f"and {len(told) - _ATTRIBUTES} more"))
+        everything = f"{'custom op' if mine else 'op'} {node.op} {node.name}".rstrip()
+        return Box(id, "custom" if mine else "op", tuple(rows), ", ".join([everything, *told]))
+
+
+def _near(nodes: Sequence[Node], centres: Sequence[Node], around: int) -> list[Node]:
+    """The nodes that are at most so many steps from one of the centres."""
+    makers: dict[str, int] = {name: number for number, node in enumerate(nodes) for name in node.outputs if name}
+    joined: list[set[int]] = [set() for _ in nodes]
+    for number, node in enumerate(nodes):
+        for name in node.inputs:
+            if name in makers:
+                joined[number].add(makers[name])
+                joined[makers[name]].add(number)
+    found = {number for number, node in enumerate(nodes) if any(node is each for each in centres)}
+    edge = set(found)
+    for _ in range(around):
+        edge = {other for each in edge for other in joined[each]} - found
+        found |= edge
+    return [nodes[number] for number in sorted(found)]
+
+
+def _constants(graph: Graph, scopes: tuple[Graph, ...]) -> dict[str, str]:
+    """What stands in a box instead of beside it: initializers of all graphs around, and Constant nodes."""
+    found = {name: _held(each) for scope in scopes for name, each in scope.constants.items()}
+    for scope in scopes:
+        for node in scope.nodes:
+            if node.op == _CONSTANT:
+                found.update({name: _type(type_in(name, scopes)) for name in node.outputs})
+    return found
+
+
+def _held(constant: Constant) -> str:
+    if constant.array is not None and constant.array.size == 1:
+        return f"{constant.array.reshape(-1)[0]}"
+    return f"{constant.dtype} {shape_text(constant.shape)}"
+
+
+def _type(known: ValueType) -> str:
+    if known.other:
+        return known.other
+    return f"{known.dtype or 'unknown type'} {shape_text(known.shape)}"
+
+
+def _attribute(attribute: Attribute) -> str:
+    value = attribute.value
+    if isinstance(value, Constant):
+        return f"{attribute.name} = {_held(value)}"
+    if isinstance(value, tuple):
+        shown = ", ".join(_number(each) for each in value[:8])
+        return f"{attribute.name} = [{shown}{', …' if len(value) > 8 else ''}]"
+    return (
+        f"{attribute.name} = {_number(value)}" if value is not None else f"{attribute.name}: {attribute.kind.lower()}"
+    )
+
+
+def _number(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def is_onnx(data: bytes, suffix: str) -> bool:
+    """Whether a file is meant to be an ONNX model: by its name, or as it begins with ir_version and then a text."""
+    return suffix.lower() == ".onnx" or (
+        len(data) > 3 and data[0] == 0x08 and 0 < data[1] < 0x40 and data[2] in (0x12, 0x3A)
+    )

@@ -1,0 +1,103 @@
+"""What is drawn: boxes with lines of text, joined by lines; in sections one below the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+LETTER, LINE = 7.3, 17  # a letter of a monospaced font of 12 px, or a little more; a line of text
+PAD_X, PAD_Y = 10, 7
+LONGEST = 44  # letters of a line; a longer one loses its middle, and the whole stands in the box's title
+
+# Kinds of boxes, and what a legend calls them.
+KINDS: Mapping[str, str] = {
+    "op": "op",
+    "custom": "custom op",
+    "input": "input",
+    "output": "output",
+    "tensor": "tensor",
+    "static": "constant",
+    "param": "parameter",
+    "more": "left out",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a box."""
+
+    text: str
+    kind: str = ""  # head, quiet
+
+    @property
+    def shown(self) -> str:
+        """The text as far as there is room."""
+        return shorten(self.text)
+
+
+@dataclass(frozen=True)
+class Box:
+    """Something with a name: an op, or a tensor."""
+
+    id: str
+    kind: str
+    rows: tuple[Row, ...]
+    told: str = ""  # everything that is known of it: what a mouse and a screen reader find
+
+    @property
+    def width(self) -> float:
+        """Of the longest line."""
+        return round(max((len(row.shown) for row in self.rows), default=1) * LETTER + 2 * PAD_X, 1)
+
+    @property
+    def height(self) -> float:
+        """Of all lines."""
+        return len(self.rows) * LINE + 2 * PAD_Y
+
+
+@dataclass(frozen=True)
+class Section:
+    """A graph, or an op with its tensors; edges are pairs of ids, from what makes to what takes."""
+
+    title: str
+    boxes: tuple[Box, ...]
+    edges: tuple[tuple[str, str], ...] = ()
+    note: str = ""
+    sides: bool = False  # inputs on the left, outputs on the right of one box: what an op looks like in a config
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A whole picture."""
+
+    title: str
+    told: str
+    sections: tuple[Section, ...]
+    facts: Mapping[str, object] = field(default_factory=dict)  # what `--json` adds
+
+
+def shorten(text: str, letters: int = LONGEST) -> str:
+    """What fits, with the middle left out: names begin alike, and end in what they are."""
+    if len(text) <= letters:
+        return text
+    head = (letters - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (letters - 1 - head) :]}"
+
+
+def head(text: str) -> Row:
+    """A line in bold."""
+    return Row(text, "head")
+
+
+def quiet(text: str) -> Row:
+    """A line of less weight."""
+    return Row(text, "quiet")
+
+
+def shape_text(shape: Sequence[object] | None) -> str:
+    """`1x3x8`, or `[batch, 3, ?]` where not all are numbers."""
+    if shape is None:
+        return "of unknown shape"
+    plain = all(isinstance(each, int) for each in shape)
+    texts = ["?" if each is None else str(each) for each in shape]
+    return ("x".join(texts) if plain else f"[{', '.join(texts)}]") if texts else "scalar"

@@ -1,0 +1,162 @@
+"""Scene -> SVG: one document, no script, no font of its own, nothing fetched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import pairwise
+
+from udogen.draw.layers import Layout, Placed, Point, layered
+from udogen.draw.scene import KINDS, LETTER, LINE, PAD_X, PAD_Y, Scene, Section
+from udogen.draw.sides import beside
+
+MARGIN = 20
+_BETWEEN = 44
+_NARROWEST = 480
+
+_STYLE = """
+  :root { --paper: #ffffff; --ink: #1b1f24; --quiet: #57606a; --line: #6e7781; --band: #f3f5f7;
+          --op: #ffffff; --custom: #fff1d6; --accent: #9a5b00; --tensor: #eef4fb; --edge: #8c959f;
+          --input: #e3f4e6; --output: #f1e8fb; --static: #eceff1 }
+  @media (prefers-color-scheme: dark) {
+    :root { --paper: #0d1117; --ink: #e6edf3; --quiet: #9aa4af; --line: #8b949e; --band: #161c24;
+            --op: #161b22; --custom: #3a2a08; --accent: #f0b34e; --tensor: #122236; --edge: #6e7681;
+            --input: #10291a; --output: #281c3b; --static: #21262d }
+  }
+  svg { background: var(--paper) }
+  text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: var(--ink); white-space: pre }
+  .quiet { fill: var(--quiet) }
+  .head { font-weight: bold }
+  .big { font-size: 15px; font-weight: bold }
+  .wire { fill: none; stroke: var(--line); stroke-width: 1.2 }
+  .tip { fill: var(--line) }
+  .box { stroke: var(--edge); stroke-width: 1 }
+  .op { fill: var(--op) }
+  .custom { fill: var(--custom); stroke: var(--accent); stroke-width: 2.5 }
+  .tensor { fill: var(--tensor) }
+  .input { fill: var(--input) }
+  .output { fill: var(--output) }
+  .static, .param { fill: var(--static); stroke-dasharray: 4 3 }
+  .more { fill: var(--paper); stroke-dasharray: 2 3 }
+"""
+
+
+def draw(scene: Scene) -> str:
+    """The picture as a document."""
+    layouts = [(section, arrange(section)) for section in scene.sections]
+    kinds = [kind for kind in KINDS if any(box.kind == kind for section, _ in layouts for box in section.boxes)]
+    wide = max([_NARROWEST, *(layout.width for _, layout in layouts), *map(_wide, _texts(scene, kinds))])
+    width = round(wide + 2 * MARGIN)
+    body = list(_body(scene, layouts, kinds))
+    height = body.pop()
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+            f'height="{height}" role="img" aria-labelledby="title what">',
+            f'<title id="title">{text_of(scene.title)}</title>',
+            f'<desc id="what">{text_of(scene.told)}</desc>',
+            f"<style>{_STYLE}</style>",
+            f'<rect width="{width}" height="{height}" fill="var(--paper)"/>',
+            *body,
+            "</svg>",
+            "",
+        ]
+    )
+
+
+def arrange(section: Section) -> Layout:
+    """Where the boxes of a section are."""
+    return beside(section.boxes, section.edges) if section.sides else layered(section.boxes, section.edges)
+
+
+def _texts(scene: Scene, kinds: Sequence[str]) -> Iterator[str]:
+    """The lines that are no boxes, and must fit too."""
+    yield scene.title + "    "  # it is larger
+    yield scene.told
+    for section in scene.sections:
+        yield section.title
+        yield section.note
+    yield "".join(KINDS[kind] + "      " for kind in kinds)
+
+
+def _wide(text: str) -> float:
+    return len(text) * LETTER * (1.25 if text.endswith("    ") else 1)
+
+
+def _body(scene: Scene, layouts: Sequence[tuple[Section, Layout]], kinds: Sequence[str]) -> Iterator[str]:
+    """The elements from top to bottom; the last one is the height that they have taken."""
+    y = MARGIN + 14.0
+    yield _line(MARGIN, y, scene.title, "big")
+    y += LINE
+    yield _line(MARGIN, y, scene.told, "quiet")
+    y += LINE
+    x = float(MARGIN)
+    for kind in kinds:
+        yield f'<rect class="box {kind}" x="{x:g}" y="{y - 10:g}" width="14" height="12" rx="3"/>'
+        yield _line(x + 20, y, KINDS[kind])
+        x += 20 + (len(KINDS[kind]) + 3) * LETTER
+    y += LINE
+    for section, layout in layouts:
+        y += _BETWEEN
+        yield f'<g role="group" aria-label="{text_of(section.title)}">'
+        yield _line(MARGIN, y, section.title, "head")
+        if section.note:
+            y += LINE
+            yield _line(MARGIN, y, section.note, "quiet")
+        y += LINE
+        yield from _section(layout, y)
+        yield "</g>"
+        y += layout.height
+    yield f"{y + MARGIN:g}"
+
+
+def _section(layout: Layout, top: float) -> Iterator[str]:
+    for wire in layout.wires:
+        points = [(x + MARGIN, y + top) for x, y in wire.points]
+        yield f'<path class="wire" d="{_path(points, sideways=wire.sideways)}"/>'
+        yield _tip(*points[-1], sideways=wire.sideways)
+    for placed in layout.boxes:
+        yield from _box(placed, top)
+
+
+def _path(points: Sequence[Point], *, sideways: bool) -> str:
+    """Straight where it runs along, a curve where it changes rows or sides."""
+    parts = [f"M{points[0][0]:g} {points[0][1]:g}"]
+    for (x0, y0), (x1, y1) in pairwise(points):
+        if x0 == x1 or y0 == y1:
+            parts.append(f"L{x1:g} {y1:g}")
+        elif sideways:
+            middle = (x0 + x1) / 2
+            parts.append(f"C{middle:g} {y0:g} {middle:g} {y1:g} {x1:g} {y1:g}")
+        else:
+            middle = (y0 + y1) / 2
+            parts.append(f"C{x0:g} {middle:g} {x1:g} {middle:g} {x1:g} {y1:g}")
+    return " ".join(parts)
+
+
+def _tip(x: float, y: float, *, sideways: bool) -> str:
+    """The head of an arrow."""
+    return f'<path class="tip" d="M{x:g} {y:g} {"l-7 -4 v8 z" if sideways else "l-4 -7 h8 z"}"/>'
+
+
+def _box(placed: Placed, top: float) -> Iterator[str]:
+    box, x, y = placed.box, placed.x + MARGIN, placed.y + top
+    round_ = 6 if box.kind in ("op", "custom") else 12
+    told = box.told or " ".join(row.text for row in box.rows)
+    yield f"<g><title>{text_of(told)}</title>"
+    place = f'x="{x:g}" y="{y:g}" width="{box.width:g}" height="{box.height:g}"'
+    yield f'<rect class="box {box.kind}" {place} rx="{round_}"/>'
+    for number, row in enumerate(box.rows):
+        yield _line(x + PAD_X, y + PAD_Y + LINE * number + 12, row.shown, row.kind)
+    yield "</g>"
+
+
+def _line(x: float, y: float, text: str, kind: str = "") -> str:
+    looks = f' class="{kind}"' if kind else ""
+    return f'<text x="{x:g}" y="{y:g}"{looks}>{text_of(text)}</text>'
+
+
+def text_of(text: str) -> str:
+    """Text for XML, which has no control characters and no lone surrogates."""
+    return escape(re.sub("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", "\ufffd", text))

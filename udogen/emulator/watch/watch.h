@@ -1,0 +1,38 @@
+// What udogen preloads into the process in which ops run, to see what a kernel does with memory.
+//
+// Python (udogen/runtime/watch.py) mirrors the structs and calls the functions; nothing else does.
+#ifndef UDOGEN_WATCH_H
+#define UDOGEN_WATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define UDOGEN_WATCH_VERSION 1
+#define UDOGEN_DEPTH 48  // frames of a stack that are kept
+#define UDOGEN_SITES 512
+
+// What is watched. EXECUTE: who allocates; TRACK: also what is still there.
+enum { UDOGEN_OFF = 0, UDOGEN_EXECUTE = 1, UDOGEN_TRACK = 2 };
+
+// One place that allocates: its stack, innermost frame first, as far as the outermost frame of the package.
+typedef struct {
+  uint64_t hash;
+  uint64_t count;  // allocations
+  uint64_t bytes;
+  uint64_t live_count;  // where it is tracked: those that nobody freed yet
+  uint64_t live_bytes;
+  uint64_t first_turn;  // of udogen_watch_turn, when it was seen first and last
+  uint64_t last_turn;
+  uint32_t kind;   // index into udogen_watch_kinds
+  uint32_t depth;
+  void *frames[UDOGEN_DEPTH];
+} udogen_site;
+
+typedef struct {
+  uint64_t seen;      // allocations while it was armed, whoever made them
+  uint64_t examined;  // of those: stacks that were walked
+  uint64_t lost;      // allocations of the package that there was no room to remember
+  uint64_t sites;
+} udogen_counts;
+
+#endif

@@ -1,0 +1,108 @@
+"""Tests to begin with: a test file for `udogen test` and the references that a person has to write."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+from udogen.errors import UsageError
+from udogen.generate.plan import PlannedFile, record
+from udogen.opdef.model import Op, OpPackage, Tensor, Value
+
+FILE = "op_tests.toml"
+REFERENCES = "op_reference.py"
+_SHAPES = ((7,), (3, 5), (2, 5, 7), (1, 8, 8, 16), (2, 3, 4, 5, 6))
+_OF_ANY_RANK = ("7", "3x5", "1x8x8x16")
+
+
+def files(packages: Sequence[OpPackage], *, config: str = "") -> list[PlannedFile]:
+    """Both files; `config` names the config where no packages lie beside them."""
+    data = {
+        "package": ", ".join(dict.fromkeys(each.name for each in packages)),
+        "config": json.dumps(config, ensure_ascii=False) if config else "",
+        "ops": [_say(op) for package in packages for op in package.ops],
+    }
+    return [
+        PlannedFile(FILE, template="tests/op_tests.toml.mako", data=data, yours=True),
+        PlannedFile(REFERENCES, template="tests/op_reference.py.mako", data=data, yours=True),
+    ]
+
+
+def write(packages: Sequence[OpPackage], folder: Path, *, config: str = "") -> list[Path]:
+    """Write what is not there yet; nothing of a person's is touched.  Returns what was written."""
+    from udogen.generate.render import render_file
+
+    written = []
+    for file in files(packages, config=config):
+        path = folder / file.path
+        if path.exists():
+            continue
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(render_file(file))
+        except OSError as fault:
+            raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another folder with -o") from fault
+        written.append(path)
+    return written
+
+
+def _say(op: Op) -> SimpleNamespace:
+    function = snake_case(op.name)
+    return record(
+        name=json.dumps(op.name),
+        plain=op.name,
+        function=function,
+        reference=json.dumps(f"{REFERENCES}:{function}"),
+        signature=_signature(op),
+        answer=" and ".join(f"`{each.name}`" for each in op.outputs) or "nothing",
+        params=", ".join(_param(each) for each in op.params),
+        shapes=", ".join(json.dumps(shape) for shape in _shapes(op)),
+    )
+
+
+def snake_case(name: str) -> str:
+    """`LeakyRelu` -> `leaky_relu`, `AddSatU8` -> `add_sat_u8`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    return f"{words}_" if keyword.iskeyword(words) else words
+
+
+def _signature(op: Op) -> str:
+    """The inputs by their place, the parameters by their name; for names that Python cannot have, `**params`."""
+    inputs = [_identifier(each.name, f"input_{number}") for number, each in enumerate(op.inputs)]
+    params = [each.name for each in op.params]
+    named = all(each.isidentifier() and not keyword.iskeyword(each) and each not in inputs for each in params)
+    return ", ".join([*inputs, *(params if named else ["**params"])])
+
+
+def _identifier(name: str, otherwise: str) -> str:
+    plain = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+    return plain if plain.isidentifier() and not keyword.iskeyword(plain) else otherwise
+
+
+def _param(param: Tensor) -> str:
+    """`axis = ["default", 0]`: what the config says, or something that fits its type."""
+    key = param.name if re.fullmatch(r"[A-Za-z0-9_-]+", param.name) else json.dumps(param.name)
+    if param.default is not None:
+        return f'{key} = "default"'
+    value = _value(param)
+    rank = 0 if param.is_scalar else max(1, min(param.rank.ranks or (1,)))
+    return f"{key} = {'[' * rank}{value}{']' * rank}"
+
+
+def _value(param: Tensor) -> str:
+    if param.enum:
+        return json.dumps(param.enum[0])
+    kind = param.datatypes[0].kind
+    ones: dict[str, Value] = {"float": 1.0, "bool": True, "string": "text"}
+    return json.dumps(ones.get(kind, 1))
+
+
+def _shapes(op: Op) -> list[str]:
+    ranks = [set(each.rank.ranks) for each in op.inputs if each.rank.ranks]
+    if not ranks:
+        return list(_OF_ANY_RANK)
+    return ["x".join(map(str, shape)) for shape in _SHAPES if all(len(shape) in each for each in ranks)]

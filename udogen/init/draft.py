@@ -1,0 +1,74 @@
+"""What becomes a config and its test cases: a package, remarks that stand in the config as comments, cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from udogen.opdef.model import OpPackage
+
+if TYPE_CHECKING:
+    from udogen.opdef.onnx.model import Array
+
+MUST_DECIDE = "A person must decide: "
+
+
+def clean(text: str) -> str:
+    """A text that may hold names from a model, as a file of text can hold it."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A sentence about the package, an op, or a tensor of it (`about` is (), (op,) or (op, tensor))."""
+
+    about: tuple[str, ...]
+    sentence: str
+    decide: bool = False  # nothing in the model says what is right
+
+    def __str__(self) -> str:
+        return clean(MUST_DECIDE + self.sentence if self.decide else self.sentence)
+
+    def as_json(self) -> dict[str, object]:
+        """The remark as `--json` prints it."""
+        return {"about": list(self.about), "decide": self.decide, "sentence": clean(self.sentence)}
+
+
+@dataclass(frozen=True)
+class CaseTensor:
+    """A tensor of a case: its shape and, where it is quantized, how; `values` where the model holds them."""
+
+    shape: tuple[int, ...]
+    dtype: str  # of QNN
+    quant: tuple[float, int] | None = None
+    values: Array | None = None
+
+
+@dataclass(frozen=True)
+class DraftCase:
+    """One run of an op as a model has it."""
+
+    name: str
+    op: str
+    inputs: Mapping[str, CaseTensor]
+    outputs: Mapping[str, CaseTensor]
+    params: Mapping[str, object] = field(default_factory=dict)
+    backends: tuple[str, ...] = ()  # where it can run; none: everywhere
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A package that is not yet written."""
+
+    package: OpPackage
+    remarks: tuple[Remark, ...] = ()
+    cases: tuple[DraftCase, ...] = ()
+    references: Mapping[str, str] = field(default_factory=dict)  # by op, as test files name them
+    files: Mapping[str, bytes] = field(default_factory=dict)  # what the references need, by name
+
+    @property
+    def decisions(self) -> Sequence[Remark]:
+        """What a person must decide."""
+        return [each for each in self.remarks if each.decide]

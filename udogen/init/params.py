@@ -1,0 +1,266 @@
+"""Attributes of all uses -> parameters: types, defaults, enumerations; and what QNN has no word for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from udogen.init.draft import Remark
+from udogen.opdef import names, values
+from udogen.opdef.datatypes import BY_NAME, DataType
+from udogen.opdef.model import Rank, Tensor, Value
+from udogen.opdef.onnx import types
+from udogen.opdef.onnx.model import Attribute, Constant
+from udogen.opdef.onnx.uses import Use
+
+_MOST_VALUES = 256  # of a default; a larger tensor belongs into a file
+_MOST_LETTERS = 2000
+_INT_32 = (-(1 << 31), (1 << 31) - 1)
+_NO_WORD = {
+    "GRAPH": "a graph", "GRAPHS": "graphs", "STRINGS": "a list of texts", "TENSORS": "a list of tensors",
+    "SPARSE_TENSOR": "a sparse tensor", "SPARSE_TENSORS": "sparse tensors", "TYPE_PROTO": "a type",
+    "TYPE_PROTOS": "types", "UNDEFINED": "of no known kind", "REFERENCE": "that of the function around it",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FormalAttribute:
+    """An attribute as a schema or function has it; `default` is None where there is none."""
+
+    name: str
+    required: bool
+    default: Attribute | None = None
+
+
+@dataclass(frozen=True)
+class Param:
+    """A parameter, and its value in each use: None where a use has none."""
+
+    tensor: Tensor
+    attribute: str
+    in_uses: tuple[Value | None, ...]
+
+
+def params_of(
+    uses: Sequence[Use], op: str, formals: Sequence[FormalAttribute], taken: set[str], remarks: list[Remark]
+) -> list[Param]:
+    """The parameters of an op, scalars first (as both languages can say it), in the order in which they come up."""
+    told = {each.name: each for each in formals}
+    order = dict.fromkeys([*told, *(each.name for use in uses for each in use.attributes)])
+    found = []
+    for name in order:
+        attributes = [next((each for each in use.attributes if each.name == name), None) for use in uses]
+        formal = told.get(name)
+        if not any(attributes) and (formal is None or formal.default is None):
+            continue
+        made = _param(op, name, attributes, formal, taken, remarks)
+        if made is not None:
+            found.append(made)
+    return sorted(found, key=lambda each: not each.tensor.is_scalar)
+
+
+def _param(
+    op: str,
+    name: str,
+    attributes: Sequence[Attribute | None],
+    formal: FormalAttribute | None,
+    taken: set[str],
+    remarks: list[Remark],
+) -> Param | None:
+    present = [each for each in attributes if each is not None]
+    samples = [*present, *([formal.default] if formal and formal.default else [])]
+    kind = _kind(samples)
+    if kind in _NO_WORD:
+        sentence = f"attribute `{name}` is {_NO_WORD[kind]}, which QNN has no parameter for; it is left out"
+        remarks.append(Remark((op,), sentence, decide=True))
+        return None
+    about = (op, _named(op, name, taken, remarks))
+    shape = _Shape.of(kind, samples, about, remarks)
+    if shape is None:
+        return None
+    found = [None if each is None else shape.value(each) for each in attributes]
+    default = _default(found, formal, shape, about, remarks)
+    missing = any(each is None for each in attributes)
+    mandatory = default is None and not missing and not (formal and not formal.required)
+    tensor = Tensor(
+        name=about[1],
+        role="param",
+        datatypes=(shape.datatype,),
+        rank=shape.rank,
+        mandatory=mandatory,
+        default=default,
+        enum=shape.enum,
+    )
+    return Param(tensor, name, tuple(found))
+
+
+def _kind(samples: Sequence[Attribute]) -> str:
+    """The kind of all; FLOAT where some uses wrote a whole number, TENSOR where uses differ otherwise."""
+    kinds = {each.kind for each in samples}
+    if len(kinds) == 1:
+        return kinds.pop()
+    for mixed, one in (({"FLOAT", "INT"}, "FLOAT"), ({"FLOATS", "INTS"}, "FLOATS")):
+        if kinds == mixed:
+            return one
+    return "UNDEFINED"
+
+
+def _named(op: str, name: str, taken: set[str], remarks: list[Remark]) -> str:
+    good = name if not names.fault_of_tensor(name) else names.identifier(name)[: names.LONGEST]
+    made, number = good, 2
+    while names.identifier(made) in taken:
+        made, number = f"{good}_param" if number == 2 else f"{good}_param{number - 1}", number + 1
+    taken.add(names.identifier(made))
+    if made != name:
+        remarks.append(
+            Remark((op, made), f"attribute `{name}` of the model; converters look for that name", decide=True)
+        )
+    return made
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How the attribute is said in QNN."""
+
+    kind: str
+    datatype: DataType
+    rank: Rank
+    enum: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(kind: str, samples: Sequence[Attribute], about: tuple[str, str], remarks: list[Remark]) -> _Shape | None:
+        """The type and rank that hold all samples; None, with a remark, where there are none."""
+        scalar = Rank(scalar=True)
+        if kind == "STRING":
+            return _text(samples, about, remarks)
+        if kind == "TENSOR":
+            return _tensor(samples, about, remarks)
+        if kind in ("FLOAT", "FLOATS"):
+            return _Shape(kind, BY_NAME["FLOAT_32"], scalar if kind == "FLOAT" else Rank((1,)))
+        return _numbers(kind, samples, about, remarks)
+
+    def value(self, attribute: Attribute) -> Value | None:
+        """The value of one use; None where the file does not hold it."""
+        found = _plain(attribute.value)
+        if self.enum:
+            return self.enum.index(str(found))
+        if isinstance(found, tuple) and self.rank.scalar:  # a tensor of no axes
+            found = values.flatten(found)[0]
+        if attribute.value is None or (isinstance(attribute.value, Constant) and attribute.value.array is None):
+            return None
+        return _as_floats(found) if self.datatype.kind == "float" else found
+
+
+def _numbers(kind: str, samples: Sequence[Attribute], about: tuple[str, str], remarks: list[Remark]) -> _Shape | None:
+    """Whole numbers: INT_32 where all samples fit; a longer one can be passed by value, but not in a list."""
+    numbers = [number for each in samples for number in values.flatten(_plain(each.value))]
+    if all(_INT_32[0] <= int(number) <= _INT_32[1] for number in numbers):
+        if kind == "INT" and set(numbers) <= {0, 1}:
+            remarks.append(Remark(about, "only 0 and 1 in the model; BOOL_8 would do if it is a switch"))
+        return _Shape(kind, BY_NAME["INT_32"], Rank(scalar=True) if kind == "INT" else Rank((1,)))
+    if kind == "INT":
+        told = "it holds numbers of more than 32 bits; ONNX Runtime's QNN provider cannot pass them"
+        remarks.append(Remark(about, told, decide=True))
+        return _Shape(kind, BY_NAME["INT_64"], Rank(scalar=True))
+    told = f"attribute `{about[1]}` lists numbers of more than 32 bits, which no backend hands to an op; it is left out"
+    remarks.append(Remark(about[:1], told, decide=True))
+    return None
+
+
+def _text(samples: Sequence[Attribute], about: tuple[str, str], remarks: list[Remark]) -> _Shape:
+    """An enumeration of the texts of the model where they can be names: every backend takes that."""
+    texts = tuple(dict.fromkeys(str(each.value) for each in samples))
+    if not any(names.fault_of_tensor(text) for text in texts) and not names.collisions(texts):
+        told = f"a text in ONNX, of which the model has {' '.join(texts)}; is the list complete?"
+        remarks.append(Remark(about, told, decide=True))
+        return _Shape("STRING", BY_NAME["UINT_32"], Rank(scalar=True), texts)
+    return _Shape("STRING", BY_NAME["STRING"], Rank(scalar=True))
+
+
+def _tensor(samples: Sequence[Attribute], about: tuple[str, str], remarks: list[Remark]) -> _Shape | None:
+    tensors = [each.value for each in samples if isinstance(each.value, Constant)]
+    rows = {types.of_tensor(each.dtype) for each in tensors}
+    ranks = {len(each.shape) for each in tensors}
+    row = rows.pop() if len(rows) == 1 else None
+    if row is None:
+        kinds = " or ".join(sorted(each.dtype for each in tensors))
+        told = f"attribute `{about[1]}` is a tensor of {kinds}, which no backend has; it is left out"
+        remarks.append(Remark(about[:1], told, decide=True))
+        return None
+    span = row.range()
+    numbers = [int(n) for each in samples for n in values.flatten(_plain(each.value)) if span and isinstance(n, int)]
+    if span and not all(span[0] <= number <= span[1] for number in numbers):
+        told = f"attribute `{about[1]}` holds numbers of more than 32 bits, which no backend hands to an op"
+        remarks.append(Remark(about[:1], f"{told}; it is left out", decide=True))
+        return None
+    row = BY_NAME["FLOAT_32"] if row.name == "FLOAT_16" else row
+    if any(types.why(each.dtype) for each in tensors):
+        remarks.append(
+            Remark(about, f"{tensors[0].dtype} in the model, {row.name} here: {types.why(tensors[0].dtype)}")
+        )
+    if len(ranks) > 1 or max(ranks) > 5:
+        return _Shape("TENSOR", row, Rank())
+    rank = ranks.pop()
+    return _Shape("TENSOR", row, Rank((rank,)) if rank else Rank(scalar=True))
+
+
+def _default(
+    found: Sequence[Value | None],
+    formal: FormalAttribute | None,
+    shape: _Shape,
+    about: tuple[str, str],
+    remarks: list[Remark],
+) -> Value | None:
+    """That of the schema or function; otherwise the one value that all uses have."""
+    if formal is not None:
+        return _small(shape.value(formal.default)) if formal.default else None
+    if any(each is None for each in found):
+        missing = sum(each is None for each in found)
+        told = (
+            f"{missing} of {len(found)} uses leave it out, and the model does not tell what it is then: add a <Default>"
+        )
+        remarks.append(Remark(about, told, decide=True))
+        return None
+    distinct = list(dict.fromkeys(found))
+    if len(distinct) > 1:
+        shown = ", ".join(values.show(each) for each in distinct[:4] if each is not None)
+        remarks.append(Remark(about, f"in the model: {shown}{', …' if len(distinct) > 4 else ''}"))
+        return None
+    default = _small(distinct[0])
+    if default is not None:
+        which = {1: "the only use has", 2: "both uses have"}.get(len(found), f"all {len(found)} uses have")
+        remarks.append(Remark(about, f"the default is what {which}"))
+    return default
+
+
+def _small(value: Value | None) -> Value | None:
+    """The value, if a config can hold it as a default: not too long, and no text that XML has no letters for."""
+    if value is None or (isinstance(value, str) and (len(value) > _MOST_LETTERS or not value.isprintable())):
+        return None
+    return value if len(values.flatten(value)) <= _MOST_VALUES else None
+
+
+def _plain(value: Any) -> Value:
+    """A value of the model: tuples for arrays."""
+    if isinstance(value, Constant):
+        return _tuples(value.array.tolist()) if value.array is not None else ()
+    return value if isinstance(value, int | float | str | tuple) else ""
+
+
+def _tuples(value: Any) -> Value:
+    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+
+
+def _as_floats(value: Value) -> Value:
+    """Numbers as the shortest text that is the same float32: 0.1, not 0.10000000149011612."""
+    import numpy as np
+
+    if isinstance(value, tuple):
+        return tuple(_as_floats(each) for each in value)
+    return value if isinstance(value, str) else float(str(np.float32(value)))
+
+
+def by_attribute(params: Sequence[Param]) -> Mapping[str, Param]:
+    """Parameters by the attributes that they were."""
+    return {each.attribute: each for each in params}

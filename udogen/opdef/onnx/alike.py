@@ -1,0 +1,203 @@
+"""Custom ops of which an output is like an input: then inference can look through them.
+
+Such a rule comes from other uses of the op, where both are known; or it is supposed, and the model confirms it: what
+it declares of its outputs is taken away, inferred again under the assumption, and compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from udogen.opdef.onnx import custom
+from udogen.opdef.onnx.model import Graph, Model, Node, OpName, ValueType, type_in, walk
+from udogen.opdef.onnx.reading import domain_of, graphs_of, onnx_module
+
+_MOST_TRIES = 16  # each is a run of inference
+
+Infer = Callable[[Any], Model]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Output `output` of every use of an op has the shape of its input `input`, and its type, or else `dtype`."""
+
+    op: OpName
+    output: int
+    input: int
+    dtype: str = ""
+    why: str = ""
+
+    @property
+    def place(self) -> tuple[OpName, int]:
+        """What it is about: there is one rule for each output."""
+        return self.op, self.output
+
+
+def through(proto: Any, rules: Sequence[Rule]) -> Any:
+    """A copy in which ops with rules are what they are like: an Identity, or a Cast."""
+    copy = type(proto)()
+    copy.CopyFrom(proto)
+    by_op: dict[OpName, list[Rule]] = {}
+    for rule in rules:
+        by_op.setdefault(rule.op, []).append(rule)
+    _replace(copy.graph, by_op)
+    return copy
+
+
+def _replace(graph: Any, by_op: Mapping[OpName, Sequence[Rule]]) -> None:
+    helper, numbers = onnx_module("helper"), onnx_module().TensorProto.DataType
+    nodes = []
+    for node in graph.node:
+        for body in graphs_of(node):
+            _replace(body, by_op)
+        ours = by_op.get(OpName(domain_of(node), node.op_type), ())
+        fitting = [
+            rule
+            for rule in ours
+            if rule.output < len(node.output) and rule.input < len(node.input) and node.input[rule.input]
+        ]
+        for rule in fitting:
+            ends = ([node.input[rule.input]], [node.output[rule.output]])
+            nodes.append(
+                helper.make_node("Cast", *ends, to=numbers.Value(rule.dtype))
+                if rule.dtype
+                else helper.make_node("Identity", *ends)
+            )
+        if not fitting:
+            nodes.append(node)
+    if len(nodes) != len(graph.node) or any(one is not other for one, other in zip(nodes, graph.node, strict=True)):
+        kept = [type(node).FromString(node.SerializeToString()) for node in nodes]
+        del graph.node[:]
+        graph.node.extend(kept)
+
+
+# --- from other uses --------------------------------------------------------------------------------------------------
+
+
+def from_uses(model: Model, known: Sequence[Rule]) -> list[Rule]:
+    """Rules that hold in every use where both ends are known, for outputs that are not known in another use."""
+    sites: dict[OpName, list[tuple[Node, tuple[Graph, ...]]]] = {}
+    for node, scopes in walk(model.graph):
+        sites.setdefault(node.op, []).append((node, scopes))
+    found: dict[tuple[OpName, int], Rule] = {rule.place: rule for rule in known}
+    for op, uses in sites.items():
+        if len(uses) < 2 or custom.knows(op):
+            continue
+        for output in range(max(len(node.outputs) for node, _ in uses)):
+            types = [_type(node.outputs, output, scopes) for node, scopes in uses]
+            if (op, output) not in found and any(each is not None and not each.complete for each in types):
+                rule = _held(op, output, uses, types)
+                if rule is not None:
+                    found[rule.place] = rule
+    return list(found.values())[len(known) :]
+
+
+def _held(
+    op: OpName,
+    output: int,
+    uses: Sequence[tuple[Node, tuple[Graph, ...]]],
+    types: Sequence[ValueType | None],
+) -> Rule | None:
+    for place in range(max(len(node.inputs) for node, _ in uses)):
+        pairs = [
+            (one, made)
+            for (node, scopes), made in zip(uses, types, strict=True)
+            if made is not None and made.complete and (one := _type(node.inputs, place, scopes)) and one.complete
+        ]
+        if pairs and all(one.shape == made.shape for one, made in pairs):
+            kinds = {made.dtype for _, made in pairs}
+            same = all(one.dtype == made.dtype for one, made in pairs)
+            if same or len(kinds) == 1:
+                count = f"{len(pairs)} other use{'s' if len(pairs) > 1 else ''}"
+                why = f"it is like input {place}, as in {count} of {op.type}"
+                return Rule(op, output, place, "" if same else kinds.pop(), why)
+    return None
+
+
+def _type(names: Sequence[str], place: int, scopes: tuple[Graph, ...]) -> ValueType | None:
+    return type_in(names[place], scopes) if place < len(names) and names[place] else None
+
+
+# --- supposed ---------------------------------------------------------------------------------------------------------
+
+
+def supposed(proto: Any, model: Model, ops: Sequence[OpName], known: Sequence[Rule], infer: Infer) -> list[Rule]:
+    """Rules for outputs of unknown shape that the model confirms, and nothing contradicts."""
+    judges = _declared(model.graph)
+    found: list[Rule] = []
+    for tried, rule in enumerate(_candidates(model, ops) if judges else ()):
+        if tried >= _MOST_TRIES:
+            break
+        taken = {each.place for each in (*known, *found)}
+        if rule.place not in taken and _agrees(proto, [*known, *found, rule], judges, infer):
+            found.append(rule)
+    return found
+
+
+def _candidates(model: Model, ops: Sequence[OpName]) -> Iterator[Rule]:
+    """Rules for outputs of unknown shape: each input that is not constant, in order."""
+    asked: dict[Rule, None] = {}
+    for node, scopes in walk(model.graph):
+        if node.op not in ops:
+            continue
+        for output, name in enumerate(node.outputs):
+            if name and type_in(name, scopes).shape is None:
+                for place, each in enumerate(node.inputs):
+                    if each and not any(each in graph.constants for graph in scopes):
+                        why = f"the rest of the model comes out as declared if it is like input {place}"
+                        asked[Rule(node.op, output, place, why=why)] = None
+    yield from asked
+
+
+def _declared(graph: Graph) -> Mapping[str, ValueType]:
+    """The outputs of the model of which it declares the shape."""
+    makers = {name for node in graph.nodes for name in node.outputs}
+    return {name: graph.types[name] for name in graph.outputs if name in makers and graph.types[name].complete}
+
+
+def _agrees(proto: Any, rules: Sequence[Rule], judges: Mapping[str, ValueType], infer: Infer) -> bool:
+    copy = through(proto, rules)
+    for row in copy.graph.output:
+        if row.name in judges:
+            row.type.tensor_type.ClearField("shape")
+    model = infer(copy)
+    found = {name: model.graph.types.get(name, ValueType()) for name in judges}
+    if any(not _alike(found[name], declared) for name, declared in judges.items()):
+        return False
+    confirmed = [name for name in judges if found[name].shape is not None]
+    return bool(confirmed) and _depends(confirmed, rules[-1].op, proto.graph)
+
+
+def _alike(found: ValueType, declared: ValueType) -> bool:
+    """Nothing contradicts: ranks, and all sizes that both know."""
+    if found.shape is None or declared.shape is None:
+        return True
+    return len(found.shape) == len(declared.shape) and all(
+        one == other for one, other in zip(found.shape, declared.shape, strict=True) if one and other
+    )
+
+
+def _depends(names: Sequence[str], op: OpName, graph: Any) -> bool:
+    """Whether one of these values comes, through whatever nodes, from a use of the op."""
+    makers = {each: node for node in graph.node for each in node.output if each}
+    todo, seen = list(names), set(names)
+    while todo:
+        node = makers.get(todo.pop())
+        if node is None:
+            continue
+        inner = [node, *(each for body in graphs_of(node) for each in _all_nodes(body))]
+        if any(OpName(domain_of(each), each.op_type) == op for each in inner):
+            return True
+        fresh = {name for each in inner for name in each.input if name and name not in seen}
+        seen |= fresh
+        todo += fresh
+    return False
+
+
+def _all_nodes(graph: Any) -> Iterator[Any]:
+    for node in graph.node:
+        yield node
+        for body in graphs_of(node):
+            yield from _all_nodes(body)

@@ -1,0 +1,134 @@
+"""Path -> the frozen model with everything that can be known of its values, and its custom ops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from udogen.errors import UsageError
+from udogen.opdef.onnx import alike, custom, reading, spread
+from udogen.opdef.onnx.freeze import freeze
+from udogen.opdef.onnx.model import Graph, Model, OpName, type_in, walk
+
+_ROUNDS = 12  # of inference and conclusions; most models need one or two
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model, which ops of it are asked for, and what was strange about it."""
+
+    model: Model
+    ops: tuple[OpName, ...]
+    proto: Any  # the protobuf of it, without large data
+    notes: tuple[str, ...] = ()
+    # Values of which type or shape was not told but concluded: (graph's name, value) -> how.
+    concluded: tuple[tuple[str, str, str], ...] = ()
+
+
+def load_model(path: Path, wanted: Sequence[str] = ()) -> Loaded:
+    """The model; its ops are the wanted ones (`DOMAIN::TYPE` or `TYPE`), otherwise the custom ones."""
+    notes: list[str] = []
+    proto = reading.read_proto(path)
+    model = freeze(proto, path.name)
+    asked = tuple(op for text in wanted for op in _asked(text, model))
+    reading.prepare(proto)
+    inside = custom.containers(model, asked)
+    if inside:
+        proto = _inlined(proto, inside, notes)
+        model = freeze(proto, path.name)
+    ops = tuple(dict.fromkeys(asked)) if asked else custom.custom_ops(model)
+    proto, model, concluded = _typed(proto, path.name, ops, notes)
+    return Loaded(model, ops, proto, tuple(notes), tuple(concluded))
+
+
+def _asked(text: str, model: Model) -> list[OpName]:
+    found = custom.find(text, model)
+    if found:
+        return found
+    used = Counter(str(node.op) for node, _ in walk(model.graph))
+    shown = ", ".join(f"{name} ({count})" for name, count in used.most_common(12))
+    raise UsageError(f"{model.file} has no node of type {text}", hint=f"it has: {shown or 'no nodes at all'}")
+
+
+def _inlined(proto: Any, functions: Sequence[OpName], notes: list[str]) -> Any:
+    """The model with the bodies of these functions where they are called."""
+    names = [(op.domain, op.type) for op in functions]
+    try:
+        return reading.onnx_module("inliner").inline_selected_functions(proto, names)
+    except Exception as fault:  # a C++ library
+        first = " ".join(str(fault).split())[:200]
+        notes.append(
+            f"onnx cannot put the bodies of functions where they are called ({first}); they are not looked into"
+        )
+        return proto
+
+
+def _typed(
+    proto: Any, file: str, ops: Sequence[OpName], notes: list[str]
+) -> tuple[Any, Model, list[tuple[str, str, str]]]:
+    """Inference by onnx, and conclusions and rules of ours, by turns, until nothing new comes."""
+
+    def infer(known: Any) -> Model:
+        return freeze(reading.inferred(known, notes), file)
+
+    concluded: dict[tuple[str, str], str] = {}
+    rules: list[alike.Rule] = []
+    supposed = False
+    for _ in range(_ROUNDS):
+        seen = reading.inferred(alike.through(proto, rules) if rules else proto, notes)
+        known = type(proto)()
+        known.CopyFrom(proto)
+        _take_types(known.graph, seen.graph)
+        model = freeze(known, file)
+        news = spread.conclude(model)
+        concluded |= {(each.graph.name, each.value): each.why for each in news}
+        _tell(proto.graph, model.graph, news)
+        more = alike.from_uses(model, rules)
+        if not (news or more or supposed):
+            supposed = True
+            more = alike.supposed(proto, model, ops, rules, infer)
+        if not (news or more):
+            break
+        rules += more
+    concluded |= _by_rules(freeze(proto, file), rules)
+    return known, model, [(graph, value, why) for (graph, value), why in concluded.items()]
+
+
+def _by_rules(told: Model, rules: Sequence[alike.Rule]) -> dict[tuple[str, str], str]:
+    """The values that only rules tell of, with the reason."""
+    return {
+        (scopes[-1].name, node.outputs[rule.output]): rule.why
+        for node, scopes in walk(told.graph)
+        for rule in rules
+        if node.op == rule.op and rule.output < len(node.outputs)
+        if not type_in(node.outputs[rule.output], scopes).complete
+    }
+
+
+def _take_types(graph: Any, seen: Any) -> None:
+    """Copy what inference found; the other graph may lack ops that have been looked through."""
+    for rows in ("value_info", "output", "input"):
+        del getattr(graph, rows)[:]
+        getattr(graph, rows).extend(getattr(seen, rows))
+    bodies = {tuple(node.output): list(reading.graphs_of(node)) for node in seen.node}
+    for node in graph.node:
+        for inner, other in zip(reading.graphs_of(node), bodies.get(tuple(node.output), ()), strict=False):
+            _take_types(inner, other)
+
+
+def _tell(proto: Any, graph: Graph, found: Sequence[spread.Conclusion]) -> None:
+    """Write conclusions into the protobuf, each into its own graph."""
+    onnx = reading.onnx_module()
+    mine = [each for each in found if each.graph is graph]
+    rows = {row.name: row for row in (*proto.value_info, *proto.output)} if mine else {}
+    for each in mine:
+        row = rows[each.value] if each.value in rows else proto.value_info.add(name=each.value)
+        number = onnx.TensorProto.DataType.Value(each.type.dtype)
+        shape = None if each.type.shape is None else list(each.type.shape)
+        row.type.CopyFrom(onnx.helper.make_tensor_type_proto(number, shape))
+    for node, frozen in zip(proto.node, graph.nodes, strict=True):
+        for inner, (_, known) in zip(reading.graphs_of(node), frozen.graphs, strict=True):
+            _tell(inner, known, found)

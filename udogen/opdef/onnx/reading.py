@@ -1,0 +1,121 @@
+"""File -> the protobuf of an ONNX model, without its weights, and with every value's type that onnx can infer."""
+
+from __future__ import annotations
+
+import importlib
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from udogen.errors import ToolMissing, UsageError
+from udogen.opdef.onnx.slim import Malformed, slim
+
+_GRAPH, _GRAPHS = 5, 10  # kinds of attributes
+_INSTALL = "pip install onnx   (or: pip install 'udogen[onnx]')"
+# What people give by mistake, by how it begins: (at, bytes, what it is).
+_OTHERS = (
+    (0, b"version https://git-lfs", "a pointer of Git LFS, not the model itself: `git lfs pull` fetches it"),
+    (0, b"PK\x03\x04", "a ZIP archive; a model of PyTorch must be exported: torch.onnx.export"),
+    (4, b"ORTM", "in ONNX Runtime's own format (.ort); give the .onnx that it was made of"),
+    (4, b"TFL3", "a TensorFlow Lite model; tf2onnx makes ONNX of it"),
+    (0, b"\x89HDF", "an HDF5 file"),
+    (0, b"<", "a text of XML or HTML"),
+    (0, b"{", "a text of JSON"),
+    (0, b"\x7fELF", "a library or program"),
+)
+
+
+def onnx_module(name: str = "") -> Any:
+    """The package onnx, or a module of it; says how to install it where it is missing."""
+    try:
+        return importlib.import_module(f"onnx.{name}" if name else "onnx")
+    except ImportError as fault:
+        reason = "the Python package onnx is not installed" if fault.name == "onnx" else f"onnx cannot be used: {fault}"
+        raise ToolMissing(reason, hint=_INSTALL) from fault
+
+
+def read_proto(path: Path) -> Any:
+    """The `ModelProto` of a file without large data; external data is not looked for."""
+    onnx = onnx_module()
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if not size:
+                raise UsageError(f"{path} is empty", hint="give an ONNX model")
+            with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as mapping:
+                data = _slimmed(path, mapping)
+    except OSError as fault:
+        raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give the path of an ONNX model") from fault
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except Exception as fault:  # DecodeError of protobuf, which is whose it likes to be
+        raise _no_model(path, b"", "protobuf cannot read it") from fault
+    if not model.HasField("graph") or not (model.ir_version or model.opset_import):
+        raise _no_model(path, b"", "it holds no graph")
+    return model
+
+
+def _slimmed(path: Path, mapping: mmap.mmap) -> bytes:
+    with memoryview(mapping) as view:
+        try:
+            return slim(view)
+        except Malformed as fault:
+            problem = _no_model(path, bytes(view[:32]), str(fault))
+            fault.__traceback__ = None  # its frames hold slices of the view
+    raise problem
+
+
+def _no_model(path: Path, head: bytes, reason: str) -> UsageError:
+    for at, mark, what in _OTHERS:
+        if head[at : at + len(mark)] == mark:
+            return UsageError(f"{path} is no ONNX model: it is {what}", hint="give an ONNX model")
+    return UsageError(f"{path} is no ONNX model that can be read: {reason}", hint="is it complete? download it again")
+
+
+def inferred(proto: Any, notes: list[str]) -> Any:
+    """The model with what `onnx.shape_inference` finds; as it is, with a note, where that refuses."""
+    inference = onnx_module("shape_inference")
+    try:
+        return inference.infer_shapes(proto, check_type=False, strict_mode=False, data_prop=True)
+    except Exception as fault:  # a C++ library: RuntimeError, ValueError, InferenceError, by release
+        first = " ".join(str(fault).split())[:200]
+        note = f"onnx cannot infer shapes in this model ({first}); what the file says of them is all there is"
+        if note not in notes:
+            notes.append(note)
+        return proto
+
+
+def prepare(proto: Any) -> None:
+    """Add what inference asks for: the domains of all nodes among those that the model says it uses."""
+    known = {"" if row.domain == "ai.onnx" else row.domain for row in proto.opset_import}
+    for name in sorted({"" if d == "ai.onnx" else d for d in _domains(proto.graph)} - known):
+        proto.opset_import.add(domain=name, version=1 if name else 17)
+    for function in proto.functions:
+        imported = {"" if row.domain == "ai.onnx" else row.domain for row in function.opset_import}
+        for name in sorted({node.domain for node in function.node} - imported - {"ai.onnx"}):
+            function.opset_import.add(domain=name, version=1 if name else 17)
+
+
+def _domains(graph: Any) -> set[str]:
+    found = {node.domain for node in graph.node}
+    for node in graph.node:
+        for body in graphs_of(node):
+            found |= _domains(body)
+    return found
+
+
+def graphs_of(node: Any) -> Iterator[Any]:
+    """The graphs inside of a node, in the order of its attributes."""
+    for attribute in node.attribute:
+        if attribute.type == _GRAPH:
+            yield attribute.g
+        elif attribute.type == _GRAPHS:
+            yield from attribute.graphs
+
+
+def domain_of(node: Any) -> str:
+    """The domain of a node; ai.onnx is another name of none."""
+    return "" if node.domain == "ai.onnx" else str(node.domain)

@@ -1,0 +1,125 @@
+"""A serialized ONNX model without its weights: what is said of tensors stays, their large data goes.
+
+A model of gigabytes is mapped, never read as a whole: only its structure is copied.  Field numbers are those of the
+public `onnx.proto3`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+LARGEST = 1 << 12  # bytes of a tensor's data that stay: shapes, axes, scales of channels
+_DEEPEST = 90  # messages in messages; protobuf itself stops at 100
+_MOST = 1 << 30  # bytes of structure alone: no real model comes near
+
+# message -> {field: message}; what is not named here is copied as it stands.
+_INNER: Mapping[str, Mapping[int, str]] = {
+    "model": {7: "graph", 8: "opset", 25: "function"},
+    "graph": {1: "node", 5: "tensor", 11: "value", 12: "value", 13: "value", 15: "sparse"},
+    "function": {7: "node", 9: "opset", 11: "attribute", 12: "value"},
+    "value": {2: "type"},
+    "type": {1: "tensor_type"},
+    "tensor_type": {2: "shape"},
+    "shape": {1: "dimension"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+}
+# Packed numbers, raw bytes and texts of a tensor; training info, descriptions and metadata are of no use here.
+_DATA = {"tensor": {4, 5, 6, 7, 9, 10, 11}}
+_USELESS: Mapping[str, frozenset[int]] = {
+    "model": frozenset({20}),
+    "graph": frozenset({10}),
+    "node": frozenset({6}),
+    "function": frozenset({8}),
+}
+# What protobuf takes for texts without looking, and hands out as bytes where they are none.
+_TEXTS: Mapping[str, frozenset[int]] = {
+    "model": frozenset({2, 3, 4}),
+    "opset": frozenset({1}),
+    "graph": frozenset({2}),
+    "function": frozenset({1, 4, 5, 6, 10, 13}),
+    "node": frozenset({1, 2, 3, 4, 7, 8}),
+    "attribute": frozenset({1, 21}),
+    "tensor": frozenset({8}),
+    "value": frozenset({1}),
+    "dimension": frozenset({2}),
+}
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+
+
+class Malformed(ValueError):
+    """These bytes are no message."""
+
+
+def slim(data: memoryview) -> bytes:
+    """The model without large data; raises Malformed where the bytes are none."""
+    chunks = list(_message(data, "model", 0))
+    if sum(map(len, chunks)) > _MOST:
+        raise Malformed("its structure alone takes more than a gigabyte")
+    return b"".join(chunks)
+
+
+def _message(data: memoryview, kind: str, depth: int) -> Iterator[bytes]:
+    if depth > _DEEPEST:
+        raise Malformed("its graphs are nested too deeply")
+    inner, useless, heavy = _INNER.get(kind, {}), _USELESS.get(kind, frozenset()), _DATA.get(kind, set())
+    texts = _TEXTS.get(kind, frozenset())
+    at, end = 0, len(data)
+    while at < end:
+        begin = at
+        key, at = _varint(data, at)
+        field, wire = key >> 3, key & 7
+        if wire == _BYTES:
+            length, at = _varint(data, at)
+            body, at = at, at + length
+            if at > end:
+                raise Malformed("it is cut off")
+            if field in useless or (field in heavy and length > LARGEST):
+                continue
+            if field in texts:
+                _check_text(data[body:at])
+            if field in inner:
+                parts = list(_message(data[body:at], inner[field], depth + 1))
+                yield _number(key)
+                yield _number(sum(map(len, parts)))
+                yield from parts
+                continue
+        elif wire == _VARINT:
+            _, at = _varint(data, at)
+        elif wire in (_EIGHT, _FOUR):
+            at += 8 if wire == _EIGHT else 4
+        else:
+            raise Malformed("it holds a field of no known kind")
+        if at > end or not field:
+            raise Malformed("it is cut off")
+        yield bytes(data[begin:at])
+
+
+def _check_text(raw: memoryview) -> None:
+    try:
+        str(raw, "utf-8")
+    except UnicodeDecodeError:
+        raise Malformed("one of its names is no UTF-8") from None
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    found = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            raise Malformed("it is cut off")
+        byte = data[at]
+        at += 1
+        found |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return found, at
+    raise Malformed("it holds a number of more than 64 bits")
+
+
+def _number(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

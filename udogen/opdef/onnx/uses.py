@@ -1,0 +1,199 @@
+"""Every use of an op in a model: what goes in and comes out, which of it is constant, and how it is quantized."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from udogen.opdef.onnx.model import UNKNOWN, Attribute, Constant, Graph, Model, Node, OpName, ValueType, type_in, walk
+
+_QUANTIZES, _DEQUANTIZES = "QuantizeLinear", "DequantizeLinear"
+_RANDOM = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+_DEEPEST = 200  # nodes that a constant may come through
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A value that is stored in fewer bits: real = scale * (stored - zero_point).
+
+    `scale` is None where it is not one constant number: one for each channel, or computed.
+    """
+
+    dtype: str  # of ONNX, of what is stored
+    scale: float | None
+    zero_point: int = 0
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An input or output of one use; a name of "" means that it is left out."""
+
+    name: str
+    type: ValueType = UNKNOWN
+    static: bool = False
+    constant: Constant | None = None
+    quantized: Quantized | None = None
+    outside: bool = False  # an input or output of the graph, whose name people have chosen
+
+
+@dataclass(frozen=True)
+class Use:
+    """One node."""
+
+    op: OpName
+    name: str
+    graph: str
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    attributes: tuple[Attribute, ...]
+
+    @property
+    def title(self) -> str:
+        """What a person finds it by."""
+        return self.name or next((each.name for each in self.outputs if each.name), "?")
+
+
+def uses_of(model: Model, op: OpName) -> list[Use]:
+    """All uses of an op, in the order of the file, in subgraphs too."""
+    finder = _Finder(model)
+    return [finder.use(node, scopes) for node, scopes in walk(model.graph) if node.op == op]
+
+
+class _Finder:
+    """Knows who makes and who takes each value of each graph."""
+
+    def __init__(self, model: Model) -> None:
+        self._makers: dict[tuple[int, str], Node] = {}
+        self._takers: dict[tuple[int, str], list[Node]] = {}
+        self._static: dict[tuple[int, str], bool] = {}
+        for node, scopes in walk(model.graph):
+            graph = scopes[-1]
+            self._makers.update({(id(graph), name): node for name in node.outputs if name})
+            for name in node.inputs:
+                self._takers.setdefault((id(graph), name), []).append(node)
+
+    def use(self, node: Node, scopes: tuple[Graph, ...]) -> Use:
+        return Use(
+            op=node.op,
+            name=node.name,
+            graph=scopes[-1].name,
+            inputs=_without_tail([self._input(name, scopes) for name in node.inputs]),
+            outputs=_without_tail([self._output(name, scopes) for name in node.outputs]),
+            attributes=node.attributes,
+        )
+
+    def _input(self, name: str, scopes: tuple[Graph, ...]) -> Argument:
+        if not name:
+            return Argument("")
+        constant = self._constant(name, scopes)
+        if constant is not None and 0 in constant.shape:  # how older opsets leave an input out
+            return Argument("")
+        return Argument(
+            name=name,
+            type=type_in(name, scopes),
+            static=self._is_static(name, scopes),
+            constant=constant,
+            quantized=self._dequantized(name, scopes),
+            outside=any(name in graph.inputs for graph in scopes[:1]),
+        )
+
+    def _output(self, name: str, scopes: tuple[Graph, ...]) -> Argument:
+        return Argument(
+            name=name,
+            type=type_in(name, scopes) if name else ValueType(),
+            quantized=self._quantized(name, scopes) if name else None,
+            outside=name in scopes[0].outputs,
+        )
+
+    def _home(self, name: str, scopes: tuple[Graph, ...]) -> tuple[Graph, Node | None] | None:
+        """The graph where a value is made, and the node that makes it; no node of constants and graph inputs."""
+        for graph in reversed(scopes):
+            node = self._makers.get((id(graph), name))
+            if node is not None or name in graph.constants or name in graph.inputs:
+                return graph, node
+        return None
+
+    def _is_static(self, name: str, scopes: tuple[Graph, ...], depth: int = 0) -> bool:
+        """Constant, or made of constants by standard ops."""
+        home = self._home(name, scopes)
+        if home is None or depth > _DEEPEST:
+            return False
+        graph, node = home
+        key = (id(graph), name)
+        if key not in self._static:
+            inside = scopes[: scopes.index(graph) + 1]
+            self._static[key] = name in graph.constants or (
+                node is not None
+                and node.op.domain in ("", "com.microsoft")
+                and node.op.type not in _RANDOM
+                and not node.graphs
+                and all(not each or self._is_static(each, inside, depth + 1) for each in node.inputs)
+            )
+        return self._static[key]
+
+    def _constant(self, name: str, scopes: tuple[Graph, ...]) -> Constant | None:
+        """The constant itself, where the file holds it as it is."""
+        home = self._home(name, scopes)
+        if home is None:
+            return None
+        graph, node = home
+        if name in graph.constants:
+            return graph.constants[name]
+        if node is not None and node.op == OpName("", "Constant"):
+            return next((_constant_of(each) for each in node.attributes), None)
+        if node is not None and node.op == OpName("", "Identity") and node.inputs:
+            return self._constant(node.inputs[0], scopes)
+        return None
+
+    def _dequantized(self, name: str, scopes: tuple[Graph, ...]) -> Quantized | None:
+        home = self._home(name, scopes)
+        if home is None or home[1] is None or home[1].op.type != _DEQUANTIZES:
+            return None
+        return self._read(home[1], type_in(home[1].inputs[0], scopes).dtype, scopes)
+
+    def _quantized(self, name: str, scopes: tuple[Graph, ...]) -> Quantized | None:
+        for node in self._takers.get((id(scopes[-1]), name), ()):
+            if node.op.type == _QUANTIZES and node.inputs[0] == name:
+                return self._read(node, type_in(node.outputs[0], scopes).dtype if node.outputs else "", scopes)
+        return None
+
+    def _read(self, node: Node, dtype: str, scopes: tuple[Graph, ...]) -> Quantized | None:
+        """What a QuantizeLinear or DequantizeLinear says."""
+        scale = self._number(node.inputs[1], scopes) if len(node.inputs) > 1 else None
+        has_zero = len(node.inputs) > 2 and node.inputs[2]
+        zero = self._number(node.inputs[2], scopes) if has_zero else 0.0
+        if has_zero and not dtype:
+            dtype = type_in(node.inputs[2], scopes).dtype
+        known = scale is not None and zero is not None and 0 < scale < float("inf")
+        return Quantized(dtype or "UINT8", scale if known else None, int(zero or 0) if known else 0)
+
+    def _number(self, name: str, scopes: tuple[Graph, ...]) -> float | None:
+        found = self._constant(name, scopes)
+        if found is None or found.array is None or found.array.size != 1:
+            return None
+        return float(found.array.reshape(-1)[0])
+
+
+def _constant_of(attribute: Attribute) -> Constant | None:
+    import numpy as np
+
+    value = attribute.value
+    if isinstance(value, Constant):
+        return value
+    if attribute.name in ("value_int", "value_ints", "value_float", "value_floats"):
+        array = np.asarray(value, np.int64 if "int" in attribute.name else np.float32)
+        return Constant("INT64" if "int" in attribute.name else "FLOAT", tuple(array.shape), array)
+    return None
+
+
+def _without_tail(arguments: list[Argument]) -> tuple[Argument, ...]:
+    """The arguments without those at the end that are left out."""
+    last = max((index for index, each in enumerate(arguments) if each.name), default=-1)
+    return tuple(arguments[: last + 1])
+
+
+def by_name(attributes: tuple[Attribute, ...]) -> Mapping[str, Attribute]:
+    """Attributes by their names."""
+    return {each.name: each for each in attributes}

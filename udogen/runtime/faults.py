@@ -1,0 +1,56 @@
+"""A kernel that touched what is not its own: what the child told of it (udogen/emulator/watch/faults.c), in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from udogen.runtime.watch import Frame
+
+_FAULT, _FRAME = "udogen-fault ", "udogen-frame "
+_NEAR = 1 << 20  # bytes: what is further away from a tensor has nothing to do with it
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One access that the machine refused."""
+
+    how: str  # read, write, unknown
+    address: int
+    frames: tuple[Frame, ...]  # innermost first
+
+    def sentence(self, subject: str, rooms: Sequence[Mapping[str, Any]]) -> str:
+        """What happened, with the tensor beside which it was; empty where it was beside none."""
+        verb = {"read": "read", "write": "wrote"}.get(self.how, "reached")
+        near = min(rooms, key=self._distance, default=None)
+        if near is None or self._distance(near) >= _NEAR:
+            return ""
+        begin, size = int(near["address"]), int(near["size"])
+        name, whole = f"its {near['role']} `{near['name']}`", f"({size} bytes)"
+        if begin <= self.address < begin + size:
+            return f"{subject} {verb} into {name}, which it must not: at byte {self.address - begin} of {size}"
+        if self.address < begin:
+            return f"{subject} {verb} before the beginning of {name} {whole}: {begin - self.address} bytes before it"
+        return f"{subject} {verb} past the end of {name} {whole}: at byte {self.address - begin}"
+
+    def _distance(self, room: Mapping[str, Any]) -> int:
+        begin, size = int(room["address"]), int(room["size"])
+        if self.address < begin:
+            return begin - self.address
+        return max(0, self.address - (begin + size - 1))
+
+
+def fault_of(lines: Sequence[str]) -> Fault | None:
+    """The fault that a child told of on its stderr; None where it told of none."""
+    told = [line for line in lines if line.startswith(_FAULT)]
+    if not told:
+        return None
+    _, _, how, address = told[-1].split()
+    frames = [line.removeprefix(_FRAME).partition(" ") for line in lines if line.startswith(_FRAME)]
+    return Fault(how, int(address, 16), tuple(Frame(library, int(offset, 16)) for offset, _, library in frames))
+
+
+def without_faults(lines: Sequence[str]) -> list[str]:
+    """What people read of what a child said."""
+    return [line for line in lines if not line.startswith((_FAULT, _FRAME))]

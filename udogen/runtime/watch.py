@@ -1,0 +1,176 @@
+"""What is watched while ops run: who allocates, and memory in which no step beside a tensor goes unnoticed.
+
+The parent says with a `Watch` what it wants; the worker has it done by the library that was preloaded into it
+(udogen/emulator/watch).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from udogen.errors import RunFailed
+from udogen.qnn import abi
+
+_VERSION = 1
+_DEPTH = 48
+_EXECUTE, _TRACK = 1, 2
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is watched in a call; the session must have preloaded what does it (build.watch, a sanitizer)."""
+
+    heap: bool = False  # who allocates while a graph is executed
+    guard: str = ""  # where the page lies that nobody may touch: at the `end` of each tensor, or at its `begin`
+    exact: bool = False  # each tensor is an allocation of its own, around which a sanitizer watches
+
+
+NOTHING = Watch()
+
+
+class Frame(NamedTuple):
+    """A place in a library: the offset at which it is in the file's own addresses."""
+
+    library: str
+    offset: int
+    symbol: str = ""  # of the dynamic symbols; empty where it has none
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place of the package that allocates: its stack, innermost first."""
+
+    kind: str  # malloc, calloc, realloc, aligned_alloc, mmap
+    count: int
+    bytes: int
+    live_count: int  # what nobody has freed, where that was watched
+    live_bytes: int
+    first: int  # in which execution it was first seen, from 0
+    last: int
+    frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True)
+class HeapUse:
+    """What the heap saw."""
+
+    executions: int
+    seen: int  # allocations of whoever
+    lost: int  # allocations of the package that there was no room to remember
+    sites: tuple[Site, ...]
+
+
+class _CSite(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_uint64) for name in ("hash", "count", "bytes", "live_count", "live_bytes", "first", "last")),
+        ("kind", ctypes.c_uint32),
+        ("depth", ctypes.c_uint32),
+        ("frames", ctypes.c_void_p * _DEPTH),
+    ]
+
+
+class _CCounts(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("seen", "examined", "lost", "sites")]
+
+
+class _LinkMap(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("name", ctypes.c_char_p)]
+
+
+class _DlInfo(ctypes.Structure):
+    _fields_ = [
+        ("file", ctypes.c_char_p),
+        ("file_base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("symbol_address", ctypes.c_void_p),
+    ]
+
+
+def _preloaded() -> ctypes.CDLL:
+    """The library of udogen/emulator/watch in this process."""
+    c = ctypes.CDLL(None)
+    try:
+        version = c.udogen_watch_version()
+    except AttributeError:
+        version = 0
+    if version != _VERSION:
+        raise RunFailed(
+            "the library that watches what a kernel does is not loaded in the process in which ops run",
+            hint="LD_PRELOAD must reach that process; is Python linked without a dynamic loader?",
+        )
+    return c
+
+
+def tell_faults() -> None:
+    """Where a kernel touches what is not its own, the process tells so before it ends."""
+    _preloaded().udogen_watch_faults()
+
+
+class Heap:
+    """The worker's half: the library that is preloaded in this process."""
+
+    def __init__(self, package: str) -> None:
+        self._c = _preloaded()
+        if not self._c.udogen_watch_package(package.encode()):
+            raise RunFailed(f"{package} is not loaded", hint="please report this")
+        ffi = abi.ffi()  # which calls graphExecute too: both are then called from the same height of the stack
+        address = ctypes.cast(self._c.udogen_watch_arm, ctypes.c_void_p).value
+        self._arm = ffi.cast("int (*)(int)", address)
+        self._turn = ctypes.c_uint64.in_dll(self._c, "udogen_watch_turn")
+        self._c.udogen_watch_sites.restype = ctypes.POINTER(_CSite)
+        self._c.udogen_watch_counts.restype = ctypes.POINTER(_CCounts)
+        self.turns = 0
+
+    def arm(self, *, track: bool = False) -> None:
+        """Watch what is done from now on, by functions that are called from where this one is, or from deeper."""
+        self._c.udogen_watch_reset()
+        self.turns = 0
+        if not self._arm(_TRACK if track else _EXECUTE):
+            raise RunFailed("there is no memory to watch the heap with", hint="end other programs")
+
+    def disarm(self) -> None:
+        """Watch no more."""
+        self._c.udogen_watch_disarm()
+
+    def turn(self) -> None:
+        """One more execution ends."""
+        self.turns += 1
+        self._turn.value = self.turns
+
+    def use(self) -> HeapUse:
+        """What was seen."""
+        counts = self._c.udogen_watch_counts().contents
+        rows, kinds = self._c.udogen_watch_sites(), (ctypes.c_char_p * 5).in_dll(self._c, "udogen_watch_kinds")
+        sites = tuple(self._site(rows[index], kinds) for index in range(counts.sites))
+        return HeapUse(self.turns, counts.seen, counts.lost, sites)
+
+    def _site(self, row: Any, kinds: Any) -> Site:
+        frames = tuple(_frame(self._c, row.frames[index]) for index in range(row.depth))
+        numbers = (row.count, row.bytes, row.live_count, row.live_bytes, row.first, row.last)
+        return Site(kinds[row.kind].decode(), *numbers, frames)
+
+
+def _frame(c: ctypes.CDLL, address: int) -> Frame:
+    """Where an address of return lies; the instruction before it is the call."""
+    info, place = _DlInfo(), ctypes.POINTER(_LinkMap)()
+    if not c.dladdr1(ctypes.c_void_p(address), ctypes.byref(info), ctypes.byref(place), 2) or not place:
+        return Frame("", address)
+    offset = address - (place.contents.base or 0) - 1
+    return Frame((info.file or b"").decode("utf-8", "replace"), offset, (info.symbol or b"").decode("utf-8", "replace"))
+
+
+def as_message(use: HeapUse) -> dict[str, Any]:
+    """What was seen, for the wire."""
+    return {
+        **use.__dict__,
+        "sites": [{**site.__dict__, "frames": [list(frame) for frame in site.frames]} for site in use.sites],
+    }
+
+
+def of_message(message: Mapping[str, Any]) -> HeapUse:
+    """What came over the wire."""
+    sites = [Site(**{**row, "frames": tuple(Frame(*frame) for frame in row["frames"])}) for row in message["sites"]]
+    return HeapUse(**{**message, "sites": tuple(sites)})

@@ -1,0 +1,136 @@
+"""Costs that are kept, to compare a later run with: `--save-baseline`, `--compare`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from udogen import __version__
+from udogen.errors import UsageError
+from udogen.verify import terminal
+from udogen.verify.results import Outcome, TestRun
+
+_FORMAT = "udogen costs 1"
+# A median must leave the other's usual range, and by this much, before it is called slower: machines are noisy.
+_SLOWER = 1.25
+_MORE_PACKETS = 1.01
+
+
+@dataclass(frozen=True)
+class Change:
+    """One cost against what it was."""
+
+    op: str
+    case: str
+    dtype: str
+    backend: str
+    what: str  # `time` or `packets`
+    before: float
+    now: float
+    worse: bool
+
+    @property
+    def ratio(self) -> float:
+        """Now, as a multiple of before."""
+        return self.now / self.before if self.before else float("inf")
+
+
+def save(run: TestRun, path: Path) -> None:
+    """Write the costs of a run; sorted, so that a difference of two files shows what changed."""
+    rows = {_key(each): _row(each) for each in run.outcomes if each.status in ("passed", "ran")}
+    content = {
+        "format": _FORMAT,
+        "udogen": __version__,
+        "environment": dict(run.environment),
+        "runtimes": {
+            state.backend: f"{state.runtime.name} {state.runtime.build_id}".strip()
+            for state in run.states
+            if state.runtime
+        },
+        "costs": dict(sorted(rows.items())),
+    }
+    try:
+        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    except OSError as fault:
+        raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file") from fault
+
+
+def _key(outcome: Outcome) -> str:
+    return " | ".join((outcome.package, outcome.case.op, outcome.case.name, outcome.dtype, outcome.backend))
+
+
+def _row(outcome: Outcome) -> dict[str, Any]:
+    cost = outcome.cost
+    time = cost.execute
+    return {
+        **({"median": time.median, "low": time.low, "high": time.high} if time else {}),
+        **({"packets": cost.packets} if cost.packets is not None else {}),
+    }
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What `save` wrote."""
+
+    path: Path
+    environment: dict[str, str]
+    costs: dict[str, dict[str, Any]]
+
+
+def load(path: Path) -> Baseline:
+    """A file of `save`."""
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except OSError as fault:
+        raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="--save-baseline writes one") from fault
+    except (ValueError, RecursionError) as fault:
+        raise UsageError(f"{path} is no file of --save-baseline: {fault}", hint="--save-baseline writes one") from fault
+    if not isinstance(content, dict) or content.get("format") != _FORMAT or not isinstance(content.get("costs"), dict):
+        raise UsageError(f"{path} is no file of --save-baseline", hint="--save-baseline writes one")
+    costs = {key: row for key, row in content["costs"].items() if isinstance(row, dict)}
+    return Baseline(path, dict(content.get("environment") or {}), costs)
+
+
+def compare(run: TestRun, baseline: Baseline) -> list[Change]:
+    """Each cost that both have, the worst ratio first."""
+    found = []
+    for each in run.outcomes:
+        before, now = baseline.costs.get(_key(each)), _row(each)
+        if before is None or each.status not in ("passed", "ran"):
+            continue
+        names = (each.case.op, each.case.name, each.dtype, each.backend)
+        if "median" in before and "median" in now:
+            slower = now["median"] > before["median"] * _SLOWER and now["low"] > before["high"]
+            found.append(Change(*names, "time", before["median"], now["median"], slower))
+        if "packets" in before and "packets" in now:
+            more = now["packets"] > before["packets"] * _MORE_PACKETS
+            found.append(Change(*names, "packets", before["packets"], now["packets"], more))
+    return sorted(found, key=lambda change: (not change.worse, -change.ratio))
+
+
+def lines(changes: Sequence[Change], run: TestRun, baseline: Baseline) -> list[str]:
+    """The comparison as a terminal shows it."""
+    if not changes:
+        return [f"{baseline.path} has none of these cases"]
+    rows = [
+        (
+            each.op,
+            each.case,
+            each.dtype,
+            each.backend,
+            terminal.duration(each.before) if each.what == "time" else f"{int(each.before):,} packets",
+            terminal.duration(each.now) if each.what == "time" else f"{int(each.now):,} packets",
+            f"{each.ratio:.2f}x" + ("  WORSE" if each.worse else ""),
+        )
+        for each in changes
+    ]
+    told = terminal.table(("op", "case", "type", "backend", "before", "now", "ratio"), rows)
+    other = [f"{name}: {baseline.environment[name]} before, {value} now" for name, value in run.environment
+             if baseline.environment.get(name, value) != value]  # fmt: skip
+    return [
+        *told,
+        *(["", "measured elsewhere, so that times mean little:", *(f"  {each}" for each in other)] if other else []),
+    ]

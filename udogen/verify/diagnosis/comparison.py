@@ -1,0 +1,193 @@
+"""How far is what was found from what was expected: one output, in all the measures that people ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from udogen.verify.tolerances import EXACT, Tolerance, differences
+
+if TYPE_CHECKING:
+    from udogen.runtime.calls import Array
+
+_DECADES = range(-9, 4)  # of the absolute error of floats
+_LARGEST_STEPS = 16  # powers of two, of the error of whole numbers
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element: where it is, and both of its values."""
+
+    index: tuple[int, ...]
+    found: float
+    expected: float
+
+
+@dataclass(frozen=True)
+class Bin:
+    """How many elements have an absolute error of more than `above` and at most `to`."""
+
+    above: float
+    to: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two arrays, held against each other.
+
+    Errors are in units of the arrays: steps for fixed point, which is compared as it is stored.  What cannot be said
+    (the angle between arrays of zeros, ulps of whole numbers) is None.
+    """
+
+    shape: tuple[int, ...]  # of what was found
+    expected_shape: tuple[int, ...]
+    dtype: str
+    wrong: int  # elements beyond the tolerance
+    first: Element | None = None  # the first of them, in the order of memory
+    worst: Element | None = None  # the one with the largest error
+    box: tuple[tuple[int, int], ...] = ()  # the smallest block that has all of them: first and last index of each axis
+    max_abs: float = 0.0
+    mean_abs: float = 0.0  # of the elements that are finite in both
+    max_relative: float = 0.0
+    max_ulp: int | None = None
+    max_steps: int | None = None
+    max_real: float | None = None  # the largest error of fixed point as a real number
+    cosine: float | None = None
+    snr: float | None = None  # decibels; infinite where both are equal
+    not_finite: int = 0  # elements where one is NaN or infinite, and the other is not the same
+    histogram: tuple[Bin, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def passed(self) -> bool:
+        """The shapes are the same, and nothing is beyond the tolerance."""
+        return self.wrong == 0 and self.shape == self.expected_shape
+
+
+def compare(
+    found: Array,
+    expected: Array,
+    *,
+    tolerance: Tolerance = EXACT,
+    quant: tuple[float, int] | None = None,
+) -> Comparison:
+    """Both arrays in every measure.
+
+    A NaN is right where a NaN is expected, an infinity where the same one is.
+    """
+    if found.shape != expected.shape:
+        return Comparison(found.shape, expected.shape, str(found.dtype), wrong=max(found.size, expected.size, 1))
+    if found.size == 0:
+        return Comparison(found.shape, expected.shape, str(found.dtype), wrong=0, histogram=_histogram(found, found))
+    error = differences(found, expected)
+    bad = error > tolerance.allowed(expected)
+    finite = error[np.isfinite(error)]
+    whole = found.dtype.kind in "biu"
+    worst = np.unravel_index(int(np.argmax(error)), error.shape)
+    steps = _whole(float(error.max())) if whole else None
+    return Comparison(
+        found.shape,
+        expected.shape,
+        str(found.dtype),
+        wrong=int(bad.sum()),
+        first=_element(np.argwhere(bad)[0], found, expected) if bad.any() else None,
+        worst=_element(worst, found, expected) if error.max() > 0 else None,
+        box=box_of(bad),
+        max_abs=float(error.max()),
+        mean_abs=float(finite.mean()) if finite.size else 0.0,
+        max_relative=_relative(error, expected),
+        max_ulp=None if whole else ulps(found, expected),
+        max_steps=steps,
+        max_real=steps * quant[0] if quant is not None and steps is not None else None,
+        cosine=_cosine(found, expected),
+        snr=_snr(error, expected),
+        not_finite=int(np.isinf(error).sum()),
+        histogram=_histogram(found, error),
+    )
+
+
+def ulps(found: Array, expected: Array) -> int | None:
+    """The largest distance in representable numbers of what was found; None where nothing is finite in both."""
+    bits = np.dtype(f"i{found.dtype.itemsize}")
+    if bits.itemsize > 8 or found.dtype.kind != "f":
+        return None
+    with np.errstate(over="ignore"):
+        wanted = expected.astype(found.dtype)
+    both = np.isfinite(found) & np.isfinite(wanted)
+    if not both.any():
+        return None
+    lowest = int(np.iinfo(bits).min)
+    a, b = (np.ascontiguousarray(each[both]).view(bits).astype(object) for each in (found, wanted))
+    # The numbers in their order, -0 and +0 as one; whole numbers of Python, for 64 bits overflow.
+    a, b = (np.where(each < 0, lowest - each, each) for each in (a, b))
+    return int(np.abs(a - b).max())
+
+
+def box_of(mask: Array) -> tuple[tuple[int, int], ...]:
+    """The first and the last index of each axis between which all true elements are."""
+    if not mask.any():
+        return ()
+    return tuple((int(axis.min()), int(axis.max())) for axis in np.nonzero(mask)) if mask.ndim else ()
+
+
+def _element(index: Any, found: Array, expected: Array) -> Element:
+    at = tuple(int(part) for part in index)
+    return Element(at, float(found[at]), float(expected[at]))
+
+
+def _whole(value: float) -> int | None:
+    return int(value) if np.isfinite(value) else None
+
+
+def _relative(error: Array, expected: Array) -> float:
+    size = np.abs(expected.astype(np.float64))
+    known = np.isfinite(size) & (size > 0)
+    with np.errstate(over="ignore"):  # a denormal was expected
+        return float((error[known] / size[known]).max()) if known.any() else 0.0
+
+
+def _finite_pairs(found: Array, expected: Array) -> tuple[Array, Array]:
+    a, b = found.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
+    both = np.isfinite(a) & np.isfinite(b)
+    return a[both], b[both]
+
+
+def _cosine(found: Array, expected: Array) -> float | None:
+    a, b = _finite_pairs(found, expected)
+    if not a.size or not a.any() or not b.any():
+        return None
+    a, b = a / np.abs(a).max(), b / np.abs(b).max()  # squares of large ones overflow
+    return float(np.clip(a @ b / np.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
+
+
+def _snr(error: Array, expected: Array) -> float | None:
+    signal = expected.astype(np.float64)
+    both = np.isfinite(signal) & np.isfinite(error)
+    if not both.any() or not signal[both].any():
+        return None
+    if not error[both].any():
+        return float("inf")
+    largest = max(np.abs(signal[both]).max(), error[both].max())
+    power, noise = (float(np.square(each[both] / largest).sum()) for each in (signal, error))
+    if power == 0 or noise == 0:  # too small beside the other to be squared
+        return float("-inf") if power == 0 else float("inf")
+    return float(10 * np.log10(power / noise))
+
+
+def _histogram(found: Array, error: Array) -> tuple[Bin, ...]:
+    """Elements without an error, and then by decades; by powers of two for whole numbers; the last bin is infinite."""
+    whole = found.dtype.kind in "biu"
+    edges = [float(2**power) for power in range(_LARGEST_STEPS + 1)] if whole else [10.0**power for power in _DECADES]
+    bounds = [0.0, *edges, float(np.finfo(np.float64).max), np.inf]
+    values = np.sort(error.ravel().astype(np.float64))
+    below = [int(np.searchsorted(values, edge, side="right")) if values.size else 0 for edge in bounds]
+    counts = [below[0], *(after - before for before, after in pairwise(below))]
+    return tuple(Bin(above, to, count) for above, to, count in zip([0.0, *bounds], bounds, counts, strict=False))

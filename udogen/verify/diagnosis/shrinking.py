@@ -1,0 +1,100 @@
+"""The smallest shape that still fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+_Axis = tuple[str, int]  # the axis of a tensor, counted from its end
+
+
+def shrink(shapes: Shapes, fails: Callable[[Shapes], bool], *, runs: int = 60) -> dict[str, tuple[int, ...]]:
+    """The smallest shapes for which `fails` still holds; the given ones where none is smaller.
+
+    Axes of one length become smaller together, then each by itself, then axes of length 1 at the front are left out.
+    `fails` answers False for shapes that the op does not take; it is asked at most `runs` times, and nothing of it
+    depends on chance.
+    """
+    search = _Search(shapes, fails, runs)
+    for group in search.groups():
+        search.shorten(group)
+    for group in search.columns():
+        search.shorten(group)
+    for group in search.single():
+        search.shorten(group)
+    search.drop_axes()
+    return search.best
+
+
+class _Search:
+    def __init__(self, shapes: Shapes, fails: Callable[[Shapes], bool], runs: int) -> None:
+        self.best = {name: tuple(shape) for name, shape in shapes.items()}
+        self._fails, self._left = fails, runs
+        self._known: dict[tuple[tuple[str, tuple[int, ...]], ...], bool] = {}
+
+    def groups(self) -> list[list[_Axis]]:
+        """Axes of one length, the longest first."""
+        lengths = sorted({extent for shape in self.best.values() for extent in shape if extent > 1}, reverse=True)
+        return [[axis for axis in self._axes() if self._extent(axis) == length] for length in lengths]
+
+    def columns(self) -> list[list[_Axis]]:
+        """Axes at one place, counted from the end, that have one length: lengths may be equal by chance."""
+        found: dict[tuple[int, int], list[_Axis]] = {}
+        for axis in self._axes():
+            found.setdefault((axis[1], self._extent(axis)), []).append(axis)
+        return [found[key] for key in sorted(found) if key[1] > 1]
+
+    def single(self) -> list[list[_Axis]]:
+        """Each axis by itself."""
+        return [[axis] for axis in self._axes() if self._extent(axis) > 1]
+
+    def shorten(self, group: list[_Axis]) -> None:
+        """The least length of these axes that fails, as far as halving finds it."""
+        high = min(self._extent(axis) for axis in group)
+        low = 0  # does not fail, as far as is known
+        for guess in (1, 2):
+            if guess < high and self._try(self._with(group, guess)):
+                return
+            low = max(low, min(guess, high - 1))
+        while high - low > 1 and self._left > 0:
+            middle = (low + high) // 2
+            if self._try(self._with(group, middle)):
+                high = middle
+            else:
+                low = middle
+
+    def drop_axes(self) -> None:
+        """Leave out axes of length 1 at the front, of all tensors that have them at once."""
+        while self._left > 0:
+            rank = max((len(shape) for shape in self.best.values()), default=0)
+            tallest = [name for name, shape in self.best.items() if len(shape) == rank]
+            if rank < 2 or any(self.best[name][0] != 1 for name in tallest):
+                return
+            fewer = {name: shape[1:] if name in tallest else shape for name, shape in self.best.items()}
+            if not self._try(fewer):
+                return
+
+    def _try(self, shapes: dict[str, tuple[int, ...]]) -> bool:
+        """Whether these fail; then they are the best."""
+        key = tuple(shapes.items())
+        if key not in self._known:
+            if self._left <= 0:
+                return False
+            self._left -= 1
+            self._known[key] = self._fails(shapes)
+        if self._known[key]:
+            self.best = shapes
+        return self._known[key]
+
+    def _axes(self) -> list[_Axis]:
+        return [(name, axis - len(shape)) for name, shape in self.best.items() for axis in range(len(shape))]
+
+    def _extent(self, axis: _Axis) -> int:
+        return self.best[axis[0]][axis[1]]
+
+    def _with(self, group: list[_Axis], extent: int) -> dict[str, tuple[int, ...]]:
+        made = {name: list(shape) for name, shape in self.best.items()}
+        for name, axis in group:
+            made[name][axis] = extent
+        return {name: tuple(shape) for name, shape in made.items()}

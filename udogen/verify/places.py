@@ -1,0 +1,102 @@
+"""Where ops can run, one row each, and how a session is opened there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from udogen.errors import UsageError
+from udogen.runtime.built import Built, find_built, find_source
+from udogen.runtime.calls import POISON
+from udogen.runtime.hexagon import HexagonSession
+from udogen.runtime.library import BACKENDS, find_runtime
+from udogen.runtime.session import OpSession
+
+Session = OpSession | HexagonSession
+
+
+class Place(NamedTuple):
+    """One place in which ops run: as test files and `--backend` call it."""
+
+    id: str
+    config: str  # whose packages run there: a backend of configs
+    title: str
+    kind: str  # a kind of `find_runtime`; `instructions`: no runtime, but the instruction set
+    ranks: tuple[int, ...]
+    twin: str = ""  # ours, for what Qualcomm's own runs too: only where it is asked for
+
+    @property
+    def instructions(self) -> bool:
+        """It runs Hexagon code in QEMU: each call is a process, packets are counted, time says nothing."""
+        return self.kind == "instructions"
+
+
+_HEXAGON_RANKS = (0, 1, 2, 3, 4)  # Hexagon NN keeps tensors with four axes
+
+PLACES = {
+    row.id: row
+    for row in (
+        Place("cpu", "cpu", "Qualcomm's CPU runtime", "auto", BACKENDS["cpu"].ranks),
+        Place("htp", "htp", "Qualcomm's HTP runtime", "auto", BACKENDS["htp"].ranks),
+        Place(
+            "hexagon", "htp", "HTP kernels as Hexagon code under qemu-hexagon", "instructions", BACKENDS["htp"].ranks
+        ),
+        Place("gpu", "gpu", "GPU: udogen's emulator on OpenCL where there is no Adreno", "auto", BACKENDS["gpu"].ranks),
+        Place("dsp", "dsp", "DSP V65/V66 kernels under qemu-hexagon", "instructions", _HEXAGON_RANKS),
+        Place("cpu-emulator", "cpu", "udogen's CPU emulator", "emulator", BACKENDS["cpu"].ranks, twin="cpu"),
+        Place("htp-emulator", "htp", "udogen's HTP emulator", "emulator", BACKENDS["htp"].ranks, twin="htp"),
+    )
+}
+
+
+def place_of(name: str) -> Place:
+    """The row of this name."""
+    if name not in PLACES:
+        raise UsageError(f"ops cannot be tested on `{name}`", hint="there are " + ", ".join(PLACES))
+    return PLACES[name]
+
+
+def built_for(place: Place, folder: Path) -> Built:
+    """The package of a place in a folder: a library, or sources where it is compiled for the instruction set."""
+    return find_source(folder, backend=place.config) if place.instructions else find_built(folder, backend=place.config)
+
+
+def check_there(place: Place, on_step: Callable[[str], None]) -> None:
+    """Raise where what the place runs in is missing, before anything is compiled for it."""
+    if place.instructions:
+        from udogen.build import emulated
+
+        emulated.find_qemu()
+        emulated.compiler(emulated.HOSTS[place.config].default)
+    else:
+        find_runtime(place.config, kind=place.kind, on_step=on_step)
+
+
+def open_session(
+    place: Place,
+    built: Built,
+    *,
+    timeout: float | None,
+    runtime: Path | None = None,
+    force: bool = False,
+    count: bool = False,
+    jobs: int = 0,
+    on_step: Callable[[str], None] = lambda _line: None,
+) -> Session:
+    """A session with the package; `count`: packets, where instructions are run."""
+    if not place.instructions:
+        return OpSession(
+            built.library,
+            built.provider,
+            backend=place.config,
+            runtime=runtime,
+            runtime_kind=place.kind if runtime is None else "auto",
+            timeout=timeout,
+            force=force,
+            poison=POISON,
+            on_step=on_step,
+        )
+    if built.folder is None:
+        raise UsageError("only a package that udogen generated can be compiled for Hexagon", hint="give its folder")
+    return HexagonSession(built.folder, timeout=timeout, count=count, jobs=jobs, on_step=on_step)

@@ -1,0 +1,202 @@
+"""What an op is held against: a function in a Python file, an ONNX op, or a function of torch.
+
+All are called alike: the inputs in the op's order as real numbers, the parameters by name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from udogen.errors import ToolMissing, UdogenError, UsageError
+from udogen.opdef.problems import nearest
+from udogen.resources import content_key
+
+Function = Callable[..., Any]
+
+
+class ReferenceFailed(UdogenError):
+    """The reference itself raised, or answered with something that is no array."""
+
+    exit_code = 6
+    kind = "reference"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A function that says what must come out, and how a test file calls it."""
+
+    text: str
+    function: Function
+
+    def __call__(self, inputs: Sequence[Any], params: Mapping[str, object], outputs: Sequence[str]) -> dict[str, Any]:
+        """The outputs by name, as the function computes them: real numbers."""
+        import numpy as np
+
+        try:
+            with np.errstate(all="ignore"):
+                found = self.function(*inputs, **params)
+        except Exception as fault:  # whatever a person's function raises is told as theirs
+            raise ReferenceFailed(
+                f"the reference {self.text} raised {type(fault).__name__}: {fault}",
+                hint=_place(fault) or "it is called with the inputs in the op's order, and the parameters by name",
+            ) from fault
+        return _by_name(found, outputs, self.text)
+
+
+def _by_name(found: Any, outputs: Sequence[str], text: str) -> dict[str, Any]:
+    import numpy as np
+
+    if isinstance(found, Mapping):
+        strangers = [name for name in found if name not in outputs]
+        if strangers:
+            raise ReferenceFailed(
+                f"the reference {text} answers with `{strangers[0]}`, which is no output",
+                hint="the op has " + ", ".join(outputs),
+            )
+        answers = dict(found)
+    else:
+        several = found if isinstance(found, tuple | list) else (found,)
+        if len(several) > len(outputs):
+            raise ReferenceFailed(
+                f"the reference {text} answers with {len(several)} arrays, the op has {len(outputs)} outputs",
+                hint="return one array for each output, or a dict by name",
+            )
+        answers = dict(zip(outputs, several, strict=False))
+    made = {name: np.asarray(each) for name, each in answers.items()}
+    for name, array in made.items():
+        if array.dtype.kind not in "fiub":
+            raise ReferenceFailed(
+                f"the reference {text} answers for `{name}` with {type(answers[name]).__name__}, which is no array",
+                hint="return numpy arrays",
+            )
+    return made
+
+
+def _place(fault: BaseException) -> str:
+    """The last line of a person's own file that a traceback has."""
+    frames = [frame for frame in traceback.extract_tb(fault.__traceback__) if frame.filename != __file__]
+    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
+
+
+def find(text: str, folder: Path) -> Reference:
+    """The reference of a test file: `reference.py:softmax`, `onnx:Softmax`, `torch:nn.functional.softmax`."""
+    scheme, colon, rest = text.partition(":")
+    if not colon or not rest:
+        raise UsageError(
+            f"`{text}` names no reference", hint="as in reference.py:softmax, onnx:Softmax, torch:nn.functional.softmax"
+        )
+    loaders: Mapping[str, Callable[[str, Path], Function]] = {"onnx": _onnx, "torch": _torch}
+    function = loaders[scheme](rest, folder) if scheme in loaders else _of_file(folder / scheme, rest)
+    return Reference(text, function)
+
+
+def _of_file(file: Path, name: str) -> Function:
+    module = load_module(file)
+    found = getattr(module, name, None)
+    if callable(found):
+        return found  # type: ignore[no-any-return]
+    there = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
+    near = nearest(name, there)
+    raise UsageError(
+        f"{file} defines no function `{name}`",
+        hint=f"did you mean `{near}`?" if near else f"define it: def {name}(…)",
+    )
+
+
+def load_module(file: Path) -> ModuleType:
+    """A Python file as a module; its own folder can be imported from. A file that changed is read anew."""
+    try:
+        changed = file.stat().st_mtime_ns
+    except OSError as fault:
+        raise UsageError(f"{file} cannot be read: {fault.strerror}", hint="write it, or name another file") from fault
+    return _load(file.resolve(), changed)
+
+
+@cache
+def _load(file: Path, _changed: int) -> ModuleType:
+    module = ModuleType(f"udogen_of_{file.stem}_{content_key(bytes(file))}")
+    module.__file__ = str(file)
+    sys.modules[module.__name__] = module  # dataclasses look themselves up there
+    sys.path.insert(0, str(file.parent))
+    try:
+        exec(compile(file.read_bytes(), str(file), "exec"), vars(module))
+    except SyntaxError as fault:
+        raise UsageError(f"{file}:{fault.lineno or 0}: {fault.msg}", hint="mend the file") from fault
+    except UdogenError:
+        raise
+    except Exception as fault:
+        raise UsageError(
+            f"{file} cannot be loaded: {type(fault).__name__}: {fault}", hint=_place(fault) or "mend the file"
+        ) from fault
+    finally:
+        sys.path.remove(str(file.parent))
+    return module
+
+
+def _onnx(name: str, folder: Path) -> Function:
+    """An op of ONNX by its type, or a whole model, in ONNX's own reference implementation in numpy."""
+    try:
+        onnx: Any = importlib.import_module("onnx")
+        evaluator: Any = importlib.import_module("onnx.reference").ReferenceEvaluator
+    except ImportError as fault:
+        raise ToolMissing("the Python package onnx is not installed", hint="pip install onnx") from fault
+    import numpy as np
+
+    if name.endswith(".onnx"):
+        try:
+            session = evaluator(onnx.load(folder / name))
+        except Exception as fault:
+            raise UsageError(f"{folder / name} is no ONNX model: {fault}", hint="name a model, or an op") from fault
+
+        def run_model(*inputs: Any, **_params: object) -> Any:
+            return session.run(None, dict(zip(session.input_names, inputs, strict=False)))
+
+        return run_model
+    if not onnx.defs.has(name):
+        raise UsageError(f"ONNX has no op `{name}`", hint="names are written as in Softmax, LeakyRelu")
+    outputs = [f"y{number}" for number, _ in enumerate(onnx.defs.get_schema(name).outputs)]
+
+    def run_op(*inputs: Any, **params: object) -> Any:
+        names = [f"x{number}" if each is not None else "" for number, each in enumerate(inputs)]
+        node = onnx.helper.make_node(name, names, outputs, **params)
+        rows = [
+            onnx.helper.make_tensor_value_info(key, onnx.helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
+            for key, each in zip(names, inputs, strict=True)
+            if each is not None
+        ]
+        answers = [onnx.helper.make_tensor_value_info(key, onnx.TensorProto.UNDEFINED, None) for key in outputs]
+        graph = onnx.helper.make_graph([node], "op", rows, answers)
+        model = onnx.helper.make_model(graph)
+        given = {key: np.asarray(each) for key, each in zip(names, inputs, strict=True) if each is not None}
+        found = evaluator(model).run(None, given)
+        return [each for each in found if each is not None]
+
+    return run_op
+
+
+def _torch(name: str, _folder: Path) -> Function:
+    """A function of torch."""
+    try:
+        torch: Any = importlib.import_module("torch")
+    except ImportError as fault:
+        raise ToolMissing("the Python package torch is not installed", hint="pip install torch") from fault
+    function = torch
+    for part in name.removeprefix("torch.").split("."):
+        function = getattr(function, part, None)
+    if not callable(function):
+        raise UsageError(f"torch has no function `{name}`", hint="as in torch:nn.functional.softmax")
+
+    def run(*inputs: Any, **params: object) -> Any:
+        given = [None if each is None else torch.from_numpy(each.copy()) for each in inputs]
+        found = function(*given, **params)
+        return [each.numpy() for each in found] if isinstance(found, tuple | list) else found.numpy()
+
+    return run

@@ -1,0 +1,132 @@
+"""Numbers and names as a person reads them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from udogen.verify.cases import Case
+    from udogen.verify.results import TestRun
+
+BACKENDS: Mapping[str, str] = {  # as headings have them; what is new is shown by its own name
+    "cpu": "CPU",
+    "htp": "HTP",
+    "gpu": "GPU",
+    "dsp": "DSP",
+    "hexagon": "Hexagon",
+    "cpu-emulator": "CPU, emulated",
+    "htp-emulator": "HTP, emulated",
+    "gpu-emulator": "GPU, emulated",
+}
+_CODE = re.compile(r"`([^`\n]+)`")
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+class Html(str):
+    """What is HTML already: made by us, of parts that went through `text`."""
+
+
+def text(raw: object) -> str:
+    """Anything as text for HTML and SVG, elements and attributes; what they cannot hold is shown as U+FFFD."""
+    if isinstance(raw, Html):
+        return raw
+    return escape(_UNWRITABLE.sub("\ufffd", str(raw)), quote=True)
+
+
+def rich(sentence: str) -> Html:
+    """A sentence, with what stands between `backticks` as code."""
+    return Html(_CODE.sub(r"<code>\1</code>", text(sentence)))
+
+
+def backend(name: str) -> str:
+    """A backend's name in a heading."""
+    return BACKENDS.get(name, name)
+
+
+def many(count: int, thing: str) -> str:
+    """`1 case`, `2,000 cases`."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """`a, b and c`."""
+    every = list(dict.fromkeys(names))
+    return " and ".join([", ".join(every[:-1]), every[-1]] if len(every) > 1 else every)
+
+
+def number(value: object, digits: int = 4) -> str:
+    """A number, as short as it can be told."""
+    if isinstance(value, bool | str) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 10000 else str(value)
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return re.sub(r"e([-+])0+(?=\d)", lambda match: "e" + match[1].replace("+", ""), f"{value:.{digits}g}")
+
+
+def seconds(value: float) -> str:
+    """`1.94 µs`."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 1e-9:.3g} ns"
+
+
+def size(count: float) -> str:
+    """`24.6 KB`, as memory is counted."""
+    for unit, much in (("GB", 2**30), ("MB", 2**20), ("KB", 2**10)):
+        if count >= much:
+            return f"{count / much:.3g} {unit}"
+    return many(int(count), "byte")
+
+
+def ratio(value: float) -> str:
+    """`1.3x`, `0.08x`."""
+    return f"{value:.2g}x" if value < 9.95 else f"{value:,.0f}x"
+
+
+def share(part: int, whole: int) -> str:
+    """`7 of 24 (29 %)`; few of many are not rounded to none, nor almost all to all."""
+    if not whole:
+        return "0"
+    percent = 100 * part / whole
+    shown = f"{percent:.2g}" if percent < 1 else f"{min(percent, 99):.0f}" if part < whole else "100"
+    return f"{part:,} of {whole:,} ({shown} %)"
+
+
+def ops(run: TestRun) -> Mapping[int, str]:
+    """The op of each outcome, by its id(), as the matrix calls it."""
+    return {id(each): op for (op, _, _), outcomes in run.matrix().items() for each in outcomes}
+
+
+def shape(extents: Sequence[int]) -> str:
+    """`2x3x4`."""
+    return "x".join(map(str, extents)) or "scalar"
+
+
+def shapes(case: Case) -> str:
+    """The inputs with their shapes."""
+    return ", ".join(f"{name} {shape(array.shape)}" for name, array in case.inputs.items())
+
+
+def value_of(param: object) -> str:
+    """A parameter's value, not too long."""
+    tolist = getattr(param, "tolist", None)
+    return cut(number(param if tolist is None else tolist()), 80)
+
+
+def cut(long: str, letters: int) -> str:
+    """What fits; the end of it is left out."""
+    return long if len(long) <= letters else long[: letters - 1] + "…"
+
+
+def index_of(name: str, index: Sequence[int] | None) -> str:
+    """`output[0, 1, 3]`."""
+    return f"{name}[{', '.join(map(str, index))}]" if index is not None else name

@@ -1,0 +1,214 @@
+"""What a run of tests found, as data: the terminal, JUnit, JSON and the HTML report are all written from it.
+
+Nothing here computes; `runner` fills it in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from udogen.runtime.calls import RuntimeInfo
+
+if TYPE_CHECKING:
+    from udogen.runtime.calls import Array
+    from udogen.verify.cases import Case
+
+# passed: within the tolerance.  failed: wrong numbers.  error: no numbers (refused, crashed, too slow, or the
+# reference itself failed).  skipped: not run.  ran: it came back, and there was no reference to hold it against.
+# Neither of the last two is ever counted as passed.
+Status = Literal["passed", "failed", "error", "skipped", "ran"]
+STATUSES: tuple[Status, ...] = (
+    "failed",
+    "error",
+    "skipped",
+    "ran",
+    "passed",
+)  # the order in which people want to see them
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A named cause of a failure: what it is, by what it is known, and what to do."""
+
+    cause: str  # a short name, one of the diagnosis' table: `layout-swap`, `rounding` …
+    sentence: str
+    evidence: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a case has no numbers; the fields of a `UdogenError`."""
+
+    kind: str  # `op-crashed`, `op-refused`, `reference` …
+    message: str
+    hint: str = ""
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TensorResult:
+    """One output of one case: what was expected, what was found, and how far they are apart."""
+
+    name: str
+    dtype: str  # the QNN name: FLOAT_32
+    expected: Array  # as stored: fixed point as its integers
+    found: Array
+    quant: tuple[float, int] | None
+    tolerance: str  # in words: `1e-06 + 1e-05 of the value`
+    unit: str  # of max_error: `step` for fixed point and whole numbers, otherwise empty
+    max_error: float  # the largest absolute difference; infinite where a shape or a NaN differs
+    worst: float  # the largest difference as a share of what is allowed there; more than 1 is wrong
+    wrong: int  # elements beyond the tolerance
+    first: tuple[int, ...] | None  # the first of them
+
+    @property
+    def passed(self) -> bool:
+        """Nothing is beyond the tolerance."""
+        return self.wrong == 0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Seconds of one execution, over several."""
+
+    median: float
+    low: float  # the 10th percentile
+    high: float  # the 90th
+    loops: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a case costs; what was not measured is None."""
+
+    execute: Spread | None = None
+    finalize: float | None = None  # seconds
+    numpy: Spread | None = None  # the reference, on this machine
+    builtin: Spread | None = None  # the vendor's own op, in the same process
+    builtin_name: str = ""
+    builtin_fault: str = ""  # why there is no time of it
+    packets: int | None = None  # Hexagon: packets of instructions in one execution
+    functions: tuple[tuple[str, int], ...] = ()  # packets by function, most first
+    kernel: str = ""  # which of the package's kernels ran
+    bytes_moved: int = 0  # inputs and outputs, once each
+    operations: float | None = None  # arithmetic, where the test file says how many
+
+    @property
+    def intensity(self) -> float | None:
+        """Arithmetic intensity: operations for each byte moved."""
+        return self.operations / self.bytes_moved if self.operations is not None and self.bytes_moved else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one case showed on one backend."""
+
+    case: Case
+    backend: str  # a `BackendState.backend`
+    dtype: str  # of the outputs: FLOAT_32
+    status: Status
+    package: str = ""
+    runtime: RuntimeInfo | None = None
+    tensors: tuple[TensorResult, ...] = ()
+    trouble: Trouble | None = None  # for `error`; for `skipped` why
+    findings: tuple[Finding, ...] = ()
+    smallest: Case | None = None  # the smallest case that still fails, where one was looked for
+    cost: Cost = field(default_factory=Cost)
+    seconds: float = 0.0  # that the case took, all in all
+
+    @property
+    def passed(self) -> bool:
+        """It ran, and all its numbers are within the tolerance."""
+        return self.status == "passed"
+
+    @property
+    def max_error(self) -> float:
+        """The largest absolute difference of all outputs; infinite where there are no numbers."""
+        return max((each.max_error for each in self.tensors), default=float("inf"))
+
+    @property
+    def worst(self) -> TensorResult | None:
+        """The output that is furthest from what is allowed."""
+        return max(self.tensors, key=lambda each: each.worst, default=None)
+
+    @property
+    def execute(self) -> float:
+        """Seconds of one execution, the median; 0 where that was not measured."""
+        return self.cost.execute.median if self.cost.execute else 0.0
+
+    @property
+    def data_type(self) -> str:
+        """The data types of the outputs, as a table shows them."""
+        return self.dtype
+
+
+# ran: its cases were run.  missing: a runtime or tool is not there.  unbuilt: the package has no library for it, or it
+# does not build.  left out: nobody asked for it, or no case is for it.
+State = Literal["ran", "missing", "unbuilt", "left out"]
+
+
+@dataclass(frozen=True)
+class BackendState:
+    """One backend: where its ops ran, or why they did not."""
+
+    backend: str  # cpu, htp, gpu, hexagon, dsp, cpu-emulator, htp-emulator
+    title: str  # in words: "Qualcomm's libQnnCpu"
+    state: State
+    reason: str = ""  # why it did not run
+    hint: str = ""  # what would help
+    details: tuple[str, ...] = ()
+    real: bool = False  # Qualcomm's own library
+    runtime: RuntimeInfo | None = None
+    cases: int = 0  # that are for it, whether they ran or not
+
+
+@dataclass(frozen=True)
+class TestRun:
+    """One call of `udogen test`."""
+
+    __test__ = False  # no class of tests, though pytest would think so
+
+    folder: Path
+    states: tuple[BackendState, ...]
+    outcomes: tuple[Outcome, ...]
+    seconds: float = 0.0
+    environment: tuple[tuple[str, str], ...] = ()  # what the numbers depend on: (what, which)
+    warnings: tuple[str, ...] = ()
+
+    def count(self, status: Status) -> int:
+        """How many cases ended so."""
+        return sum(outcome.status == status for outcome in self.outcomes)
+
+    @property
+    def passed(self) -> bool:
+        """Something ran, and nothing of it was wrong."""
+        return any(outcome.status in ("passed", "ran") for outcome in self.outcomes) and not self.bad
+
+    @property
+    def bad(self) -> tuple[Outcome, ...]:
+        """The cases that failed or had no numbers, the worst kind first."""
+        return tuple(each for status in ("failed", "error") for each in self.outcomes if each.status == status)
+
+    def op(self, outcome: Outcome) -> str:
+        """The op's name; with its package where several packages have an op of that name."""
+        packages = {each.package for each in self.outcomes if each.case.op == outcome.case.op}
+        return outcome.case.op if len(packages) < 2 else f"{outcome.package}::{outcome.case.op}"
+
+    def matrix(self) -> dict[tuple[str, str, str], tuple[Outcome, ...]]:
+        """(op, backend, data type) -> its outcomes, in the order of the run."""
+        found: dict[tuple[str, str, str], list[Outcome]] = {}
+        names: dict[tuple[str, str], str] = {}
+        for each in self.outcomes:
+            key = (each.package, each.case.op)
+            if key not in names:
+                names[key] = self.op(each)
+            found.setdefault((names[key], each.backend, each.dtype), []).append(each)
+        return {key: tuple(outcomes) for key, outcomes in found.items()}
+
+    def backends(self) -> Sequence[str]:
+        """The backends that ran, in their order."""
+        return [each.backend for each in self.states if each.state == "ran"]

@@ -1,0 +1,1 @@
+"""Is a kernel safe: heap while it executes, reads and writes beside tensors, undefined behaviour, races, leaks."""

@@ -1,0 +1,181 @@
+"""How far a right result may be from the reference: per data type, written down once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from udogen.opdef import datatypes
+from udogen.opdef.datatypes import DataType
+
+if TYPE_CHECKING:
+    from udogen.runtime.calls import Array
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """The sum of what is given; all zero is exact.  `absolute` counts steps where numbers are stored as integers."""
+
+    absolute: float = 0.0
+    relative: float = 0.0  # of the expected value
+    ulp: float = 0.0  # units in the last place of the expected value, in the output's own type
+
+    def allowed(self, expected: Array) -> Any:
+        """The largest difference that is right, for each element (float64)."""
+        import numpy as np
+
+        allowed = np.full(expected.shape, float(self.absolute))
+        if self.relative or self.ulp:
+            size = np.abs(np.where(np.isfinite(expected), expected, 0).astype(np.float64))
+            allowed += self.relative * size
+            if self.ulp and expected.dtype.kind == "f":
+                allowed += self.ulp * np.spacing(size.astype(expected.dtype)).astype(np.float64)
+        return allowed
+
+    def words(self, unit: str = "") -> str:
+        """As a person reads it."""
+        parts = []
+        if self.absolute:
+            steps = unit + ("" if self.absolute == 1 else "s") if unit else ""
+            parts.append(f"{self.absolute:g} {steps}".strip())
+        if self.relative:
+            parts.append(f"{self.relative:g} relative")
+        if self.ulp:
+            parts.append(f"{self.ulp:g} ulp")
+        return " + ".join(parts) or "exact"
+
+
+EXACT = Tolerance()
+
+# What a careful kernel reaches without trying hard: a sum in another order, an exp of another libm, one rounding at
+# the end.  Looser than that hides mistakes; what needs more says so in its test file.
+DEFAULTS: Mapping[str, Tolerance] = {
+    "FLOAT_64": Tolerance(1e-12, 1e-12),
+    "FLOAT_32": Tolerance(1e-6, 1e-5),  # 84 ulp: a sum of a thousand terms
+    "FLOAT_16": Tolerance(1e-4, 2e-3),  # 2 ulp, as one that is computed in halves throughout may be off
+    "fixed": Tolerance(1.0),  # the same number, rounded the other way
+    "integer": EXACT,
+}
+
+
+def family(dtype: DataType) -> str:
+    """float, fixed or integer: what a test file may call a group of types."""
+    if dtype.quantized:
+        return "fixed"
+    return "float" if dtype.kind == "float" else "integer"
+
+
+def default(dtype: DataType) -> Tolerance:
+    """The tolerance of a data type where nobody says another."""
+    return DEFAULTS.get(dtype.name) or DEFAULTS[family(dtype)]
+
+
+def of(dtype: DataType, said: Mapping[str, Tolerance]) -> Tolerance:
+    """What a test file says of this type: by its name, its family, or of all; otherwise the default."""
+    for key in (dtype.name, family(dtype), ""):
+        if key in said:
+            return said[key]
+    return default(dtype)
+
+
+_TERM = re.compile(r"(?P<number>[-+.\deE]+?)\s*(?P<unit>%|relative|ulps?|steps?|absolute)?\Z")
+_HELP = 'as in 1e-6, "1e-5 relative", "4 ulp", "1e-6 + 2 ulp", "1 step", "exact"'
+
+
+def parse(raw: object) -> Mapping[str, Tolerance] | str:
+    """What `tolerance = …` says, by data type or family ("" for all); a sentence where it says nothing.
+
+    Steps are for what is stored as integers, ulp and relative for floats: said of all, they leave the others alone.
+    """
+    if isinstance(raw, dict):
+        found: dict[str, Tolerance] = {}
+        for key, value in raw.items():
+            row = datatypes.parse(key)
+            name = row.name if row else key
+            if row is None and key not in ("float", "fixed", "integer"):
+                return f"`{key}` is no data type, and none of float, fixed, integer"
+            one = _single(value)
+            if isinstance(one, str):
+                return one
+            found[name] = one[0]
+        return found
+    one = _single(raw)
+    if isinstance(one, str):
+        return one
+    tolerance, families = one
+    return dict.fromkeys(families, tolerance) if families else {"": tolerance}
+
+
+def _single(raw: object) -> tuple[Tolerance, tuple[str, ...]] | str:
+    """A tolerance, and the families it is meant for where not all."""
+    if isinstance(raw, int | float) and not isinstance(raw, bool):
+        return (Tolerance(float(raw)), ()) if 0 <= raw < float("inf") else f"{raw} is no tolerance: {_HELP}"
+    if not isinstance(raw, str):
+        return f"this is no tolerance: {_HELP}"
+    if raw.strip() == "exact":
+        return EXACT, ()
+    sums = {"absolute": 0.0, "relative": 0.0, "ulp": 0.0}
+    families: tuple[str, ...] = ()
+    for term in raw.split(" + "):
+        match = _TERM.match(term.strip())
+        try:
+            number = float(match["number"]) if match else -1.0
+        except ValueError:
+            number = -1.0
+        if match is None or not 0 <= number < float("inf"):
+            return f"`{raw}` is no tolerance: {_HELP}"
+        unit = match["unit"] or "absolute"
+        if unit.startswith("step"):
+            sums["absolute"] += number
+            families = ("fixed", "integer")
+        elif unit.startswith("ulp"):
+            sums["ulp"] += number
+            families = families or ("float",)
+        elif unit in ("relative", "%"):
+            sums["relative"] += number / 100 if unit == "%" else number
+            families = families or ("float",)
+        else:
+            sums["absolute"] += number
+    return Tolerance(**sums), families
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A result held against what was expected."""
+
+    max_error: float
+    worst: float
+    wrong: int
+    first: tuple[int, ...] | None
+
+
+def judge(found: Array, expected: Array, tolerance: Tolerance) -> Verdict:
+    """Element by element; a number that should be none, or the other way round, is infinitely wrong."""
+    import numpy as np
+
+    if found.shape != expected.shape:
+        return Verdict(float("inf"), float("inf"), max(found.size, expected.size, 1), None)
+    if found.size == 0:
+        return Verdict(0.0, 0.0, 0, None)
+    difference = differences(found, expected)
+    allowed = tolerance.allowed(expected)
+    bad = difference > allowed
+    share = np.divide(difference, allowed, out=np.where(difference > 0, np.inf, 0.0), where=allowed > 0)
+    wrong = int(np.count_nonzero(bad))
+    first = tuple(int(index) for index in np.unravel_index(int(np.argmax(bad)), bad.shape)) if wrong else None
+    return Verdict(float(difference.max()), float(share.max()), wrong, first)
+
+
+def differences(found: Array, expected: Array) -> Any:
+    """The absolute differences in float64, of 64-bit integers too; infinite where one is no number and the other is."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore", over="ignore"):  # infinity minus infinity, which `same` has settled
+        # Floats of 64 bits do not hold every integer of 64.
+        wide = np.longdouble if found.dtype.kind in "iu" and found.dtype.itemsize == 8 else np.float64
+        a, b = found.astype(wide), expected.astype(wide)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        difference = np.where(same, 0.0, np.abs(a - b))
+    return np.where(np.isnan(difference), np.inf, difference).astype(np.float64)
