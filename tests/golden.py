@@ -17,6 +17,7 @@ from tests.docs.golden import write_golden as write_documents
 from tests.doctor.fake import write_golden as write_doctor
 from tests.making import CONFIGS, make_packages
 from tests.opdef.golden import write_golden as write_broken
+from tests.verify.report_sample import write_golden as write_report
 from udogen.build.make import explain, plan
 from udogen.build.package import PackageFolder
 from udogen.build.tools import Environment
@@ -103,6 +104,7 @@ WRITERS = (
     write_pictures,
     write_broken,
     write_doctor,
+    write_report,
 )
 
 

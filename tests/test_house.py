@@ -22,7 +22,7 @@ PACKAGE = ROOT / "udogen"
 LAYERS = (
     {"__main__"},
     {"cli"},
-    {"verify", "inspect", "doctor", "init"},
+    {"verify", "inspect", "doctor", "init", "clients"},
     {"draw"},
     {"runtime"},
     {"generate"},

@@ -50,6 +50,9 @@ ${style}</style>
 % if costs.rows:
 <a href="#costs">Cost</a>
 % endif
+% if compared:
+<a href="#compared">Against an earlier run</a>
+% endif
 <a href="#environment">Environment</a>
 <a href="#cases">All cases</a>
 </nav>
@@ -84,9 +87,11 @@ ${style}</style>
 % endif
 <summary><h4>${card.name}</h4> <span class="where">${card.where}</span> <span class="chip ${card.kind}">${card.chip}</span></summary>
 <div class="told" id="${card.id}">
+% if card.lead:
 <p class="lead">${card.lead}</p>
+% endif
 % if card.details:
-<pre tabindex="0" aria-label="What was said">
+<pre tabindex="0" role="group" aria-label="What was said">
 % for each in card.details:
 ${each}
 % endfor
@@ -136,7 +141,7 @@ ${each}
 % if card.first:
 <div>
 <h5>The first wrong elements</h5>
-<div class="scroll" tabindex="0" role="region" aria-label="The first wrong elements">
+<div class="scroll" tabindex="0" role="group" aria-label="The first wrong elements">
 <table class="numbers">
 <thead><tr><th scope="col">${card.output}</th><th scope="col">expected</th><th scope="col">found</th><th scope="col">off by${card.unit}</th></tr></thead>
 <tbody>
@@ -163,8 +168,8 @@ ${each}
 % endfor
 % if problem.rows:
 <details class="case">
-<summary><h4>${problem.more} of this kind</h4></summary>
-<div class="scroll" tabindex="0" role="region" aria-label="${problem.more} of this kind">
+<summary><h4>${problem.more}</h4></summary>
+<div class="scroll" tabindex="0" role="group" aria-label="${problem.more}">
 <table class="list failing stack">
 <thead><tr><th scope="col">case</th><th scope="col">on</th><th scope="col">what</th><th scope="col">first wrong</th><th scope="col">smallest that fails</th></tr></thead>
 <tbody>
@@ -184,7 +189,7 @@ ${each}
 <section class="card" aria-labelledby="matrix">
 <h2 id="matrix">Op, data type and backend</h2>
 % if matrix.rows:
-<div class="scroll" tabindex="0" role="region" aria-labelledby="matrix">
+<div class="scroll" tabindex="0" role="group" aria-labelledby="matrix">
 <table class="matrix stack" role="table">
 <thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">op</th><th scope="col" role="columnheader">data type</th>
 % for column in matrix.columns:
@@ -235,7 +240,7 @@ ${each}
 <p class="hint"><b>What to do:</b> ${each.hint}</p>
 % endif
 % if each.details:
-<details><summary>Details</summary><pre tabindex="0" aria-label="Details">
+<details><summary>Details</summary><pre tabindex="0" role="group" aria-label="Details">
 % for line in each.details:
 ${line}
 % endfor
@@ -251,7 +256,7 @@ ${line}
 <section class="card" aria-labelledby="costs">
 <h2 id="costs">What it costs</h2>
 <p class="quiet">One execution of the case that moves most bytes: the bar is the median, the line above it goes from the 10th to the 90th percentile. Times are this machine's; of a stand-in for a device they can be held against each other, not against the device.</p>
-<div class="scroll" tabindex="0" role="region" aria-labelledby="costs">
+<div class="scroll" tabindex="0" role="group" aria-labelledby="costs">
 <table class="costs stack" role="table">
 <thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">op</th><th scope="col" role="columnheader">on</th>
 % if costs.times:
@@ -316,10 +321,52 @@ ${line}
 </section>
 % endif
 
+% if compared:
+<section class="card" aria-labelledby="compared">
+<h2 id="compared">Against an earlier run</h2>
+<p><code>${compared.path}</code> ${compared.sentence}</p>
+% if compared.elsewhere:
+<p>It was measured elsewhere, so that times mean little:</p>
+<dl class="wide">
+% for each in compared.elsewhere:
+<div><dt>${each.name}</dt><dd>${each.value}</dd></div>
+% endfor
+</dl>
+% endif
+% if compared.worse:
+<div class="scroll" tabindex="0" role="group" aria-label="Costs that are worse">
+<table class="list changes stack">
+<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">what</th><th scope="col">then</th><th scope="col">now</th><th scope="col">ratio</th></tr></thead>
+<tbody>
+% for each in compared.worse:
+<tr><th scope="row">${each.case}</th><td>${each.op}</td><td>${each.where}</td><td>${each.what}</td><td>${each.before}</td><td>${each.now}</td><td>${each.ratio}</td></tr>
+% endfor
+</tbody>
+</table>
+</div>
+% endif
+% if compared.others:
+<details class="case">
+<summary><h3>Costs that are not worse</h3></summary>
+<div class="scroll" tabindex="0" role="group" aria-label="Costs that are not worse">
+<table class="list changes stack">
+<thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">what</th><th scope="col">then</th><th scope="col">now</th><th scope="col">ratio</th></tr></thead>
+<tbody>
+% for each in compared.others:
+<tr><th scope="row">${each.case}</th><td>${each.op}</td><td>${each.where}</td><td>${each.what}</td><td>${each.before}</td><td>${each.now}</td><td>${each.ratio}</td></tr>
+% endfor
+</tbody>
+</table>
+</div>
+</details>
+% endif
+</section>
+% endif
+
 <section class="card" aria-labelledby="environment">
 <h2 id="environment">Environment</h2>
 % if runtimes:
-<div class="scroll" tabindex="0" role="region" aria-label="Runtimes">
+<div class="scroll" tabindex="0" role="group" aria-label="Runtimes">
 <table>
 <thead><tr><th scope="col">backend</th><th scope="col">whose</th><th scope="col">runtime</th><th scope="col">build</th><th scope="col">versions</th><th scope="col">file</th></tr></thead>
 <tbody>
@@ -334,7 +381,6 @@ ${line}
 % for each in environment:
 <div><dt>${each.name}</dt><dd>${each.value}</dd></div>
 % endfor
-<div><dt>udogen</dt><dd>${version}</dd></div>
 </dl>
 </section>
 
@@ -343,7 +389,7 @@ ${line}
 % if skipped:
 <details class="case">
 <summary><h3>${skipped_count} not run</h3></summary>
-<div class="scroll" tabindex="0" role="region" aria-label="Cases that were not run">
+<div class="scroll" tabindex="0" role="group" aria-label="Cases that were not run">
 <table class="list skipping stack">
 <thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">why</th></tr></thead>
 <tbody>
@@ -358,7 +404,7 @@ ${line}
 % if unchecked:
 <details class="case">
 <summary><h3>${unchecked_count} that ran without a reference</h3></summary>
-<div class="scroll" tabindex="0" role="region" aria-label="Cases without a reference">
+<div class="scroll" tabindex="0" role="group" aria-label="Cases without a reference">
 <table class="list stack">
 <thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">inputs</th><th scope="col">largest error</th><th scope="col">cost</th></tr></thead>
 <tbody>
@@ -373,7 +419,7 @@ ${line}
 % if passing:
 <details class="case">
 <summary><h3>${passing_count} passed</h3></summary>
-<div class="scroll" tabindex="0" role="region" aria-label="Cases that passed">
+<div class="scroll" tabindex="0" role="group" aria-label="Cases that passed">
 <table class="list stack">
 <thead><tr><th scope="col">case</th><th scope="col">op</th><th scope="col">on</th><th scope="col">inputs</th><th scope="col">largest error</th><th scope="col">cost</th></tr></thead>
 <tbody>

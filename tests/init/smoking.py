@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.making import cpu_package, need_runtime
+from tests.making import cpu_package, htp_package, need_runtime
 from udogen.init.draft import CaseTensor, Draft
 from udogen.opdef.datatypes import BY_NAME
 from udogen.runtime import OpSession
 from udogen.runtime.request import Wishes, make_call
 
-_KERNEL = """#include "ops/%(op)s.hpp"
+_CPU = """#include "ops/%(op)s.hpp"
 
 namespace ops::%(package)s::%(op)s {
 
@@ -32,6 +32,15 @@ void free(State* state) { delete state; }
 }  // namespace ops::%(package)s::%(op)s
 """
 
+_HTP = """#include "ops/%(op)s.hpp"
+
+namespace ops::%(package)s::%(op)s {
+
+udo::Status execute(const Args&) { return udo::ok; }
+
+}  // namespace ops::%(package)s::%(op)s
+"""
+
 
 def array(tensor: CaseTensor) -> np.ndarray:
     """An input of a case."""
@@ -41,18 +50,20 @@ def array(tensor: CaseTensor) -> np.ndarray:
     return np.random.default_rng(2026).integers(0, 2, tensor.shape).astype(dtype)
 
 
-def run(draft: Draft, config: Path, out: Path) -> int:
-    """Every case of a draft in the real CPU runtime; how many ran."""
-    need_runtime("cpu")
+def run(draft: Draft, config: Path, out: Path, *, backend: str) -> int:
+    """Every case of a draft in the real runtime of a backend; how many ran."""
+    need_runtime(backend)
     kernels = out / "kernels"
     kernels.mkdir(parents=True)
     for op in draft.package.ops:
-        (kernels / f"{op.name}.cpp").write_text(_KERNEL % {"op": op.name, "package": draft.package.name})
-    built = cpu_package(config, out / "packages", kernels)
+        (kernels / f"{op.name}.cpp").write_text(
+            (_HTP if backend == "htp" else _CPU) % {"op": op.name, "package": draft.package.name}
+        )
+    built = (htp_package if backend == "htp" else cpu_package)(config, out / "packages", kernels)
     ran = 0
-    with OpSession(built.library, built.provider, timeout=60) as session:
+    with OpSession(built.library, built.provider, backend=backend, timeout=60) as session:
         for case in draft.cases:
-            if case.backends and "cpu" not in case.backends:
+            if case.backends and backend not in case.backends:
                 continue
             tensors: Mapping[str, CaseTensor] = {**case.inputs, **case.outputs}
             wishes = Wishes(
@@ -62,7 +73,7 @@ def run(draft: Draft, config: Path, out: Path) -> int:
                 dtypes={name: each.dtype for name, each in tensors.items()},
                 shapes={name: each.shape for name, each in case.outputs.items()},
             )
-            result = session.run(make_call(built.op(case.op, "cpu"), built, case.op, wishes))
+            result = session.run(make_call(built.op(case.op, backend), built, case.op, wishes))
             for name, each in case.outputs.items():
                 assert result.outputs[name].shape == each.shape
             ran += 1

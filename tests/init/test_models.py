@@ -34,4 +34,14 @@ def test_it_runs_in_the_real_cpu_runtime_without_an_edit(name: str, tmp_path: Pa
     draft = from_onnx.draft(models.save(name, tmp_path))
     config = tmp_path / "config.xml"
     writing.write(draft, config, source=name)
-    assert smoking.run(draft, config, tmp_path / "out") == RUNS[name]
+    assert smoking.run(draft, config, tmp_path / "out", backend="cpu") == RUNS[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "runs"), [("torch_style", 1), ("optional_inputs", 1), ("quantized", 2)])
+def test_it_runs_in_the_real_htp_runtime_without_an_edit(name: str, runs: int, tmp_path: Path) -> None:
+    """Qualcomm's emulator of HTP; what HTP cannot take is not among these cases (an input that is left out)."""
+    draft = from_onnx.draft(models.save(name, tmp_path))
+    config = tmp_path / "config.xml"
+    writing.write(draft, config, source=name)
+    assert smoking.run(draft, config, tmp_path / "out", backend="htp") == runs

@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,14 @@ import pytest
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PATIENCE = 60.0
+# It reads commands from descriptor 3, and writes answers to 4; ours have any numbers, 3 and 4 among them.
+_AS_3_AND_4 = """
+import os, sys
+read, write = (os.dup(os.dup(os.dup(int(each)))) for each in sys.argv[1:3])
+os.dup2(read, 3)
+os.dup2(write, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def chromium() -> str:
@@ -99,10 +108,9 @@ def browser(flags: Sequence[str] = ()) -> Iterator[Page]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         argv = [chromium(), "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
         argv += ["--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars", f"--user-data-dir={profile}", *flags]
-        # It reads commands from descriptor 3, and writes answers to 4.
-        shell = ["sh", "-c", f'exec "$@" 3<&{ours[0]} 4>&{its[1]}', "sh", *argv]
+        given = [sys.executable, "-c", _AS_3_AND_4, str(ours[0]), str(its[1]), *argv]
         started = subprocess.Popen(
-            shell, pass_fds=(ours[0], its[1]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            given, pass_fds=(ours[0], its[1]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         os.close(ours[0])
         os.close(its[1])

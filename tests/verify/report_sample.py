@@ -7,9 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.making import ROOT
 from udogen.runtime.calls import RuntimeInfo
 from udogen.verify import tolerances
+from udogen.verify.baseline import Baseline, Change
 from udogen.verify.cases import Case
+from udogen.verify.report import page
 from udogen.verify.results import (
     BackendState,
     Cost,
@@ -40,8 +43,9 @@ STATES = (
         "the package has no library for DSP: src/ops/Softmax.cpp does not compile",
         "mend the kernel, then `udogen build dsp_v66 -C out/SoftmaxPackageDsp`",
         ("Softmax.cpp:41:12: error: use of undeclared identifier 'exp2f_hvx'", "1 error generated."),
+        cases=9,
     ),
-    BackendState("cpu-emulator", "udogen's CPU emulator", "left out", "Qualcomm's own runs"),
+    BackendState("cpu-emulator", "udogen's CPU emulator", "left out", "nobody asked for it", "--backend cpu-emulator"),
 )
 
 
@@ -116,10 +120,10 @@ def outcome(
         backend,
         dtype,
         judged,
-        runtime,
-        tensors,
-        trouble,
-        findings,
+        runtime=runtime,
+        tensors=tensors,
+        trouble=trouble,
+        findings=findings,
         cost=cost or Cost(),
     )
 
@@ -245,6 +249,16 @@ def skipped() -> Outcome:
     return outcome("five axes", expected=waves((1, 2, 2, 2, 2)), backend="gpu", status="skipped", trouble=why)
 
 
+def earlier() -> tuple[tuple[Change, ...], Baseline]:
+    """Costs of another run."""
+    changes = (
+        Change("Softmax", "normal 2x3 seed 0", "FLOAT_32", "cpu", "time", 1.6e-6, 2.4e-6, True),
+        Change("Softmax", "normal 2x6 seed 3", "FLOAT_32", "hexagon", "packets", 1744, 1744, False),
+        Change("AddSat", "normal 2x7 seed 4", "UFIXED_POINT_8", "cpu", "time", 6.1e-6, 5.9e-6, False),
+    )
+    return changes, Baseline(Path("costs.json"), {"Python": "3.12.1, numpy 2.3.5"}, {})
+
+
 def sample() -> TestRun:
     """Everything that a report can show."""
     unchecked = outcome("smoke", expected=waves((4, 4)), status="ran", backend="hexagon")
@@ -254,10 +268,18 @@ def sample() -> TestRun:
         (*failures(), *passing(), skipped(), unchecked),
         seconds=4.21,
         environment=(
-            ("config", "Softmax.xml, 7c1f09a3d2e84b56"),
-            ("python", "3.11.2"),
-            ("numpy", "2.3.5"),
-            ("machine", "x86_64, 2 cores"),
+            ("udogen", "0.1.0"),
+            ("machine", "x86_64, 2 cores, Some Processor"),
+            ("Python", "3.11.2, numpy 2.3.5"),
         ),
         warnings=("op_tests.toml:31: the case `large` has no reference, so its numbers are not checked",),
     )
+
+
+GOLDEN = ROOT / "tests" / "golden" / "report" / "sample.html"
+
+
+def write_golden() -> None:
+    """The sample's report, as it is now."""
+    GOLDEN.parent.mkdir(exist_ok=True)
+    GOLDEN.write_text(page.render(sample(), *earlier()), "utf-8")

@@ -9,7 +9,9 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from udogen import process
 from udogen.build import make, tools
@@ -61,6 +63,14 @@ class Variant:
         return "-".join(self.sanitizers) or "lines"
 
 
+class Compiler(NamedTuple):
+    """A compiler with what makes it build a variant."""
+
+    command: str
+    flags: tuple[str, ...]
+    preload: tuple[Path, ...]
+
+
 @dataclass(frozen=True)
 class VariantStep:
     """How one target is built as a variant, and what the process must load first that runs it."""
@@ -100,8 +110,21 @@ def plan(
     return [_varied(package, step, variant, env) for step in steps]
 
 
+def steps(
+    package: PackageFolder,
+    names: Sequence[str],
+    wanted: Sequence[Variant],
+    *,
+    toolchain: str,
+    env: tools.Environment,
+) -> list[list[Step]]:
+    """For each variant its steps, as `make.build` takes them: nothing is built before all are known to be possible."""
+    planned = [plan(package, names, variant, toolchain=toolchain, env=env) for variant in wanted]
+    return [[each.step for each in one] for one in planned]
+
+
 def _varied(package: PackageFolder, step: Step, variant: Variant, env: tools.Environment) -> VariantStep:
-    cxx, more, preload = _compiler(step, variant, env)
+    cxx, more, preload = need_compiler(variant, env, dict(step.choice.variables).get("X86_CXX", ""))
     folder = package.path.resolve()
     normal = step.artifact.resolve()
     artifact = normal.parent / variant.folder / normal.name
@@ -120,28 +143,30 @@ def _varied(package: PackageFolder, step: Step, variant: Variant, env: tools.Env
     return VariantStep(variant, Step(step.target, choice, artifact), preload)
 
 
-def _compiler(step: Step, variant: Variant, env: tools.Environment) -> tuple[str, tuple[str, ...], tuple[Path, ...]]:
-    """Command, flags, and what to preload: of the compiler that would be taken, or of another that can do it."""
-    chosen = dict(step.choice.variables).get("X86_CXX", "")
+def need_compiler(variant: Variant, env: tools.Environment, chosen: str = "") -> Compiler:
+    """The compiler that would be taken, or another that can do it; an error with what to install where none can."""
     if not variant.sanitizers:
-        return chosen, (), ()
-    wanted = [chosen, *([] if env.x86_cxx else [path for name in _FAMILIES if (path := tools.program(name))])]
+        return Compiler(chosen, (), ())
+    others = [] if env.x86_cxx else [path for name in _FAMILIES if (path := tools.program(name))]
     reasons = []
-    for command in dict.fromkeys(wanted):
+    for command in dict.fromkeys([chosen or env.x86_cxx, *others]):
+        if not command or tools.missing_program(command):
+            continue
         found = _capable(command, variant)
-        if not isinstance(found, str):
-            return command, *found
+        if isinstance(found, Compiler):
+            return found
         reasons.append(f"{_shown(command)}: {found}")
     apt = " ".join(["g++", *(SANITIZERS[name].package for name in variant.sanitizers)])
     raise ToolMissing(
-        f"no compiler here can build {step.target.id} with --sanitize {','.join(variant.sanitizers)}",
+        f"no compiler here can build a library with the sanitizers {', '.join(variant.sanitizers)}",
         details=reasons,
         hint=f"apt-get install {apt}" + (", and unset X86_CXX or set it to g++" if env.x86_cxx else ""),
     )
 
 
-def _capable(command: str, variant: Variant) -> tuple[tuple[str, ...], tuple[Path, ...]] | str:
-    """The flags of this compiler and its runtimes; a sentence where it cannot."""
+@cache
+def _capable(command: str, variant: Variant) -> Compiler | str:
+    """This compiler with what it needs for a variant; a sentence where it cannot."""
     argv = shlex.split(command)
     if "ziglang" in argv or Path(argv[0]).name == "zig":
         return "zig brings no runtime of a sanitizer that a library could use in another program"
@@ -161,7 +186,7 @@ def _capable(command: str, variant: Variant) -> tuple[tuple[str, ...], tuple[Pat
     started = process.run([sys.executable, "-c", ""], env=tools.preloading(runtimes), timeout=60)
     if started.returncode != 0:  # that of thread in clang 14, for one
         return f"the runtime of `{','.join(variant.sanitizers)}` does not start in Python ({runtimes[-1]})"
-    return (*flags, *(("-shared-libsan",) if clang else ())), tuple(runtimes)
+    return Compiler(command, (*flags, *(("-shared-libsan",) if clang else ())), tuple(runtimes))
 
 
 def _shown(command: str) -> str:

@@ -52,17 +52,39 @@ Groups:  {_lines(name for name in GROUPS["snpe"] if name not in UDO)}
     help="sdk: the vendor's; open: zig, clang or g++ with udogen's own headers; auto: the SDK where it fits.",
 )  # fmt: skip
 @click.option("-j", "jobs", type=click.IntRange(min=1), metavar="N", help="Compilers at once (default: all cores).")
+@click.option(
+    "--sanitize",
+    multiple=True,
+    metavar="NAME[,NAME]",
+    help="Build with sanitizers, in a folder below the normal library: address, undefined, thread; may repeat.",
+)
+@click.option("--lines", is_flag=True, help="Build with line numbers (-g), in a folder below the normal library.")
 @output.json_option
-def command(names: tuple[str, ...], folder: Path, toolchain: str, jobs: int | None, as_json: bool) -> None:
+def command(
+    names: tuple[str, ...],
+    folder: Path,
+    toolchain: str,
+    jobs: int | None,
+    sanitize: tuple[str, ...],
+    lines: bool,
+    as_json: bool,
+) -> None:
     """Build targets of a package."""
-    from udogen.build import make, tools
+    from udogen.build import make, tools, variants
     from udogen.build.package import open_packages
 
     found = open_packages(folder)
     env = tools.environment()
+    shares = _share(names, found, ndk=bool(env.android_ndk_root))
+    wanted = [*([variants.Variant()] if lines else []), *(variants.parse(text) for text in sanitize)]
     planned = [
-        (package, make.plan(package, wanted, toolchain=toolchain, env=env))
-        for package, wanted in _share(names, found, ndk=bool(env.android_ndk_root))
+        (package, steps)
+        for package, targets in shares
+        for steps in (
+            variants.steps(package, targets, wanted, toolchain=toolchain, env=env)
+            if wanted
+            else [make.plan(package, targets, toolchain=toolchain, env=env)]
+        )
     ]
     begun = time.perf_counter()
     built = []

@@ -76,6 +76,8 @@ def _scene(path: Path, around: int | None, wanted: tuple[str, ...]) -> Scene:
 
 def _save(path: Path, text: str) -> None:
     try:
+        if path.is_file() and "<svg" not in path.read_bytes()[:400].decode("utf-8", "replace"):
+            raise UsageError(f"{path} exists and is no SVG", hint="choose another file for the picture")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     except OSError as fault:

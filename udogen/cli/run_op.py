@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +12,13 @@ import click
 
 from udogen.cli import output
 from udogen.cli.options import pairs, runtime_kind, soc_of
-from udogen.errors import UsageError
+from udogen.cli.safety_options import HEAP_HELP, as_row, tell
+from udogen.errors import UsageError, VerificationFailed
 
 if TYPE_CHECKING:
     from udogen.runtime.built import Built
     from udogen.runtime.calls import Array, OpCall, OpResult, Packets
+    from udogen.verify.results import Finding
 
 _SHOWN_FUNCTIONS = 8
 
@@ -91,6 +93,7 @@ _SHOWN_FUNCTIONS = 8
 @click.option("--save-context", type=click.Path(path_type=Path), metavar="FILE", help="Save the finalized graph here.")
 @click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore what --save-context saved.")
 @click.option("--graph", is_flag=True, help="htp, emulator: show the graph after each rewrite, its tiles and kernels.")
+@click.option("--heap", is_flag=True, help=HEAP_HELP)
 @click.option("--force", is_flag=True, help="Run a package that is built for another release of the SDK.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the runtime and the package log.")
 @output.json_option
@@ -118,10 +121,11 @@ def command(
     save_context: Path | None,
     context: Path | None,
     graph: bool,
+    heap: bool,
     force: bool,
     verbose: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Register LIBRARY (a library, or the folder of a package), make a graph of the one op OP, and execute it.
 
     The op runs in a child process: whatever it does, you get a sentence.  The backends `hexagon` and `dsp` are no
@@ -132,12 +136,14 @@ def command(
     from udogen.runtime.built import find_built, find_source
     from udogen.runtime.request import Wishes, make_call
     from udogen.runtime.session import OpSession
+    from udogen.runtime.watch import Watch
+    from udogen.verify.safety.heap import findings_of_run, preloaded
 
     hexagon = backend in ("hexagon", "dsp")
     config_of = "htp" if backend == "hexagon" else backend
     theirs: dict[str, object] = {"--qnn-lib": qnn_lib, "--provider": provider, "--target": target, "--soc": soc}
     theirs |= {"--save-context": save_context, "--context": context, "--force": force}
-    theirs |= {"--runtime": "" if kind == "auto" else kind}
+    theirs |= {"--heap": heap, "--runtime": "" if kind == "auto" else kind}
     if graph and (backend != "htp" or kind != "emulator"):
         raise UsageError("--graph is for --backend htp --runtime emulator", hint="Qualcomm's runtime does not tell")
     if backend == "htp" and arch is not None:
@@ -184,6 +190,7 @@ def command(
                 soc=soc_of(soc, backend),
                 force=force,
                 env=recording.env,
+                preload=preloaded(heap=heap),
             ) as session,
         ):
             operations = session.package.operations
@@ -191,7 +198,7 @@ def command(
             call = make_call(known, built, op, wishes)
             call = replace(call, context=_content(context), save_context=save_context is not None)
             try:
-                result = session.run(call)
+                result = session.run(call, Watch(heap=heap))
             finally:
                 stages = recording.stages()
                 for row in htp_graph.lines(stages or ()) if not as_json else ():
@@ -204,7 +211,9 @@ def command(
 
         manifest.save(save_context, result.context, build_id=result.runtime.build_id)
     saved = {name: _save(files[name], array) for name, array in result.outputs.items() if name in files}
-    _tell(op, backend, built.package, result, saved, stages, as_json=as_json)
+    findings = findings_of_run(built, result, op) if heap else ()
+    _tell(op, backend, built.package, result, saved, stages, findings if heap else None, as_json=as_json)
+    return VerificationFailed.exit_code if findings else 0
 
 
 def _on_hexagon(
@@ -234,13 +243,21 @@ def _on_hexagon(
 
 
 def _tell(
-    op: str, backend: str, package: str, result: OpResult, saved: dict[str, str], graph: object, *, as_json: bool
+    op: str,
+    backend: str,
+    package: str,
+    result: OpResult,
+    saved: dict[str, str],
+    graph: object,
+    findings: Sequence[Finding] | None,
+    *,
+    as_json: bool,
 ) -> None:
     times, runtime = result.times, result.runtime
     if as_json:
         output.answer(
             {
-                "ok": True,
+                "ok": not findings,
                 "op": op,
                 "package": package,
                 "backend": backend,
@@ -263,6 +280,7 @@ def _tell(
                 **({"graph": graph} if graph is not None else {}),
                 **({"kernel": result.kernel} if result.kernel else {}),
                 **({"packets": _counted(result.packets)} if result.packets else {}),
+                **({"heap": [as_row(each) for each in findings]} if findings is not None else {}),
             }
         )
         return
@@ -276,6 +294,9 @@ def _tell(
         span = f", {array.min():.6g} … {array.max():.6g}" if array.size and array.dtype.kind in "fiub" else ""
         file = f" -> {saved[name]}" if name in saved else ""
         output.say(f"  {name}: {array.dtype} {shape}{span}{file}")
+    if findings is not None and not findings:
+        output.say("  the op does not use the heap while it executes")
+    tell(findings or ())
     if result.packets:
         functions = result.packets.functions
         output.say(f"  {result.packets.total:,} packets in one execution, of which")

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from udogen.cli import output
-from udogen.errors import UsageError
+from udogen.cli.safety_options import safety_options
+from udogen.errors import RunFailed, ToolMissing, UsageError, VerificationFailed
 
 if TYPE_CHECKING:
     from udogen.verify.campaign import Program, Task
     from udogen.verify.results import Outcome, TestRun
-
-_VERIFICATION_FAILED = 6
 
 
 @click.command("test")
@@ -39,6 +38,7 @@ _VERIFICATION_FAILED = 6
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS",
               help="Stop a case that does not come back.")  # fmt: skip
 @click.option("--cost", is_flag=True, help="Measure times and packets with care, and show what each case costs.")
+@safety_options
 @click.option("--no-build", is_flag=True, help="Test packages as they are; build nothing.")
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the results as JUnit XML, too.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a report for people, too.")
@@ -56,6 +56,10 @@ def command(
     jobs: int | None,
     timeout: float,
     cost: bool,
+    heap: bool,
+    guard: bool,
+    leaks: bool,
+    sanitize: tuple[str, ...],
     no_build: bool,
     junit: Path | None,
     html: Path | None,
@@ -70,15 +74,19 @@ def command(
     """
     from udogen.verify import as_json as telling
     from udogen.verify import baseline, campaign, terminal
+    from udogen.verify.safety import checks
     from udogen.verify.suite.find import load_suite
     from udogen.verify.workshop import Wish
 
+    safety = checks.wanted_of(heap=heap, guard=guard, leaks=leaks, sanitize=sanitize)
+    checks.need_tools(safety)
     options = campaign.Options(
         backends=backends,
         pattern=pattern,
         jobs=jobs or 0,
         timeout=timeout,
         measure=bool(cost or save or compare),
+        safety=safety,
         wish=Wish(build=not no_build, jobs=jobs or 0),
     )
     before = baseline.load(compare) if compare else None
@@ -93,7 +101,7 @@ def command(
     if html:
         from udogen.verify.report.page import write
 
-        write(run, html)
+        write(run, html, changes, before)
     if as_json:
         from dataclasses import asdict
 
@@ -104,7 +112,9 @@ def command(
             output.say(line)
         for line in baseline.lines(changes, run, before) if before else ():
             output.say(line)
-    return 0 if run.passed and not any(each.worse for each in changes) else _VERIFICATION_FAILED
+    if run.count("failed"):
+        return VerificationFailed.exit_code
+    return RunFailed.exit_code if run.bad else 0 if run.passed else ToolMissing.exit_code
 
 
 @contextmanager

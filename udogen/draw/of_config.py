@@ -13,9 +13,8 @@ def scene(packages: Sequence[OpPackage], name: str) -> Scene:
     """The ops of all packages."""
     sections = tuple(_op(op, package) for package in packages for op in package.ops)
     count = len(sections)
-    told = (
-        f"{', '.join(package.name for package in packages)}: {count} op{'' if count == 1 else 's'} with their tensors."
-    )
+    ops = "1 op with its tensors." if count == 1 else f"{count} ops with their tensors."
+    told = f"{', '.join(package.name for package in packages)}: {ops}"
     return Scene(name, told, sections, {"kind": "config", "packages": [package.name for package in packages]})
 
 

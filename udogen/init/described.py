@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from udogen.errors import UsageError
 from udogen.init.draft import Draft
-from udogen.opdef import backends, datatypes, names, values
+from udogen.opdef import backends, datatypes, names, rules, values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor
-from udogen.opdef.problems import nearest
+from udogen.opdef.problems import Location, Problems, nearest
 
 USUAL_BACKENDS = ("cpu", "htp")
 _MARKS = ("optional", "repeated", "static")  # what may follow the rank of an input
@@ -46,17 +46,10 @@ def draft(
         ("--param", params, parameter),
     ):
         made += _read(option, texts, read, faults)
-    faults += _clashes(made)
     if not inputs:
-        faults.append(f"there is no input; {TENSOR_HINT.partition(',')[0].replace('as in', 'give one, as in --input')}")
-    if faults:
-        raise UsageError(
-            f"{name[:60]}: {len(faults)} thing{'s are' if len(faults) > 1 else ' is'} wrong with its description",
-            details=faults,
-            hint=f"tensors {TENSOR_HINT}" if any("--param" not in each for each in faults) else PARAM_HINT,
-        )
-    if not outputs:
-        first = next(each for each in made if each.role == "input")
+        faults.append("there is no input; give one, as in --input x:FLOAT_32:4D")
+    if inputs and not outputs and made:
+        first = made[0]
         made.append(
             replace(first, name=_free("output", made), role="output", mandatory=True, static=False, repeated=False)
         )
@@ -67,7 +60,24 @@ def draft(
         params=tuple(sorted((each for each in made if each.role == "param"), key=lambda each: not each.is_scalar)),
         backends=tuple(each.upper() for each in chosen or _able(made)),
     )
-    return Draft(OpPackage(package or f"{name}OpPackage", (op,), domain="custom", version="1.0"))
+    whole = OpPackage(package or f"{name}OpPackage", (op,), domain="custom", version="1.0")
+    if not faults:
+        faults = _faults_of(whole)
+    if faults:
+        count = f"{len(faults)} things are" if len(faults) > 1 else "1 thing is"
+        raise UsageError(
+            f"{name[:60]}: {count} wrong with its description",
+            details=faults,
+            hint=f"tensors {TENSOR_HINT}" if any("--param" not in each for each in faults) else PARAM_HINT,
+        )
+    return Draft(whole)
+
+
+def _faults_of(package: OpPackage) -> list[str]:
+    """What the rules for configs say of it."""
+    problems = Problems()
+    rules.check(package, problems)
+    return [f"{each.message}: {each.hint}" for each in problems.errors]
 
 
 def tensor(text: str, role: str) -> Tensor | Fault:
@@ -136,17 +146,8 @@ def _read(option: str, texts: Sequence[str], read: Callable[[str], Tensor | Faul
         if isinstance(made, Fault):
             faults.append(f"{option} {text[:80]}: {made.message}")
         else:
-            found.append(made)
+            found.append(replace(made, location=Location(f"{option} {text[:80]}")))
     return found
-
-
-def _clashes(tensors: Sequence[Tensor]) -> list[str]:
-    made = [each.name for each in tensors]
-    twice = [f"`{name}` is there twice" for name in dict.fromkeys(made) if made.count(name) > 1]
-    alike = [
-        f"{' and '.join(group)} become the same name in C++" for group in names.collisions(dict.fromkeys(made)).values()
-    ]
-    return twice + alike
 
 
 def _free(name: str, tensors: Sequence[Tensor]) -> str:

@@ -72,7 +72,7 @@ def _case(
         inputs=made["input"],
         outputs=made["output"],
         params=_params(op, params, number),
-        backends=_where(op, tensors),
+        backends=_where(op, made["input"], made["output"]),
     )
 
 
@@ -86,11 +86,18 @@ def _params(op: Op, params: Sequence[Param], number: int) -> dict[str, object]:
     return found
 
 
-def _where(op: Op, tensors: Sequence[CaseTensor]) -> tuple[str, ...]:
-    """The backends that hand all of these types to an op; none said where that are all of the op's."""
+def _where(op: Op, inputs: Mapping[str, CaseTensor], outputs: Mapping[str, CaseTensor]) -> tuple[str, ...]:
+    """The backends that hand these tensors to an op; none said where that are all of the op's."""
     mine = [name.lower() for name in op.backends]
-    kinds = {each.dtype for each in tensors}
-    able = [name for name in mine if not backends.ALL[name].delivers or kinds <= set(backends.ALL[name].delivers)]
+    kinds = {each.dtype for each in (*inputs.values(), *outputs.values())}
+    given = {*inputs, *outputs}
+    omitted = any(not each.mandatory and each.name not in given for each in (*op.inputs, *op.outputs))
+    able = [
+        name
+        for name in mine
+        if not backends.ALL[name].delivers or kinds <= set(backends.ALL[name].delivers)
+        if backends.ALL[name].can_omit or not omitted
+    ]
     return tuple(able) if able != mine else ()
 
 

@@ -30,7 +30,9 @@ def describe(code: int) -> ErrorCode:
 
 @cache
 def _by_code() -> dict[int, ErrorCode]:
-    return {row.code: row for row in ALL}
+    from udogen.qnn import backend_codes
+
+    return {row.code: row for row in (*ALL, *backend_codes.ALL)}
 
 
 _PARTS = ("OP_PACKAGE", "BACKEND", "CONTEXT", "GRAPH", "TENSOR", "LOG", "PROFILE", "MEM", "DEVICE", "SIGNAL")

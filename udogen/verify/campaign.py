@@ -19,6 +19,8 @@ from udogen.verify.cases import Case
 from udogen.verify.places import PLACES, Place, check_there, place_of
 from udogen.verify.results import BackendState, Outcome, State, TestRun, Trouble
 from udogen.verify.runner import OnCase, data_type, run_cases
+from udogen.verify.safety.checks import NOTHING, Wanted
+from udogen.verify.safety.outcomes import unchecked
 from udogen.verify.suite import configs, expand
 from udogen.verify.suite.model import Suite
 from udogen.verify.workshop import Wish, ready
@@ -36,6 +38,7 @@ class Options:
     timeout: float = 60.0
     measure: bool = False
     wish: Wish = field(default_factory=Wish)
+    safety: Wanted = NOTHING
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ def plan(suite: Suite, options: Options) -> Program:
     made: dict[tuple[str, str, int], list[Case]] = {}  # numbers are made once for all places of a backend
     tasks, left_out = [], []
     for place in PLACES.values():
+        if place not in wanted and options.backends:
+            continue
         if place not in wanted:
             hint = f"--backend {place.id}"
             left_out.append(BackendState(place.id, place.title, "left out", "nobody asked for it", hint))
@@ -140,6 +145,7 @@ def run(
         outcomes=tuple(outcomes),
         seconds=time.perf_counter() - begun,
         environment=environment(),
+        warnings=unchecked(options.safety, (task.place for task in program.tasks)),
     )
 
 
@@ -159,6 +165,7 @@ def _run_task(task: Task, options: Options, on_case: OnCase, on_step: Step) -> t
             timeout=options.timeout,
             measure=options.measure,
             explain=True,
+            safety=options.safety,
             jobs=options.jobs or os.cpu_count() or 1,
             on_case=on_case,
             on_step=on_step,

@@ -30,22 +30,22 @@ class Explainer:
 
     def __init__(self, run: Callable[[Case], Outcome], session: Session, place: Place, built: Built) -> None:
         self._run, self._session, self._place, self._built = run, session, place, built
-        self._explained: Counter[tuple[str, str]] = Counter()
-        self._shrunk: Counter[tuple[str, str]] = Counter()
+        self._explained: Counter[tuple[str, str, str]] = Counter()
+        self._shrunk: Counter[tuple[str, str, str]] = Counter()
 
-    def __call__(self, outcome: Outcome, op: Op | None) -> Outcome:
-        """The outcome with its findings, and the smallest case that fails like it."""
-        key = (outcome.case.op, outcome.dtype)
+    def __call__(self, outcome: Outcome, op: Op | None, *, loops: int) -> Outcome:
+        """The outcome with its findings, and the smallest case that fails like it; after `loops` executions."""
+        key = (outcome.case.op, outcome.dtype, outcome.status)
         if outcome.status == "failed" and outcome.tensors and self._explained[key] < _MOST_EXPLAINED:
             self._explained[key] += 1
-            outcome = replace(outcome, findings=(*outcome.findings, *self._findings(outcome, op)))
+            outcome = replace(outcome, findings=(*outcome.findings, *self._findings(outcome, op, loops)))
         crashed = outcome.trouble is not None and outcome.trouble.kind == _CRASHED
         if (crashed or outcome.status == "failed") and self._shrunk[key] < _MOST_SHRUNK:
             self._shrunk[key] += 1
             outcome = replace(outcome, smallest=self._smallest(outcome))
         return outcome
 
-    def _findings(self, outcome: Outcome, op: Op | None) -> tuple[Finding, ...]:
+    def _findings(self, outcome: Outcome, op: Op | None, loops: int) -> tuple[Finding, ...]:
         case = outcome.case
         found: Mapping[str, Array] = {each.name: each.found for each in outcome.tensors}
         # In real numbers where it can: then it also tells what another way of storing them would give.
@@ -70,7 +70,7 @@ class Explainer:
             quants=case.quants,
             defaults={each.name: each.default for each in op.params if each.default is not None} if op else {},
             tolerances={name: case.tolerance_of(name) for name in case.expected},
-            loops=outcome.cost.execute.loops if outcome.cost.execute else 1,
+            loops=loops,
             reference=reference,
             rerun=again,
         )

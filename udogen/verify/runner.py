@@ -17,17 +17,23 @@ from udogen.opdef.model import Op
 from udogen.runtime.built import Built
 from udogen.runtime.calls import POISON, OpCall, OpResult
 from udogen.runtime.failures import OpRefused
+from udogen.runtime.library import BACKENDS
 from udogen.runtime.request import Wishes, make_call
 from udogen.verify import costs, tolerances
 from udogen.verify.cases import Case
 from udogen.verify.explain import Explainer
 from udogen.verify.places import Place, Session, open_session, place_of
-from udogen.verify.results import Finding, Outcome, TensorResult, Trouble
+from udogen.verify.results import Cost, Finding, Outcome, TensorResult, Trouble
+from udogen.verify.safety.checks import NOTHING, Safety, Wanted
+from udogen.verify.safety.outcomes import examined
 
 if TYPE_CHECKING:
     from udogen.runtime.calls import Array
 
-_LOOPS = 5  # enough for a first impression of the time, too few to make a slow op a burden
+# Numbers are those of the second execution, so that what an op keeps from the first shows.
+_CHECKED = 2
+_TIMED = 5  # enough for a first impression of the time
+_SLOW = 1.0  # seconds of one execution, from which on it is not executed again for its time
 
 OnCase = Callable[[Outcome], None]
 
@@ -44,12 +50,14 @@ def run_cases(
     measure: bool = False,
     explain: bool = False,
     jobs: int = 1,
+    safety: Wanted = NOTHING,
     on_case: OnCase = lambda _outcome: None,
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> list[Outcome]:
     """Every case, in one process; where instructions are run each in its own, `jobs` of them at once.
 
     Raises only where the package cannot be registered at all; what a case does is its outcome.
+    `safety`: what is checked besides the numbers, in processes of its own; not where instructions are run.
     `measure`: times and packets are measured with care, and compared with numpy and the vendor's own op.
     `explain`: what is wrong is diagnosed, and made smaller.
     """
@@ -68,15 +76,36 @@ def run_cases(
         ops[name] = built.op(name, place.config)
     with ExitStack() as stack:
         stack.enter_context(session)
+        checks = None
+        if safety.anything and not place.instructions:
+            room = Safety(
+                built,
+                safety,
+                backend=place.config,
+                runtime=runtime,
+                runtime_kind=place.kind if runtime is None else "auto",
+                timeout=timeout,
+                on_step=on_step,
+            )
+            checks = stack.enter_context(room)
+
+        executions = 1 if place.instructions else _CHECKED
 
         def once(case: Case) -> Outcome:
             return run_case(session, place, built, ops[case.op], case, loops=1)
 
         explainer = Explainer(once, session, place, built) if explain else None
+        # Where memory stays poisoned for the life of a process, times are measured in another one.
+        clean = measure and not place.instructions and BACKENDS[place.config].keeps_memory
+        clock = open_session(place, built, timeout=timeout, runtime=runtime, force=force) if clean else session
+        if clean:
+            stack.enter_context(clock)
 
         def run(case: Case) -> Outcome:
-            outcome = run_case(session, place, built, ops[case.op], case, loops=loops, measure=measure)
-            outcome = explainer(outcome, ops[case.op]) if explainer else outcome
+            outcome = run_case(session, place, built, ops[case.op], case, loops=loops, measure=measure, clock=clock)
+            outcome = explainer(outcome, ops[case.op], loops=executions) if explainer else outcome
+            if checks is not None:
+                outcome = examined(outcome, checks, built, ops[case.op])
             on_case(outcome)
             return outcome
 
@@ -84,14 +113,26 @@ def run_cases(
 
 
 def run_case(
-    session: Session, place: Place, built: Built, op: Op | None, case: Case, *, loops: int = 0, measure: bool = False
+    session: Session,
+    place: Place,
+    built: Built,
+    op: Op | None,
+    case: Case,
+    *,
+    loops: int = 0,
+    measure: bool = False,
+    clock: Session | None = None,
 ) -> Outcome:
-    """One case, whatever happens."""
+    """One case, whatever happens; `clock` is where times are measured with care, if it is not the same session."""
     begun = time.perf_counter()
     outcome = Outcome(case=case, backend=place.id, dtype=data_type(case), status="error", package=built.package)
     outcome = replace(outcome, runtime=session.runtime)
     try:
-        outcome = _attempt(outcome, session, place, built, op, loops, measure)
+        outcome, call = _attempt(outcome, session, place, built, op)
+        if call is not None and not place.instructions:
+            outcome = replace(outcome, cost=_timed(outcome, session, call, loops, place))
+        if call is not None and measure:
+            outcome = replace(outcome, cost=costs.measure(outcome, clock or session, call, place))
     except UdogenError as fault:
         if case.refusal and isinstance(fault, OpRefused):
             outcome = replace(outcome, status="passed")
@@ -107,40 +148,44 @@ def data_type(case: Case) -> str:
 
 
 def _attempt(
-    outcome: Outcome, session: Session, place: Place, built: Built, op: Op | None, loops: int, measure: bool
-) -> Outcome:
+    outcome: Outcome, session: Session, place: Place, built: Built, op: Op | None
+) -> tuple[Outcome, OpCall | None]:
+    """The outcome, and the call where it can be repeated for its time."""
     case = outcome.case
     if case.trouble is not None:
-        return replace(outcome, trouble=case.trouble)
+        return replace(outcome, trouble=case.trouble), None
     odd = next((array for array in case.inputs.values() if array.ndim not in place.ranks), None)
     if odd is not None and not case.refusal:
         why = f"tensors of {odd.ndim} axes do not exist there"
-        return replace(outcome, status="skipped", trouble=Trouble("rank", why))
-    times = 1 if place.instructions else loops or case.loops or _LOOPS
+        return replace(outcome, status="skipped", trouble=Trouble("rank", why)), None
     wishes = Wishes(
         inputs=case.inputs,
         params=case.params,
         quants=case.quants,
         dtypes=case.dtypes,
         shapes=case.output_shapes,
-        loops=times,
+        loops=1 if place.instructions else _CHECKED,
     )
-    # Memory that an op does not write must not look as if zeros were its answer.  libQnnCpu clears outputs itself, and
-    # what lets the poison through takes time: there the run that is timed and the one that is judged are two.
     call = make_call(op, built, case.op, wishes)
-    call = call if place.config == "cpu" else replace(call, poison=POISON)
     dtype = " ".join(dict.fromkeys(tensor.dtype for tensor in call.outputs))
-    result = session.run(call)
+    # Memory that an op does not write must not look as if zeros were its answer.
+    result = session.run(replace(call, poison=POISON))
     outcome = replace(outcome, dtype=dtype, runtime=result.runtime, cost=costs.of(case, call, result, place))
     if case.refusal:
-        return replace(outcome, status="failed", findings=(_NOT_REFUSED,))
+        return replace(outcome, status="failed", findings=(_NOT_REFUSED,)), None
     tensors = tuple(_hold(case, call, result, name) for name in case.expected)
-    if place.config == "cpu" and tensors and all(each.passed for each in tensors):
-        result = session.run(replace(call, loops=1, poison=POISON))
-        tensors = tuple(_hold(case, call, result, name) for name in case.expected)
     status = "failed" if any(not each.passed for each in tensors) else "passed" if tensors else "ran"
-    outcome = replace(outcome, tensors=tensors, status=status)  # type: ignore[arg-type]
-    return replace(outcome, cost=costs.measure(outcome, session, call, place)) if measure else outcome
+    return replace(outcome, tensors=tensors, status=status), call  # type: ignore[arg-type]
+
+
+def _timed(outcome: Outcome, session: Session, call: OpCall, loops: int, place: Place) -> Cost:
+    """The cost with the times of more executions; on CPU without poison, whose hook takes time too."""
+    if outcome.execute > _SLOW and not loops:
+        return outcome.cost
+    poison = POISON if BACKENDS[place.config].keeps_memory else 0
+    again = replace(call, loops=loops or outcome.case.loops or _TIMED, poison=poison)
+    times = session.run(again).times
+    return replace(outcome.cost, execute=costs.spread(times.samples), finalize=times.finalize)
 
 
 _NOT_REFUSED = Finding(

@@ -21,15 +21,18 @@ def model_of(proto: Any, op: OpName, uses: Sequence[Use]) -> bytes | None:
     if len(calls) != 1:
         return None
     helper, unknown = onnx_module("helper"), onnx_module().TensorProto.UNDEFINED
+    kinds = [_type(uses, place) for place in range(len(body.input))]
+    casts, given = [], []
+    for name, kind in zip(body.input, kinds, strict=True):
+        given.append(f"{name}_as_it_is" if kind else name)
+        if kind:  # a test hands over numbers of other types: of 64 bits, or 32 where the model has 64
+            casts.append(helper.make_node("Cast", [given[-1]], [name], to=kind))
     node = helper.make_node(op.type, list(body.input), list(body.output), domain=op.domain)
     node.attribute.extend(nodes[0].attribute)
     graph = helper.make_graph(
-        [node],
+        [*casts, node],
         op.type,
-        [
-            helper.make_tensor_value_info(name, _type(uses, place) or unknown, None)
-            for place, name in enumerate(body.input)
-        ],
+        [helper.make_tensor_value_info(name, kind or unknown, None) for name, kind in zip(given, kinds, strict=True)],
         [helper.make_tensor_value_info(name, unknown, None) for name in body.output],
     )
     needed = [each for each in proto.functions if _whole(each)]

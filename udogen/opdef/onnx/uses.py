@@ -79,19 +79,22 @@ class _Finder:
             op=node.op,
             name=node.name,
             graph=scopes[-1].name,
-            inputs=tuple(self._input(name, scopes) for name in _without_tail(node.inputs)),
-            outputs=tuple(self._output(name, scopes) for name in _without_tail(node.outputs)),
+            inputs=_without_tail([self._input(name, scopes) for name in node.inputs]),
+            outputs=_without_tail([self._output(name, scopes) for name in node.outputs]),
             attributes=node.attributes,
         )
 
     def _input(self, name: str, scopes: tuple[Graph, ...]) -> Argument:
         if not name:
             return Argument("")
+        constant = self._constant(name, scopes)
+        if constant is not None and 0 in constant.shape:  # how older opsets leave an input out
+            return Argument("")
         return Argument(
             name=name,
             type=type_in(name, scopes),
             static=self._is_static(name, scopes),
-            constant=self._constant(name, scopes),
+            constant=constant,
             quantized=self._dequantized(name, scopes),
             outside=any(name in graph.inputs for graph in scopes[:1]),
         )
@@ -185,10 +188,10 @@ def _constant_of(attribute: Attribute) -> Constant | None:
     return None
 
 
-def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names without those at the end that are left out."""
-    last = max((index for index, name in enumerate(names) if name), default=-1)
-    return names[: last + 1]
+def _without_tail(arguments: list[Argument]) -> tuple[Argument, ...]:
+    """The arguments without those at the end that are left out."""
+    last = max((index for index, each in enumerate(arguments) if each.name), default=-1)
+    return tuple(arguments[: last + 1])
 
 
 def by_name(attributes: tuple[Attribute, ...]) -> Mapping[str, Attribute]:

@@ -297,7 +297,7 @@ def _values(title: str, array: Array, low: float, high: float, *, few: bool) -> 
     span = high / 2 - low / 2
     scaled = np.where(finite, real / 2 - low / 2, 0.0) / span if span > 0 else np.zeros(real.shape)
     last = len(palette.RAMP) - 1
-    levels = np.clip(np.rint(scaled * last), 0, last).astype(np.uint8)
+    levels = np.rint(np.clip(scaled, 0, 1) * last).astype(np.uint8)
     levels[~finite] = UNSHOWN
     below, above = bool((real[finite] < low).any()), bool((real[finite] > high).any())
     return Panel(

@@ -14,6 +14,7 @@ from udogen.verify.results import Finding, Outcome, TensorResult, TestRun
 
 _OF_A_KIND = 4  # cases of one cause that are told in full; the others are rows of a table
 _UNFOLDED = 3  # problems whose first case is open when the page is
+_CAUSES = 40  # that have a part of their own
 _IN_FULL = 48  # of all causes together: a page of everything is one that nobody reads, and that opens slowly
 
 # What `Trouble.kind` means, for a heading.
@@ -56,7 +57,6 @@ class Card(NamedTuple):
     id: str
     kind: str  # failed, error
     unfolded: bool
-    op: str
     name: str
     where: str
     chip: str
@@ -105,11 +105,13 @@ class Problem(NamedTuple):
 def problems(run: TestRun) -> list[Problem]:
     """By cause, in the order in which they came."""
     numbers = {id(outcome): number for number, outcome in enumerate(run.outcomes)}
+    ops = words.ops(run)
     groups: dict[tuple[str, ...], list[Outcome]] = {}
     for outcome in run.bad:
-        groups.setdefault(_key(outcome), []).append(outcome)
+        groups.setdefault((ops[id(outcome)], *_key(outcome)), []).append(outcome)
     found, left = [], _IN_FULL
-    for place, outcomes in enumerate(groups.values()):
+    every = list(groups.values())
+    for place, outcomes in enumerate(every[:_CAUSES]):
         told = min(len(outcomes), _OF_A_KIND, left)
         left -= told
         cards = [
@@ -122,30 +124,39 @@ def problems(run: TestRun) -> list[Problem]:
             Problem(
                 id=f"problem-{place}",
                 kind=first.status,
-                op=first.case.op,
+                op=words.cut(ops[id(first)], 160),
                 cause=_cause(first),
                 scope=_scope(outcomes),
                 sentence=words.rich(_sentence(first) if place >= _UNFOLDED or not cards else ""),
                 cards=cards,
                 rows=rows,
-                more=words.many(len(rows), "more case" if cards else "case"),
+                more=words.many(len(rows), "more case" if cards else "case") + " of this kind",
+            )
+        )
+    if others := [outcome for outcomes in every[_CAUSES:] for outcome in outcomes]:
+        found.append(
+            Problem(
+                id="problem-others",
+                kind="failed" if any(each.status == "failed" for each in others) else "error",
+                op=words.cut(words.listed(ops[id(each)] for each in others), 160),
+                cause=words.many(len(every) - _CAUSES, "other cause"),
+                scope=_scope(others),
+                sentence=words.Html(),
+                cards=[],
+                rows=[_row(each, f"case-{numbers[id(each)]}") for each in others],
+                more=words.many(len(others), "case"),
             )
         )
     return found
 
 
-def case_id(run: TestRun, outcome: Outcome) -> str:
-    """The anchor of a case."""
-    return f"case-{next(number for number, each in enumerate(run.outcomes) if each is outcome)}"
-
-
 def _key(outcome: Outcome) -> tuple[str, ...]:
     """Cases of one cause; where none is known, what is alike."""
     if outcome.findings:
-        return (outcome.case.op, outcome.status, outcome.findings[0].cause)
+        return (outcome.status, outcome.findings[0].cause)
     if outcome.trouble:
-        return (outcome.case.op, outcome.status, outcome.trouble.kind, outcome.trouble.message[:60])
-    return (outcome.case.op, outcome.status, outcome.backend, outcome.dtype)
+        return (outcome.status, outcome.trouble.kind, outcome.trouble.message[:60])
+    return (outcome.status, outcome.backend, outcome.dtype)
 
 
 def _cause(outcome: Outcome) -> str:
@@ -170,6 +181,8 @@ def chip(outcome: Outcome) -> str:
     """The status of a case in a word or two."""
     if outcome.status == "error":
         return TROUBLES.get(outcome.trouble.kind, "no numbers") if outcome.trouble else "no numbers"
+    if outcome.status == "failed" and outcome.findings and all(each.passed for each in outcome.tensors):
+        return outcome.findings[0].cause.replace("-", " ")  # its numbers are right, and something else is not
     return {"failed": "wrong numbers", "skipped": "not run", "ran": "ran, not checked"}.get(
         outcome.status, outcome.status
     )
@@ -180,13 +193,13 @@ def chip(outcome: Outcome) -> str:
 
 def _card(outcome: Outcome, anchor: str, run: TestRun, *, unfolded: bool) -> Card:
     worst = outcome.worst if outcome.status == "failed" else None
+    worst = None if worst is None or worst.passed else worst
     seen = look(worst, outcome.case.tolerance_of(worst.name)) if worst else None
     trouble = outcome.trouble
     return Card(
         id=anchor,
         kind=outcome.status,
         unfolded=unfolded,
-        op=outcome.case.op,
         name=words.cut(outcome.case.name, 160),
         where=_where(outcome),
         chip=chip(outcome),
@@ -312,8 +325,8 @@ def _again(outcome: Outcome, run: TestRun) -> str:
 
 def _row(outcome: Outcome, anchor: str) -> Row:
     worst = outcome.worst
-    if outcome.trouble or worst is None:
-        what, first = _lead(outcome), ""
+    if outcome.trouble or worst is None or worst.passed:
+        what, first = _sentence(outcome), ""
     else:
         off = _with_unit(worst.max_error, worst.unit)
         what = f"{words.share(worst.wrong, worst.expected.size)} wrong, off by {off}"

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen import __version__, resources
 from udogen.errors import UsageError
-from udogen.verify.report import failures, palette, story, words
+from udogen.verify.report import costs, failures, matrix, palette, story, words
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mako.template import Template
 
+    from udogen.verify.baseline import Baseline, Change
     from udogen.verify.results import TestRun
 
 
-def write(run: TestRun, file: Path) -> None:
-    """The report as a file; its folder must be there."""
+def write(run: TestRun, file: Path, changes: Sequence[Change] = (), baseline: Baseline | None = None) -> None:
+    """The report as a file."""
+    text = render(run, changes, baseline)
     try:
-        file.write_text(render(run), "utf-8", newline="\n")
+        file.write_text(text, "utf-8", newline="\n")
     except OSError as fault:
-        raise UsageError(
-            f"the report cannot be written to {file}: {fault.strerror}",
-            hint="give --html a file in a folder that is there",
-        ) from fault
+        raise UsageError(f"cannot write {file}: {fault.strerror}", hint="choose another file") from fault
 
 
-def render(run: TestRun) -> str:
-    """The report: the same run gives the same text."""
-    judged = story.verdict(run)
+def render(run: TestRun, changes: Sequence[Change] = (), baseline: Baseline | None = None) -> str:
+    """The report: the same run gives the same text.  `changes` are its costs against those of a baseline."""
+    judged = story.verdict(run, worse=sum(each.worse for each in changes))
     found = failures.problems(run)
-    drawn = story.matrix(run)
     told = {
         "style": words.Html(palette.style() + (resources.templates() / "report" / "report.css").read_text("utf-8")),
         "title": f"{judged.sentence} {run.folder.name}".strip(),
@@ -40,11 +40,12 @@ def render(run: TestRun) -> str:
         "verdict": judged,
         "warnings": [words.rich(each) for each in run.warnings],
         "problems": found,
-        "matrix": drawn,
-        "absent": [each for each in drawn.columns if each.kind == "absent"],
-        "costs": story.costs(run),
-        "runtimes": story.runtimes(run),
-        "environment": story.environment(run),
+        "matrix": matrix.matrix(run),
+        "absent": matrix.absent(run),
+        "costs": costs.costs(run),
+        "compared": costs.compare(changes, baseline, run),
+        "runtimes": matrix.runtimes(run),
+        "environment": story.environment(run, __version__),
         "skipped": story.rows(run, "skipped"),
         "unchecked": story.rows(run, "ran"),
         "passing": story.rows(run, "passed"),
@@ -56,6 +57,7 @@ def render(run: TestRun) -> str:
 @cache
 def _template() -> Template:
     """Everything that is filled in is escaped, but for what is `Html`."""
+
     from mako.template import Template
 
     return Template(

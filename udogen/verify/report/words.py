@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from udogen.verify.cases import Case
+    from udogen.verify.results import TestRun
 
 BACKENDS: Mapping[str, str] = {  # as headings have them; what is new is shown by its own name
     "cpu": "CPU",
@@ -98,6 +99,11 @@ def share(part: int, whole: int) -> str:
     percent = 100 * part / whole
     shown = f"{percent:.2g}" if percent < 1 else f"{min(percent, 99):.0f}" if part < whole else "100"
     return f"{part:,} of {whole:,} ({shown} %)"
+
+
+def ops(run: TestRun) -> Mapping[int, str]:
+    """The op of each outcome, by its id(), as the matrix calls it."""
+    return {id(each): op for (op, _, _), outcomes in run.matrix().items() for each in outcomes}
 
 
 def shape(extents: Sequence[int]) -> str:

@@ -45,6 +45,9 @@ class Wanted:
         return self.heap or self.guard or self.leaks or bool(self.sanitize)
 
 
+NOTHING = Wanted()
+
+
 class Safety:
     """Checks calls of one package on one backend; processes and builds are kept from call to call.
 
@@ -217,6 +220,14 @@ class _Prepared:
 
     def reports(self) -> str:
         return "\n".join(each.read_text("utf-8", "replace") for each in sorted(self.logs.iterdir()))
+
+
+def need_tools(wanted: Wanted) -> None:
+    """Raise where a tool is missing that these checks need, before anything is run."""
+    for variant in wanted.sanitize:
+        variants.need_compiler(variant, tools.environment())
+    if wanted.heap or wanted.guard or wanted.leaks:
+        build_watch()
 
 
 def wanted_of(*, heap: bool, guard: bool, leaks: bool, sanitize: Sequence[str]) -> Wanted:

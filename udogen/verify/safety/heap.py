@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+from udogen.build.watch import build_watch
+from udogen.runtime.built import Built
+from udogen.runtime.calls import OpResult
 from udogen.runtime.watch import HeapUse, Site
 from udogen.verify.results import Finding
 from udogen.verify.safety.stacks import Stacks, Story, shown
@@ -15,6 +19,7 @@ _RULE = (
     "wait for the CPU, and when it fails nothing sensible can follow. Allocate in finalize; in execute take a "
     "std::array, or the room of an output before it is filled"
 )
+_THREAD_LOCAL = "__tls_get_addr"
 _HOW_TO_GET_LINES = "built without -g: `udogen build --lines` makes a library that knows its lines"
 
 
@@ -23,6 +28,8 @@ def heap_findings(use: HeapUse, stacks: Stacks, *, op: str) -> tuple[Finding, ..
     found: dict[tuple[object, ...], tuple[Site, Story]] = {}
     for site in use.sites:
         story = stacks.story(site.frames)
+        if story.by_us and any(frame.symbol == _THREAD_LOCAL for frame in site.frames):
+            continue  # what says which op is running, made by the loader once in each thread of the runtime
         key = (story.place, story.through)
         found[key] = (_both(found[key][0], site), found[key][1]) if key in found else (site, story)
     rows = sorted(found.values(), key=lambda row: -row[0].count)
@@ -36,6 +43,20 @@ def heap_findings(use: HeapUse, stacks: Stacks, *, op: str) -> tuple[Finding, ..
             )
         )
     return tuple(findings)
+
+
+def preloaded(*, heap: bool) -> tuple[Path, ...]:
+    """What a session must preload for it."""
+    return (build_watch(),) if heap else ()
+
+
+def findings_of_run(built: Built, result: OpResult, op: str) -> tuple[Finding, ...]:
+    """The findings of a call that was run with `Watch(heap=True)`."""
+    if result.heap is None:
+        return ()
+    root = built.folder.path if built.folder is not None else None
+    with Stacks(built.library, root, package=built.package, op=op) as stacks:
+        return heap_findings(result.heap, stacks, op=op)
 
 
 def stack_lines(story: Story, kind: str) -> str:

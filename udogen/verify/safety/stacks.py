@@ -28,6 +28,7 @@ class Story:
     through: str  # what it called: `std::vector<float>::push_back`; empty where it allocates itself
     calls: tuple[Place, ...]  # the kernel's functions, innermost first
     has_lines: bool
+    by_us: bool = False  # the innermost function of the package is one that udogen wrote around the kernel
 
     @property
     def where(self) -> str:
@@ -75,6 +76,7 @@ class Stacks:
             through=places[first - 1][0].function if first else "",
             calls=calls[:_SHOWN],
             has_lines=self.has_lines,
+            by_us=bool(own) and _is_ours(places[own[0]][0]),
         )
 
     def _places(self, frame: Frame) -> list[tuple[Place, bool]]:

@@ -1,0 +1,262 @@
+"""`udogen explain`: numbers in every disguise, names, unknown ones, and logs; the tables themselves."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.making import udogen
+from udogen.clients.errors import causes, causes_of_clients, decode, dsp, lines, logs, others, snpe
+from udogen.clients.errors.model import FAMILIES, Cause
+from udogen.errors import UsageError
+from udogen.qnn import backend_codes, codes
+
+LOGS = Path(__file__).with_name("logs")
+
+
+@pytest.mark.parametrize(
+    ("text", "family", "code", "name"),
+    [
+        ("3110", "qnn", 3110, "QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE"),
+        ("0xc26", "qnn", 3110, "QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE"),
+        ("0x138b", "qnn", 5003, "QNN_CONTEXT_ERROR_NOT_FINALIZED"),
+        ("13003", "qnn", 13003, "QNN_HTP_PERF_INFRASTRUCTURE_ERROR_TRANSPORT"),
+        ("69542", "qnn", 4006, "QNN_BACKEND_ERROR_OP_PACKAGE_IF_PROVIDER_NOT_FOUND"),  # 0x10000 + 4006
+        ("0x80000406", "dsp", 0x80000406, "AEE_EUNABLETOLOAD"),
+        ("80000406", "dsp", 0x80000406, "AEE_EUNABLETOLOAD"),
+        ("2147484678", "dsp", 0x80000406, "AEE_EUNABLETOLOAD"),
+        ("-2147482618", "dsp", 0x80000406, "AEE_EUNABLETOLOAD"),
+        ("0xffffffff80000406", "dsp", 0x80000406, "AEE_EUNABLETOLOAD"),
+        ("18446744071562068998", "dsp", 0x80000406, "AEE_EUNABLETOLOAD"),
+        ("0x80000463", "dsp", 0x80000463, "DSP_AEE_EOFFSET + 0x063"),
+        ("1106", "snpe", 1106, "SNPE_ERRORCODE_UDO_REGISTRATION_FAILED"),
+        ("0x14", "executorch", 0x14, "OperatorMissing"),
+        ("qnn_graph_error_invalid_tensor", "qnn", 6004, "QNN_GRAPH_ERROR_INVALID_TENSOR"),
+        ("AEE_ECONNREFUSED", "dsp", 0x80000472, "AEE_ECONNREFUSED"),
+        ("kLiteRtStatusErrorCompilation", "litert", 504, "kLiteRtStatusErrorCompilation"),
+        ("ORT_NOT_IMPLEMENTED", "ort", 9, "NOT_IMPLEMENTED"),
+        ("SNPE_ERRORCODE_QNN_MEM_ERROR_MAPPING", "snpe", 9003, "SNPE_ERRORCODE_QNN_MEM_ERROR_MAPPING"),
+        ("0", "qnn", 0, "QNN_SUCCESS"),
+    ],
+)  # fmt: skip
+def test_a_number_in_every_disguise(text: str, family: str, code: int, name: str) -> None:
+    found = [(each.family, each.code, each.name) for each in decode.explain(text)]
+    assert (family, code, name) in found
+
+
+def test_a_bare_number_has_every_reading_and_of_chooses() -> None:
+    assert [each.family for each in decode.explain("4000")] == ["qnn", "snpe", "litert"]
+    [only] = decode.explain("4000", family="snpe")
+    assert (only.name, only.same) == ("SNPE_ERRORCODE_QNN_OP_PACKAGE_ERROR_LIBRARY_ALREADY_INITIALIZED", "3000 of QNN")
+
+
+def test_numbers_of_snpe_are_a_thousand_more_than_those_of_qnn() -> None:
+    own, inner = decode.explain("7005", family="snpe")[0], decode.explain("6005", family="qnn")[0]
+    assert (own.meaning, own.causes) == (inner.meaning, inner.causes)
+    assert own.causes
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        (
+            "3111",
+            "3111 is no error number that udogen knows",
+            "QNN's numbers 3000 to 3999: op packages; the nearest is 3110 (QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE)",
+        ),
+        (
+            "99999",
+            "99999 is no error number that udogen knows",
+            "numbers of QNN are 1000 to 15000 and 30000, of a DSP 0x80000401 to 0x80000601; is it cut off?",
+        ),
+        (
+            "QNN_OP_PACKAGE_ERROR_VALIDATON_FAILURE",
+            "udogen knows no error `QNN_OP_PACKAGE_ERROR_VALIDATON_FAILURE`",
+            "did you mean QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE?",
+        ),
+        (
+            "UNABLETOLOAD",
+            "udogen knows no error `UNABLETOLOAD`",
+            "did you mean AEE_EUNABLETOLOAD or DSP_AEE_EUNABLETOLOAD?",
+        ),
+        ("run/x.log", "there is no file run/x.log", "give a log file, an error number or its name"),
+        (
+            "zzzz",
+            "udogen knows no error `zzzz`",
+            "give a number, a name such as QNN_…_ERROR_…, or a log file",
+        ),
+    ],
+)
+def test_what_is_unknown(text: str, message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        decode.explain(text)
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+    assert caught.value.exit_code == 2
+
+
+# --- logs -----------------------------------------------------------------------------------------
+
+
+def told(name: str) -> list[tuple[int, str]]:
+    """(line, title) of what is known in a log."""
+    return [(each.line, each.title) for each in logs.explain_log(LOGS / name).found]
+
+
+def test_a_log_of_executorch() -> None:
+    assert told("executorch.log") == [
+        (3, "prepare-not-loaded"),
+        (4, "0x80000406 AEE_EUNABLETOLOAD"),
+        (6, "no-skel"),
+        (8, "1008 QNN_COMMON_ERROR_INCOMPATIBLE_BINARIES"),
+        (11, "et-registration"),
+        (11, "4005 QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND"),
+        (13, "0x1 Internal"),
+    ]
+    found = logs.explain_log(LOGS / "executorch.log").found
+    assert found[3].again == (9, 10)
+    assert (
+        found[4].meaning
+        == "ExecuTorch could not register /data/local/tmp/x/libQnnToy.so (4005), and goes on without it"
+    )
+
+
+def test_a_log_of_onnxruntime() -> None:
+    assert told("onnxruntime.log") == [
+        (1, "ort-package-error"),
+        (2, "ort-success"),
+        (3, "3110 QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE"),
+        (4, "tcm"),
+        (5, "1002 QNN_COMMON_ERROR_MEM_ALLOC"),
+        (6, "11 EP_FAIL"),
+    ]
+    assert [each.harmless for each in logs.explain_log(LOGS / "onnxruntime.log").found].count(True) == 1
+
+
+def test_a_log_of_snpe() -> None:
+    assert told("snpe.log") == [
+        (1, "7005 SNPE_ERRORCODE_QNN_GRAPH_ERROR_INVALID_OP_CONFIG"),
+        (2, "914 SNPE_ERRORCODE_DSP_UDO_LIB_NOT_REGISTERED_ERROR"),
+    ]
+
+
+def test_a_log_of_a_device() -> None:
+    assert [title for _, title in told("logcat.log")] == [
+        "colon-path",
+        "signature",
+        "0x80000406 AEE_EUNABLETOLOAD",
+        "not-accessible",
+        "14001 QNN_DEVICE_ERROR_INVALID_CONFIG",
+        "net-run-registration",
+    ]
+
+
+def test_what_the_runtime_says_is_known_from_its_own_table(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    log.write_text(
+        "  0.0ms [ERROR] Failed matching a kernel for 'Toy::Op' op!\n"
+        "Input tensor[0]:: element type: Float32, layout: Flat4\nOutput tensor[0]:: element type: Float32\n"
+    )
+    [found] = logs.explain_log(log).found
+    assert found.meaning == "the op was refused: none of its kernels takes inputs (Float32 Flat4) and outputs (Float32)"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
+def test_a_log_in_any_encoding_with_colours_and_carriage_returns(tmp_path: Path, encoding: str) -> None:
+    text = "first\r\n\x1b[31mError code: 4007\x1b[0m\r\nlast\r\n"
+    mark = "" if encoding == "utf-8" else "\ufeff"
+    (tmp_path / "x.log").write_bytes((mark + text).encode(encoding))
+    [found] = logs.explain_log(tmp_path / "x.log").found
+    assert (found.line, found.said) == (2, "Error code: 4007")
+
+
+def test_lines_without_end_do_not_fill_the_memory_and_do_not_shift_numbers(tmp_path: Path) -> None:
+    (tmp_path / "x.log").write_bytes(b"x" * 1_000_000 + b"\nerror=4006\n")
+    explained = logs.explain_log(tmp_path / "x.log")
+    assert (explained.found[0].line, explained.lines) == (2, 2)
+
+
+def test_a_log_that_says_nothing_known(tmp_path: Path) -> None:
+    (tmp_path / "x.log").write_text("all is well\nport 4005 open\n")
+    with pytest.raises(UsageError, match=r"x\.log: none of its 2 lines is known to udogen$") as caught:
+        logs.explain_log(tmp_path / "x.log")
+    assert caught.value.hint.startswith("log more: --log_level verbose (qnn-net-run)")
+
+
+def test_what_is_no_log(tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(bytes(range(256)) * 10)
+    with pytest.raises(UsageError, match=r"x\.bin is no log: it holds binary data$"):
+        logs.explain_log(tmp_path / "x.bin")
+    with pytest.raises(UsageError, match=r"is a folder$"):
+        logs.explain_log(tmp_path)
+
+
+# --- the command ------------------------------------------------------------------------------------
+
+
+def test_the_command(tmp_path: Path) -> None:
+    done = udogen("explain", "3110", "-2147482618")
+    assert done.returncode == 0
+    assert done.stdout.startswith("3110: QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE (QNN 3110)\n")
+    assert "(onnxruntime/onnxruntime-qnn #593)" in done.stdout
+    done = udogen("explain", LOGS / "logcat.log")
+    assert done.stdout.count("the whole list as the name") + done.stdout.count("takes the whole list") <= 2  # told once
+    assert "see line" in done.stdout
+    done = udogen("explain", "--json", "0x80000406", LOGS / "snpe.log")
+    answer = json.loads(done.stdout)
+    assert answer["errors"][0]["readings"][0]["causes"][0]["source"] == "qualcomm/fastrpc #379"
+    assert [each["line"] for each in answer["errors"][1]["found"]] == [1, 2]
+    done = udogen("explain", "QNN_GRAPH_ERROR_INVALID_TENSR", "--json")
+    assert (done.returncode, json.loads(done.stdout)["error"]["kind"]) == (2, "usage")
+    assert udogen("explain").returncode == 2
+
+
+# --- the tables -------------------------------------------------------------------------------------
+
+
+def every_cause() -> Iterator[Cause]:
+    for table in (causes.BY_CODE, causes_of_clients.BY_CODE):
+        for each in table.values():
+            yield from each
+    for row in lines.ALL:
+        yield from row.known
+
+
+def test_every_cause_says_what_to_do_and_who_saw_it() -> None:
+    thread = re.compile(r"(measured|documented): \S.*|[\w.-]+/[\w.-]+ #\d+(, .*)?")
+    for cause in every_cause():
+        assert cause.text
+        assert cause.remedy
+        assert not cause.text.endswith(".")
+        assert not cause.remedy.endswith(".")
+        assert thread.fullmatch(cause.source), cause
+
+
+def test_causes_belong_to_numbers_that_are_there() -> None:
+    for family, code in [*causes.BY_CODE, *causes_of_clients.BY_CODE]:
+        assert next(decode.read(code, family=family), None), (family, code)
+
+
+def test_no_number_and_no_name_twice() -> None:
+    for table in (dsp.ALL, snpe.ALL, others.EXECUTORCH, others.LITERT, others.ORT, backend_codes.ALL):
+        assert len({row.code for row in table}) == len({row.name for row in table}) == len(table)
+    assert not {row.code for row in codes.ALL} & {row.code for row in backend_codes.ALL}
+
+
+def test_every_row_has_a_meaning_and_every_family_a_source() -> None:
+    for code in range(17000):
+        for reading in decode.read(code):
+            assert reading.meaning
+            assert not reading.meaning.endswith(".")
+            assert reading.family in FAMILIES
+    assert all(family.source for family in FAMILIES.values())
+
+
+def test_lines_have_names_of_their_own_and_fill_their_sentences() -> None:
+    names = [row.id for row in (*lines.ALL, *lines.HARMLESS)]
+    assert len(set(names)) == len(names)
+    for row in lines.ALL:
+        assert set(re.findall(r"\{(\w+)\}", row.meaning)) <= set(row.said.groupindex), row.id

@@ -1,0 +1,173 @@
+"""`udogen init NAME`: an op from flags, or from what a person answers; all mistakes at once."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.making import ROOT, udogen
+from udogen.errors import UsageError
+from udogen.init import described, questions
+from udogen.opdef.load import load
+from udogen.opdef.model import Rank
+
+
+def test_flags(tmp_path: Path) -> None:
+    config = tmp_path / "clip.xml"
+    done = udogen(
+        "init", "ClipTo", "-o", config, "--backend", "cpu", "--package", "MyOps",
+        "--input", "x:FLOAT_32,UFIXED_POINT_8:4D", "--input", "limits:FLOAT_32:1D:static",
+        "--input", "mask:BOOL_8:optional",
+        "--output", "y:FLOAT_32:4D", "--param", "axis:INT_32=-1", "--param", "pads:INT_32:1D=[0, 1]",
+        "--param", "mode:FLOOR|ROUND=ROUND", "--param", "scale",
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, f"{config}: created\n"), done.stderr
+    [package], problems = load([config])
+    assert problems.all() == () and package.name == "MyOps"
+    [op] = package.ops
+    assert [(each.name, each.rank, each.mandatory, each.static) for each in op.inputs] == [
+        ("x", Rank((4,)), True, False),
+        ("limits", Rank((1,)), True, True),
+        ("mask", Rank(), False, False),
+    ]
+    assert [each.name for each in op.inputs[0].datatypes] == ["FLOAT_32", "UFIXED_POINT_8"]
+    assert [(each.name, each.datatypes[0].name, each.default, each.mandatory, each.enum) for each in op.params] == [
+        ("axis", "INT_32", -1, False, ()),
+        ("mode", "UINT_32", 1, False, ("FLOOR", "ROUND")),
+        ("scale", "FLOAT_32", None, True, ()),
+        ("pads", "INT_32", (0, 1), False, ()),
+    ]
+    assert op.backends == ("CPU",)
+
+
+def test_json_and_what_is_usual(tmp_path: Path) -> None:
+    config = tmp_path / "copy.json"
+    assert udogen("init", "Copy", "--input", "x", "-o", config).returncode == 0
+    [package], _ = load([config])
+    assert package.name == "CopyOpPackage"
+    [op] = package.ops
+    assert [each.name for each in op.outputs] == ["output"] and op.backends == ("CPU", "HTP")
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    done = udogen(
+        "init", "Fo-o", "--input", "x:FLOT_32", "--input", "ü", "--output", "y:static",
+        "--param", "axis:INT_32=1.5", "--param", "mode:A|B=C", "-o", tmp_path / "c.xml",
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: Fo-o: 6 things are wrong with its description\n"
+        "  the name of the op, `Fo-o`, has characters that a C++ identifier cannot have: '-': `Fo_o` would do\n"
+        "  --input x:FLOT_32: `FLOT_32` is no data type and no rank; did you mean FLOAT_32?\n"
+        "  --input ü: the name `ü` has characters that are not allowed in a name: 'ü'\n"
+        "  --output y:static: `static` is no data type and no rank\n"
+        "  --param axis:INT_32=1.5: the default is 1.5, but INT_32 holds whole numbers\n"
+        "  --param mode:A|B=C: `C` is no value of type UINT_32\n"
+        "  = tensors as in x:FLOAT_32:4D, x:FLOAT_32,UFIXED_POINT_8, weight:FLOAT_32:1D:static; ranks: 0D … 5D, ND\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("inputs", "params", "sentence"),
+    [
+        (
+            ["x", "x"],
+            [],
+            "of `Op` are called `x`: the first one stands at --input x; rename one",
+        ),
+        (["in[0]", "in_0"], [], "`in[0]` and `in_0` of `Op` become the same C++ name `in_0`: rename one"),
+        ([], [], "there is no input"),
+        (
+            ["a:repeated", "b:repeated"],
+            [],
+            "`Op` has more than one repeated input: nobody could tell where one ends and the next begins; keep one",
+        ),
+        (
+            ["x"],
+            ["e:FLOAT_32:A|B"],
+            "parameter `e` of `Op` has an enumeration, but is no whole number: use UINT_32 or INT_32",
+        ),
+        (["x"], ["e:A|A"], "`A` stands twice in the enumeration of `e`: remove one"),
+    ],
+)
+def test_mistakes_of_the_whole(inputs: list[str], params: list[str], sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        described.draft("Op", inputs=inputs, outputs=["y"], params=params)
+    assert any(sentence in detail for detail in caught.value.details), caught.value.details
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["init"], "error: nobody is there to be asked, and the flags do not describe an op\n"),
+        (["init", "Op"], "error: nobody is there to be asked, and the flags do not describe an op\n"),
+        (["init", "Op", "--from-onnx", "m.onnx"], "error: NAME means nothing with --from-onnx\n"),
+        (["init", "--input", "x", "--from-onnx", "m.onnx"], "error: --input means nothing with --from-onnx\n"),
+        (["init", "Op", "--input", "x", "--dim", "n=2"], "error: --dim is for --from-onnx\n"),
+        (["init", "--from-onnx", "m.onnx", "--dim", "n=x"], "error: --dim n=x: this is no size\n"),
+        (["init", "Op", "--input", "x", "-o", "c.txt"], "error: c.txt says not which language it is in\n"),
+    ],
+)
+def test_misuse(arguments: list[str], message: str, tmp_path: Path) -> None:
+    done = udogen(*arguments, cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.startswith(message), done.stderr
+
+
+# --- asked ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_interview() -> None:
+    """Each wrong answer is told why, and asked again."""
+    answers = iter(
+        ["1st", "First", "x:FLOT", "x:FLOAT_32:4D", "", "y", "", "axis:INT_32=a", "axis:INT_32=1", "", "cpu tpu", "cpu"]
+    )
+    told: list[str] = []
+    asked: list[str] = []
+
+    def ask(question: str, usual: str) -> str:
+        asked.append(question)
+        return next(answers) or ("" if "Enter" in question else usual)
+
+    found = questions.interview("", ask=ask, say=told.append)
+    assert found == questions.Answers("First", ("x:FLOAT_32:4D",), ("y",), ("axis:INT_32=1",), ("cpu",))
+    assert [each for each in told if each.startswith("  ")] == [
+        "  `1st` must begin with a letter; `t_1st` would do",
+        "  `FLOT` is no data type and no rank; did you mean FLOAT_64?",
+        "  `a` is no value of type INT_32",
+        "  `tpu` is none of them",
+    ]
+    assert asked[2:5] == ["Input 1", "Input 1", "Input 2 (Enter: no more)"]
+
+
+def test_on_a_terminal(tmp_path: Path) -> None:
+    """The real thing: a terminal of its own, keys pressed."""
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "udogen", "init", "Blur"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    os.write(ours, b"x:FLOAT_32:4D\n\n\n\nsigma:FLOAT_32=1.5\n\n\n")
+    said = b"".join(_until_closed(ours)).decode()
+    assert child.wait(timeout=60) == 0, said
+    os.close(ours)
+    [package], _ = load([tmp_path / "BlurOpPackage.xml"])
+    [op] = package.ops
+    assert [each.name for each in op.tensors] == ["x", "y", "sigma"] and op.backends == ("CPU", "HTP")
+    assert "Input 1 [x:FLOAT_32]:" in said and "BlurOpPackage.xml: created" in said
+
+
+def _until_closed(terminal: int) -> Iterator[bytes]:
+    try:
+        while chunk := os.read(terminal, 4096):
+            yield chunk
+    except OSError:  # Linux tells so that the other end is closed
+        return

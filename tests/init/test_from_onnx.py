@@ -1,0 +1,477 @@
+"""What `udogen init --from-onnx` concludes from a model, and what it leaves to a person."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import tomllib
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.init import models
+from tests.making import udogen
+from udogen.errors import UsageError
+from udogen.init import from_onnx, writing
+from udogen.init.draft import Draft
+from udogen.opdef.model import Rank, Tensor
+from udogen.opdef.onnx.load import load_model
+
+IMPORTS = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]
+
+
+def of_text(text: str, folder: Path, **wishes: object) -> Draft:
+    """The draft of a model in onnx's text form; its head is the same for all."""
+    path = folder / "model.onnx"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 20, "acme": 1]>\n{text}'), path)
+    return from_onnx.draft(path, **wishes)  # type: ignore[arg-type]
+
+
+def of_nodes(
+    nodes: list[onnx.NodeProto], folder: Path, *, inputs: dict[str, object], outputs: dict[str, object]
+) -> Draft:
+    """The draft of a model of nodes; inputs and outputs are floats of a shape, or of none."""
+    rows = [
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in side.items()]
+        for side in (inputs, outputs)
+    ]
+    path = folder / "model.onnx"
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", *rows), opset_imports=IMPORTS), path)
+    return from_onnx.draft(path)
+
+
+def tensor(draft: Draft, name: str, op: int = 0) -> Tensor:
+    return next(each for each in draft.package.ops[op].tensors if each.name == name)
+
+
+def said(draft: Draft, *about: str, decide: bool | None = None) -> list[str]:
+    return [each.sentence for each in draft.remarks if each.about == about and decide in (None, each.decide)]
+
+
+# --- shapes and types -------------------------------------------------------------------------------------------------
+
+
+def test_shapes_behind_a_custom_op_are_concluded_from_what_the_model_declares(tmp_path: Path) -> None:
+    draft = from_onnx.draft(models.save("torch_style", tmp_path))
+    assert tensor(draft, "output").rank == Rank((4,))
+    assert [each.text for each in tensor(draft, "output").constraints] == ["Same shape as input_0"]
+    assert said(draft, "ScaledNorm", "output") == [
+        "in the model: [batch, 8, 16, 16] (2 times)",
+        "not told by the model, but concluded: the rest of the model comes out as declared if it is like input 0",
+    ]
+    assert [each.name for each in draft.package.ops[0].inputs] == ["input_0", "weight", "bias"]
+    assert [each.static for each in draft.package.ops[0].inputs] == [False, True, True]
+
+
+def test_what_the_model_contradicts_is_not_supposed(tmp_path: Path) -> None:
+    """The op halves the last axis: as the output of the model says, its own is not that of its input."""
+    draft = of_text("g (float[2, 8] x) => (float[2, 4] y) { h = acme.Halve (x)  y = acme.Other (h) }", tmp_path)
+    assert said(draft, "Halve", "output", decide=True) == [
+        "the model does not tell its data type; FLOAT_32 stands here as a guess",
+        "its rank is not known in 1 of 1 uses, so any rank is allowed here",
+    ]
+    assert tensor(draft, "output").rank == Rank()
+
+
+def test_what_nothing_confirms_is_not_supposed(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Blur", ["x"], ["y"], domain="acme")]
+    draft = of_nodes(nodes, tmp_path, inputs={"x": [1, 4]}, outputs={"y": None})
+    assert said(draft, "Blur", "y", decide=True) == [
+        "its rank is not known in 1 of 1 uses, so any rank is allowed here"
+    ]
+    assert draft.cases[0].outputs == {}
+
+
+def test_who_takes_a_value_tells_its_type_and_shape(tmp_path: Path) -> None:
+    text = """g (float[3, 5] x, float[5, 7] w) => (float[3, 5] y, float[5] z) {
+      a = acme.First (x)   y = Relu (a)
+      b = acme.Second (x)  z = Gather (w2, b)  w2 = ReduceSum (w)
+    }"""
+    text = text.replace("z = Gather (w2, b)  w2 = ReduceSum (w)", "z = Reshape (x, b)")
+    draft = of_text(text, tmp_path)
+    assert [each.name for each in tensor(draft, "output").datatypes] == ["FLOAT_32"]
+    assert tensor(draft, "output").rank == Rank((2,))
+    assert [each.name for each in tensor(draft, "output", 1).datatypes] == ["INT_32"]
+    assert "INT64 in the model, INT_32 here: converters make it so: no backend hands 64 bits to a custom op" in said(
+        draft, "Second", "output"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "cpu", "htp"),
+    [
+        ("float", "FLOAT_32", "FLOAT_32"), ("float16", "FLOAT_32", "FLOAT_16"), ("double", "FLOAT_32", "FLOAT_32"),
+        ("bfloat16", "FLOAT_32", "FLOAT_32"), ("int8", "INT_8", "INT_8"), ("int16", "INT_32", "INT_16"),
+        ("int32", "INT_32", "INT_32"), ("int64", "INT_32", "INT_32"), ("uint8", "UINT_8", "UINT_8"),
+        ("uint16", "UINT_32", "UINT_16"), ("uint32", "UINT_32", "UINT_32"), ("uint64", "UINT_32", "UINT_32"),
+        ("bool", "BOOL_8", "BOOL_8"),
+    ],
+)  # fmt: skip
+def test_every_type_of_onnx_becomes_one_that_the_backend_hands_to_an_op(
+    kind: str, cpu: str, htp: str, tmp_path: Path
+) -> None:
+    from udogen.opdef import resolve
+    from udogen.opdef.problems import Problems
+
+    draft = of_text(f"g ({kind}[4] x) => ({kind}[4] y) {{ y = acme.Copy (x) }}", tmp_path)
+    written = writing.write(draft, tmp_path / "c.xml", source="m")
+    assert written.warnings == ()
+    for backend, expected in (("cpu", cpu), ("htp", htp)):
+        problems = Problems()
+        package = resolve.for_backend(draft.package, backend, problems)
+        assert [each.name for each in package.ops[0].inputs[0].datatypes] == [expected]
+        assert problems.all() == ()
+
+
+def test_a_text_is_no_tensor_of_qnn(tmp_path: Path) -> None:
+    draft = of_text("g (string[4] x) => (float[4] y) { y = acme.Parse (x) }", tmp_path)
+    assert said(draft, "Parse", "x", decide=True) == [
+        "it is STRING in the model, which no backend has; FLOAT_32 stands here for something else"
+    ]
+
+
+def test_quantized_around(tmp_path: Path) -> None:
+    draft = from_onnx.draft(models.save("quantized", tmp_path))
+    [plain, quantized] = draft.cases
+    assert plain.name == "gained" and {each.dtype for each in plain.inputs.values()} == {"FLOAT_32"}
+    assert quantized.name == "gained, quantized" and quantized.backends == ("htp",)
+    assert quantized.inputs["input_0"].quant == (0.05, -128) and quantized.outputs["output"].quant == (0.1, -3)
+    assert quantized.inputs["gain"].dtype == "SFIXED_POINT_8"
+    assert [each.name for each in tensor(draft, "input_0").datatypes] == ["FLOAT_32", "UFIXED_POINT_8"]
+    assert tensor(draft, "gain").static
+
+
+# --- which nodes ------------------------------------------------------------------------------------------------------
+
+
+def test_published_ops_are_not_custom_and_may_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    text = (
+        '<ir_version: 10, opset_import: ["": 20]>\ng (float[2, 3] x) => (float[2, 3] y) { y = Softmax <axis = 1> (x) }'
+    )
+    onnx.save(onnx.parser.parse_model(text), path)
+    with pytest.raises(UsageError) as caught:
+        from_onnx.draft(path)
+    assert caught.value.message == "m.onnx has no custom ops: all of its 1 nodes are of published types"
+    assert caught.value.hint == "name one of its types with --op; it has Softmax (1)"
+    draft = from_onnx.draft(path, wanted=["Softmax"])
+    assert draft.references == {"Softmax": "onnx:Softmax"}
+    assert tensor(draft, "axis").default == -1, "as ONNX has it"
+    assert draft.cases[0].params == {"axis": 1}
+    with pytest.raises(UsageError) as caught:
+        from_onnx.draft(path, wanted=["acme::Softmax"])
+    assert caught.value.message == "m.onnx has no node of type acme::Softmax"
+    assert caught.value.hint == "it has: Softmax (1)"
+
+
+def test_a_type_that_onnx_does_not_know_is_custom_in_its_own_domain_too(tmp_path: Path) -> None:
+    draft = of_nodes([helper.make_node("Reluu", ["x"], ["y"])], tmp_path, inputs={"x": [3]}, outputs={"y": [3]})
+    assert [op.name for op in draft.package.ops] == ["Reluu"]
+
+
+def test_ops_inside_of_functions_of_exporters_are_found_and_functions_around_them_are_not_ops(tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["": 20, "pkg.block": 1, "acme": 1, "mod": 1]>
+    g (float[2, 3] x) => (float[2, 3] y) { h = mod.Layer (x)  y = pkg.block.Norm (h) }
+    <opset_import: ["": 20, "acme": 1], domain: "mod"> Layer (a) => (b) { c = Relu (a)  b = acme.Inner <k = 2> (c) }
+    <opset_import: ["": 20], domain: "pkg.block"> Norm (a) => (b) { b = Sqrt (a) }
+    """
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    loaded = load_model(path)
+    assert [str(op) for op in loaded.ops] == ["acme::Inner"]
+    assert [node.op.type for node in loaded.model.graph.nodes] == ["Relu", "Inner", "Sqrt"]
+    draft = from_onnx.draft(path, wanted=["mod::Layer"])
+    assert [(op.name, op.inputs[0].name, op.outputs[0].name) for op in draft.package.ops] == [("Layer", "a", "b")]
+
+
+def test_ops_of_one_type_in_two_domains_get_two_names(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Scale", ["x"], ["h"], domain="acme"),
+        helper.make_node("scale", ["h"], ["y"], domain="other"),
+    ]
+    draft = of_nodes(nodes, tmp_path, inputs={"x": [3]}, outputs={"y": [3]})
+    assert [op.name for op in draft.package.ops] == ["Scale", "other_scale"]
+    assert said(draft, "other_scale", decide=True) == [
+        "the model calls it other::scale, which cannot be its name here; converters look for the model's name"
+    ]
+
+
+# --- inputs, outputs, attributes --------------------------------------------------------------------------------------
+
+
+def test_optional_inputs_and_outputs(tmp_path: Path) -> None:
+    draft = from_onnx.draft(models.save("optional_inputs", tmp_path))
+    [op] = draft.package.ops
+    assert [(each.name, each.mandatory) for each in op.inputs] == [("boxes", True), ("scores", False), ("limit", True)]
+    assert [each.mandatory for each in op.outputs] == [True, False, False]
+    assert [list(case.inputs) for case in draft.cases] == [["boxes", "scores", "limit"], ["boxes", "limit"]]
+
+
+def test_repeated_inputs(tmp_path: Path) -> None:
+    draft = from_onnx.draft(models.save("repeated_inputs", tmp_path))
+    [op] = draft.package.ops
+    assert [(each.name, each.repeated) for each in op.inputs] == [("inputs", True)]
+    assert op.backends == ("CPU",)
+    assert said(draft, "Interleave", decide=True) == [
+        "HTP (DSP V68 and later) is left out, as `inputs` is repeated, which it cannot take"
+    ]
+    assert said(draft, "Interleave", "inputs", decide=True) == [
+        "uses have 2 or 3 inputs, alike from here on, so it is taken as repeated; or are the last ones optional?"
+    ]
+
+
+def test_one_input_more_is_optional(tmp_path: Path) -> None:
+    text = "g (float[4] x, int32[2] i) => (float[4] y, float[4] z) { y = acme.Op (x)  z = acme.Op (x, i) }"
+    draft = of_text(text, tmp_path)
+    assert [(each.name, each.mandatory, each.repeated) for each in draft.package.ops[0].inputs] == [
+        ("x", True, False),
+        ("i", False, False),
+    ]
+    assert said(draft, "Op", "i", decide=True) == [
+        "uses have 1 or 2 inputs, so the last ones are taken as optional; or is it one repeated input?"
+    ]
+
+
+def test_an_input_that_is_constant_only_sometimes(tmp_path: Path) -> None:
+    text = """g (float[4] x, float[4] w) => (float[4] y, float[4] z) <float[4] c = {1, 2, 3, 4}> {
+      y = acme.Mix (x, c)  z = acme.Mix (x, w) }"""
+    draft = of_text(text, tmp_path)
+    assert not draft.package.ops[0].inputs[1].static
+    assert said(draft, "Mix", "input_1", decide=True) == [
+        "it is constant in 1 of 2 uses; must it always be? then it is a static tensor"
+    ]
+
+
+def test_attributes_of_every_kind(tmp_path: Path) -> None:
+    draft = from_onnx.draft(models.save("attributes", tmp_path))
+    [op] = draft.package.ops
+    assert {each.name: (each.datatypes[0].name, str(each.rank), each.default) for each in op.params} == {
+        "class": ("INT_32", "SCALAR", 1),
+        "large": ("INT_64", "SCALAR", 1 << 40),
+        "mode": ("UINT_32", "SCALAR", 0),
+        "number": ("INT_32", "SCALAR", 3),
+        "real": ("FLOAT_32", "SCALAR", 0.1),
+        "settings": ("STRING", "SCALAR", '{"a": [1, 2]}'),
+        "single": ("FLOAT_32", "SCALAR", 2.5),
+        "pads": ("INT_32", "1D", (0, 1, 2, 3)),
+        "scales": ("FLOAT_32", "1D", (0.5, 2.0)),
+        "table": ("INT_32", "2D", ((0, 1, 2), (3, 4, 5))),
+    }
+    assert tensor(draft, "mode").enum == ("bilinear",)
+    assert said(draft, "Everything", decide=True) == [
+        "attribute `body` is a graph, which QNN has no parameter for; it is left out",
+        "attribute `names` is a list of texts, which QNN has no parameter for; it is left out",
+        "HTP (DSP V68 and later) is left out, as `settings` is a text, which it cannot take",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("uses", "mandatory", "default", "sentence"),
+    [
+        ("0.5 0.5", False, 0.5, "the default is what both uses have"),
+        ("0.5 0.25", True, None, "in the model: 0.5, 0.25"),
+        (
+            "0.5 -",
+            False,
+            None,
+            "1 of 2 uses leave it out, and the model does not tell what it is then: add a <Default>",
+        ),
+        ("0.5 1", True, None, "in the model: 0.5, 1.0"),
+    ],
+)
+def test_defaults(uses: str, mandatory: bool, default: float | None, sentence: str, tmp_path: Path) -> None:
+    values = [None if text == "-" else int(text) if text.isdigit() else float(text) for text in uses.split()]
+    nodes = [
+        helper.make_node("Op", ["x"], [f"y{n}"], domain="acme", **({} if value is None else {"rate": value}))
+        for n, value in enumerate(values)
+    ]
+    draft = of_nodes(nodes, tmp_path, inputs={"x": [3]}, outputs={"y0": [3], "y1": [3]})
+    rate = tensor(draft, "rate")
+    assert (rate.mandatory, rate.default) == (mandatory, default)
+    assert said(draft, "Op", "rate") == [sentence]
+
+
+def test_the_function_of_a_model_tells_names_and_defaults_and_is_the_reference(tmp_path: Path) -> None:
+    draft = from_onnx.draft(models.save("function_style", tmp_path))
+    assert [each.name for each in draft.package.ops[0].tensors] == ["data", "result", "beta"]
+    assert tensor(draft, "beta").default == 1.0 and draft.cases[0].params == {"beta": 1.5}
+    assert draft.references == {"Swish": "onnx:Swish.reference.onnx"}
+    from onnx.reference import ReferenceEvaluator
+
+    session = ReferenceEvaluator(onnx.load_from_string(draft.files["Swish.reference.onnx"]))
+    x = np.linspace(-3, 3, 12).reshape(2, 6)  # of 64 bits, which the function would not take
+    [found] = session.run(None, {session.input_names[0]: x})
+    assert np.allclose(found, x / (1 + np.exp(-1.5 * x)), atol=1e-6)
+
+
+# --- what is written --------------------------------------------------------------------------------------------------
+
+
+def test_the_test_file_is_toml_with_the_shapes_of_the_model(tmp_path: Path) -> None:
+    path = models.save("quantized", tmp_path)
+    writing.write(from_onnx.draft(path), tmp_path / "gain.xml", source=path.name)
+    said = tomllib.loads((tmp_path / "op_tests.toml").read_text())
+    assert said["config"] == "gain.xml"
+    assert said["op"][0]["name"] == "Gain" and "reference" not in said["op"][0]
+    assert said["op"][0]["case"][1] == {
+        "name": "gained, quantized",
+        "backends": ["htp"],
+        "shape": {"input_0": "1x4x16", "gain": "16", "output": "1x4x16"},
+        "dtype": {"input_0": "UFIXED_POINT_8", "gain": "SFIXED_POINT_8", "output": "UFIXED_POINT_8"},
+        "quant": {
+            "input_0": {"scale": 0.05, "offset": -128},
+            "gain": {"scale": 0.25, "offset": 0},
+            "output": {"scale": 0.1, "offset": -3},
+        },
+    }
+
+
+def test_open_axes_have_the_sizes_that_were_asked_for(tmp_path: Path) -> None:
+    text = "g (float[N, seq, 3] x) => (float[N, seq, 3] y) { y = acme.Op (x) }"
+    assert of_text(text, tmp_path).cases[0].inputs["x"].shape == (1, 8, 3)
+    assert of_text(text, tmp_path, dims={"seq": 5, "n": 2}).cases[0].inputs["x"].shape == (2, 5, 3)
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    path = models.save("subgraphs", tmp_path)
+    (tmp_path / "op_tests.toml").write_text("mine")
+    done = udogen("init", "--from-onnx", path, "-o", tmp_path / "c.xml")
+    assert done.returncode == 2
+    assert f"error: {tmp_path / 'op_tests.toml'} exists and is different; nothing was written" in done.stderr
+    assert not (tmp_path / "c.xml").exists() and (tmp_path / "op_tests.toml").read_text() == "mine"
+    (tmp_path / "op_tests.toml").unlink()
+    for action in ("created", "unchanged"):
+        done = udogen("init", "--from-onnx", path, "-o", tmp_path / "c.xml", "--json")
+        answer = json.loads(done.stdout)
+        assert [each["action"] for each in answer["files"]] == [action, action], done.stderr
+    done = udogen("check", tmp_path / "c.xml", "--strict")
+    assert done.returncode == 0, done.stderr
+
+
+def test_comments_say_what_a_person_must_decide(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    model = models.repeated_inputs()
+    model.graph.node[0].attribute.append(helper.make_attribute("mode--", "a"))
+    onnx.save(model, path)
+    done = udogen("init", "--from-onnx", path, "-o", tmp_path / "c.xml")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "c.xml").read_text()
+    assert "<!-- A person must decide: uses have 2 or 3 inputs, alike from here on" in text
+    assert "  Interleave.inputs: uses have 2 or 3 inputs, alike from here on" in done.stderr
+    assert udogen("check", tmp_path / "c.xml").returncode == 0
+
+
+# --- large and broken -------------------------------------------------------------------------------------------------
+
+
+def test_weights_are_not_read(tmp_path: Path) -> None:
+    """A model of 200 MB takes no 200 MB; values of its weights are not known, shapes are."""
+    path = tmp_path / "large.onnx"
+    weights = np.zeros((50 << 20,), np.float32)
+    nodes = [helper.make_node("Op", ["x", "a.weight"], ["y"], domain="acme")]
+    rows = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [3])] for name in "xy"]
+    graph = helper.make_graph(nodes, "g", *rows, [numpy_helper.from_array(weights, "a.weight")])
+    onnx.save(helper.make_model(graph, opset_imports=IMPORTS), path)
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom udogen.init import from_onnx\n"
+        "draft = from_onnx.draft(Path(sys.argv[1]))\n"
+        "peak = Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0]\n"
+        "print(draft.cases[0].inputs['weight'].shape, peak)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"({50 << 20},)")
+    assert int(done.stdout.split()[-1]) < 150_000, "kilobytes"
+
+
+def test_external_data_is_not_looked_for(tmp_path: Path) -> None:
+    path = models.save("torch_style", tmp_path)
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    (tmp_path / "weights.bin").unlink()
+    draft = from_onnx.draft(path)
+    assert [each.static for each in draft.package.ops[0].inputs] == [False, True, True]
+    assert draft.cases[0].inputs["weight"].values is None
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "is empty"),
+        (b"PK\x03\x04rest", "is no ONNX model: it is a ZIP archive; a model of PyTorch must be exported"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "is no ONNX model: it is a pointer of Git LFS"),
+        (b"\x1c\0\0\0TFL3", "is no ONNX model: it is a TensorFlow Lite model; tf2onnx makes ONNX of it"),
+        (b"\x08\x00\x00\x00ORTM", "is no ONNX model"),
+        (b"<html>", "is no ONNX model: it is a text of XML or HTML"),
+        (b"\x08\x0a", "is no ONNX model that can be read: it holds no graph"),
+        (b"\x08\x0a\x3a\x7f\x0a", "is no ONNX model that can be read: it is cut off"),
+        (b"\xff" * 40, "is no ONNX model that can be read: it holds a number of more than 64 bits"),
+    ],
+)
+def test_broken_models_are_told_in_a_sentence(data: bytes, sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(data)
+    for arguments in (("init", "--from-onnx", path, "-o", tmp_path / "c.xml"), ("graph", path, "--json")):
+        done = udogen(*arguments)
+        assert done.returncode == 2
+        assert sentence in done.stderr + done.stdout and "Traceback" not in done.stderr
+
+
+def test_a_model_that_is_not_there_and_a_missing_onnx(tmp_path: Path) -> None:
+    done = udogen("init", "--from-onnx", tmp_path / "none.onnx")
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"error: {tmp_path / 'none.onnx'} cannot be read: No such file or directory\n"
+        "  = give the path of an ONNX model\n"
+    )
+    (tmp_path / "onnx.py").write_text("raise ModuleNotFoundError(\"No module named 'onnx'\", name='onnx')")
+    path = models.save("subgraphs", tmp_path)
+    from tests.making import ROOT
+
+    done = udogen("init", "--from-onnx", path, env={"PYTHONPATH": f"{tmp_path}:{ROOT}"})
+    assert done.returncode == 3
+    assert done.stderr == (
+        "error: the Python package onnx is not installed\n  = pip install onnx   (or: pip install 'udogen[onnx]')\n"
+    )
+
+
+def test_bytes_at_random_never_end_in_a_traceback(tmp_path: Path) -> None:
+    import random
+
+    from udogen.errors import UdogenError
+
+    dice = random.Random(2026)
+    originals = [models.save(name, tmp_path).read_bytes() for name in models.ALL]
+    path, usable = tmp_path / "m.onnx", 0
+    for _ in range(150):
+        data = bytearray(dice.choice(originals))
+        for _ in range(dice.choice((1, 1, 2))):
+            data[dice.randrange(len(data))] = dice.randrange(256)
+        path.write_bytes(data)
+        try:
+            draft = from_onnx.draft(path)
+            text, _ = writing.config_text(draft, "xml")
+            writing.check(text, "xml", "c.xml")
+            usable += 1
+        except UdogenError as fault:
+            assert fault.exit_code == 2
+    assert usable > 20
+
+
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    good, bad = models.save("subgraphs", tmp_path), tmp_path / "bad.onnx"
+    bad.write_bytes(good.read_bytes()[:-20])
+    from_onnx.draft(good)
+
+    def count() -> tuple[int, int]:
+        maps = Path("/proc/self/maps").read_text()
+        return len(list(Path("/proc/self/fd").iterdir())), maps.count(str(tmp_path))
+
+    before = count()
+    for _ in range(10):
+        from_onnx.draft(good)
+        with pytest.raises(UsageError):
+            from_onnx.draft(bad)
+    assert count() == before

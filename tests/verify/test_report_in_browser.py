@@ -1,0 +1,130 @@
+"""The report in Chromium: on a phone and on a wide screen, in light and dark; skipped where none is installed.
+
+Screenshots stay in pytest's folder (`--basetemp`), to be looked at.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.verify.browser import Page, browser
+from tests.verify.report_sample import failures, passing, sample
+from udogen.verify.report import page
+from udogen.verify.results import TestRun
+
+WIDTHS = (360, 800, 1400)
+LONG = "a_name_without_any_place_to_break_" * 6
+
+_LEAVES = """
+[...document.querySelectorAll('body *')]
+  .filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+  .filter(e => !e.closest('.scroll') && !e.closest('pre') && !e.closest('.symbols'))
+  .map(e => e.outerHTML.slice(0, 120))
+"""
+_CONTRAST = """
+(() => {
+  const rgb = text => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = e => {
+    for (; e; e = e.parentElement) {
+      const colour = rgb(getComputedStyle(e).backgroundColor);
+      if (colour.length == 3 || colour[3] == 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const bad = [];
+  for (const e of document.querySelectorAll('body *:not(svg *)')) {
+    if (![...e.childNodes].some(n => n.nodeType == 3 && n.data.trim()) || !e.getClientRects().length) continue;
+    const [a, b] = [light(rgb(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) bad.push(e.outerHTML.slice(0, 100));
+  }
+  return bad;
+})()
+"""
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Page]:
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def shown(tab: Page, tmp_path_factory: pytest.TempPathFactory) -> Page:
+    """The sample, with names that have no end."""
+    run = sample()
+    long = [replace(each, case=replace(each.case, name=LONG, op=LONG)) for each in failures()]
+    states = tuple(replace(each, title=LONG, reason=LONG, hint=LONG) for each in run.states)
+    environment = ((LONG, LONG),)
+    run = replace(run, outcomes=(*run.outcomes, *long), states=states, environment=environment, folder=Path(LONG))
+    file = tmp_path_factory.mktemp("long") / "report.html"
+    file.write_text(page.render(run), "utf-8")
+    tab.open(file, width=1400)
+    return tab
+
+
+@pytest.mark.parametrize("folded", [True, False])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_wider_than_the_screen(shown: Page, width: int, folded: bool) -> None:
+    shown.look(width=width, dark=False)
+    shown.evaluate(f"document.querySelectorAll('details').forEach(d => d.open = {str(not folded).lower()})")
+    assert shown.evaluate("document.documentElement.scrollWidth") <= width
+    assert shown.evaluate(_LEAVES) == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_text_can_be_read_on_what_is_behind_it(shown: Page, dark: bool) -> None:
+    shown.look(width=1400, dark=dark)
+    shown.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert shown.evaluate(_CONTRAST) == []
+
+
+def test_pictures_are_decoded(shown: Page) -> None:
+    """By the browser, which the report's own policy allows nothing but what is inside of the file."""
+    broken = shown.evaluate(
+        "Promise.all([...document.querySelectorAll('image')].map(each => new Promise(done => {"
+        " const made = new Image();"
+        " made.onload = () => done(made.naturalWidth > 0 ? 0 : 1); made.onerror = () => done(1);"
+        " made.src = each.getAttribute('href'); }))).then(all => [all.length, all.reduce((a, b) => a + b, 0)])"
+    )
+    assert broken[0] > 10 and broken[1] == 0
+
+
+def test_a_link_of_the_matrix_opens_its_case(shown: Page) -> None:
+    shown.evaluate("document.querySelectorAll('details').forEach(d => d.open = false)")
+    shown.evaluate("document.querySelector('.matrix a.failed').click()")
+    assert shown.evaluate("document.querySelector(location.hash).closest('details').open")
+
+
+def test_light_and_dark(tab: Page, tmp_path: Path) -> None:
+    """One screenshot each; that they are good to look at a person must say."""
+    file = tmp_path / "report.html"
+    file.write_text(page.render(sample()), "utf-8")
+    grounds = set()
+    tab.open(file, width=1400)
+    for width in WIDTHS:
+        for dark in (False, True):
+            tab.look(width=width, dark=dark)
+            grounds.add((dark, tab.evaluate("getComputedStyle(document.body).backgroundColor")))
+            picture = tab.screenshot()
+            (tmp_path / f"{width}-{'dark' if dark else 'light'}.png").write_bytes(picture)
+            assert struct.unpack(">I", picture[16:20])[0] == width
+    assert grounds == {(False, "rgb(244, 246, 248)"), (True, "rgb(14, 18, 22)")}
+
+
+def test_two_thousand_cases_open_fast(tab: Page, tmp_path: Path) -> None:
+    every = passing(40)
+    run = TestRun(Path("x"), sample().states, tuple(replace(each) for _ in range(50) for each in every))
+    file = tmp_path / "large.html"
+    file.write_text(page.render(run), "utf-8")
+    tab.open(file, width=1400)
+    assert tab.evaluate("document.querySelectorAll('.list tbody tr').length") == 2000
+    # Generous, for a machine that has other things to do; alone it takes a quarter of a second.
+    assert tab.evaluate("performance.getEntriesByType('navigation')[0].domComplete") < 5000

@@ -1,0 +1,56 @@
+"""The options that check a kernel's safety, for every verb that runs ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from udogen.cli import output
+
+if TYPE_CHECKING:
+    from udogen.verify.results import Finding
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+HEAP_HELP = "Who uses the heap while the op executes, with function and line."
+
+
+def safety_options(command: _Command) -> _Command:
+    """--heap, --guard, --leaks, --sanitize: parameters `heap`, `guard`, `leaks`, `sanitize`."""
+    for option in reversed(
+        (
+            click.option("--heap", is_flag=True, help=HEAP_HELP),
+            click.option("--guard", is_flag=True, help="Reads and writes beside tensors, at pages nobody may touch."),
+            click.option("--leaks", is_flag=True, help="What is never freed, over 1,000 executions and 100 graphs."),
+            click.option(
+                "--sanitize",
+                multiple=True,
+                metavar="NAME[,NAME]",
+                help="Build with sanitizers and run so: address, undefined, thread (two graphs at once); may repeat.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def tell(findings: Iterable[Finding]) -> None:
+    """Findings, as a person reads them."""
+    for finding in findings:
+        output.say(f"{output.paint(finding.cause, 'wrong')}: {finding.sentence}")
+        for line in finding.evidence.splitlines():
+            output.say(f"  {line}")
+        if finding.hint:
+            output.say(f"  = {finding.hint}")
+
+
+def as_row(finding: Finding) -> dict[str, str]:
+    """A finding in the answer of `--json`."""
+    return {
+        "cause": finding.cause,
+        "sentence": finding.sentence,
+        "evidence": finding.evidence,
+        "hint": finding.hint,
+    }
