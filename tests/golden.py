@@ -18,6 +18,7 @@ from tests.doctor.fake import write_golden as write_doctor
 from tests.making import CONFIGS, make_packages
 from tests.opdef.golden import write_golden as write_broken
 from tests.verify.report_sample import write_golden as write_report
+from tests.verify.toy import write_golden as write_testing
 from udogen.build.make import explain, plan
 from udogen.build.package import PackageFolder
 from udogen.build.tools import Environment
@@ -105,6 +106,7 @@ WRITERS = (
     write_broken,
     write_doctor,
     write_report,
+    write_testing,
 )
 
 
