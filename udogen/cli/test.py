@@ -89,6 +89,7 @@ def command(
         safety=safety,
         wish=Wish(build=not no_build, jobs=jobs or 0),
     )
+    _check_folders(junit, html, save)
     before = baseline.load(compare) if compare else None
     program = campaign.plan(load_suite(folder), options)
     with _progress(program) as (on_task, on_case):
@@ -130,6 +131,15 @@ def _progress(program: Program) -> Iterator[tuple[Callable[[Task], None], Callab
         return
     with output.progress(str(program.suite.folder), total=program.total) as advance:
         yield lambda _task: None, lambda outcome: advance(f"{outcome.backend} {outcome.case.op} {outcome.case.name}")
+
+
+def _check_folders(*files: Path | None) -> None:
+    """Before a run that may take minutes, not after it."""
+    for file in files:
+        if file is not None and not file.absolute().parent.is_dir():
+            raise UsageError(
+                f"cannot write {file}: there is no folder {file.parent}", hint="make it, or choose another"
+            )
 
 
 def _write_junit(run: TestRun, path: Path) -> None:
