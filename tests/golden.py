@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tests.build.command_lines import write_golden as write_command_lines
+from tests.clients.laying import write_golden as write_clients
 from tests.contexts.pictures import write as write_pictures
 from tests.docs.golden import write_golden as write_documents
 from tests.doctor.fake import write_golden as write_doctor
@@ -104,6 +105,7 @@ WRITERS = (
     write_pictures,
     write_broken,
     write_doctor,
+    write_clients,
     write_report,
 )
 
