@@ -91,6 +91,7 @@ def command(
         safety=safety,
         wish=Wish(build=not no_build, jobs=jobs or 0),
     )
+    _check_folders(junit, html, save)
     before = baseline.load(compare) if compare else None
     program = campaign.plan(load_suite(folder), options)
     with _progress(program) as (on_task, on_case, on_step):
@@ -138,6 +139,15 @@ def _progress(program: Program) -> Iterator[Listeners]:
             lambda outcome: advance(f"{outcome.backend} {outcome.case.op} {outcome.case.name}"),
             lambda step: advance(step, by=0),
         )
+
+
+def _check_folders(*files: Path | None) -> None:
+    """Before a run that may take minutes, not after it."""
+    for file in files:
+        if file is not None and not file.absolute().parent.is_dir():
+            raise UsageError(
+                f"cannot write {file}: there is no folder {file.parent}", hint="make it, or choose another"
+            )
 
 
 def _write_junit(run: TestRun, path: Path) -> None:
