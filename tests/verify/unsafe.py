@@ -98,7 +98,7 @@ float largest(const float* in, std::size_t size) {
     "reads before": Unsafe(execute="  out[0] += 0.0f * *const_cast<const volatile float*>(in - 1);  // here"),
     "writes past": Unsafe(execute="  const_cast<volatile float*>(out)[size] = 1.0f;  // here"),
     "writes before": Unsafe(execute="  const_cast<volatile float*>(out)[-1] = 1.0f;  // here"),
-    "writes input": Unsafe(execute="  const_cast<volatile float*>(in)[0] = in[0];  // here"),
+    "writes input": Unsafe(execute="  const_cast<volatile float*>(in)[1] = in[0];  // here"),
     "overflows": Unsafe(
         helpers="int scaled(int x) { return x * 65536; }  // here",
         execute="  out[0] += 0.0f * static_cast<float>(scaled(static_cast<int>(size) * 4096));",

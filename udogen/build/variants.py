@@ -62,6 +62,11 @@ class Variant:
         """Where it lies, below the folder of the target."""
         return "-".join(self.sanitizers) or "lines"
 
+    @property
+    def is_parallel(self) -> bool:
+        """What it looks for shows only where several graphs run at the same time."""
+        return _THREAD.name in self.sanitizers
+
 
 class Compiler(NamedTuple):
     """A compiler with what makes it build a variant."""

@@ -14,8 +14,8 @@ _FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall
 
 
 def build_watch() -> Path:
-    """The library to preload: it interposes the heap, and tells of faults."""
-    return _build("libUdogenWatch.so", "heap.c", "faults.c")
+    """The library to preload: it interposes the heap, builds walls around copies of tensors, and tells of faults."""
+    return _build("libUdogenWatch.so", "heap.c", "fence.c", "faults.c")
 
 
 def build_loop() -> Path:

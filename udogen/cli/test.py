@@ -120,11 +120,13 @@ def command(
 @contextmanager
 def _progress(program: Program) -> Iterator[tuple[Callable[[Task], None], Callable[[Outcome], None]]]:
     """A bar that counts cases while a person watches; otherwise a line for each package and place."""
+    from udogen.verify.terminal import many
+
     if not sys.stderr.isatty() or output.wants_json():
 
         def tell(task: Task) -> None:
             if not output.wants_json():
-                output.note(f"  {task.package.name} on {task.place.id}: {len(task.cases)} cases")
+                output.note(f"  {task.package.name} on {task.place.id}: {many(len(task.cases), 'case')}")
 
         yield tell, lambda _outcome: None
         return

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from udogen.runtime.watch import Frame
 
-_FAULT, _FRAME = "udogen-fault ", "udogen-frame "
+_FAULT, _FRAME, _REGION = "udogen-fault ", "udogen-frame ", "udogen-region "
 _NEAR = 1 << 20  # bytes: what is further away from a tensor has nothing to do with it
+
+
+class Region(NamedTuple):
+    """A copy of a tensor that the runtime made, between walls."""
+
+    address: int
+    size: int
+    number: int  # of the tensor, as far as its content tells; otherwise -1
 
 
 @dataclass(frozen=True)
@@ -19,9 +27,11 @@ class Fault:
     how: str  # read, write, unknown
     address: int
     frames: tuple[Frame, ...]  # innermost first
+    regions: tuple[Region, ...] = ()
 
     def sentence(self, subject: str, rooms: Sequence[Mapping[str, Any]]) -> str:
         """What happened, with the tensor beside which it was; empty where it was beside none."""
+        rooms = [*(room for room in rooms if "address" in room), *self._copies(rooms)]
         verb = {"read": "read", "write": "wrote"}.get(self.how, "reached")
         near = min(rooms, key=self._distance, default=None)
         if near is None or self._distance(near) >= _NEAR:
@@ -33,6 +43,15 @@ class Fault:
         if self.address < begin:
             return f"{subject} {verb} before the beginning of {name} {whole}: {begin - self.address} bytes before it"
         return f"{subject} {verb} past the end of {name} {whole}: at byte {self.address - begin}"
+
+    def _copies(self, rooms: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        """The regions as rooms of the tensors that they are copies of, or of those of the same size."""
+        fenced = [room for room in rooms if "number" in room]
+        for region in self.regions:
+            same = [room for room in fenced if room["size"] == region.size]
+            meant = [room for room in same if room["number"] == region.number] or same
+            name = "` or `".join(room["name"] for room in meant)
+            yield {"name": name, "role": "input", "address": region.address, "size": region.size}
 
     def _distance(self, room: Mapping[str, Any]) -> int:
         begin, size = int(room["address"]), int(room["size"])
@@ -48,9 +67,15 @@ def fault_of(lines: Sequence[str]) -> Fault | None:
         return None
     _, _, how, address = told[-1].split()
     frames = [line.removeprefix(_FRAME).partition(" ") for line in lines if line.startswith(_FRAME)]
-    return Fault(how, int(address, 16), tuple(Frame(library, int(offset, 16)) for offset, _, library in frames))
+    regions = [line.split()[1:] for line in lines if line.startswith(_REGION)]
+    return Fault(
+        how,
+        int(address, 16),
+        tuple(Frame(library, int(offset, 16)) for offset, _, library in frames),
+        tuple(Region(int(begin, 16), int(size), int(number)) for begin, size, number in regions),
+    )
 
 
 def without_faults(lines: Sequence[str]) -> list[str]:
     """What people read of what a child said."""
-    return [line for line in lines if not line.startswith((_FAULT, _FRAME))]
+    return [line for line in lines if not line.startswith((_FAULT, _FRAME, _REGION))]

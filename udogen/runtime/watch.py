@@ -104,9 +104,47 @@ def _preloaded() -> ctypes.CDLL:
     return c
 
 
-def tell_faults() -> None:
-    """Where a kernel touches what is not its own, the process tells so before it ends."""
-    _preloaded().udogen_watch_faults()
+class Fence:
+    """Walls around the copies of tensors that the runtime makes, for runtimes that do not hand on our buffers."""
+
+    def __init__(self, runtime: str, side: str) -> None:
+        self._c = _preloaded()
+        self._c.udogen_fence_changed.restype = ctypes.c_long
+        self._names: list[str] = []
+        self._kept: list[Any] = []
+        self._c.udogen_watch_faults()
+        self._on = bool(self._c.udogen_fence_begin(runtime.encode(), side == "end"))
+
+    def tensor(self, name: str, content: Any) -> None:
+        """A tensor of the graph that has content already."""
+        place = abi.ffi().from_buffer(content)
+        self._kept.append(place)
+        self._names.append(name)
+        address = int(abi.ffi().cast("uintptr_t", place))
+        self._c.udogen_fence_tensor(ctypes.c_void_p(address), ctypes.c_size_t(len(place)))
+
+    def told(self) -> list[dict[str, Any]]:
+        """The tensors, as the parent is told: by their number, for where they are is known when something happens."""
+        return [
+            {"name": name, "role": "input", "number": number, "size": len(place)}
+            for number, (name, place) in enumerate(zip(self._names, self._kept, strict=True))
+        ]
+
+    def check(self, op: str) -> None:
+        """Refuse a copy that is another than what was copied."""
+        for number, (name, place) in enumerate(zip(self._names, self._kept, strict=True)):
+            at = self._c.udogen_fence_changed(number) if self._on else -1
+            if (
+                at >= 0 and len(set(bytes(abi.ffi().buffer(place)))) > 1
+            ):  # of a constant any other memory could seem to be a copy
+                raise RunFailed(
+                    f"op `{op}` wrote into its input `{name}`, which it must not: at byte {at} of {len(place)}",
+                    hint="write to outputs alone; another op may read the same input",
+                )
+
+    def end(self) -> None:
+        """No more walls."""
+        self._c.udogen_fence_end()
 
 
 class Heap:

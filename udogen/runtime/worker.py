@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 from udogen.errors import UdogenError
 from udogen.qnn.backend import Backend, Device, Log
 from udogen.qnn.context import Context, Graph
-from udogen.qnn.interface import Interface, QnnError
+from udogen.qnn.interface import WARN, Interface, QnnError
 from udogen.qnn.tensors import APP_WRITE, Tensor
 from udogen.runtime import failures, probe, recorder, registrar, stored
 from udogen.runtime.op_graph import OpGraph, new_graph
 from udogen.runtime.op_package import LoadedPackage
 from udogen.runtime.poison import PoisonedPackage, poison_heap
 from udogen.runtime.rooms import Rooms
-from udogen.runtime.watch import Heap, as_message, tell_faults
+from udogen.runtime.watch import Fence, Heap, as_message
 from udogen.runtime.wire import Message, Wire
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Worker:
         self._libraries = Path(order["runtime"]).parent
         interface = self._interface = Interface.load(Path(order["runtime"]))
         failures.check_release(library, order["built_for"], interface.build_id())
-        self._library = os.path.realpath(library)
+        self._library, self._runtime = os.path.realpath(library), os.path.realpath(order["runtime"])
         self._phase("load the op package")
         package = LoadedPackage(library, provider)
         if not order["forwards_log"]:
@@ -102,6 +102,7 @@ class Worker:
         restored = order["context"] is not None
         binary = bytes(buffers[order["context"]]) if restored else b""
         backend = self._backend_of(order["poison"])
+        fence = self._fence(order, buffers) if order["guard"] else None
         with self._restored(backend, binary) if restored else backend.context(self._device) as context:
             if restored:
                 graph, inputs, outputs = self._stored_graph(context, binary, order)
@@ -125,10 +126,11 @@ class Worker:
                 each.bind(rooms.input(each.name, buffers[row["buffer"]]).data)
             execute = graph.executor(given, outputs)
             heap = Heap(self._library) if order["heap"] else None
-            if order["guard"]:
-                tell_faults()
-            self._phase("execute", rooms=rooms.told())
+            self._phase("execute", rooms=[*rooms.told(), *(fence.told() if fence else [])])
             seconds = _times(execute, order["loops"], heap)
+            if fence:
+                fence.end()
+                fence.check(op)
             kept = [context.binary()] if order["save"] else []
             self._phase("free the graph")
         rooms.check(op)
@@ -145,6 +147,14 @@ class Worker:
             heap=heap and as_message(heap.use()),
             samples=seconds[:_MOST_SAMPLES],
         )
+
+    def _fence(self, order: Message, buffers: list[bytearray]) -> Fence:
+        fence = Fence(self._runtime, order["guard"])
+        tensors = (*order["inputs"], *(row["tensor"] for row in order["params"] if "tensor" in row))
+        for row in tensors:
+            if "buffer" in row:
+                fence.tensor(row["name"], buffers[row["buffer"]])
+        return fence
 
     def repeat(self, order: Message, buffers: list[bytearray]) -> None:
         """Run one op many times over."""
@@ -163,7 +173,13 @@ class Worker:
             return self._backend
         if self._poisoned is None:
             self._phase("register the op package a second time")
-            self._poisoned = PoisonedPackage(self._package, self._interface, self._log, self._provider)
+            try:
+                self._poisoned = PoisonedPackage(self._package, self._interface, self._log, self._provider)
+            except QnnError as problem:  # a release that does not allow it: runs go on without
+                text = f"outputs cannot be poisoned: {problem.function} answers {problem.code}"
+                self._sink("udogen")(WARN, text)
+                self._clears = False
+                return self._backend
         self._poisoned.byte = poison
         return self._poisoned.backend
 

@@ -69,12 +69,13 @@ def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome
         told += [f"    = {finding.hint}"] if finding.hint else []
     if outcome.smallest is not None:
         told.append(f"  the smallest that fails so: {shapes_of(outcome)}")
-    return [*told, *_others(others)]
+    return [*told, *_others(others, outcome.dtype)]
 
 
-def _others(others: Sequence[Outcome]) -> list[str]:
+def _others(others: Sequence[Outcome], dtype: str) -> list[str]:
     told = [
         f"    {each.case.name}"
+        + ("" if each.dtype == dtype else f", {each.dtype}")
         + (f": {worst.wrong} of {worst.found.size}, by {_error(worst)}" if (worst := each.worst) else "")
         for each in others[:_MOST_OTHERS]
     ]
@@ -94,6 +95,11 @@ def _difference(tensor: TensorResult) -> list[str]:
     found, expected = tensor.found[tensor.first], tensor.expected[tensor.first]
     at = ", ".join(map(str, tensor.first))
     return [told, f"  the first at [{at}]: {found:.7g}, expected {expected:.7g}"]
+
+
+def many(number: int, word: str) -> str:
+    """`1 case`, `2 cases`."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _error(tensor: TensorResult) -> str:
@@ -153,7 +159,7 @@ def _where(state: BackendState) -> list[str]:
             return [f"{state.backend}: {state.title}"]
         ours = ", udogen's own emulator" if runtime.emulator else ", Qualcomm's" if state.real else ""
         return [f"{state.backend}: {runtime.name}" + (f" ({runtime.build_id})" if runtime.build_id else "") + ours]
-    cases = f" ({state.cases} cases)" if state.cases else ""
+    cases = f" ({many(state.cases, 'case')})" if state.cases else ""
     told = f"{state.backend}: not run{cases}: {state.reason}"
     if state.state == "left out":
         return [told + (f" ({state.hint})" if state.hint else "")]
@@ -187,7 +193,7 @@ def cost_table(run: TestRun) -> list[str]:
     )
     rows = [
         (
-            each.case.op,
+            run.op(each),
             each.case.name,
             each.dtype,
             each.backend,

@@ -11,6 +11,8 @@ from udogen.opdef.datatypes import DataType
 if TYPE_CHECKING:
     from udogen.runtime.calls import Array
 
+_SMALLEST_SPAN, _LARGEST_SCALE = 1e-30, 1e30
+
 Quant = tuple[float, int]  # scale, offset: real = (stored + offset) * scale
 
 
@@ -201,9 +203,9 @@ def quant_for(low: float, high: float, dtype: DataType) -> Quant:
 
     smallest, largest = dtype.range() or (0, 255)
     low, high = min(low, 0.0), max(high, 0.0)
-    if low == high:
+    if high - low < _SMALLEST_SPAN:
         high = 1.0
-    scale = float(np.float32((high - low) / (largest - smallest)))  # as the C API has it
+    scale = float(np.float32(min((high - low) / (largest - smallest), _LARGEST_SCALE)))  # a float in the C API
     return scale, round(low / scale) - smallest
 
 

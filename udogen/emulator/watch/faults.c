@@ -2,6 +2,7 @@
 //
 //   udogen-fault SIGNAL read|write|unknown ADDRESS
 //   udogen-frame OFFSET LIBRARY            innermost first
+//   udogen-region ADDRESS SIZE TENSOR      a copy of a tensor that the runtime made (fence.c)
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -46,6 +47,7 @@ static void caught(int number, siginfo_t *info, void *context) {
   int depth = backtrace(frames, UDOGEN_DEPTH), i = 0;
   while (i < depth && frames[i] != pc) i++;
   for (i = i < depth ? i + 1 : 2; i < depth; i++) frame(frames[i], 1);
+  udogen_fence_tell();
   // SA_RESETHAND: the instruction is tried again, and the process ends as it would have.
 }
 

@@ -196,21 +196,36 @@ __attribute__((noinline, cold)) static void examine(void *made, size_t size, uin
 
 // --- the functions themselves ---------------------------------------------------------------------------------
 
+#define FENCED(size) udogen_fence_take(size, (uintptr_t)__builtin_return_address(0))
+
 EXPORT void *malloc(size_t size) {
-  void *made = __libc_malloc(size);
+  void *made = FENCED(size);
+  if (made != NULL) return made;
+  made = __libc_malloc(size);
   NOTE(made, size, MALLOC);
   return made;
 }
 
 EXPORT void *calloc(size_t number, size_t size) {
-  void *made = __libc_calloc(number, size);
+  void *made = FENCED(number * size);  // which is filled with zeros as it comes from the system
+  if (made != NULL) return made;
+  made = __libc_calloc(number, size);
   NOTE(made, number * size, CALLOC);
+  return made;
+}
+
+static void *moved(void *old, size_t size) {
+  void *made = __libc_malloc(size);
+  if (made == NULL) return NULL;
+  size_t had = udogen_fence_size(old);
+  memcpy(made, old, had < size ? had : size);
+  udogen_fence_free(old);
   return made;
 }
 
 EXPORT void *realloc(void *old, size_t size) {
   note_free(old);
-  void *made = __libc_realloc(old, size);
+  void *made = udogen_fence_owns(old) ? moved(old, size) : __libc_realloc(old, size);
   NOTE(made, size, REALLOC);
   return made;
 }
@@ -222,32 +237,45 @@ EXPORT void *reallocarray(void *old, size_t number, size_t size) {
     return NULL;
   }
   note_free(old);
-  void *made = __libc_realloc(old, bytes);
+  void *made = udogen_fence_owns(old) ? moved(old, bytes) : __libc_realloc(old, bytes);
   NOTE(made, bytes, REALLOC);
   return made;
 }
 
 EXPORT void free(void *pointer) {
+  if (RARE(udogen_fence_owns(pointer))) {
+    udogen_fence_free(pointer);
+    return;
+  }
   note_free(pointer);
   __libc_free(pointer);
 }
 
 EXPORT void *memalign(size_t alignment, size_t size) {
-  void *made = __libc_memalign(alignment, size);
+  void *made = FENCED(size);
+  if (made != NULL) return made;
+  made = __libc_memalign(alignment, size);
   NOTE(made, size, ALIGNED);
   return made;
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t size) {
-  void *made = __libc_memalign(alignment, size);
+  void *made = FENCED(size);
+  if (made != NULL) return made;
+  made = __libc_memalign(alignment, size);
   NOTE(made, size, ALIGNED);
   return made;
 }
 
 EXPORT int posix_memalign(void **place, size_t alignment, size_t size) {
   if (alignment % sizeof(void *) != 0 || alignment == 0 || (alignment & (alignment - 1)) != 0) return EINVAL;
+  void *made = FENCED(size);
+  if (made != NULL) {
+    *place = made;
+    return 0;
+  }
   const int kept = errno;
-  void *made = __libc_memalign(alignment, size);
+  made = __libc_memalign(alignment, size);
   errno = kept;
   if (made == NULL) return ENOMEM;
   NOTE(made, size, ALIGNED);
@@ -300,6 +328,13 @@ static int look(struct dl_phdr_info *info, size_t size, void *data) {
 }
 
 EXPORT int udogen_watch_version(void) { return UDOGEN_WATCH_VERSION; }
+
+int udogen_watch_code(const char *path, uintptr_t *begin, uintptr_t *end) {
+  Sought sought = {.path = path};
+  if (!dl_iterate_phdr(look, &sought)) return 0;
+  *begin = sought.begin, *end = sought.end;
+  return 1;
+}
 
 // Whose allocations count: those of the library at this (real) path, which must be loaded; 0 where it is not.
 EXPORT int udogen_watch_package(const char *path) {

@@ -35,4 +35,14 @@ typedef struct {
   uint64_t sites;
 } udogen_counts;
 
+// Where the code of a library is that is loaded from this (real) path; 0 where none is.
+int udogen_watch_code(const char *path, uintptr_t *begin, uintptr_t *end);
+
+// fence.c, as heap.c asks it.
+void *udogen_fence_take(size_t size, uintptr_t caller);  // NULL: this allocation is none of its business
+int udogen_fence_owns(const void *pointer);
+size_t udogen_fence_size(const void *pointer);
+void udogen_fence_free(void *pointer);
+void udogen_fence_tell(void);
+
 #endif

@@ -92,6 +92,13 @@ def ratio(value: float) -> str:
     return f"{value:.2g}x" if value < 9.95 else f"{value:,.0f}x"
 
 
+def speed(own: float, other: float) -> str:
+    """`2.7x faster`, beside something that takes `other` seconds."""
+    if not own or 0.995 <= other / own <= 1.005:
+        return "as fast"
+    return f"{ratio(other / own)} faster" if other > own else f"{ratio(own / other)} slower"
+
+
 def share(part: int, whole: int) -> str:
     """`7 of 24 (29 %)`; few of many are not rounded to none, nor almost all to all."""
     if not whole:

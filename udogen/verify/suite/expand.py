@@ -13,7 +13,7 @@ from udogen.verify.cases import Case, Example
 from udogen.verify.places import PLACES
 from udogen.verify.references import Reference, find
 from udogen.verify.suite import configs, numbers
-from udogen.verify.suite.model import EVERY, Group, OpTests, Shape, Subject, Suite
+from udogen.verify.suite.model import EVERY, Given, Group, OpTests, Shape, Subject, Suite
 from udogen.verify.values import Values
 
 # Where a test file says no shape: odd lengths, what no vector length divides, and one of a usual network.
@@ -77,9 +77,9 @@ def examples(suite: Suite) -> list[Example]:
 
 def _plans(group: Group, op: Op, package: OpPackage) -> Iterator[Plan]:
     choices = group.dtypes or configs.default_types(op, package)
-    shapes = group.shapes or tuple({EVERY: shape} for shape in usual_shapes(op))
     params = list(_param_choices(op, group.params))
-    for choice, shape, values, given, seed in itertools.product(choices, shapes, group.values, params, group.seeds):
+    combinations = itertools.product(choices, _filled(group, op), params, group.seeds)
+    for choice, (shape, values), given, seed in combinations:
         types = configs.types_of(op, choice)
         if types is None:
             continue
@@ -95,6 +95,14 @@ def _plans(group: Group, op: Op, package: OpPackage) -> Iterator[Plan]:
             params=given,
             seed=seed,
         )
+
+
+def _filled(group: Group, op: Op) -> Iterator[tuple[Mapping[str, Shape], Mapping[str, Any]]]:
+    """Every shape with every way to fill it; numbers that are given bring their own."""
+    for values in group.values:
+        given = all(isinstance(values.get(each.name, values.get(EVERY)), Given) for each in op.inputs if each.mandatory)
+        ours: list[dict[str, Shape]] = [{}] if given else [{EVERY: shape} for shape in usual_shapes(op)]
+        yield from ((shape, values) for shape in group.shapes or ours)
 
 
 def usual_shapes(op: Op) -> Sequence[Shape]:
@@ -115,7 +123,7 @@ def _shapes_of_inputs(op: Op, group: Group, said: Mapping[str, Shape], values: M
             continue
         for name in _parts(tensor, group):
             own = said.get(name, said.get(tensor.name))
-            given = values.get(name, values.get(tensor.name))
+            given = values.get(name, values.get(tensor.name, values.get(EVERY)))
             shape = own if own is not None else numbers.shape_of(given)
             found[name] = shape if shape is not None else _fitting(tensor, said.get(EVERY))
     return found

@@ -13,6 +13,7 @@ _HEADER = re.compile(rf"\s*(?P<open>\[\[?)\s*(?P<path>{_DOTTED})\s*\]")
 _KEY = re.compile(rf"\s*(?P<path>{_DOTTED})\s*=")
 # What may hold brackets and is none of ours: strings of all four kinds, comments.
 _OPAQUE = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*', re.DOTALL)
+_INSIDE = "\0"  # a line that begins inside of a long string; TOML has no such character
 
 
 def find(text: str) -> Mapping[Path, int]:
@@ -63,11 +64,11 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
     plain = _OPAQUE.sub(lambda match: _hollow(match[0]), text)
     depth = 0
     for number, (line, bare) in enumerate(zip(text.split("\n"), plain.split("\n"), strict=True), 1):
-        if depth <= 0 and bare.strip():
+        if depth <= 0 and bare.strip() and not bare.startswith(_INSIDE):
             yield number, line
         header = depth <= 0 and bare.lstrip().startswith("[")
         depth += 0 if header else bare.count("[") + bare.count("{") - bare.count("]") - bare.count("}")
 
 
 def _hollow(opaque: str) -> str:
-    return "".join(each if each == "\n" else "_" for each in opaque) if opaque[0] != "#" else ""
+    return "".join(f"\n{_INSIDE}" if each == "\n" else "_" for each in opaque) if opaque[0] != "#" else ""

@@ -1,0 +1,362 @@
+"""Unsafe kernels, each found by the check that is for it, in the real libQnnCpu; and sound ones, left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from unsafe import KERNELS
+
+from tests.making import ROOT, compiler, cpu_package, htp_package, need_runtime, udogen
+from udogen.build import variants
+from udogen.build.tools import Environment, environment
+from udogen.build.watch import build_watch
+from udogen.errors import ToolMissing, UsageError
+from udogen.runtime import OpCall, OpCrashed, OpFailed, OpSession
+from udogen.runtime.built import Built
+from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.watch import Watch
+from udogen.verify.cases import load_examples
+from udogen.verify.results import Finding
+from udogen.verify.runner import run_cases
+from udogen.verify.safety.checks import Safety, Wanted, wanted_of
+
+CONFIG = ROOT / "tests" / "configs" / "LeakyRelu.xml"
+KERNEL = "src/ops/LeakyRelu.cpp"
+
+Unsafe = Callable[[str], Built]
+
+
+@pytest.fixture(scope="module")
+def unsafe(tmp_path_factory: pytest.TempPathFactory) -> Unsafe:
+    """One package of which the kernel is exchanged; only that is compiled again."""
+    need_runtime("cpu")
+    built = cpu_package(CONFIG, tmp_path_factory.mktemp("unsafe"))
+    assert built.folder is not None
+    kernel = built.folder.path / KERNEL
+
+    def put(name: str) -> Built:
+        kernel.write_text(KERNELS[name].source)
+        return built
+
+    return put
+
+
+def call_of(built: Built, loops: int = 1, op: str = "LeakyRelu") -> OpCall:
+    x = np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 3, 4)
+    return make_call(built.op(op, "cpu"), built, op, Wishes(inputs={"input": x}, loops=loops))
+
+
+def checked(built: Built, **wanted: object) -> tuple[Finding, ...]:
+    asked = {"heap": False, "guard": False, "leaks": False, "sanitize": (), **wanted}
+    with Safety(built, wanted_of(**asked), timeout=60) as safety:  # type: ignore[arg-type]
+        return safety.check(call_of(built))
+
+
+def here(name: str, function: str = "execute", mark: str = "// here") -> str:
+    return f"`{function}` ({KERNEL}:{KERNELS[name].line(mark)})"
+
+
+# --- heap -----------------------------------------------------------------------------------------------------
+
+
+def test_a_vector_that_grows_three_calls_deep_is_found_with_function_and_line(unsafe: Unsafe) -> None:
+    [found] = checked(unsafe("grows"), heap=True)
+    assert found.cause == "heap-in-execute"
+    assert found.sentence == (
+        "op `LeakyRelu` allocates on the heap in each execution: 120 times in 20 executions (5,040 bytes), "
+        f"in {here('grows', 'keep')}"
+    )
+    lines = found.evidence.splitlines()
+    assert lines[0].startswith("malloc, by std::vector<float")
+    assert [re.sub(r":\d+\)", ")", line) for line in lines[1:]] == [
+        f"called by `{function}` ({KERNEL})" for function in ("keep", "look", "largest", "execute")
+    ]
+    assert found.hint.startswith("a kernel must not use the heap while it executes: how long that takes has no bound")
+
+
+def test_what_is_allocated_in_the_first_execution_alone_is_found_too(unsafe: Unsafe) -> None:
+    [found] = checked(unsafe("first only"), heap=True)
+    assert found.sentence == (
+        "op `LeakyRelu` allocates on the heap in its first execution: once in 20 executions (100 bytes), "
+        f"in {here('first only')}"
+    )
+
+
+def test_without_lines_the_function_is_told_and_how_to_get_lines(unsafe: Unsafe) -> None:
+    from tests.making import make
+
+    built = unsafe("first only")
+    assert built.folder is not None
+    assert make(built.folder.path).returncode == 0
+    with Safety(built, Wanted(heap=True), rebuild=False, timeout=60) as safety:
+        [found] = safety.check(call_of(built))
+    assert found.sentence.endswith("(100 bytes), in `execute`")
+    assert (
+        found.evidence.splitlines()[-1]
+        == "built without -g: `udogen build --lines` makes a library that knows its lines"
+    )
+
+
+def test_a_sound_kernel_does_not_use_the_heap_and_is_not_slowed_down_twofold(unsafe: Unsafe) -> None:
+    """10,000 executions of the cheapest op there is; the ratio is measured in one process, as the best of several."""
+    built = unsafe("sound")
+    with OpSession(built.library, built.provider, timeout=120, preload=[build_watch()]) as session:
+        session.run(call_of(built, 10_000))
+        plain, watched = [], []
+        for _ in range(5):
+            plain.append(session.run(call_of(built, 2_000)).times.execute)
+            result = session.run(call_of(built, 2_000), Watch(heap=True))
+            assert result.heap is not None
+            assert (result.heap.executions, result.heap.sites, result.heap.lost) == (2_000, (), 0)
+            assert result.heap.seen > 2_000  # the runtime's own
+            watched.append(result.times.execute)
+    assert min(watched) / min(plain) < 2
+
+
+@pytest.mark.parametrize("folder", ["leaky_relu", "softmax", "add_sat_u8"])
+def test_the_examples_use_no_heap_over_ten_thousand_executions(folder: str, tmp_path: Path) -> None:
+    need_runtime("cpu")
+    for number, example in enumerate(load_examples(ROOT / "examples" / folder)):
+        cases = [case for case in example.cases if case.backend == "cpu" and not case.refusal]
+        if not cases:
+            continue
+        built = cpu_package(example.config, tmp_path / str(number), example.kernels)
+        each = -(-10_000 // len(cases))
+        with OpSession(built.library, built.provider, timeout=300, preload=[build_watch()]) as session:
+            for case in cases:
+                wishes = Wishes(
+                    inputs=case.inputs,
+                    params=case.params,
+                    quants=case.quants,
+                    dtypes=case.dtypes,
+                    shapes=case.output_shapes,
+                    loops=each,
+                )
+                heap = session.run(make_call(built.op(case.op, "cpu"), built, case.op, wishes), Watch(heap=True)).heap
+                assert heap is not None
+                assert (heap.executions, heap.sites) == (each, ()), case.name
+
+
+def test_an_htp_kernel_is_watched_in_its_own_runtime(tmp_path: Path) -> None:
+    example = ROOT / "examples" / "leaky_relu"
+    sound = htp_package(example / "LeakyRelu.xml", tmp_path / "sound", example / "kernels")
+    x = np.linspace(-1, 1, 24, dtype=np.float32).reshape(1, 2, 3, 4)
+
+    def found(built: Built) -> tuple[Finding, ...]:
+        call = make_call(built.op("LeakyRelu", "htp"), built, "LeakyRelu", Wishes(inputs={"input": x}))
+        with Safety(built, Wanted(heap=True), backend="htp", timeout=120) as safety:
+            return safety.check(call)
+
+    assert found(sound) == ()
+    assert sound.folder is not None
+    kernel = sound.folder.path / KERNEL
+    text = kernel.read_text()
+    body = re.search(r"udo::Status execute\([^{]*\{\n", text)
+    assert body is not None
+    line = text[: body.end()].count("\n") + 1
+    kernel.write_text(
+        text[: body.end()] + "  static float* volatile kept; delete[] kept; kept = new float[7];\n" + text[body.end() :]
+    )
+    [one] = found(sound)
+    assert one.sentence.endswith(f"(560 bytes), in `execute` ({KERNEL}:{line})")
+
+
+# --- reads and writes beside tensors --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("writes past", "wrote past the end of its output `output` (96 bytes): at byte 96"),
+        ("writes before", "wrote before the beginning of its output `output` (96 bytes): 4 bytes before it"),
+        # The runtime copies inputs: it is the copy that stands between walls.
+        ("reads past", "read past the end of its input `input` (96 bytes): at byte 96"),
+        ("reads before", "read before the beginning of its input `input` (96 bytes): 4 bytes before it"),
+    ],
+)
+def test_a_step_beside_a_tensor_ends_at_a_guard_page(name: str, said: str, unsafe: Unsafe) -> None:
+    [found] = checked(unsafe(name), guard=True)
+    assert found.cause == "out-of-bounds"
+    assert found.sentence == f"op `LeakyRelu` {said}, in {here(name)}"
+    assert found.hint == "let the kernel's loops end at the tensor's own dimensions"
+
+
+def test_an_input_that_is_written_is_found(unsafe: Unsafe) -> None:
+    [found] = checked(unsafe("writes input"), guard=True)
+    assert found.sentence == "op `LeakyRelu` wrote into its input `input`, which it must not: at byte 4 of 96"
+
+
+def test_a_guard_page_is_told_of_by_the_session_too(unsafe: Unsafe) -> None:
+    built = unsafe("writes past")
+    with Safety(built, Wanted(guard=True)) as safety:
+        safety.check(call_of(built))  # builds it with lines
+    library = built.library.parent / "lines" / built.library.name
+    with OpSession(library, built.provider, timeout=60, preload=[build_watch()]) as session:
+        with pytest.raises(OpCrashed) as caught:
+            session.run(call_of(built), Watch(guard="end"))
+        assert caught.value.message == (
+            "op `LeakyRelu` wrote past the end of its output `output` (96 bytes): at byte 96"
+        )
+        assert not any("udogen-f" in line for line in caught.value.details)
+        with pytest.raises(OpFailed) as failed:  # in a new process, without a wall
+            session.run(call_of(built))
+    assert failed.value.message == "op `LeakyRelu` wrote past the end of its output `output` (96 bytes)"
+
+
+# --- sanitizers -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("reads past", "read 4 bytes past the end of its input `input` (96 bytes)"),
+        ("reads before", "read 4 bytes before the beginning of its input `input` (96 bytes)"),
+        ("writes past", "wrote 4 bytes past the end of its output `output` (96 bytes)"),
+        ("writes before", "wrote 4 bytes before the beginning of its output `output` (96 bytes)"),
+    ],
+)
+@pytest.mark.parametrize("cxx", ["g++", "clang++"])
+def test_address(cxx: str, name: str, said: str, unsafe: Unsafe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("X86_CXX", compiler(cxx))
+    [found] = checked(unsafe(name), sanitize=["address,undefined"])
+    assert found.sentence == f"op `LeakyRelu` {said}, in {here(name)}"
+
+
+@pytest.mark.parametrize("cxx", ["g++", "clang++"])
+def test_undefined(cxx: str, unsafe: Unsafe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("X86_CXX", compiler(cxx))
+    [found] = checked(unsafe("overflows"), sanitize=["undefined"])
+    assert found.cause == "undefined-behaviour"
+    assert found.sentence == (
+        "op `LeakyRelu` does what C++ does not define: signed integer overflow: 98304 * 65536 cannot be represented "
+        f"in type 'int', in {here('overflows', 'scaled')}"
+    )
+
+
+def test_threads(unsafe: Unsafe) -> None:
+    [found] = checked(unsafe("shares"), sanitize=["thread"])
+    assert found.cause == "data-race"
+    assert found.sentence.startswith("two graphs of op `LeakyRelu` collide when they run at the same time: one does a ")
+    assert f"`execute` ({KERNEL}:{KERNELS['shares'].line()})" in found.sentence
+
+
+def test_a_sound_kernel_is_left_alone(unsafe: Unsafe) -> None:
+    every = checked(unsafe("sound"), heap=True, guard=True, leaks=True, sanitize=["address,undefined", "thread"])
+    assert every == ()
+
+
+def test_the_normal_build_stays(unsafe: Unsafe) -> None:
+    built = unsafe("sound")
+    before = built.library.read_bytes()
+    checked(built, sanitize=["address"])
+    assert built.library.read_bytes() == before
+    assert (built.library.parent / "address" / built.library.name).is_file()
+
+
+def test_sanitizers_that_do_not_go_together_or_are_none() -> None:
+    with pytest.raises(UsageError) as caught:
+        variants.parse("address,thread")
+    assert caught.value.message == "no compiler can put `address` and `thread` into one library"
+    assert caught.value.hint == "build them one after the other: --sanitize address --sanitize thread"
+    with pytest.raises(UsageError) as caught:
+        variants.parse("adress")
+    assert caught.value.message == "there is no sanitizer `adress`"
+
+
+def test_a_compiler_without_sanitizers_is_said_with_what_to_install() -> None:
+    with pytest.raises(ToolMissing) as caught:
+        variants.need_compiler(variants.parse("address"), Environment(x86_cxx=compiler("zig")))
+    assert caught.value.message == "no compiler here can build a library with the sanitizers address"
+    assert caught.value.details == (
+        "zig c++: zig brings no runtime of a sanitizer that a library could use in another program",
+    )
+    assert caught.value.hint == "apt-get install g++ libasan8, and unset X86_CXX or set it to g++"
+    assert environment().x86_cxx == os.environ.get("X86_CXX", "")
+
+
+# --- leaks ----------------------------------------------------------------------------------------------------
+
+
+def test_what_an_execution_leaves_behind(unsafe: Unsafe) -> None:
+    [found] = checked(unsafe("leaks"), leaks=True)
+    assert found.sentence == (
+        "op `LeakyRelu` leaks: after 1,000 executions of one graph, 24,000 bytes in 1,000 allocations are still there, "
+        f"of {here('leaks')}"
+    )
+
+
+def test_what_a_graph_leaves_behind(unsafe: Unsafe) -> None:
+    [found] = checked(unsafe("keeps"), leaks=True)
+    assert found.sentence == (
+        "op `LeakyRelu` leaks: after 100 graphs, each made, executed once and freed, 6,400 bytes in 100 allocations "
+        f"are still there, of {here('keeps', 'finalize', '// kept')}"
+    )
+
+
+# --- with the cases of a test, and on the command line --------------------------------------------------------
+
+
+def test_a_case_with_right_numbers_fails_where_it_is_not_safe(unsafe: Unsafe) -> None:
+    from udogen.verify.cases import Case
+
+    built = unsafe("grows")
+    assert built.folder is not None
+    from tests.making import make
+
+    assert make(built.folder.path).returncode == 0
+    x = np.float32([[1, 2, 3]])
+    case = Case("positive", "LeakyRelu", {"input": x}, {"output": x})
+    [plain] = run_cases(built, [case])
+    assert plain.passed
+    [outcome] = run_cases(built, [case], safety=Wanted(heap=True))
+    assert outcome.status == "failed"
+    assert [finding.cause for finding in outcome.findings] == ["heap-in-execute"]
+
+
+def test_run_op_heap(unsafe: Unsafe, tmp_path: Path) -> None:
+    built = unsafe("grows")
+    assert built.folder is not None
+    folder = built.folder.path
+    done = udogen("build", "-C", folder, "--lines")
+    assert done.returncode == 0, done.stderr
+    library = built.library.parent / "lines" / built.library.name
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    asked = ("run", "op", library, "LeakyRelu", "--input", f"input={tmp_path}/x.npy", "--heap")
+    done = udogen(*asked)
+    assert done.returncode == 6
+    assert "heap-in-execute: op `LeakyRelu` allocates on the heap in each execution" in done.stdout
+    assert here("grows", "keep") in done.stdout
+    told = json.loads(udogen(*asked, "--json").stdout)
+    assert (told["ok"], [row["cause"] for row in told["heap"]]) == (False, ["heap-in-execute"])
+
+
+def test_build_sanitize(unsafe: Unsafe) -> None:
+    built = unsafe("sound")
+    assert built.folder is not None
+    done = udogen("build", "-C", built.folder.path, "--sanitize", "undefined", "--sanitize", "address", "--json")
+    assert done.returncode == 0, done.stderr
+    libraries = [Path(row["library"]) for row in json.loads(done.stdout)["artifacts"]]
+    assert [library.parent.name for library in libraries] == ["undefined", "address"]
+    done = udogen("build", "cpu_aarch64", "-C", built.folder.path, "--sanitize", "address")
+    assert done.returncode == 2
+    assert "cpu_aarch64 does not run on this machine" in done.stderr
+
+
+def test_nothing_stays_open(unsafe: Unsafe) -> None:
+    built = unsafe("sound")
+
+    def counted() -> tuple[int, int]:
+        return len(os.listdir("/proc/self/fd")), len(Path("/proc/self/maps").read_text().splitlines())
+
+    checked(built, heap=True, guard=True)
+    before = counted()
+    checked(built, heap=True, guard=True)
+    after = counted()
+    assert after[0] == before[0]
+    assert after[1] <= before[1] + 2  # Python's own

@@ -1,0 +1,412 @@
+"""Test files: what may stand in them, and everything that is wrong with one told at once, with its lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.verify import toy
+from udogen.errors import UdogenError, UsageError
+from udogen.opdef.problems import ConfigError, Problems
+from udogen.verify.cases import Case, load_examples
+from udogen.verify.suite import configs, lines
+from udogen.verify.suite.expand import cases_of
+from udogen.verify.suite.find import load_suite
+from udogen.verify.suite.model import Given, Subject
+from udogen.verify.suite.read import read_toml
+from udogen.verify.tolerances import Tolerance
+from udogen.verify.values import Values
+
+
+def problems_of(folder: Path, text: str) -> list[str]:
+    """`line: what (hint)` of everything that is wrong."""
+    toy.write(folder, text)
+    with pytest.raises(ConfigError) as caught:
+        configs.sources(load_suite(folder))
+    assert all(each.location.file == str(folder / "op_tests.toml") for each in caught.value.problems)
+    return [f"{each.location.line}: {each.message} ({each.hint})" for each in caught.value.problems]
+
+
+def cases(folder: Path, text: str, backend: str = "cpu") -> list[Case]:
+    toy.write(folder, text)
+    suite, known = configs.sources(load_suite(folder))
+    return [
+        case
+        for tests in suite.ops
+        if (package := known[tests.subject].package(tests.op))
+        for case in cases_of(tests, package, backend)
+    ]
+
+
+def test_everything_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
+    text = """\
+kernel = "kernels"
+config = 5
+
+[[op]]
+name = "Scale"
+shapes = "3x5"
+
+[[op.case]]
+shape = ["3x5", "3y5"]
+dtype = "FLOAT_23"
+values = "guess"
+seed = -1
+
+[[op.case]]
+params = [1]
+quant = { x = { low = 2 } }
+tolerance = "near"
+backends = ["npu"]
+expect = "wonders"
+loops = 3
+
+[[op]]
+reference = ""
+loops = 0
+builtin = { name = "Softmax" }
+operations = "many"
+"""
+    assert problems_of(tmp_path, text) == [
+        "1: there is no key `kernel` here (did you mean `kernels`?)",
+        "2: `config`: this must be a path, relative to the test file (the XML OpDef or JSON UDO config)",
+        "6: there is no key `shapes` here (did you mean `shape`?)",
+        '9: `shape`: `3y5` is no shape (as in "1x8x8x16", or [1, 8, 8, 16]; several: ["3x5", "7"])',
+        "10: `dtype`: `FLOAT_23` is no data type (as in FLOAT_32, FLOAT_16, UFIXED_POINT_8, INT_32)",
+        "11: `values`: `guess` is no way to fill a tensor; there are normal, uniform, integers, ramp, constant, edge, "
+        "nonfinite (as in normal, uniform(-3, 3), edge)",
+        "12: `seed`: a seed is a whole number, not less than 0 (as in seed = 1, or seed = [1, 2, 3])",
+        "15: `params`: this must be a table (as in { axis = [0, -1] })",
+        "16: `quant`: the quantization of `x` has neither low and high nor a positive scale "
+        "(x = { low = -6, high = 6 }: real numbers to cover; or x = { scale = 0.05, offset = -128 })",
+        '17: `tolerance`: `near` is no tolerance: as in 1e-6, "1e-5 relative", "4 ulp", "1e-6 + 2 ulp", "1 step", '
+        '"exact" (by data type: { FLOAT_16 = 2e-3, fixed = 1 })',
+        "18: `backends`: `npu` is no backend (there are cpu, htp, hexagon, gpu, dsp, cpu-emulator, htp-emulator)",
+        "19: `expect`: `wonders` is nothing to expect (numbers, or refusal)",
+        "20: there is no key `loops` here (there are name, shape, dtype, values, seed, params, quant, count, "
+        "tolerance, backends, expect)",
+        "22: an [[op]] needs a name (as in name = \"Softmax\")",
+        "23: `reference`: this must be a text (what the op is held against: FILE.py:FUNCTION, onnx:OP, torch:FUNCTION)",
+        "24: `loops`: this must be a whole number of executions (as in loops = 100)",
+        '25: `builtin`: this names no built-in op (as in builtin = "Softmax", '
+        'or { op = "Softmax", params = { axis = 3 } })',
+        "26: `operations`: this must be a number: operations for each element of the output (arithmetic operations for "
+        "each element of the output)",
+    ]  # fmt: skip
+
+
+def test_names_and_types_are_held_against_the_config(tmp_path: Path) -> None:
+    text = """\
+[[op]]
+name = "Scale"
+
+[[op.case]]
+shape = { z = "3" }
+params = { facto = 1 }
+dtype = ["FLOAT_32", "INT_32"]
+values = { y = "normal" }
+quant = { w = { scale = 1.0 } }
+count = { x = 2 }
+
+[[op]]
+name = "Scail"
+"""
+    assert problems_of(tmp_path, text) == [
+        "5: `shape`: op `Scale` has no input or output `z` (it has x, y)",
+        "6: `params`: op `Scale` has no parameter `facto` (did you mean `factor`?)",
+        "7: `dtype`: op `Scale` is never of INT_32 (it can be FLOAT_32, UFIXED_POINT_8)",
+        "8: `values`: op `Scale` has no input `y` (it has x)",
+        "9: `quant`: op `Scale` has no input or output `w` (it has x, y)",
+        "10: `count`: op `Scale` has no repeated input `x` (it has none)",
+        f"12: {tmp_path / 'Toy.xml'} has no op `Scail` (did you mean `Scale`?)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "sentence"),
+    [
+        ("[[op]]\nname = \n", 2, "this is no TOML: invalid value"),
+        ("[[op]]\nname = 'a'\nname = 'b'\n", 3, "this is no TOML: cannot overwrite a value"),
+        ("[[op]", 1, "this is no TOML: "),
+        ("a = '''", 0, "this is no TOML: "),
+        ("op = 5", 1, "`op` must be a list of tables"),
+        ("[op]\nname = 'Scale'", 1, "`op` must be a list of tables"),
+        ("# nothing", 0, "the file names no op"),
+    ],
+)
+def test_what_is_no_test_file(tmp_path: Path, text: str, line: int, sentence: str) -> None:
+    (tmp_path / "op_tests.toml").write_text(text)
+    problems = Problems()
+    assert read_toml(tmp_path / "op_tests.toml", problems) == []
+    [problem] = problems.errors
+    assert problem.message.startswith(sentence) and problem.location.line == line
+
+
+def test_bytes_that_are_no_text_have_a_line(tmp_path: Path) -> None:
+    (tmp_path / "op_tests.toml").write_bytes(b"# one\n# two \xff\n")
+    problems = Problems()
+    read_toml(tmp_path / "op_tests.toml", problems)
+    assert [(each.location.line, each.message) for each in problems.errors] == [(2, "this is no UTF-8")]
+
+
+def test_a_folder_without_a_test_file_or_config(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has no test file \(op_tests\.toml, or") as caught:
+        load_suite(tmp_path)
+    assert caught.value.hint == "`udogen generate CONFIG --tests` writes one to begin with"
+    (tmp_path / "op_tests.toml").write_text('[[op]]\nname = "Scale"\n')
+    with pytest.raises(UsageError, match="has no config, and no packages") as caught:
+        configs.sources(load_suite(tmp_path))
+    assert caught.value.hint.startswith('say which in the test file: config = "MyOp.xml"')
+    with pytest.raises(UsageError, match="there is no folder"):
+        load_suite(tmp_path / "nowhere")
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def test_lines_of_keys() -> None:
+    text = """\
+a = [ # [[op]]
+  "[[op]]", 'b = 1',
+]
+[[op]]
+  name = "x"   # case
+[[op.case]]
+shape = { a = 1, b = [
+  1] }
+"odd key" = \"\"\"
+[[op]]
+\"\"\"
+[[op]]
+[[op.case]]
+[[op.case]]
+[op.case.quant]
+x.low = 1
+"""
+    assert dict(lines.find(text)) == {
+        ("a",): 1,
+        ("op", 0): 4,
+        ("op", 0, "name"): 5,
+        ("op", 0, "case", 0): 6,
+        ("op", 0, "case", 0, "shape"): 7,
+        ("op", 0, "case", 0, "odd key"): 9,
+        ("op", 1): 12,
+        ("op", 1, "case", 0): 13,
+        ("op", 1, "case", 1): 14,
+        ("op", 1, "case", 1, "quant"): 15,
+        ("op", 1, "case", 1, "quant", "x"): 16,
+        ("op", 1, "case", 1, "quant", "x", "low"): 16,
+    }
+    assert lines.line_of(lines.find(text), ("op", 1, "case", 1, "seed")) == 14
+
+
+# --- cases ----------------------------------------------------------------------------------------
+
+
+def test_every_combination_is_a_case(tmp_path: Path) -> None:
+    text = (
+        toy.HEAD
+        + """
+[[op.case]]
+shape = ["7", [2, 3]]
+params = { factor = ["default", 3] }
+seed = [1, 2]
+values = ["normal", "edge"]
+"""
+    )
+    found = cases(tmp_path, text)
+    assert len(found) == 2 * 2 * 2 * 2 * 2
+    assert len({(case.name, tuple(case.dtypes.items())) for case in found}) == len(found)
+    assert [case.name for case in found[:5]] == [
+        "7, factor=default, normal, seed 1",
+        "7, factor=default, normal, seed 2",
+        "7, factor=3, normal, seed 1",
+        "7, factor=3, normal, seed 2",
+        "2x3, factor=default, normal, seed 1",
+    ]
+    assert {case.params.get("factor", 2) for case in found} == {2, 3}
+    for case in found:
+        if case.dtypes["x"] == "FLOAT_32":
+            factor = case.params.get("factor", 2)
+            with np.errstate(over="ignore"):
+                np.testing.assert_array_equal(case.expected["y"], np.float32(case.inputs["x"].astype(float) * factor))
+
+
+def test_what_an_op_says_holds_for_its_cases(tmp_path: Path) -> None:
+    text = (
+        toy.HEAD
+        + """
+shape = "3"
+params = { factor = 5 }
+tolerance = { float = 1 }
+[[op.case]]
+[[op.case]]
+name = "other"
+shape = "4"
+params = { factor = 6 }
+tolerance = { fixed = 2 }
+dtype = "UFIXED_POINT_8"
+"""
+    )
+    *firsts, last = cases(tmp_path, text)
+    assert [case.name for case in firsts] == ["3, factor=5", "3, factor=5"]
+    assert last.name == "other: 4, factor=6"
+    assert last.params == {"factor": 6}
+    assert firsts[0].tolerance_of("y") == Tolerance(1)
+    assert last.tolerance_of("y") == Tolerance(2)
+
+
+def test_fixed_point_is_quantized_and_the_reference_computes_on_real_numbers(tmp_path: Path) -> None:
+    text = (
+        toy.HEAD
+        + """
+[[op.case]]
+shape = "256"
+dtype = "UFIXED_POINT_8"
+values = "ramp"
+quant = { x = { scale = 0.5, offset = -100 }, y = { low = -20, high = 20 } }
+"""
+    )
+    [case] = cases(tmp_path, text)
+    np.testing.assert_array_equal(case.inputs["x"], np.arange(256, dtype=np.uint8))
+    assert case.quants["x"] == (0.5, -100)
+    scale, offset = case.quants["y"]
+    real = (np.arange(256) - 100) * 0.5 * 2
+    np.testing.assert_array_equal(case.expected["y"], np.clip(np.rint(real / scale) - offset, 0, 255))
+    assert case.tolerance_of("y") == Tolerance(1)
+
+
+def test_without_a_quantization_the_numbers_are_covered(tmp_path: Path) -> None:
+    [case] = cases(tmp_path, toy.HEAD + 'dtype = "UFIXED_POINT_8"\nshape = "1000"\n')
+    for stored in (case.inputs["x"], case.expected["y"]):
+        assert stored.min() == 0 and stored.max() == 255
+    assert case.quants["y"][0] == pytest.approx(2 * case.quants["x"][0])
+
+
+def test_numbers_may_be_given(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.float32([[4, 5]]))
+    text = (
+        toy.HEAD
+        + """
+dtype = "FLOAT_32"
+[[op.case]]
+values = { x = [[1, 2, 3]] }
+[[op.case]]
+values = "x.npy"
+shape = "1x2"
+"""
+    )
+    one, two = cases(tmp_path, text)
+    assert one.inputs["x"].tolist() == [[1, 2, 3]] and one.expected["y"].tolist() == [[2, 4, 6]]
+    assert two.inputs["x"].tolist() == [[4, 5]]
+
+
+def test_shapes_of_our_choice(tmp_path: Path) -> None:
+    assert [case.name for case in cases(tmp_path, toy.HEAD + 'dtype = "FLOAT_32"\n')] == ["7", "3x5", "1x8x8x16"]
+
+
+def test_empty_and_one_sized_axes(tmp_path: Path) -> None:
+    found = cases(tmp_path, toy.HEAD + 'shape = ["0x5", "1x1", "scalar"]\n')
+    assert [case.inputs["x"].shape for case in found[::1]] == [(0, 5), (1, 1), (), (0, 5), (1, 1), ()]
+    assert all(case.trouble is None for case in found)
+
+
+def test_other_backends_have_no_cases_unless_the_file_names_them(tmp_path: Path) -> None:
+    assert cases(tmp_path, toy.HEAD, "htp") == []
+    [case] = cases(tmp_path, toy.HEAD + 'backends = "htp"\ndtype = "FLOAT_32"\nshape = "3"\n', "htp")
+    assert case.places == ("htp", "htp-emulator") and case.runs_on("htp") and not case.runs_on("hexagon")
+
+
+def test_a_reference_that_fails_is_told_in_the_case(tmp_path: Path) -> None:
+    [case] = cases(tmp_path, toy.HEAD.replace(":scale", ":broken") + 'dtype = "FLOAT_32"\nshape = "3"\n')
+    assert case.trouble is not None and case.trouble.kind == "reference"
+    assert case.trouble.message == (
+        "the reference reference.py:broken raised IndexError: index 99 is out of bounds for axis 0 with size 3"
+    )
+    assert case.trouble.hint == f"{tmp_path / 'reference.py'}:13: return x[99]"
+
+
+@pytest.mark.parametrize(
+    ("reference", "message", "hint"),
+    [
+        ("reference.py:scael", "defines no function `scael`", "did you mean `scale`?"),
+        ("nowhere.py:f", "nowhere.py cannot be read: No such file", "write it, or name another file"),
+        ("reference.py", "`reference.py` names no reference", "as in reference.py:softmax"),
+        ("onnx:Nonsense", "", ""),
+    ],
+)
+def test_references_that_are_not_there(tmp_path: Path, reference: str, message: str, hint: str) -> None:
+    if reference.startswith("onnx"):
+        pytest.importorskip("onnx")
+        message, hint = "ONNX has no op `Nonsense`", "names are written as in Softmax"
+    with pytest.raises(UsageError) as caught:
+        cases(tmp_path, toy.HEAD.replace("reference.py:scale", reference))
+    assert message in caught.value.message and caught.value.hint.startswith(hint)
+
+
+def test_a_reference_that_cannot_be_loaded(tmp_path: Path) -> None:
+    toy.write(tmp_path, toy.HEAD.replace("reference.py", "bad.py"))
+    suite, known = configs.sources(load_suite(tmp_path))
+    package = known[suite.ops[0].subject].package("Scale")
+    assert package is not None
+    for text, message in (
+        ("def scale(:\n", "bad.py:1: "),
+        ("import numpy\n1/0\n", "ZeroDivisionError: division by zero"),
+    ):
+        (tmp_path / "bad.py").write_text(text + "# " + message)
+        with pytest.raises(UdogenError, match=message):
+            cases_of(suite.ops[0], package, "cpu")
+
+
+def test_onnx_as_the_reference(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    toy.write(tmp_path)
+    folder = Path(__file__).parents[2] / "examples" / "leaky_relu"
+    text = (folder / "op_tests.toml").read_text().replace("reference.py:leaky_relu", "onnx:LeakyRelu")
+    text = text.replace('config = "', f'config = "{folder}/').replace('kernels = "', f'kernels = "{folder}/')
+    (tmp_path / "op_tests.toml").write_text(text)
+    [ours], [theirs] = load_examples(folder), load_examples(tmp_path)
+    for one, other in zip(ours.cases, theirs.cases, strict=True):
+        assert other.trouble is None, other.trouble
+        np.testing.assert_allclose(one.expected["output"], other.expected["output"], rtol=1e-6)
+
+
+# --- Python ---------------------------------------------------------------------------------------
+
+PYTHON = """
+from udogen.verify import op_test
+
+
+@op_test("Scale", shape="3", dtype="FLOAT_32")
+@op_test("Scale", name_of_case=1)
+def scale(x, factor):
+    return x * factor
+"""
+
+
+def test_a_test_file_in_python(tmp_path: Path) -> None:
+    toy.write(tmp_path)
+    (tmp_path / "tests").mkdir()
+    path = tmp_path / "tests" / "test_scale.py"
+    path.write_text(PYTHON.replace(", name_of_case=1", ', case=[{"name": "a", "shape": "2"}, {"name": "b"}]'))
+    suite, known = configs.sources(load_suite(tmp_path))
+    assert [each.subject.config for each in suite.ops] == [tmp_path / "Toy.xml"] * 2
+    package = known[suite.ops[0].subject].package("Scale")
+    assert package is not None
+    named = [case.name for tests in suite.ops for case in cases_of(tests, package, "cpu")]
+    assert {"3", "a: 2", "b: 7"} <= set(named)
+    path.write_text(PYTHON)
+    with pytest.raises(ConfigError) as caught:
+        load_suite(tmp_path)
+    assert [(each.location.line, each.message) for each in caught.value.problems] == [
+        (5, "there is no key `name_of_case` here")
+    ]
+
+
+def test_values_and_subjects_are_read_as_what_they_are(tmp_path: Path) -> None:
+    toy.write(tmp_path, 'kernels = "k"\n' + toy.HEAD + 'values = ["edge", { x = [1, 2] }]\n')
+    [tests] = load_suite(tmp_path).ops
+    assert tests.subject == Subject(kernels=tmp_path / "k")
+    assert tests.groups[0].values == ({"": Values("edge")}, {"x": Given([1, 2])})

@@ -1,0 +1,358 @@
+"""`udogen test` on the real libQnnCpu: right, wrong, crashing and hanging kernels, and how each is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from tests.making import ROOT, need_runtime, udogen
+from tests.verify import toy
+from udogen.errors import UdogenError
+from udogen.verify import campaign, terminal
+from udogen.verify.results import Outcome, TestRun
+from udogen.verify.suite.find import load_suite
+from udogen.verify.workshop import Wish
+
+GOLDEN = ROOT / "tests" / "golden" / "testing"
+Run = Callable[..., TestRun]
+
+
+@pytest.fixture(scope="module")
+def toys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose config and kernel stay, so that they are compiled once."""
+    need_runtime("cpu")
+    return toy.write(tmp_path_factory.mktemp("toys") / "toy")
+
+
+@pytest.fixture
+def run(toys: Path) -> Run:
+    def go(text: str, **options: object) -> TestRun:
+        toy.write(toys, text)
+        wanted = campaign.Options(**{"backends": ("cpu",), "wish": Wish(work=toys.parent / "work"), **options})  # type: ignore[arg-type]
+        return campaign.run(campaign.plan(load_suite(toys), wanted), wanted)
+
+    return go
+
+
+def of(found: TestRun, part: str) -> list[Outcome]:
+    return [each for each in found.outcomes if part in each.case.name]
+
+
+RIGHT = (
+    toy.HEAD
+    + """
+[[op.case]]
+shape = ["7", "3x5"]
+params = { factor = ["default", 3] }
+
+[[op.case]]
+name = "edge"
+shape = "64"
+values = ["edge", "nonfinite"]
+dtype = "FLOAT_32"
+"""
+)
+
+WRONG = (
+    toy.HEAD
+    + """
+dtype = "FLOAT_32"
+
+[[op.case]]
+shape = ["4", "4x4", "8x8"]
+params = { factor = 7 } # a number is off from the sixth element on
+
+[[op.case]]
+shape = ["3", "5x5"]
+params = { factor = 13 } # crashes with more than nine
+
+[[op.case]]
+name = "refused"
+shape = "4"
+params = { factor = [99, 98] } # 99 is refused as it must be, 98 is not
+expect = "refusal"
+"""
+)
+
+
+def test_right_numbers(run: Run) -> None:
+    found = run(RIGHT)
+    assert found.passed and found.count("passed") == len(found.outcomes) == 10
+    [state] = found.states
+    assert state.state == "ran" and state.real and state.cases == 10
+    assert {each.dtype for each in found.outcomes} == {"FLOAT_32", "UFIXED_POINT_8"}
+    for each in found.outcomes:
+        assert each.cost.execute is not None and each.cost.execute.loops == 5
+        assert each.cost.execute.low <= each.cost.execute.median <= each.cost.execute.high
+
+
+def test_a_crash_takes_one_case_down_and_what_is_wrong_is_explained(run: Run) -> None:
+    found = run(WRONG)
+    by_name = {each.case.name: each for each in found.outcomes}
+    assert {name: each.status for name, each in by_name.items()} == {
+        "4, factor=7": "passed",
+        "4x4, factor=7": "failed",
+        "8x8, factor=7": "failed",
+        "3, factor=13": "passed",
+        "5x5, factor=13": "error",
+        "refused: 4, factor=99": "passed",
+        "refused: 4, factor=98": "failed",
+    }
+    wrong = by_name["4x4, factor=7"]
+    [tensor] = wrong.tensors
+    assert tensor.wrong == 11 and tensor.first == (1, 1) and tensor.max_error == pytest.approx(0.5)
+    assert wrong.smallest is not None and wrong.smallest.inputs["x"].size == 6
+    crash = by_name["5x5, factor=13"]
+    assert crash.trouble is not None and crash.trouble.kind == "op-crashed"
+    assert crash.trouble.message.startswith("op `Scale` crashed with SIGILL")
+    assert crash.smallest is not None and 9 < crash.smallest.inputs["x"].size <= 12
+    assert [each.cause for each in by_name["refused: 4, factor=98"].findings] == ["not-refused"]
+
+
+def test_an_op_that_does_not_come_back_is_stopped(run: Run) -> None:
+    text = toy.HEAD + 'dtype = "FLOAT_32"\nparams = { factor = [14, 2] }\nshape = "3"\n'
+    slow, right = run(text, timeout=1.0).outcomes
+    assert slow.status == "error" and slow.trouble is not None and slow.trouble.kind == "op-timed-out"
+    assert right.status == "passed"
+
+
+def test_a_reference_that_fails_and_none_at_all(run: Run) -> None:
+    [broken] = run(toy.HEAD.replace(":scale", ":broken") + 'dtype = "FLOAT_32"\nshape = "3"\n').outcomes
+    assert broken.status == "error" and broken.trouble is not None and broken.trouble.kind == "reference"
+    found = run('[[op]]\nname = "Scale"\ndtype = "FLOAT_32"\nshape = "3"\n')
+    assert [each.status for each in found.outcomes] == ["ran"]
+    assert found.passed and found.count("passed") == 0
+
+
+def test_what_is_not_there_is_told_and_never_passes(run: Run, toys: Path) -> None:
+    found = run(toy.HEAD + 'backends = ["gpu", "cpu"]\nshape = "3"\ndtype = "FLOAT_32"\n', backends=("gpu", "cpu"))
+    by_name = {state.backend: state for state in found.states}
+    assert by_name["gpu"].state in ("unbuilt", "missing") and by_name["gpu"].cases == 1
+    if by_name["gpu"].state == "unbuilt":
+        assert by_name["gpu"].reason == f"there is no kernel Scale.cpp in {toys / 'kernels' / 'gpu'}"
+    assert [each.backend for each in found.outcomes] == ["cpu"]
+    assert terminal.summary(found).startswith("1 passed, 1 not run in ")
+
+
+def test_a_kernel_that_does_not_compile_is_told(tmp_path: Path) -> None:
+    need_runtime("cpu")
+    toy.write(tmp_path, toy.HEAD, kernel="#error unfinished\n")
+    options = campaign.Options(backends=("cpu",), wish=Wish(work=tmp_path / "work"))
+    found = campaign.run(campaign.plan(load_suite(tmp_path), options), options)
+    [state] = found.states
+    assert state.state == "unbuilt" and "unfinished" in "\n".join(state.details)
+    assert not found.passed and found.outcomes == ()
+
+
+def processor_time() -> float:
+    """Of this process and of those that it has waited for: on a busy machine a clock says nothing."""
+    return sum(
+        each.ru_utime + each.ru_stime
+        for each in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+def test_two_hundred_cases_take_less_than_ten_seconds_in_one_process(run: Run) -> None:
+    text = (
+        toy.HEAD
+        + """
+shape = ["16x16", "1x8x8x16", "7", "3x5", "1x28x28x64"]
+params = { factor = ["default", 1, 3, 4] }
+seed = [1, 2, 3, 4, 5]
+"""
+    )
+    run(toy.HEAD)  # what is compiled is another matter
+    before = processor_time()
+    found = run(text)
+    took = processor_time() - before
+    assert found.count("passed") == 200
+    assert took < 10, took
+
+
+def test_nothing_is_left_open(run: Run) -> None:
+    def left() -> tuple[int, int]:
+        return len(os.listdir("/proc/self/fd")), len(Path("/proc/self/maps").read_text().splitlines())
+
+    run(WRONG)
+    before = left()
+    for _ in range(3):
+        run(WRONG)
+    after = left()
+    assert after[0] <= before[0] and after[1] <= before[1] + 8, (before, after)
+
+
+def test_only_cases_of_a_pattern(run: Run) -> None:
+    assert {each.case.name for each in run(RIGHT, pattern="3x5").outcomes} == {"3x5, factor=default", "3x5, factor=3"}
+    assert len(run(RIGHT, pattern="Scale/edge*").outcomes) == 2
+    with pytest.raises(UdogenError, match="is called like nothing"):
+        run(RIGHT, pattern="nothing")
+
+
+def test_costs(run: Run) -> None:
+    text = toy.HEAD + 'dtype = "FLOAT_32"\nshape = "1000"\noperations = 1\nbuiltin = { op = "Relu" }\nloops = 50\n'
+    [right] = run(text, measure=True).outcomes
+    cost = right.cost
+    assert cost.execute is not None and cost.execute.loops == 50
+    assert cost.numpy is not None and cost.builtin is not None and cost.builtin_name == "qti.aisw::Relu"
+    assert cost.bytes_moved == 8000 and cost.operations == 1000 and cost.intensity == 0.125
+    [refused] = run(text.replace("Relu", "Nonsense"), measure=True).outcomes
+    assert refused.status == "passed" and refused.cost.builtin is None and refused.cost.builtin_fault
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+
+def plain(text: str) -> str:
+    """Times and versions change from run to run."""
+    text = re.sub(r"in [\d.]+ s", "in 1.0 s", text)
+    return re.sub(r"\(v[\d.]+\)", "(v2.47.0)", text)
+
+
+def said(name: str, toys: Path, text: str) -> subprocess.CompletedProcess[str]:
+    toy.write(toys, text)
+    return udogen("test", toys, "--backend", "cpu", "--case", name, env={"XDG_CACHE_HOME": str(toys.parent / "cache")})
+
+
+@pytest.mark.parametrize(("name", "text", "code"), [("right", RIGHT, 0), ("wrong", WRONG, 6)])
+def test_the_terminal(toys: Path, name: str, text: str, code: int) -> None:
+    done = said("Scale", toys, text)
+    assert done.returncode == code, done.stderr
+    golden = GOLDEN / f"{name}.txt"
+    if os.environ.get("UDOGEN_WRITE_GOLDEN"):
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(plain(done.stdout), "utf-8")
+    assert plain(done.stdout) == golden.read_text("utf-8"), "UDOGEN_WRITE_GOLDEN=1 writes it anew"
+    assert [line for line in done.stderr.splitlines() if "zig" not in line] == [
+        f"  ToyPackage on cpu: {10 if name == 'right' else 7} cases"
+    ]
+
+
+def test_a_crash_alone_is_exit_code_5(toys: Path) -> None:
+    assert said("5x5, factor=13", toys, WRONG).returncode == 5
+
+
+def test_json_and_junit_say_the_same(toys: Path, tmp_path: Path) -> None:
+    toy.write(toys, WRONG)
+    junit = tmp_path / "results.xml"
+    env = {"XDG_CACHE_HOME": str(toys.parent / "cache")}
+    done = udogen("test", toys, "--backend", "cpu", "--junit", junit, "--json", env=env)
+    assert done.returncode == 6 and done.stderr == ""
+    answer = json.loads(done.stdout)
+    assert answer["ok"] is False
+    assert answer["counts"] == {"passed": 3, "failed": 3, "error": 1, "skipped": 0, "ran": 0}
+    first = next(each for each in answer["cases"] if each["case"] == "4x4, factor=7")
+    assert first["location"] == f"{toys / 'op_tests.toml'}:7" and first["tensors"][0]["first"]["at"] == [1, 1]
+    root = etree.parse(junit).getroot()
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("7", "3", "1")
+    error = root.find(".//error")
+    assert error is not None and error.get("type") == "op-crashed"
+
+
+def test_a_file_that_cannot_be_written(toys: Path) -> None:
+    toy.write(toys, RIGHT)
+    env = {"XDG_CACHE_HOME": str(toys.parent / "cache")}
+    done = udogen("test", toys, "--backend", "cpu", "--case", "3x5", "--junit", "/nowhere/x.xml", env=env)
+    assert done.returncode == 2
+    assert "error: cannot write /nowhere/x.xml: No such file or directory\n  = choose another file\n" in done.stderr
+
+
+def test_mistakes_in_the_test_file_are_shown_with_their_lines(tmp_path: Path) -> None:
+    toy.write(tmp_path, '[[op]]\nname = "Scale"\nshapes = "3"\nseed = -4\n')
+    done = udogen("test", tmp_path)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert done.stderr == (
+        f"{tmp_path}/op_tests.toml:3: error: there is no key `shapes` here\n"
+        '     3 | shapes = "3"\n'
+        "       = did you mean `shape`?\n"
+        f"{tmp_path}/op_tests.toml:4: error: `seed`: a seed is a whole number, not less than 0\n"
+        "     4 | seed = -4\n"
+        "       = as in seed = 1, or seed = [1, 2, 3]\n"
+        "error: 2 errors in the test file\n"
+    )
+
+
+def test_costs_are_kept_and_compared(toys: Path, tmp_path: Path) -> None:
+    toy.write(toys, toy.HEAD + 'dtype = "FLOAT_32"\nshape = "3"\nloops = 10\n')
+    env, kept = {"XDG_CACHE_HOME": str(toys.parent / "cache")}, tmp_path / "costs.json"
+    done = udogen("test", toys, "--backend", "cpu", "--save-baseline", kept, env=env)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(kept.read_text())
+    [key] = content["costs"]
+    assert key == "ToyPackage | Scale | 3 | FLOAT_32 | cpu"
+    content["costs"][key] = dict.fromkeys(("median", "low", "high"), 1e-9)
+    kept.write_text(json.dumps(content))
+    done = udogen("test", toys, "--backend", "cpu", "--compare", kept, "--json", env=env)
+    assert done.returncode == 0, done.stderr
+    [change] = json.loads(done.stdout)["changes"]
+    assert change["worse"] and change["ratio"] > 10 and change["what"] == "time"
+    kept.write_text("{}")
+    done = udogen("test", toys, "--compare", kept, env=env)
+    assert done.returncode == 2 and f"{kept} is no file of --save-baseline" in done.stderr
+
+
+# --- packages that are there, skeletons, pytest ---------------------------------------------------
+
+
+def test_a_generated_skeleton_and_packages_that_are_there(toys: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = udogen("generate", toys / "Toy.xml", "--kernels", toys / "kernels", "-o", out, "--tests")
+    assert done.returncode == 0, done.stderr
+    assert f"{out / 'op_tests.toml'} (created)\n{out / 'op_reference.py'} (created)\n" in done.stdout
+    done = udogen("test", out, "--backend", "cpu")
+    assert done.returncode == 5
+    assert "the reference op_reference.py:scale raised NotImplementedError: write what Scale computes" in done.stdout
+    reference = out / "op_reference.py"
+    assert "def scale(x, factor):\n" in reference.read_text()
+    reference.write_text(
+        reference.read_text().replace("raise NotImplementedError", "return x * factor\n    raise NotImplementedError")
+    )
+    done = udogen("test", out / "ToyPackage", "--backend", "cpu", "--json")
+    assert done.returncode == 0, done.stdout
+    assert json.loads(done.stdout)["counts"]["passed"] == 18
+    again = udogen("generate", toys / "Toy.xml", "--kernels", toys / "kernels", "-o", out, "--tests")
+    assert "op_tests.toml" not in again.stdout and "return x * factor" in reference.read_text()
+    with_none = udogen("test", out, "--no-build", "--backend", "htp")
+    assert with_none.returncode == 2 and "no case of" in with_none.stderr
+
+
+def pytest_says(folder: Path, *arguments: str, cache: Path) -> subprocess.CompletedProcess[str]:
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(cache)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+
+def test_pytest_collects_cases(toys: Path) -> None:
+    toy.write(toys, WRONG)
+    cache = toys.parent / "cache"
+    done = pytest_says(toys, "--udogen", "--udogen-backend", "cpu", cache=cache)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "4 failed, 3 passed" in done.stdout
+    assert "FAILED op_tests.toml::ToyPackage-cpu::Scale: 5x5, factor=13 [FLOAT_32]" in done.stdout
+    assert "op `Scale` crashed with SIGILL" in done.stdout
+    assert "Traceback" not in done.stdout and "runner.py" not in done.stdout
+    one = pytest_says(toys, "--udogen", "-k", "4x4 and cpu", cache=cache)
+    assert "1 failed" in one.stdout and "y: 11 of 16 numbers are wrong" in one.stdout
+    without = pytest_says(toys, cache=cache)
+    assert "no tests ran" in without.stdout
+
+
+def test_pytest_tells_mistakes_of_the_test_file(tmp_path: Path) -> None:
+    toy.write(tmp_path, '[[op]]\nname = "Scale"\nshapes = "3"\n')
+    done = pytest_says(tmp_path, "--udogen", cache=tmp_path / "cache")
+    assert done.returncode == 2
+    assert "op_tests.toml:3: error: there is no key `shapes` here" in done.stdout

@@ -1,0 +1,85 @@
+"""A small op for tests of `udogen test`: y = x * factor, with switches for what a kernel may do wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CONFIG = """<?xml version="1.0" encoding="UTF-8"?>
+<OpDefCollection PackageName="ToyPackage" Domain="example" Version="1.0">
+  <OpDefList>
+    <OpDef>
+      <Name>Scale</Name>
+      <Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Datatype>UFIXED_POINT_8</Datatype>
+        <Shape><Rank>ND</Rank></Shape></Input>
+      <Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Datatype>UFIXED_POINT_8</Datatype>
+        <Shape><Rank>ND</Rank></Shape></Output>
+      <Parameter><Name>factor</Name><Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype>
+        <Shape><Rank>SCALAR</Rank></Shape><Default>2.0</Default></Parameter>
+      <SupportedBackend>CPU</SupportedBackend>
+    </OpDef>
+  </OpDefList>
+</OpDefCollection>
+"""
+
+KERNEL = """#include "ops/Scale.hpp"
+
+#include <cstdint>
+
+namespace ops::ToyPackage::Scale {
+
+struct State {};
+
+udo::Status finalize(const Args& args, State*&) {
+  if (args.factor == 99.0f) return udo::error("the factor is 99");
+  return udo::ok;
+}
+
+udo::Status execute(const Args& args, State*) {
+  const std::size_t size = args.x.size();
+  if (args.factor == 13.0f && size > 9) __builtin_trap();
+  if (args.factor == 14.0f) for (;;) __asm__ volatile("");
+  for (std::size_t i = 0; i < size; ++i) {
+    if (args.x.isFloat()) {
+      const float off = args.factor == 7.0f && i >= 5 ? 0.5f : 0.0f;
+      args.y.data<float>()[i] = args.x.data<float>()[i] * args.factor + off;
+    } else {
+      const float real = args.x.quantization().toReal(args.x.data<std::uint8_t>()[i]) * args.factor;
+      args.y.data<std::uint8_t>()[i] = static_cast<std::uint8_t>(args.y.quantization().toStored(real, 0, 255));
+    }
+  }
+  return udo::ok;
+}
+
+void free(State*) {}
+
+}  // namespace ops::ToyPackage::Scale
+"""
+
+REFERENCE = """import numpy as np
+
+
+def scale(x, factor):
+    return x * factor
+
+
+def scale_32(x, factor):
+    return np.float32(x) * np.float32(factor)
+
+
+def broken(x, factor):
+    return x[99]
+"""
+
+
+def write(folder: Path, tests: str = "", *, kernel: str = KERNEL) -> Path:
+    """The config, its kernel and a reference; with a test file of this text."""
+    (folder / "kernels" / "cpu").mkdir(parents=True, exist_ok=True)
+    (folder / "Toy.xml").write_text(CONFIG)
+    (folder / "kernels" / "cpu" / "Scale.cpp").write_text(kernel)
+    (folder / "reference.py").write_text(REFERENCE)
+    if tests:
+        (folder / "op_tests.toml").write_text(tests)
+    return folder
+
+
+HEAD = '[[op]]\nname = "Scale"\nreference = "reference.py:scale"\n'
