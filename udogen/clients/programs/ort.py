@@ -45,10 +45,12 @@ def attribute_fault(param: Tensor) -> str:
 def entries(packages: Sequence[Package]) -> str:
     """The value of the provider option `op_packages`."""
     return ",".join(
-        ":".join([op, library.path, package.provider, *([library.target] if library.target else [])])
+        ":".join([op, library.path, package.provider, *([target] if target else [])])
         for package in packages
         for library in package.libraries
         for op in package.ops
+        # Without a target it passes an empty one, which libQnnHtp refuses (4003) where it takes NULL: measured on x86.
+        for target in [library.target or ("CPU" if package.backend == "htp" else "")]
     )
 
 
