@@ -12,12 +12,14 @@ import tempfile
 from pathlib import Path
 
 from tests.build.command_lines import write_golden as write_command_lines
+from tests.clients.laying import write_golden as write_clients
 from tests.contexts.pictures import write as write_pictures
 from tests.docs.golden import write_golden as write_documents
 from tests.doctor.fake import write_golden as write_doctor
 from tests.making import CONFIGS, make_packages
 from tests.opdef.golden import write_golden as write_broken
 from tests.verify.report_sample import write_golden as write_report
+from tests.verify.toy import write_golden as write_testing
 from udogen.build.make import explain, plan
 from udogen.build.package import PackageFolder
 from udogen.build.tools import Environment
@@ -104,7 +106,9 @@ WRITERS = (
     write_pictures,
     write_broken,
     write_doctor,
+    write_clients,
     write_report,
+    write_testing,
 )
 
 

@@ -285,12 +285,12 @@ ${line}
 <td role="cell"></td>
 % endif
 % if row.numpy.note:
-<td role="cell" class="numpy">${row.numpy.ratio}<small>${row.numpy.note}</small></td>
+<td role="cell" class="numpy">${row.numpy.speed}<small>${row.numpy.note}</small></td>
 % elif costs.numpy:
 <td role="cell"></td>
 % endif
 % if row.builtin.note:
-<td role="cell" class="builtin">${row.builtin.ratio}<small>${row.builtin.note}</small></td>
+<td role="cell" class="builtin">${row.builtin.speed}<small>${row.builtin.note}</small></td>
 % elif costs.builtin:
 <td role="cell"></td>
 % endif
@@ -324,7 +324,7 @@ ${line}
 % if compared:
 <section class="card" aria-labelledby="compared">
 <h2 id="compared">Against an earlier run</h2>
-<p><code>${compared.path}</code> ${compared.sentence}</p>
+<p>Held against <code>${compared.path}</code>: ${compared.sentence}</p>
 % if compared.elsewhere:
 <p>It was measured elsewhere, so that times mean little:</p>
 <dl class="wide">
@@ -367,7 +367,7 @@ ${line}
 <h2 id="environment">Environment</h2>
 % if runtimes:
 <div class="scroll" tabindex="0" role="group" aria-label="Runtimes">
-<table>
+<table class="runtimes stack">
 <thead><tr><th scope="col">backend</th><th scope="col">whose</th><th scope="col">runtime</th><th scope="col">build</th><th scope="col">versions</th><th scope="col">file</th></tr></thead>
 <tbody>
 % for each in runtimes:

@@ -31,11 +31,12 @@ Shape = tuple[int, ...]
 CPU = RuntimeInfo("CPU_QTI_AISW", "v2.47.0.260601114230", "2.36.0", "1.1.0", "/opt/qnn/lib/libQnnCpu.so")
 HTP = RuntimeInfo("HTP_QTI_AISW", "v2.47.0.260601114230", "2.36.0", "5.47.0", "/opt/qnn/lib/libQnnHtp.so")
 GPU = RuntimeInfo("UDOGEN_GPU", "udogen", "2.36.0", "1.0.0", "/cache/libUdogenGpu.so", emulator=True)
+QEMU = RuntimeInfo("Hexagon v73 under qemu-hexagon 7.2.22", "", "", "", "")
 STATES = (
     BackendState("cpu", "Qualcomm's CPU runtime", "ran", real=True, runtime=CPU),
     BackendState("htp", "Qualcomm's HTP runtime", "ran", real=True, runtime=HTP),
     BackendState("gpu", "GPU: udogen's emulator on OpenCL where there is no Adreno", "ran", runtime=GPU),
-    BackendState("hexagon", "HTP kernels as Hexagon code under qemu-hexagon", "ran"),
+    BackendState("hexagon", "HTP kernels as Hexagon code under qemu-hexagon", "ran", runtime=QEMU),
     BackendState(
         "dsp",
         "DSP V65/V66 kernels under qemu-hexagon",

@@ -393,3 +393,26 @@ def test_ordinary_inaccuracy_of_fixed_point_has_no_cause(seed: int, steps: int) 
 
 def _never(**_: Any) -> dict[str, Array]:
     raise RunFailed("not again")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_grows_with_results_is_no_sum_in_half_precision(seed: int) -> None:
+    """An error in proportion to results is larger where more is summed, whatever the sums are kept in."""
+    random = np.random.default_rng(seed)
+    matrices = {"a": random.normal(size=(8, 96)).astype("f4"), "b": random.normal(size=(96, 8)).astype("f4")}
+    off = random.uniform(1e-3, 1e-2)
+
+    def reference(a: Array, b: Array) -> Array:
+        return a @ b
+
+    assert causes(reference, lambda a, b: a @ b + off * np.square(a @ b), matrices) == []
+    assert causes(reference, lambda a, b: (a @ b) * (1 + off), matrices) == []
+
+
+def test_an_output_that_is_not_written_at_all() -> None:
+    x = floats(2, 10)
+    rerun = poisoned(np.tanh(x), np.ones((2, 10), bool))
+    evidence = Evidence({"x": x}, {"y": np.tanh(x)}, rerun(poison=0x5A), tolerances={"y": Tolerance(1e-5)}, rerun=rerun)
+    assert [(each.cause, each.sentence) for each in diagnose(evidence)] == [
+        ("uninitialised", "nothing of the output `y` is written")
+    ]

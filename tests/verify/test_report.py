@@ -255,6 +255,13 @@ def test_text_and_sentences() -> None:
     assert words.text(words.rich("`x`")) == "<code>x</code>"
 
 
+def test_speeds() -> None:
+    assert words.speed(2e-6, 3e-6) == "1.5x faster"
+    assert words.speed(3e-6, 2e-6) == "1.5x slower"
+    assert words.speed(1e-6, 1.001e-6) == "as fast"
+    assert words.speed(0.0, 1.0) == "as fast"
+
+
 # --- what it says ---------------------------------------------------------------------------------
 
 RIGHT = outcome("right", expected=waves((2, 3)), found=waves((2, 3)))
@@ -407,7 +414,7 @@ def test_the_matrix(report: html.HtmlElement) -> None:
         "CPU Qualcomm's own",
         "HTP Qualcomm's own",
         "GPU udogen's emulator",
-        "Hexagon stand-in",
+        "Hexagon Hexagon v73 under qemu-hexagon 7.2.22",
         "DSP not built, 9 cases",
     ]
     rows = [[said(each.xpath(".//span[@class='lines']")[0]) for each in row[2:]] for row in table.xpath("./tbody/tr")]
@@ -442,8 +449,8 @@ def test_what_was_not_tested_and_why(report: html.HtmlElement) -> None:
 def test_costs(report: html.HtmlElement) -> None:
     [table] = report.xpath("//table[contains(@class, 'costs')]")
     assert said(table.xpath("./tbody/tr")[0]) == (
-        "Softmax FLOAT_32, normal 2x3 seed 0 CPU 2.4 µs 2.3 µs to 3.12 µs, 2,000 times 0.27x numpy: 9 µs "
-        "1.4x qti.aisw::Softmax: 1.7 µs 64 KB 0.75"
+        "Softmax FLOAT_32, normal 2x3 seed 0 CPU 2.4 µs 2.3 µs to 3.12 µs, 2,000 times 3.8x faster numpy: 9 µs "
+        "1.4x slower qti.aisw::Softmax: 1.7 µs 64 KB 0.75"
     )
     assert "1,744 by function softmax_row 1,502" in said(table)
 
@@ -470,7 +477,7 @@ def test_the_environment(report: html.HtmlElement) -> None:
         "/opt/qnn/lib/libQnnHtp.so",
         "GPU GPU: udogen's emulator on OpenCL where there is no Adreno udogen's emulator UDOGEN_GPU udogen 2.36.0, "
         "1.0.0 /cache/libUdogenGpu.so",
-        "Hexagon HTP kernels as Hexagon code under qemu-hexagon stand-in",
+        "Hexagon HTP kernels as Hexagon code under qemu-hexagon Hexagon v73 under qemu-hexagon 7.2.22",
     ]
     assert [said(row) for row in section.xpath("./dl/div")] == [
         "udogen 0.1.0",
@@ -482,12 +489,13 @@ def test_the_environment(report: html.HtmlElement) -> None:
 
 def test_an_earlier_run(report: html.HtmlElement) -> None:
     [section] = report.xpath("//section[@aria-labelledby='compared']")
+    head = "case op on what then now ratio"
     assert said(section) == (
-        "Against an earlier run costs.json 1 of 3 costs is worse than then. It was measured elsewhere, so that times "
-        "mean little: Python 3.12.1, numpy 2.3.5 then, 3.11.2, numpy 2.3.5 now "
-        "case op on what then now ratio normal 2x3 seed 0 Softmax CPU, FLOAT_32 time 1.6 µs 2.4 µs 1.50x "
-        "Costs that are not worse case op on what then now ratio "
-        "normal 2x6 seed 3 Softmax Hexagon, FLOAT_32 packets 1,744 1,744 1.00x "
+        "Against an earlier run Held against costs.json : 1 of 3 costs is worse than then. "
+        "It was measured elsewhere, so that times mean little: "
+        "Python 3.12.1, numpy 2.3.5 then, 3.11.2, numpy 2.3.5 now "
+        f"{head} normal 2x3 seed 0 Softmax CPU, FLOAT_32 time 1.6 µs 2.4 µs 1.50x Costs that are not worse "
+        f"{head} normal 2x6 seed 3 Softmax Hexagon, FLOAT_32 packets 1,744 1,744 1.00x "
         "normal 2x7 seed 4 AddSat CPU, UFIXED_POINT_8 time 6.1 µs 5.9 µs 0.97x"
     )
     assert not read(sample()).xpath("//section[@aria-labelledby='compared']")
@@ -502,15 +510,15 @@ def test_right_numbers_that_cost_more_are_no_success() -> None:
     assert report.xpath("//h1/@class") == ["error"]
     nothing = html.document_fromstring(page.render(run_of(RIGHT), (), baseline))
     [section] = nothing.xpath("//section[@aria-labelledby='compared']")
-    assert "costs.json It has none of these cases." in said(section)
+    assert "costs.json : it has none of these cases." in said(section)
 
 
 def test_ops_of_one_name_are_called_by_their_packages() -> None:
     run = run_of(*(replace(each, package=package) for package in ("A", "B") for each in (RIGHT, WRONG)))
     report = read(run)
     assert [said(each) for each in report.xpath("//h3")][:2] == [
-        "A::Softmax: wrong numbers, cause not known",
-        "B::Softmax: wrong numbers, cause not known",
+        "A:: Softmax: wrong numbers, cause not known",
+        "B:: Softmax: wrong numbers, cause not known",
     ]
     [table] = report.xpath("//table[contains(@class, 'matrix')]")
     assert [said(each) for each in table.xpath("./tbody/tr/th")] == ["A::Softmax", "B::Softmax"]

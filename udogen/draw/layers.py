@@ -15,7 +15,7 @@ from udogen.draw.scene import Box
 GAP_X, GAP_Y = 26.0, 34.0  # between boxes of a row, and between rows
 _LANE = 6.0  # the room of a line that passes a row
 _SWEEPS = 6
-_SETTLING, _STILL = 60, 0.2  # sweeps at most, and what is no movement
+_SETTLING, _STILL = 15, 0.2  # sweeps at most, and what is no movement
 Point = tuple[float, float]
 
 
@@ -110,13 +110,13 @@ def _forward(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[tuple
 
 
 def _rows(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """The longest way from the top; what has nothing above stands just above the first that takes it."""
+    """The longest way from the top; but just above what takes it stands whatever makes no line longer by that."""
     above: dict[str, int] = dict.fromkeys(ids, 0)
     below: dict[str, list[str]] = {each: [] for each in ids}
     for source, target in edges:
         above[target] += 1
         below[source].append(target)
-    tops = {each for each, count in above.items() if not count}
+    taken = dict(above)
     row = dict.fromkeys(ids, 0)
     ready = [each for each in ids if not above[each]]
     for each in ready:  # it grows as it is walked
@@ -125,8 +125,8 @@ def _rows(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int
             above[target] -= 1
             if not above[target]:
                 ready.append(target)
-    for each in tops:
-        if below[each]:
+    for each in reversed(ready):
+        if below[each] and taken[each] <= len(below[each]):
             row[each] = min(row[target] for target in below[each]) - 1
     return row
 
@@ -160,17 +160,22 @@ def _order(rows: list[list[_Slot]]) -> None:
 def _place(rows: list[list[_Slot]]) -> None:
     """Middles near those of the neighbours, never nearer to each other than there is room for."""
     for row in rows:
-        at = 0.0
+        at = -(sum(slot.width for slot in row) + GAP_X * (len(row) - 1)) / 2
         for slot in row:
             slot.x = at + slot.width / 2
             at += slot.width + GAP_X
+    # Down below what is above, up above what is below: a chain is straight at once.  Then amid both.
     for sweep in range(_SETTLING):
+        both = sweep >= _SETTLING - 3
         moved = 0.0
         for row in rows if sweep % 2 == 0 else reversed(rows):
-            for slot, x in zip(row, _apart(row, [_wanted(slot) for slot in row]), strict=True):
+            sides = [(slot.above if sweep % 2 == 0 else slot.below) for slot in row]
+            near = [[*slot.above, *slot.below] if both else side for slot, side in zip(row, sides, strict=True)]
+            wanted = [_amid(slot, each) for slot, each in zip(row, near, strict=True)]
+            for slot, x in zip(row, _apart(row, wanted), strict=True):
                 moved = max(moved, abs(slot.x - x))
                 slot.x = x
-        if moved < _STILL:
+        if both and moved < _STILL:
             break
     left = min(slot.x - slot.width / 2 for row in rows for slot in row)
     for row in rows:
@@ -178,9 +183,8 @@ def _place(rows: list[list[_Slot]]) -> None:
             slot.x -= left
 
 
-def _wanted(slot: _Slot) -> float:
-    """Where a slot would like to be: amid its neighbours; a line that passes runs straight where it can."""
-    near = [*slot.above, *slot.below]
+def _amid(slot: _Slot, near: Sequence[_Slot]) -> float:
+    """The middle of its neighbours; where it is, if it has none."""
     return sum(each.x for each in near) / len(near) if near else slot.x
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from udogen.draw.scene import Box, Row, Scene, Section, head, quiet, shape_text
 from udogen.opdef.onnx.load import Loaded
 from udogen.opdef.onnx.model import Attribute, Constant, Graph, Model, Node, OpName, ValueType, type_in, walk
+from udogen.opdef.onnx.uses import constant_of
 
 MOST_NODES = 250  # of a graph; of a larger one only what is near its custom ops
 _NEAR = 3  # nodes from a custom op
 _ATTRIBUTES = 4
+_VALUES = 6  # numbers of a constant that are shown
 _CONSTANT = OpName("", "Constant")
 
 
@@ -115,9 +118,7 @@ class _Painter:
             rows.append(quiet(node.op.domain))
         if node.name:
             rows.append(quiet(node.name))
-        rows += [
-            Row(f"{name.rpartition('.')[2] or name}: {constants[name]}") for name in node.inputs if name in constants
-        ]
+        rows += [Row(f"{_last(name)}: {constants[name]}") for name in node.inputs if name in constants]
         told = [_attribute(each) for each in node.attributes]
         rows += [Row(text) for text in told[:_ATTRIBUTES]]
         if len(told) > _ATTRIBUTES:
@@ -149,13 +150,20 @@ def _constants(graph: Graph, scopes: tuple[Graph, ...]) -> dict[str, str]:
     for scope in scopes:
         for node in scope.nodes:
             if node.op == _CONSTANT:
-                found.update({name: _type(type_in(name, scopes)) for name in node.outputs})
+                made = next((each for row in node.attributes if (each := constant_of(row)) is not None), None)
+                found.update({name: _held(made) if made else _type(type_in(name, scopes)) for name in node.outputs})
     return found
 
 
+def _last(name: str) -> str:
+    """`weight` of `/block/conv.weight`."""
+    return re.split(r"[/.:]", name)[-1] or name
+
+
 def _held(constant: Constant) -> str:
-    if constant.array is not None and constant.array.size == 1:
-        return f"{constant.array.reshape(-1)[0]}"
+    if constant.array is not None and constant.array.size <= _VALUES and constant.array.ndim < 2:
+        shown = [_number(each) for each in constant.array.reshape(-1).tolist()]
+        return f"[{', '.join(shown)}]" if constant.shape else shown[0]
     return f"{constant.dtype} {shape_text(constant.shape)}"
 
 

@@ -93,7 +93,7 @@ def collisions(names: Iterable[str]) -> Mapping[str, list[str]]:
 def cpp_string(text: str) -> str:
     """A C++ string literal that holds exactly this text, whatever is in it."""
     out = []
-    for byte in text.encode("utf-8"):
+    for byte in text.encode("utf-8", "surrogateescape"):  # a file's name may be no text
         char = chr(byte)
         if char in '"\\?':  # ? too: no trigraphs
             out.append("\\" + char)

@@ -57,7 +57,11 @@ class PoisonedPackage:
         self._execute_callback = ffi.callback("QnnCpuOpPackage_OpImplFn_t", self._execute)
         self._provide_callback = ffi.callback("QnnOpPackage_InterfaceProvider_t", self._provide)
         self.backend = Backend(interface, log)
-        self._register(provider)
+        try:
+            self._register(provider)
+        except BaseException:
+            self.backend.close()
+            raise
 
     def _register(self, provider: str) -> None:
         file = os.memfd_create("udogen-poison")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from udogen.errors import UdogenError
 from udogen.qnn.backend import Backend, Device, Log
 from udogen.qnn.context import Context, Graph
-from udogen.qnn.interface import Interface, QnnError
+from udogen.qnn.interface import WARN, Interface, QnnError
 from udogen.qnn.tensors import APP_WRITE, Tensor
 from udogen.runtime import failures, probe, recorder, registrar, stored
 from udogen.runtime.op_graph import OpGraph, new_graph
@@ -101,8 +101,8 @@ class Worker:
         started = clock()
         restored = order["context"] is not None
         binary = bytes(buffers[order["context"]]) if restored else b""
-        fence = self._fence(order, buffers) if order["guard"] else None
         backend = self._backend_of(order["poison"])
+        fence = self._fence(order, buffers) if order["guard"] else None
         with self._restored(backend, binary) if restored else backend.context(self._device) as context:
             if restored:
                 graph, inputs, outputs = self._stored_graph(context, binary, order)
@@ -173,7 +173,13 @@ class Worker:
             return self._backend
         if self._poisoned is None:
             self._phase("register the op package a second time")
-            self._poisoned = PoisonedPackage(self._package, self._interface, self._log, self._provider)
+            try:
+                self._poisoned = PoisonedPackage(self._package, self._interface, self._log, self._provider)
+            except QnnError as problem:  # a release that does not allow it: runs go on without
+                text = f"outputs cannot be poisoned: {problem.function} answers {problem.code}"
+                self._sink("udogen")(WARN, text)
+                self._clears = False
+                return self._backend
         self._poisoned.byte = poison
         return self._poisoned.backend
 

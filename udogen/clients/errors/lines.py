@@ -149,10 +149,32 @@ ALL = (
         *_NOT_REGISTERED[:2],
     ),
     _line(
+        "ort-context-cache",
+        r"Qnn context cache only works for",
+        "ONNX Runtime makes context binaries (ep.context_enable) for HTP, DSP, GPU alone, and now runs all on its CPU",
+        Cause("the backend is the CPU", "leave ep.context_enable out, or take HTP", _ORT),
+    ),
+    _line(
         "ort-version",
         r"OrtEp has invalid ort_version_supported=0",
         "this onnxruntime does not take this onnxruntime-qnn",
         causes.of("ort", 1)[0],
+    ),
+    _line(
+        "ort-lost",
+        r"GetCapability\(\) for \S+ failed with error: (?:\[ONNXRuntimeError\] : \d+ : \w+ : )?(?P<why>.*)",
+        "the whole provider is lost, everything runs on ONNX Runtime's own CPU: {why}",
+        Cause("what it says", "the lines before say more; so does log_severity_level=0", _ORT),
+    ),
+    _line(
+        "ort-not-taken",
+        r"Name:'\S*?(?P<op>[A-Za-z]\w*?)_was_not_taken_by_QNN",
+        "op {op} was not taken by QNN, and its schema from udogen was executed in its place, which only fails",
+        Cause(
+            "its package is not registered, or refused the node",
+            "open it with udogen.clients.ort, which says why",
+            _ORT,
+        ),
     ),
     _line(
         "ort-no-schema",

@@ -142,7 +142,7 @@ class _Finder:
         if name in graph.constants:
             return graph.constants[name]
         if node is not None and node.op == OpName("", "Constant"):
-            return next((_constant_of(each) for each in node.attributes), None)
+            return next((constant_of(each) for each in node.attributes), None)
         if node is not None and node.op == OpName("", "Identity") and node.inputs:
             return self._constant(node.inputs[0], scopes)
         return None
@@ -176,7 +176,8 @@ class _Finder:
         return float(found.array.reshape(-1)[0])
 
 
-def _constant_of(attribute: Attribute) -> Constant | None:
+def constant_of(attribute: Attribute) -> Constant | None:
+    """What a Constant node holds, by its attribute; None for texts and sparse tensors."""
     import numpy as np
 
     value = attribute.value

@@ -1,16 +1,15 @@
-"""Numbers that are wrong by themselves: parameters that do not arrive, factors, sums in too few bits."""
+"""Numbers that are wrong by themselves: parameters that do not arrive, factors, nothing computed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations, pairwise
+from itertools import combinations
 from math import e, log, log2, log10, pi, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from udogen.verify.diagnosis.evidence import PATTERN, SEEN, Arrays, Clue, Params, Suspect, clue, proof
-from udogen.verify.diagnosis.halving import in_half_precision
+from udogen.verify.diagnosis.evidence import PATTERN, SEEN, Clue, Params, Suspect, clue, proof
 from udogen.verify.diagnosis.positions import is_axis
 from udogen.verify.tolerances import differences
 
@@ -95,8 +94,11 @@ def factor(suspect: Suspect) -> Iterator[Clue]:
     if large.sum() < 4:
         return
     by = float(np.median(found[large] / expected[large]))
+    near = max(1e-5, 2 * float(np.finfo(suspect.found.dtype).eps))
     for name, value in _meanings(suspect).items():
-        if abs(by - value) <= 1e-3 * abs(value) and (count := suspect.explains(_as(suspect, expected * value))):
+        if abs(by - value) > near * abs(value):
+            continue
+        if count := suspect.explains(_as(suspect, expected * value)):
             yield clue(
                 "factor",
                 f"every element is {name} times what it should be",
@@ -160,96 +162,3 @@ def copy(suspect: Suspect) -> Iterator[Clue]:
             hint="is the kernel reached, and does it write to the output that it is given?",
             strength=PATTERN,
         )
-
-
-# --- sums in half precision --------------------------------------------------------------------------
-
-_SHORTEST = 32
-_HALF = 2.0**-11  # what half precision is off at most, relative
-_FAR = 0.5  # more is no inaccuracy
-_ORDERS = 6  # in which the same numbers are summed, for one could be good by luck
-
-
-def half_sums(suspect: Suspect) -> Iterator[Clue]:
-    """Sums in 16 bits: the error is of that size, and grows with the length that is summed."""
-    if suspect.found.dtype.kind != "f" or suspect.unsteady:
-        return
-    case = suspect.evidence
-    if case.reference is None or not np.isfinite(suspect.error).all():
-        return
-    floats = {name: in_half_precision(array) for name, array in case.inputs.items() if array.dtype.kind == "f"}
-    answer = suspect.answer(inputs=floats) if floats else None
-    if answer is not None and (count := suspect.explains(suspect.store(np.asarray(answer)))):
-        yield _half(f"summed one after the other in half precision, {proof(count, suspect)}")
-    elif grown := _growth(suspect):
-        lengths, off = zip(*grown, strict=True)
-        steps = ", ".join(f"{error:.1e} at {length}" for length, error in zip(lengths, off, strict=True))
-        yield _half(f"the error is of the size of half precision, and grows with the length: {steps}", strength=SEEN)
-
-
-def _half(evidence: str, strength: int = 2) -> Clue:
-    return clue(
-        "half-sums",
-        "sums are kept in half precision: the error grows with the length that is summed",
-        evidence=evidence,
-        hint="add up in 32 bits, and make the sum short only when it is stored",
-        strength=strength,
-    )
-
-
-def _growth(suspect: Suspect) -> list[tuple[int, float]]:
-    """(length, relative error) where an axis is made longer and longer; empty where that is not telling."""
-    extents = {extent for array in suspect.evidence.inputs.values() for extent in array.shape if extent >= _SHORTEST}
-    size = float(np.sqrt(np.square(suspect.expected.astype(np.float64)).mean()))
-    if not size or not _HALF / 16 <= float(np.sqrt(np.square(suspect.error).mean())) / size <= _FAR:
-        return []
-    for extent in sorted(extents, reverse=True):
-        random = np.random.default_rng(extent)
-        # One number over and over, which is off in one direction; where that gives no result, all in several orders.
-        for orders in (
-            [np.full(extent, random.integers(extent)) for _ in range(_ORDERS)],
-            [random.permutation(extent) for _ in range(_ORDERS)],
-        ):
-            lengths = [extent // part for part in (8, 4, 2, 1)]
-            found = [_error_of(suspect, extent, [order[:length] for order in orders]) for length in lengths]
-            known = [error for error in found if error is not None]
-            if len(known) == len(lengths) and all(known):
-                if _grows(known):
-                    return list(zip(lengths, known, strict=True))
-                break
-    return []
-
-
-def _grows(off: list[float]) -> bool:
-    """Like a root of the length at least, from about what half precision is off at once."""
-    if not (_HALF / 16 <= off[-1] <= _FAR and off[0] >= _HALF / 32):
-        return False
-    slope = float(np.polyfit(range(len(off)), np.log2(off), 1)[0])
-    return slope >= 0.35 and off[-1] >= 2 * off[0] and all(after > 0.9 * before for before, after in pairwise(off))
-
-
-def _error_of(suspect: Suspect, extent: int, parts: list[Array]) -> float | None:
-    """The error where axes of one length hold some of their elements, in several orders."""
-    squares = []
-    for part in parts:
-        cut = dict(suspect.evidence.inputs)
-        for name, array in cut.items():
-            for along, each in enumerate(array.shape):
-                cut[name] = cut[name].take(part, axis=along) if each == extent else cut[name]
-        error = _error(suspect, cut)
-        if error is None:
-            return None
-        squares.append(error**2)
-    return float(np.sqrt(np.mean(squares)))
-
-
-def _error(suspect: Suspect, inputs: Arrays) -> float | None:
-    """How far the op is off, relative to the size of its results."""
-    answer = suspect.answer(inputs=inputs, any_shape=True)
-    found = suspect.run(inputs=inputs)
-    if answer is None or found is None or found.shape != answer.shape:
-        return None
-    expected = answer.astype(np.float64)
-    size = float(np.sqrt(np.square(expected).mean())) if expected.size else 0.0
-    off = differences(found, expected)
-    return float(np.sqrt(np.square(off).mean())) / size if size and np.isfinite(off).all() else None

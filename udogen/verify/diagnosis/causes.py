@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from udogen.verify.diagnosis import arithmetic, encodings, memory, positions
+from udogen.verify.diagnosis import arithmetic, encodings, memory, positions, sums
 from udogen.verify.diagnosis.evidence import PATTERN, Clue, Evidence, Suspect
 from udogen.verify.results import Finding
 
@@ -40,7 +40,7 @@ CAUSES = (
     Cause("one element off", positions.shift),
     Cause("a factor", arithmetic.factor),
     Cause("too few bits", encodings.precision),
-    Cause("sums in half precision", arithmetic.half_sums),
+    Cause("sums in half precision", sums.half_sums),
     Cause("nothing computed", arithmetic.copy),
 )
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _POISONS = (POISON, 0xC3)
 _RUNS = 6
+_VECTOR = "what whole vectors of"
 _VECTORS = (32, 64, 128)  # elements that loops over vectors do at once
 
 
@@ -77,13 +78,21 @@ def unwritten(suspect: Suspect) -> Iterator[Clue]:
 def _looks_unwritten(suspect: Suspect) -> Iterator[Clue]:
     """Where the runtime lets no poison through: a remainder that holds one and the same number."""
     wrong = suspect.open
-    if 0 < wrong.sum() < wrong.size and np.unique(suspect.found[wrong]).size == 1 and _tail_of(wrong):
+    if 0 < wrong.sum() < wrong.size and np.unique(suspect.found[wrong]).size == 1 and _VECTOR in _tail_of(wrong):
         value = suspect.found[wrong][0]
         if np.unique(suspect.expected[wrong]).size > 1 and value == 0:
             yield _unwritten(suspect, wrong, "are 0", strength=PATTERN)
 
 
 def _unwritten(suspect: Suspect, mask: Array, how: str, *, strength: int) -> Clue:
+    if mask.all():
+        return clue(
+            "uninitialised",
+            f"nothing of the output `{suspect.name}` is written",
+            evidence=f"all {mask.size} elements {how}",
+            hint="is the kernel reached, and are fewer elements than a vector done too?",
+            strength=strength,
+        )
     tail = _tail_of(mask)
     evidence = f"{mask.sum()} of {mask.size} elements {how}, {_where(mask)}"
     if tail:
@@ -149,7 +158,7 @@ def _tail_of(mask: Array) -> str:
         done = int(np.argmax(rows[0])) if rows[0].any() else length
         if 0 < done < length and not rows[:, :done].any() and rows[:, done:].all():
             vectors = " or ".join(str(each) for each in _VECTORS if done % each == 0 and length - done < each)
-            whole = f", what whole vectors of {vectors} leave over" if vectors else ""
+            whole = f", {_VECTOR} {vectors} leave over" if vectors else ""
             return what.format(left=length - done, length=length) + whole
     return ""
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Against(NamedTuple):
-    """How long it takes, in times of something else."""
+    """How fast it is beside something else."""
 
-    ratio: str = ""
+    speed: str = ""
     note: str = ""
 
 
@@ -75,7 +75,7 @@ def costs(run: TestRun) -> Costs:
     return Costs(
         rows,
         times=any(row.time for row in rows),
-        numpy=any(row.numpy.ratio for row in rows),
+        numpy=any(row.numpy.speed for row in rows),
         builtin=any(row.builtin.note for row in rows),
         packets=any(row.packets for row in rows),
         intensity=any(row.intensity for row in rows),
@@ -110,7 +110,7 @@ def _against(spread: Spread | None, other: Spread | None, name: str, fault: str 
         return Against("", words.cut(f"{name}: {fault}", 160))
     if spread is None or other is None or not other.median:
         return Against()
-    return Against(words.ratio(spread.median / other.median), f"{name}: {words.seconds(other.median)}")
+    return Against(words.speed(spread.median, other.median), f"{name}: {words.seconds(other.median)}")
 
 
 class ChangeRow(NamedTuple):
@@ -157,9 +157,9 @@ def compare(changes: Sequence[Change], baseline: Baseline | None, run: TestRun) 
 def _compared(changes: Sequence[Change]) -> str:
     worse = sum(each.worse for each in changes)
     if not changes:
-        return "It has none of these cases."
+        return "it has none of these cases."
     verb = "are" if worse > 1 else "is"
-    return f"{f'{worse:,}' if worse else 'None'} of {words.many(len(changes), 'cost')} {verb} worse than then."
+    return f"{f'{worse:,}' if worse else 'none'} of {words.many(len(changes), 'cost')} {verb} worse than then."
 
 
 def _change(each: Change) -> ChangeRow:

@@ -121,17 +121,25 @@ def _said(first: Outcome, outcomes: Sequence[Outcome]) -> str:
 
 def _column(state: BackendState) -> Column:
     kind = "absent" if state.state != "ran" else "real" if state.real else "stand-in"
-    ours = state.runtime is not None and state.runtime.emulator
     return Column(
         name=words.backend(state.backend),
         title=state.title,
         kind=kind,
-        note=_absence(state) or ("Qualcomm's own" if state.real else "udogen's emulator" if ours else "stand-in"),
+        note=_absence(state) or _whose(state),
         reason=words.rich(state.reason),
         hint=words.rich(state.hint),
         details=[words.cut(each, 400) for each in state.details[:16]],
         href=f"backend-{state.backend}",
     )
+
+
+def _whose(state: BackendState) -> str:
+    if state.real:
+        return "Qualcomm's own"
+    if state.runtime is None:
+        return "stand-in"
+    # Instructions of Hexagon under QEMU: the name says it all.
+    return "udogen's emulator" if state.runtime.emulator else words.cut(state.runtime.name, 60)
 
 
 class Runtime(NamedTuple):
@@ -165,5 +173,7 @@ def _runtime(state: BackendState, column: Column) -> Runtime:
     found = state.runtime
     if found is None:
         return Runtime(column.name, state.title, column.note, "", "", "", "")
+    # What has no runtime has a name that says whose it is.
+    whose = "" if column.note == found.name else column.note
     versions = ", ".join(part for part in (found.api_version, found.backend_version) if part)
-    return Runtime(column.name, state.title, column.note, found.name, found.build_id, versions, found.path)
+    return Runtime(column.name, state.title, whose, found.name, found.build_id, versions, found.path)

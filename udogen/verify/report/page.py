@@ -57,7 +57,6 @@ def render(run: TestRun, changes: Sequence[Change] = (), baseline: Baseline | No
 @cache
 def _template() -> Template:
     """Everything that is filled in is escaped, but for what is `Html`."""
-
     from mako.template import Template
 
     return Template(

@@ -42,6 +42,11 @@ def rich(sentence: str) -> Html:
     return Html(_CODE.sub(r"<code>\1</code>", text(sentence)))
 
 
+def op_name(name: str) -> Html:
+    """An op's name, that may be broken after its package on a narrow screen."""
+    return Html(text(name).replace("::", "::<wbr>"))
+
+
 def backend(name: str) -> str:
     """A backend's name in a heading."""
     return BACKENDS.get(name, name)
@@ -90,6 +95,13 @@ def size(count: float) -> str:
 def ratio(value: float) -> str:
     """`1.3x`, `0.08x`."""
     return f"{value:.2g}x" if value < 9.95 else f"{value:,.0f}x"
+
+
+def speed(own: float, other: float) -> str:
+    """`2.7x faster`, beside something that takes `other` seconds."""
+    if not own or 0.995 <= other / own <= 1.005:
+        return "as fast"
+    return f"{ratio(other / own)} faster" if other > own else f"{ratio(own / other)} slower"
 
 
 def share(part: int, whole: int) -> str:

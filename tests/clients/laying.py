@@ -1,0 +1,90 @@
+"""Packages for the tests of clients: generated, with empty libraries of the right machine where real ones would lie."""
+
+from __future__ import annotations
+
+import shlex
+import struct
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from tests.making import ROOT, compiler, make_packages
+from udogen.build import architectures
+from udogen.build.package import open_packages
+from udogen.clients import programs, telling
+from udogen.clients.package import Wish, find_packages
+from udogen.errors import UdogenError
+
+PLAIN = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
+# Legal names that look like nothing of the kind, in a folder that a shell and three languages would misread.
+AWKWARD = Path(__file__).with_name("Awkward.xml")
+AWKWARD_FOLDER = "it's $HOME \\n here"
+GOLDEN = Path(__file__).with_name("golden")
+_MACHINES = {"x86": 62, "aarch64": 183, "arm64": 183, "android": 183, "ndk": 183, "hexagon": 164}
+
+
+@cache
+def _empty(folder: str, provider: str) -> bytes:
+    """A library with nothing in it but the symbol that clients register."""
+    source, made = Path(folder, "toy.c"), Path(folder, "toy.so")
+    source.write_text(f'extern "C" void {provider}() {{}}\n')
+    command = [*shlex.split(compiler("g++")), "-x", "c++", "-shared", "-o", str(made), str(source)]
+    subprocess.run(command, check=True, timeout=60)
+    found = made.read_bytes()
+    source.unlink()
+    made.unlink()
+    return found
+
+
+def lay(config: Path, out: Path, *, layout: str = "qnn", chosen: tuple[str, ...] = ("htp",)) -> Path:
+    """A generated package, with a stand-in for the library of each of its targets."""
+    make_packages([config], out, chosen=chosen, layout=layout)
+    for part in open_packages(out):
+        image = bytearray(_empty(str(out), part.provider or "SnpeUdo_getRegInfo"))
+        for row in part.rows:
+            version = architectures.ALL[row.arch].flags if row.arch else 0
+            struct.pack_into("<H", image, 18, _MACHINES[row.compiler])
+            struct.pack_into("<I", image, 48, version)
+            for file in part.artifacts(row):
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(image)
+    return out
+
+
+def text(client: str, folder: Path, wish: Wish, *, base: Path) -> str:
+    """What a client is told, or why it refuses, with the place of the package taken out."""
+    try:
+        told = telling.tell(programs.ALL[client], find_packages([folder], wish))
+        found = "\n".join([telling.as_text(told), "", *(f"note: {note}" for note in told.notes)])
+    except UdogenError as fault:
+        found = "\n".join([f"error: {fault.message}", *(f"  {each}" for each in fault.details), f"  = {fault.hint}"])
+    return found.replace(str(base.resolve()), "/BASE").replace(str(base), "/BASE").rstrip() + "\n"
+
+
+def goldens(base: Path) -> dict[str, str]:
+    """Name of a golden file -> what it holds, for two packages and every client."""
+    found = {}
+    for name, config, folder in (("plain", PLAIN, "plain"), ("awkward", AWKWARD, AWKWARD_FOLDER)):
+        qnn = lay(config, base / folder)
+        udo = lay(config, base / f"{folder} udo", layout="snpe", chosen=("cpu", "htp"))
+        for client in programs.ALL:
+            of_snpe = client.startswith("snpe-")
+            device = (name == "awkward" or client == "java") and client != "snpe-dlc-quantize"
+            wish = Wish("v75", android=True) if device else Wish()
+            found[f"{client}.{name}.txt"] = text(client, udo if of_snpe else qnn, wish, base=base)
+            if client in ("cpp", "java"):
+                wish = Wish("v75", android=True) if client == "java" else Wish("cpu")
+                found[f"{client}.{name}.udo.txt"] = text(client, udo, wish, base=base)
+    return found
+
+
+def write_golden() -> None:
+    """Write tests/clients/golden anew."""
+    import shutil
+    import tempfile
+
+    shutil.rmtree(GOLDEN, ignore_errors=True)
+    GOLDEN.mkdir()
+    with tempfile.TemporaryDirectory() as base:
+        for name, content in goldens(Path(base)).items():
+            (GOLDEN / name).write_text(content, "utf-8")

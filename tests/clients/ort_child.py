@@ -1,0 +1,94 @@
+"""ONNX Runtime in a process of its own: `ort_child.py FOLDER CPU HTP BROKEN`; prints what became of each case as JSON.
+
+The arguments are package folders for CPU and HTP, and a library that cannot be registered.
+"""
+
+import itertools
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from udogen.clients.ort import session
+from udogen.errors import UdogenError
+
+FOLDER, CPU, HTP, BROKEN = Path(sys.argv[1]), *map(str, sys.argv[2:5])
+X = np.random.default_rng(3).normal(size=(2, 3, 4)).astype(np.float32)
+BIAS = np.float32([1, 2, 3, -4])
+
+
+def model(name: str, *, dtype: int = TensorProto.FLOAT, nodes: int = 1, **attributes: Any) -> Path:
+    """Add, then LeakyRelu of our domain, then Mul."""
+    bias = onnx.numpy_helper.from_array(BIAS.astype(helper.tensor_dtype_to_np_dtype(dtype)), "b")
+    names = ["s", *(f"k{index}" for index in range(nodes))]
+    ours = [
+        helper.make_node("LeakyRelu", [given], [made], domain="udogen", name=f"mine{index}", **attributes)
+        for index, (given, made) in enumerate(itertools.pairwise(names))
+    ]
+    every = [
+        helper.make_node("Add", ["x", "b"], ["s"]), *ours, helper.make_node("Mul", [names[-1], "b"], ["y"])
+    ]  # fmt: skip
+    x, y = (helper.make_tensor_value_info(each, dtype, [2, 3, 4]) for each in "xy")
+    graph = helper.make_graph(every, "g", [x], [y], [bias])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("udogen", 1)])
+    made.ir_version = 10
+    onnx.save(made, FOLDER / f"{name}.onnx")
+    return FOLDER / f"{name}.onnx"
+
+
+def expected(alpha: float, nodes: int = 1) -> np.ndarray:
+    found = X + BIAS
+    for _ in range(nodes):
+        found = np.where(found > 0, found, alpha * found)
+    return found * BIAS
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+answers: dict[str, Any] = {}
+
+
+def case(name: str, do: Any) -> None:
+    """What a case gave, or the error it raised."""
+    try:
+        answers[name] = do()
+    except UdogenError as fault:
+        answers[name] = {**fault.as_json(), "type": type(fault).__name__}
+
+
+def error_of(backend: str, packages: list[str], nodes: int = 1) -> float:
+    made = session(model(f"good{nodes}", alpha=0.25, nodes=nodes), packages, backend=backend)
+    return float(np.abs(made.run(None, {"x": X})[0] - expected(0.25, nodes)).max())
+
+
+def context() -> dict[str, Any]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    for key, value in (("enable", "1"), ("file_path", str(FOLDER / "made_ctx.onnx")), ("embed_mode", "0")):
+        options.add_session_config_entry(f"ep.context_{key}", value)
+    made = session(model("good1", alpha=0.25), [HTP], backend="htp", options=options)
+    np.save(FOLDER / "x.npy", X)
+    np.save(FOLDER / "y.npy", made.run(None, {"x": X})[0])
+    return {"files": sorted(each.name for each in FOLDER.glob("*_ctx*"))}
+
+
+case("cpu", lambda: error_of("cpu", [CPU]))
+case("cpu, several nodes", lambda: error_of("cpu", [CPU], nodes=3))
+case("htp", lambda: error_of("htp", [HTP]))
+before = descriptors()
+case("refused by the op", lambda: str(session(model("int", dtype=TensorProto.INT32), [CPU])))
+case("not registered", lambda: str(session(model("good1", alpha=0.25), [BROKEN])))
+case("unknown attribute", lambda: str(session(model("beta", alhpa=0.5), [CPU])))
+case("another backend's", lambda: str(session(model("good1", alpha=0.25), [HTP])))
+answers["descriptors left"] = descriptors() - before
+case("context", context)
+print("stdout is back")
+print(json.dumps(answers))

@@ -1,0 +1,402 @@
+"""udogen.clients.ort with the real ONNX Runtime, libQnnCpu and libQnnHtp; schemas, versions, what is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.clients.laying import lay
+from tests.making import LONG, ROOT, make, make_packages, need_runtime, udogen
+from udogen.clients.client import Refused
+from udogen.clients.errors import logs
+from udogen.clients.ort import schema, session, versions
+from udogen.clients.ort.capture import captured
+from udogen.errors import ToolMissing, UdogenError, UsageError
+
+EXAMPLE = ROOT / "examples" / "leaky_relu"
+NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
+pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, NEEDED)), reason=f"without {', '.join(NEEDED)}")
+
+
+# --- the real thing -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The example, built for both backends, in a folder with a blank."""
+    found = {}
+    for backend in ("cpu", "htp"):
+        need_runtime(backend)
+        out = tmp_path_factory.mktemp("it is") / f"{backend} here"
+        [made] = make_packages(
+            [EXAMPLE / "LeakyRelu.xml"], out, chosen=[backend], kernels=EXAMPLE / "kernels", layout="qnn"
+        )
+        assert make(made.folder, f"{backend}_x86").returncode == 0
+        found[backend] = made.folder
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def answers(packages: dict[str, Path], folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Every case, in one process of its own."""
+    broken = lay(EXAMPLE / "LeakyRelu.xml", tmp_path_factory.mktemp("broken"), chosen=("cpu",))
+    argv = [sys.executable, str(ROOT / "tests/clients/ort_child.py"), folder, packages["cpu"], packages["htp"], broken]
+    env = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, timeout=LONG, env=env)
+    assert done.returncode == 0, done.stderr[-3000:]
+    first, last = done.stdout.splitlines()[-2:]
+    assert first == "stdout is back"
+    found: dict[str, Any] = json.loads(last)
+    return found
+
+
+@pytest.mark.parametrize("case", ["cpu", "cpu, several nodes", "htp"])
+def test_numbers_are_right(answers: dict[str, Any], case: str) -> None:
+    assert answers[case] <= 1e-6
+
+
+def test_a_node_that_the_op_refuses_is_an_error_with_its_reason(answers: dict[str, Any]) -> None:
+    """ONNX Runtime itself would run the placeholder of the schema, or QNN's own op of that name."""
+    fault = answers["refused by the op"]
+    assert fault["type"] == "NotPlaced"
+    assert fault["message"] == (
+        "the node of op LeakyRelu is not in package LeakyReluPackage: QNN did not take it, and ONNX Runtime has no "
+        "kernel for the op (op LeakyRelu: input 0 `input` is INT_32 (0x0032); it must be FLOAT_32 or UFIXED_POINT_8)"
+    )
+
+
+def test_a_package_that_is_not_registered_is_an_error_with_the_cause(answers: dict[str, Any]) -> None:
+    """ONNX Runtime itself would lose the whole provider, and run everything on its CPU."""
+    fault = answers["not registered"]
+    assert fault["type"] in ("NotPlaced", "SessionFailed")
+    assert "ONNX Runtime could not register an op package; the whole provider is lost" in " ".join(
+        [fault["message"], *fault["details"]]
+    )
+
+
+def test_an_attribute_that_is_no_parameter(answers: dict[str, Any]) -> None:
+    fault = answers["unknown attribute"]
+    assert fault["message"] == "node `mine0` of op LeakyRelu: attribute alhpa is no parameter of the op"
+    assert fault["hint"] == "did you mean alpha?"
+
+
+def test_a_package_of_another_backend(answers: dict[str, Any], packages: dict[str, Path]) -> None:
+    """ONNX Runtime itself would say 4005 in its log, and fall back."""
+    fault = answers["another backend's"]
+    assert (fault["message"], fault["hint"]) == (f"{packages['htp']} holds no package for cpu", "it holds: htp")
+
+
+def test_nothing_is_left_open(answers: dict[str, Any]) -> None:
+    assert answers["descriptors left"] <= 1  # ONNX Runtime keeps what it opened first: /dev/urandom, or the like
+
+
+def test_a_context_binary_made_by_onnx_runtime_runs_in_udogen(
+    answers: dict[str, Any], folder: Path, packages: dict[str, Path], tmp_path: Path
+) -> None:
+    assert answers["context"] == {"files": ["made_ctx.onnx", "made_ctx_qnn.bin"]}
+    [library] = packages["htp"].glob("build/x86_64-linux-clang/*.so")
+    done = udogen(
+        "run", "context", folder / "made_ctx_qnn.bin", "--op-package", library, "--input", f"x={folder / 'x.npy'}",
+        "--output-dir", tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    [made] = tmp_path.glob("**/y.npy")
+    assert np.abs(np.load(made) - np.load(folder / "y.npy")).max() == 0
+
+
+# --- what is refused before ONNX Runtime is asked -----------------------------------------------------------
+
+
+def write(path: Path, nodes: list[Any], *, domain: str = "udogen", outputs: tuple[str, ...] = ("y",)) -> Path:
+    import onnx
+    from onnx import TensorProto, helper
+
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3, 4]) for name in ("x", *outputs)]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:])
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid(domain, 1)]
+    made = helper.make_model(graph, opset_imports=imports)
+    made.ir_version = 10
+    onnx.save(made, path)
+    return path
+
+
+def node(op: str = "LeakyRelu", *, domain: str = "udogen", given: tuple[str, ...] = ("x",), **attributes: Any) -> Any:
+    from onnx import helper
+
+    return helper.make_node(op, list(given), ["y"], domain=domain, name="n", **attributes)
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Path:
+    return lay(EXAMPLE / "LeakyRelu.xml", tmp_path / "package", chosen=("cpu",))
+
+
+Build = Callable[[Path, Path], tuple[Path, list[Path]]]
+
+
+def good(folder: Path) -> Path:
+    return write(folder / "m.onnx", [node()])
+
+
+def colon(folder: Path, package: Path) -> tuple[Path, list[Path]]:
+    package.rename(folder / "a:b")
+    return good(folder), [folder / "a:b"]
+
+
+def both_domains(folder: Path, package: Path) -> tuple[Path, list[Path]]:
+    from onnx import helper
+
+    first = helper.make_node("LeakyRelu", ["x"], ["t"])
+    return write(folder / "m.onnx", [first, node(given=("t",))]), [package]
+
+
+MISTAKES: list[tuple[str, Build, type[UdogenError], str, str]] = [
+    ("colon", colon, Refused, "contains `:`", "move the package into a folder without them, or link to it"),
+    (
+        "no such node",
+        lambda folder, package: (write(folder / "m.onnx", [node("LeakyRelo")]), [package]),
+        UsageError,
+        "m.onnx has no node of type LeakyRelu",
+        "it has: udogen::LeakyRelo (1)",
+    ),
+    (
+        "text",
+        lambda folder, package: (write(folder / "m.onnx", [node(mode="x")]), [package]),
+        UsageError,
+        "node `n` of op LeakyRelu: attribute mode is a STRING, and QNN ends the process over one",
+        "make it an INT (of an enumeration) or a FLOAT, or an input",
+    ),
+    (
+        "64 bits",
+        lambda folder, package: (write(folder / "m.onnx", [node(n=1 << 40)]), [package]),
+        UsageError,
+        "node `n` of op LeakyRelu: attribute n does not fit into 32 bits, and ends the process",
+        "make it an INT (of an enumeration) or a FLOAT, or an input",
+    ),
+    (
+        "whole number",
+        lambda folder, package: (write(folder / "m.onnx", [node(alpha=1)]), [package]),
+        UsageError,
+        "node `n` of op LeakyRelu: attribute alpha arrives as INT_32, and the parameter is FLOAT_32",
+        "leave it out, where it is optional; or make it FLOAT_32 or INT_32 in the config",
+    ),
+    (
+        "list",
+        lambda folder, package: (write(folder / "m.onnx", [node(alpha=[1.0, 2.0])]), [package]),
+        UsageError,
+        "node `n` of op LeakyRelu: attribute alpha is a list, and the parameter is scalar",
+        "make them alike",
+    ),
+    (
+        "inputs",
+        lambda folder, package: (write(folder / "m.onnx", [node(given=("x", "x"))]), [package]),
+        UsageError,
+        "node `n` of op LeakyRelu has 2 inputs; the config has 1",
+        "is it the op of this package?",
+    ),
+    (
+        "domains",
+        both_domains,
+        UsageError,
+        "m.onnx has op LeakyRelu in several domains (ai.onnx, udogen); ONNX Runtime looks at its type alone, and gives "
+        "all of them to the package",
+        "give the custom op a name of its own",
+    ),
+    (
+        "twice",
+        lambda folder, package: (good(folder), [package, package]),
+        UsageError,
+        "package LeakyReluPackage is given twice",
+        "a runtime takes each package once (4007): leave one out",
+    ),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=[row[0] for row in MISTAKES])
+def test_a_typical_mistake_is_told_before(mistake: Any, stand_in: Path, tmp_path: Path) -> None:
+    _, build, kind, message, hint = mistake
+    model, packages = build(tmp_path, stand_in)
+    with pytest.raises(kind) as caught:
+        session(model, packages)
+    assert message in caught.value.message
+    assert caught.value.hint == hint
+
+
+# --- versions ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ort", "qnn", "backend", "message"),
+    [
+        ("1.27.0", "2.3.0", "cpu", ""),
+        ("1.24.2", "2.3.0", "htp", ""),
+        ("1.31.1", "2.7.0", "htp", ""),
+        ("1.24.2", "2.4.0", "htp", ""),
+        ("9.9.9", "9.9.9", "htp", ""),  # what nobody has tried is not refused
+        (
+            "1.28.0", "2.3.0", "cpu",
+            "onnxruntime 1.28.0 and onnxruntime-qnn 2.3.0 do not go together: newer ones refuse it (`OrtEp has invalid "
+            "ort_version_supported=0`), and run everything on their own CPU",
+        ),
+        ("1.28.0.dev20260623002", "2.3.0", "htp", "onnxruntime 1.28.0.dev20260623002 and onnxruntime-qnn 2.3.0 do not"),
+        ("1.23.2", "2.7.0", "htp", "onnxruntime 1.23.2 is too old for onnxruntime-qnn 2.7.0, which begins with 1.24.2"),
+        ("1.27.0", "2.4.0", "cpu", "onnxruntime-qnn 2.4.0 carries no libQnnCpu.so"),
+    ],
+)  # fmt: skip
+def test_pairs_of_versions(ort: str, qnn: str, backend: str, message: str) -> None:
+    if not message:
+        versions.check_pair(ort, qnn, backend)
+        return
+    with pytest.raises(ToolMissing) as caught:
+        versions.check_pair(ort, qnn, backend)
+    assert caught.value.message.startswith(message)
+    assert "onnxruntime" in caught.value.hint
+
+
+def test_versions_are_looked_at_before_anything_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(versions, "_installed", lambda name: "1.28.0" if name == versions.ORT else "2.3.0")
+    with pytest.raises(ToolMissing, match=r"do not go together"):
+        session(tmp_path / "none.onnx", [])
+    monkeypatch.setattr(versions, "_installed", lambda _name: "")
+    with pytest.raises(ToolMissing, match=r"^onnxruntime and onnxruntime-qnn is not installed$"):
+        session(tmp_path / "none.onnx", [])
+
+
+# --- schemas ----------------------------------------------------------------------------------------------
+
+
+def run_without_qnn(model: Path) -> str:
+    """What ONNX Runtime by itself makes of a model: how it fails."""
+    code = (
+        "import sys, numpy, onnxruntime\n"
+        "made = onnxruntime.InferenceSession(sys.argv[1])\n"
+        "made.run(None, {'x': numpy.ones((2, 3, 4), 'float32')})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(model)], capture_output=True, text=True, timeout=LONG)
+    assert done.returncode == 1, "it computed something"
+    return done.stderr
+
+
+def test_a_schema_lets_the_model_load_and_never_computes_anything(tmp_path: Path) -> None:
+    model = good(tmp_path)
+    assert "is not a registered function/op" in run_without_qnn(model)
+    found = schema.add_schemas(model, tmp_path / "out.onnx")
+    assert [str(op) for op in found.ops] == ["udogen::LeakyRelu"]
+    said = run_without_qnn(tmp_path / "out.onnx")
+    assert "Name:'LeakyRelu_was_not_taken_by_QNN" in said or "LeakyRelu_was_not_taken_by_QNN" in said
+    (tmp_path / "x.log").write_text(said)
+    assert "ort-not-taken" in [each.title for each in logs.explain_log(tmp_path / "x.log").found]
+
+
+def test_outputs_of_another_shape_or_type(tmp_path: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper
+
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 4])
+    y = helper.make_tensor_value_info("y", TensorProto.INT32, [6])
+    graph = helper.make_graph([helper.make_node("Odd", ["x"], ["y"], domain="a.b")], "g", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=7), tmp_path / "m.onnx")
+    schema.add_schemas(tmp_path / "m.onnx", tmp_path / "out.onnx")
+    made = onnx.load(tmp_path / "out.onnx")
+    assert [(row.domain, row.version) for row in made.opset_import] == [("", 17), ("a.b", 1)]
+    assert made.ir_version >= 8
+    onnx.checker.check_model(made)
+    assert "Odd_was_not_taken_by_QNN" in run_without_qnn(tmp_path / "out.onnx")
+
+
+def test_inferred_types_are_declared(tmp_path: Path) -> None:
+    """The output of the second op is declared nowhere; QNN wants to know its shape."""
+    import onnx
+    from onnx import helper
+
+    nodes = [node("A", given=("x",)), helper.make_node("Relu", ["y"], ["z"])]
+    nodes[0].output[0] = "y"
+    model = write(tmp_path / "m.onnx", nodes, outputs=("z",))
+    schema.add_schemas(model, tmp_path / "out.onnx")
+    made = onnx.shape_inference.infer_shapes(onnx.load(tmp_path / "out.onnx"))
+    shapes = {row.name: [each.dim_value for each in row.type.tensor_type.shape.dim] for row in made.graph.value_info}
+    assert shapes["y"] == [2, 3, 4]
+
+
+def test_a_model_that_has_its_own_function_keeps_it(tmp_path: Path) -> None:
+    import onnx
+    from onnx import helper
+
+    model = good(tmp_path)
+    made = onnx.load(model)
+    body = helper.make_function(
+        "udogen", "LeakyRelu", ["a"], ["b"], [helper.make_node("Relu", ["a"], ["b"])], [helper.make_opsetid("", 21)]
+    )
+    made.functions.append(body)
+    onnx.save(made, model)
+    found = schema.add_schemas(model, tmp_path / "out.onnx")
+    assert (found.ops, found.added) == ((), b"")
+    assert "udogen::LeakyRelu is defined by the model itself: that is kept" in found.notes
+
+
+def test_schemas_are_never_written_over_the_model_or_away_from_its_data(tmp_path: Path) -> None:
+    import onnx
+    from onnx import helper
+
+    model = good(tmp_path)
+    with pytest.raises(UsageError, match=r"is the model itself$"):
+        schema.add_schemas(model, tmp_path / "." / "m.onnx")
+    weights = onnx.numpy_helper.from_array(np.zeros((2, 3, 4), np.float32), "w")
+    made = onnx.load(model)
+    made.graph.initializer.append(weights)
+    made.graph.node.insert(0, helper.make_node("Add", ["x", "w"], ["t"]))
+    made.graph.node[1].input[0] = "t"
+    onnx.save(made, tmp_path / "e.onnx", save_as_external_data=True, location="e.data", size_threshold=0)
+    (tmp_path / "sub").mkdir()
+    with pytest.raises(UsageError, match=r"has data in files beside it, which would not be found from ") as caught:
+        schema.add_schemas(tmp_path / "e.onnx", tmp_path / "sub" / "o.onnx")
+    assert caught.value.hint == f"write it into the same folder: -o {tmp_path}/o.onnx"
+    schema.add_schemas(tmp_path / "e.onnx", tmp_path / "o.onnx")
+    assert "LeakyRelu_was_not_taken_by_QNN" in run_without_qnn(tmp_path / "o.onnx")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    import onnx
+
+    model = good(tmp_path)
+    done = udogen("onnx-schema", model, "-o", tmp_path / "o.onnx")
+    assert (done.returncode, done.stdout) == (0, f"{tmp_path}/o.onnx: udogen::LeakyRelu\n")
+    done = udogen("onnx-schema", EXAMPLE / "LeakyRelu.xml", "-o", tmp_path / "f.onnx", "--json")
+    assert json.loads(done.stdout)["ops"] == ["example::LeakyRelu"]
+    [function] = onnx.load(tmp_path / "f.onnx").functions
+    assert (function.name, list(function.input), list(function.attribute)) == ("LeakyRelu", ["input"], ["alpha"])
+    done = udogen("onnx-schema", model, "-o", tmp_path / "o.onnx", "--domain", "x")
+    assert (done.returncode, "--domain is for configs" in done.stderr) == (2, True)
+    done = udogen("onnx-schema", tmp_path / "none.onnx", "-o", tmp_path / "o.onnx")
+    assert done.returncode == 2
+
+
+# --- capture ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_to_descriptors_is_kept_and_nothing_stays_open(capfd: pytest.CaptureFixture[str]) -> None:
+    import os
+
+    before = len(os.listdir("/proc/self/fd"))
+    with captured() as said:
+        os.write(1, b"one\n")
+        os.write(2, b"two\xff\n")
+    with pytest.raises(ZeroDivisionError), captured():
+        raise ZeroDivisionError
+    os.write(1, b"after\n")
+    assert said.text == "one\ntwo\ufffd\n"
+    assert capfd.readouterr().out == "after\n"
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,304 @@
+"""`udogen register`: what every client is told (golden), that shells and compilers read it so, and every rule broken.
+
+Libraries are stand-ins of the right machine, never loaded.  No client but ONNX Runtime (test_ort.py) and Genie's parser
+was run: the syntax is from the sources that `Client.source` names.
+"""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import importlib.util
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.clients import laying
+from tests.clients.broken_rules import BROKEN, at, toy
+from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, GOLDEN, PLAIN, lay
+from tests.making import udogen
+from udogen import resources
+from udogen.cli import register
+from udogen.clients import programs, quoting, telling
+from udogen.clients.client import Refused, check
+from udogen.clients.package import Package, Wish, find_packages
+from udogen.errors import UdogenError, UsageError
+
+HERE = Wish()
+
+# --- golden -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("packages")
+
+
+def test_every_client_tells_what_its_golden_file_holds(base: Path) -> None:
+    found = laying.goldens(base)
+    assert set(found) == {each.name for each in GOLDEN.iterdir()}
+    for name, text in found.items():
+        assert text == (GOLDEN / name).read_text("utf-8"), f"{name}: `make golden`, and look at the difference"
+    assert {name.split(".")[0] for name in found} == set(programs.ALL)
+
+
+def test_the_command_offers_every_client_and_each_names_its_source() -> None:
+    assert list(programs.ALL) == register.CLIENTS
+    for client in programs.ALL.values():
+        assert re.search(r"\d\.\d|SDK 2", client.source), client.name
+        assert client.rules
+
+
+# --- what reads it ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def awkward(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lay(AWKWARD, tmp_path_factory.mktemp("awkward") / AWKWARD_FOLDER)
+
+
+def tell(client: str, folder: Path, wish: Wish = HERE, *, only: str) -> str:
+    told = telling.tell(programs.ALL[client], find_packages([folder], wish), only=only)
+    return telling.as_text(told, only=True)
+
+
+def test_a_shell_reads_flags_as_they_are_meant(awkward: Path) -> None:
+    flag = tell("qnn-net-run", awkward, only="flag")
+    done = subprocess.run(["sh", "-c", f'printf "%s\\n" {flag}'], capture_output=True, text=True, check=True)
+    option, value = done.stdout.splitlines()
+    [package] = find_packages([awkward], Wish())
+    assert (option, value) == ("--op_packages", f"{package.library.file}:{package.provider}")
+    assert "$HOME" in value
+
+
+def test_a_shell_on_the_device_reads_folders_as_they_are_meant(awkward: Path, tmp_path: Path) -> None:
+    """`adb shell` hands its words to a shell of the device: a stand-in does the same."""
+    wish = Wish("v75", android=True, folder=f"{tmp_path}/it's a $HOME")
+    copy = tell("cpp", awkward, wish, only="copy")
+    (tmp_path / "adb").write_text('#!/bin/sh\ncase $1 in shell) shift; sh -c "$*";; push) cp "$2" "$3";; esac\n')
+    (tmp_path / "adb").chmod(0o755)
+    subprocess.run(["sh", "-euc", copy], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True)
+    names = sorted(each.name for each in (tmp_path / "it's a $HOME").iterdir())
+    assert names == ["libQnnx_0X1fPackage.so", "libQnnx_0X1fPackage_HTP.so"]
+    setting = tell("cpp", awkward, wish, only="environment")
+    command = f'{setting}\nprintf "%s\\n%s" "$LD_LIBRARY_PATH" "$ADSP_LIBRARY_PATH"'
+    done = subprocess.run(["sh", "-ec", command], env={}, capture_output=True, text=True, check=True)
+    here, dsp = done.stdout.splitlines()
+    assert here.split(":")[0] == dsp.split(";")[0] == f"{tmp_path}/it's a $HOME"
+
+
+@pytest.mark.parametrize("wish", [Wish(), Wish("v75", android=True)], ids=["pc", "device"])
+def test_a_compiler_takes_the_code_for_the_api(awkward: Path, wish: Wish, tmp_path: Path) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+    # The SDK has a name for the function's type; our headers write it in the table itself.
+    named = "#include <QnnInterface.h>\nusing QnnBackend_RegisterOpPackageFn_t = "
+    named += "decltype(QnnInterface_ImplementationV2_t::backendRegisterOpPackage);\n"
+    (tmp_path / "x.cpp").write_text(named + tell("cpp", awkward, wish, only="cpp"), "utf-8")
+    argv = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{resources.qnn_headers()}"]
+    done = subprocess.run([*argv, str(tmp_path / "x.cpp")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("client", "kind"), [("ort", "python"), ("executorch", "python"), ("executorch", "builder")])
+def test_python_reads_the_code(awkward: Path, client: str, kind: str) -> None:
+    tree = ast.parse(tell(client, awkward, only=kind))
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    [package] = find_packages([awkward], Wish())
+    assert any(str(package.library.file) in text for text in texts)
+
+
+def test_litert_reads_the_flag(awkward: Path) -> None:
+    """By the rules of its parser: fields end with `;`, the first `:` of each ends its name."""
+    [word] = shlex.split(tell("litert", awkward, Wish("v75", android=True), only="flag"))
+    value = word.removeprefix("--qualcomm_custom_op_package=")
+    fields = dict(field.split(":", 1) for field in value.split(";") if field)
+    assert fields == {
+        "name": "x_0X1fPackage",
+        "interface_provider": "x_0X1fPackageInterfaceProvider",
+        "compile_package_path": f"{awkward}/x_0X1fPackage/build/x86_64-linux-clang/libQnnx_0X1fPackage.so",
+        "dispatch_package_path": "libQnnx_0X1fPackage_HTP.so",
+        "target": "HTP",
+    }
+
+
+@pytest.mark.parametrize("text", ["plain", 'a"b', "a\\b", "ä\n\t", "??=x", "\x01f", "\udcff", "🎈", "$(x) `y`"])
+def test_literals_hold_exactly_the_text(text: str) -> None:
+    assert ast.literal_eval(quoting.python(text)) == text
+    assert shlex.split(quoting.shell(text)) == [text]
+    octal = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), quoting.cpp(text)[1:-1])
+    plain = octal.replace('\\"', '"').replace("\\?", "?").replace("\\\\", "\\")
+    assert plain.encode("latin-1") == text.encode("utf-8", "surrogateescape")
+    if "\udcff" not in text:  # what is no text cannot be said in Java
+        assert json.loads(quoting.java(text)) == text
+
+
+def test_genie_refuses_a_key_of_its_own_indeed() -> None:
+    """The parser of the real libGenie.so (SDK 2.47), which the wheel carries."""
+    spec = importlib.util.find_spec("onnxruntime_qnn")
+    library = Path(next(iter(spec.submodule_search_locations or [""])), "libGenie.so") if spec else Path("none")
+    if not library.is_file():
+        pytest.skip("libGenie.so is not installed")
+    create = ctypes.CDLL(str(library)).GenieDialogConfig_createFromJson
+    create.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]
+    htp = {
+        "version": 1,
+        "use-mmap": False,
+        "spill-fill-bufsize": 0,
+        "mmap-budget": 0,
+        "poll": False,
+        "cpu-mask": "0xe0",
+    }
+
+    def answer(of_htp: dict[str, str], of_backend: dict[str, str]) -> int:
+        backend = {"version": 1, "type": "QnnHtp", "QnnHtp": {**htp, **of_htp}, **of_backend}
+        model = {"version": 1, "type": "binary", "binary": {"version": 1, "ctx-bins": ["a.bin"]}}
+        dialog = {
+            "version": 1,
+            "type": "basic",
+            "context": {"version": 1, "size": 1024, "n-vocab": 10, "bos-token": 1, "eos-token": 2},
+            "sampler": {"version": 1, "seed": 1, "temp": 0.8, "top-k": 1, "top-p": 0.9},
+            "tokenizer": {"version": 1, "path": "t.json"},
+            "engine": {"version": 1, "n-threads": 1, "backend": backend, "model": model},
+        }
+        handle = ctypes.c_void_p()
+        return int(create(json.dumps({"dialog": dialog}).encode(), ctypes.byref(handle)))
+
+    assert answer({}, {}) == 0
+    for key in ("op-packages", "op_packages", "op-package"):
+        assert answer({key: "x"}, {}) == -8
+        assert answer({}, {key: "x"}) == -8
+
+
+# --- rules --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("client", "rule", "packages", "sentence", "remedy"), BROKEN)
+def test_a_broken_rule(
+    client: str, rule: str, packages: Callable[[], list[Package]], sentence: str, remedy: str
+) -> None:
+    found = programs.ALL[client]
+    with pytest.raises(Refused) as caught:
+        check(found, packages())
+    assert caught.value.exit_code == 2
+    row = next(each for each in found.rules if each.id == rule)
+    told = [caught.value.message, *caught.value.details]
+    assert f"{found.title}: {sentence}" in told or sentence in told
+    assert f"rule {rule}: {row.consequence}" in told
+    assert remedy in caught.value.hint
+
+
+def test_every_rule_of_every_client_has_been_broken_somewhere() -> None:
+    broken = {row[1] for row in BROKEN} | {"cpu"}  # test_the_quantizer_needs_a_cpu_implementation
+    assert {rule.id for client in programs.ALL.values() for rule in client.rules} == broken
+
+
+def test_all_broken_rules_are_told_together() -> None:
+    with pytest.raises(Refused) as caught:
+        check(programs.ALL["ort"], [toy(ops=("A", "B"), libraries=at("/a:b.so"), provider="X")])
+    assert caught.value.rules == ("separators", "provider", "one-op")
+
+
+def test_the_quantizer_needs_a_cpu_implementation(tmp_path: Path) -> None:
+    lay(PLAIN, tmp_path, layout="snpe", chosen=("htp",))
+    with pytest.raises(Refused, match=r"^snpe-dlc-quantize: package LeakyReluPackage has no CPU implementation$"):
+        tell("snpe-dlc-quantize", tmp_path, only="flag")
+
+
+def test_clients_take_a_package_that_breaks_nothing() -> None:
+    for name in ("ort", "executorch", "litert", "qnn-net-run", "qnn-context-binary-generator", "tflite", "cpp"):
+        assert telling.tell(programs.ALL[name], [toy()]).parts
+
+
+# --- which libraries ------------------------------------------------------------------------------------
+
+
+def test_a_pair_of_libraries_given_one_by_one_is_one_package(awkward: Path) -> None:
+    [pair] = find_packages([awkward], Wish("v75", android=True))
+    given = [each.file for each in pair.libraries]
+    [merged] = find_packages(given, Wish("v75", android=True))
+    assert merged.libraries == pair.libraries
+    with pytest.raises(UsageError, match=r"is the Hexagon half of package x_0X1fPackage; the ARM half is missing$"):
+        find_packages(given[1:], Wish("v75", android=True))
+    with pytest.raises(UsageError, match=r"^package x_0X1fPackage is given twice: "):
+        find_packages([awkward, awkward], Wish())
+
+
+@pytest.mark.parametrize(
+    ("wish", "message", "hint"),
+    [
+        (Wish(android=True), "--android needs --target", "--target cpu_android, gpu_android, or v75 for HTP"),
+        (Wish("v99"), "--target v99: there is no such target", ""),
+        (
+            Wish("htp_aarch64"),
+            "--target htp_aarch64 is one half of what HTP needs on a device",
+            "name its version of Hexagon (--target v75): the ARM library goes with it",
+        ),
+        (Wish("htp", android=True), "the version of Hexagon is not known", "name it: --target v75"),
+        (Wish("cpu"), "{folder} holds no package for cpu", "it holds: htp"),
+        (Wish(ops=("Nope",)), "package x_0X1fPackage has no op Nope", "it has: R_u8_2"),
+        (
+            Wish("v75", android=True, folder="rel"),
+            "--folder rel is not an absolute path",
+            "as in /data/local/tmp/udogen/x_0X1fPackage",
+        ),
+    ],
+)
+def test_wishes_that_cannot_be(awkward: Path, wish: Wish, message: str, hint: str) -> None:
+    with pytest.raises(UdogenError) as caught:
+        find_packages([awkward], wish)
+    assert caught.value.message == message.format(folder=awkward)
+    assert caught.value.hint == hint or (not hint and caught.value.hint.startswith("one of cpu, gpu, htp, "))
+
+
+def test_a_folder_of_several_backends_asks_which(tmp_path: Path) -> None:
+    lay(PLAIN, tmp_path, chosen=("cpu", "htp"))
+    with pytest.raises(UsageError, match=r"holds packages for cpu, htp$") as caught:
+        find_packages([tmp_path], Wish())
+    assert caught.value.hint == "choose with --target cpu"
+    [found] = find_packages([tmp_path], Wish("htp"))
+    assert found.library.file.parent.name == "x86_64-linux-clang"
+    [found] = find_packages([tmp_path], Wish("cpu_android"))
+    assert found.library.path == "/data/local/tmp/udogen/LeakyReluPackage/libLeakyReluPackage.so"
+
+
+def test_what_is_not_built_is_said_with_the_command_that_builds_it(tmp_path: Path) -> None:
+    lay(PLAIN, tmp_path, chosen=("cpu",))
+    for file in tmp_path.glob("**/arm64-v8a/*.so"):
+        file.unlink()
+    with pytest.raises(UsageError) as caught:
+        find_packages([tmp_path], Wish("cpu_android"))
+    assert caught.value.message == "package LeakyReluPackage is not built for the cpu backend of Android"
+    assert caught.value.hint == f"udogen build cpu_android -C {tmp_path}/LeakyReluPackage"
+
+
+def test_what_is_no_op_package(tmp_path: Path) -> None:
+    (tmp_path / "x.so").write_text("no library")
+    with pytest.raises(UdogenError, match=r"is not a shared library \(ELF\): it is a text file$"):
+        find_packages([tmp_path / "x.so"], Wish())
+    with pytest.raises(UsageError, match=r"^there is no file or folder "):
+        find_packages([tmp_path / "none"], Wish())
+
+
+# --- the command --------------------------------------------------------------------------------------------
+
+
+def test_the_command(awkward: Path) -> None:
+    done = udogen("register", awkward, "--client", "qnn-net-run")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "# flag")
+    done = udogen("register", awkward, "--client", "qnn-net-run", "--only", "flag")
+    assert done.stdout.startswith("--op_packages ")
+    done = udogen("register", awkward, "--client", "tflite", "--target", "v75", "--android", "--json")
+    answer = json.loads(done.stdout)
+    assert [each["target"] for each in answer["packages"][0]["libraries"]] == ["CPU", "HTP"]
+    assert [each["kind"] for each in answer["parts"]] == ["cpp", "copy", "environment"]
+    done = udogen("register", awkward, "--client", "genie", "--json")
+    assert (done.returncode, json.loads(done.stdout)["error"]["kind"]) == (2, "client-rule")
+    done = udogen("register", awkward, "--client", "cpp", "--only", "pp")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "  = did you mean cpp? it has: cpp")

@@ -1,0 +1,53 @@
+"""`udogen onnx-schema`: an ONNX model with schemas for its custom ops, or the schemas of a config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from udogen.cli import output
+
+_CONFIGS = (".xml", ".json")
+
+
+@click.command("onnx-schema")
+@click.argument("source", type=click.Path(path_type=Path), metavar="MODEL|CONFIG")
+@click.option(
+    "-o", "--output", "out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="OUT",
+    help="The model to write.",
+)  # fmt: skip
+@click.option("--op", "ops", multiple=True, metavar="NAME", help="Only this op, DOMAIN::TYPE or TYPE; may repeat.")
+@click.option("--domain", default="", metavar="NAME", help="Of a config: the ops' domain (default: the config's).")
+@output.json_option
+def command(source: Path, out: Path, ops: tuple[str, ...], domain: str, as_json: bool) -> None:
+    """Give the custom ops of an ONNX model schemas, without which ONNX Runtime does not load it.
+
+    They are model-local functions: they tell types and shapes, and fail where QNN does not take the op, instead of
+    computing something else.  Of a CONFIG the functions alone are written, in a model without nodes.
+    """
+    from udogen.clients.ort import schema
+    from udogen.errors import UsageError
+
+    if source.suffix.lower() in _CONFIGS:
+        from udogen.opdef.load import load
+
+        packages, problems = load([source])
+        output.warnings(problems.warnings)
+        found = [op for package in packages for op in package.ops if not ops or op.name in ops]
+        if not found:
+            raise UsageError(f"{source} has no op {', '.join(ops)}", hint="leave --op out")
+        name = domain or packages[0].domain or packages[0].name
+        out.write_bytes(schema.library_of(found, name))
+        written, notes = [f"{name}::{op.name}" for op in found], []
+    else:
+        if domain:
+            raise UsageError("--domain is for configs", hint="nodes of a model have their domain")
+        made = schema.add_schemas(source, out, ops)
+        written, notes = [str(op) for op in made.ops], list(made.notes)
+    if as_json:
+        output.answer({"ok": True, "written": str(out), "ops": written, "notes": notes})
+        return
+    output.say(f"{out}: {', '.join(written) or 'no op of it needs a schema'}")
+    for note in notes:
+        output.note(f"note: {note}")

@@ -1,0 +1,220 @@
+"""A session of ONNX Runtime whose custom nodes are on QNN, each in our package; or an error that says why not."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from udogen.clients.client import check
+from udogen.clients.errors import logs
+from udogen.clients.ort import asking, schema, versions
+from udogen.clients.ort.capture import captured
+from udogen.clients.package import Package, Wish, find_packages
+from udogen.clients.programs import ort as options_of
+from udogen.errors import RunFailed, ToolMissing
+from udogen.opdef.onnx.model import Model, walk
+from udogen.runtime import known
+
+EP = "QNN"
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_HEAD = re.compile(r"^\S+ \S+ \[\w:onnxruntime:.*?, [^\]]*\] ")
+
+
+class SessionFailed(RunFailed):
+    """ONNX Runtime could not make the session."""
+
+    kind = "ort-session-failed"
+
+
+class NotPlaced(RunFailed):
+    """A custom node is not where it should be: on QNN, in our package."""
+
+    kind = "ort-not-placed"
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Where nodes went."""
+
+    on: Mapping[str, Counter[str]]  # execution provider -> op type -> nodes
+    failed: tuple[str, ...]  # names of bodies of schemas that were put in place of a node
+    packages: Counter[tuple[str, str]]  # (package, op type) of what QNN was given
+
+
+def session(
+    model: Path | str,
+    packages: Sequence[Path | str],
+    *,
+    backend: str = "cpu",
+    ops: Sequence[str] = (),
+    runtime: Path | None = None,
+    options: Any = None,
+    provider_options: Mapping[str, str] | None = None,
+) -> Any:
+    """An `InferenceSession` of a model with these op packages: folders of generated packages, or built libraries.
+
+    `ops` chooses among the ops of a package: ONNX Runtime takes one of each.  `runtime` is a backend library other than
+    the wheel's; `options` are `SessionOptions` of your own, `provider_options` more of those for QNN.
+
+    Before the session there is: versions that go together, ONNX Runtime's rules for packages, a schema for each custom
+    op.  After it: every custom node is on QNN and names our package, or `NotPlaced` says where it went, and why.
+    """
+    path = Path(model)
+    if runtime is None:
+        versions.check(backend)
+    chosen = find_packages([Path(each) for each in packages], Wish(backend, ops=tuple(ops)))
+    if not ops:
+        chosen = asking.narrowed(path, chosen)
+    check(options_of.CLIENT, chosen)
+    found = schema.schemas_of(path, [op for package in chosen for op in package.ops])
+    asking.check_model(found.model, chosen)
+    ort, qnn = _modules()
+    library = str(runtime or getattr(qnn, f"get_qnn_{backend}_path")())
+    if not Path(library).is_file():
+        raise ToolMissing(f"there is no QNN backend at {library}", hint='backend="htp", or give runtime=PATH')
+    with tempfile.TemporaryDirectory(prefix="udogen-ort-") as dump:
+        wanted = {
+            **(provider_options or {}),
+            "backend_path": library,
+            "op_packages": options_of.entries(chosen),
+            "dump_json_qnn_graph": "1",
+            "json_qnn_graph_dir": dump,
+        }
+        made, said = _make(ort, qnn, path, found, wanted, options)
+        seen = _look(made, Path(dump))
+    _check_placement(seen, found.model, chosen, said)
+    return made
+
+
+# --- ONNX Runtime -------------------------------------------------------------------------------------
+
+
+def _modules() -> tuple[Any, Any]:
+    try:
+        return importlib.import_module("onnxruntime"), importlib.import_module("onnxruntime_qnn")
+    except ImportError as fault:
+        raise ToolMissing(
+            f"ONNX Runtime cannot be imported: {fault}", hint="pip install --force-reinstall it"
+        ) from fault
+
+
+def _device(ort: Any, qnn: Any) -> Any:
+    """The device of the provider, which is registered once in a process."""
+    for _ in range(2):
+        for each in ort.get_ep_devices():
+            if EP in each.ep_name:
+                return each
+        ort.register_execution_provider_library(EP, qnn.get_library_path())
+    raise SessionFailed(
+        "onnxruntime-qnn offers no device on this machine", hint="it needs x86-64 Linux, or a Snapdragon"
+    )
+
+
+def _make(
+    ort: Any, qnn: Any, path: Path, found: schema.Schemas, wanted: Mapping[str, str], given: Any
+) -> tuple[Any, str]:
+    options = given if given is not None else ort.SessionOptions()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.resolve().parent))
+    try:
+        with captured() as output:
+            options.add_provider_for_devices([_device(ort, qnn)], dict(wanted))
+            made = ort.InferenceSession(path.read_bytes() + found.added, options)
+    except RunFailed:
+        raise
+    except Exception as fault:  # of pybind11, by kind
+        raise _failed(str(fault), output.text) from fault
+    return made, output.text
+
+
+def _failed(message: str, output: str) -> SessionFailed:
+    """The error with what the log says of it."""
+    reasons = _reasons(output, ())
+    meant = _meant(f"{output}\n{message}")
+    first = reasons[0] if reasons else meant[0][0] if meant else " ".join(message.split())[:300]
+    return SessionFailed(
+        f"ONNX Runtime could not make the session: {first}",
+        details=[" ".join(message.split())[:400], *reasons[1:], *(text for text, _ in meant)],
+        hint=next((hint for _, hint in meant if hint), "")
+        or "the details are its log; `udogen explain` knows more of it",
+    )
+
+
+def _meant(output: str) -> list[tuple[str, str]]:
+    """(what a line means, what to do) of everything known in a log; what says least comes last."""
+    lines = [_COLOURS.sub("", line) for line in output.splitlines()]
+    found: dict[str, tuple[str, str]] = {}
+    for index, line in enumerate(lines):
+        for each in logs.said(line, lines[index + 1 : index + 25]):
+            if not each.harmless:
+                found.setdefault(each.key, (each.meaning, each.causes[0].remedy if each.causes else ""))
+    ranked = sorted(found, key=lambda key: 2 if key.startswith("ort ") else 1 if key == "ort-lost" else 0)
+    return [found[key] for key in ranked]
+
+
+def _reasons(output: str, ops: Sequence[str]) -> list[str]:
+    """What a package, or the runtime, itself said of a refusal."""
+    lines = [_HEAD.sub("", _COLOURS.sub("", line)).strip() for line in known.telling(output.splitlines())]
+    own = [line for line in lines if re.match(r"op \w+: ", line) and (not ops or line.split()[1].rstrip(":") in ops)]
+    return list(dict.fromkeys(own))
+
+
+# --- where nodes went -----------------------------------------------------------------------------------
+
+
+def _look(made: Any, dump: Path) -> _Seen:
+    on: dict[str, Counter[str]] = {}
+    failed = []
+    for part in made.get_provider_graph_assignment_info():
+        for node in part.get_nodes():
+            on.setdefault(part.ep_name, Counter())[node.op_type] += 1
+            if schema.MARK in node.name:
+                failed.append(node.name)
+    packages: Counter[tuple[str, str]] = Counter()
+    for name in sorted(os.listdir(dump)):
+        if name.endswith(".json") and not name.endswith("_tensor_log.json"):
+            graph = json.loads((dump / name).read_text("utf-8", "replace")).get("graph", {})
+            packages.update((node["package"], node["type"]) for node in graph.get("nodes", {}).values())
+    return _Seen(on, tuple(failed), packages)
+
+
+def _check_placement(seen: _Seen, model: Model, packages: Sequence[Package], said: str) -> None:
+    for package in packages:
+        for op in package.ops:
+            used = sum(node.op.type == op for node, _ in walk(model.graph))
+            on_qnn = sum(count[op] for name, count in seen.on.items() if EP in name)
+            ours = seen.packages[package.name, op]
+            elsewhere = [name for name, count in seen.on.items() if count[op] and EP not in name]
+            replaced = any(name.endswith(f"{op}_{schema.MARK}") for name in seen.failed)
+            if ours and ours >= on_qnn and not elsewhere and not replaced:
+                continue
+            raise _not_placed(package, op, used, where=_where(on_qnn, ours, elsewhere), said=said)
+
+
+def _where(on_qnn: int, ours: int, elsewhere: Sequence[str]) -> str:
+    if on_qnn > ours:
+        return f"{on_qnn - ours} went to QNN's own op of that name"
+    if elsewhere:
+        return f"some went to {' and '.join(elsewhere)}"
+    return "QNN did not take it, and ONNX Runtime has no kernel for the op"
+
+
+def _not_placed(package: Package, op: str, used: int, *, where: str, said: str) -> NotPlaced:
+    reasons, meant = _reasons(said, [op]), _meant(said)
+    why = reasons[0] if reasons else meant[0][0] if meant else "the log does not say why"
+    nodes = f"the node of op {op}" if used == 1 else f"not all {used} nodes of op {op}"
+    verb = "is not" if used == 1 else "are"
+    return NotPlaced(
+        f"{nodes} {verb} in package {package.name}: {where} ({why})",
+        details=[*reasons[1:], *(text for text, _ in meant)],
+        hint=next((hint for _, hint in meant if hint), "")
+        or "`udogen run op` with the node's shapes and parameters tells more",
+    )

@@ -1,0 +1,30 @@
+"""Genie, which runs language models from context binaries: it has no way to register an op package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from udogen.clients.client import Client, Rule
+from udogen.clients.package import Package
+
+
+def _always(packages: Sequence[Package]) -> Iterator[str]:
+    names = ", ".join(package.name for package in packages)
+    yield f"its configuration has no key for op packages, and {names} cannot be registered with it"
+
+
+CLIENT = Client(
+    "genie",
+    "Genie",
+    "libGenie of SDK 2.47, which refuses every unknown key of the JSON configuration (measured)",
+    (
+        Rule(
+            "no-option",
+            _always,
+            "a key of one's own ends with `Unknown QnnHtp config key` (-8); without the package a context binary "
+            "that has its ops is not restored (5005)",
+            "run the context binaries with `udogen run context DIR --op-package LIB`, or from C++ (--client cpp)",
+        ),
+    ),
+    lambda _packages: [],
+)

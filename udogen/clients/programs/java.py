@@ -1,0 +1,115 @@
+"""Android apps in Java or Kotlin: the QNN delegate of TFLite, or SNPE for packages of its layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from udogen.clients import rules
+from udogen.clients.client import Client, Part, Rule
+from udogen.clients.package import Package
+from udogen.clients.programs import snpe, tflite
+from udogen.clients.quoting import block, java
+
+_MANIFEST = block("""
+    <application android:extractNativeLibs="true">
+        <uses-native-library android:name="libcdsprpc.so" android:required="false"/>
+    </application>
+""")
+
+
+def _of_snpe(packages: Sequence[Package]) -> bool:
+    return all(package.registration is not None for package in packages)
+
+
+def _unless_snpe(rule: Rule) -> Rule:
+    def broken(packages: Sequence[Package]) -> Iterator[str]:
+        if not _of_snpe(packages):
+            yield from rule.broken(packages)
+
+    return rule._replace(broken=broken)
+
+
+def _library_names(packages: Sequence[Package]) -> Iterator[str]:
+    for package in packages:
+        for library in package.libraries:
+            if not (library.name.startswith("lib") and library.name.endswith(".so")):
+                yield f"the file {library.name} is not called lib….so"
+
+
+def _tell(packages: Sequence[Package]) -> Iterator[Part]:
+    yield from _tell_snpe(packages) if _of_snpe(packages) else _tell_delegate(packages)
+    yield Part("manifest", "xml", _MANIFEST)
+
+
+def _tell_delegate(packages: Sequence[Package]) -> Iterator[Part]:
+    infos, maps = [], []
+    for number, package in enumerate(packages):
+        maps.append(f"            HashMap<String, String> ops{number} = new HashMap<>();")
+        maps += [f"            ops{number}.put({java(op)}, {java(op)});" for op in package.ops]
+        infos += [
+            f"                new QnnDelegate.OpPackageInfo({java(package.name)},\n"
+            f"                    folder + {java('/' + library.name)},\n"
+            f"                    {java(package.provider)}, {java(tflite.target(library.target))}, ops{number}),"
+            for library in package.libraries
+        ]
+    yield Part(
+        "java",
+        "java",
+        block(
+            "            String folder = context.getApplicationInfo().nativeLibraryDir;\n"
+            + "\n".join(maps)
+            + """
+            QnnDelegate.Options options = new QnnDelegate.Options();
+            options.setBackendType(QnnDelegate.Options.BackendType.HTP_BACKEND);
+            options.setSkelLibraryDir(folder);
+            options.setOpPackageOptions(new QnnDelegate.OpPackageInfo[] {
+"""
+            + "\n".join(infos)
+            + "\n            });\n            QnnDelegate delegate = new QnnDelegate(options);"
+        ),
+    )
+    files = [(library.file, library.name) for package in packages for library in package.libraries]
+    yield Part("files", "text", "\n".join(f"{file} -> app/src/main/jniLibs/arm64-v8a/{name}" for file, name in files))
+
+
+def _tell_snpe(packages: Sequence[Package]) -> Iterator[Part]:
+    calls = "\n".join(
+        f"            if (!SNPE.addOpPackage(application, folder + {java('/' + package.registration.name)})) {{\n"
+        f"                throw new IllegalStateException({java(f'{package.name} was not registered')});\n"
+        f"            }}"
+        for package in packages
+        if package.registration is not None
+    )
+    yield Part(
+        "java",
+        "java",
+        block(f"""
+            String folder = application.getApplicationInfo().nativeLibraryDir;
+{calls}
+        """),
+    )
+    files = [file for package in packages for file in snpe.all_libraries_of(package)]
+    yield Part("files", "text", "\n".join(f"{file} -> app/src/main/jniLibs/arm64-v8a/{file.name}" for file in files))
+
+
+CLIENT = Client(
+    "java",
+    "Java on Android",
+    "QNN SDK 2.25, docs/QNN/TFLiteDelegate/java_interface.html; SNPE 2.25, running_model_with_udo.html",
+    (
+        rules.android_only("an app of Android loads libraries of Android alone", "--android with --target v75"),
+        *(_unless_snpe(rule) for rule in tflite.RULES),
+        Rule(
+            "library-names",
+            _library_names,
+            "the installer unpacks lib*.so from an APK, and nothing else",
+            "build it under such a name",
+        ),
+        snpe.BUILT,
+    ),
+    lambda packages: list(_tell(packages)),
+    lambda packages: [
+        *([] if _of_snpe(packages) else tflite.defaults(packages)),
+        "libraries must lie in files of their own: extractNativeLibs, or useLegacyPackaging in Gradle",
+    ],
+)

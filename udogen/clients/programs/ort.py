@@ -1,0 +1,138 @@
+"""ONNX Runtime's QNN execution provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from udogen.clients import rules
+from udogen.clients.client import Client, Part, Rule
+from udogen.clients.package import Package
+from udogen.clients.programs.parts import device_parts
+from udogen.clients.quoting import block, cpp, python
+from udogen.opdef.model import Tensor
+
+_FALLS_BACK = "ONNX Runtime skips the entry with a warning, and the op falls back to its own CPU without an error"
+BACKEND_LIBRARIES = {"cpu": "libQnnCpu.so", "gpu": "libQnnGpu.so", "htp": "libQnnHtp.so"}
+
+
+def _one_op(packages: Sequence[Package]) -> Iterator[str]:
+    for package in packages:
+        if len(package.ops) > 1:
+            ops = ", ".join(package.ops)
+            yield f"package {package.name} has {len(package.ops)} ops ({ops}); it takes one of a package"
+
+
+def _attributes(packages: Sequence[Package]) -> Iterator[str]:
+    for package in packages:
+        for op in package.models:
+            for param in op.params:
+                if op.name in package.ops and param.mandatory and (why := attribute_fault(param)):
+                    yield f"parameter {param.name} of op {op.name} {why}"
+
+
+def attribute_fault(param: Tensor) -> str:
+    """Why an ONNX attribute cannot carry a parameter; empty where it can."""
+    types = {each.name for each in param.datatypes}
+    if "STRING" in types:
+        return "is a STRING"
+    if not types & {"FLOAT_32", "INT_32", "BACKEND_SPECIFIC"}:
+        return f"is {' or '.join(sorted(types))}; attributes arrive as FLOAT_32 and INT_32"
+    if not param.is_scalar and param.rank.ranks and 1 not in param.rank.ranks:
+        return f"has rank {param.rank}; attributes are scalars and lists"
+    return ""
+
+
+def entries(packages: Sequence[Package]) -> str:
+    """The value of the provider option `op_packages`."""
+    return ",".join(
+        ":".join([op, library.path, package.provider, *([target] if target else [])])
+        for package in packages
+        for library in package.libraries
+        for op in package.ops
+        # Without a target it passes an empty one, which libQnnHtp refuses (4003) where it takes NULL: measured on x86.
+        for target in [library.target or ("CPU" if package.backend == "htp" else "")]
+    )
+
+
+def _tell(packages: Sequence[Package]) -> Iterator[Part]:
+    first = packages[0]
+    backend = BACKEND_LIBRARIES[first.backend]
+    value = entries(packages)
+    yield Part("option", "text", f"op_packages={value}")
+    # In the wheel on this machine; on a device by its name, found through LD_LIBRARY_PATH.
+    where = python(backend) if first.place.device else f"onnxruntime_qnn.get_qnn_{first.backend}_path()"
+    yield Part(
+        "python",
+        "python",
+        block(f"""
+            import onnxruntime
+            import onnxruntime_qnn
+
+            onnxruntime.register_execution_provider_library("QNN", onnxruntime_qnn.get_library_path())
+            device = next(each for each in onnxruntime.get_ep_devices() if each.ep_name == "QNN")
+            options = onnxruntime.SessionOptions()
+            # Without this an op that QNN does not take runs on ONNX Runtime's own CPU, without a word.
+            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+            options.add_provider_for_devices([device], {{
+                "backend_path": {where},
+                "op_packages": {python(value)},
+            }})
+            session = onnxruntime.InferenceSession("model.onnx", options)
+        """),
+    )
+    yield Part(
+        "cpp",
+        "cpp",
+        block(f"""
+            // After env.RegisterExecutionProviderLibrary("QNN", ORT_TSTR("libonnxruntime_providers_qnn.so"));
+            // `device` is the one of env.GetEpDevices() whose EpName() is "QNN".
+            Ort::SessionOptions options;
+            options.AddConfigEntry("session.disable_cpu_ep_fallback", "1");
+            options.AppendExecutionProvider_V2(env, {{device}}, {{
+                {{"backend_path", {cpp(backend)}}},
+                {{"op_packages", {cpp(value)}}},
+            }});
+        """),
+    )
+    yield from device_parts(packages)
+
+
+def _notes(packages: Sequence[Package]) -> Iterator[str]:
+    ops = ", ".join(op for package in packages for op in package.ops)
+    yield f"it takes nodes by their op type alone ({ops}), whatever their domain: a built-in op of that name too"
+    yield "a custom op needs a schema: `udogen onnx-schema MODEL -o OUT` adds one to the model"
+    for package in packages:
+        for op in package.models:
+            for param in op.params:
+                if op.name in package.ops and not param.mandatory and (why := attribute_fault(param)):
+                    yield f"leave out the optional parameter {param.name} of {op.name}: it {why}"
+
+
+CLIENT = Client(
+    "ort",
+    "ONNX Runtime",
+    "onnxruntime-qnn 2.0.0, qnn_execution_provider.cc, qnn_backend_manager.h, udo_fusion.cc; run with 2.3.0",
+    (
+        rules.OPS,
+        rules.ONE_PLACE,
+        rules.no_characters(":,", consequence=_FALLS_BACK, libraries=rules.all_libraries),
+        rules.named_alike(
+            "it takes the symbol without InterfaceProvider for the package's name, and no node finds the package (4005)"
+        ),
+        Rule(
+            "one-op",
+            _one_op,
+            "each entry registers the package again; the second fails with 4007, and the whole provider is lost",
+            "choose the op of your model with --op, or generate a package for each op",
+        ),
+        rules.ops_once("the last entry of an op wins"),
+        Rule(
+            "attributes",
+            _attributes,
+            "a STRING attribute ends the process; other types are refused by the op (3110), and the node falls back",
+            "make it an input, or a FLOAT_32 or INT_32",
+        ),
+    ),
+    lambda packages: list(_tell(packages)),
+    lambda packages: list(_notes(packages)),
+)
