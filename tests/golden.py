@@ -19,6 +19,7 @@ from tests.doctor.fake import write_golden as write_doctor
 from tests.making import CONFIGS, make_packages
 from tests.opdef.golden import write_golden as write_broken
 from tests.verify.report_sample import write_golden as write_report
+from tests.verify.toy import write_golden as write_testing
 from udogen.build.make import explain, plan
 from udogen.build.package import PackageFolder
 from udogen.build.tools import Environment
@@ -107,6 +108,7 @@ WRITERS = (
     write_doctor,
     write_clients,
     write_report,
+    write_testing,
 )
 
 

@@ -236,6 +236,18 @@ def test_one_input_more_is_optional(tmp_path: Path) -> None:
     ]
 
 
+def test_an_empty_constant_is_an_input_that_is_left_out(tmp_path: Path) -> None:
+    """As Resize of opset 11 has its `roi`."""
+    nodes = [helper.make_node("Op", ["x", "none", "x"], ["y"], domain="acme")]
+    rows = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [3])] for name in "xy"]
+    graph = helper.make_graph(nodes, "g", *rows, [numpy_helper.from_array(np.zeros(0, np.float32), "none")])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=IMPORTS), path)
+    draft = from_onnx.draft(path)
+    assert [each.mandatory for each in draft.package.ops[0].inputs] == [True, False, True]
+    assert list(draft.cases[0].inputs) == ["x", "input_2"] and draft.cases[0].backends == ("cpu",)
+
+
 def test_an_input_that_is_constant_only_sometimes(tmp_path: Path) -> None:
     text = """g (float[4] x, float[4] w) => (float[4] y, float[4] z) <float[4] c = {1, 2, 3, 4}> {
       y = acme.Mix (x, c)  z = acme.Mix (x, w) }"""

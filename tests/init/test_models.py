@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.init import models, smoking
+from tests.making import need_runtime, udogen
 from udogen.init import from_onnx, writing
 from udogen.opdef.load import load
 
@@ -45,3 +46,44 @@ def test_it_runs_in_the_real_htp_runtime_without_an_edit(name: str, runs: int, t
     config = tmp_path / "config.xml"
     writing.write(draft, config, source=name)
     assert smoking.run(draft, config, tmp_path / "out", backend="htp") == runs
+
+
+_SWISH = """#include "ops/Swish.hpp"
+
+#include <cmath>
+
+namespace ops::FunctionStyleOpPackage::Swish {
+
+struct State {};
+
+udo::Status finalize(const Args&, State*&) { return udo::ok; }
+
+udo::Status execute(const Args& args, State*) {
+  for (std::size_t i = 0; i < args.data.size(); ++i) {
+    args.result[i] = args.data[i] / (1.0f + std::exp(-args.beta * args.data[i]));
+  }
+  return udo::ok;
+}
+
+void free(State* state) { delete state; }
+
+}  // namespace ops::FunctionStyleOpPackage::Swish
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kernel", "code", "told"), [(_SWISH, 0, "1 ok"), (_SWISH.replace("1.0f +", "1.1f +"), 6, "WRONG")]
+)
+def test_a_kernel_is_held_against_the_function_of_the_model(kernel: str, code: int, told: str, tmp_path: Path) -> None:
+    """From a model with a function to `udogen test`: nothing but the kernel is written by hand."""
+    need_runtime("cpu")
+    (tmp_path / "kernels" / "cpu").mkdir(parents=True)
+    (tmp_path / "kernels" / "cpu" / "Swish.cpp").write_text(kernel)
+    model = models.save("function_style", tmp_path)
+    assert udogen("init", "--from-onnx", model, "-o", tmp_path / "swish.xml").returncode == 0
+    cases = tmp_path / "op_tests.toml"
+    cases.write_text(f'kernels = "kernels"\n{cases.read_text()}')
+    done = udogen("test", tmp_path, "--backend", "cpu")
+    assert done.returncode == code, done.stdout + done.stderr
+    assert told in done.stdout + done.stderr

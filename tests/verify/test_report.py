@@ -517,8 +517,8 @@ def test_ops_of_one_name_are_called_by_their_packages() -> None:
     run = run_of(*(replace(each, package=package) for package in ("A", "B") for each in (RIGHT, WRONG)))
     report = read(run)
     assert [said(each) for each in report.xpath("//h3")][:2] == [
-        "A::Softmax: wrong numbers, cause not known",
-        "B::Softmax: wrong numbers, cause not known",
+        "A:: Softmax: wrong numbers, cause not known",
+        "B:: Softmax: wrong numbers, cause not known",
     ]
     [table] = report.xpath("//table[contains(@class, 'matrix')]")
     assert [said(each) for each in table.xpath("./tbody/tr/th")] == ["A::Softmax", "B::Softmax"]

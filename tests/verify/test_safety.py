@@ -22,9 +22,11 @@ from udogen.runtime.built import Built
 from udogen.runtime.request import Wishes, make_call
 from udogen.runtime.watch import Watch
 from udogen.verify.cases import load_examples
+from udogen.verify.places import PLACES
 from udogen.verify.results import Finding
 from udogen.verify.runner import run_cases
 from udogen.verify.safety.checks import Safety, Wanted, wanted_of
+from udogen.verify.safety.outcomes import unchecked
 
 CONFIG = ROOT / "tests" / "configs" / "LeakyRelu.xml"
 KERNEL = "src/ops/LeakyRelu.cpp"
@@ -299,6 +301,21 @@ def test_what_a_graph_leaves_behind(unsafe: Unsafe) -> None:
     )
 
 
+# --- what is not looked at ------------------------------------------------------------------------------------
+
+
+def test_what_no_check_looks_at_is_said() -> None:
+    places = [PLACES[name] for name in ("cpu", "htp", "hexagon", "dsp")]
+    assert unchecked(Wanted(), places) == ()
+    assert unchecked(Wanted(heap=True), places) == (
+        "--heap: not looked at on hexagon, dsp, where code for another processor runs",
+    )
+    assert unchecked(Wanted(guard=True), places[:2]) == (
+        "--guard: on htp the runtime lays tensors side by side in memory of its own: steps beside them are not seen "
+        "there (writes past an output are with --backend htp-emulator)",
+    )
+
+
 # --- with the cases of a test, and on the command line --------------------------------------------------------
 
 
@@ -310,7 +327,7 @@ def test_a_case_with_right_numbers_fails_where_it_is_not_safe(unsafe: Unsafe) ->
     from tests.making import make
 
     assert make(built.folder.path).returncode == 0
-    x = np.float32([[1, 2, 3]])
+    x = np.array([[1, 2, 3]], np.float32)
     case = Case("positive", "LeakyRelu", {"input": x}, {"output": x})
     [plain] = run_cases(built, [case])
     assert plain.passed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import resource
 import subprocess
 import sys
@@ -16,13 +15,13 @@ from lxml import etree
 
 from tests.making import ROOT, need_runtime, udogen
 from tests.verify import toy
+from tests.verify.toy import GOLDEN, RIGHT, WRONG, plain
 from udogen.errors import UdogenError
 from udogen.verify import campaign, terminal
 from udogen.verify.results import Outcome, TestRun
 from udogen.verify.suite.find import load_suite
 from udogen.verify.workshop import Wish
 
-GOLDEN = ROOT / "tests" / "golden" / "testing"
 Run = Callable[..., TestRun]
 
 
@@ -45,43 +44,6 @@ def run(toys: Path) -> Run:
 
 def of(found: TestRun, part: str) -> list[Outcome]:
     return [each for each in found.outcomes if part in each.case.name]
-
-
-RIGHT = (
-    toy.HEAD
-    + """
-[[op.case]]
-shape = ["7", "3x5"]
-params = { factor = ["default", 3] }
-
-[[op.case]]
-name = "edge"
-shape = "64"
-values = ["edge", "nonfinite"]
-dtype = "FLOAT_32"
-"""
-)
-
-WRONG = (
-    toy.HEAD
-    + """
-dtype = "FLOAT_32"
-
-[[op.case]]
-shape = ["4", "4x4", "8x8"]
-params = { factor = 7 } # a number is off from the sixth element on
-
-[[op.case]]
-shape = ["3", "5x5"]
-params = { factor = 13 } # crashes with more than nine
-
-[[op.case]]
-name = "refused"
-shape = "4"
-params = { factor = [99, 98] } # 99 is refused as it must be, 98 is not
-expect = "refusal"
-"""
-)
 
 
 def test_right_numbers(run: Run) -> None:
@@ -197,6 +159,23 @@ def test_only_cases_of_a_pattern(run: Run) -> None:
         run(RIGHT, pattern="nothing")
 
 
+@pytest.mark.slow
+def test_an_example_on_every_backend_that_is_there(tmp_path: Path) -> None:
+    for backend in ("cpu", "htp"):
+        need_runtime(backend)
+    options = campaign.Options(measure=True, wish=Wish(work=tmp_path))
+    found = campaign.run(campaign.plan(load_suite(ROOT / "examples" / "add_sat_u8"), options), options)
+    assert not found.bad
+    ran = {state.backend: state for state in found.states if state.state == "ran"}
+    assert {"cpu", "htp"} <= ran.keys() and all(ran[each].real for each in ("cpu", "htp"))
+    for each in found.outcomes:
+        assert each.passed and each.cost.numpy is not None
+        told = (each.cost.packets is not None, each.cost.execute is not None)
+        assert told == ((True, False) if each.backend in ("hexagon", "dsp") else (False, True))
+    absent = {state.backend: state.state for state in found.states if state.state != "ran"}
+    assert absent["gpu"] == absent["cpu-emulator"] == absent["htp-emulator"] == "left out"
+
+
 def test_costs(run: Run) -> None:
     text = toy.HEAD + 'dtype = "FLOAT_32"\nshape = "1000"\noperations = 1\nbuiltin = { op = "Relu" }\nloops = 50\n'
     [right] = run(text, measure=True).outcomes
@@ -211,12 +190,6 @@ def test_costs(run: Run) -> None:
 # --- the command line -----------------------------------------------------------------------------
 
 
-def plain(text: str) -> str:
-    """Times and versions change from run to run."""
-    text = re.sub(r"in [\d.]+ s", "in 1.0 s", text)
-    return re.sub(r"\(v[\d.]+\)", "(v2.47.0)", text)
-
-
 def said(name: str, toys: Path, text: str) -> subprocess.CompletedProcess[str]:
     toy.write(toys, text)
     return udogen("test", toys, "--backend", "cpu", "--case", name, env={"XDG_CACHE_HOME": str(toys.parent / "cache")})
@@ -226,11 +199,7 @@ def said(name: str, toys: Path, text: str) -> subprocess.CompletedProcess[str]:
 def test_the_terminal(toys: Path, name: str, text: str, code: int) -> None:
     done = said("Scale", toys, text)
     assert done.returncode == code, done.stderr
-    golden = GOLDEN / f"{name}.txt"
-    if os.environ.get("UDOGEN_WRITE_GOLDEN"):
-        golden.parent.mkdir(exist_ok=True)
-        golden.write_text(plain(done.stdout), "utf-8")
-    assert plain(done.stdout) == golden.read_text("utf-8"), "UDOGEN_WRITE_GOLDEN=1 writes it anew"
+    assert plain(done.stdout) == (GOLDEN / f"{name}.txt").read_text("utf-8"), "see `make golden`"
     assert [line for line in done.stderr.splitlines() if "zig" not in line] == [
         f"  ToyPackage on cpu: {10 if name == 'right' else 7} cases"
     ]

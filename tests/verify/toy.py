@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
 from pathlib import Path
 
 CONFIG = """<?xml version="1.0" encoding="UTF-8"?>
@@ -83,3 +85,60 @@ def write(folder: Path, tests: str = "", *, kernel: str = KERNEL) -> Path:
 
 
 HEAD = '[[op]]\nname = "Scale"\nreference = "reference.py:scale"\n'
+
+RIGHT = (
+    HEAD
+    + """
+[[op.case]]
+shape = ["7", "3x5"]
+params = { factor = ["default", 3] }
+
+[[op.case]]
+name = "edge"
+shape = "64"
+values = ["edge", "nonfinite"]
+dtype = "FLOAT_32"
+"""
+)
+
+WRONG = (
+    HEAD
+    + """
+dtype = "FLOAT_32"
+
+[[op.case]]
+shape = ["4", "4x4", "8x8"]
+params = { factor = 7 } # a number is off from the sixth element on
+
+[[op.case]]
+shape = ["3", "5x5"]
+params = { factor = 13 } # crashes with more than nine
+
+[[op.case]]
+name = "refused"
+shape = "4"
+params = { factor = [99, 98] } # 99 is refused as it must be, 98 is not
+expect = "refusal"
+"""
+)
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "testing"
+
+
+def plain(text: str) -> str:
+    """Times and versions change from run to run."""
+    text = re.sub(r"in [\d.]+ s", "in 1.0 s", text)
+    return re.sub(r"\(v[\d.]+\)", "(v2.47.0)", text)
+
+
+def write_golden() -> None:
+    """What the terminal shows of a run that passes and of one that does not; needs the CPU runtime."""
+    from tests.making import udogen
+
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, text in (("right", RIGHT), ("wrong", WRONG)):
+            folder = write(Path(scratch) / "toy", text)
+            done = udogen("test", folder, "--backend", "cpu", env={"XDG_CACHE_HOME": scratch})
+            GOLDEN.mkdir(exist_ok=True)
+            (GOLDEN / f"{name}.txt").write_text(plain(done.stdout), "utf-8")

@@ -131,12 +131,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 @contextmanager
-def progress(title: str, total: int | None = None) -> Iterator[Callable[[str], None]]:
-    """A bar while a person watches; otherwise a plain line per step."""
+def progress(title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+    """A bar while a person watches; otherwise a plain line per step.  A step may count for nothing: `by=0`."""
     if not sys.stderr.isatty() or wants_json():
         quiet = wants_json()
 
-        def plain(step: str) -> None:
+        def plain(step: str, by: int = 1) -> None:
             if not quiet:
                 click.echo(f"  {step}", err=True)
 
@@ -149,9 +149,9 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[[str], N
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(title, total=total)
 
-        def advance(step: str) -> None:
+        def advance(step: str, by: int = 1) -> None:
             bars.update(task, description=f"{title}: {step[-60:]}")
-            bars.advance(task)
+            bars.advance(task, by)
 
         yield advance
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from udogen.verify.campaign import Program, Task
     from udogen.verify.results import Outcome, TestRun
 
+    Listeners = tuple[Callable[[Task], None], Callable[[Outcome], None], Callable[[str], None]]
+
 
 @click.command("test")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path(), metavar="[DIR]")
@@ -89,10 +91,11 @@ def command(
         safety=safety,
         wish=Wish(build=not no_build, jobs=jobs or 0),
     )
+    _check_folders(junit, html, save)
     before = baseline.load(compare) if compare else None
     program = campaign.plan(load_suite(folder), options)
-    with _progress(program) as (on_task, on_case):
-        run = campaign.run(program, options, on_task=on_task, on_case=on_case)
+    with _progress(program) as (on_task, on_case, on_step):
+        run = campaign.run(program, options, on_task=on_task, on_case=on_case, on_step=on_step)
     changes = baseline.compare(run, before) if before else []
     if save:
         baseline.save(run, save)
@@ -118,7 +121,7 @@ def command(
 
 
 @contextmanager
-def _progress(program: Program) -> Iterator[tuple[Callable[[Task], None], Callable[[Outcome], None]]]:
+def _progress(program: Program) -> Iterator[Listeners]:
     """A bar that counts cases while a person watches; otherwise a line for each package and place."""
     from udogen.verify.terminal import many
 
@@ -128,10 +131,23 @@ def _progress(program: Program) -> Iterator[tuple[Callable[[Task], None], Callab
             if not output.wants_json():
                 output.note(f"  {task.package.name} on {task.place.id}: {many(len(task.cases), 'case')}")
 
-        yield tell, lambda _outcome: None
+        yield tell, lambda _outcome: None, lambda _step: None
         return
     with output.progress(str(program.suite.folder), total=program.total) as advance:
-        yield lambda _task: None, lambda outcome: advance(f"{outcome.backend} {outcome.case.op} {outcome.case.name}")
+        yield (
+            lambda task: advance(f"{task.package.name} on {task.place.id}", by=0),
+            lambda outcome: advance(f"{outcome.backend} {outcome.case.op} {outcome.case.name}"),
+            lambda step: advance(step, by=0),
+        )
+
+
+def _check_folders(*files: Path | None) -> None:
+    """Before a run that may take minutes, not after it."""
+    for file in files:
+        if file is not None and not file.absolute().parent.is_dir():
+            raise UsageError(
+                f"cannot write {file}: there is no folder {file.parent}", hint="make it, or choose another"
+            )
 
 
 def _write_junit(run: TestRun, path: Path) -> None:

@@ -7,7 +7,7 @@ import re
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from udogen.init.draft import CaseTensor, DraftCase
+from udogen.init.draft import CaseTensor, DraftCase, clean
 from udogen.opdef.model import Op, OpPackage, Value
 
 NAME = "op_tests.toml"
@@ -41,7 +41,7 @@ def _op(op: Op, cases: Sequence[DraftCase], reference: str) -> Iterator[str]:
         yield "[[op.case]]"
         yield f"name = {_string(case.name)}"
         if case.note:
-            yield from _comment(case.note)
+            yield from _comment(clean(case.note))
         yield from _case(op, case)
 
 

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from udogen.errors import UsageError
-from udogen.init.draft import Draft
-from udogen.opdef import backends, datatypes, names, rules, values
+from udogen.init.draft import USUAL_BACKENDS, Draft, obstacle
+from udogen.opdef import datatypes, names, rules, values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor
 from udogen.opdef.problems import Location, Problems, nearest
 
-USUAL_BACKENDS = ("cpu", "htp")
 _MARKS = ("optional", "repeated", "static")  # what may follow the rank of an input
 TENSOR_HINT = "as in x:FLOAT_32:4D, x:FLOAT_32,UFIXED_POINT_8, weight:FLOAT_32:1D:static; ranks: 0D … 5D, ND"
 PARAM_HINT = "as in axis:INT_32=-1, epsilon:FLOAT_32, pads:INT_32:1D=[0,0], mode:UINT_32:FLOOR|ROUND=FLOOR"
@@ -157,13 +156,9 @@ def _free(name: str, tensors: Sequence[Tensor]) -> str:
 
 def _able(tensors: Sequence[Tensor]) -> list[str]:
     """The usual backends, as far as they can take such tensors at all."""
-    found = []
-    for name in USUAL_BACKENDS:
-        row = backends.ALL[name]
-        texts = any(each.datatypes[0].kind == "string" for each in tensors)
-        if (row.can_repeat or not any(each.repeated for each in tensors)) and (row.has_texts or not texts):
-            found.append(name)
-    return found
+    repeated = next((each.name for each in tensors if each.repeated), "")
+    text = next((each.name for each in tensors if each.datatypes[0].kind == "string"), "")
+    return [name for name in USUAL_BACKENDS if not obstacle(name, repeated=repeated, text=text)]
 
 
 def _meant(word: str) -> str:

@@ -6,12 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from udogen.opdef import backends
 from udogen.opdef.model import OpPackage
 
 if TYPE_CHECKING:
     from udogen.opdef.onnx.model import Array
 
+USUAL_BACKENDS = ("cpu", "htp")  # where nobody says which
 MUST_DECIDE = "A person must decide: "
+
+
+def obstacle(backend: str, *, repeated: str, text: str) -> str:
+    """Why a backend cannot have an op with such a repeated tensor or text parameter (none: ""); empty where it can."""
+    row = backends.ALL[backend]
+    if repeated and not row.can_repeat:
+        return f"{row.title} is left out, as `{repeated}` is repeated, which it cannot take"
+    if text and not row.has_texts:
+        return f"{row.title} is left out, as `{text}` is a text, which it cannot take"
+    return ""
 
 
 def clean(text: str) -> str:

@@ -9,17 +9,14 @@ from typing import Any
 
 from udogen.errors import UsageError
 from udogen.init import model_cases, naming, params, tensors
-from udogen.init.draft import Draft, DraftCase, Remark, clean
-from udogen.init.params import FormalAttribute, Param
+from udogen.init.draft import USUAL_BACKENDS, Draft, DraftCase, Remark, clean, obstacle
+from udogen.init.params import FormalAttribute
 from udogen.init.places import Formal, Place, places_of
-from udogen.opdef import backends
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Passage, Supplement, Tensor, TensorSupplement
 from udogen.opdef.onnx import custom, standalone
 from udogen.opdef.onnx.load import Loaded, load_model
 from udogen.opdef.onnx.model import Attribute, Function, OpName
 from udogen.opdef.onnx.uses import Use, uses_of
-
-USUAL_BACKENDS = ("cpu", "htp")
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,11 @@ def _found(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dim
         raise UsageError(
             f"{source} of {model.file} has no {side}, so it can be no op of QNN", hint="name other ops with --op"
         )
-    left = tuple(b for b in chosen if not _obstacle(b, inputs, outputs, attributes, name, remarks))
+    repeated = next((each.name for each in (*inputs, *outputs) if each.repeated), "")
+    text = next((each.tensor.name for each in attributes if each.tensor.datatypes[0].kind == "string"), "")
+    obstacles = {backend: obstacle(backend, repeated=repeated, text=text) for backend in chosen}
+    remarks += [Remark((name,), why, decide=True) for why in obstacles.values() if why]
+    left = tuple(backend for backend, why in obstacles.items() if not why)
     if not left:
         left = ("cpu",)
     made, supplements = _tensors([*inputs, *outputs], name, left, remarks)
@@ -156,28 +157,6 @@ def _formal_attributes(function: Function | None, schema: Any) -> list[FormalAtt
         default: Attribute | None = attribute_of(each.default_value) if each.default_value.name else None
         found.append(FormalAttribute(name, bool(each.required), default))
     return found
-
-
-def _obstacle(
-    backend: str,
-    inputs: Sequence[Place],
-    outputs: Sequence[Place],
-    attributes: Sequence[Param],
-    op: str,
-    remarks: list[Remark],
-) -> bool:
-    """Whether this backend cannot have the op at all."""
-    row = backends.ALL[backend]
-    why = ""
-    repeated = next((each.name for each in (*inputs, *outputs) if each.repeated), "")
-    text = next((each.tensor.name for each in attributes if each.tensor.datatypes[0].kind == "string"), "")
-    if repeated and not row.can_repeat:
-        why = f"`{repeated}` is repeated"
-    elif text and not row.has_texts:
-        why = f"`{text}` is a text"
-    if why:
-        remarks.append(Remark((op,), f"{row.title} is left out, as {why}, which it cannot take", decide=True))
-    return bool(why)
 
 
 def _tensors(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from udogen.init.draft import CaseTensor, DraftCase
 from udogen.init.params import Param
 from udogen.init.places import Place
-from udogen.init.tensors import plain_type, qnn_types
+from udogen.init.tensors import plain_type, qnn_types, show_shape
 from udogen.opdef import backends
 from udogen.opdef.model import Op
 from udogen.opdef.onnx.uses import Argument, Use
@@ -73,7 +73,19 @@ def _case(
         outputs=made["output"],
         params=_params(op, params, number),
         backends=_where(op, made["input"], made["output"]),
+        note=_open(places, number),
     )
+
+
+def _open(places: Sequence[Place], number: int) -> str:
+    """What the model says of tensors with axes that it leaves open."""
+    told = {
+        place.name: show_shape(argument)
+        for place in places
+        for argument in place.arguments[number]
+        if any(not isinstance(extent, int) for extent in argument.type.shape or ())
+    }
+    return f"in the model: {', '.join(f'{name} {shape}' for name, shape in told.items())}" if told else ""
 
 
 def _params(op: Op, params: Sequence[Param], number: int) -> dict[str, object]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from udogen.init import described
 from udogen.init.described import Fault
+from udogen.init.draft import USUAL_BACKENDS
 from udogen.opdef import backends, names
 
 # (question, what Enter means) -> the answer.
@@ -56,7 +57,7 @@ def _several(what: str, must: bool, read: Callable[[str], object], ask: Ask, say
 
 def _backends(ask: Ask, say: Say) -> tuple[str, ...]:
     while True:
-        text = ask("Backends, of " + ", ".join(backends.ALL), " ".join(described.USUAL_BACKENDS))
+        text = ask("Backends, of " + ", ".join(backends.ALL), " ".join(USUAL_BACKENDS))
         chosen = tuple(dict.fromkeys(text.replace(",", " ").lower().split()))
         strangers = [each for each in chosen if each not in backends.ALL]
         if chosen and not strangers:

@@ -165,7 +165,7 @@ def of_death(scene: Scene, returncode: int) -> RunFailed:
         hint = "catch exceptions in the kernel and return an error number"
     elif returncode < 0:
         how = f"crashed with {_signal(-returncode)}"
-        hint = "build the package with -g -fsanitize=address, or run it in a debugger, to see where"
+        hint = "`udogen test --guard` or `--sanitize address` tells where, as a debugger does"
     else:
         how, hint = f"ended the process with exit code {returncode}", "an op must return, never exit"
     sentence = f"{scene.subject} {how} in phase `{scene.phase}`"

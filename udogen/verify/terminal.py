@@ -36,6 +36,7 @@ def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False) -> list[s
     if costs:
         told += [*cost_table(run), ""]
     told += [line for state in run.states for line in _where(state)]
+    told += [paint(warning, "missing") for warning in run.warnings]
     return [*told, "", paint(summary(run), "found" if run.passed else "wrong")]
 
 

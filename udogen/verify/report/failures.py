@@ -93,7 +93,7 @@ class Problem(NamedTuple):
 
     id: str
     kind: str
-    op: str
+    op: words.Html
     cause: str
     scope: str
     sentence: words.Html  # what it is, where no case of it is open and says so
@@ -124,7 +124,7 @@ def problems(run: TestRun) -> list[Problem]:
             Problem(
                 id=f"problem-{place}",
                 kind=first.status,
-                op=words.cut(ops[id(first)], 160),
+                op=words.op_name(words.cut(ops[id(first)], 160)),
                 cause=_cause(first),
                 scope=_scope(outcomes),
                 sentence=words.rich(_sentence(first) if place >= _UNFOLDED or not cards else ""),
@@ -138,7 +138,7 @@ def problems(run: TestRun) -> list[Problem]:
             Problem(
                 id="problem-others",
                 kind="failed" if any(each.status == "failed" for each in others) else "error",
-                op=words.cut(words.listed(ops[id(each)] for each in others), 160),
+                op=words.op_name(words.cut(words.listed(ops[id(each)] for each in others), 160)),
                 cause=words.many(len(every) - _CAUSES, "other cause"),
                 scope=_scope(others),
                 sentence=words.Html(),

@@ -42,6 +42,11 @@ def rich(sentence: str) -> Html:
     return Html(_CODE.sub(r"<code>\1</code>", text(sentence)))
 
 
+def op_name(name: str) -> Html:
+    """An op's name, that may be broken after its package on a narrow screen."""
+    return Html(text(name).replace("::", "::<wbr>"))
+
+
 def backend(name: str) -> str:
     """A backend's name in a heading."""
     return BACKENDS.get(name, name)

@@ -1,0 +1,61 @@
+"""`udogen test --html` on Qualcomm's CPU runtime: a kernel with a fault, from its test file to the page."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from lxml import html
+
+from tests.making import ROOT, need_runtime, udogen
+
+_RIGHT = "const std::size_t size = args.input.size();"
+_WRONG = "const std::size_t size = args.input.size() / 32 * 32;"  # whole vectors only
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """LeakyRelu, whose kernel leaves what does not fill a vector."""
+    need_runtime("cpu")
+    folder = tmp_path_factory.mktemp("faulty") / "leaky_relu"
+    shutil.copytree(ROOT / "examples" / "leaky_relu", folder)
+    kernel = folder / "kernels" / "cpu" / "LeakyRelu.cpp"
+    text = kernel.read_text("utf-8")
+    assert text.count(_RIGHT) == 1
+    kernel.write_text(text.replace(_RIGHT, _WRONG), "utf-8")
+    return folder
+
+
+@pytest.mark.slow
+def test_a_fault_is_on_the_page(faulty: Path, tmp_path: Path) -> None:
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    file, costs = tmp_path / "report.html", tmp_path / "costs.json"
+    done = udogen("test", faulty, "--backend", "cpu", "--html", file, "--save-baseline", costs, "--json", env=cache)
+    assert done.returncode == 6, done.stderr
+    answer = json.loads(done.stdout)
+    report = html.parse(file).getroot()
+    said = " ".join(" ".join(report.itertext()).split())
+    assert "not right, on CPU." in said
+    assert "CPU_QTI_AISW" in said and "Qualcomm's own" in said
+    causes = {" ".join(each.itertext()) for each in report.xpath("//article/h3")}
+    assert causes & {"LeakyRelu: uninitialised", "LeakyRelu: unwritten tail"}, causes
+    assert report.xpath("//article//figure")
+    rows = report.xpath("//table[contains(@class, 'list')]/tbody/tr")
+    cards = report.xpath("//details[@class='case']/div[@class='told']")
+    assert len(rows) + len(cards) == len(answer["cases"]), "every case is there, once"
+
+    again = udogen("test", faulty, "--backend", "cpu", "--html", file, "--compare", costs, env=cache)
+    assert again.returncode == 6
+    section = html.parse(file).getroot().xpath("//section[@aria-labelledby='compared']")
+    assert section and str(costs) in " ".join(section[0].itertext())
+
+
+@pytest.mark.parametrize("option", ["--html", "--junit", "--save-baseline"])
+def test_a_folder_that_is_not_there_is_told_before_anything_runs(option: str, tmp_path: Path) -> None:
+    file = tmp_path / "missing" / "report.html"
+    done = udogen("test", ROOT / "examples" / "leaky_relu", "--backend", "cpu", option, file)
+    assert done.returncode == 2
+    assert f"error: cannot write {file}: there is no folder {file.parent}" in done.stderr
+    assert "cases" not in done.stderr and not done.stdout
