@@ -41,6 +41,24 @@ def model(name: str, *, dtype: int = TensorProto.FLOAT, nodes: int = 1, **attrib
     return FOLDER / f"{name}.onnx"
 
 
+def quantized(domain: str) -> Path:
+    """LeakyRelu between DequantizeLinear and QuantizeLinear, with steps of 1/8."""
+    constants = [onnx.numpy_helper.from_array(np.float32(0.125), "s"), onnx.numpy_helper.from_array(np.uint8(64), "z")]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("LeakyRelu", ["d"], ["l"], domain=domain, alpha=0.25),
+        helper.make_node("QuantizeLinear", ["l", "s", "z"], ["r"]),
+        helper.make_node("DequantizeLinear", ["r", "s", "z"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(each, TensorProto.FLOAT, [2, 3, 4]) for each in "xy")
+    graph = helper.make_graph(nodes, "g", [x], [y], constants)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("udogen", 1)])
+    made.ir_version = 10
+    onnx.save(made, FOLDER / f"quantized{domain}.onnx")
+    return FOLDER / f"quantized{domain}.onnx"
+
+
 def expected(alpha: float, nodes: int = 1) -> np.ndarray:
     found = X + BIAS
     for _ in range(nodes):
@@ -68,6 +86,16 @@ def error_of(backend: str, packages: list[str], nodes: int = 1) -> float:
     return float(np.abs(made.run(None, {"x": X})[0] - expected(0.25, nodes)).max())
 
 
+def quantized_error_of(domain: str) -> float:
+    made = session(quantized(domain), [CPU])
+    return float(np.abs(made.run(None, {"x": X})[0] - np.where(X > 0, X, 0.25 * X)).max())
+
+
+def two_at_once() -> str:
+    kept = session(model("good1", alpha=0.25), [CPU])
+    return f"{kept}, {session(model('good1', alpha=0.25), [CPU])}"
+
+
 def context() -> dict[str, Any]:
     import onnxruntime
 
@@ -88,6 +116,9 @@ case("refused by the op", lambda: str(session(model("int", dtype=TensorProto.INT
 case("not registered", lambda: str(session(model("good1", alpha=0.25), [BROKEN])))
 case("unknown attribute", lambda: str(session(model("beta", alhpa=0.5), [CPU])))
 case("another backend's", lambda: str(session(model("good1", alpha=0.25), [HTP])))
+case("quantized", lambda: quantized_error_of("udogen"))
+case("quantized, a built-in's name", lambda: quantized_error_of(""))
+case("two at once", two_at_once)
 answers["descriptors left"] = descriptors() - before
 case("context", context)
 print("stdout is back")

@@ -99,6 +99,31 @@ def test_a_package_of_another_backend(answers: dict[str, Any], packages: dict[st
     assert (fault["message"], fault["hint"]) == (f"{packages['htp']} holds no package for cpu", "it holds: htp")
 
 
+def test_quantized_tensors_reach_a_package(answers: dict[str, Any]) -> None:
+    assert answers["quantized"] <= 0.125  # a step
+
+
+def test_a_built_in_op_between_dequantize_and_quantize_never_goes_to_a_package(answers: dict[str, Any]) -> None:
+    """ONNX Runtime itself would take QNN's own op of that name, on QNN, without a word."""
+    fault = answers["quantized, a built-in's name"]
+    assert (fault["type"], fault["message"], fault["hint"]) == (
+        "NotPlaced",
+        "a node of op LeakyRelu is not in package LeakyReluPackage: it went to QNN's own op of that name, for ONNX "
+        "Runtime keeps built-in ops between DequantizeLinear and QuantizeLinear from op packages",
+        "give the node a domain of its own, like udogen::LeakyRelu: then the package gets the quantized tensors",
+    )
+
+
+def test_two_sessions_at_once_with_a_package_that_is_initialized_once(answers: dict[str, Any]) -> None:
+    """Packages for libQnnCpu refuse the second init; with init that counts, the second session works (measured)."""
+    fault = answers["two at once"]
+    assert (fault["message"], fault["hint"]) == (
+        "the node of op LeakyRelu is not in package LeakyReluPackage: QNN did not take it, and ONNX Runtime has no "
+        "kernel for the op (the op package is initialized already)",
+        "one session per process, or release the earlier one first; or let init count its calls",
+    )
+
+
 def test_nothing_is_left_open(answers: dict[str, Any]) -> None:
     assert answers["descriptors left"] <= 1  # ONNX Runtime keeps what it opened first: /dev/urandom, or the like
 

@@ -194,6 +194,14 @@ BY_CODE: Mapping[tuple[str, int], tuple[Cause, ...]] = {
         ),
         Cause("the library hides it", 'declare it with visibility(default), and extern "C"', _CPU),
     ),
+    ("qnn", 3000): (
+        Cause(
+            "another backend, or session, of the process has this package: each one calls the package's init, and the "
+            "package takes the call once",
+            "one session per process, or release the earlier one first; or let init count its calls",
+            "measured: two sessions of ONNX Runtime 1.27 with libQnnCpu 2.47",
+        ),
+    ),
     ("qnn", 4007): (
         Cause(
             "a package of this name is registered already: clients with one entry per op register it once per entry",

@@ -10,7 +10,7 @@ from udogen.clients.package import Package
 from udogen.errors import UsageError
 from udogen.opdef.model import Op, Tensor
 from udogen.opdef.onnx.freeze import freeze
-from udogen.opdef.onnx.model import Attribute, Model, Node, walk
+from udogen.opdef.onnx.model import STANDARD, Attribute, Model, Node, walk
 from udogen.opdef.onnx.reading import read_proto
 from udogen.opdef.problems import nearest
 
@@ -56,6 +56,17 @@ def _check_domains(model: Model, name: str, nodes: Sequence[Node], package: Pack
             "alone, and gives all of them to the package",
             hint="give the custom op a name of its own",
         )
+
+
+def is_quantized(model: Model, op: str) -> bool:
+    """Is a node of ONNX's own op of this name between DequantizeLinear and QuantizeLinear?"""
+    nodes = [node for node, _ in walk(model.graph)]
+    loose = {name for node in nodes if node.op.type == "DequantizeLinear" for name in node.outputs}
+    wanted = {node.inputs[0] for node in nodes if node.op.type == "QuantizeLinear"}
+    return any(
+        node.op.type == op and node.op.domain in STANDARD and loose & {*node.inputs} and wanted & {*node.outputs}
+        for node in nodes
+    )
 
 
 def _faults(node: Node, op: Op | None) -> Iterator[tuple[str, str]]:

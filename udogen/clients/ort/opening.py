@@ -25,6 +25,7 @@ from udogen.runtime import known
 
 EP = "QNN"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_VAGUE = ("ort-lost", "ort-registration")  # lines whose reason another line says
 _HEAD = re.compile(r"^\S+ \S+ \[\w:onnxruntime:.*?, [^\]]*\] ")
 
 
@@ -156,7 +157,7 @@ def _meant(output: str) -> list[tuple[str, str]]:
         for each in logs.said(line, lines[index + 1 : index + 25]):
             if not each.harmless:
                 found.setdefault(each.key, (each.meaning, each.causes[0].remedy if each.causes else ""))
-    ranked = sorted(found, key=lambda key: 2 if key.startswith("ort ") else 1 if key == "ort-lost" else 0)
+    ranked = sorted(found, key=lambda key: 2 if key.startswith("ort ") else 1 if key in _VAGUE else 0)
     return [found[key] for key in ranked]
 
 
@@ -196,6 +197,8 @@ def _check_placement(seen: _Seen, model: Model, packages: Sequence[Package], sai
             replaced = any(name.endswith(f"{op}_{schema.MARK}") for name in seen.failed)
             if ours and ours >= on_qnn and not elsewhere and not replaced:
                 continue
+            if on_qnn > ours and asking.is_quantized(model, op):
+                raise _quantized(package, op)
             raise _not_placed(package, op, used, where=_where(on_qnn, ours, elsewhere), said=said)
 
 
@@ -205,6 +208,14 @@ def _where(on_qnn: int, ours: int, elsewhere: Sequence[str]) -> str:
     if elsewhere:
         return f"some went to {' and '.join(elsewhere)}"
     return "QNN did not take it, and ONNX Runtime has no kernel for the op"
+
+
+def _quantized(package: Package, op: str) -> NotPlaced:
+    return NotPlaced(
+        f"a node of op {op} is not in package {package.name}: it went to QNN's own op of that name, for ONNX Runtime "
+        "keeps built-in ops between DequantizeLinear and QuantizeLinear from op packages",
+        hint=f"give the node a domain of its own, like udogen::{op}: then the package gets the quantized tensors",
+    )
 
 
 def _not_placed(package: Package, op: str, used: int, *, where: str, said: str) -> NotPlaced:
