@@ -311,8 +311,13 @@ def test_what_no_check_looks_at_is_said() -> None:
         "--heap: not looked at on hexagon, dsp, where code for another processor runs",
     )
     assert unchecked(Wanted(guard=True), places[:2]) == (
-        "--guard: on htp the runtime lays tensors side by side in memory of its own: steps beside them are not seen "
-        "there (writes past an output are with --backend htp-emulator)",
+        "--guard: on htp tensors lie side by side in memory of the runtime, and steps beside them are not seen "
+        "(writes past an output are with --backend htp-emulator)",
+    )
+    threads = wanted_of(heap=False, guard=False, leaks=False, sanitize=["thread"])
+    assert unchecked(threads, places[:2]) == (
+        "--sanitize thread: not looked at on htp, whose runtime often does not come back where two graphs are executed "
+        "at the same time, whatever the op (--backend htp-emulator runs them)",
     )
 
 

@@ -96,6 +96,8 @@ class Safety:
         if self._wanted.leaks and self._is_first("leaks", call):
             found += self.leaks(call)
         for variant in self._wanted.sanitize:
+            if variant.is_parallel and self._hangs_with_threads():
+                continue  # `outcomes.unchecked` says so
             if not variant.is_parallel or self._is_first(variant.folder, call):
                 found += self.sanitized(call, variant)
         return tuple(found)
@@ -140,7 +142,7 @@ class Safety:
 
     def sanitized(self, call: OpCall, variant: Variant) -> tuple[Finding, ...]:
         """What sanitizers say; `thread` runs two graphs of the op at the same time."""
-        place = self._prepare(Variant() if variant.is_parallel and self._hangs_with_threads() else variant)
+        place = self._prepare(variant)
         crash: RunFailed | None = None
         differing: tuple[Finding, ...] = ()
         place.forget_reports()
@@ -159,8 +161,8 @@ class Safety:
         return found
 
     def _hangs_with_threads(self) -> bool:
-        """libQnnHtp does not come back from an execution under ThreadSanitizer (2.47, gcc 12)."""
-        return self._backend == "htp" and not self._prepare(Variant()).session.runtime.emulator
+        """libQnnHtp 2.47 on x86 often does not come back where two graphs are executed at the same time."""
+        return self._backend == "htp" and self._kind != "emulator"
 
     def _at_once(self, session: OpSession, call: OpCall) -> tuple[Finding, ...]:
         """Two graphs at the same time must answer what each answers alone."""

@@ -38,31 +38,30 @@ def examined(outcome: Outcome, safety: Safety, built: Built, op: Op | None) -> O
 
 
 # What a check cannot see in a place, and what can; of HTP measured with kernels that have exactly these faults.
-_BLIND = {
-    (
-        "htp",
-        "guard",
-    ): "on htp the runtime lays tensors side by side in memory of its own: steps beside them are not seen "
-    "there (writes past an output are with --backend htp-emulator)",
-    ("htp", "sanitize"): "on htp sanitizers do not see steps beside tensors, which lie side by side in memory of the "
-    "runtime (writes past an output are seen with --backend htp-emulator)",
-    (
-        "htp",
-        "thread",
-    ): "on htp, whose runtime hangs under ThreadSanitizer, two graphs run at the same time without it, and "
-    "only their numbers are compared (--backend htp-emulator runs with it)",
-    ("gpu", "guard"): "on gpu this looks at the package's C++, not at its OpenCL kernels",
-    ("gpu", "sanitize"): "on gpu this looks at the package's C++, not at its OpenCL kernels",
-}
+_SIDE_BY_SIDE = (
+    "on htp tensors lie side by side in memory of the runtime, and steps beside them are not seen "
+    "(writes past an output are with --backend htp-emulator)"
+)
+_HANGS = (
+    "not looked at on htp, whose runtime often does not come back where two graphs are executed at the same time, "
+    "whatever the op (--backend htp-emulator runs them)"
+)
+_OPENCL = "on gpu this looks at the package's C++, not at its OpenCL kernels"
+_BLIND = (
+    ("htp", "guard", _SIDE_BY_SIDE),
+    ("htp", "sanitize address", _SIDE_BY_SIDE),
+    ("htp", "sanitize thread", _HANGS),
+    ("gpu", "guard", _OPENCL),
+    ("gpu", "sanitize address", _OPENCL),
+)
 
 
 def unchecked(wanted: Wanted, places: Iterable[Place]) -> tuple[str, ...]:
     """What no check looks at, in words: nothing may seem to be safe that was not looked at."""
     asked = [name for name in ("heap", "guard", "leaks", "sanitize") if getattr(wanted, name)]
-    names = [*asked, *(["thread"] if any(variant.is_parallel for variant in wanted.sanitize) else [])]
+    names = [*asked, *(f"sanitize {name}" for variant in wanted.sanitize for name in variant.sanitizers)]
     there = list(dict.fromkeys(places))
-    rows = [(name, said) for (place, name), said in _BLIND.items() if name in names and place in _ids(there)]
-    blind = [f"--{'sanitize thread' if name == 'thread' else name}: {said}" for name, said in rows]
+    blind = [f"--{name}: {said}" for place, name, said in _BLIND if name in names and place in _ids(there)]
     instructions = _ids(place for place in there if place.instructions)
     if asked and instructions:
         options = ", ".join(f"--{name}" for name in asked)
