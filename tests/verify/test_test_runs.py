@@ -231,7 +231,10 @@ def test_a_file_that_cannot_be_written(toys: Path) -> None:
     env = {"XDG_CACHE_HOME": str(toys.parent / "cache")}
     done = udogen("test", toys, "--backend", "cpu", "--case", "3x5", "--junit", "/nowhere/x.xml", env=env)
     assert done.returncode == 2
-    assert "error: cannot write /nowhere/x.xml: there is no folder /nowhere\n  = make it, or choose another\n" in done.stderr
+    assert (
+        "error: cannot write /nowhere/x.xml: there is no folder /nowhere\n  = make it, or choose another\n"
+        in done.stderr
+    )
 
 
 def test_mistakes_in_the_test_file_are_shown_with_their_lines(tmp_path: Path) -> None:
