@@ -21,7 +21,8 @@ def soak(backend: str, kind: str, executions: int) -> dict[str, list[int]]:
     done = subprocess.run(
         [sys.executable, "-m", "tests.contexts.soaking", backend, kind, str(executions)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        # One arena: else those of threads come and grow one after the other, as the threads happen to meet.
+        env={**os.environ, "PYTHONPATH": str(ROOT), "MALLOC_ARENA_MAX": "1"},
         capture_output=True,
         text=True,
         timeout=LONG,
