@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from udogen.build.demangle import demangled
+
 
 class Place(NamedTuple):
     """A line of source; `line` is 0 where the library was built without -g, and then `file` is empty."""
@@ -146,22 +148,8 @@ class Lines:
 
 def readable(name: str) -> str:
     """A name of C++ as people write it, without its arguments; as it is where this machine cannot tell."""
-    import ctypes
-
-    if not name.startswith("_Z"):
-        return name
-    try:
-        demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
-    except (OSError, AttributeError):
-        return name
-    demangle.restype = ctypes.c_void_p
-    status = ctypes.c_int()
-    made = demangle(name.encode(), None, None, ctypes.byref(status))
-    if not made:
-        return name
-    text = ctypes.string_at(made).decode("utf-8", "replace")
-    ctypes.CDLL(None).free(ctypes.c_void_p(made))
-    return _without_arguments(text)
+    written = demangled(name)
+    return name if written == name else _without_arguments(written)
 
 
 def _without_arguments(text: str) -> str:

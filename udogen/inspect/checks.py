@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from udogen.build.demangle import demangled
 from udogen.build.elf import version_key
 from udogen.build.package import PROVIDER, PackageFolder
 from udogen.errors import RunFailed
 from udogen.inspect.facts import QHPI_SINCE, Facts
 from udogen.inspect.reference import Reference
-from udogen.inspect.symbols import Resolution, demangled
+from udogen.inspect.symbols import Resolution
 from udogen.runtime.calls import PackageInfo, RuntimeInfo
 from udogen.runtime.records import Records
 from udogen.runtime.udo import Registration

@@ -6,11 +6,11 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from udogen.build.demangle import demangled
 from udogen.inspect import udo
 from udogen.inspect.checks import Case, Finding
 from udogen.inspect.folder import InspectedPackage, Inspection
 from udogen.inspect.library import Inspected
-from udogen.inspect.symbols import demangled
 
 _LABEL = 12
 _ASSUMED = 6  # names shown

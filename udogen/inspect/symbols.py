@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,31 +126,3 @@ def _foreign(found: Elf, wanted: list[Symbol], reference: Reference) -> Resoluti
     needed = tuple(Needed(name, beside.get(name, "")) for name in found.needed)
     wrapped = tuple(name for name in missing if f"__wrap_{name}" in uses)
     return Resolution(len(wanted), needed, tuple(missing), tuple(assumed), wrapped=wrapped, seen=bool(libraries))
-
-
-def demangled(name: str) -> str:
-    """A C++ name as people write it, by the C++ library of this machine; the name itself where that cannot be."""
-    if not name.startswith("_Z"):
-        return name
-    library = _cxx_library()
-    if library is None:
-        return name
-    status = ctypes.c_int(-1)
-    text = library.__cxa_demangle(name.encode(), None, None, ctypes.byref(status))
-    if status.value or not text:
-        return name
-    try:
-        return ctypes.string_at(text).decode("utf-8", "replace")
-    finally:
-        ctypes.CDLL(None).free(ctypes.c_void_p(text))
-
-
-def _cxx_library() -> ctypes.CDLL | None:
-    for name in ("libstdc++.so.6", "libc++abi.so.1"):
-        try:
-            library = ctypes.CDLL(name)
-        except OSError:
-            continue
-        library.__cxa_demangle.restype = ctypes.c_void_p
-        return library
-    return None

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from udogen import process
 from udogen.build import emulated
+from udogen.build.demangle import demangled
 from udogen.build.package import PackageFolder
 from udogen.errors import RunFailed
 from udogen.qnn.interface import INFO
@@ -249,7 +250,7 @@ def _explain(scene: failures.Scene, told: _Answer, returncode: int, qemu: emulat
             details=scene.details(told=reasons[0] if reasons else ""),
         )
     if told.thrown is not None:
-        thrown = packets.readable("_ZTS" + told.thrown).removeprefix("typeinfo name for ")
+        thrown = demangled("_ZTS" + told.thrown).removeprefix("typeinfo name for ")
         return failures.OpCrashed(
             f"{op} threw a C++ exception ({thrown}) in phase `{told.phase}`",
             hint="return udo::error(…) instead: QEMU cannot unwind a Hexagon's stack, so nobody could catch it",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 from bisect import bisect_right
 from collections import Counter
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from udogen.build.demangle import demangled
 from udogen.errors import RunFailed
 from udogen.runtime.calls import Packets
 
@@ -49,30 +47,6 @@ def read(file: Path, symbols: Symbols) -> Packets:
     for line in lines:
         address, packets = line.split()
         counted[symbols.name(int(address, 16))] += int(packets)
-    functions = [(readable(name), packets) for name, packets in counted.items() if name not in _OURS]
+    functions = [(demangled(name), packets) for name, packets in counted.items() if name not in _OURS]
     functions.sort(key=lambda pair: (-pair[1], pair[0]))
     return Packets(sum(packets for _, packets in functions), tuple(functions))
-
-
-def readable(name: str) -> str:
-    """A name of C++ as people write it, where this machine has a C++ library; otherwise as it is."""
-    demangle = _demangle()
-    if demangle is None or not name.startswith("_Z"):
-        return name
-    status = ctypes.c_int()
-    made = demangle(name.encode(), None, None, ctypes.byref(status))
-    if not made:
-        return name
-    text = ctypes.string_at(made).decode("utf-8", "replace")
-    ctypes.CDLL(None).free(ctypes.c_void_p(made))
-    return text
-
-
-@cache
-def _demangle() -> Any:
-    try:
-        function = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
-    except (OSError, AttributeError):
-        return None
-    function.restype = ctypes.c_void_p
-    return function
