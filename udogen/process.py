@@ -17,6 +17,22 @@ from typing import TypeVar
 _Result = TypeVar("_Result")
 
 
+_ROOT = str(Path(__file__).resolve().parents[1])
+
+
+def python_program(module: str) -> str:
+    """What a child in Python runs (`python -c`) to call `main` of a module of ours."""
+    # A folder named udogen where the user happens to be (the empty entry) must not be imported instead of us.
+    return f"""
+import sys
+sys.path = [entry for entry in sys.path if entry]
+if {_ROOT!r} not in sys.path:
+    sys.path.insert(0, {_ROOT!r})
+from {module} import main
+main()
+"""
+
+
 @dataclass(frozen=True)
 class Completed:
     """What a program said and how it ended."""

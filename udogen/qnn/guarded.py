@@ -22,16 +22,7 @@ from udogen.qnn.heads import NoContextBinary
 from udogen.qnn.system import BinaryInfo
 
 SECONDS = 30.0
-_ROOT = str(Path(__file__).resolve().parents[2])
-# A folder named udogen where the user happens to be (the empty entry) must not be imported instead of us.
-_START = f"""
-import sys
-sys.path = [entry for entry in sys.path if entry]
-if {_ROOT!r} not in sys.path:
-    sys.path.insert(0, {_ROOT!r})
-from udogen.qnn.guarded import main
-main()
-"""
+_START = process.python_program("udogen.qnn.guarded")
 
 
 def file_info(library: Path, path: Path, *, timeout: float = SECONDS) -> BinaryInfo:

@@ -35,7 +35,7 @@ APP_WRITE, APP_READ, NATIVE, STATIC, NULL = "APP_WRITE", "APP_READ", "NATIVE", "
 
 Number = int | float | bool
 
-_MOST_BYTES = (1 << 32) - 1  # Qnn_ClientBuffer_t counts in 32 bits
+MOST_BYTES = (1 << 32) - 1  # Qnn_ClientBuffer_t counts in 32 bits
 
 
 def type_code(dtype: str) -> int:
@@ -99,10 +99,10 @@ class Tensor:
                 f"tensor `{self.name}` ({self.dtype} {list(self.shape)}) needs {need} bytes, its buffer has {have}",
                 hint="give the buffer the shape and type of the tensor",
             )
-        if need > _MOST_BYTES:
+        if need > MOST_BYTES:
             raise RunFailed(
                 f"tensor `{self.name}` ({self.dtype} {list(self.shape)}) needs {need} bytes; "
-                f"a client buffer holds at most {_MOST_BYTES}",
+                f"a client buffer holds at most {MOST_BYTES}",
                 hint="register memory for it, or cut it into several tensors",
             )
         buffer = data if isinstance(data, ffi.CData) else ffi.from_buffer(data)

@@ -7,24 +7,14 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 from udogen import process
 from udogen.runtime.wire import Message, Wire
 
 _KEPT_BYTES = 16_384
-_ROOT = str(Path(__file__).resolve().parents[2])
-# A folder named udogen where the user happens to be (the empty entry) must not be imported instead of us.
-_START = f"""
-import sys
-sys.path = [entry for entry in sys.path if entry]
-if {_ROOT!r} not in sys.path:
-    sys.path.insert(0, {_ROOT!r})
-from udogen.runtime.worker import main
-main()
-"""
+_START = process.python_program("udogen.runtime.worker")
 
 
 class Child:
@@ -62,6 +52,22 @@ class Child:
     def receive(self, deadline: float | None) -> tuple[Message, list[bytearray]]:
         """The next thing it says."""
         return self._wire.receive(deadline)
+
+    def ask(
+        self,
+        order: Message,
+        buffers: Sequence[Any] = (),
+        *,
+        deadline: float | None,
+        hear: Callable[[Message], None],
+    ) -> tuple[Message, list[bytearray]]:
+        """Give an order and wait for its answer, which may be `failed`; `hear` is told phases and lines of the log."""
+        self.send(order, buffers)
+        while True:
+            message, results = self.receive(deadline)
+            if message["event"] not in ("phase", "log"):
+                return message, results
+            hear(message)
 
     def quit(self, seconds: float) -> None:
         """Let it free what it has, as long as that takes no more than `seconds`, and end it."""

@@ -36,16 +36,15 @@ def ask(order: Message, *, library: str, timeout: float, what: str = "the op pac
     child, phase = Child(), failures.START
     deadline = deadline_of(timeout)
 
+    def hear(told: Message) -> None:
+        nonlocal phase
+        phase = told.get("phase", phase)
+
     def scene() -> failures.Scene:
         return failures.Scene(library, phase, None, (), child.chatter(), what=what)
 
     try:
-        child.send(order)
-        while True:
-            message, _ = child.receive(deadline)
-            if message["event"] != "phase":
-                break
-            phase = message["phase"]
+        message, _ = child.ask(order, deadline=deadline, hear=hear)
     except EOFError:
         returncode = child.end(grace=0.5)
         raise failures.of_death(scene(), returncode) from None

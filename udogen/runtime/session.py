@@ -212,20 +212,10 @@ class OpSession:
             timeout = max(timeout, _START_SECONDS)
         deadline = deadline_of(timeout)
         try:
-            child.send(order, buffers)
-            while True:
-                message, results = child.receive(deadline)
-                match message["event"]:
-                    case "phase":
-                        self._phase, self._rooms = message["phase"], message.get("rooms", self._rooms)
-                        if self._on_phase:
-                            self._on_phase(self._phase)
-                    case "log":
-                        self._logs.append(LogLine(message["level"], message["text"], message["source"]))
-                    case "failed":
-                        raise self._explain(message, call)
-                    case _:
-                        return message, results
+            message, results = child.ask(order, buffers, deadline=deadline, hear=self._hear)
+            if message["event"] == "failed":
+                raise self._explain(message, call)
+            return message, results
         except EOFError:
             returncode = self._drop(grace=0.5)  # it is dying: let it, its exit status is what we want
             raise failures.of_death(self._scene(child, call), returncode) from None
@@ -239,6 +229,14 @@ class OpSession:
         except BaseException:  # Ctrl-C: nothing may be left running
             self._drop()
             raise
+
+    def _hear(self, message: Message) -> None:
+        if message["event"] == "log":
+            self._logs.append(LogLine(message["level"], message["text"], message["source"]))
+            return
+        self._phase, self._rooms = message["phase"], message.get("rooms", self._rooms)
+        if self._on_phase:
+            self._on_phase(self._phase)
 
     def _explain(self, message: Message, call: OpCall | None) -> RunFailed:
         assert self._child is not None

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from udogen.errors import UsageError
+from udogen.qnn.tensors import MOST_BYTES
 from udogen.runtime.buffers.allocators import ALLOCATORS, Choice, align_up, check_alignment, shared_memory
 from udogen.runtime.buffers.plan import (
     ION,
@@ -19,7 +20,6 @@ from udogen.runtime.buffers.plan import (
 )
 from udogen.runtime.buffers.values import Link, Step, Value, values_of
 
-LARGEST_RAW = 2**32 - 1  # Qnn_ClientBuffer_t counts with 32 bits
 LARGEST_BUFFER = 2**63 - 1
 
 
@@ -87,12 +87,12 @@ def _allocator(wishes: Wishes) -> Choice:
 
 
 def _check_sizes(values: list[Value], wishes: Wishes) -> None:
-    largest = LARGEST_BUFFER if wishes.shared else LARGEST_RAW
+    largest = LARGEST_BUFFER if wishes.shared else MOST_BYTES
     large = [f"{value.uses[0].endpoint} has {value.nbytes} bytes" for value in values if value.nbytes > largest]
     total = sum(align_up(value.nbytes, wishes.alignment) for value in values)
     if large and not wishes.shared:
         raise UsageError(
-            f"raw buffers of tensors end at {LARGEST_RAW} bytes (QNN counts them with 32 bits)",
+            f"raw buffers of tensors end at {MOST_BYTES} bytes (QNN counts them with 32 bits)",
             details=large,
             hint="bind these tensors to shared memory, or cut them",
         )

@@ -16,6 +16,7 @@ from udogen.errors import RunFailed
 from udogen.opdef import json_text
 from udogen.opdef.problems import Location, Problem, Problems
 from udogen.qnn.system import BinaryInfo, GraphInfo, HardwareDevice, TensorInfo
+from udogen.qnn.tensors import MOST_BYTES
 from udogen.runtime.contexts.json_encodings import read_quantization
 from udogen.runtime.contexts.json_nodes import MISSING, Node, Where
 from udogen.runtime.contexts.json_words import (
@@ -31,7 +32,6 @@ from udogen.runtime.contexts.json_words import role as role_of
 
 _LARGEST_FILE = 256 << 20
 _MOST_VALUES = 5_000_000
-MOST_BYTES = (1 << 32) - 1  # Qnn_ClientBuffer_t counts in 32 bits
 _MOST_DIM = (1 << 32) - 1
 
 

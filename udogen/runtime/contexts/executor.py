@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,11 +80,6 @@ class Executor:
         devices = {row["name"]: found.session_of(row["name"]).device for row in order["contexts"]}
         return {"table": plan.lines(found), "plan": found.as_json(), "devices": devices}
 
-    @contextmanager
-    def _kept(self, context: Context) -> Iterator[None]:
-        """It stays restored, for it shares its session with those that come."""
-        yield
-
     def _stored(self, order: Message, on_phase: OnPhase, *, check: bool = True) -> StoredContext:
         on_phase("read what the context says of itself")
         metadata = Path(order["metadata"]) if order["metadata"] else None
@@ -104,7 +99,8 @@ class Executor:
         with self._stored(order, on_phase) as stored:
             context = self._restored(stored, order, on_phase)
             seconds = time.perf_counter() - began
-            with self._kept(context) if order["keep"] else context:
+            # One that is kept stays restored: it shares its session with those that come.
+            with nullcontext() if order["keep"] else context:
                 names = [name for name in order["graphs"] or context.names if name in context.names]
                 if not names:
                     raise RunFailed(

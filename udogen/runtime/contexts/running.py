@@ -139,21 +139,10 @@ class ContextChild:
         child.forget_chatter()
         self._phase = failures.START
         try:
-            child.send(order)
-            while True:
-                message, _ = child.receive(deadline)
-                match message["event"]:
-                    case "phase":
-                        self._phase = message["phase"]
-                    case "log":
-                        line = LogLine(message["level"], message["text"], message["source"])
-                        self.logs.append(line)
-                        if self._on_log:
-                            self._on_log(line)
-                    case "failed":
-                        raise self._explain(message, subject)
-                    case _:
-                        return message
+            message, _ = child.ask(order, deadline=deadline, hear=self._hear)
+            if message["event"] == "failed":
+                raise self._explain(message, subject)
+            return message
         except EOFError:
             scene = self._scene(subject)
             raise failures.of_death(scene, self._drop(grace=0.5)) from None
@@ -167,6 +156,15 @@ class ContextChild:
         except BaseException:  # Ctrl-C: nothing may be left running
             self._drop()
             raise
+
+    def _hear(self, message: Message) -> None:
+        if message["event"] == "phase":
+            self._phase = message["phase"]
+            return
+        line = LogLine(message["level"], message["text"], message["source"])
+        self.logs.append(line)
+        if self._on_log:
+            self._on_log(line)
 
     def _explain(self, message: Message, subject: str) -> UdogenError:
         scene = self._scene(subject)

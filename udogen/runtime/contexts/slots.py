@@ -10,15 +10,13 @@ import numpy as np
 from udogen.errors import RunFailed
 from udogen.opdef import datatypes
 from udogen.qnn import abi
-from udogen.qnn.tensors import APP_WRITE, Tensor, byte_size
+from udogen.qnn.tensors import APP_WRITE, MOST_BYTES, Tensor, byte_size
 from udogen.runtime.buffers.attachment import Attachment
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
     from udogen.runtime.calls import Array
     from udogen.runtime.contexts.graph import Graph
-
-LARGEST_CLIENT_BUFFER = 2**32 - 1  # Qnn_ClientBuffer_t::dataSize has 32 bits
 
 
 class Slot:
@@ -28,8 +26,7 @@ class Slot:
         ffi = abi.ffi()
         self.info, self.role = info, role
         self.nbytes = byte_size(info.dtype, info.shape)
-        self._tensor = Tensor(info.name, dtype=info.dtype, shape=info.shape, role=role, quant=info.quant)
-        self._tensor.struct.v1.id = info.id
+        self._tensor = Tensor(info.name, dtype=info.dtype, shape=info.shape, role=role, quant=info.quant, id=info.id)
         self._struct = ffi.addressof(array, index)
         ffi.memmove(self._struct, self._tensor.struct, ffi.sizeof("Qnn_Tensor_t"))
         body = self._struct.v1
@@ -136,7 +133,7 @@ class Slot:
 
     def _hold(self, data: Any) -> Any:
         """A writable buffer that holds the whole tensor, kept where it is."""
-        if self.nbytes > LARGEST_CLIENT_BUFFER:
+        if self.nbytes > MOST_BYTES:
             raise RunFailed(
                 f"tensor `{self.info.name}` has {self.nbytes:,} bytes; client memory ends at 4 GiB",
                 hint="bind it to registered memory, or split the tensor",
