@@ -5,7 +5,9 @@ An error says what is wrong, where, and what to do next.  `cli.main` prints it; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 
 
 class UdogenError(Exception):
@@ -58,3 +60,12 @@ class VerificationFailed(UdogenError):
 
     exit_code = 6
     kind = "verification-failed"
+
+
+@contextmanager
+def writing(file: Path | str, *, hint: str = "choose another file") -> Iterator[None]:
+    """Around the writing of a file that a person has named: what the system refuses is told as theirs to mend."""
+    try:
+        yield
+    except OSError as fault:
+        raise UsageError(f"cannot write {file}: {fault.strerror}", hint=hint) from fault

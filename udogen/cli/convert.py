@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from udogen.cli import options, output
-from udogen.errors import UsageError
+from udogen.errors import UsageError, writing
 
 
 @click.command("convert")
@@ -64,10 +64,8 @@ def command(
 
 
 def _save(path: Path, text: str, *, force: bool) -> None:
-    try:
+    with writing(path, hint="choose another file with -o"):
         if path.exists() and not force and path.read_bytes() != text.encode():
             raise UsageError(f"{path} exists and is different", hint="choose another file, or --force")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
-    except OSError as fault:
-        raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file with -o") from fault

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from udogen.cli import output
-from udogen.errors import UsageError
+from udogen.errors import UsageError, writing
 
 if TYPE_CHECKING:
     from udogen.draw.scene import Scene
@@ -75,10 +75,8 @@ def _scene(path: Path, around: int | None, wanted: tuple[str, ...]) -> Scene:
 
 
 def _save(path: Path, text: str) -> None:
-    try:
+    with writing(path):
         if path.is_file() and "<svg" not in path.read_bytes()[:400].decode("utf-8", "replace"):
             raise UsageError(f"{path} exists and is no SVG", hint="choose another file for the picture")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
-    except OSError as fault:
-        raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file") from fault

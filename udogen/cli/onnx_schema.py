@@ -27,7 +27,7 @@ def command(source: Path, out: Path, ops: tuple[str, ...], domain: str, as_json:
     computing something else.  Of a CONFIG the functions alone are written, in a model without nodes.
     """
     from udogen.clients.ort import schema
-    from udogen.errors import UsageError
+    from udogen.errors import UsageError, writing
 
     if source.suffix.lower() in _CONFIGS:
         from udogen.opdef.load import load
@@ -38,7 +38,10 @@ def command(source: Path, out: Path, ops: tuple[str, ...], domain: str, as_json:
         if not found:
             raise UsageError(f"{source} has no op {', '.join(ops)}", hint="leave --op out")
         name = domain or packages[0].domain or packages[0].name
-        out.write_bytes(schema.library_of(found, name))
+        if out.exists() and out.samefile(source):
+            raise UsageError(f"{out} is the config itself", hint="write the model under another name")
+        with writing(out):
+            out.write_bytes(schema.library_of(found, name))
         written, notes = [f"{name}::{op.name}" for op in found], []
     else:
         if domain:

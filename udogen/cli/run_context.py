@@ -13,7 +13,7 @@ import click
 
 from udogen.cli import output
 from udogen.cli.options import pairs, runtime_kind, soc_of
-from udogen.errors import RunFailed, UdogenError, UsageError
+from udogen.errors import RunFailed, UdogenError, UsageError, writing
 
 if TYPE_CHECKING:
     from udogen.runtime.contexts.running import Job, OpLibrary
@@ -221,10 +221,8 @@ def _write_plans(file: Path, rows: list[Any]) -> None:
         (file, json.dumps(plan.as_json(), indent=2) + "\n"),
         (file.with_suffix(".svg"), draw(plan, title=f"Buffers of {file.stem}")),
     ):
-        try:
+        with writing(place):
             place.write_text(text, "utf-8")
-        except OSError as fault:
-            raise UsageError(f"cannot write {place}: {fault.strerror}", hint="choose another file") from fault
 
 
 def _tell(

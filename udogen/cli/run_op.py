@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import click
 
 from udogen.cli import output
 from udogen.cli.options import pairs, runtime_kind, soc_of
 from udogen.cli.safety_options import HEAP_HELP, as_row, tell
-from udogen.errors import UsageError, VerificationFailed
+from udogen.errors import UsageError, VerificationFailed, writing
 
 if TYPE_CHECKING:
     from udogen.runtime.built import Built
@@ -324,15 +323,6 @@ def _content(file: Path | None) -> bytes | None:
         raise UsageError(f"{file} cannot be read: {fault.strerror}", hint="give a file of --save-context") from fault
 
 
-@contextmanager
-def _written(file: Path | str) -> Iterator[IO[bytes]]:
-    try:
-        with open(file, "wb") as stream:
-            yield stream
-    except OSError as fault:
-        raise UsageError(f"cannot write {file}: {fault.strerror}", hint="choose another file") from fault
-
-
 def _array(file: str) -> Array:
     import numpy as np
 
@@ -349,7 +339,7 @@ def _array(file: str) -> Array:
 def _save(file: str, array: Array) -> str:
     import numpy as np
 
-    with _written(file) as stream:
+    with writing(file), open(file, "wb") as stream:
         np.save(stream, array)
     return file
 

@@ -12,7 +12,7 @@ import click
 
 from udogen.cli import output
 from udogen.cli.safety_options import safety_options
-from udogen.errors import RunFailed, ToolMissing, UsageError, VerificationFailed
+from udogen.errors import RunFailed, ToolMissing, UsageError, VerificationFailed, writing
 
 if TYPE_CHECKING:
     from udogen.verify.campaign import Program, Task
@@ -153,7 +153,5 @@ def _check_folders(*files: Path | None) -> None:
 def _write_junit(run: TestRun, path: Path) -> None:
     from udogen.verify.junit import text
 
-    try:
+    with writing(path):
         path.write_text(text(run), "utf-8")
-    except OSError as fault:
-        raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file") from fault

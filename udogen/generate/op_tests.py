@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
-from udogen.errors import UsageError
+from udogen.errors import writing
 from udogen.generate.plan import PlannedFile, record
 from udogen.opdef.model import Op, OpPackage, Tensor, Value
 
@@ -41,11 +41,9 @@ def write(packages: Sequence[OpPackage], folder: Path, *, config: str = "") -> l
         path = folder / file.path
         if path.exists():
             continue
-        try:
+        with writing(path, hint="choose another folder with -o"):
             folder.mkdir(parents=True, exist_ok=True)
             path.write_bytes(render_file(file))
-        except OSError as fault:
-            raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another folder with -o") from fault
         written.append(path)
     return written
 

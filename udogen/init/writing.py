@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen.errors import UsageError
+from udogen.errors import UsageError, writing
 from udogen.init import cases_file
 from udogen.init.draft import Draft, Remark
 from udogen.opdef import json_write, xml_write
@@ -101,9 +101,7 @@ def save(files: Mapping[Path, bytes]) -> Mapping[Path, str]:
 
 
 def _create(path: Path, data: bytes) -> None:
-    try:
+    with writing(path, hint="choose another file with -o"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
             file.write(data)
-    except OSError as fault:
-        raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file with -o") from fault

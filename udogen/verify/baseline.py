@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen import __version__
-from udogen.errors import UsageError
+from udogen.errors import UsageError, writing
 from udogen.verify import terminal
 from udogen.verify.results import Outcome, TestRun
 
@@ -52,10 +52,8 @@ def save(run: TestRun, path: Path) -> None:
         },
         "costs": dict(sorted(rows.items())),
     }
-    try:
+    with writing(path):
         path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    except OSError as fault:
-        raise UsageError(f"cannot write {path}: {fault.strerror}", hint="choose another file") from fault
 
 
 def _key(outcome: Outcome) -> str:

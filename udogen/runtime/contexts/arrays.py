@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UsageError, writing
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 
 if TYPE_CHECKING:
@@ -88,14 +88,12 @@ def quantized(real: Array, info: TensorInfo, dtype: Any) -> Array:
 
 def write(place: Path, array: Array) -> None:
     """Save it, whole or not at all."""
-    try:
+    with writing(place, hint="choose another --output-dir"):
         place.parent.mkdir(parents=True, exist_ok=True)
         partial = place.with_name(place.name + ".part")
         with partial.open("wb") as stream:
             np.save(stream, array)
         partial.replace(place)
-    except OSError as problem:
-        raise UsageError(f"cannot write {place}: {problem.strerror}", hint="choose another --output-dir") from problem
 
 
 def describe(info: TensorInfo) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from udogen import __version__, resources
-from udogen.errors import UsageError
+from udogen.errors import writing
 from udogen.verify.report import costs, failures, matrix, palette, story, words
 
 if TYPE_CHECKING:
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 def write(run: TestRun, file: Path, changes: Sequence[Change] = (), baseline: Baseline | None = None) -> None:
     """The report as a file."""
     text = render(run, changes, baseline)
-    try:
+    with writing(file):
         file.write_text(text, "utf-8", newline="\n")
-    except OSError as fault:
-        raise UsageError(f"cannot write {file}: {fault.strerror}", hint="choose another file") from fault
 
 
 def render(run: TestRun, changes: Sequence[Change] = (), baseline: Baseline | None = None) -> str:

@@ -1,0 +1,24 @@
+"""`udogen onnx-schema` of a config, and where it cannot be written."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.making import ROOT, udogen
+
+
+def test_a_place_that_is_not_there(tmp_path: Path) -> None:
+    out = tmp_path / "nowhere" / "x.onnx"
+    done = udogen("onnx-schema", ROOT / "examples/leaky_relu/LeakyRelu.xml", "-o", out)
+    assert done.returncode == 2
+    assert done.stderr == f"error: cannot write {out}: No such file or directory\n  = choose another file\n"
+
+
+def test_the_config_itself_is_not_overwritten(tmp_path: Path) -> None:
+    config = Path(shutil.copy(ROOT / "examples/leaky_relu/LeakyRelu.xml", tmp_path))
+    before = config.read_bytes()
+    done = udogen("onnx-schema", config, "-o", config)
+    assert done.returncode == 2
+    assert done.stderr == f"error: {config} is the config itself\n  = write the model under another name\n"
+    assert config.read_bytes() == before
