@@ -113,8 +113,10 @@ def run_make(
     make: str, package: PackageFolder, *arguments: str, jobs: int, on_step: Callable[[str], None]
 ) -> process.Completed:
     """The package's Makefile with these arguments; `on_step` sees a line for each call of a compiler or linker."""
+    # -Oline: what two compilers say at once stays in whole lines, so that the fault of each can be read.
+    options = ["--no-print-directory", "-k", "-Oline", f"-j{jobs}"]
     return process.run(
-        [make, "-C", str(package.path), "-f", package.makefile, "--no-print-directory", "-k", f"-j{jobs}", *arguments],
+        [make, "-C", str(package.path), "-f", package.makefile, *options, *arguments],
         # MAKEFLAGS of a make around us would bring its own jobserver and options.
         env={"MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "", "LC_ALL": "C"},
         on_line=lambda line: on_step(line) if line.startswith(("CXX ", "LINK ")) else None,
