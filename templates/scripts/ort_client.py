@@ -37,11 +37,13 @@ def fail(text):
 
 
 def open_session(wishes):
-    """A session that is on QNN altogether: ONNX Runtime raises where a node would run on its own CPU."""
+    """A session of which the packages' ops are on QNN: ONNX Runtime itself falls back without a word."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    if wishes.backend != "cpu":  # with it the provider refuses its CPU backend
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     provider = {"backend_path": "libQnn%s.so" % wishes.backend.capitalize(), "op_packages": wishes.op_packages}
     if wishes.device is not None:
         provider["device_id"] = str(wishes.device)
@@ -49,14 +51,29 @@ def open_session(wishes):
         import onnxruntime_qnn
     except ImportError:  # built into onnxruntime
         options.add_provider("QNNExecutionProvider", provider)
-        return onnxruntime.InferenceSession(wishes.model, options)
+        return check_places(onnxruntime.InferenceSession(wishes.model, options), wishes)
     provider["backend_path"] = getattr(onnxruntime_qnn, "get_qnn_%s_path" % wishes.backend)()
     onnxruntime.register_execution_provider_library("QNN", onnxruntime_qnn.get_library_path())
     devices = [each for each in onnxruntime.get_ep_devices() if each.ep_name == "QNN"]
     if not devices:
         fail("ONNX Runtime has no QNN device: do its version and that of onnxruntime-qnn go together?")
     options.add_provider_for_devices(devices[:1], provider)
-    return onnxruntime.InferenceSession(wishes.model, options)
+    return check_places(onnxruntime.InferenceSession(wishes.model, options), wishes)
+
+
+def check_places(session, wishes):
+    """Each op of a package must be in a part of the graph that QNN took."""
+    try:
+        parts = session.get_provider_graph_assignment_info()
+    except AttributeError:  # before 1.24
+        return session
+    wanted = {entry.split(":")[0] for entry in wishes.op_packages.split(",")}
+    placed = {node.op_type for part in parts if part.ep_name.startswith("QNN") for node in part.get_nodes()}
+    elsewhere = {node.op_type for part in parts if not part.ep_name.startswith("QNN") for node in part.get_nodes()}
+    missing = sorted((wanted - placed) | (wanted & elsewhere))
+    if missing:
+        fail("op %s is not on QNN: ONNX Runtime would run it elsewhere, or has no schema for it" % ", ".join(missing))
+    return session
 
 
 def read_input(node, path):

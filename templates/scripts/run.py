@@ -437,17 +437,16 @@ def _sum(path):
 
 def proved(plan, out, where):
     """Whether the packages' own kernels ran, said for each op."""
-    counts = {}
-    try:
-        with open(os.path.join(out, where, "executions.txt"), encoding="utf-8") as stream:
-            for line in stream:
-                package, op, count = line.split()
-                counts[package, op] = counts.get((package, op), 0) + int(count)
-    except (OSError, ValueError):
-        pass
+    told = ""
+    # Lines `PACKAGE OP COUNT WHAT`; what Hexagon counts is in the log of the device.
+    for name in (os.path.join(where, "executions.txt"), "logcat.txt"):
+        if os.path.isfile(os.path.join(out, name)):
+            with open(os.path.join(out, name), encoding="utf-8", errors="replace") as stream:
+                told += stream.read()
     good = True
     for package, op in plan["prove"]:
-        count = counts.get((package, op), 0)
+        row = r"(?<!\S)%s %s (\d+) (?:executions|calls|nodes)\b" % (re.escape(package), re.escape(op))
+        count = sum(map(int, re.findall(row, told)))
         if count:
             print("%s: %s::%s ran in our kernel, %d times" % (where, package, op, count))
         else:

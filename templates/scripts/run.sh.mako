@@ -471,8 +471,11 @@ done <"$scratch/status"
 
 wrong=0
 prove() { # package, op
-  count=$(awk -v package="$1" -v op="$2" '$1 == package && $2 == op { sum += $3 } END { print sum + 0 }' \
-    "$out/$where/executions.txt" 2>/dev/null)
+  # Lines `PACKAGE OP COUNT WHAT`; what Hexagon counts is in the log of the device.
+  count=$(cat "$out/$where/executions.txt" "$out/logcat.txt" 2>/dev/null | awk -v package="$1" -v op="$2" '
+    { for (at = 1; at + 3 <= NF; at++)
+        if ($at == package && $(at + 1) == op && $(at + 3) ~ /^(executions|calls|nodes)/) sum += $(at + 2) }
+    END { print sum + 0 }')
   if [ "${count:-0}" -gt 0 ]; then
     printf '%s\n' "$where: $1::$2 ran in our kernel, $count times"
   else
