@@ -54,7 +54,7 @@ class Device:
         for folder in (own, ours, self.root.parent):
             folder.mkdir(parents=True, exist_ok=True)
         lines = "".join(f"  {name}) echo {shlex.quote(value)} ;;\n" for name, value in self.props.items())
-        _program(own / "getprop", f'#!/bin/sh\ncase $1 in\n{lines}  *) echo ;;\nesac\n')
+        _program(own / "getprop", f"#!/bin/sh\ncase $1 in\n{lines}  *) echo ;;\nesac\n")
         _program(own / "uname", f'#!/bin/sh\n[ "$1" = -m ] && echo {self.machine} || /usr/bin/uname "$@"\n')
         # What is sent to the device sees nothing of this machine's environment.
         run = f"env -i HOME=/ PATH={shlex.quote(str(own))}:/usr/bin:/bin sh -c"

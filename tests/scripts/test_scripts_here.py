@@ -174,7 +174,11 @@ def test_what_the_vendor_has_is_told_before_anything_runs(wrong: Path, tmp_path:
     [
         (["--nonsense"], 2, "--nonsense"),
         (["--devices", "0"], 2, "error: --devices 0: this is no number\n  = as in --devices 2\n"),
-        (["--devices", "2"], 2, "error: cpp runs on one device: cpu of this machine is one device\n  = leave --devices out\n"),
+        (
+            ["--devices", "2"],
+            2,
+            "error: cpp runs on one device: cpu of this machine is one device\n  = leave --devices out\n",
+        ),
         (["--remote", "here"], 2, "error: here is not an absolute path\n  = --remote /data/local/tmp/udogen\n"),
         (
             ["--remote", "/tmp/a:b"],

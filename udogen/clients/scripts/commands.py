@@ -125,7 +125,15 @@ def _snpe_net_run(ask: Request) -> Command:
 
 
 def _cpp(ask: Request) -> Command:
-    words = [f"{RUN}/{CLIENT}", "--backend", BACKEND_LIBRARIES[ask.backend], "--context", ask.model, "--graph", "graph.txt"]
+    words = [
+        f"{RUN}/{CLIENT}",
+        "--backend",
+        BACKEND_LIBRARIES[ask.backend],
+        "--context",
+        ask.model,
+        "--graph",
+        "graph.txt",
+    ]
     words += ["--samples", str(ask.samples), "--output", OUT]
     if ask.hexagon:
         words += ["--device", NUMBER]
@@ -164,7 +172,9 @@ def _ort(ask: Request) -> Command:
         words += ["--device", NUMBER]
     inputs = {each.name: each.file for each in ask.inputs}
     files = (
-        File("bin/ort_client.py", "ort_client.py", (resources.templates() / "scripts" / "ort_client.py").read_bytes()),
+        File(
+            "bin/ort_client.py", "ort_client.py", (resources.templates() / "scripts" / "ort_client.py.in").read_bytes()
+        ),
         File("inputs.json", "inputs.json", (json.dumps(inputs, indent=2) + "\n").encode()),
     )
     return Command(tuple(words), files)

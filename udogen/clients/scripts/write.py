@@ -35,7 +35,7 @@ def render(plan: Plan, references: tuple[tensors.Tensor, ...] = ()) -> dict[str,
         **{file.source: file.content for file in plan.files},
         **{f"references/{each.sample}/{each.file}": each.content for each in references},
         **scripts,
-        "run.py": (resources.templates() / "scripts" / "run.py").read_bytes(),
+        "run.py": (resources.templates() / "scripts" / "run.py.in").read_bytes(),
         MANIFEST: manifest.encode("utf-8", "surrogateescape"),
     }
 
