@@ -353,8 +353,8 @@ fi
 
 cache=$home/cache
 # A number for the run, which nobody else has.
-ask "umask 022; mkdir -p $(quote "$cache") $(quote "$home/runs") && cd $(quote "$home/runs") && [ -w . ] &&
-  n=1 && while ! mkdir \$n 2>/dev/null; do n=\$((n + 1)); [ \$n -lt 99999 ] || exit 1; done; echo \$n"
+number='n=1 && while ! mkdir $n 2>/dev/null; do n=$((n + 1)); [ $n -lt 99999 ] || exit 1; done; echo $n'
+ask "umask 022; mkdir -p $(quote "$cache") $(quote "$home/runs") && cd $(quote "$home/runs") && [ -w . ] && $number"
 run=$home/runs/$(printf '%s' "$answer" | tail -n 1 | tr -d -c '0-9')
 
 sum() {
@@ -414,8 +414,8 @@ while IFS= read -r file && IFS= read -r key && IFS= read -r bytes && IFS= read -
   push "$file" "$fresh" >"$scratch/said" 2>&1 || fail 5 "$file was not pushed: $(tail -n 1 "$scratch/said")" \
     "is the device full? run.sh --clean removes what was pushed"
   # Whole or not at all, also where two runs push the same.
-  ask "[ \$(wc -c <$(quote "$fresh")) -eq $bytes ] || { echo it arrived incomplete; exit 1; }
-    chmod $mode $(quote "$fresh") && mv -f $(quote "$fresh") $(quote "$cache/$key")"
+  whole="[ \$(wc -c <$(quote "$fresh")) -eq $bytes ] || { echo it arrived incomplete; exit 1; }"
+  ask "$whole; chmod $mode $(quote "$fresh") && mv -f $(quote "$fresh") $(quote "$cache/$key")"
   printf '%s\n' "$key" >>"$scratch/have"
   pushed=$((pushed + 1))
 done <"$scratch/push"

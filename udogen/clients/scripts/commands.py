@@ -93,13 +93,14 @@ def _generator(ask: Request) -> Command:
 
 
 def _of_qnn(ask: Request, words: Sequence[str], program: str) -> Command:
-    needed = [vendors.program(program, ask.system), *vendors.qnn(ask.backend, ask.system, ask.archs)]
+    prepares = ask.kind == "model"
+    needed = [vendors.program(program, ask.system)]
+    needed += vendors.qnn(ask.backend, ask.system, ask.archs, prepares=prepares)
     extended: tuple[str, ...] = ()
     if ask.hexagon:
         needed.append(vendors.library("libQnnHtpNetRunExtensions.so", ask.system))
         extended = ("--config_file", f"config_{NUMBER}.json")
-    if ask.kind == "context" or "--model" in words:
-        needed.append(vendors.library("libQnnSystem.so", ask.system, needed=False))
+    needed.append(vendors.library("libQnnSystem.so", ask.system, needed=not prepares))
     return Command((*words, *extended), (_listed(ask),), tuple(needed), extensions=bool(extended))
 
 
@@ -253,7 +254,7 @@ ALL = {
 
 # Clients of `udogen register` that are no programs of a device: why, and what to use.
 NO_COMMAND = {
-    "tflite": ("the QNN delegate of TFLite is a library: its tools have no option for op packages", "cpp"),
-    "java": ("Java on Android is an app of yours", "cpp"),
-    "snpe-dlc-quantize": ("snpe-dlc-quantize prepares models on a PC, it executes none", "snpe-net-run"),
+    "tflite": ("the delegate is a library, and its command-line tools have no option for op packages", "cpp"),
+    "java": ("it is an app of yours", "cpp"),
+    "snpe-dlc-quantize": ("it prepares models on a PC, it executes none", "snpe-net-run"),
 }
