@@ -43,7 +43,8 @@ echo 0x1f >${plan.program}.farf
 # One process, which becomes the client: number of the device.
 one() {
   # shellcheck disable=SC2034 # what this client has no option for
-  number=$1
+  number=$1 chosen=$1
+  [ "$devices" -gt 1 ] || chosen=-
   out=$run/out/${plan.label}$number
   mkdir -p "$out"
 % if plan.proves:

@@ -247,7 +247,13 @@ interrupted() {
   trap '' INT TERM HUP
   say "interrupted: the client is stopped"
   if [ -n "$run" ]; then remote "sh $(quote "$script") stop $(quote "$run")" >/dev/null 2>&1; fi
-  if [ -n "$runner" ]; then wait "$runner"; fi
+  # It ends with the client; where the device is gone, it does not.
+  seconds=0
+  while [ -n "$runner" ] && kill -0 "$runner" 2>/dev/null && [ "$seconds" -lt 10 ]; do
+    sleep 1
+    seconds=$((seconds + 1))
+  done
+  if [ -n "$runner" ]; then kill "$runner" 2>/dev/null; fi
   exit 130
 }
 trap finish EXIT
@@ -353,6 +359,7 @@ fi
 
 cache=$home/cache
 # A number for the run, which nobody else has.
+# shellcheck disable=SC2016 # the device's shell expands it
 number='n=1 && while ! mkdir $n 2>/dev/null; do n=$((n + 1)); [ $n -lt 99999 ] || exit 1; done; echo $n'
 ask "umask 022; mkdir -p $(quote "$cache") $(quote "$home/runs") && cd $(quote "$home/runs") && [ -w . ] && $number"
 run=$home/runs/$(printf '%s' "$answer" | tail -n 1 | tr -d -c '0-9')

@@ -42,7 +42,9 @@ def script(out: Path, *arguments: object) -> Path:
 @pytest.mark.parametrize("kind", ["adb", "ssh"])
 def test_our_client_runs_on_aarch64(aarch64: Made, emulator64: Path, wrap: str, tmp_path: Path, kind: str) -> None:
     arguments = ["--client", "cpp", "--device", kind, "--context", aarch64.file("emulator.bin"), *aarch64.inputs]
-    out = script(tmp_path / "it's $1", aarch64.folder, *arguments, *(["--linux"] if kind == "adb" else []), "--prove")
+    out = script(
+        tmp_path / "it's $1", aarch64.folder / "cpu", *arguments, *(["--linux"] if kind == "adb" else []), "--prove"
+    )
     device = Device(tmp_path / "device")
     env = {"UDOGEN_VENDOR_DIR": str(emulator64), "UDOGEN_WRAP": wrap, "UDOGEN_HOST": "user@board"}
     pushed = {"run.sh": "6 files pushed, 0 were there", "run.py": "0 files pushed, 6 were there"}

@@ -15,7 +15,7 @@ from udogen.clients.programs import snpe
 from udogen.clients.programs.ort import BACKEND_LIBRARIES
 from udogen.clients.scripts import vendors
 from udogen.clients.scripts.client import NAME as CLIENT
-from udogen.clients.scripts.marks import NUMBER, OUT, RUN
+from udogen.clients.scripts.marks import CHOSEN, NUMBER, OUT, RUN
 from udogen.clients.scripts.plan import Command, File
 from udogen.clients.scripts.tensors import Tensor, plain
 from udogen.errors import UsageError
@@ -137,7 +137,7 @@ def _cpp(ask: Request) -> Command:
     ]
     words += ["--samples", str(ask.samples), "--output", OUT]
     if ask.hexagon:
-        words += ["--device", NUMBER]
+        words += ["--device", CHOSEN]
     for package in ask.packages:
         for library in package.libraries:
             words += ["--op-package", library.path, package.provider, library.target or "-"]
@@ -170,7 +170,7 @@ def _ort(ask: Request) -> Command:
     words = ["python3", "ort_client.py", "--model", ask.model, "--backend", ask.backend, "--op-packages", option]
     words += ["--inputs", "inputs.json", "--samples", str(ask.samples), "--output", OUT]
     if ask.hexagon:
-        words += ["--device", NUMBER]
+        words += ["--device", CHOSEN]
     inputs = {each.name: each.file for each in ask.inputs}
     files = (
         File(
