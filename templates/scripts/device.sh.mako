@@ -41,8 +41,8 @@ echo 0x1f >${plan.program}.farf
 % endif
 
 # One process, which becomes the client: number of the device.
+# shellcheck disable=SC2034 # a client has no option for some of it
 one() {
-  # shellcheck disable=SC2034 # what this client has no option for
   number=$1 chosen=$1
   [ "$devices" -gt 1 ] || chosen=-
   out=$run/out/${plan.label}$number

@@ -481,14 +481,15 @@ prove() { # package, op
   # Lines `PACKAGE OP COUNT WHAT`; what Hexagon counts is in the log of the device.
   count=$(cat "$out/$where/executions.txt" "$out/logcat.txt" 2>/dev/null | awk -v package="$1" -v op="$2" '
     { for (at = 1; at + 3 <= NF; at++)
-        if ($at == package && $(at + 1) == op && $(at + 3) ~ /^(executions|calls|nodes)/) sum += $(at + 2) }
-    END { print sum + 0 }')
-  if [ "${count:-0}" -gt 0 ]; then
-    printf '%s\n' "$where: $1::$2 ran in our kernel, $count times"
-  else
-    wrong=1
-    printf '%s\n' "$where: $1::$2 did not run in our kernel"
-  fi
+        if ($at == package && $(at + 1) == op && $(at + 3) ~ /^(executions|calls|nodes)/) { told++; sum += $(at + 2) } }
+    END { print told ? sum + 0 : "none" }')
+  case $count in
+    none) said="told no count: it was not registered, or built by an older udogen" ;;
+    0) said="did not run in our kernel" ;;
+    *) printf '%s\n' "$where: $1::$2 ran in our kernel, counted $count" && return ;;
+  esac
+  wrong=1
+  printf '%s\n' "$where: $1::$2 $said"
 }
 # The values of a file, one on each line.
 values() { # file, type

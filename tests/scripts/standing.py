@@ -27,7 +27,7 @@ case $1 in
   push) [ -f '{full}' ] && { echo "adb: error: failed to copy: No space left on device" >&2; exit 1; }
     cp "$2" "$3" && echo "$2: 1 file pushed" ;;
   pull) cp -R "$2" "$3" ;;
-  logcat) echo '01-01 00:00:00.000  1  1 I udogen: a line of the log'; exec sleep 60 ;;
+  logcat) echo '01-01 00:00:00.000  1  1 I udogen: a line of the log'; cat '{dsp}' 2>/dev/null; exec sleep 60 ;;
   *) echo "adb: unknown command $1" >&2; exit 1 ;;
 esac
 """
@@ -60,7 +60,7 @@ class Device:
         # What is sent to the device sees nothing of this machine's environment.
         run = f"env -i HOME=/ PATH={shlex.quote(str(own))}:/usr/bin:/bin sh -c"
         marks = {"run": run, "serial": "ABC 1"}
-        marks |= {each: str(self.base / each).replace("'", "'\\''") for each in ("log", "state", "old", "full")}
+        marks |= {each: str(self.base / each).replace("'", "'\\''") for each in ("log", "state", "old", "full", "dsp")}
         for name, template in (("adb", _ADB), ("ssh", _SSH)):
             _program(ours / name, re.sub(r"\{([a-z]+)\}", lambda match: marks[match[1]], template))
 
@@ -75,7 +75,7 @@ class Device:
         return (self.base / "log").read_text().splitlines()
 
     def say(self, what: str, text: str = "") -> None:
-        """Make adb answer like this: `state` (instead of device), `old` (no exit codes), `full` (no room)."""
+        """Make adb answer so: `state` (instead of device), `old` (no exit codes), `full` (no room), `dsp` (its log)."""
         (self.base / what).write_text(text)
 
     def own(self, name: str, text: str) -> None:

@@ -42,7 +42,7 @@ def test_our_client_runs_in_the_real_runtime_and_the_numbers_are_right(scripted:
     assert done.returncode == 0, done.stdout + done.stderr
     where = "HTP0" if "htp" in str(scripted.parent) else "CPU0"
     assert f"{where} sample 0 output: right, 24 values, the largest difference is 0\n" in done.stdout
-    assert f"{where}: LeakyReluPackage::LeakyRelu ran in our kernel, " in done.stdout
+    assert f"{where}: LeakyReluPackage::LeakyRelu ran in our kernel, counted " in done.stdout
     out = Path(done.stderr.splitlines()[-1].removeprefix("outputs are in "))
     assert out.parent == scripted / "outputs"
     np.testing.assert_array_equal(np.fromfile(out / where / "Result_0" / "output.raw", "<f4"), Y.ravel())
@@ -57,7 +57,7 @@ def test_onnx_runtime_runs_the_package(made: Made, model: Path, tmp_path: Path, 
     done = run(out / name)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " sample 0 y: right, 24 values, the largest difference is " in done.stdout
-    assert "LeakyReluPackage::LeakyRelu ran in our kernel, " in done.stdout
+    assert "LeakyReluPackage::LeakyRelu ran in our kernel, counted " in done.stdout
 
 
 def test_onnx_runtime_does_not_run_it_elsewhere(made: Made, model: Path, tmp_path: Path) -> None:
@@ -205,6 +205,18 @@ def test_a_crash_of_the_client_is_told(wrong: Path, tmp_path: Path, name: str) -
     log = tmp_path / "out/outputs/001/log.txt"
     assert f"  = udogen explain {log}\n" in done.stderr
     assert "Registration failed: 4006" in log.read_text()
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_what_the_runtime_refuses_is_told_by_our_client(made: Made, wrong: Path, tmp_path: Path, name: str) -> None:
+    """A context of HTP, and a device that there is not: libQnnHtp itself ends in a crash after that."""
+    out = script(made, tmp_path / "out", "--context", made.file("htp.bin"), *made.inputs, backend="htp")
+    text = (out / "device.sh").read_text()
+    (out / "device.sh").write_text(text.replace(" --output ", " --device 7 --output "))
+    done = run(out / name)
+    assert done.returncode == 5
+    assert "udogen-client: deviceCreate answered 14001" in done.stdout
+    assert "error: cpp ended with 1 on HTP0\n" in done.stderr
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

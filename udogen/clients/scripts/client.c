@@ -32,7 +32,7 @@ static void fail(const char *format, ...) {
   vfprintf(stderr, format, rest);
   fputc('\n', stderr);
   va_end(rest);
-  exit(1);
+  _Exit(1);  // without what libraries do at the end, which libQnnHtp does not survive when it is half open
 }
 
 // What QNN answers; the number is what `udogen explain` takes.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from udogen.clients.scripts.marks import readable
+
 FORMAT = 1
 
 
@@ -93,6 +95,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
     return {
         "udogen_script": FORMAT,
         **found,
+        "command": [readable(word) for word in plan.command.words],
         "socs": dict(plan.socs),
         "vendors": [asdict(each) for each in plan.command.vendors],
     }
