@@ -17,6 +17,7 @@ from udogen.clients.client import check
 from udogen.clients.errors import logs
 from udogen.clients.ort import asking, schema, versions
 from udogen.clients.ort.capture import captured
+from udogen.clients.ort.proving import ProvingSession
 from udogen.clients.package import Package, Wish, find_packages
 from udogen.clients.programs import ort as options_of
 from udogen.errors import RunFailed, ToolMissing
@@ -59,6 +60,7 @@ def session(
     runtime: Path | None = None,
     options: Any = None,
     provider_options: Mapping[str, str] | None = None,
+    prove: bool = False,
 ) -> Any:
     """An `InferenceSession` of a model with these op packages: folders of generated packages, or built libraries.
 
@@ -67,6 +69,8 @@ def session(
 
     Before the session there is: versions that go together, ONNX Runtime's rules for packages, a schema for each custom
     op.  After it: every custom node is on QNN and names our package, or `NotPlaced` says where it went, and why.
+
+    With `prove` it is a `ProvingSession`, which tells how often the packages executed their ops (`proof`, `proving`).
     """
     path = Path(model)
     if runtime is None:
@@ -92,7 +96,7 @@ def session(
         made, said = _make(ort, qnn, path, found, wanted, options)
         seen = _look(made, Path(dump))
     _check_placement(seen, found.model, chosen, said)
-    return made
+    return ProvingSession(made, chosen) if prove else made
 
 
 # --- ONNX Runtime -------------------------------------------------------------------------------------

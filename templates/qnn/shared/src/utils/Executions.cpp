@@ -46,14 +46,14 @@ void append(const Place& place, const std::string& lines) {
 
 int opened(const char* name) { return open(name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666); }
 
-/// A file that cannot be written is told now, while there is a log; and the process may change its folder later.
+/// A file that cannot be written is told now, not when it is too late; and the process may change its folder later.
 Place named(const char* name) {
 #if defined(__linux__)
   if (getauxval(AT_SECURE) != 0) return {};
 #endif
   const int file = opened(name);
   if (file < 0) {
-    log(QNN_LOG_LEVEL_ERROR, "UDOGEN_PROVE=%s cannot be written: %s", name, std::strerror(errno));
+    std::fprintf(stderr, "UDOGEN_PROVE=%s cannot be written: %s\n", name, std::strerror(errno));
     return {};
   }
   close(file);
@@ -126,7 +126,8 @@ void Executions::tell(bool) {
 
 #else
 
-Executions::~Executions() { tell(false); }
+// Not every client terminates what it has initialized: then zeros are told here too.
+Executions::~Executions() { tell(isUsed()); }
 
 void Executions::tell(bool all) {
   if (place().file.empty()) return;
