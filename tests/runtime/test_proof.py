@@ -17,7 +17,7 @@ from probe import PROVIDER, X, call, result, tensor
 from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, gpu_package, htp_package, udogen
 from udogen.runtime import NoCounter, NotExecuted, OpSession, Proof, executions
 from udogen.runtime.built import Built
-from udogen.runtime.proof import Rise, proved
+from udogen.runtime.proof import Rise, proved, sentences, told_in, unproved
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 CODE = Path(__file__).with_name("counting.py")
@@ -268,6 +268,17 @@ def test_a_file_gets_a_line_each_time_that_the_package_is_terminated(cpu: Built,
     assert (tmp_path / "proof.txt").read_text() == (
         "LeakyReluPackage LeakyRelu 1 executions\nLeakyReluPackage LeakyRelu 2 executions\n"
     )
+
+
+def test_the_lines_of_a_file_are_summed() -> None:
+    text = "P A 1 executions\nP A 2 executions\nQ B 0 calls\nhalf a li"
+    sums = told_in(text)
+    assert sums == {("P", "A", "executions"): 3, ("Q", "B", "calls"): 0}
+    assert sentences(sums) == ["A: 3 executions in P", "B: no kernel call in Q"]
+    fault = unproved(sums)
+    assert fault is not None
+    assert fault.message == "nothing of package Q was executed, though the graphs ran"
+    assert unproved({("P", "A", "executions"): 1, ("P", "C", "executions"): 0}) is None
 
 
 def test_a_process_that_ends_without_terminating_the_package(cpu: Built, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ VERBS = {
     "doctor": ("doctor", "Say what this machine has, what is wrong, and how to get the rest."),
     "register": ("register", "Say what a program must be told to use an op package."),
     "onnx-schema": ("onnx_schema", "Give the custom ops of an ONNX model schemas."),
+    "onnx-context": ("onnx_context", "Make a context binary a model of ONNX Runtime."),
     "explain": ("explain", "Say what an error number, or a log, means, and what to try."),
     "graph": ("graph", "Draw the ops of a config, the graphs of a context binary, or an ONNX model."),
     "list": ("list", "Show what udogen can build, generate and compile with."),

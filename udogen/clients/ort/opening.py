@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import re
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,12 +16,12 @@ from typing import Any
 
 from udogen.clients.client import check
 from udogen.clients.errors import logs
-from udogen.clients.ort import asking, schema, versions
+from udogen.clients.ort import asking, context_nodes, contexts, schema, versions
 from udogen.clients.ort.capture import captured
 from udogen.clients.ort.proving import ProvingSession
 from udogen.clients.package import Package, Wish, find_packages
 from udogen.clients.programs import ort as options_of
-from udogen.errors import RunFailed, ToolMissing
+from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.opdef.onnx.model import Model, walk
 from udogen.runtime import known
 
@@ -76,11 +77,17 @@ def session(
     if runtime is None:
         versions.check(backend)
     chosen = find_packages([Path(each) for each in packages], Wish(backend, ops=tuple(ops)))
-    if not ops:
+    stored = None
+    if nodes := context_nodes.nodes_of(path):
+        if backend == "cpu":
+            raise UsageError(f"{path} holds contexts, which ONNX Runtime restores on HTP alone", hint='backend="htp"')
+        stored, chosen = contexts.look(path, nodes, chosen), contexts.registered(chosen)
+    elif not ops:
         chosen = asking.narrowed(path, chosen)
     check(options_of.CLIENT, chosen)
-    found = schema.schemas_of(path, [op for package in chosen for op in package.ops])
-    asking.check_model(found.model, chosen)
+    if stored is None:
+        found = schema.schemas_of(path, [op for package in chosen for op in package.ops])
+        asking.check_model(found.model, chosen)
     ort, qnn = _modules()
     library = str(runtime or getattr(qnn, f"get_qnn_{backend}_path")())
     if not Path(library).is_file():
@@ -89,26 +96,50 @@ def session(
         wanted = {
             **(provider_options or {}),
             "backend_path": library,
-            "op_packages": options_of.entries(chosen),
+            **({"op_packages": options_of.entries(chosen)} if chosen else {}),
             "dump_json_qnn_graph": "1",
             "json_qnn_graph_dir": dump,
         }
-        made, said = _make(ort, qnn, path, found, wanted, options)
+        try:
+            made, said = _make(ort, qnn, path, b"" if stored else found.added, wanted, options)
+        except SessionFailed as fault:
+            if stored is None or not (lost := contexts.missing(stored, chosen)):
+                raise
+            details = [*lost[1:], fault.message, *fault.details]
+            raise SessionFailed(f"{path}: {lost[0]}", details=details, hint="give that package too") from fault
         seen = _look(made, Path(dump))
-    _check_placement(seen, found.model, chosen, said)
-    return ProvingSession(made, chosen) if prove else made
+    if stored is not None:
+        _check_contexts(seen, stored, path)
+    else:
+        _check_placement(seen, found.model, chosen, said)
+    return ProvingSession(made, chosen, stored=stored is not None) if prove else made
 
 
 # --- ONNX Runtime -------------------------------------------------------------------------------------
 
 
 def _modules() -> tuple[Any, Any]:
+    if "onnxruntime" not in sys.modules and (before := _loaded_of_qnn()):
+        raise SessionFailed(
+            f"this process has loaded {before} before onnxruntime, whose C++ exceptions would end it",
+            hint="import onnxruntime first, or open the session in a process of its own",
+        )
     try:
         return importlib.import_module("onnxruntime"), importlib.import_module("onnxruntime_qnn")
     except ImportError as fault:
         raise ToolMissing(
             f"ONNX Runtime cannot be imported: {fault}", hint="pip install --force-reinstall it"
         ) from fault
+
+
+def _loaded_of_qnn() -> str:
+    """A library of QNN that is in this process: it brings along an unwinder that onnxruntime must not meet first."""
+    try:
+        maps = Path("/proc/self/maps").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    found = re.search(r"/(libQnn(?:Cpu|Gpu|Htp|System)\.so)$", maps, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _device(ort: Any, qnn: Any) -> Any:
@@ -123,16 +154,16 @@ def _device(ort: Any, qnn: Any) -> Any:
     )
 
 
-def _make(
-    ort: Any, qnn: Any, path: Path, found: schema.Schemas, wanted: Mapping[str, str], given: Any
-) -> tuple[Any, str]:
+def _make(ort: Any, qnn: Any, path: Path, added: bytes, wanted: Mapping[str, str], given: Any) -> tuple[Any, str]:
     options = given if given is not None else ort.SessionOptions()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.resolve().parent))
     try:
         with captured() as output:
             options.add_provider_for_devices([_device(ort, qnn)], dict(wanted))
-            made = ort.InferenceSession(path.read_bytes() + found.added, options)
+            # By its path where nothing is added: the files of contexts are looked for beside it.
+            made = ort.InferenceSession(path.read_bytes() + added if added else str(path), options)
+            made.disable_fallback()  # an error in `run` would have the model run without QNN, and its answer returned
     except RunFailed:
         raise
     except Exception as fault:  # of pybind11, by kind
@@ -204,6 +235,16 @@ def _check_placement(seen: _Seen, model: Model, packages: Sequence[Package], sai
             if on_qnn > ours and asking.is_quantized(model, op):
                 raise _quantized(package, op)
             raise _not_placed(package, op, used, where=_where(on_qnn, ours, elsewhere), said=said)
+
+
+def _check_contexts(seen: _Seen, stored: contexts.Stored, path: Path) -> None:
+    """All are on QNN; in our packages then, for HTP restores no context whose packages are not registered."""
+    on_qnn = sum(count[context_nodes.OP] for name, count in seen.on.items() if EP in name)
+    if on_qnn < len(stored.nodes):
+        raise NotPlaced(
+            f"{len(stored.nodes) - on_qnn} of {len(stored.nodes)} EPContext nodes of {path} are not on QNN",
+            hint="`udogen explain` on the log of ONNX Runtime may tell why",
+        )
 
 
 def _where(on_qnn: int, ours: int, elsewhere: Sequence[str]) -> str:
