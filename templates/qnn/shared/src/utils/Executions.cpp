@@ -10,6 +10,7 @@ extern "C" void HAP_debug(const char* text, int level, const char* file, int lin
 #elif !defined(__hexagon__)
 #include <cerrno>
 #include <cstdlib>
+#include <new>
 #include <string>
 #if !defined(_WIN32)
 #include <fcntl.h>
@@ -97,10 +98,11 @@ void append(const Place& place, const std::string& lines) {
 
 #endif
 
-/// The environment is read once; never freed, for what is executed while the process ends is told too.
+/// The environment is read once; never destroyed, for what is executed while the process ends is told too.
 const Place& place() {
+  alignas(Place) static unsigned char room[sizeof(Place)];
   static const char* const name = std::getenv("UDOGEN_PROVE");
-  static const Place& found = *new Place(name != nullptr && *name != '\0' ? named(name) : Place{});
+  static const Place& found = *new (room) Place(name != nullptr && *name != '\0' ? named(name) : Place{});
   return found;
 }
 
