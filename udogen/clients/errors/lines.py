@@ -155,6 +155,18 @@ ALL = (
         Cause("the backend is the CPU", "leave ep.context_enable out, or take HTP", _ORT),
     ),
     _line(
+        "ort-cpu-fallback",
+        r"Qnn CPU backend is loaded while CPU fallback is disabled",
+        "QNN's CPU backend does not start in a session with session.disable_cpu_ep_fallback",
+        Cause("it was asked for", "leave it out with this backend; udogen.clients.ort looks where nodes are", _ORT),
+    ),
+    _line(
+        "ort-options-again",
+        r"Provider \S+ has already been registered",
+        "these SessionOptions were used for another session, and still hold its provider",
+        Cause("one object for two sessions", "new SessionOptions for each session", _ORT),
+    ),
+    _line(
         "ort-version",
         r"OrtEp has invalid ort_version_supported=0",
         "this onnxruntime does not take this onnxruntime-qnn",
