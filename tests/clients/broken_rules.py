@@ -154,8 +154,8 @@ BROKEN: list[tuple[str, str, Callable[[], list[Package]], str, str]] = [
     (
         "litert",
         "separators",
-        lambda: [toy(libraries=at('/p;q/"x".so'))],
-        'the path /p;q/"x".so contains `;` and `"`',
+        lambda: [toy(libraries=at("/p;q/\n.so"))],
+        "the path /p;q/\n.so contains `;` and a new line",
         "move the package into a folder without them, or link to it",
     ),
     (
@@ -164,6 +164,13 @@ BROKEN: list[tuple[str, str, Callable[[], list[Package]], str, str]] = [
         lambda: [toy(place=Place(ANDROID, "htp", "v75"), folder="/d")],
         "package Toy has no library for x86-64",
         "build it: udogen build htp_x86 -C DIR",
+    ),
+    (
+        "litert",
+        "parameters",
+        lambda: [with_param("STRING")],
+        "parameter p of op Op is STRING",
+        "make it one of these, an input, or optional",
     ),
     (
         "qnn-net-run",
