@@ -68,3 +68,9 @@ def soc_of(text: str | None, backend: str) -> int:
             hint=f"one of {', '.join(socs.ALL)}, its number, or a version of Hexagon (v75)",
         )
     return model
+
+
+def prove_option(command: _Command) -> _Command:
+    """--prove: parameter `prove`."""
+    text = "Show how often the package counted its op; exit code 6 where something else was executed."
+    return click.option("--prove", is_flag=True, help=text)(command)

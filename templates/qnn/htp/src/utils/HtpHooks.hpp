@@ -9,6 +9,7 @@
 #include <new>
 #include <type_traits>
 
+#include "Executions.hpp"
 #include "HtpBackendUtils.hpp"
 #include "HtpGraph.hpp"
 
@@ -280,6 +281,7 @@ struct Run {
   static std::uint32_t run(QHPI_RuntimeHandle* handle, std::uint32_t outputs, QHPI_Tensor** output,
                            std::uint32_t inputs, const QHPI_Tensor* const* input) {
     const Running running(Op::spec.name);
+    ++Op::calls;
     const typename Op::Args args = Op::bind(Binding(Op::spec, outputs, output, inputs, input));
     return answer(Call<decltype(Execute)>::run(Execute, args, handle));
   }
@@ -322,6 +324,7 @@ struct RunPrepared {
     const Running running(Op::spec.name);
     Kept& kept = *static_cast<Kept*>(const_cast<void*>(data));
     if (kept.status != ok) return answer(kept.status);  // HTP does not heed what `prepare` answered
+    ++Op::calls;
     const typename Op::Args args = Op::bind(Binding(Op::spec, kept.outputs, kept.output, kept.inputs, kept.input));
     return answer(Call<decltype(Execute)>::run(Execute, args, kept.ready, handle));
   }
