@@ -28,7 +28,7 @@ from udogen.runtime.library import check_loadable, check_provider
 EP = "QNN"
 _OURS = {"backend_path", "backend_type", "op_packages", "dump_json_qnn_graph", "json_qnn_graph_dir"}
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_VAGUE = ("ort-lost", "ort-registration")  # lines whose reason another line says
+_VAGUE = ("ort-lost", "ort-registration", "ort-context-lost")  # lines whose reason another line says
 _HEAD = re.compile(r"^\S+ \S+ \[\w:onnxruntime:.*?, [^\]]*\] ")
 
 
