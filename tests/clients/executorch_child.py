@@ -1,7 +1,8 @@
 """ExecuTorch in a process of its own: `executorch_child.py FOLDER LEAKY SHIFT`; prints what became of each case.
 
 The arguments are where to write, and folders of packages.  Each model goes through ExecuTorch's Qualcomm partitioner on
-the libQnnHtp.so of LD_LIBRARY_PATH; what is lowered is left as FOLDER/<case>/{x,want}.npy and forward_0.bin.
+the libQnnHtp.so of LD_LIBRARY_PATH, and is run by its own runtime, whose QNN delegate registers the package again.  Left
+behind are FOLDER/<case>/{x,want,runtime}.npy and the context, forward_0.bin.
 """
 
 import json
@@ -35,6 +36,7 @@ from executorch.backends.qualcomm.utils.utils import (  # noqa: E402
     generate_qnn_executorch_compiler_spec,
     to_edge_transform_and_lower_to_qnn,
 )
+from executorch.runtime import Runtime  # noqa: E402
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e  # noqa: E402
 
 FOLDER, LEAKY, SHIFT = map(Path, sys.argv[1:4])
@@ -107,6 +109,8 @@ def lower(name: str, net: torch.nn.Module, x: torch.Tensor, options: Any, *, fp1
     folder.mkdir()
     (folder / "model.pte").write_bytes(edge.to_executorch().buffer)
     dump_context_from_pte(str(folder / "model.pte"))
+    answer = Runtime.get().load_program(folder / "model.pte").load_method("forward").execute([x])[0]
+    np.save(folder / "runtime.npy", answer.numpy())
     np.save(folder / "x.npy", x.numpy())
     np.save(folder / "want.npy", net(x).detach().numpy())
 

@@ -1,6 +1,6 @@
 """ExecuTorch: the code we print runs on its own Python (from its wheel, without torch), its options and our rules; and,
 where torch and the whole of it are installed, models lowered with our package by its Qualcomm backend on the real
-libQnnHtp.so, and the contexts in their .pte files executed by udogen.
+libQnnHtp.so, run by its own runtime, and the contexts in their .pte files executed by udogen.
 
 Without torch, operators and graphs are stand-ins of a few lines.  The second half runs where UDOGEN_TEST_EXECUTORCH
 names a Python with torch, executorch 1.5 and what udogen needs, and is skipped elsewhere: torch is 0.5 GB.
@@ -309,12 +309,14 @@ def _answer(folder: Path, case: str, library: str) -> np.ndarray[Any, Any]:
     ("quantized", "leaky", 0.012),  # two steps of its output
     ("scalars", "shift", 2e-2),
 ])  # fmt: skip
-def test_a_model_with_our_op_is_lowered_and_its_numbers_are_right(
+def test_a_model_with_our_op_is_lowered_and_run_and_its_numbers_are_right(
     lowered: tuple[Path, dict[str, str]], case: str, library: str, off: float
 ) -> None:
     folder, answers = lowered
     assert answers[case] == "fine"
-    np.testing.assert_allclose(_answer(folder, case, library), np.load(folder / case / "want.npy"), rtol=0, atol=off)
+    want = np.load(folder / case / "want.npy")
+    np.testing.assert_allclose(np.load(folder / case / "runtime.npy"), want, rtol=0, atol=off)
+    np.testing.assert_allclose(_answer(folder, case, library), want, rtol=0, atol=off)
 
 
 @pytest.mark.slow
