@@ -126,8 +126,12 @@ def context() -> dict[str, Any]:
         options.add_session_config_entry(f"ep.context_{key}", value)
     made = session(model("good1", alpha=0.25), [HTP], backend="htp", options=options)
     np.save(FOLDER / "x.npy", X)
-    np.save(FOLDER / "y.npy", made.run(None, {"x": X})[0])
-    return {"files": sorted(each.name for each in FOLDER.glob("*_ctx*"))}
+    expected = made.run(None, {"x": X})[0]
+    np.save(FOLDER / "y.npy", expected)
+    del made
+    again = session(FOLDER / "made_ctx.onnx", HTP, backend="htp")
+    difference = float(np.abs(again.run(None, {"x": X})[0] - expected).max())
+    return {"files": sorted(each.name for each in FOLDER.glob("*_ctx*")), "difference": difference}
 
 
 case("cpu", lambda: error_of("cpu", [CPU]))

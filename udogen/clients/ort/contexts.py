@@ -16,6 +16,7 @@ from pathlib import Path
 from udogen.build import elf
 from udogen.clients.ort import context_nodes
 from udogen.clients.ort.context_nodes import ContextNode
+from udogen.clients.ort.doubts import Doubt
 from udogen.clients.package import Package
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef.onnx import reading
@@ -78,10 +79,13 @@ def registered(packages: Sequence[Package]) -> tuple[Package, ...]:
     return tuple(replace(each, ops=(each.ops or (each.name,))[:1], models=()) for each in packages)
 
 
-def missing(stored: Stored, packages: Sequence[Package]) -> list[str]:
-    """A sentence for each package that a context seems to have kernels of, and that is not given."""
-    given = {package.name for package in packages}
-    return [f"its context has kernels of package {name}, which is not given" for name in sorted(stored.names - given)]
+def missing(stored: Stored, packages: Sequence[Package]) -> list[Doubt]:
+    """The packages that a context seems to have kernels of, and that are not given."""
+    lost = sorted(stored.names - {package.name for package in packages})
+    return [
+        Doubt(f"a context of the model has kernels of package {name}, which is not given", "give that package too")
+        for name in lost
+    ]
 
 
 # --- binaries ---------------------------------------------------------------------------------------------
