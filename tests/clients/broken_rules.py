@@ -131,6 +131,13 @@ BROKEN: list[tuple[str, str, Callable[[], list[Package]], str, str]] = [
         "make it a number, or an input",
     ),
     (
+        "executorch",
+        "lists",
+        lambda: [with_param("UINT_32", rank=Rank((1,)))],
+        "parameter p of op Op is a tensor",
+        "make it an input, or scalars",
+    ),
+    (
         "litert",
         "one-package",
         lambda: [toy(), toy(name="T2")],

@@ -23,6 +23,7 @@ VERBS = {
     "inspect": ("inspect", "Say whether a built library will register, and if not, why."),
     "doctor": ("doctor", "Say what this machine has, what is wrong, and how to get the rest."),
     "register": ("register", "Say what a program must be told to use an op package."),
+    "script": ("script", "Write a folder that runs op packages in a client on a device."),
     "onnx-schema": ("onnx_schema", "Give the custom ops of an ONNX model schemas."),
     "onnx-context": ("onnx_context", "Make a context binary a model of ONNX Runtime."),
     "explain": ("explain", "Say what an error number, or a log, means, and what to try."),

@@ -18,6 +18,7 @@ from udogen.clients.client import check
 from udogen.clients.errors import logs
 from udogen.clients.ort import asking, context_nodes, contexts, doubts, schema, versions
 from udogen.clients.ort.capture import captured
+from udogen.clients.ort.proving import ProvingSession
 from udogen.clients.package import Package, Wish, find_packages
 from udogen.clients.programs import ort as options_of
 from udogen.errors import RunFailed, ToolMissing, UsageError
@@ -62,6 +63,7 @@ def session(
     runtime: Path | None = None,
     options: Any = None,
     provider_options: Mapping[str, str] | None = None,
+    prove: bool = False,
 ) -> Any:
     """An `InferenceSession` of a model with these op packages: folders of generated packages, or built libraries.
 
@@ -70,6 +72,8 @@ def session(
 
     Before the session there is: versions that go together, ONNX Runtime's rules for packages, a schema for each custom
     op.  After it: every custom node is on QNN and names our package, or `NotPlaced` says where it went, and why.
+
+    With `prove` it is a `ProvingSession`, which tells how often the packages executed their ops (`proof`, `proving`).
     """
     path = Path(model)
     if runtime is None:
@@ -118,7 +122,7 @@ def session(
                 raise
             details = [*(each.text for each in why[1:]), fault.message, *fault.details]
             raise type(fault)(why[0].text, details=details, hint=why[0].remedy) from fault
-    return made
+    return ProvingSession(made, chosen, stored=stored is not None) if prove else made
 
 
 # --- ONNX Runtime -------------------------------------------------------------------------------------
