@@ -19,11 +19,13 @@ import pytest
 from tests.clients.laying import lay
 from tests.contexts.storing import QUANT, store
 from tests.making import LONG, ROOT, htp_package, udogen
+from udogen.build import elf
 from udogen.clients.ort import context_nodes, contexts, session, wrapping
 from udogen.clients.package import Package, Wish, find_packages
 from udogen.errors import UdogenError, UsageError
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.runtime import find_runtime
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
@@ -468,6 +470,19 @@ def test_a_package_that_no_context_needs(package: Path, tmp_path: Path) -> None:
         look(model(tmp_path), find_packages([package], Wish("htp")))
     assert "no context of the model has a kernel of package LeakyReluPackage" in caught.value.message
     assert caught.value.hint == "leave the package out, or make the context with it"
+
+
+def test_a_context_of_a_newer_sdk_is_a_reason() -> None:
+    """What such a context itself says was measured with one of SDK 2.51 in 2.47: 5000, invalid argument."""
+    library = find_runtime("htp").path
+    [release] = elf.sdk_releases(library)
+    for build in ("v2.3.0.1", release):
+        assert contexts.why_not(contexts.Stored((), frozenset(), (build,)), [], library) == []
+    [doubt] = contexts.why_not(contexts.Stored((), frozenset(), ("v99.0.0.1", "v99.0.0.1")), [], library)
+    assert doubt == (
+        f"a context of the model is made by v99.0.0.1, which is newer than libQnnHtp.so ({release})",
+        "make it with this release, or take a runtime at least as new",
+    )
 
 
 def test_contexts_are_for_htp(tmp_path: Path) -> None:

@@ -35,12 +35,14 @@ class Stored:
 
     nodes: tuple[ContextNode, ...]
     names: frozenset[str]  # of packages whose kernels are in their binaries
+    builds: tuple[str, ...] = ()  # the SDK releases that made them
 
 
 def look(path: Path, nodes: Sequence[ContextNode], packages: Sequence[Package]) -> Stored:
     """Hold the EPContext nodes of a model against their binaries; every fault is told at once."""
     faults: list[tuple[str, str]] = []
     named: set[str] = set()
+    builds: list[str] = []
     types = freeze(reading.read_proto(path), path.name).graph.types
     for each in nodes:
         if each.source.lower() not in context_nodes.SOURCES:
@@ -55,6 +57,7 @@ def look(path: Path, nodes: Sequence[ContextNode], packages: Sequence[Package]) 
             faults.append((fault.message, fault.hint))
             continue
         named |= found.named
+        builds.append(found.info.build_id)
         faults += context_nodes.faults_of(found.info, ())
         faults += (each for node in (main, *others) for each in _against(node, found.info, types, several=bool(others)))
     if not faults:
@@ -62,7 +65,7 @@ def look(path: Path, nodes: Sequence[ContextNode], packages: Sequence[Package]) 
     if faults:
         first, *more = dict.fromkeys(faults)
         raise UsageError(f"{path}: {first[0]}", details=[text for text, _ in more], hint=first[1])
-    return Stored(tuple(nodes), frozenset(named))
+    return Stored(tuple(nodes), frozenset(named), tuple(builds))
 
 
 def _useless(packages: Sequence[Package], named: set[str]) -> Iterator[tuple[str, str]]:
@@ -79,13 +82,24 @@ def registered(packages: Sequence[Package]) -> tuple[Package, ...]:
     return tuple(replace(each, ops=(each.ops or (each.name,))[:1], models=()) for each in packages)
 
 
-def missing(stored: Stored, packages: Sequence[Package]) -> list[Doubt]:
-    """The packages that a context seems to have kernels of, and that are not given."""
+def why_not(stored: Stored, packages: Sequence[Package], runtime: Path) -> list[Doubt]:
+    """Why contexts may not be restored: packages that they seem to need and that are not given, a newer SDK."""
     lost = sorted(stored.names - {package.name for package in packages})
-    return [
+    found = [
         Doubt(f"a context of the model has kernels of package {name}, which is not given", "give that package too")
         for name in lost
     ]
+    newest = max(map(elf.version_key, elf.sdk_releases(runtime)), default=())
+    for build in dict.fromkeys(stored.builds):
+        if newest and elf.version_key(build) > newest:
+            found.append(
+                Doubt(
+                    f"a context of the model is made by {build}, which is newer than {runtime.name} "
+                    f"({elf.sdk_releases(runtime)[-1]})",
+                    "make it with this release, or take a runtime at least as new",
+                )
+            )
+    return found
 
 
 # --- binaries ---------------------------------------------------------------------------------------------
