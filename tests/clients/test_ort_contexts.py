@@ -26,6 +26,7 @@ from udogen.errors import UdogenError, UsageError
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime import find_runtime
+from udogen.runtime.contexts.mapped import mapped
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
@@ -354,6 +355,28 @@ def test_what_quantizelinear_and_names_cannot_say(
     with pytest.raises(wrapping.NotWrapped) as caught:
         wrapping.wrap(tmp_path / "x.bin", tmp_path / "m.onnx", floats=True)
     assert f"cannot be a model of ONNX Runtime: {fault}" in caught.value.message
+
+
+def test_links_lead_to_the_binary_as_they_do_for_onnx_runtime(tmp_path: Path) -> None:
+    real_one = tmp_path / "real"
+    real_one.mkdir()
+    binary = store(real_one, kind="real")
+    (tmp_path / "link").symlink_to(real_one)
+    (tmp_path / "linked.bin").symlink_to(binary)
+    assert wrapping.wrap(binary, tmp_path / "link" / "m.onnx").reference == "forward_0.bin"
+    assert wrapping.wrap(tmp_path / "link" / "forward_0.bin", real_one / "n.onnx").reference == "forward_0.bin"
+    assert wrapping.wrap(tmp_path / "linked.bin", tmp_path / "o.onnx").reference == "linked.bin"
+
+
+def test_packages_are_found_among_weights(tmp_path: Path) -> None:
+    noise = np.random.default_rng(1).integers(0, 256, 1 << 22, np.uint8).tobytes()
+    (tmp_path / "x").write_bytes(noise + b"\0Toy::Op_0\0" + noise + b"\0My_Package::Relu_hvx\0::x Long::n")
+    with mapped(tmp_path / "x") as data:
+        found = frozenset(contexts._packages_in(data))
+    assert {"Toy", "My_Package"} <= found
+    assert [doubt.text for doubt in contexts.why_not(contexts.Stored((), found), [], find_runtime("htp").path)] == [
+        "a context of the model has kernels of package My_Package, which is not given"
+    ]
 
 
 def test_a_binary_too_large_to_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

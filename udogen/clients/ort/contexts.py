@@ -6,6 +6,7 @@ order, runs, and is wrong.
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import tempfile
@@ -26,6 +27,9 @@ from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts.mapped import mapped
 
 _AGAIN = "write the model anew: udogen onnx-context FILE.bin -o MODEL.onnx"
+_LONGEST = 255  # of a package's name
+_LAST_WORD, _WORD = re.compile(rb"[A-Za-z_]\w*\Z"), re.compile(rb"[A-Za-z_]\w\w\w")
+_SHORT = 4  # names of fewer letters come about by chance, in a gigabyte of weights
 _QHPI = "qhpi_init"  # what an HTP package over QHPI exports; of other packages a context may not tell the names
 
 
@@ -84,7 +88,7 @@ def registered(packages: Sequence[Package]) -> tuple[Package, ...]:
 
 def why_not(stored: Stored, packages: Sequence[Package], runtime: Path) -> list[Doubt]:
     """Why contexts may not be restored: packages that they seem to need and that are not given, a newer SDK."""
-    lost = sorted(stored.names - {package.name for package in packages})
+    lost = sorted(name for name in stored.names - {package.name for package in packages} if len(name) >= _SHORT)
     found = [
         Doubt(f"a context of the model has kernels of package {name}, which is not given", "give that package too")
         for name in lost
@@ -139,8 +143,17 @@ def _file(model: Path, node: ContextNode) -> Path:
 def _described(file: Path) -> _Found:
     info = context_nodes.describe(file)
     with mapped(file) as data:
-        # Kernels of op packages are in it by their names, which begin with the package's.
-        return _Found(info, {name.decode() for name in re.findall(rb"\b([A-Za-z_]\w*)::[A-Za-z_]", data)})
+        return _Found(info, set(_packages_in(data)))
+
+
+def _packages_in(data: mmap.mmap) -> Iterator[str]:
+    """Kernels of op packages are in a binary by their names, PACKAGE::OP…; weights look like such a one by chance."""
+    at = data.find(b"::")
+    while at >= 0:
+        begin = max(at - _LONGEST, 0)
+        if (name := _LAST_WORD.search(data[begin:at])) and _WORD.match(data[at + 2 : at + 6]):
+            yield name[0].decode()
+        at = data.find(b"::", at + 2)
 
 
 # --- the model against a binary -----------------------------------------------------------------------------
