@@ -153,6 +153,8 @@ def test_a_log_of_onnxruntime_with_contexts() -> None:
         "ort-options-again",
         "1 FAIL",
         "ort-cpu-fallback",
+        "ort-no-library",
+        "ort-no-provider",
     ]
 
 

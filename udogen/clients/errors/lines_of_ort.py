@@ -17,6 +17,18 @@ ALL = (
         Cause("a `:` or `,` in a path, or a field is missing", "`udogen register … --client ort` prints it", _ORT),
     ),
     line(
+        "ort-no-library",
+        r"Could not open op package path\. op_pack_path: (?P<lib>.*)",
+        "{lib} cannot be opened as a library, or is not there",
+        *_NOT_REGISTERED[:2],
+    ),
+    line(
+        "ort-no-provider",
+        r"Could not find interfaceProvider symbol in op package library",
+        "the op package has no function of the name that op_packages gives for its provider",
+        *causes.of("qnn", 4006)[:1],
+    ),
+    line(
         "ort-registration",
         r"Failed to register op package to backend",
         "ONNX Runtime could not register an op package; the whole provider is lost, everything runs on its CPU",

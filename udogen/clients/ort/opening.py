@@ -117,7 +117,11 @@ def session(
                 _check_placement(seen, found.model, chosen, said)
         except (SessionFailed, NotPlaced) as fault:
             why = doubts.of_packages(chosen, fault, backend=backend, runtime=Path(library))
-            why += contexts.missing(stored, chosen) if stored else doubts.of_model(found.model, chosen, backend)
+            why += (
+                contexts.why_not(stored, chosen, Path(library))
+                if stored
+                else doubts.of_model(found.model, chosen, backend)
+            )
             if not why:
                 raise
             details = [*(each.text for each in why[1:]), fault.message, *fault.details]
