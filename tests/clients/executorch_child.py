@@ -1,8 +1,8 @@
 """ExecuTorch in a process of its own: `executorch_child.py FOLDER LEAKY SHIFT`; prints what became of each case.
 
 The arguments are where to write, and folders of packages.  Each model goes through ExecuTorch's Qualcomm partitioner on
-the libQnnHtp.so of LD_LIBRARY_PATH, and is run by its own runtime, whose QNN delegate registers the package again.  Left
-behind are FOLDER/<case>/{x,want,runtime}.npy and the context, forward_0.bin.
+the libQnnHtp.so of LD_LIBRARY_PATH, and is run by its own runtime, whose QNN delegate registers the package again.
+FOLDER/<case> then has x.npy, want.npy, runtime.npy and the context, forward_0.bin.
 """
 
 import json
