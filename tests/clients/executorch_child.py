@@ -43,10 +43,10 @@ FOLDER, LEAKY, SHIFT = map(Path, sys.argv[1:4])
 OPS = Library("demo", "DEF")
 
 
-def operator(schema: str, run: Callable[..., torch.Tensor]) -> Any:
+def operator(schema: str, run: Callable[..., torch.Tensor], key: str = "CompositeExplicitAutograd") -> Any:
     OPS.define(schema)
     name = schema.partition("(")[0]
-    impl(OPS, name, dispatch_key="CompositeExplicitAutograd")(run)
+    impl(OPS, name, dispatch_key=key)(run)
     return getattr(torch.ops.demo, name).default
 
 
@@ -59,6 +59,7 @@ def _leaky(x: torch.Tensor, alpha: float = 0.01) -> torch.Tensor:
 
 
 leaky = operator("leaky(Tensor input, float alpha=0.01) -> Tensor", _leaky)
+apart = operator("apart(Tensor input, float alpha=0.01) -> Tensor", _leaky, "CompositeImplicitAutograd")
 shift = operator("shift(Tensor input, int by, bool more) -> Tensor", _shift)
 lists = operator("lists(Tensor input, int by, bool more, int[] each) -> Tensor", _shift)
 swapped = operator("swapped(Tensor input, bool more, int by) -> Tensor", lambda x, more, by: _shift(x, by, more))
@@ -152,6 +153,12 @@ CASES: dict[str, Callable[[str], None]] = {
     "left out": lambda name: lower(name, Calls(leaky), X, op_package_options([LEAKY], of_leaky)),
     "no library": lambda name: lower(
         name, Calls(lambda x: leaky(x, 0.2)), X, without_library(op_package_options([LEAKY], of_leaky))
+    ),
+    "taken apart": lambda name: lower(
+        name, Calls(lambda x: apart(x, 0.2)), X, op_package_options([LEAKY], {"LeakyRelu": apart})
+    ),
+    "built in": lambda name: lower(
+        name, torch.nn.LeakyReLU(0.2), X, op_package_options([LEAKY], {"LeakyRelu": "aten.leaky_relu.default"})
     ),
     "refused": lambda _: op_package_options([SHIFT], {"Shift": lists}),
 }

@@ -218,22 +218,54 @@ def test_without_executorch_it_says_so(plain: Path, monkeypatch: pytest.MonkeyPa
 # --- what was lowered ---------------------------------------------------------------------------------
 
 
-def _graph(*names: str) -> Any:
+def _program(*names: str, made: bytes = b"") -> Any:
+    """A stand-in for an ExportedProgram: the names of its nodes, and what QNN made."""
     nodes = [SimpleNamespace(op="call_function", target=SimpleNamespace(__name__=name)) for name in names]
-    return SimpleNamespace(graph=SimpleNamespace(nodes=[SimpleNamespace(op="placeholder", target="x"), *nodes]))
+    lowered = SimpleNamespace(backend_id="QnnBackend", processed_bytes=made)
+    other = SimpleNamespace(backend_id="Other", processed_bytes=b"LeakyReluPackage::LeakyRelu")
+    return SimpleNamespace(
+        graph=SimpleNamespace(nodes=[SimpleNamespace(op="placeholder", target="x"), *nodes]),
+        graph_module=SimpleNamespace(modules=lambda: [SimpleNamespace(), lowered, other]),
+    )
 
 
-def test_what_was_not_lowered_is_an_error(executorch: Path, plain: Path) -> None:
-    options = op_package_options([plain], {"LeakyRelu": "demo.leaky.default"})
-    check_delegated(_graph("executorch_call_delegate", "getitem"), options)
-    left = _graph("demo.leaky.default", "executorch_call_delegate", "demo.leaky.default")
+CONTEXT = b"\x02\0LeakyReluPackage::LeakyRelu_hvx_0_2\0"
+
+
+@pytest.fixture
+def options(executorch: Path, plain: Path) -> Any:
+    return op_package_options([plain], {"LeakyRelu": "demo.leaky.default"}, target="v75")
+
+
+def test_what_was_not_lowered_is_an_error(options: Any) -> None:
+    check_delegated(_program("executorch_call_delegate", "getitem", made=CONTEXT), options)
+    left = _program("demo.leaky.default", "executorch_call_delegate", "demo.leaky.default", made=CONTEXT)
     with pytest.raises(NotDelegated) as caught:
         check_delegated(left, options)
     assert caught.value.message == "not lowered to QNN: demo.leaky.default (2 nodes)"
     assert caught.value.exit_code == 5
-    manager = SimpleNamespace(methods={"forward", "other"}, exported_program={"forward": _graph(), "other": left}.get)
+    programs = {"forward": _program(made=CONTEXT), "other": left}
+    manager = SimpleNamespace(methods={"forward", "other"}, exported_program=programs.get)
     with pytest.raises(NotDelegated, match=r"demo\.leaky\.default \(2 nodes\)"):
         check_delegated(manager, options)
+
+
+@pytest.mark.parametrize(
+    "made", [b"", b"LeakyRelu", b"LeakyReluPackage", b"LeakyReluPackage::LeakyRelu6_hvx_0_2 LeakyRelu"]
+)
+def test_what_was_replaced_before_it_was_lowered_is_an_error(options: Any, made: bytes) -> None:
+    with pytest.raises(NotDelegated) as caught:
+        check_delegated(_program("executorch_call_delegate", made=made), options)
+    assert caught.value.message == (
+        "demo.leaky.default is not in what was lowered as op LeakyRelu of package LeakyReluPackage"
+    )
+    assert caught.value.hint.startswith(
+        "the model does not have it, or it was replaced before: torch.export takes apart"
+    )
+
+
+def test_a_dlc_names_package_and_op_apart(options: Any) -> None:
+    check_delegated(_program("executorch_call_delegate", made=b"PK\3\4 LeakyReluPackage\0\0LeakyRelu\0"), options)
 
 
 # --- the whole of it ----------------------------------------------------------------------------------
@@ -336,4 +368,7 @@ def test_what_is_not_lowered_is_an_error_on_the_real_thing(lowered: tuple[Path, 
     _, answers = lowered
     for case in ("left out", "no library"):
         assert answers[case] == "NotDelegated: not lowered to QNN: demo.leaky.default (1 node)"
+    lost = "is not in what was lowered as op LeakyRelu of package LeakyReluPackage"
+    assert answers["taken apart"] == f"NotDelegated: demo.apart.default {lost}"
+    assert answers["built in"] == f"NotDelegated: aten.leaky_relu.default {lost}"
     assert answers["refused"] == "Refused: ExecuTorch: argument each of demo.lists.default is a list"
