@@ -8,6 +8,7 @@ names a Python with torch, executorch 1.5 and what udogen needs, and is skipped 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -21,12 +22,13 @@ import pytest
 
 from tests import wheels
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, PLAIN, lay
-from tests.making import LONG, ROOT, htp_package, udogen
+from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, htp_package, udogen
 from udogen.clients import programs, telling
 from udogen.clients.client import Refused
-from udogen.clients.executorch import NotDelegated, check_delegated, op_package_options
+from udogen.clients.executorch import NotDelegated, check_delegated, op_package_options, proving
 from udogen.clients.package import Wish, find_packages
 from udogen.errors import ToolMissing
+from udogen.runtime.proof import NoCounter, NotExecuted
 
 QC_SCHEMA = "executorch.backends.qualcomm.serialization.qc_schema"
 
@@ -266,6 +268,25 @@ def test_what_was_replaced_before_it_was_lowered_is_an_error(options: Any, made:
 
 def test_a_dlc_names_package_and_op_apart(options: Any) -> None:
     check_delegated(_program("executorch_call_delegate", made=b"PK\3\4 LeakyReluPackage\0\0LeakyRelu\0"), options)
+
+
+def test_an_execution_without_our_op_is_no_proof(tmp_path: Path) -> None:
+    """The counters of a real package, here one for CPU; that they rise is seen in the second half."""
+    built = cpu_package(ONE_OP, tmp_path, ONE_KERNEL)
+    info = SimpleNamespace(
+        op_package_name="LeakyReluPackage",
+        op_package_path=str(built.library),
+        interface_provider=built.provider,
+        qnn_op_type_name="LeakyRelu",
+        platform=SimpleNamespace(name="X86_64"),
+    )
+    options = SimpleNamespace(op_package_infos=[info])
+    with pytest.raises(NoCounter, match="is not loaded in this process"), proving(options):
+        pass
+    loaded = ctypes.CDLL(str(built.library))
+    with pytest.raises(NotExecuted) as caught, proving(options):
+        assert loaded
+    assert caught.value.message == "not executed by the program: LeakyRelu of package LeakyReluPackage"
 
 
 # --- the whole of it ----------------------------------------------------------------------------------

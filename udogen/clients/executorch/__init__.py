@@ -6,11 +6,14 @@ options = op_package_options(["out/LeakyReluPackage"], {"LeakyRelu": torch.ops.m
 spec = generate_qnn_executorch_compiler_spec(soc_model=..., backend_options=..., op_package_options=options)
 edge = to_edge_transform_and_lower_to_qnn(model, inputs, spec)
 check_delegated(edge, options)
+
+And where ExecuTorch's own runtime runs it, on a PC: `with proving(options): method.execute([x])`.
 """
 
 from __future__ import annotations
 
 from udogen.clients.executorch.lowered import NotDelegated, check_delegated
 from udogen.clients.executorch.options import op_package_options
+from udogen.clients.executorch.proving import proving
 
-__all__ = ["NotDelegated", "check_delegated", "op_package_options"]
+__all__ = ["NotDelegated", "check_delegated", "op_package_options", "proving"]
