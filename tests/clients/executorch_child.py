@@ -1,8 +1,8 @@
 """ExecuTorch in a process of its own: `executorch_child.py FOLDER LEAKY SHIFT`; prints what became of each case.
 
 The arguments are where to write, and folders of packages.  Each model goes through ExecuTorch's Qualcomm partitioner on
-the libQnnHtp.so of LD_LIBRARY_PATH, and is run by its own runtime, whose QNN delegate registers the package again.  Left
-behind are FOLDER/<case>/{x,want,runtime}.npy and the context, forward_0.bin.
+the libQnnHtp.so of LD_LIBRARY_PATH, and is run by its own runtime, whose QNN delegate registers the package again.
+FOLDER/<case> then has x.npy, want.npy, runtime.npy and the context, forward_0.bin.
 """
 
 import json
@@ -16,8 +16,9 @@ import torch
 from torch.library import Library, impl
 
 import udogen.compat.qti
-from udogen.clients.executorch import check_delegated, op_package_options
+from udogen.clients.executorch import check_delegated, op_package_options, proving
 from udogen.errors import UdogenError
+from udogen.runtime.proof import NotExecuted
 
 udogen.compat.qti.install()  # before what imports Qualcomm's generator
 
@@ -43,10 +44,10 @@ FOLDER, LEAKY, SHIFT = map(Path, sys.argv[1:4])
 OPS = Library("demo", "DEF")
 
 
-def operator(schema: str, run: Callable[..., torch.Tensor]) -> Any:
+def operator(schema: str, run: Callable[..., torch.Tensor], key: str = "CompositeExplicitAutograd") -> Any:
     OPS.define(schema)
     name = schema.partition("(")[0]
-    impl(OPS, name, dispatch_key="CompositeExplicitAutograd")(run)
+    impl(OPS, name, dispatch_key=key)(run)
     return getattr(torch.ops.demo, name).default
 
 
@@ -59,6 +60,7 @@ def _leaky(x: torch.Tensor, alpha: float = 0.01) -> torch.Tensor:
 
 
 leaky = operator("leaky(Tensor input, float alpha=0.01) -> Tensor", _leaky)
+apart = operator("apart(Tensor input, float alpha=0.01) -> Tensor", _leaky, "CompositeImplicitAutograd")
 shift = operator("shift(Tensor input, int by, bool more) -> Tensor", _shift)
 lists = operator("lists(Tensor input, int by, bool more, int[] each) -> Tensor", _shift)
 swapped = operator("swapped(Tensor input, bool more, int by) -> Tensor", lambda x, more, by: _shift(x, by, more))
@@ -109,10 +111,19 @@ def lower(name: str, net: torch.nn.Module, x: torch.Tensor, options: Any, *, fp1
     folder.mkdir()
     (folder / "model.pte").write_bytes(edge.to_executorch().buffer)
     dump_context_from_pte(str(folder / "model.pte"))
-    answer = Runtime.get().load_program(folder / "model.pte").load_method("forward").execute([x])[0]
-    np.save(folder / "runtime.npy", answer.numpy())
     np.save(folder / "x.npy", x.numpy())
     np.save(folder / "want.npy", net(x).detach().numpy())
+    program = Runtime.get().load_program(folder / "model.pte")
+    method = program.load_method("forward")
+    with proving(options):
+        answer = method.execute([x])[0]
+    np.save(folder / "runtime.npy", answer.numpy())
+    try:
+        with proving(options):
+            pass
+    except NotExecuted:
+        return
+    raise AssertionError("nothing was executed, and that is a proof")
 
 
 def over_interface() -> Any:
@@ -152,6 +163,12 @@ CASES: dict[str, Callable[[str], None]] = {
     "left out": lambda name: lower(name, Calls(leaky), X, op_package_options([LEAKY], of_leaky)),
     "no library": lambda name: lower(
         name, Calls(lambda x: leaky(x, 0.2)), X, without_library(op_package_options([LEAKY], of_leaky))
+    ),
+    "taken apart": lambda name: lower(
+        name, Calls(lambda x: apart(x, 0.2)), X, op_package_options([LEAKY], {"LeakyRelu": apart})
+    ),
+    "built in": lambda name: lower(
+        name, torch.nn.LeakyReLU(0.2), X, op_package_options([LEAKY], {"LeakyRelu": "aten.leaky_relu.default"})
     ),
     "refused": lambda _: op_package_options([SHIFT], {"Shift": lists}),
 }

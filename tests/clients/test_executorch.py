@@ -8,6 +8,7 @@ names a Python with torch, executorch 1.5 and what udogen needs, and is skipped 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -21,12 +22,13 @@ import pytest
 
 from tests import wheels
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, PLAIN, lay
-from tests.making import LONG, ROOT, htp_package, udogen
+from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, htp_package, udogen
 from udogen.clients import programs, telling
 from udogen.clients.client import Refused
-from udogen.clients.executorch import NotDelegated, check_delegated, op_package_options
+from udogen.clients.executorch import NotDelegated, check_delegated, op_package_options, proving
 from udogen.clients.package import Wish, find_packages
 from udogen.errors import ToolMissing
+from udogen.runtime.proof import NoCounter, NotExecuted
 
 QC_SCHEMA = "executorch.backends.qualcomm.serialization.qc_schema"
 
@@ -218,22 +220,73 @@ def test_without_executorch_it_says_so(plain: Path, monkeypatch: pytest.MonkeyPa
 # --- what was lowered ---------------------------------------------------------------------------------
 
 
-def _graph(*names: str) -> Any:
+def _program(*names: str, made: bytes = b"") -> Any:
+    """A stand-in for an ExportedProgram: the names of its nodes, and what QNN made."""
     nodes = [SimpleNamespace(op="call_function", target=SimpleNamespace(__name__=name)) for name in names]
-    return SimpleNamespace(graph=SimpleNamespace(nodes=[SimpleNamespace(op="placeholder", target="x"), *nodes]))
+    lowered = SimpleNamespace(backend_id="QnnBackend", processed_bytes=made)
+    other = SimpleNamespace(backend_id="Other", processed_bytes=b"LeakyReluPackage::LeakyRelu")
+    return SimpleNamespace(
+        graph=SimpleNamespace(nodes=[SimpleNamespace(op="placeholder", target="x"), *nodes]),
+        graph_module=SimpleNamespace(modules=lambda: [SimpleNamespace(), lowered, other]),
+    )
 
 
-def test_what_was_not_lowered_is_an_error(executorch: Path, plain: Path) -> None:
-    options = op_package_options([plain], {"LeakyRelu": "demo.leaky.default"})
-    check_delegated(_graph("executorch_call_delegate", "getitem"), options)
-    left = _graph("demo.leaky.default", "executorch_call_delegate", "demo.leaky.default")
+CONTEXT = b"\x02\0LeakyReluPackage::LeakyRelu_hvx_0_2\0"
+
+
+@pytest.fixture
+def options(executorch: Path, plain: Path) -> Any:
+    return op_package_options([plain], {"LeakyRelu": "demo.leaky.default"}, target="v75")
+
+
+def test_what_was_not_lowered_is_an_error(options: Any) -> None:
+    check_delegated(_program("executorch_call_delegate", "getitem", made=CONTEXT), options)
+    left = _program("demo.leaky.default", "executorch_call_delegate", "demo.leaky.default", made=CONTEXT)
     with pytest.raises(NotDelegated) as caught:
         check_delegated(left, options)
     assert caught.value.message == "not lowered to QNN: demo.leaky.default (2 nodes)"
     assert caught.value.exit_code == 5
-    manager = SimpleNamespace(methods={"forward", "other"}, exported_program={"forward": _graph(), "other": left}.get)
+    programs = {"forward": _program(made=CONTEXT), "other": left}
+    manager = SimpleNamespace(methods={"forward", "other"}, exported_program=programs.get)
     with pytest.raises(NotDelegated, match=r"demo\.leaky\.default \(2 nodes\)"):
         check_delegated(manager, options)
+
+
+@pytest.mark.parametrize(
+    "made", [b"", b"LeakyRelu", b"LeakyReluPackage", b"LeakyReluPackage::LeakyRelu6_hvx_0_2 LeakyRelu"]
+)
+def test_what_was_replaced_before_it_was_lowered_is_an_error(options: Any, made: bytes) -> None:
+    with pytest.raises(NotDelegated) as caught:
+        check_delegated(_program("executorch_call_delegate", made=made), options)
+    assert caught.value.message == (
+        "demo.leaky.default is not in what was lowered as op LeakyRelu of package LeakyReluPackage"
+    )
+    assert caught.value.hint.startswith(
+        "the model does not have it, or it was replaced before: torch.export takes apart"
+    )
+
+
+def test_a_dlc_names_package_and_op_apart(options: Any) -> None:
+    check_delegated(_program("executorch_call_delegate", made=b"PK\3\4 LeakyReluPackage\0\0LeakyRelu\0"), options)
+
+
+def test_an_execution_without_our_op_is_no_proof(tmp_path: Path) -> None:
+    """The counters of a real package, here one for CPU; that they rise is seen in the second half."""
+    built = cpu_package(ONE_OP, tmp_path, ONE_KERNEL)
+    info = SimpleNamespace(
+        op_package_name="LeakyReluPackage",
+        op_package_path=str(built.library),
+        interface_provider=built.provider,
+        qnn_op_type_name="LeakyRelu",
+        platform=SimpleNamespace(name="X86_64"),
+    )
+    options = SimpleNamespace(op_package_infos=[info])
+    with pytest.raises(NoCounter, match="is not loaded in this process"), proving(options):
+        pass
+    loaded = ctypes.CDLL(str(built.library))
+    with pytest.raises(NotExecuted) as caught, proving(options):
+        assert loaded
+    assert caught.value.message == "not executed by the program: LeakyRelu of package LeakyReluPackage"
 
 
 # --- the whole of it ----------------------------------------------------------------------------------
@@ -336,4 +389,7 @@ def test_what_is_not_lowered_is_an_error_on_the_real_thing(lowered: tuple[Path, 
     _, answers = lowered
     for case in ("left out", "no library"):
         assert answers[case] == "NotDelegated: not lowered to QNN: demo.leaky.default (1 node)"
+    lost = "is not in what was lowered as op LeakyRelu of package LeakyReluPackage"
+    assert answers["taken apart"] == f"NotDelegated: demo.apart.default {lost}"
+    assert answers["built in"] == f"NotDelegated: aten.leaky_relu.default {lost}"
     assert answers["refused"] == "Refused: ExecuTorch: argument each of demo.lists.default is a list"

@@ -124,6 +124,22 @@ def test_a_log_of_executorch() -> None:
     )
 
 
+def test_a_log_of_executorch_on_a_pc() -> None:
+    assert told("executorch_pc.log") == [
+        (1, "et-arguments"),
+        (2, "et-no-package"),
+        (3, "4005 QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND"),
+        (4, "et-variants"),
+        (5, "no-such-op"),
+        (6, "soc-elsewhere"),
+        (7, "14001 QNN_DEVICE_ERROR_INVALID_CONFIG"),
+    ]
+    first, *_ = logs.explain_log(LOGS / "executorch_pc.log").found
+    assert first.meaning == (
+        "ExecuTorch leaves a node of demo.leaky.default to other kernels: it has 1 of the operator's 2 arguments"
+    )
+
+
 def test_a_log_of_onnxruntime() -> None:
     assert told("onnxruntime.log") == [
         (1, "ort-package-error"),

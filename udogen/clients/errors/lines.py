@@ -6,11 +6,12 @@ import re
 from typing import NamedTuple
 
 from udogen.clients.errors import causes_of_clients as causes
-from udogen.clients.errors import lines_of_ort
+from udogen.clients.errors import lines_of_executorch, lines_of_ort
 from udogen.clients.errors.causes import SKEL as _SKEL
 from udogen.clients.errors.model import Cause, line
 
 _NOT_REGISTERED = causes.of("qnn", 4005)
+_HTP = "measured: libQnnHtp 2.49"
 
 ALL = (
     # --- the way to the DSP ---
@@ -122,16 +123,17 @@ ALL = (
     ),
     # --- clients ---
     line(
-        "et-registration",
-        r"\[Qnn ExecuTorch\]:? *Failed to register op package:? *(?P<lib>[^,]*?) *, *error=(?P<code>\d+)",
-        "ExecuTorch could not register {lib} ({code}), and goes on without it",
-        *_NOT_REGISTERED,
-    ),
-    line(
-        "et-platform",
-        r"Failed to detect the platform\. Only support x86_64 or android",
-        "ExecuTorch registers op packages on x86-64 Linux and Android alone; all were skipped",
-        Cause("this is Linux on ARM, or another system", "run it on Android", "pytorch/executorch #22659"),
+        "no-such-op",
+        r"could not create op: (?P<package>\S+?)::(?P<op>\S+)",
+        "HTP could not make op {op} of package {package}",
+        Cause(
+            "the package has no op of this name", "`udogen inspect LIBRARY` names its ops", "measured: libQnnHtp 2.49"
+        ),
+        Cause(
+            "none of its kernels takes tensors of these types and layouts",
+            "look for `Failed matching a kernel` before",
+            "measured: libQnnHtp 2.49",
+        ),
     ),
     line(
         "malformed",
@@ -177,6 +179,7 @@ ALL = (
         ),
     ),
     *lines_of_ort.ALL,
+    *lines_of_executorch.ALL,
 )
 
 

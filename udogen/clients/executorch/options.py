@@ -1,17 +1,8 @@
-"""ExecuTorch with our op packages: the options object that its lowering takes, and whether our ops were really lowered.
-
-from udogen.clients.executorch import check_delegated, op_package_options
-
-options = op_package_options(["out/LeakyReluPackage"], {"LeakyRelu": torch.ops.my_ops.leaky_relu.default})
-spec = generate_qnn_executorch_compiler_spec(soc_model=..., backend_options=..., op_package_options=options)
-edge = to_edge_transform_and_lower_to_qnn(model, inputs, spec)
-check_delegated(edge, options)
-"""
+"""The options object of ExecuTorch's lowering, made of our packages, with torch's operators held against configs."""
 
 from __future__ import annotations
 
 import importlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +10,7 @@ from typing import Any
 from udogen.clients.client import Rule, check
 from udogen.clients.package import Package, Wish, find_packages
 from udogen.clients.programs.executorch import CLIENT, infos
-from udogen.errors import RunFailed, ToolMissing
+from udogen.errors import ToolMissing
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op
 
@@ -27,12 +18,6 @@ from udogen.opdef.model import Op
 # their 32 bits.  QNN_TENSOR_TYPE_MAP of builders/node_visitor.py.
 _TAKES = {"float": "float", "int": "int", "bool": "int"}
 _EITHER = "number"  # a Scalar is what the value is
-
-
-class NotDelegated(RunFailed):
-    """A custom operator stayed outside of what was lowered to QNN."""
-
-    kind = "executorch-not-delegated"
 
 
 def op_package_options(
@@ -66,27 +51,6 @@ def op_package_options(
     )
 
 
-def check_delegated(program: Any, options: Any) -> None:
-    """Raise where an operator of the options was not lowered to QNN: ExecuTorch itself goes on without a word.
-
-    `program` is what `to_edge_transform_and_lower_to_qnn` answers, or an `ExportedProgram`.
-    """
-    names = {info.custom_op_name for info in options.op_package_infos}
-    left = Counter(
-        name
-        for graph in _graphs(program)
-        for node in graph.nodes
-        if node.op == "call_function" and (name := getattr(node.target, "__name__", "")) in names
-    )
-    if left:
-        counts = ", ".join(f"{name} ({_count(count, 'node')})" for name, count in sorted(left.items()))
-        raise NotDelegated(
-            f"not lowered to QNN: {counts}",
-            details=["ExecuTorch leaves to other kernels what QNN does not take; a failed registration is only logged"],
-            hint="lower it with generate_qnn_executorch_compiler_spec(..., debug=True), then `udogen explain LOG`",
-        )
-
-
 def _qc_schema() -> Any:
     try:
         return importlib.import_module("executorch.backends.qualcomm.serialization.qc_schema")
@@ -95,14 +59,6 @@ def _qc_schema() -> Any:
             f"ExecuTorch's Qualcomm backend cannot be imported: {type(fault).__name__}: {fault}",
             hint="pip install executorch; before 1.5 it also needs torch and, in QNN_SDK_ROOT, an SDK",
         ) from fault
-
-
-def _graphs(program: Any) -> Iterator[Any]:
-    if hasattr(program, "methods"):  # an EdgeProgramManager
-        for name in program.methods:
-            yield program.exported_program(name).graph
-    else:
-        yield program.graph
 
 
 # --- the operator of torch, held against the config -----------------------------------------------------
