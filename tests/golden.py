@@ -18,6 +18,7 @@ from tests.docs.golden import write_golden as write_documents
 from tests.doctor.fake import write_golden as write_doctor
 from tests.making import CONFIGS, make_packages
 from tests.opdef.golden import write_golden as write_broken
+from tests.scripts.goldens import write_golden as write_scripts
 from tests.verify.report_sample import write_golden as write_report
 from tests.verify.toy import write_golden as write_testing
 from udogen.build.make import explain, plan
@@ -107,6 +108,7 @@ WRITERS = (
     write_broken,
     write_doctor,
     write_clients,
+    write_scripts,
     write_report,
     write_testing,
 )

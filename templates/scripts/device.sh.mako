@@ -35,11 +35,16 @@ export PATH="$run${vendor:+:$vendor}:$PATH"
 <%text>dsp_vendor=$(printf '%s' "$vendor" | tr ':' ';')</%text>
 export ADSP_LIBRARY_PATH=${plan.dsp_path}<%text>"${dsp_vendor:+;$dsp_vendor}"</%text>
 % endif
+% if plan.proves_on_dsp:
+# Without such a file beside its libraries the DSP's log, in which packages tell what they counted, is not in logcat.
+echo 0x1f >${plan.program}.farf
+% endif
 
 # One process, which becomes the client: number of the device.
 one() {
   # shellcheck disable=SC2034 # what this client has no option for
-  number=$1
+  number=$1 chosen=$1
+  [ "$devices" -gt 1 ] || chosen=-
   out=$run/out/${plan.label}$number
   mkdir -p "$out"
 % if plan.proves:

@@ -247,7 +247,13 @@ interrupted() {
   trap '' INT TERM HUP
   say "interrupted: the client is stopped"
   if [ -n "$run" ]; then remote "sh $(quote "$script") stop $(quote "$run")" >/dev/null 2>&1; fi
-  if [ -n "$runner" ]; then wait "$runner"; fi
+  # It ends with the client; where the device is gone, it does not.
+  seconds=0
+  while [ -n "$runner" ] && kill -0 "$runner" 2>/dev/null && [ "$seconds" -lt 10 ]; do
+    sleep 1
+    seconds=$((seconds + 1))
+  done
+  if [ -n "$runner" ]; then kill "$runner" 2>/dev/null; fi
   exit 130
 }
 trap finish EXIT
@@ -353,8 +359,9 @@ fi
 
 cache=$home/cache
 # A number for the run, which nobody else has.
-ask "umask 022; mkdir -p $(quote "$cache") $(quote "$home/runs") && cd $(quote "$home/runs") && [ -w . ] &&
-  n=1 && while ! mkdir \$n 2>/dev/null; do n=\$((n + 1)); [ \$n -lt 99999 ] || exit 1; done; echo \$n"
+# shellcheck disable=SC2016 # the device's shell expands it
+number='n=1 && while ! mkdir $n 2>/dev/null; do n=$((n + 1)); [ $n -lt 99999 ] || exit 1; done; echo $n'
+ask "umask 022; mkdir -p $(quote "$cache") $(quote "$home/runs") && cd $(quote "$home/runs") && [ -w . ] && $number"
 run=$home/runs/$(printf '%s' "$answer" | tail -n 1 | tr -d -c '0-9')
 
 sum() {
@@ -414,8 +421,8 @@ while IFS= read -r file && IFS= read -r key && IFS= read -r bytes && IFS= read -
   push "$file" "$fresh" >"$scratch/said" 2>&1 || fail 5 "$file was not pushed: $(tail -n 1 "$scratch/said")" \
     "is the device full? run.sh --clean removes what was pushed"
   # Whole or not at all, also where two runs push the same.
-  ask "[ \$(wc -c <$(quote "$fresh")) -eq $bytes ] || { echo it arrived incomplete; exit 1; }
-    chmod $mode $(quote "$fresh") && mv -f $(quote "$fresh") $(quote "$cache/$key")"
+  whole="[ \$(wc -c <$(quote "$fresh")) -eq $bytes ] || { echo it arrived incomplete; exit 1; }"
+  ask "$whole; chmod $mode $(quote "$fresh") && mv -f $(quote "$fresh") $(quote "$cache/$key")"
   printf '%s\n' "$key" >>"$scratch/have"
   pushed=$((pushed + 1))
 done <"$scratch/push"

@@ -114,7 +114,7 @@ def aarch64(tmp_path_factory: pytest.TempPathFactory, wrap: str) -> Made:
     """The example for CPU on aarch64, and emulator.bin, a context binary that our emulator restores there."""
     made = make_made(tmp_path_factory.mktemp("aarch64"), "cpu")
     save_context(made, "cpu", "emulator.bin", "--runtime", "emulator")
-    done = udogen("build", "cpu_aarch64", "-C", made.folder)
+    done = udogen("build", "cpu_aarch64", "-C", made.folder / "cpu")
     assert done.returncode == 0, done.stderr
     return made
 

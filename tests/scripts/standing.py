@@ -8,6 +8,7 @@ device says of itself is in the programs of its own PATH (`getprop`, `uname`).
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -58,14 +59,10 @@ class Device:
         _program(own / "uname", f'#!/bin/sh\n[ "$1" = -m ] && echo {self.machine} || /usr/bin/uname "$@"\n')
         # What is sent to the device sees nothing of this machine's environment.
         run = f"env -i HOME=/ PATH={shlex.quote(str(own))}:/usr/bin:/bin sh -c"
-        for name, text in (("adb", _ADB), ("ssh", _SSH)):
-            for mark, value in (
-                ("run", run),
-                ("serial", "ABC 1"),
-                *((each, str(self.base / each)) for each in ("log", "state", "old", "full")),
-            ):
-                text = text.replace(f"{{{mark}}}", value.replace("'", "'\\''") if mark != "run" else value)
-            _program(ours / name, text)
+        marks = {"run": run, "serial": "ABC 1"}
+        marks |= {each: str(self.base / each).replace("'", "'\\''") for each in ("log", "state", "old", "full")}
+        for name, template in (("adb", _ADB), ("ssh", _SSH)):
+            _program(ours / name, re.sub(r"\{([a-z]+)\}", lambda match: marks[match[1]], template))
 
     @property
     def root(self) -> Path:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.making import udogen
-from tests.scripts.conftest import X, Y, Made
+from tests.scripts.conftest import Made, X, Y
 from tests.scripts.standing import environment, run
 
 SCRIPTS = ["run.sh", "run.py"]
@@ -93,9 +93,9 @@ def test_wrong_numbers_are_told_and_end_with_6(wrong: Path, name: str) -> None:
     assert done.returncode == 6, done.stdout + done.stderr
     first, second = done.stdout.splitlines()[-2:]
     assert first == "CPU0 sample 0 output: right, 24 values, the largest difference is 0"
-    y = Y.ravel()
+    is_, shall = Y.ravel()[5], Y.ravel()[5] + np.float32(0.25)
     assert second == (
-        f"CPU0 sample 1 output: wrong, 2 of 24 values, the first is 5: {y[5]:.6g} instead of {y[5] + np.float32(0.25):.6g}; "
+        f"CPU0 sample 1 output: wrong, 2 of 24 values, the first is 5: {is_:.6g} instead of {shall:.6g}; "
         "the largest difference is 0.25"
     )
 
@@ -183,8 +183,8 @@ def test_what_the_vendor_has_is_told_before_anything_runs(wrong: Path, tmp_path:
         (
             ["--remote", "/tmp/a:b"],
             2,
-            "error: the folder /tmp/a:b/LeakyReluPackage-cpp contains `:`, which separates things for cpp and its loaders\n"
-            "  = move it with --remote (UDOGEN_REMOTE)\n",
+            "error: the folder /tmp/a:b/LeakyReluPackage-cpp contains `:`, which separates things for cpp and its "
+            "loaders\n  = move it with --remote (UDOGEN_REMOTE)\n",
         ),
         (["--out", "/usr"], 2, "error: /usr is not empty\n  = choose another folder with --out\n"),
     ],

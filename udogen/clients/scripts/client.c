@@ -4,7 +4,7 @@
 //   udogen-client --backend libQnnHtp.so --context FILE --graph FILE --samples N --output DIR
 //                 [--device N] [--op-package PATH PROVIDER TARGET]...
 //
-// TARGET is `-` where none is said.  The file of --graph is made by udogen: `graph NAME`, then a line for each tensor:
+// TARGET and the number of the device are `-` where none is said.  The file of --graph is made by udogen: `graph NAME`, then a line for each tensor:
 //
 //   in|out ID TYPE BYTES SCALE OFFSET FILE RANK DIMENSIONS...
 //
@@ -101,7 +101,7 @@ static Wishes read_arguments(int argc, char **argv) {
     else if (strcmp(option, "--graph") == 0) wishes.graph = value;
     else if (strcmp(option, "--output") == 0) wishes.output = value;
     else if (strcmp(option, "--samples") == 0) wishes.samples = number(value, option);
-    else if (strcmp(option, "--device") == 0) wishes.device = number(value, option);
+    else if (strcmp(option, "--device") == 0) wishes.device = strcmp(value, "-") == 0 ? -1 : number(value, option);
     else fail("there is no option %s", option);
   }
   if (!wishes.backend || !wishes.context || !wishes.graph || !wishes.output)

@@ -15,7 +15,7 @@ from udogen.clients.programs import snpe
 from udogen.clients.programs.ort import BACKEND_LIBRARIES
 from udogen.clients.scripts import vendors
 from udogen.clients.scripts.client import NAME as CLIENT
-from udogen.clients.scripts.marks import NUMBER, OUT, RUN
+from udogen.clients.scripts.marks import CHOSEN, NUMBER, OUT, RUN
 from udogen.clients.scripts.plan import Command, File
 from udogen.clients.scripts.tensors import Tensor, plain
 from udogen.errors import UsageError
@@ -93,13 +93,14 @@ def _generator(ask: Request) -> Command:
 
 
 def _of_qnn(ask: Request, words: Sequence[str], program: str) -> Command:
-    needed = [vendors.program(program, ask.system), *vendors.qnn(ask.backend, ask.system, ask.archs)]
+    prepares = ask.kind == "model"
+    needed = [vendors.program(program, ask.system)]
+    needed += vendors.qnn(ask.backend, ask.system, ask.archs, prepares=prepares)
     extended: tuple[str, ...] = ()
     if ask.hexagon:
         needed.append(vendors.library("libQnnHtpNetRunExtensions.so", ask.system))
         extended = ("--config_file", f"config_{NUMBER}.json")
-    if ask.kind == "context" or "--model" in words:
-        needed.append(vendors.library("libQnnSystem.so", ask.system, needed=False))
+    needed.append(vendors.library("libQnnSystem.so", ask.system, needed=not prepares))
     return Command((*words, *extended), (_listed(ask),), tuple(needed), extensions=bool(extended))
 
 
@@ -136,7 +137,7 @@ def _cpp(ask: Request) -> Command:
     ]
     words += ["--samples", str(ask.samples), "--output", OUT]
     if ask.hexagon:
-        words += ["--device", NUMBER]
+        words += ["--device", CHOSEN]
     for package in ask.packages:
         for library in package.libraries:
             words += ["--op-package", library.path, package.provider, library.target or "-"]
@@ -169,7 +170,7 @@ def _ort(ask: Request) -> Command:
     words = ["python3", "ort_client.py", "--model", ask.model, "--backend", ask.backend, "--op-packages", option]
     words += ["--inputs", "inputs.json", "--samples", str(ask.samples), "--output", OUT]
     if ask.hexagon:
-        words += ["--device", NUMBER]
+        words += ["--device", CHOSEN]
     inputs = {each.name: each.file for each in ask.inputs}
     files = (
         File(
@@ -253,7 +254,7 @@ ALL = {
 
 # Clients of `udogen register` that are no programs of a device: why, and what to use.
 NO_COMMAND = {
-    "tflite": ("the QNN delegate of TFLite is a library: its tools have no option for op packages", "cpp"),
-    "java": ("Java on Android is an app of yours", "cpp"),
-    "snpe-dlc-quantize": ("snpe-dlc-quantize prepares models on a PC, it executes none", "snpe-net-run"),
+    "tflite": ("the delegate is a library, and its command-line tools have no option for op packages", "cpp"),
+    "java": ("it is an app of yours", "cpp"),
+    "snpe-dlc-quantize": ("it prepares models on a PC, it executes none", "snpe-net-run"),
 }

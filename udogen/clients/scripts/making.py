@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from udogen.build import architectures
 from udogen.build.package import open_packages
 from udogen.clients import programs
-from udogen.clients.client import Client, check
+from udogen.clients.client import Client, Refused, check
 from udogen.clients.package import ANDROID, DEVICE_FOLDER, LINUX, PC, Package, Wish, find_packages
 from udogen.clients.programs import snpe
 from udogen.clients.scripts import chips, commands, tensors
@@ -65,7 +65,7 @@ def make_plan(wanted: Wanted) -> tuple[Plan, tuple[Tensor, ...]]:
     runs, client = _client_of(wanted)
     found = _packages(wanted)
     first = found[0][1]
-    check(client, first)
+    _check(client, first)
     _refuse_options(wanted, runs, first)
     remote = _remote(wanted, client)
     moved = tuple(_moved(package, remote, wanted.client) for package in first)
@@ -75,16 +75,13 @@ def make_plan(wanted: Wanted) -> tuple[Plan, tuple[Tensor, ...]]:
     graph = None
     if kind == "context" and (inputs or references or wanted.client == "cpp"):
         graph = _graph(model, wanted, first[0].backend)
-        faults = tensors.fit(graph, inputs, references)
+        faults = tensors.fit(graph, inputs, references, floats=wanted.client != "cpp")
         if faults:
             raise UsageError(
                 f"{model}: {faults[0]}", details=faults[1:], hint="see `udogen inspect` of the context binary"
             )
     if graph:
-        types = {each.name: tensors.storage(each.dtype)[-1] for each in (*graph.inputs, *graph.outputs)}
-        inputs, references = (
-            tuple(replace(each, dtype=each.dtype or types[each.name]) for each in side) for side in (inputs, references)
-        )
+        inputs, references = tensors.typed(graph.inputs, inputs), tensors.typed(graph.outputs, references)
     ask = Request(
         client=wanted.client,
         packages=moved,
@@ -118,7 +115,7 @@ def make_plan(wanted: Wanted) -> tuple[Plan, tuple[Tensor, ...]]:
         devices=wanted.devices,
         devices_refused=runs.no_devices or ("" if ask.hexagon else f"{ask.backend} of this machine is one device"),
         signed=wanted.signed,
-        logcat=wanted.logcat,
+        logcat=wanted.logcat or (wanted.prove and ask.hexagon),  # that is where Hexagon's counts are
         prove=tuple((each.name, op) for each in first for op in each.ops) if wanted.prove else (),
         root=runs.root,
         socs=tuple(sorted(chips.told().items())) if archs else (),
@@ -135,11 +132,22 @@ def _client_of(wanted: Wanted) -> tuple[Runs, Client]:
     client = programs.ALL[wanted.client]
     if wanted.client in commands.NO_COMMAND:
         why, instead = commands.NO_COMMAND[wanted.client]
-        raise UsageError(f"no script for {client.title}: {why}", hint=f"--client {instead}; or `udogen register`")
+        raise UsageError(
+            f"there is no script for {wanted.client}: {why}", hint=f"--client {instead}; or `udogen register`"
+        )
     if wanted.client not in commands.ALL:  # the client's own rules say why
         check(client, find_packages(wanted.paths, Wish(wanted.target, ops=wanted.ops)))
-        raise UsageError(f"no script for {client.title}", hint="one of " + ", ".join(commands.ALL))
+        raise UsageError(f"there is no script for {wanted.client}", hint="one of " + ", ".join(commands.ALL))
     return commands.ALL[wanted.client], client
+
+
+def _check(client: Client, packages: Sequence[Package]) -> None:
+    """The client's own rules; what they say of the options of `udogen register` is said of ours."""
+    try:
+        check(client, packages)
+    except Refused as fault:
+        fault.hint = fault.hint.replace("--android", "--device adb without --linux")
+        raise
 
 
 def _refuse_options(wanted: Wanted, runs: Runs, packages: Sequence[Package]) -> None:
@@ -156,6 +164,8 @@ def _refuse_options(wanted: Wanted, runs: Runs, packages: Sequence[Package]) -> 
         faults.append(f"{wanted.client} writes no outputs that could be compared: leave --reference out")
     if wanted.logcat and wanted.device == "local":
         faults.append("--logcat is for devices")
+    if wanted.prove and hexagon and (wanted.linux or wanted.device == "ssh"):
+        faults.append("--prove: what runs on Hexagon is counted there, and told in the log of Android (adb) alone")
     if wanted.linux and wanted.device != "adb":
         faults.append("--linux is for devices behind adb; those behind ssh have Linux")
     if wanted.graph and wanted.context is None:
@@ -222,8 +232,9 @@ def _below(package: Package, folder: str) -> Package:
         each if each.hexagon else replace(each, path=f"{folder}/{each.name}") for each in package.libraries
     )
     registration = package.registration
-    if registration is not None and not package.place.device:
-        registration = Path(f"{folder}/{registration.name}")
+    if not package.place.device:  # here a library's file is where the client finds it
+        libraries = tuple(replace(each, file=Path(each.path)) for each in libraries)
+        registration = Path(f"{folder}/{registration.name}") if registration else None
     return replace(package, libraries=libraries, folder=folder, registration=registration)
 
 

@@ -12,6 +12,7 @@ from udogen.clients.quoting import shell
 RUN = "/\ue000run\ue001"  # an absolute path, as clients want it
 OUT = "\ue000out\ue001"
 NUMBER = "\ue000number\ue001"
+CHOSEN = "\ue000chosen\ue001"  # the number of the device where there are several, else `-`: the default one
 _MARK = re.compile("/?\ue000([a-z]+)\ue001")
 
 

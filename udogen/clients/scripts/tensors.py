@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,31 +98,46 @@ def samples(inputs: Sequence[Tensor], references: Sequence[Tensor]) -> int:
     return count
 
 
-def fit(graph: GraphInfo, inputs: Sequence[Tensor], references: Sequence[Tensor]) -> list[str]:
-    """What does not fit a stored graph, a sentence each."""
+def fit(graph: GraphInfo, inputs: Sequence[Tensor], references: Sequence[Tensor], *, floats: bool) -> list[str]:
+    """What does not fit a stored graph, a sentence each; some clients convert floats for every tensor."""
     faults = []
     wanted = {each.name: each for each in graph.inputs}
     given = dict.fromkeys(each.name for each in inputs)
     if missing := [name for name in wanted if name not in given]:
         faults.append(f"the graph's input {', '.join(missing)} is not given")
-    faults += _misfits(wanted, inputs, "input")
-    faults += _misfits({each.name: each for each in graph.outputs}, references, "output")
+    faults += _misfits(wanted, inputs, "input", floats)
+    faults += _misfits({each.name: each for each in graph.outputs}, references, "output", floats)
     return faults
 
 
-def _misfits(wanted: Mapping[str, TensorInfo], given: Sequence[Tensor], role: str) -> list[str]:
+def _misfits(wanted: Mapping[str, TensorInfo], given: Sequence[Tensor], role: str, floats: bool) -> list[str]:
     faults = []
     for each in given:
         info = wanted.get(each.name)
         if info is None:
             faults.append(f"the graph has no {role} {each.name}; it has {', '.join(wanted) or 'none'}")
-        elif len(each.content) != info.nbytes or (each.dtype and each.dtype not in storage(info.dtype)):
+        elif not _fits(each, info, floats):
             shape = "x".join(map(str, info.shape)) or "scalar"
             faults.append(
                 f"{each.path} has {len(each.content)} bytes of {each.dtype or 'raw data'}; "
                 f"{role} {each.name} is {info.dtype} {shape}, {info.nbytes} bytes"
             )
     return faults
+
+
+def _fits(tensor: Tensor, info: TensorInfo, floats: bool) -> bool:
+    if len(tensor.content) == info.nbytes and tensor.dtype in ("", *storage(info.dtype)):
+        return True
+    return floats and tensor.dtype in ("", "float32") and len(tensor.content) == 4 * math.prod(info.shape)
+
+
+def typed(infos: Sequence[TensorInfo], given: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """With the types that raw files do not tell: the tensor's own, or float32 where that is how many bytes it has."""
+    own = {each.name: (storage(each.dtype)[-1], each.nbytes) for each in infos}
+    return tuple(
+        replace(each, dtype=each.dtype or (own[each.name][0] if len(each.content) == own[each.name][1] else "float32"))
+        for each in given
+    )
 
 
 def storage(dtype: str) -> tuple[str, ...]:

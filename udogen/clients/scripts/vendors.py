@@ -23,12 +23,12 @@ def library(name: str, system: str, *, needed: bool = True, arch: str = "") -> V
     return Vendor(name, _below("lib", system), arch=arch, needed=needed)
 
 
-def qnn(backend: str, system: str, archs: Sequence[str]) -> Iterator[Vendor]:
+def qnn(backend: str, system: str, archs: Sequence[str], *, prepares: bool = False) -> Iterator[Vendor]:
     """A backend of QNN, and what HTP needs on a device: the stub, the skel, and what prepares graphs there."""
     yield library(BACKEND_LIBRARIES[backend], system)
     if backend != "htp" or system == PC:
         return
-    yield library("libQnnHtpPrepare.so", system, needed=False)
+    yield library("libQnnHtpPrepare.so", system, needed=prepares)
     for arch in archs:
         yield library(f"libQnnHtp{arch.upper()}Stub.so", system, arch=arch)
         yield _skel(f"libQnnHtp{arch.upper()}Skel.so", arch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +28,7 @@ _NOT_OURS = "choose a folder that is empty, or one that `udogen script` wrote"
 def render(plan: Plan, references: tuple[tensors.Tensor, ...] = ()) -> dict[str, bytes]:
     """Every file of the folder, by its path in it."""
     scripts = {
-        name: render_file(PlannedFile(name, template=f"scripts/{name}.mako", data={"plan": _view(plan)}))
+        name: _tidy(render_file(PlannedFile(name, template=f"scripts/{name}.mako", data={"plan": _view(plan)})))
         for name in ("run.sh", "device.sh", "README.txt")
     }
     manifest = json.dumps(as_json(plan), indent=2, ensure_ascii=False) + "\n"
@@ -38,6 +39,11 @@ def render(plan: Plan, references: tuple[tensors.Tensor, ...] = ()) -> dict[str,
         "run.py": (resources.templates() / "scripts" / "run.py.in").read_bytes(),
         MANIFEST: manifest.encode("utf-8", "surrogateescape"),
     }
+
+
+def _tidy(text: bytes) -> bytes:
+    """Without the empty lines that tags of templates leave."""
+    return re.sub(rb"\n{3,}", b"\n\n", text).strip(b"\n") + b"\n"
 
 
 def _view(plan: Plan) -> SimpleNamespace:
@@ -88,6 +94,8 @@ def _view(plan: Plan) -> SimpleNamespace:
         ],
         proofs=[_words(package, op) for package, op in plan.prove],
         proves=bool(plan.prove),
+        proves_on_dsp=bool(plan.prove) and dsp,
+        program=shell(plan.command.words[0].rpartition("/")[2]),
         socs=plan.socs,
         has_references=bool(plan.checks),
         notes=[" ".join(note.split()) for note in plan.notes],

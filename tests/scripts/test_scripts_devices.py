@@ -1,0 +1,444 @@
+"""`udogen script --device adb|ssh`, run against stand-ins for adb and ssh that execute here (standing.py).
+
+Our client runs as a program of aarch64 Linux under qemu-aarch64, with a package built for aarch64, in our CPU emulator
+built for aarch64, under the name of libQnnCpu.so: there is no public one.  The vendor's programs are stand-ins that
+check their options, files and environment (vendor_tool.py).  Nothing of this was on a device.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.clients.laying import PLAIN, lay
+from tests.making import ROOT, udogen
+from tests.scripts.conftest import Made, X, Y
+from tests.scripts.standing import Device, environment
+
+SCRIPTS = ["run.sh", "run.py"]
+KEPT = ("LD_LIBRARY_PATH", "ADSP_LIBRARY_PATH")
+
+
+def script(out: Path, *arguments: object) -> Path:
+    done = udogen("script", *arguments, "-o", out)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+# --- our client, as a program of aarch64 --------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["adb", "ssh"])
+def test_our_client_runs_on_aarch64(aarch64: Made, emulator64: Path, wrap: str, tmp_path: Path, kind: str) -> None:
+    arguments = ["--client", "cpp", "--device", kind, "--context", aarch64.file("emulator.bin"), *aarch64.inputs]
+    out = script(
+        tmp_path / "it's $1", aarch64.folder / "cpu", *arguments, *(["--linux"] if kind == "adb" else []), "--prove"
+    )
+    device = Device(tmp_path / "device")
+    env = {"UDOGEN_VENDOR_DIR": str(emulator64), "UDOGEN_WRAP": wrap, "UDOGEN_HOST": "user@board"}
+    pushed = {"run.sh": "6 files pushed, 0 were there", "run.py": "0 files pushed, 6 were there"}
+    for name in SCRIPTS:
+        done = device.run(out / name, **env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert pushed[name] in done.stderr.splitlines()
+        assert "CPU0: LeakyReluPackage::LeakyRelu ran in our kernel, 1 times\n" in done.stdout
+        assert "CPU0 sample 0 output: right, 24 values, the largest difference is 0\n" in done.stdout
+    found = np.fromfile(out / "outputs/002/CPU0/Result_0/output.raw", "<f4")
+    np.testing.assert_array_equal(found, Y.ravel())
+    assert not list(device.root.glob("*/runs/*")), "the folders of the runs are left behind"
+    done = device.run(out / "run.sh", "--clean", **env)
+    assert (done.returncode, list(device.root.iterdir())) == (0, [])
+
+
+# --- the vendor's programs ----------------------------------------------------------------------------------
+
+PROGRAMS = ("qnn-net-run", "qnn-context-binary-generator", "snpe-net-run", "qnn_executor_runner", "run_model")
+
+
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SDK as it is laid out: stand-ins for its programs, empty files for its libraries."""
+    root = tmp_path_factory.mktemp("sdk") / "an sdk"
+    libraries = "libQnnCpu libQnnHtp libQnnHtpPrepare libQnnSystem libQnnHtpNetRunExtensions libSNPE libSnpeHtpPrepare"
+    libraries += " libqnn_executorch_backend libLiteRtDispatch_Qualcomm"
+    for platform in ("aarch64-android", "aarch64-oe-linux-gcc11.2", "x86_64-linux-clang"):
+        for folder in ("bin", "lib"):
+            (root / folder / platform).mkdir(parents=True)
+        for name in libraries.split():
+            (root / "lib" / platform / f"{name}.so").write_bytes(b"a library")
+        tool = f"exec {shlex.quote(sys.executable)} {shlex.quote(str(ROOT / 'tests/scripts/vendor_tool.py'))}"
+        for name in PROGRAMS:
+            path = root / "bin" / platform / name
+            path.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(ROOT))} {tool} {name} "$@"\n')
+            path.chmod(0o755)
+        for version in ("V73", "V75"):
+            for each in ("libQnnHtp", "libSnpeHtp"):
+                (root / "lib" / platform / f"{each}{version}Stub.so").write_bytes(b"a stub")
+    for version in ("v73", "v75"):
+        folder = root / "lib" / f"hexagon-{version}" / "unsigned"
+        folder.mkdir(parents=True)
+        for each in ("libQnnHtp", "libSnpeHtp"):
+            (folder / f"{each}{version.upper()}Skel.so").write_bytes(b"a skel")
+    return root
+
+
+@pytest.fixture(scope="module")
+def laid(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """The example for every target, with stand-ins for its libraries, in both layouts; x, y and a model."""
+    base = tmp_path_factory.mktemp("laid")
+    made = Made(base / "it's $HOME")
+    lay(PLAIN, made.folder / "qnn")
+    lay(PLAIN, made.folder / "udo", layout="snpe", chosen=("cpu", "htp"))
+    np.save(made.file("x.npy"), X)
+    np.save(made.file("y.npy"), Y)
+    made.file("model.so").write_bytes(b"a model")
+    return made
+
+
+CLIENTS = {
+    "qnn-net-run": (2, True),
+    "qnn-context-binary-generator": (1, False),
+    "snpe-net-run": (1, True),
+    "executorch": (1, True),
+    "litert": (1, False),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("kind", ["adb", "ssh"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_program_of_the_vendor_finds_everything(
+    laid: Made, sdk: Path, tmp_path: Path, client: str, kind: str, name: str
+) -> None:
+    if kind == "ssh" and client in ("executorch", "litert"):
+        pytest.skip("it is for Android")
+    devices, compared = CLIENTS[client]
+    folder = laid.folder / ("udo" if client == "snpe-net-run" else "qnn")
+    arguments: list[object] = [
+        "--client",
+        client,
+        "--device",
+        kind,
+        "--target",
+        "htp",
+        "--model",
+        laid.file("model.so"),
+    ]
+    arguments += ["--devices", devices, *(laid.inputs if compared else laid.inputs[:2])]
+    arguments += ["--folder", tmp_path / "lib here"] if client == "executorch" else []
+    out = script(tmp_path / "out $2", folder, *arguments)
+    device = Device(tmp_path / "device")
+    more = {"UDOGEN_PROVE": "set by us for litert"} if client == "litert" else {}
+    env = {"UDOGEN_HOST": "user@board", "SNPE_ROOT" if client == "snpe-net-run" else "QNN_SDK_ROOT": str(sdk), **more}
+    if client == "litert":
+        text = (out / "device.sh").read_text()
+        (out / "device.sh").write_text(text.replace("  exec ", '  export UDOGEN_PROVE="$out/executions.txt"\n  exec '))
+    done = device.run(out / name, **env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Hexagon v73\n" in done.stderr
+    for number in range(devices):
+        if compared:
+            assert f"HTP{number} sample 0 output: right, 24 values, the largest difference is 0\n" in done.stdout
+        called = json.loads((out / "outputs/001" / f"HTP{number}" / "called.json").read_text())
+        _check_call(called, client, number)
+    assert not any("libQnnHtpV75" in call or "/libs/v75/" in call for call in device.calls), "more than is needed"
+
+
+def _check_call(called: dict, client: str, number: int) -> None:
+    run = called["LD_LIBRARY_PATH"].split(":")[0]
+    dsp = called["ADSP_LIBRARY_PATH"].split(";")
+    assert dsp[0] == (f"{run}/dsp" if client == "snpe-net-run" else run)
+    assert run in dsp
+    assert ":" not in called["ADSP_LIBRARY_PATH"]
+    if client == "qnn-net-run":
+        assert called["backend"] == {"devices": [{"device_id": number, "dsp_arch": "v73", "pd_session": "unsigned"}]}
+        assert "libQnnLeakyReluPackage.so" in called["files"]
+        assert "libQnnLeakyReluPackage_HTP.so" in called["files"]
+    if client == "snpe-net-run":
+        assert called["arguments"][-2:] == ["--platform_options", "unsignedPD:ON"]
+        assert "dsp/libUdoLeakyReluPackageImplDsp.so" in called["files"]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_qnn_net_run_on_this_machine_in_the_real_runtime(made: Made, sdk: Path, tmp_path: Path, name: str) -> None:
+    """A stand-in for the program; libQnnCpu and the package are real."""
+    from tests.scripts.standing import run
+
+    arguments = ["--client", "qnn-net-run", "--device", "local", "--context", made.file("cpu.bin"), *made.inputs]
+    out = script(tmp_path / "out", made.folder / "cpu", *arguments)
+    done = run(out / name, QNN_SDK_ROOT=str(sdk), REAL="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "CPU0 sample 0 output: right, 24 values, the largest difference is 0\n" in done.stdout
+
+
+# --- which version of Hexagon -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def net_run(laid: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    arguments = ["--client", "qnn-net-run", "--device", "adb", "--model", laid.file("model.so"), *laid.inputs]
+    return script(tmp_path_factory.mktemp("net_run") / "out", laid.folder / "qnn", *arguments)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize(
+    ("props", "arguments", "arch"),
+    [
+        ({"ro.soc.model": "SM8550"}, [], "v73"),
+        ({"ro.soc.model": "SM8650-AB"}, [], "v75"),
+        ({"ro.board.platform": "pineapple"}, [], "v75"),
+        ({"ro.soc.model": "nobody knows", "ro.board.platform": "kalama"}, [], "v73"),
+        ({"ro.soc.model": "SM8550"}, ["--arch", "v75"], "v75"),
+    ],
+)
+def test_the_device_tells_its_version(
+    net_run: Path, sdk: Path, tmp_path: Path, props: dict[str, str], arguments: list[str], arch: str, name: str
+) -> None:
+    done = Device(tmp_path, props=props).run(net_run / name, *arguments, QNN_SDK_ROOT=str(sdk))
+    assert done.returncode == 0, done.stderr
+    assert f"Hexagon {arch}\n" in done.stderr
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_version_that_nobody_knows(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
+    device = Device(tmp_path, props={"ro.soc.model": "SM9999", "ro.board.platform": "moon"})
+    done = device.run(net_run / name, QNN_SDK_ROOT=str(sdk))
+    assert done.returncode == 5
+    assert done.stderr.splitlines() == [
+        "error: the version of Hexagon is not known: the device tells SM9999 MOON ",
+        "  = say it with --arch, or UDOGEN_HTP_ARCH: v68 v69 v73 v75 v79 v81",
+    ]
+    done = device.run(net_run / name, QNN_SDK_ROOT=str(sdk), UDOGEN_HTP_ARCH="v75")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_version_for_which_nothing_is_built(laid: Made, sdk: Path, tmp_path: Path, name: str) -> None:
+    arguments = ["--client", "qnn-net-run", "--device", "adb", "--target", "v75", "--model", laid.file("model.so")]
+    out = script(tmp_path / "out", laid.folder / "qnn", *arguments)
+    done = Device(tmp_path / "device").run(out / name, QNN_SDK_ROOT=str(sdk))
+    assert done.returncode == 5
+    assert done.stderr.splitlines() == [
+        "error: the device has Hexagon v73, and this script has libraries for v75",
+        "  = udogen build htp_v73, and write the script again",
+    ]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_another_machine(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
+    done = Device(tmp_path, machine="armv7l").run(net_run / name, QNN_SDK_ROOT=str(sdk))
+    assert done.returncode == 5
+    assert done.stderr.splitlines() == [
+        "error: this is for aarch64, and the device is armv7l",
+        "  = write the script for it: udogen script --device, --target",
+    ]
+
+
+# --- what is missing, what breaks ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_all_that_is_missing_is_told_at_once_and_nothing_is_pushed(net_run: Path, tmp_path: Path, name: str) -> None:
+    device = Device(tmp_path)
+    done = device.run(net_run / name, QNN_SDK_ROOT="/no/sdk")
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[1:] == [
+        "error: the vendor's qnn-net-run libQnnHtp.so libQnnHtpPrepare.so libQnnHtpV73Stub.so libQnnHtpV73Skel.so "
+        "libQnnHtpNetRunExtensions.so: neither here nor on the device",
+        "  = set QNN_SDK_ROOT to the SDK (it is /no/sdk), or UDOGEN_VENDOR_DIR to a folder that has them",
+        "  = or, where the device has them, set UDOGEN_DEVICE_DIR to its folder there",
+    ]
+    assert not any(call.startswith("push") for call in device.calls)
+    assert not device.root.exists()
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_what_the_device_has_is_not_pushed(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
+    device = Device(tmp_path)
+    there = tmp_path / "vendor's"
+    there.mkdir()
+    for folder in ("bin/aarch64-android", "lib/aarch64-android", "lib/hexagon-v73/unsigned"):
+        for each in (sdk / folder).iterdir():
+            (there / each.name).symlink_to(each)
+    done = device.run(net_run / name, UDOGEN_DEVICE_DIR=str(there))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 files pushed, 0 were there\n" in done.stderr
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (
+            "error: no devices/emulators found",
+            [
+                "error: adb finds no device",
+                "  = plug it in, and allow USB debugging; `adb devices` lists what is there",
+            ],
+        ),
+        (
+            "error: more than one device/emulator",
+            [
+                "error: there are several devices",
+                "  = choose one of `adb devices` with --serial, or ANDROID_SERIAL",
+            ],
+        ),
+        (
+            "error: device unauthorized.",
+            [
+                "error: the device does not trust this machine: adb says `unauthorized`",
+                "  = unlock its screen and allow USB debugging",
+            ],
+        ),
+        ("error: device offline", ["error: the device is offline", "  = plug it in again, or `adb reconnect`"]),
+        (
+            "error: insufficient permissions for device",
+            [
+                "error: this machine may not use the device: error: insufficient permissions for device",
+                "  = add a udev rule for it, or restart adb as root: adb kill-server",
+            ],
+        ),
+        (
+            "error: closed",
+            ["error: adb does not reach the device: error: closed", "  = see `adb devices`"],
+        ),
+    ],
+)
+def test_what_adb_says_of_the_device(net_run: Path, tmp_path: Path, name: str, answer: str, said: list[str]) -> None:
+    device = Device(tmp_path)
+    device.say("state", answer + "\n")
+    done = device.run(net_run / name)
+    assert (done.returncode, done.stderr.splitlines()) == (5, said)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_device_is_chosen(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
+    device = Device(tmp_path)
+    assert device.run(net_run / name, "--serial", "ABC 1", QNN_SDK_ROOT=str(sdk)).returncode == 0
+    assert all(call.startswith("-s ABC 1 ") for call in device.calls if call)
+    done = device.run(net_run / name, QNN_SDK_ROOT=str(sdk), ANDROID_SERIAL="DEF")
+    assert done.returncode == 5
+    assert done.stderr.splitlines()[0] == "error: adb finds no device DEF"
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_device_without_room(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
+    device = Device(tmp_path)
+    device.say("full")
+    done = device.run(net_run / name, QNN_SDK_ROOT=str(sdk))
+    assert done.returncode == 5
+    assert "was not pushed: adb: error: failed to copy: No space left on device" in done.stderr.splitlines()[-2]
+    assert done.stderr.splitlines()[-1] == f"  = is the device full? {name} --clean removes what was pushed"
+    assert not list(device.root.glob("*/runs/*"))
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_an_old_adb_that_does_not_tell_exit_codes(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
+    device = Device(tmp_path)
+    device.say("old")
+    assert device.run(net_run / name, QNN_SDK_ROOT=str(sdk)).returncode == 0
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "qnn-net-run").write_text("#!/bin/sh\necho oh no\nexit 7\n")
+    done = device.run(net_run / name, QNN_SDK_ROOT=str(sdk), UDOGEN_VENDOR_DIR=str(broken))
+    assert done.returncode == 5
+    assert "error: qnn-net-run ended with 7 on HTP0\n" in done.stderr
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_logcat_is_kept(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
+    device = Device(tmp_path / "device")
+    done = device.run(net_run / name, "--logcat", "--out", tmp_path / "kept", QNN_SDK_ROOT=str(sdk))
+    assert done.returncode == 0, done.stderr
+    assert "a line of the log" in (tmp_path / "kept/logcat.txt").read_text()
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize(
+    ("host", "code", "said"),
+    [
+        ("", 2, ["error: which host is not said", "  = --host USER@HOST, or UDOGEN_HOST"]),
+        ("-oProxyCommand=x", 2, ["error: --host -oProxyCommand=x: this is no host", "  = --host USER@HOST"]),
+        (
+            "nobody",
+            5,
+            [
+                "error: ssh does not reach nobody: ssh: Could not resolve hostname nobody: Name or service not known",
+                "  = it must work without a password: try `ssh -o BatchMode=yes nobody true`",
+            ],
+        ),
+    ],
+)
+def test_hosts_that_cannot_be(laid: Made, tmp_path: Path, name: str, host: str, code: int, said: list[str]) -> None:
+    arguments = ["--client", "qnn-net-run", "--device", "ssh", "--model", laid.file("model.so")]
+    out = script(tmp_path / "out", laid.folder / "qnn", *arguments)
+    done = Device(tmp_path / "device").run(out / name, UDOGEN_HOST=host)
+    assert (done.returncode, done.stderr.splitlines()) == (code, said)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_folder_that_the_client_cannot_take(net_run: Path, tmp_path: Path, name: str) -> None:
+    done = Device(tmp_path).run(net_run / name, "--remote", "/data/a,b")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "error: the folder /data/a,b/LeakyReluPackage-qnn-net-run contains `,`, which separates things for qnn-net-run "
+        "and its loaders",
+        "  = move it with --remote (UDOGEN_REMOTE)",
+    ]
+
+
+# --- stopped ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sleeping(tmp_path: Path) -> Iterator[Path]:
+    """A client that does not come back, and the file in which its process tells its number."""
+    folder = tmp_path / "sleeping"
+    folder.mkdir()
+    seen = tmp_path / "pid"
+    (folder / "qnn-net-run").write_text(f"#!/bin/sh\necho $$ >{shlex.quote(str(seen))}\nexec sleep 100\n")
+    yield folder
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_an_interrupt_stops_the_client_and_logcat_on_the_device(
+    net_run: Path, sdk: Path, sleeping: Path, tmp_path: Path, name: str
+) -> None:
+    device = Device(tmp_path / "device")
+    env = {"UDOGEN_REMOTE": str(device.root), "QNN_SDK_ROOT": str(sdk), "UDOGEN_VENDOR_DIR": str(sleeping)}
+    command = [sys.executable] if name.endswith(".py") else ["dash"]
+    running = subprocess.Popen(
+        [*command, str(net_run / name), "--logcat", "--out", str(tmp_path / "out")],
+        env=environment(device.base / "bin", **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    seen = tmp_path / "pid"
+    try:
+        began = time.monotonic()
+        while not (seen.exists() and seen.read_text().strip()):
+            assert time.monotonic() - began < 60
+            time.sleep(0.05)
+        os.kill(running.pid, signal.SIGINT)
+        _, said = running.communicate(timeout=30)
+    finally:
+        running.kill()
+    assert running.returncode == 130, said
+    assert "interrupted: the client is stopped" in said
+    assert not list(device.root.glob("*/runs/*"))
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):
+            os.kill(int(seen.read_text()), 0)
+            time.sleep(0.05)
+    logs = subprocess.run(["pgrep", "-f", f"{device.base}/bin/adb.*logcat"], capture_output=True, text=True)
+    assert logs.stdout == ""

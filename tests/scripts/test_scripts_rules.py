@@ -1,0 +1,432 @@
+"""`udogen script`: what it writes (golden), that shells and old Pythons read it, and everything that it refuses."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from tests.clients.laying import PLAIN, lay
+from tests.making import udogen
+from tests.scripts import goldens
+from tests.scripts.goldens import GOLDEN, GRAPH, PLAIN_GRAPH
+from udogen import resources
+from udogen.build import architectures
+from udogen.build.tools import Environment
+from udogen.cli import script as verb
+from udogen.clients import programs
+from udogen.clients.client import Refused
+from udogen.clients.scripts import chips, client, commands, marks, tensors, write
+from udogen.clients.scripts.making import Wanted, make_plan
+from udogen.errors import ToolMissing, UdogenError, UsageError
+from udogen.qnn import socs
+
+# --- golden, and what reads it ------------------------------------------------------------------------------
+
+
+def test_every_client_and_device_has_its_golden_file(tmp_path: Path) -> None:
+    found = goldens.goldens(tmp_path)
+    assert set(found) == {each.name for each in GOLDEN.iterdir()}
+    for name, text in found.items():
+        assert text == (GOLDEN / name).read_text("utf-8"), f"{name}: `make golden`, and look at the difference"
+
+
+def test_the_command_names_the_clients_of_the_tables() -> None:
+    assert list(commands.ALL) == [name for name in commands.ALL if name in verb.CLIENTS]
+    assert set(verb.CLIENTS) == set(commands.ALL)
+    assert {*verb.CLIENTS, *verb.OTHERS} == set(programs.ALL)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example laid out for every target, and files to run."""
+    found = tmp_path_factory.mktemp("base")
+    lay(PLAIN, found / "htp")
+    lay(PLAIN, found / "both", chosen=("cpu", "htp"))
+    (found / "model.bin").write_bytes(b"model")
+    np.save(found / "x.npy", np.arange(4, dtype=np.float32))
+    np.save(found / "long.npy", np.arange(5, dtype=np.float32))
+    np.save(found / "complex.npy", np.zeros(4, dtype=np.complex64))
+    (found / "bad.npy").write_bytes(b"no array")
+    return found
+
+
+def wanted(base: Path, **more: Any) -> Wanted:
+    """A script of qnn-net-run for Android, but for what is said."""
+    given = {"paths": (base / "htp",), "client": "qnn-net-run", "device": "adb", "model": base / "model.bin", **more}
+    return Wanted(**given)
+
+
+def plan(asked: Wanted, graph: Any = PLAIN_GRAPH) -> Any:
+    with (
+        patch("udogen.clients.scripts.making._graph", lambda *_: graph),
+        patch("udogen.clients.scripts.making.build_client", lambda *_, **__: asked.paths[0].parent / "model.bin"),
+    ):
+        return make_plan(asked)
+
+
+@pytest.mark.parametrize("device", ["adb", "ssh", "local"])
+def test_shellcheck_finds_nothing(base: Path, tmp_path: Path, device: str) -> None:
+    if shutil.which("shellcheck") is None:
+        pytest.skip("shellcheck is not installed: apt-get install shellcheck")
+    x = str(base / "x.npy")
+    more = {"devices": 2, "signed": True, "logcat": True} if device != "local" else {}
+    asked = wanted(base, device=device, inputs=(("i", x),), references=(("o", x),), **more)
+    made, kept = plan(asked)
+    write.write(tmp_path, write.render(made, kept))
+    argv = ["shellcheck", "-s", "sh", str(tmp_path / "run.sh"), str(tmp_path / "device.sh")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_python_files_are_those_of_3_8() -> None:
+    for name in ("run.py.in", "ort_client.py.in"):
+        text = (resources.templates() / "scripts" / name).read_text("utf-8")
+        tree = ast.parse(text, name, feature_version=(3, 8))
+        imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        # No dependency but those of the client itself.
+        assert not imported & {"click", "mako", "udogen"}
+        assert name == "ort_client.py.in" or "numpy" not in imported
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("plain", "plain"),
+        ("", "''"),
+        ("it's $x; a", "'it'\"'\"'s $x; a'"),
+        (f"{marks.RUN}/a b.so:P:CPU", "\"$run\"'/a b.so:P:CPU'"),
+        (f"config_{marks.NUMBER}.json", 'config_"$number".json'),
+        (marks.OUT, '"$out"'),
+    ],
+)
+def test_words_as_the_device_reads_them(word: str, text: str) -> None:
+    assert marks.as_shell(word) == text
+    done = subprocess.run(
+        ["sh", "-c", f"printf %s {text}"],
+        env={"run": "/r n", "number": "3", "out": "/o'"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    expected = word.replace(marks.RUN, "/r n").replace(marks.NUMBER, "3").replace(marks.OUT, "/o'")
+    assert done.stdout == expected
+
+
+# --- processors ---------------------------------------------------------------------------------------------
+
+
+def test_processors_are_of_versions_that_there_are_and_agree_with_the_other_table() -> None:
+    known = architectures.of_backend("htp")
+    told = chips.told()
+    assert set(told.values()) <= set(known)
+    for chip in chips.ROWS:
+        assert all(told[name.upper()] == chip.arch for name in (chip.name, *chip.code_names, *map(str, chip.ids)))
+    assert all(told[row.name] == row.arch for row in socs.ALL.values())
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+X = "x.npy"
+REFUSED: list[tuple[str, Callable[[Path], dict[str, Any]], str, str]] = [
+    (
+        "tflite",
+        lambda base: {"client": "tflite"},
+        "there is no script for tflite: the delegate is a library, and its command-line tools have no option for op "
+        "packages",
+        "--client cpp; or `udogen register`",
+    ),
+    (
+        "java",
+        lambda base: {"client": "java"},
+        "there is no script for java: it is an app of yours",
+        "--client cpp; or `udogen register`",
+    ),
+    (
+        "snpe-dlc-quantize",
+        lambda base: {"client": "snpe-dlc-quantize"},
+        "there is no script for snpe-dlc-quantize: it prepares models on a PC, it executes none",
+        "--client snpe-net-run; or `udogen register`",
+    ),
+    (
+        "several backends",
+        lambda base: {"paths": (base / "both",)},
+        "for which backend is not clear: there are cpu, htp",
+        "--target cpu, gpu, htp (every version of Hexagon that is built) or v75",
+    ),
+    (
+        "a device on this machine",
+        lambda base: {"device": "local", "target": "v75"},
+        "--target v75 is a device",
+        "--target htp is Qualcomm's HTP on this PC",
+    ),
+    ("no model", lambda base: {"model": None, "client": "ort", "device": "ssh"}, "ort needs --model FILE", ""),
+    (
+        "no context",
+        lambda base: {"model": None, "client": "cpp"},
+        "cpp needs --context FILE",
+        "`udogen run op PACKAGE OP --input … --save-context FILE` makes a context binary",
+    ),
+    (
+        "a model for cpp",
+        lambda base: {"client": "cpp"},
+        "cpp takes --context FILE, not --model",
+        "see udogen script --help",
+    ),
+    (
+        "both",
+        lambda base: {"context": base / "model.bin"},
+        "--model and --context are two things to run",
+        "leave one of them out",
+    ),
+    (
+        "no such file",
+        lambda base: {"model": base / "none"},
+        "there is no file {base}/none",
+        "give the model",
+    ),
+    (
+        "devices here",
+        lambda base: {"device": "local", "devices": 2},
+        "--devices is for several HTP devices: HTP on a device behind adb or ssh",
+        "see udogen script --help",
+    ),
+    (
+        "devices of ExecuTorch",
+        lambda base: {"client": "executorch", "devices": 2},
+        "executorch takes no --devices: it has no option for the number of the device",
+        "see udogen script --help",
+    ),
+    (
+        "signed",
+        lambda base: {"client": "cpp", "model": None, "context": base / "model.bin", "signed": True},
+        "--signed-pd is for HTP on a device, with qnn-net-run, qnn-context-binary-generator, snpe-net-run",
+        "see udogen script --help",
+    ),
+    (
+        "nothing to compare",
+        lambda base: {"client": "litert", "references": (("o", str(base / X)),)},
+        "litert writes no outputs that could be compared: leave --reference out",
+        "see udogen script --help",
+    ),
+    (
+        "a log here",
+        lambda base: {"device": "local", "logcat": True},
+        "--logcat is for devices",
+        "see udogen script --help",
+    ),
+    (
+        "Linux behind ssh",
+        lambda base: {"device": "ssh", "linux": True},
+        "--linux is for devices behind adb; those behind ssh have Linux",
+        "see udogen script --help",
+    ),
+    (
+        "a graph of a model",
+        lambda base: {"graph": "g"},
+        "--graph chooses among the graphs of --context",
+        "see udogen script --help",
+    ),
+    (
+        "Python on Android",
+        lambda base: {"client": "ort"},
+        "ONNX Runtime is run in Python, which Android has not: use --device ssh, or adb with --linux",
+        "see udogen script --help",
+    ),
+    (
+        "a proof of Hexagon on Linux",
+        lambda base: {"device": "ssh", "prove": True},
+        "--prove: what runs on Hexagon is counted there, and told in the log of Android (adb) alone",
+        "see udogen script --help",
+    ),
+    (
+        "a relative folder",
+        lambda base: {"remote": "here"},
+        "--folder here is not an absolute path",
+        "as in /data/local/tmp/udogen",
+    ),
+    (
+        "samples",
+        lambda base: {"inputs": (("i", str(base / X)),) * 2, "references": (("o", str(base / X)),)},
+        "there are 2 samples of inputs and 1 of references",
+        "give one of each for each sample",
+    ),
+    (
+        "unequal",
+        lambda base: {"inputs": (("i", str(base / X)), ("i", str(base / X)), ("j", str(base / X)))},
+        "--input is given unequally often: i 2, j 1",
+        "once for each tensor and sample",
+    ),
+    (
+        "one file",
+        lambda base: {"inputs": (("a/b", str(base / X)), ("a b", str(base / X)))},
+        "the tensors a/b and a b would have one file",
+        "rename one of them",
+    ),
+    (
+        "a blank in an input list",
+        lambda base: {"inputs": (("a b", str(base / X)),)},
+        "input 'a b' cannot be in an input list: blanks separate its entries",
+        "rename it in the model, or use --client cpp",
+    ),
+    (
+        "no array",
+        lambda base: {"inputs": (("i", str(base / "bad.npy")),)},
+        "{base}/bad.npy is no array that numpy can load",
+        "save it with numpy.save",
+    ),
+    (
+        "a type of no tensor",
+        lambda base: {"inputs": (("i", str(base / "complex.npy")),)},
+        "{base}/complex.npy holds complex64, which no tensor has",
+        "one of float16, float32,",
+    ),
+    (
+        "no input",
+        lambda base: {"inputs": (("i", str(base / "none")),)},
+        "{base}/none cannot be read: No such file or directory",
+        "give a .npy or a raw file",
+    ),
+    (
+        "samples of LiteRT",
+        lambda base: {"client": "litert", "inputs": (("i", str(base / X)),) * 2},
+        "run_model of LiteRT runs one sample",
+        "write a script for each",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "more", "sentence", "hint"), REFUSED, ids=[row[0] for row in REFUSED])
+def test_refused(base: Path, name: str, more: Callable[[Path], dict[str, Any]], sentence: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        plan(wanted(base, **more(base)))
+    assert caught.value.message.startswith(sentence.format(base=base))
+    assert caught.value.hint.startswith(hint)
+    assert caught.value.exit_code == 2
+
+
+def test_the_rules_of_the_client_hold_for_scripts_too(base: Path) -> None:
+    with pytest.raises(Refused, match=r"^Genie: its configuration has no key for op packages"):
+        plan(wanted(base, client="genie"))
+    with pytest.raises(Refused) as caught:
+        plan(wanted(base, client="litert", device="ssh"))
+    assert caught.value.hint == "--device adb without --linux, for a device with Android"
+
+
+def test_inputs_and_references_are_held_against_the_graph_all_at_once(base: Path) -> None:
+    x, long = str(base / X), str(base / "long.npy")
+    asked = wanted(base, client="cpp", model=None, context=base / "model.bin")
+    with pytest.raises(UsageError) as caught:
+        plan(Wanted(**{**vars(asked), "inputs": (("j", x),), "references": (("out[0]", long),)}), GRAPH)
+    assert [caught.value.message, *caught.value.details] == [
+        f"{base}/model.bin: the graph's input in[0] is not given",
+        "the graph has no input j; it has in[0]",
+        f"{long} has 20 bytes of float32; output out[0] is UFIXED_POINT_8 1x2x2x1, 4 bytes",
+    ]
+
+
+def test_qnn_net_run_takes_floats_for_quantized_tensors(base: Path) -> None:
+    """It converts them; our client does not."""
+    rows = {"inputs": (("in[0]", str(base / X)),), "references": (("out[0]", str(base / X)),)}
+    made, _ = plan(wanted(base, model=None, context=base / "model.bin", **rows), GRAPH)
+    assert [each.dtype for each in made.checks] == ["float32"]
+    assert "--use_native_output_files" not in made.command.words
+    with pytest.raises(UsageError, match=r"x\.npy has 16 bytes of float32; output out\[0\] is UFIXED_POINT_8"):
+        plan(wanted(base, client="cpp", model=None, context=base / "model.bin", **rows), GRAPH)
+
+
+def test_what_raw_files_hold_is_told_by_the_graph(base: Path) -> None:
+    (base / "four.raw").write_bytes(b"abcd")
+    rows = {"inputs": (("in[0]", str(base / X)),), "references": (("out[0]", str(base / "four.raw")),)}
+    made, _ = plan(wanted(base, client="cpp", model=None, context=base / "model.bin", **rows), GRAPH)
+    [check] = made.checks
+    assert (check.dtype, check.absolute, check.relative) == ("uint8", 1.0, 0.0)  # a step, as `udogen test` has it
+
+
+def test_every_version_of_hexagon_that_is_built_is_in_the_folder(base: Path) -> None:
+    made, _ = plan(wanted(base))
+    assert made.archs == tuple(architectures.of_backend("htp"))
+    assert [each.arch for each in made.files if each.name.endswith("_HTP.so")] == list(made.archs)
+
+
+def test_nothing_built_for_the_device(base: Path, tmp_path: Path) -> None:
+    lay(PLAIN, tmp_path / "p")
+    for each in (tmp_path / "p").rglob("hexagon-*/*.so"):
+        each.unlink()
+    with pytest.raises(UdogenError, match="is not built for Hexagon v68"):
+        plan(wanted(base, paths=(tmp_path / "p",)))
+
+
+def test_the_client_for_android_needs_the_ndk(tmp_path: Path) -> None:
+    with pytest.raises(ToolMissing) as caught:
+        client.build_client("android", Environment())
+    assert caught.value.message == "our client for Android needs its NDK: ANDROID_NDK_ROOT is unset"
+    with pytest.raises(ToolMissing, match="but there is no toolchains/llvm"):
+        client.build_client("android", Environment(android_ndk_root=str(tmp_path)))
+
+
+def test_names_of_files_are_plain() -> None:
+    assert [tensors.plain(name) for name in ("a/b:0", "..", "it's", "")] == ["a_b_0", "_", "it_s", "_"]
+
+
+# --- the folder ---------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_written_again_and_outputs_stay(base: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    x = str(base / X)
+    made, kept = plan(wanted(base, inputs=(("i", x), ("i", x)), references=(("o", x), ("o", x))))
+    write.write(out, write.render(made, kept))
+    assert write.write(out, write.render(made, kept)) == []
+    (out / "outputs/001").mkdir(parents=True)
+    (out / "notes.txt").write_text("mine")
+    made, kept = plan(wanted(base, inputs=(("i", x),), references=(("o", x),)))
+    written = write.write(out, write.render(made, kept))
+    assert sorted(written) == ["input_list.txt", "plan.json", "run.sh"]
+    assert not (out / "inputs/1").exists()
+    assert not (out / "references/1").exists()
+    assert (out / "notes.txt").read_text() == "mine"
+    assert (out / "outputs/001").is_dir()
+
+
+def test_a_folder_of_others_is_left_alone(base: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    made, kept = plan(wanted(base))
+    with pytest.raises(UsageError) as caught:
+        write.write(tmp_path, write.render(made, kept))
+    assert caught.value.message == f"{tmp_path} holds files that `udogen script` did not write"
+    with pytest.raises(UsageError, match="is a file, so no folder can be there"):
+        write.write(tmp_path / "mine.txt", write.render(made, kept))
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_manifest_that_leads_elsewhere_removes_nothing_there(base: Path, tmp_path: Path) -> None:
+    made, kept = plan(wanted(base))
+    out, precious = tmp_path / "out", tmp_path / "precious"
+    precious.write_text("precious")
+    write.write(out, write.render(made, kept))
+    manifest = json.loads((out / "plan.json").read_text())
+    manifest["files"].append({"source": "../precious"})
+    (out / "plan.json").write_text(json.dumps(manifest))
+    write.write(out, write.render(made, kept))
+    assert precious.read_text() == "precious"
+
+
+def test_the_answer_as_json(base: Path, tmp_path: Path) -> None:
+    arguments = ["--client", "qnn-net-run", "--device", "adb", "--model", base / "model.bin", "-o", tmp_path / "o"]
+    done = udogen("script", base / "htp", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["ok"] is True
+    assert told["plan"] == json.loads((tmp_path / "o/plan.json").read_text())
+    assert set(told["written"]) >= {"run.sh", "run.py", "device.sh", "README.txt", "plan.json"}
+    done = udogen("script", base / "htp", *arguments, "--tolerance", "-1")
+    assert (done.returncode, done.stderr.splitlines()[-2:]) == (
+        2,
+        ["error: --tolerance -1: this is not ABS[,REL]", "  = as in --tolerance 1e-3,1e-2"],
+    )

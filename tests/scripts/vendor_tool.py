@@ -1,0 +1,198 @@
+"""A stand-in for a program of the vendor: `vendor_tool.py PROGRAM ARGUMENT…`.
+
+It takes the options of the program's documentation and no others, wants every file that is named, looks for libraries
+as the loaders would, and writes what our LeakyRelu answers where the program would: computed by numpy, or, where its
+context binary and package are for this machine, by Qualcomm's real runtime.  What it was called with goes to
+OUTPUT/called.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# Of QNN SDK 2.25 (docs/QNN/general/tools.html, docs/SNPE/html/general/tools_execution.html), ExecuTorch
+# (qnn_executor_runner.cpp) and LiteRT (run_model.cc): option -> whether a value follows; with = where it must be so.
+FLAGS = {
+    "qnn-net-run": {
+        **dict.fromkeys(["--model", "--backend", "--input_list", "--retrieve_context", "--output_dir"], True),
+        **dict.fromkeys(["--op_packages", "--config_file", "--log_level"], True),
+        **dict.fromkeys(["--use_native_output_files", "--use_native_input_files"], False),
+    },
+    "qnn-context-binary-generator": dict.fromkeys(
+        ["--model", "--backend", "--binary_file", "--output_dir", "--op_packages", "--config_file"], True
+    ),
+    "snpe-net-run": {
+        **dict.fromkeys(["--container", "--input_list", "--output_dir", "--udo_package_path"], True),
+        **dict.fromkeys(["--platform_options"], True),
+        **dict.fromkeys(["--use_dsp", "--use_gpu"], False),
+    },
+    "qnn_executor_runner": dict.fromkeys(["--model_path", "--input_list_path", "--output_folder_path"], True),
+    "run_model": {
+        **dict.fromkeys(["--graph", "--accelerator", "--dispatch_library_dir", "--input_dir"], True),
+        **dict.fromkeys(["--qualcomm_custom_op_package"], True),
+        **dict.fromkeys(["--print_tensors"], False),
+    },
+}
+
+
+def fail(text: str) -> None:
+    sys.exit(f"{sys.argv[1]}: {text}")
+
+
+def read(program: str, words: list[str]) -> dict[str, Any]:
+    """The options, or an end."""
+    found: dict[str, Any] = {}
+    rest = list(words)
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        if name not in FLAGS[program]:
+            fail(f"unknown option {name}")
+        if name in found:
+            fail(f"{name} is given twice")
+        if FLAGS[program][name] and not equals:
+            value = rest.pop(0) if rest else ""
+        found[name] = value if FLAGS[program][name] else True
+    return found
+
+
+def need(path: str) -> Path:
+    """A file that must be there."""
+    if not Path(path).is_file():
+        fail(f"no such file: {path}")
+    return Path(path)
+
+
+def loaded(name: str, variable: str = "LD_LIBRARY_PATH", separator: str = ":") -> Path:
+    """A library, as a loader finds it."""
+    if "/" in name:
+        return need(name)
+    for folder in os.environ.get(variable, "").split(separator):
+        if folder and Path(folder, name).is_file():
+            return Path(folder, name)
+    fail(f"{name} is not in {variable} ({os.environ.get(variable, '')})")
+    raise AssertionError
+
+
+def packages(text: str, *, targets: bool) -> list[list[str]]:
+    """`path:provider[:target],…`, each found by its own loader."""
+    found = []
+    for entry in text.split(","):
+        fields = entry.split(":")
+        if len(fields) not in ((2, 3) if targets else (2,)):
+            fail(f"Malformed opPackageString provided: {entry}")
+        path, _, target = [*fields, ""][:3]
+        if target == "HTP" and "/" not in path:
+            loaded(path, "ADSP_LIBRARY_PATH", ";")
+        else:
+            loaded(path)
+        found.append(fields)
+    return found
+
+
+def leaky(content: bytes) -> bytes:
+    values = np.frombuffer(content, "<f4")
+    return np.where(values > 0, values, np.float32(0.5) * values).astype("<f4").tobytes()
+
+
+def real(options: dict[str, Any], entries: list[list[str]], content: bytes) -> bytes:
+    """The same in the real runtime, where context and package are for this machine."""
+    from udogen.runtime.contexts.runtime import Runtime
+
+    os.environ.pop("QNN_SDK_ROOT")  # its library is a stand-in; the wheel's is not
+    runtime = Runtime("htp" if "Htp" in options["--backend"] else "cpu")
+    with runtime:
+        for path, provider, *_ in entries:
+            runtime.register(Path(path), provider)
+        with runtime.restore(Path(options["--retrieve_context"])) as context:
+            [graph] = context.graphs.values()
+            values = np.frombuffer(content, "<f4").reshape(graph.info.inputs[0].shape)
+            answer = graph({graph.info.inputs[0].name: values})
+            return bytes(np.asarray(next(iter(answer.values())), "<f4").tobytes())
+
+
+def listed(path: str) -> list[list[str]]:
+    """The files of each line of an input list; names are left out."""
+    lines = [line for line in need(path).read_text().splitlines() if line]
+    return [[str(need(entry.rpartition(":=")[2])) for entry in line.split(" ")] for line in lines]
+
+
+def record(out: Path, options: dict[str, Any]) -> None:
+    """What it was called with, and what lies in its folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    config = options.get("--config_file")
+    told = {
+        "arguments": sys.argv[2:],
+        "LD_LIBRARY_PATH": os.environ["LD_LIBRARY_PATH"],
+        "ADSP_LIBRARY_PATH": os.environ.get("ADSP_LIBRARY_PATH", ""),
+        "files": sorted(str(path) for path in Path().rglob("*") if path.is_symlink()),
+        "config": json.loads(need(config).read_text()) if config else None,
+    }
+    if told["config"]:
+        extensions = told["config"]["backend_extensions"]
+        loaded(extensions["shared_library_path"])
+        told["backend"] = json.loads(need(extensions["config_file_path"]).read_text())
+    (out / "called.json").write_text(json.dumps(told, indent=2))
+
+
+def main() -> None:
+    program, words = sys.argv[1], sys.argv[2:]
+    options = read(program, words)
+    if program == "qnn-net-run":
+        loaded(options["--backend"])
+        need(options.get("--model") or options["--retrieve_context"])
+        entries = packages(options["--op_packages"], targets=True)
+        out = Path(options["--output_dir"])
+        record(out, options)
+        for sample, files in enumerate(listed(options["--input_list"])):
+            content = Path(files[0]).read_bytes()
+            answer = real(options, entries, content) if os.environ.get("REAL") else leaky(content)
+            (out / f"Result_{sample}").mkdir()
+            name = "output_native.raw" if "--use_native_output_files" in options else "output.raw"
+            (out / f"Result_{sample}" / name).write_bytes(answer)
+    elif program == "qnn-context-binary-generator":
+        loaded(options["--backend"])
+        need(options["--model"])
+        packages(options["--op_packages"], targets=False)
+        out = Path(options["--output_dir"])
+        record(out, options)
+        (out / f"{options['--binary_file']}.bin").write_bytes(b"context")
+    elif program == "snpe-net-run":
+        need(options["--container"])
+        registration = options["--udo_package_path"]
+        if not registration.startswith("/"):
+            fail("--udo_package_path is not absolute")
+        need(registration)
+        loaded("libSNPE.so")
+        if "--use_dsp" in options and "unsignedPD" in options.get("--platform_options", ""):
+            name = Path(registration).name.replace("Reg.so", "ImplDsp.so")
+            loaded(name, "ADSP_LIBRARY_PATH", ";")
+        out = Path(options["--output_dir"])
+        record(out, options)
+        for sample, files in enumerate(listed(options["--input_list"])):
+            (out / f"Result_{sample}").mkdir()
+            (out / f"Result_{sample}" / "output.raw").write_bytes(leaky(Path(files[0]).read_bytes()))
+    elif program == "qnn_executor_runner":
+        need(options["--model_path"])
+        loaded("libqnn_executorch_backend.so")
+        out = Path(options["--output_folder_path"])
+        record(out, options)
+        for sample, files in enumerate(listed(options["--input_list_path"])):
+            (out / f"output_{sample}_0.raw").write_bytes(leaky(Path(files[0]).read_bytes()))
+    else:
+        need(options["--graph"])
+        need(f"{options['--dispatch_library_dir']}/libLiteRtDispatch_Qualcomm.so")
+        fields = dict(each.split(":", 1) for each in options["--qualcomm_custom_op_package"].split(";") if each)
+        loaded(fields["dispatch_package_path"], "ADSP_LIBRARY_PATH", ";")
+        need(fields["compile_package_path"])
+        print("output:", np.frombuffer(leaky(need(f"{options['--input_dir']}/input.raw").read_bytes()), "<f4")[:2])
+        record(Path(os.environ["UDOGEN_PROVE"]).parent, options)
+    print(f"{program}: done")
+
+
+main()
