@@ -108,7 +108,7 @@ def asked_of(
     views: dict[str, list[View]] = {}
     for tensor in op.inputs:
         said = inputs.get(tensor.name)
-        if said is None and tensor.mandatory:
+        if tensor.mandatory and (said is None or (not isinstance(said, Given) and not said)):
             raise UsageError(f"op `{op.name}` needs the input `{tensor.name}`", hint="give its shape")
         several: Sequence[Given | None] = [said] if said is None or isinstance(said, Given) else said
         views[tensor.name] = [] if tensor.repeated and said is None else [View(tensor.name, each) for each in several]
