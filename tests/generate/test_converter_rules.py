@@ -538,3 +538,91 @@ def test_random_rules_are_the_same_thrice(
 def test_every_compiler_builds_them_without_a_warning(cxx: str, made: Made) -> None:
     done = make(made.folder, "clean", "cpu", cxx=compiler(cxx), jobs=1)
     assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+
+
+# --- generating -------------------------------------------------------------------------------------------
+
+SIMPLE = collection(op(tensor("Input", "x") + tensor("Output", "y"), name="Halve"))
+HALVE = 'def Halve(op):\n    return {"y": [op.x.shape[0] // 2] + op.x.shape[1:]}\n'
+CALL = "rules::HalveShapes(op);"
+
+
+def simple(folder: Path, *arguments: object, rules: str = HALVE) -> Any:
+    """`udogen generate` of one op whose shape a rule says."""
+    (folder / "demo.xml").write_text(SIMPLE)
+    (folder / "halve.py").write_text(rules)
+    return udogen("generate", folder / "demo.xml", "-o", folder, *arguments)
+
+
+def test_rules_alone_are_enough_to_ask_for_the_package(tmp_path: Path) -> None:
+    done = simple(tmp_path, "--rules", tmp_path / "halve.py", "--strict")
+    assert done.returncode == 0, "nothing is open: " + done.stderr
+    folder = tmp_path / f"Demo{SUFFIX}"
+    assert CALL in (folder / "ConverterOpPackage" / "ConverterOpPackage.cpp").read_text()
+    assert (folder / ".sdk" / "rules.py").read_text() == HALVE
+
+
+def test_a_package_keeps_its_rules_and_takes_new_ones(tmp_path: Path) -> None:
+    assert simple(tmp_path, "--rules", tmp_path / "halve.py").returncode == 0
+    again = simple(tmp_path, "--converter")
+    assert again.returncode == 0 and f"Demo{SUFFIX}: converter package Demo (14 unchanged)" in again.stdout
+    other = simple(tmp_path, "--rules", tmp_path / "halve.py", rules=HALVE.replace("// 2", "// 3"))
+    assert other.returncode == 0
+    header = tmp_path / f"Demo{SUFFIX}" / "ConverterOpPackage" / "ConverterRules.hpp"
+    assert "udo::floordiv(op.x().shape()[0_i], 3_i)" in header.read_text()
+
+
+def test_your_cpp_in_place_of_a_rule_is_used_and_that_is_told(tmp_path: Path) -> None:
+    assert simple(tmp_path, "--rules", tmp_path / "halve.py").returncode == 0
+    folder = tmp_path / f"Demo{SUFFIX}"
+    source = folder / "ConverterOpPackage" / "ConverterOpPackage.cpp"
+    source.write_text(source.read_text().replace(CALL, "op.setShape(0, {7});"))
+    done = simple(tmp_path, "--rules", tmp_path / "halve.py")
+    assert done.returncode == 0
+    assert "HalveShapeInference is yours, and calls no rule of halve.py: yours is used" in done.stderr
+    assert f"write `{CALL}` there where the rule shall be used" in done.stderr
+    assert make(folder, "cpu_x86").returncode == 0
+    assert of_cpp(Converter(folder).ask("HalveShapeInference", [Given((4, 5))])) == [(7,)]
+
+
+def test_rules_that_come_after_your_cpp_do_not_take_its_place(tmp_path: Path) -> None:
+    assert simple(tmp_path, "--converter").returncode == 0
+    source = tmp_path / f"Demo{SUFFIX}" / "ConverterOpPackage" / "ConverterOpPackage.cpp"
+    mine = source.read_text().replace('op.missing(0, "y");', "op.setShape(0, {7});")
+    source.write_text(mine)
+    done = simple(tmp_path, "--rules", tmp_path / "halve.py")
+    assert done.returncode == 2 and source.read_text() == mine
+    assert "ConverterOpPackage.cpp: yours is kept; ours is" in done.stderr
+
+
+def test_faults_of_rules_are_shown_with_the_line(tmp_path: Path) -> None:
+    rules = "def Halve(op):\n    return {'y': [op.z.shape[0] ** 2]}\n"
+    done = simple(tmp_path, "--rules", tmp_path / "halve.py", rules=rules)
+    assert done.returncode == 2 and not (tmp_path / f"Demo{SUFFIX}").exists()
+    assert done.stderr.startswith(
+        f"{tmp_path}/halve.py:2: error: `Halve` has no input, parameter or output `z`\n"
+        "     2 | return {'y': [op.z.shape[0] ** 2]}\n"
+        "       = it has x, y\n"
+    )
+
+
+def test_names_that_mean_something_in_cpp_are_only_names(tmp_path: Path) -> None:
+    """Words of C++, of our own header, and letters that C++ has not: as variables, arguments, helpers."""
+    config = collection(
+        op(
+            tensor("Input", "int") + tensor("Input", "asked") + tensor("Output", "y") + param("new", "INT_32"),
+            name="Std",
+        )
+    )
+    rules = (
+        "def real(udo, std):\n    größe = udo * std\n    gr_e = größe + 1\n    return gr_e\n\n"
+        "def floordiv(namespace):\n    template = [namespace, 1]\n    return template\n\n"
+        "def Std(int_):\n    auto = int_.int.shape\n    rules, parts = auto\n    each = 0\n"
+        "    for errno in int_.asked.shape:\n        each += errno\n"
+        "    this = [x for x in [real(rules, parts)] if x != each]\n"
+        '    return {"y": floordiv(int_.new) + this + [each]}\n'
+    )
+    made = Made(tmp_path, config, rules)
+    said = made.converter.ask("StdShapeInference", [Given((2, 3)), Given((4, 5))], {"new": Scalar("INT_32", 8)})
+    assert of_cpp(said) == [(8, 1, 7, 9)]
+    assert of_infer(made.rules, "Std", {"int": Given((2, 3)), "asked": Given((4, 5))}, {"new": 8}) == [(8, 1, 7, 9)]

@@ -22,7 +22,7 @@ from udogen.opdef.outputs.types import (
     members,
     united,
 )  # fmt: skip
-from udogen.opdef.problems import Problems
+from udogen.opdef.problems import Location, Problems
 
 _STATEMENTS = {
     "While": "write `for i in range(…)`: a rule must come to an end",
