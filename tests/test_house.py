@@ -20,7 +20,7 @@ PACKAGE = ROOT / "udogen"
 
 # Imports run downward in this list; rooms on one line are one layer.
 LAYERS = (
-    {"__main__"},
+    {"__main__", "compat"},
     {"cli"},
     {"verify", "inspect", "doctor", "init", "clients"},
     {"draw"},

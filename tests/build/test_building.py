@@ -29,7 +29,7 @@ LIBRARY = "libs/x86_64-linux-clang/libLeakyReluPackage.so"
 KERNEL = "src/ops/LeakyRelu.cpp"
 OURS = (
     KERNEL, "src/CpuCustomOpPackage.cpp", "src/LeakyReluPackageInterface.cpp", "src/utils/BackendUtils.cpp",
-    "src/utils/CPU/CpuBackendUtils.cpp", "src/utils/Validation.cpp",
+    "src/utils/CPU/CpuBackendUtils.cpp", "src/utils/Executions.cpp", "src/utils/Validation.cpp",
 )  # fmt: skip
 EMPTY = {name.upper(): "" for name in tools.Environment.__dataclass_fields__}
 
@@ -72,7 +72,7 @@ def test_a_build_and_what_makes_it_old(folder: Path) -> None:
     first = build(folder)
     assert first.returncode == 0, first.stderr
     assert compiled(first) == sorted(OURS)
-    assert first.stdout == f"{folder / LIBRARY} (6 compiled)\n"
+    assert first.stdout == f"{folder / LIBRARY} (7 compiled)\n"
     assert "cpu_x86: open toolchain: g++, udogen's own headers" in first.stderr
 
     again = build(folder)
@@ -118,16 +118,16 @@ def test_make_by_hand_finds_a_compiler(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_library_exports_its_provider_alone(folder: Path) -> None:
+def test_the_library_exports_its_provider_and_counters_alone(folder: Path) -> None:
     from udogen.build import elf
     from udogen.runtime.library import interface_providers
 
     assert build(folder).returncode == 0
     assert interface_providers(folder / LIBRARY) == ["LeakyReluPackageInterfaceProvider"]
     # Besides it only what templates of the standard library bring: weak symbols of C++.
-    assert [
-        name for name in elf.read(folder / LIBRARY).exports if name and not name.startswith("_")
-    ] == interface_providers(folder / LIBRARY)
+    assert {name for name in elf.read(folder / LIBRARY).exports if name and not name.startswith("_")} == {
+        f"LeakyReluPackage{name}" for name in ("InterfaceProvider", "Executions", "Counted")
+    }
 
 
 def test_json(folder: Path) -> None:

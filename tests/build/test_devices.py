@@ -35,7 +35,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     assert sorted(set(compiled(done))) == sorted(
         [KERNEL, "makefiles/hexagon/start.cpp", "src/LeakyReluPackageInterface.cpp", "src/utils/BackendUtils.cpp",
-         "src/utils/HtpBackendUtils.cpp", "src/utils/HtpGraph.cpp", "src/utils/HtpRegistration.cpp"]
+         "src/utils/Executions.cpp", "src/utils/HtpBackendUtils.cpp", "src/utils/HtpGraph.cpp",
+         "src/utils/HtpRegistration.cpp"]
     )  # fmt: skip
     return folder
 
@@ -59,7 +60,9 @@ def test_a_library_as_those_of_the_dsp_are(built: Path, name: str) -> None:
     assert not {"DT_INIT_ARRAY", "DT_FLAGS_1", "DT_VERNEED"} & elf.tags.keys()
     assert {"DT_INIT", "DT_FINI", "DT_HASH"} <= elf.tags.keys()
     assert elf.needed == [] and elf.soname == [LIBRARY]
-    assert elf.exported == {"qhpi_init", "LeakyReluPackageInterfaceProvider"}
+    assert elf.exported == {
+        "qhpi_init", "LeakyReluPackageInterfaceProvider", "LeakyReluPackageExecutions", "LeakyReluPackageCounted"
+    }  # fmt: skip
     assert elf.relocations() <= {6, 33, 34, 35}, "R_HEX_32, GLOB_DAT, JMP_SLOT, RELATIVE"
 
 
@@ -172,7 +175,7 @@ def test_the_aarch64_library_asks_for_the_runtime(folder: Path, skels: Path) -> 
     compiler("zig")
     done = build(folder, "htp_aarch64")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{folder}/build/aarch64-linux-gnu/{LIBRARY} (6 compiled)\n"
+    assert done.stdout == f"{folder}/build/aarch64-linux-gnu/{LIBRARY} (7 compiled)\n"
     elf = Elf(folder / "build/aarch64-linux-gnu" / LIBRARY)
     assert (elf.machine, elf.kind) == ("EM_AARCH64", "ET_DYN")
     assert elf.needed[0] == "libQnnHtpPrepare.so"
@@ -210,6 +213,10 @@ def test_a_library_is_loaded_and_runs_under_qemu(built: Path, loader: list[str],
         "-2 -1.5 -1 -0.5 0 1 2 3 ",
         "HAP_debug 3: op LeakyRelu: the output must have the shape of the input",
         "run: 2",
+        "executions: 2",
+        "init: 0",
+        "HAP_debug 2: LeakyReluPackage LeakyRelu 2 calls",
+        "terminate: 0",
     ]
 
 

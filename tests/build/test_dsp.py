@@ -57,7 +57,7 @@ def test_one_library_for_each_op_as_those_of_the_dsp_are(built: Path, name: str,
     assert elf.tags[0x70000001] == 3, "DT_HEXAGON_VER"
     assert {"DT_INIT", "DT_FINI", "DT_HASH"} <= elf.tags.keys() and "DT_INIT_ARRAY" not in elf.tags
     assert elf.needed == [] and elf.soname == [library]
-    assert elf.exported == {"SeveralInterfaceProvider"}
+    assert elf.exported == {"SeveralInterfaceProvider", "SeveralExecutions", "SeveralCounted"}
     assert elf.undefined <= architectures.dsp_symbols("dsp")
 
 

@@ -136,6 +136,26 @@ def test_a_log_of_onnxruntime() -> None:
     assert [each.harmless for each in logs.explain_log(LOGS / "onnxruntime.log").found].count(True) == 1
 
 
+def test_a_log_of_onnxruntime_with_contexts() -> None:
+    """Lines of sessions that were opened with models that are wrong, and of one that fails when it runs."""
+    assert [title for _, title in told("onnxruntime_contexts.log")] == [
+        "ort-success",
+        "ort-context-places",
+        "ort-context-size",
+        "11 EP_FAIL",
+        "ort-retry",
+        "ort-context-lost",
+        "9 NOT_IMPLEMENTED",
+        "ort-context-file",
+        "10 INVALID_GRAPH",
+        "ort-context-name",
+        "ort-dynamic",
+        "ort-options-again",
+        "1 FAIL",
+        "ort-cpu-fallback",
+    ]
+
+
 def test_a_log_of_snpe() -> None:
     assert told("snpe.log") == [
         (1, "7005 SNPE_ERRORCODE_QNN_GRAPH_ERROR_INVALID_OP_CONFIG"),

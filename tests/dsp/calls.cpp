@@ -7,6 +7,8 @@
 #include "DSP/QnnDspOpPackage.h"
 
 extern "C" Qnn_ErrorHandle_t SeveralInterfaceProvider(QnnOpPackage_Interface_t*);
+extern "C" std::uint64_t SeveralExecutions(const char* op);
+extern "C" const char* SeveralCounted(void);
 
 namespace {
 
@@ -104,10 +106,15 @@ int main() {
   told("operation with inputs nowhere", op.createOperation(factory, nullptr, 1, nullptr, 1, &y, &operation));
   told("operation", op.createOperation(factory, nullptr, 1, &x, 1, &y, &operation));
   told("execute NULL", op.executeOp(nullptr, true, 0, nullptr));
+  told("executions before", SeveralExecutions("Scale"));
   told("execute", op.executeOp(operation, true, 0, nullptr));
   std::printf("%g %g %g %g\n", out[0], out[1], out[2], out[3]);
   told("execute and tell", op.executeOp(operation, false, 42, notify));
   told("told", notified);
+  told("executions", SeveralExecutions("Scale"));
+  told("executions of all ops", SeveralExecutions(nullptr));
+  told("executions of other op", SeveralExecutions("Head"));
+  std::printf("counted: %s\n", SeveralCounted());
   x.dataType = UDO_DATATYPE_FIXED_8;
   told("execute with bytes", op.executeOp(operation, true, 0, nullptr));
   x.dataType = UDO_DATATYPE_FLOAT_32;
@@ -134,6 +141,9 @@ int main() {
   told("createOpImpl", package.createOpImpl(nullptr, nullptr, nullptr));
   told("freeOpImpl", package.freeOpImpl(nullptr));
 
+  told("terminate the second", package.terminate());
+  told("factory for the first", op.createOpFactory(UDO_CORETYPE_DSP, nullptr, scale, 1, &factor, &factory));
+  told("release it", op.releaseOpFactory(factory));
   told("terminate", package.terminate());
   told("terminate twice", package.terminate());
   told("factory after terminate", op.createOpFactory(UDO_CORETYPE_DSP, nullptr, scale, 1, &factor, &factory));

@@ -22,7 +22,7 @@ init NULL: 3200
 init empty: 3200
 init V3: 1000
 init: 0
-init twice: 3000
+init twice: 0
 getInfo NULL: 3101
 getInfo: 0
 Several 1 Scale
@@ -53,10 +53,15 @@ operation with no outputs: 105
 operation with inputs nowhere: 2
 operation: 0
 execute NULL: 2
+executions before: 0
 execute: 0
 3 2 9 9
 execute and tell: 0
 told: 42
+executions: 2
+executions of all ops: 2
+executions of other op: 18446744073709551615
+counted: executions
 execute with bytes: 2
 execute without input: 2
 execute without room: 3
@@ -70,6 +75,9 @@ config without tensors: 3110
 config: 0
 createOpImpl: 1000
 freeOpImpl: 1000
+terminate the second: 0
+factory for the first: 0
+release it: 0
 terminate: 0
 terminate twice: 3001
 factory after terminate: 3
@@ -87,7 +95,7 @@ def test_every_call_gets_the_documented_code(several: Built, tmp_path: Path, nam
     assert several.folder is not None
     folder = several.folder.path
     sources = ["src/SeveralScaleInterface.cpp", "src/ops/Scale.cpp", "src/utils/BackendUtils.cpp"]
-    sources += ["src/utils/DSP/DspBackendUtils.cpp", "src/utils/DSP/DspParams.cpp"]
+    sources += ["src/utils/Executions.cpp", "src/utils/DSP/DspBackendUtils.cpp", "src/utils/DSP/DspParams.cpp"]
     flags = [
         "-std=c++17",
         "-g",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from udogen.qnn.backend import Backend
 from udogen.qnn.context import Context, Graph
 from udogen.qnn.tensors import (
     APP_READ,
@@ -17,10 +19,16 @@ from udogen.qnn.tensors import (
     Scalar,
     Tensor,
 )
+from udogen.runtime.built import Built
 
 SHAPE = (2, 3, 4)
 X = np.random.default_rng(7).normal(size=SHAPE).astype(np.float32)
 QTI = "qti.aisw"
+
+
+def register(backend: Backend, built: Built) -> None:
+    """Register a package in it."""
+    backend.register(Path(built.library), built.provider)
 
 
 class Maker:

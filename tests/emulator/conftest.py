@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -87,8 +86,3 @@ def real_cpu(real_interface: Interface) -> Iterator[Backend]:
     """libQnnCpu, without a package."""
     with Backend(real_interface) as opened:
         yield opened
-
-
-def register(backend: Backend, built: Built) -> None:
-    """Register a package in it."""
-    backend.register(Path(built.library), built.provider)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from composing import X, mixed, mixed_in_numpy, run
-from conftest import register
+from composing import X, mixed, mixed_in_numpy, register, run
 
 from udogen.qnn.backend import Backend
 from udogen.qnn.context import Context, Graph

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from composing import SHAPE, X, mixed, mixed_in_numpy, run
-from conftest import register
+from composing import SHAPE, X, mixed, mixed_in_numpy, register, run
 
 from tests.making import udogen
 from udogen.errors import ToolMissing

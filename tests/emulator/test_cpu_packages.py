@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from composing import Maker, X, mixed, mixed_in_numpy, run
-from conftest import register
+from composing import Maker, X, mixed, mixed_in_numpy, register, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from conftest import register
+from composing import register
 
 from udogen.errors import RunFailed
 from udogen.qnn.backend import Backend

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import register
+from composing import register
 
 from udogen.qnn import abi
 from udogen.qnn.backend import Backend

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import register
+from composing import register
 
 from udogen.qnn import abi
 from udogen.qnn.backend import Backend

@@ -10,6 +10,7 @@ import pytest
 from tests.verify import toy
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef.problems import ConfigError, Problems
+from udogen.verify import references
 from udogen.verify.cases import Case, load_examples
 from udogen.verify.suite import configs, lines
 from udogen.verify.suite.expand import cases_of
@@ -371,6 +372,26 @@ def test_onnx_as_the_reference(tmp_path: Path) -> None:
     for one, other in zip(ours.cases, theirs.cases, strict=True):
         assert other.trouble is None, other.trouble
         np.testing.assert_allclose(one.expected["output"], other.expected["output"], rtol=1e-6)
+
+
+def test_an_onnx_model_as_the_reference_gets_its_own_data_types(tmp_path: Path) -> None:
+    """References get float64; a model whose constants are of 32 bits would compute in a mixture."""
+    onnx = pytest.importorskip("onnx")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [
+            helper.make_node("Greater", ["x", "limit"], ["over"]),
+            helper.make_node("Where", ["over", "x", "limit"], ["y"]),
+        ],
+        "clipped",
+        [helper.make_tensor_value_info("x", kind, ["n"])],
+        [helper.make_tensor_value_info("y", kind, ["n"])],
+        [helper.make_tensor("limit", kind, [], [0.1])],
+    )
+    onnx.save(helper.make_model(graph), tmp_path / "clipped.onnx")
+    found = references.find("onnx:clipped.onnx", tmp_path)([np.array([0.0, 0.5])], {}, ["y"])["y"]
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, np.array([0.1, 0.5], np.float32))
 
 
 # --- Python ---------------------------------------------------------------------------------------

@@ -43,14 +43,22 @@ runtime_kind = click.option(
 def pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
     """NAME=VALUE of an option that may repeat, no name twice."""
     found: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name or not value:
-            raise UsageError(f"{option} {text}: this is not NAME=VALUE", hint=f"as in {option} x=…")
+    for name, value in repeated_pairs(texts, option):
         if name in found:
             raise UsageError(f"{option}: `{name}` is given twice", hint="give it once")
         found[name] = value
     return list(found.items())
+
+
+def repeated_pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]:
+    """NAME=VALUE of an option that may repeat, also with the same name."""
+    found = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise UsageError(f"{option} {text}: this is not NAME=VALUE", hint=f"as in {option} x=…")
+        found.append((name, value))
+    return found
 
 
 def soc_of(text: str | None, backend: str) -> int:
@@ -68,3 +76,9 @@ def soc_of(text: str | None, backend: str) -> int:
             hint=f"one of {', '.join(socs.ALL)}, its number, or a version of Hexagon (v75)",
         )
     return model
+
+
+def prove_option(command: _Command) -> _Command:
+    """--prove: parameter `prove`."""
+    text = "Show how often the package counted its op; exit code 6 where something else was executed."
+    return click.option("--prove", is_flag=True, help=text)(command)

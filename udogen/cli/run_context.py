@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from udogen.cli import output
-from udogen.cli.options import pairs, runtime_kind, soc_of
+from udogen.cli.options import pairs, prove_option, runtime_kind, soc_of
 from udogen.errors import RunFailed, UdogenError, UsageError, writing
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ _PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<targe
     "--log-level", "--log_level", "level", metavar="N", help="Show what the runtime logs: 1 (error) to 5 (debug)."
 )
 @click.option("--loops", type=click.IntRange(min=1), default=1, metavar="N", help="Execute each graph N times.")
+@prove_option
 @click.option("--profile", is_flag=True, help="Show what the runtime measures.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each context.")
 @output.json_option
@@ -97,6 +98,7 @@ def command(
     plan_file: Path | None,
     level: str | None,
     loops: int,
+    prove: bool,
     profile: bool,
     timeout: float | None,
     as_json: bool,
@@ -116,6 +118,8 @@ def command(
         run_contexts,
     )
 
+    if prove and not packages:
+        raise UsageError("--prove is about op packages, and none was given", hint="--op-package LIB registers one")
     check_alignment(align)
     how = How(
         backend=backend,
@@ -131,6 +135,7 @@ def command(
         output_dir=output_dir,
         loops=loops,
         profile=profile,
+        prove=prove,
         wishes={"alignment": align, "packed": not separate, "shared": shared},
         timeout=timeout,
         sessions=sessions,
@@ -155,9 +160,17 @@ def command(
         runtime = child.runtime
     if plan_file:
         _write_plans(plan_file, [each["plan"] for each in found.values() if isinstance(each, dict)])
-    wrong = _tell(jobs, found, runtime, placed, as_json=as_json, plan_file=plan_file)
-    if wrong:
-        click_context.exit(RunFailed.exit_code)
+    fault = _unproved(found.values()) if prove else None
+    wrong = _tell(jobs, found, runtime, placed, fault=fault, as_json=as_json, plan_file=plan_file)
+    if wrong or fault:
+        click_context.exit(RunFailed.exit_code if wrong or not fault else fault.exit_code)
+
+
+def _unproved(found: Iterable[dict[str, Any] | UdogenError]) -> UdogenError | None:
+    from udogen.runtime.contexts.report import counts_of
+    from udogen.runtime.proof import unproved
+
+    return unproved(counts_of(found))
 
 
 def _jobs(paths: list[Path]) -> list[Job]:
@@ -231,6 +244,7 @@ def _tell(
     runtime: Mapping[str, Any],
     placed: Mapping[str, Any] | None,
     *,
+    fault: UdogenError | None,
     as_json: bool,
     plan_file: Path | None,
 ) -> bool:
@@ -241,10 +255,13 @@ def _tell(
     wrong = any(report.went_wrong(result) for _, result in rows)
     if as_json:
         about = {"bind_plan": str(plan_file or "") or None, "sessions": placed and placed["plan"]}
-        output.answer({"ok": not wrong, **report.as_json(rows, runtime), **about})
+        error = {"error": fault.as_json()} if fault else {}
+        output.answer({"ok": not wrong and not fault, **report.as_json(rows, runtime), **about, **error})
         return wrong
     for line in (*placed["table"], "") if placed else ():
         output.say(line)
     for line in report.lines(rows, runtime):
         output.say(line)
+    if fault:
+        output.fail(fault)
     return wrong

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from udogen.cli import output
-from udogen.cli.options import pairs, runtime_kind, soc_of
+from udogen.cli.options import pairs, prove_option, runtime_kind, soc_of
 from udogen.cli.safety_options import HEAP_HELP, as_row, tell
 from udogen.errors import UsageError, VerificationFailed, writing
 
@@ -93,6 +93,7 @@ _SHOWN_FUNCTIONS = 8
 @click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore what --save-context saved.")
 @click.option("--graph", is_flag=True, help="htp, emulator: show the graph after each rewrite, its tiles and kernels.")
 @click.option("--heap", is_flag=True, help=HEAP_HELP)
+@prove_option
 @click.option("--force", is_flag=True, help="Run a package that is built for another release of the SDK.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the runtime and the package log.")
 @output.json_option
@@ -121,6 +122,7 @@ def command(
     context: Path | None,
     graph: bool,
     heap: bool,
+    prove: bool,
     force: bool,
     verbose: bool,
     as_json: bool,
@@ -133,6 +135,7 @@ def command(
     """
     from udogen.runtime import htp_graph
     from udogen.runtime.built import find_built, find_source
+    from udogen.runtime.proof import proved
     from udogen.runtime.request import Wishes, make_call
     from udogen.runtime.session import OpSession
     from udogen.runtime.watch import Watch
@@ -142,7 +145,7 @@ def command(
     config_of = "htp" if backend == "hexagon" else backend
     theirs: dict[str, object] = {"--qnn-lib": qnn_lib, "--provider": provider, "--target": target, "--soc": soc}
     theirs |= {"--save-context": save_context, "--context": context, "--force": force}
-    theirs |= {"--heap": heap, "--runtime": "" if kind == "auto" else kind}
+    theirs |= {"--heap": heap, "--prove": prove, "--runtime": "" if kind == "auto" else kind}
     if graph and (backend != "htp" or kind != "emulator"):
         raise UsageError("--graph is for --backend htp --runtime emulator", hint="Qualcomm's runtime does not tell")
     if backend == "htp" and arch is not None:
@@ -202,6 +205,10 @@ def command(
                 stages = recording.stages()
                 for row in htp_graph.lines(stages or ()) if not as_json else ():
                     output.say(row)
+    if prove:
+        proved(result.proof, built.library)
+    else:
+        result = replace(result, proof=None)
     if verbose:
         for line in result.logs:
             output.note(f"[{line.source} {line.level}] {line.text}")
@@ -279,6 +286,7 @@ def _tell(
                 **({"graph": graph} if graph is not None else {}),
                 **({"kernel": result.kernel} if result.kernel else {}),
                 **({"packets": _counted(result.packets)} if result.packets else {}),
+                **({"proof": result.proof.as_json()} if result.proof else {}),
                 **({"heap": [as_row(each) for each in findings]} if findings is not None else {}),
             }
         )
@@ -293,6 +301,8 @@ def _tell(
         span = f", {array.min():.6g} … {array.max():.6g}" if array.size and array.dtype.kind in "fiub" else ""
         file = f" -> {saved[name]}" if name in saved else ""
         output.say(f"  {name}: {array.dtype} {shape}{span}{file}")
+    if result.proof:
+        output.say(f"  {result.proof.sentence}")
     if findings is not None and not findings:
         output.say("  the op does not use the heap while it executes")
     tell(findings or ())

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from udogen.runtime.contexts.runtime import Runtime
     from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
     from udogen.runtime.library import BACKENDS, RuntimeLibrary, find_runtime, interface_providers
+    from udogen.runtime.proof import NoCounter, NotExecuted, Proof, executions
     from udogen.runtime.session import OpSession
     from udogen.runtime.sessions.pipeline import Pipeline
     from udogen.runtime.sessions.plan import SessionPlan
@@ -61,6 +62,7 @@ _MODULES = {
     "contexts.runtime": "Runtime",
     "failures": "OpCrashed OpFailed OpRefused OpTimedOut RegistrationFailed",
     "library": "BACKENDS RuntimeLibrary find_runtime interface_providers",
+    "proof": "NoCounter NotExecuted Proof executions",
     "session": "OpSession",
     "sessions.pipeline": "Pipeline",
     "sessions.plan": "SessionPlan",
@@ -88,6 +90,8 @@ __all__ = [
     "LibraryMissing",
     "LogLine",
     "MemoryDomain",
+    "NoCounter",
+    "NotExecuted",
     "OpCall",
     "OpCrashed",
     "OpFailed",
@@ -100,6 +104,7 @@ __all__ = [
     "PackageInfo",
     "ParamArg",
     "Pipeline",
+    "Proof",
     "RegisteredOp",
     "RegisteredParam",
     "RegisteredTensor",
@@ -120,6 +125,7 @@ __all__ = [
     "WrongMachine",
     "add_op_package",
     "allocate",
+    "executions",
     "find_runtime",
     "interface_providers",
     "read_registration",

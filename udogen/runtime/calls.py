@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+    from udogen.runtime.proof import Proof
     from udogen.runtime.watch import HeapUse
 
     Array = np.ndarray[Any, np.dtype[Any]]
@@ -117,3 +118,4 @@ class OpResult:
     kernel: str = ""  # which of the package's kernels it was, where that is known
     packets: Packets | None = None  # where they were counted
     heap: HeapUse | None = None  # where it was watched
+    proof: Proof | None = None  # what the package counted; None where it does not count

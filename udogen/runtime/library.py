@@ -66,7 +66,7 @@ _INSTALL = "pip install onnxruntime-qnn==2.3.0 (the last release that carries li
 
 _HEAD = struct.Struct("<4sBB10xHH")  # of an ELF file: magic, class, byte order, type, machine
 _MACHINES = {62: "x86_64", 183: "aarch64"}
-_SDK_FOLDERS = {
+SDK_FOLDERS = {
     "x86_64": ("x86_64-linux-clang",),
     "aarch64": ("aarch64-oe-linux-gcc11.2", "aarch64-oe-linux-gcc9.3", "aarch64-ubuntu-gcc9.4"),
 }
@@ -147,7 +147,7 @@ def _sdk_places(environment: tools.Environment) -> list[tuple[str, Path]]:
     if not environment.qnn_sdk_root:
         return []
     library = Path(environment.qnn_sdk_root) / "lib"
-    known = [library / name for name in _SDK_FOLDERS.get(platform.machine(), ())]
+    known = [library / name for name in SDK_FOLDERS.get(platform.machine(), ())]
     others = sorted(library.glob("aarch64-*linux*")) if platform.machine() == "aarch64" else []
     return [("QNN_SDK_ROOT", folder) for folder in dict.fromkeys([*known, *others])]
 

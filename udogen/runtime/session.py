@@ -16,6 +16,7 @@ from udogen.runtime import failures, marshal
 from udogen.runtime.calls import LogLine, OpCall, OpResult, PackageInfo, RuntimeInfo, Times
 from udogen.runtime.child import Child, deadline_of
 from udogen.runtime.library import check_loadable, check_provider, find_runtime, sdk_build_id
+from udogen.runtime.proof import Proof, Rise
 from udogen.runtime.watch import NOTHING, Watch, of_message
 from udogen.runtime.wire import Message
 
@@ -119,7 +120,14 @@ class OpSession:
                 context=bytes(results[-1]) if call.save_context else None,
                 logs=tuple(self._logs),
                 heap=None if answer["heap"] is None else of_message(answer["heap"]),
+                proof=self._proof(answer, call),
             )
+
+    def _proof(self, answer: Message, call: OpCall) -> Proof | None:
+        if not answer["counted"]:
+            return None
+        of_op, of_package = (Rise(*row) for row in zip(*answer["counts"], strict=True))
+        return Proof(self._package.name, call.op_type, answer["counted"], call.loops, of_op, of_package)
 
     def leaks(self, call: OpCall, *, executions: int, cycles: int) -> Mapping[str, Any]:
         """What the op leaves behind: shots of the heap after its executions, and after its graphs were freed."""

@@ -22,7 +22,7 @@ from udogen.qnn.backend import Backend, Device, Log
 from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import WARN, Interface, QnnError
 from udogen.qnn.tensors import APP_WRITE, Tensor
-from udogen.runtime import failures, probe, recorder, registrar, stored
+from udogen.runtime import failures, probe, proof, recorder, registrar, stored
 from udogen.runtime.op_graph import OpGraph, new_graph
 from udogen.runtime.op_package import LoadedPackage
 from udogen.runtime.poison import PoisonedPackage, poison_heap
@@ -73,6 +73,7 @@ class Worker:
         self._backend.register(Path(library), provider, order["target"])
         self._phase("ask the op package what it has")
         name, operations = package.info()
+        self._counters = proof.counters_of(library, provider)
         self._package, self._provider, self._clears = package, provider, bool(order["clears_outputs"])
         self._say(
             "ready",
@@ -103,6 +104,7 @@ class Worker:
         binary = bytes(buffers[order["context"]]) if restored else b""
         backend = self._backend_of(order["poison"])
         fence = self._fence(order, buffers) if order["guard"] else None
+        counts = [self._counts(op)]
         with self._restored(backend, binary) if restored else backend.context(self._device) as context:
             if restored:
                 graph, inputs, outputs = self._stored_graph(context, binary, order)
@@ -126,8 +128,10 @@ class Worker:
                 each.bind(rooms.input(each.name, buffers[row["buffer"]]).data)
             execute = graph.executor(given, outputs)
             heap = Heap(self._library) if order["heap"] else None
+            counts.append(self._counts(op))
             self._phase("execute", rooms=[*rooms.told(), *(fence.told() if fence else [])])
             seconds = _times(execute, order["loops"], heap)
+            counts.append(self._counts(op))
             if fence:
                 fence.end()
                 fence.check(op)
@@ -146,7 +150,13 @@ class Worker:
             execute=statistics.median(seconds),
             heap=heap and as_message(heap.use()),
             samples=seconds[:_MOST_SAMPLES],
+            counted=self._counters and self._counters.counted,
+            counts=counts,
         )
+
+    def _counts(self, op: str) -> tuple[int, int]:
+        """How often the package executed this op, and all its ops."""
+        return (self._counters.of(op), self._counters.total()) if self._counters else (0, 0)
 
     def _fence(self, order: Message, buffers: list[bytearray]) -> Fence:
         fence = Fence(self._runtime, order["guard"])

@@ -152,12 +152,20 @@ def _onnx(name: str, folder: Path) -> Function:
 
     if name.endswith(".onnx"):
         try:
-            session = evaluator(onnx.load(folder / name))
+            model = onnx.load(folder / name)
+            session = evaluator(model)
         except Exception as fault:
             raise UsageError(f"{folder / name} is no ONNX model: {fault}", hint="name a model, or an op") from fault
+        kinds = {row.name: row.type.tensor_type.elem_type for row in model.graph.input}
+        wanted = {key: onnx.helper.tensor_dtype_to_np_dtype(kind) for key, kind in kinds.items() if kind}
 
         def run_model(*inputs: Any, **_params: object) -> Any:
-            return session.run(None, dict(zip(session.input_names, inputs, strict=False)))
+            # References get float64, in which a model's own constants of 32 bits do not take part.
+            given = {
+                key: each if each is None else np.asarray(each, wanted.get(key))
+                for key, each in zip(session.input_names, inputs, strict=False)
+            }
+            return session.run(None, given)
 
         return run_model
     if not onnx.defs.has(name):

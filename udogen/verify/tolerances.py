@@ -162,7 +162,8 @@ def judge(found: Array, expected: Array, tolerance: Tolerance) -> Verdict:
     difference = differences(found, expected)
     allowed = tolerance.allowed(expected)
     bad = difference > allowed
-    share = np.divide(difference, allowed, out=np.where(difference > 0, np.inf, 0.0), where=allowed > 0)
+    with np.errstate(over="ignore"):  # more than a float holds is infinitely many tolerances
+        share = np.divide(difference, allowed, out=np.where(difference > 0, np.inf, 0.0), where=allowed > 0)
     wrong = int(np.count_nonzero(bad))
     first = tuple(int(index) for index in np.unravel_index(int(np.argmax(bad)), bad.shape)) if wrong else None
     return Verdict(float(difference.max()), float(share.max()), wrong, first)

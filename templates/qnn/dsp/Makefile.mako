@@ -14,7 +14,8 @@ LIBRARY_FOLDER := build
 # What the package calls of the DSP is in the DSP.
 LINK_RULES := -Wl,-z,undefs
 -include user.mk
-UTILS := src/utils/BackendUtils.cpp src/utils/DSP/DspBackendUtils.cpp src/utils/DSP/DspParams.cpp
+UTILS := src/utils/BackendUtils.cpp src/utils/Executions.cpp
+UTILS += src/utils/DSP/DspBackendUtils.cpp src/utils/DSP/DspParams.cpp
 
 OPS :=
 % for op in ops:

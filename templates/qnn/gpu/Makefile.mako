@@ -13,7 +13,7 @@ LIBRARY_FOLDER := libs
 LIBRARY_NAME := lib${package.name}.so
 LINK_RULES := -Wl,-z,defs
 SOURCES := src/${package.name}Interface.cpp src/GpuCustomOpPackage.cpp
-SOURCES += src/utils/BackendUtils.cpp src/utils/Validation.cpp
+SOURCES += src/utils/BackendUtils.cpp src/utils/Executions.cpp src/utils/Validation.cpp
 SOURCES += src/utils/GPU/GpuBackendUtils.cpp src/utils/GPU/GpuOperation.cpp
 KERNELS := src/utils/GPU/Prelude.cl
 % for op in ops:

@@ -198,8 +198,9 @@ BY_CODE: Mapping[tuple[str, int], tuple[Cause, ...]] = {
         Cause(
             "another backend, or session, of the process has this package: each one calls the package's init, and the "
             "package takes the call once",
-            "one session per process, or release the earlier one first; or let init count its calls",
-            "measured: two sessions of ONNX Runtime 1.27 with libQnnCpu 2.47",
+            "let init count its calls, as packages of udogen do: generate and build it again; else one session per "
+            "process, or release the earlier one first",
+            "measured: two sessions of ONNX Runtime 1.27 with libQnnCpu 2.47, and a package whose init refuses",
         ),
     ),
     ("qnn", 4007): (

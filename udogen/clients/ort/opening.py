@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import re
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,17 +16,20 @@ from typing import Any
 
 from udogen.clients.client import check
 from udogen.clients.errors import logs
-from udogen.clients.ort import asking, schema, versions
+from udogen.clients.ort import asking, context_nodes, contexts, doubts, schema, versions
 from udogen.clients.ort.capture import captured
+from udogen.clients.ort.proving import ProvingSession
 from udogen.clients.package import Package, Wish, find_packages
 from udogen.clients.programs import ort as options_of
-from udogen.errors import RunFailed, ToolMissing
+from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.opdef.onnx.model import Model, walk
 from udogen.runtime import known
+from udogen.runtime.library import check_loadable, check_provider
 
 EP = "QNN"
+_OURS = {"backend_path", "backend_type", "op_packages", "dump_json_qnn_graph", "json_qnn_graph_dir"}
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_VAGUE = ("ort-lost", "ort-registration")  # lines whose reason another line says
+_VAGUE = ("ort-lost", "ort-registration", "ort-context-lost")  # lines whose reason another line says
 _HEAD = re.compile(r"^\S+ \S+ \[\w:onnxruntime:.*?, [^\]]*\] ")
 
 
@@ -52,13 +56,14 @@ class _Seen:
 
 def session(
     model: Path | str,
-    packages: Sequence[Path | str],
+    packages: Sequence[Path | str] | Path | str,
     *,
     backend: str = "cpu",
     ops: Sequence[str] = (),
     runtime: Path | None = None,
     options: Any = None,
     provider_options: Mapping[str, str] | None = None,
+    prove: bool = False,
 ) -> Any:
     """An `InferenceSession` of a model with these op packages: folders of generated packages, or built libraries.
 
@@ -67,16 +72,30 @@ def session(
 
     Before the session there is: versions that go together, ONNX Runtime's rules for packages, a schema for each custom
     op.  After it: every custom node is on QNN and names our package, or `NotPlaced` says where it went, and why.
+
+    With `prove` it is a `ProvingSession`, which tells how often the packages executed their ops (`proof`, `proving`).
     """
     path = Path(model)
     if runtime is None:
         versions.check(backend)
-    chosen = find_packages([Path(each) for each in packages], Wish(backend, ops=tuple(ops)))
-    if not ops:
+    if ours := sorted(_OURS & set(provider_options or {})):
+        raise UsageError(f"the provider option {ours[0]} is made of the other arguments", hint="leave it out")
+    given = [packages] if isinstance(packages, str | Path) else packages
+    chosen = find_packages([Path(each) for each in given], Wish(backend, ops=tuple(ops)))
+    stored = None
+    if nodes := context_nodes.nodes_of(path):
+        if backend == "cpu":
+            raise UsageError(f"{path} holds contexts, which ONNX Runtime restores on HTP alone", hint='backend="htp"')
+        stored, chosen = contexts.look(path, nodes, chosen), contexts.registered(chosen)
+    elif not ops:
         chosen = asking.narrowed(path, chosen)
     check(options_of.CLIENT, chosen)
-    found = schema.schemas_of(path, [op for package in chosen for op in package.ops])
-    asking.check_model(found.model, chosen)
+    if stored is None:
+        found = schema.schemas_of(path, [op for package in chosen for op in package.ops])
+        asking.check_model(found.model, chosen)
+    for package in chosen:
+        check_loadable(package.library.file, "op package")  # what is cut off would end this process
+        check_provider(package.library.file, package.provider)
     ort, qnn = _modules()
     library = str(runtime or getattr(qnn, f"get_qnn_{backend}_path")())
     if not Path(library).is_file():
@@ -85,26 +104,52 @@ def session(
         wanted = {
             **(provider_options or {}),
             "backend_path": library,
-            "op_packages": options_of.entries(chosen),
+            **({"op_packages": options_of.entries(chosen)} if chosen else {}),
             "dump_json_qnn_graph": "1",
             "json_qnn_graph_dir": dump,
         }
-        made, said = _make(ort, qnn, path, found, wanted, options)
-        seen = _look(made, Path(dump))
-    _check_placement(seen, found.model, chosen, said)
-    return made
+        try:
+            made, said = _make(ort, qnn, path, b"" if stored else found.added, wanted, options)
+            seen = _look(made, Path(dump))
+            if stored is not None:
+                _check_contexts(seen, stored, path)
+            else:
+                _check_placement(seen, found.model, chosen, said)
+        except (SessionFailed, NotPlaced) as fault:
+            why = doubts.of_packages(chosen, fault, backend=backend, runtime=Path(library))
+            why += contexts.missing(stored, chosen) if stored else doubts.of_model(found.model, chosen, backend)
+            if not why:
+                raise
+            details = [*(each.text for each in why[1:]), fault.message, *fault.details]
+            raise type(fault)(why[0].text, details=details, hint=why[0].remedy) from fault
+    return ProvingSession(made, chosen, stored=stored is not None) if prove else made
 
 
 # --- ONNX Runtime -------------------------------------------------------------------------------------
 
 
 def _modules() -> tuple[Any, Any]:
+    if "onnxruntime" not in sys.modules and (before := _loaded_of_qnn()):
+        raise SessionFailed(
+            f"this process has loaded {before} before onnxruntime, whose C++ exceptions would end it",
+            hint="import onnxruntime first, or open the session in a process of its own",
+        )
     try:
         return importlib.import_module("onnxruntime"), importlib.import_module("onnxruntime_qnn")
     except ImportError as fault:
         raise ToolMissing(
             f"ONNX Runtime cannot be imported: {fault}", hint="pip install --force-reinstall it"
         ) from fault
+
+
+def _loaded_of_qnn() -> str:
+    """A library of QNN that is in this process: it brings along an unwinder that onnxruntime must not meet first."""
+    try:
+        maps = Path("/proc/self/maps").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    found = re.search(r"/(libQnn(?:Cpu|Gpu|Htp|System)\.so)$", maps, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _device(ort: Any, qnn: Any) -> Any:
@@ -119,16 +164,16 @@ def _device(ort: Any, qnn: Any) -> Any:
     )
 
 
-def _make(
-    ort: Any, qnn: Any, path: Path, found: schema.Schemas, wanted: Mapping[str, str], given: Any
-) -> tuple[Any, str]:
+def _make(ort: Any, qnn: Any, path: Path, added: bytes, wanted: Mapping[str, str], given: Any) -> tuple[Any, str]:
     options = given if given is not None else ort.SessionOptions()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.resolve().parent))
     try:
         with captured() as output:
             options.add_provider_for_devices([_device(ort, qnn)], dict(wanted))
-            made = ort.InferenceSession(path.read_bytes() + found.added, options)
+            # By its path where nothing is added: the files of contexts are looked for beside it.
+            made = ort.InferenceSession(path.read_bytes() + added if added else str(path), options)
+            made.disable_fallback()  # an error in `run` would have the model run without QNN, and its answer returned
     except RunFailed:
         raise
     except Exception as fault:  # of pybind11, by kind
@@ -200,6 +245,16 @@ def _check_placement(seen: _Seen, model: Model, packages: Sequence[Package], sai
             if on_qnn > ours and asking.is_quantized(model, op):
                 raise _quantized(package, op)
             raise _not_placed(package, op, used, where=_where(on_qnn, ours, elsewhere), said=said)
+
+
+def _check_contexts(seen: _Seen, stored: contexts.Stored, path: Path) -> None:
+    """All are on QNN; in our packages then, for HTP restores no context whose packages are not registered."""
+    on_qnn = sum(count[context_nodes.OP] for name, count in seen.on.items() if EP in name)
+    if on_qnn < len(stored.nodes):
+        raise NotPlaced(
+            f"{len(stored.nodes) - on_qnn} of {len(stored.nodes)} EPContext nodes of {path} are not on QNN",
+            hint="`udogen explain` on the log of ONNX Runtime may tell why",
+        )
 
 
 def _where(on_qnn: int, ours: int, elsewhere: Sequence[str]) -> str:

@@ -48,6 +48,7 @@ def _on_a_device(packages: Sequence[Package]) -> Iterator[str]:
         yield "it runs on a PC with x86-64"
 
 
+DSP_FOLDER = "dsp"
 REGISTRATION = Rule("registration", _no_registration, _MISSING, "generate with --layout snpe, and give that folder")
 BUILT = Rule(
     "built", _not_built, "the package cannot be registered (1106)", "build it: udogen build reg_x86 cpu_x86 -C DIR"
@@ -91,6 +92,16 @@ def implementations(package: Package) -> list[tuple[Path, bool]]:
     return list(found.items())
 
 
+def device_files(package: Package) -> list[tuple[Path, str]]:
+    """The registration library and what it leads to, with their names in the folder of the package."""
+    assert package.registration is not None
+    # Hexagon's have the names of ARM's, and a folder of their own: SNPE looks for them by the registered name.
+    found = [
+        (file, f"{DSP_FOLDER}/{file.name}" if hexagon else file.name) for file, hexagon in implementations(package)
+    ]
+    return [(package.registration, package.registration.name), *found]
+
+
 def device_setup(packages: Sequence[Package]) -> Iterator[Part]:
     """How the loaders find the implementation libraries."""
     if not packages[0].place.device:
@@ -98,18 +109,10 @@ def device_setup(packages: Sequence[Package]) -> Iterator[Part]:
         if folders:
             yield Part("environment", "sh", f"export LD_LIBRARY_PATH={shell(':'.join(folders))}:$LD_LIBRARY_PATH")
         return
-    files = []
-    for package in packages:
-        assert package.registration is not None
-        files.append((package.registration, registration_path(package)))
-        # Hexagon's have the names of ARM's, and a folder of their own: SNPE looks for them by the registered name.
-        files += [
-            (file, f"{package.folder}/{'dsp/' if hexagon else ''}{file.name}")
-            for file, hexagon in implementations(package)
-        ]
+    files = [(file, f"{package.folder}/{name}") for package in packages for file, name in device_files(package)]
     yield copying(files, android=packages[0].place.system == ANDROID)
     folders = dict.fromkeys(package.folder for package in packages)
-    dsp = [f"{folder}/dsp" for folder in folders]
+    dsp = [f"{folder}/{DSP_FOLDER}" for folder in folders]
     yield Part(
         "environment",
         "sh",
@@ -164,6 +167,7 @@ QUANTIZE = Client(
         ),
     ),
     lambda packages: list(_tell_quantize(packages)),
+    lambda _packages: ["snpe-dlc-quant and snpe-dlc-graph-prepare take the same option"],
 )
 
 

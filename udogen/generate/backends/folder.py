@@ -18,6 +18,8 @@ _SHARED = (
     "makefiles/linux.mk",
     "src/utils/BackendUtils.hpp",
     "src/utils/BackendUtils.cpp",
+    "src/utils/Executions.hpp",
+    "src/utils/Executions.cpp",
     "src/utils/Quantization.hpp",
 )
 

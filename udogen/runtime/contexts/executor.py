@@ -20,6 +20,7 @@ from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.running import keys_of
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.contexts.shards import Shard
+from udogen.runtime.proof import CountedPackage, NoCounter, counted_package
 from udogen.runtime.wire import Message
 
 if TYPE_CHECKING:
@@ -46,9 +47,12 @@ class Executor:
             log=log,
             log_level=order["log_level"],
         )
+        self._counted: list[CountedPackage] = []
         for library, provider, target in order["packages"]:
             on_phase(f"register the op package {library}")
             self._runtime.register(Path(library), provider, target or None)
+            if order["prove"]:
+                self._counted.append(_counted(library, provider, target))
 
     def about(self) -> Message:
         """Which runtime it is."""
@@ -95,7 +99,7 @@ class Executor:
 
     def run(self, order: Message, on_phase: OnPhase) -> Message:
         """One context: its graphs in the order asked for, each `loops` times."""
-        began = time.perf_counter()
+        began, before = time.perf_counter(), [each.counts() for each in self._counted]
         with self._stored(order, on_phase) as stored:
             context = self._restored(stored, order, on_phase)
             seconds = time.perf_counter() - began
@@ -113,7 +117,12 @@ class Executor:
                 with PlannedBuffers(plan) as buffers:
                     rows = [self._graph(context, name, buffers, order, on_phase) for name in names]
                 on_phase("free the context")
-        return {"seconds": seconds, "graphs": rows, "plan": plan.as_json(), **_said_of(stored)}
+        proof = {"proof": self._rises(before)} if self._counted else {}
+        return {"seconds": seconds, "graphs": rows, "plan": plan.as_json(), **_said_of(stored), **proof}
+
+    def _rises(self, before: list[dict[str, int]]) -> list[Message]:
+        pairs = zip(self._counted, before, strict=True)
+        return [row for package, counts in pairs for row in package.rows(counts)]
 
     def _graph(
         self, context: Context, name: str, buffers: PlannedBuffers, order: Message, on_phase: OnPhase
@@ -125,7 +134,10 @@ class Executor:
             buffers.bind(graph, shard=order["index"])
             row["inputs"] = _fill(graph, order["name"], order["inputs"])
             on_phase(f"graph `{name}`: execute")
+            before = [each.counts() for each in self._counted]
             seconds = [_timed(graph.execute) for _ in range(order["loops"])]
+            if self._counted:
+                row["proof"] = self._rises(before)
             row["seconds"], row["fastest"] = statistics.median(seconds), min(seconds)
             row["outputs"] = _outputs(graph, Path(order["output_dir"]) if order["output_dir"] else None)
             if context.profile:
@@ -137,6 +149,15 @@ class Executor:
     def close(self) -> None:
         """Free everything."""
         self._runtime.close()
+
+
+def _counted(library: str, provider: str, target: str) -> CountedPackage:
+    if target == "HTP":
+        raise NoCounter(
+            f"what {library} executes on the DSP cannot be counted from here: a library for Hexagon counts there",
+            hint="leave out --prove; the DSP's own log has the counts when the package is terminated",
+        )
+    return counted_package(Path(library).resolve(), provider)
 
 
 def _said_of(stored: StoredContext) -> Message:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from udogen.errors import UdogenError
+from udogen.runtime import proof
 from udogen.runtime.contexts.running import Job
 
 Row = tuple[Job, "dict[str, Any] | UdogenError"]
@@ -29,6 +30,12 @@ def _as_json(job: Job, result: Mapping[str, Any] | UdogenError) -> dict[str, Any
     return {**head, **{name: value for name, value in result.items() if name not in ("plan", "event")}}
 
 
+def counts_of(results: Iterable[Mapping[str, Any] | UdogenError]) -> dict[tuple[str, str, str], int]:
+    """What op packages counted in all contexts together, where that was asked for."""
+    found = [result for result in results if not isinstance(result, UdogenError)]
+    return proof.summary([row for result in found for row in result.get("proof", ())])
+
+
 def lines(rows: Sequence[Row], runtime: Mapping[str, Any]) -> Iterator[str]:
     """A paragraph for each context, and the sum."""
     for job, result in rows:
@@ -44,6 +51,7 @@ def lines(rows: Sequence[Row], runtime: Mapping[str, Any]) -> Iterator[str]:
     wrong = sum(went_wrong(result) for _, result in rows)
     graphs = [graph for _, result in rows if not isinstance(result, UdogenError) for graph in result["graphs"]]
     fine = sum("error" not in graph for graph in graphs)
+    yield from proof.sentences(counts_of(result for _, result in rows))
     where = f"{runtime['name']} ({runtime['build_id']})"
     yield (
         f"{len(rows) - wrong} of {len(rows)} context{'s' * (len(rows) != 1)} fine, "

@@ -71,6 +71,7 @@ class How:
     output_dir: Path | None = None
     loops: int = 1
     profile: bool = False
+    prove: bool = False  # what packages count is told with each context, and each graph
     wishes: Mapping[str, Any] = field(default_factory=dict)  # of udogen.runtime.buffers.planning.Wishes
     sessions: int | None = None  # keep all contexts restored, on so many sessions; 0: on one for each device
     limit: int = 0  # bytes that a session may map
@@ -127,6 +128,7 @@ class ContextChild:
             "system": str(how.system or ""),
             "soc": how.soc,
             "log_level": how.log_level,
+            "prove": how.prove,
             "packages": [[str(each.path), each.provider, each.target] for each in how.packages],
         }
         self.runtime = self._ask(order, f"the runtime {found.path}", max(how.timeout or 0.0, _START_SECONDS))["runtime"]

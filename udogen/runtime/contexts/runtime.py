@@ -60,6 +60,7 @@ class Runtime(Closing):
         self.asynchronous = self._interface.supports("QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION")
         self._soc, self._devices = soc, dict[int | None, Device]()
         self._contexts: list[Context] = []
+        self._packages: list[tuple[Path, str]] = []  # library, provider
         self._lock = threading.RLock()
         with ExitStack() as stack:
             self._log = stack.enter_context(Log(self._interface, log, log_level)) if log else None
@@ -109,6 +110,17 @@ class Runtime(Closing):
         with self._lock:
             self._check_open()
             self._backend.register(library.resolve(), provider, target)
+            self._packages.append((library.resolve(), provider))
+
+    def executions(self) -> dict[str, dict[str, int]]:
+        """Package -> op -> how often it was executed in this process (`udogen.runtime.executions`).
+
+        Of the packages that were registered here; a library for Hexagon counts there, where nobody can ask it.
+        """
+        from udogen.runtime.proof import counted_package
+
+        found = [counted_package(*each) for each in self._packages]
+        return {each.name: each.counts() for each in found}
 
     def _check_symbols(self, library: Path) -> None:
         """A package of HTP finds the functions that it calls in the first library of the process that has them."""

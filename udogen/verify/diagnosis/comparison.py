@@ -102,7 +102,7 @@ def compare(
         worst=_element(worst, found, expected) if error.max() > 0 else None,
         box=box_of(bad),
         max_abs=float(error.max()),
-        mean_abs=float(finite.mean()) if finite.size else 0.0,
+        mean_abs=float(finite.mean(dtype=np.longdouble)) if finite.size else 0.0,
         max_relative=_relative(error, expected),
         max_ulp=None if whole else ulps(found, expected),
         max_steps=steps,

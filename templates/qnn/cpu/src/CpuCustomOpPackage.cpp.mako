@@ -31,9 +31,16 @@ const RawTensor ${default.name} = ${default.value};
 }
 % endfor
 
+Counter counters[] = {
+% for op in ops:
+    ${op.literal},
+% endfor
+};
+
 constexpr OpEntry entries[] = {
 % for op in ops:
     {{${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}},
+     &counters[${op.number}],
      Kernel<::ops::${package.name}::${op.name}::Args, ::ops::${package.name}::${op.name}::State, bind${op.number},
             ::ops::${package.name}::${op.name}::finalize, ::ops::${package.name}::${op.name}::execute,
             ::ops::${package.name}::${op.name}::free>::create},
@@ -47,18 +54,14 @@ const char* operationNames[] = {
 };
 
 constexpr char packageName[] = ${package.literal};
-bool initialized = false;
 
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
-  if (initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_ALREADY_INITIALIZED;
-  initialized = true;
+  executions.begin();
   return QNN_SUCCESS;
 }
 
 Qnn_ErrorHandle_t terminate() {
-  if (!initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
-  initialized = false;
-  return QNN_SUCCESS;
+  return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
 }
 
 Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
@@ -99,6 +102,8 @@ Qnn_ErrorHandle_t logTerminate() {
 }
 
 }  // namespace
+
+Executions executions(packageName, "executions", counters);
 
 void fillInterface(QnnOpPackage_Interface_t& table) {  // `interface` is a word of Windows' headers
   table.interfaceVersion = {1, 4, 0};

@@ -8,6 +8,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "Executions.hpp"
 #include "Operation.hpp"
 
 namespace udo {
@@ -123,6 +124,7 @@ class Binding {
 /// One op of the package: what it looks like, its OpenCL text, and what makes its kernels.
 struct OpEntry {
   OpSpec spec;
+  Counter* nodes;
   Names names;
   const char* text;  // of the op's .cl file
   const char* file;  // its name, for messages of the compiler

@@ -52,9 +52,16 @@ const TensorFacts ${default.name} = defaultFacts(${default.name}Raw, ${default.v
 }
 % endfor
 
+Counter counters[] = {
+% for op in ops:
+    ${op.literal},
+% endfor
+};
+
 constexpr OpEntry entries[] = {
 % for op in ops:
     {{${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}},
+     &counters[${op.number}],
      {${op.input_names}, ${op.output_names}, ${op.param_names}},
      op${op.number}Text,
      "${op.kernel_text}",
@@ -70,18 +77,14 @@ const char* operationNames[] = {
 };
 
 constexpr char packageName[] = ${package.literal};
-bool initialized = false;
 
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
-  if (initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_ALREADY_INITIALIZED;
-  initialized = true;
+  executions.begin();
   return QNN_SUCCESS;
 }
 
 Qnn_ErrorHandle_t terminate() {
-  if (!initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
-  initialized = false;
-  return QNN_SUCCESS;
+  return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
 }
 
 Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
@@ -132,6 +135,9 @@ Qnn_ErrorHandle_t logTerminate() {
 }
 
 }  // namespace
+
+// The backend runs the kernels by itself: what can be counted is each node that was made of them.
+Executions executions(packageName, "nodes", counters);
 
 void fillInterface(QnnOpPackage_Interface_t& interface) {
   interface.interfaceVersion = {1, 4, 0};

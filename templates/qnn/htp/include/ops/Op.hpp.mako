@@ -39,6 +39,7 @@ struct Op {
   static constexpr std::size_t mostInputs = ${op.most_inputs};
   static constexpr std::size_t mostOutputs = ${op.most_outputs};
   static const udo::OpSpec spec;
+  static udo::Counter& calls;
   static Args bind(const udo::Binding& node);
 };
 using Hooks = udo::Hooks<Op>;

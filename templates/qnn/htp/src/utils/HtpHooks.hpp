@@ -9,6 +9,7 @@
 #include <new>
 #include <type_traits>
 
+#include "Executions.hpp"
 #include "HtpBackendUtils.hpp"
 #include "HtpGraph.hpp"
 
@@ -280,6 +281,7 @@ struct Run {
   static std::uint32_t run(QHPI_RuntimeHandle* handle, std::uint32_t outputs, QHPI_Tensor** output,
                            std::uint32_t inputs, const QHPI_Tensor* const* input) {
     const Running running(Op::spec.name);
+    ++Op::calls;
     const typename Op::Args args = Op::bind(Binding(Op::spec, outputs, output, inputs, input));
     return answer(Call<decltype(Execute)>::run(Execute, args, handle));
   }
@@ -322,10 +324,19 @@ struct RunPrepared {
     const Running running(Op::spec.name);
     Kept& kept = *static_cast<Kept*>(const_cast<void*>(data));
     if (kept.status != ok) return answer(kept.status);  // HTP does not heed what `prepare` answered
+    ++Op::calls;
     const typename Op::Args args = Op::bind(Binding(Op::spec, kept.outputs, kept.output, kept.inputs, kept.input));
     return answer(Call<decltype(Execute)>::run(Execute, args, kept.ready, handle));
   }
 };
+
+/// A node that the package itself replaces counts as one of its calls: no kernel of the op will run for it.
+template <class Op, Node (*Rewrite)(const Node&)>
+const QHPI_Op* rewritten(const QHPI_Op* op) {
+  const QHPI_Op* const made = Rewrite(Node(op)).handle();
+  if (made != op) ++Op::calls;
+  return made;
+}
 
 }  // namespace glue
 
@@ -361,13 +372,13 @@ class Hooks {
   /// Replaces the op by others before it is cut into tiles: `udo::Node f(const udo::Node& op)`; `op` itself to keep it.
   template <Node (*Rewrite)(const Node&)>
   void earlyRewrite() const {
-    facts_.earlyRewrite = [](const QHPI_Op* op) { return Rewrite(Node(op)).handle(); };
+    facts_.earlyRewrite = glue::rewritten<Op, Rewrite>;
   }
 
   /// The same behind tiling, before layouts and memory are chosen.
   template <Node (*Rewrite)(const Node&)>
   void lateRewrite() const {
-    facts_.lateRewrite = [](const QHPI_Op* op) { return Rewrite(Node(op)).handle(); };
+    facts_.lateRewrite = glue::rewritten<Op, Rewrite>;
   }
 
   /// How one output may be cut into tiles that fit in TCM: `udo::Shape required(const udo::Node& op)` says the step of

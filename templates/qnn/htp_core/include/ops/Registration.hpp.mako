@@ -21,6 +21,8 @@
 #endif
 
 namespace udo::${op.name}_registered {
+
+extern Counter& calls;
 % for table in op.default_tables:
 
 constexpr ${table.type} ${table.name}[] = {
@@ -50,6 +52,7 @@ GraphStatus ${entry.name}(
 % for field in op.params_given:
   args.${field.name} = ${field.value};
 % endfor
+  ++calls;
   return ::ops::${package.name}::${op.name}::${op.impl}(${op.call});
 }
 % endfor

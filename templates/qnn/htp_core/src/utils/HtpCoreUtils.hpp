@@ -18,6 +18,7 @@
 #include <type_traits>
 
 #include "BackendUtils.hpp"
+#include "Executions.hpp"
 #include "QnnOpPackage.h"
 #include "QnnTypes.h"
 #include "Quantization.hpp"

@@ -13,6 +13,7 @@
 
 #include "BackendUtils.hpp"
 #include "CustomOpUtils.hpp"
+#include "Executions.hpp"
 
 namespace udo {
 
@@ -122,6 +123,7 @@ struct Instance;
 /// One op of the package: what it looks like, and how an instance of it is made.
 struct OpEntry {
   OpSpec spec;
+  Counter* executions;
   Status (*create)(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts, Instance*& instance);
 };
 
@@ -171,6 +173,7 @@ struct Kernel {
   static Status execute(void* userData) {
     auto* bound = static_cast<Bound*>(static_cast<Instance*>(userData));
     const Running running(bound->entry->spec.name);
+    ++*bound->entry->executions;
     return guarded([&] { return Execute(bound->args, bound->state); });
   }
 

@@ -170,6 +170,7 @@ Udo_ErrorType_t executeOp(Udo_Operation_t given, bool blocking, const std::uint3
   if (fault == UDO_NO_ERROR) fault = openOutputs(operation);
   if (fault != UDO_NO_ERROR) return fault;
   Dsp dsp = dspOf(operation);
+  ++*theOp->executions;
   const Status status = theOp->execute(operation, dsp);
   // The DSP does not execute in the background either; a client that wants to be told is told.
   if (status == ok && !blocking && notify != nullptr) return notify(id);
@@ -229,7 +230,6 @@ const QnnOpPackage_OperationInfo_t operationInfos[] = {&operationInfo};
 const char* operationNames[] = {nullptr};
 
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t infrastructure) {
-  if (dspFunctions != nullptr) return QNN_OP_PACKAGE_ERROR_LIBRARY_ALREADY_INITIALIZED;
   if (infrastructure == nullptr || infrastructure->dspGlobalInfra == nullptr) {
     return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
   }
@@ -247,13 +247,14 @@ Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t infrastructure)
                    validateOp,
                    queryOp};
   operationNames[0] = spec.name;
-  dspFunctions = &infrastructure->dspGlobalInfra->hexNNv2Infra;
+  dspFunctions = &infrastructure->dspGlobalInfra->hexNNv2Infra;  // of the last one: all are the DSP's
+  executions.begin();
   return QNN_SUCCESS;
 }
 
 Qnn_ErrorHandle_t terminate() {
-  if (dspFunctions == nullptr) return QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
-  dspFunctions = nullptr;
+  if (!executions.end()) return QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
+  if (!executions.isUsed()) dspFunctions = nullptr;
   return QNN_SUCCESS;
 }
 

@@ -10,6 +10,7 @@
 
 #include "BackendUtils.hpp"
 #include "CustomOpUtils.hpp"
+#include "Executions.hpp"
 
 namespace udo {
 
@@ -94,6 +95,7 @@ RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32
 /// The op of a library.
 struct OpEntry {
   OpSpec spec;
+  Counter* executions;
   Udo_QuantizationType_t* inputs;  // one for each input: NONE for floats, TF for the stored numbers of fixed point
   Udo_QuantizationType_t* outputs;
   Status (*create)(Operation& operation, Dsp& dsp);

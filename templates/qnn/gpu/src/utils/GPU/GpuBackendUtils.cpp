@@ -307,6 +307,7 @@ Status Package::create(const char* package, List<OpEntry> ops, const char* prelu
     return status;
   }
   made = &operation->operation_;
+  ++*entry.nodes;
   return ok;
 }
 

@@ -126,12 +126,19 @@ const RawTensor op0Param0Default = defaultTensor(QNN_DATATYPE_FLOAT_32, op0Param
   return args;
 }
 
+Counter counters[] = {
+    "ScaleShift",
+    "Mix",
+};
+
 constexpr OpEntry entries[] = {
     {{"ScaleShift", op0Inputs, op0Outputs, op0Params},
+     &counters[0],
      Kernel<::ops::BothPackage::ScaleShift::Args, ::ops::BothPackage::ScaleShift::State, bind0,
             ::ops::BothPackage::ScaleShift::finalize, ::ops::BothPackage::ScaleShift::execute,
             ::ops::BothPackage::ScaleShift::free>::create},
     {{"Mix", op1Inputs, op1Outputs, {}},
+     &counters[1],
      Kernel<::ops::BothPackage::Mix::Args, ::ops::BothPackage::Mix::State, bind1,
             ::ops::BothPackage::Mix::finalize, ::ops::BothPackage::Mix::execute,
             ::ops::BothPackage::Mix::free>::create},
@@ -143,18 +150,14 @@ const char* operationNames[] = {
 };
 
 constexpr char packageName[] = "BothPackage";
-bool initialized = false;
 
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
-  if (initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_ALREADY_INITIALIZED;
-  initialized = true;
+  executions.begin();
   return QNN_SUCCESS;
 }
 
 Qnn_ErrorHandle_t terminate() {
-  if (!initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
-  initialized = false;
-  return QNN_SUCCESS;
+  return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
 }
 
 Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
@@ -195,6 +198,8 @@ Qnn_ErrorHandle_t logTerminate() {
 }
 
 }  // namespace
+
+Executions executions(packageName, "executions", counters);
 
 void fillInterface(QnnOpPackage_Interface_t& table) {  // `interface` is a word of Windows' headers
   table.interfaceVersion = {1, 4, 0};

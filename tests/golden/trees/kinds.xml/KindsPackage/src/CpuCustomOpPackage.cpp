@@ -532,16 +532,25 @@ const RawTensor op2Param7Default = defaultTensor(QNN_DATATYPE_FLOAT_32, op2Param
   return args;
 }
 
+Counter counters[] = {
+    "Scalars",
+    "Words",
+    "Tensors",
+};
+
 constexpr OpEntry entries[] = {
     {{"Scalars", op0Inputs, op0Outputs, op0Params},
+     &counters[0],
      Kernel<::ops::KindsPackage::Scalars::Args, ::ops::KindsPackage::Scalars::State, bind0,
             ::ops::KindsPackage::Scalars::finalize, ::ops::KindsPackage::Scalars::execute,
             ::ops::KindsPackage::Scalars::free>::create},
     {{"Words", op1Inputs, op1Outputs, op1Params},
+     &counters[1],
      Kernel<::ops::KindsPackage::Words::Args, ::ops::KindsPackage::Words::State, bind1,
             ::ops::KindsPackage::Words::finalize, ::ops::KindsPackage::Words::execute,
             ::ops::KindsPackage::Words::free>::create},
     {{"Tensors", op2Inputs, op2Outputs, op2Params},
+     &counters[2],
      Kernel<::ops::KindsPackage::Tensors::Args, ::ops::KindsPackage::Tensors::State, bind2,
             ::ops::KindsPackage::Tensors::finalize, ::ops::KindsPackage::Tensors::execute,
             ::ops::KindsPackage::Tensors::free>::create},
@@ -554,18 +563,14 @@ const char* operationNames[] = {
 };
 
 constexpr char packageName[] = "KindsPackage";
-bool initialized = false;
 
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
-  if (initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_ALREADY_INITIALIZED;
-  initialized = true;
+  executions.begin();
   return QNN_SUCCESS;
 }
 
 Qnn_ErrorHandle_t terminate() {
-  if (!initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
-  initialized = false;
-  return QNN_SUCCESS;
+  return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
 }
 
 Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
@@ -606,6 +611,8 @@ Qnn_ErrorHandle_t logTerminate() {
 }
 
 }  // namespace
+
+Executions executions(packageName, "executions", counters);
 
 void fillInterface(QnnOpPackage_Interface_t& table) {  // `interface` is a word of Windows' headers
   table.interfaceVersion = {1, 4, 0};

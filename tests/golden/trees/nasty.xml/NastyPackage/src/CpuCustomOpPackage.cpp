@@ -165,20 +165,31 @@ constexpr TensorSpec op3Outputs[] = {
   return args;
 }
 
+Counter counters[] = {
+    "Many",
+    "AllTypes",
+    "Nasty",
+    "printf",
+};
+
 constexpr OpEntry entries[] = {
     {{"Many", op0Inputs, op0Outputs, {}},
+     &counters[0],
      Kernel<::ops::NastyPackage::Many::Args, ::ops::NastyPackage::Many::State, bind0,
             ::ops::NastyPackage::Many::finalize, ::ops::NastyPackage::Many::execute,
             ::ops::NastyPackage::Many::free>::create},
     {{"AllTypes", op1Inputs, op1Outputs, op1Params},
+     &counters[1],
      Kernel<::ops::NastyPackage::AllTypes::Args, ::ops::NastyPackage::AllTypes::State, bind1,
             ::ops::NastyPackage::AllTypes::finalize, ::ops::NastyPackage::AllTypes::execute,
             ::ops::NastyPackage::AllTypes::free>::create},
     {{"Nasty", op2Inputs, op2Outputs, op2Params},
+     &counters[2],
      Kernel<::ops::NastyPackage::Nasty::Args, ::ops::NastyPackage::Nasty::State, bind2,
             ::ops::NastyPackage::Nasty::finalize, ::ops::NastyPackage::Nasty::execute,
             ::ops::NastyPackage::Nasty::free>::create},
     {{"printf", op3Inputs, op3Outputs, {}},
+     &counters[3],
      Kernel<::ops::NastyPackage::printf::Args, ::ops::NastyPackage::printf::State, bind3,
             ::ops::NastyPackage::printf::finalize, ::ops::NastyPackage::printf::execute,
             ::ops::NastyPackage::printf::free>::create},
@@ -192,18 +203,14 @@ const char* operationNames[] = {
 };
 
 constexpr char packageName[] = "NastyPackage";
-bool initialized = false;
 
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
-  if (initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_ALREADY_INITIALIZED;
-  initialized = true;
+  executions.begin();
   return QNN_SUCCESS;
 }
 
 Qnn_ErrorHandle_t terminate() {
-  if (!initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
-  initialized = false;
-  return QNN_SUCCESS;
+  return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
 }
 
 Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
@@ -244,6 +251,8 @@ Qnn_ErrorHandle_t logTerminate() {
 }
 
 }  // namespace
+
+Executions executions(packageName, "executions", counters);
 
 void fillInterface(QnnOpPackage_Interface_t& table) {  // `interface` is a word of Windows' headers
   table.interfaceVersion = {1, 4, 0};

@@ -83,8 +83,13 @@ const RawTensor op0Param1Default = defaultTensor(QNN_DATATYPE_INT_32, op0Param1D
   return args;
 }
 
+Counter counters[] = {
+    "Scale",
+};
+
 constexpr OpEntry entries[] = {
     {{"Scale", op0Inputs, op0Outputs, op0Params},
+     &counters[0],
      Kernel<::ops::Several::Scale::Args, ::ops::Several::Scale::State, bind0,
             ::ops::Several::Scale::finalize, ::ops::Several::Scale::execute,
             ::ops::Several::Scale::free>::create},
@@ -95,18 +100,14 @@ const char* operationNames[] = {
 };
 
 constexpr char packageName[] = "Several";
-bool initialized = false;
 
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
-  if (initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_ALREADY_INITIALIZED;
-  initialized = true;
+  executions.begin();
   return QNN_SUCCESS;
 }
 
 Qnn_ErrorHandle_t terminate() {
-  if (!initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
-  initialized = false;
-  return QNN_SUCCESS;
+  return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
 }
 
 Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
@@ -147,6 +148,8 @@ Qnn_ErrorHandle_t logTerminate() {
 }
 
 }  // namespace
+
+Executions executions(packageName, "executions", counters);
 
 void fillInterface(QnnOpPackage_Interface_t& table) {  // `interface` is a word of Windows' headers
   table.interfaceVersion = {1, 4, 0};

@@ -26,6 +26,7 @@ struct Op {
   static constexpr std::size_t mostInputs = 1;
   static constexpr std::size_t mostOutputs = 1;
   static const udo::OpSpec spec;
+  static udo::Counter& calls;
   static Args bind(const udo::Binding& node);
 };
 using Hooks = udo::Hooks<Op>;

@@ -46,6 +46,7 @@ struct Op {
   static constexpr std::size_t mostInputs = 6;
   static constexpr std::size_t mostOutputs = 2;
   static const udo::OpSpec spec;
+  static udo::Counter& calls;
   static Args bind(const udo::Binding& node);
 };
 using Hooks = udo::Hooks<Op>;

@@ -22,6 +22,8 @@
 
 namespace udo::ScaleShift_registered {
 
+extern Counter& calls;
+
 constexpr float op0Param0Data[] = {
     1.5f,
     2.5f,
@@ -68,6 +70,7 @@ GraphStatus with4(
   args.mode = node.scalar(1, args.mode);
   args.flag = node.scalar(2, args.flag);
   args.shift = node.scalar(3, args.shift);
+  ++calls;
   return ::ops::BothPackage::ScaleShift::scaleshiftImpl(out0, out1, in0, in1, args);
 }
 
@@ -101,6 +104,7 @@ GraphStatus with3(
   args.mode = node.scalar(1, args.mode);
   args.flag = node.scalar(2, args.flag);
   args.shift = node.scalar(3, args.shift);
+  ++calls;
   return ::ops::BothPackage::ScaleShift::scaleshiftImpl(out0, out1, in0, in1, args);
 }
 

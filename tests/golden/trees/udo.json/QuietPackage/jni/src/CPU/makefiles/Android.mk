@@ -4,6 +4,7 @@ include $(CLEAR_VARS)
 LOCAL_MODULE := UdoQuietPackageImplCpu
 LOCAL_SRC_FILES :=
 LOCAL_SRC_FILES += .sdk/cpu/src/utils/BackendUtils.cpp
+LOCAL_SRC_FILES += .sdk/cpu/src/utils/Executions.cpp
 LOCAL_SRC_FILES += .sdk/cpu/src/utils/Validation.cpp
 LOCAL_SRC_FILES += jni/src/CPU/src/CpuCustomOpPackage.cpp
 LOCAL_SRC_FILES += jni/src/CPU/src/QuietPackageInterface.cpp

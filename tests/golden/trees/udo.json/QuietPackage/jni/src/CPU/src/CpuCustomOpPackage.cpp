@@ -30,8 +30,13 @@ constexpr TensorSpec op0Outputs[] = {
   return args;
 }
 
+Counter counters[] = {
+    "Quiet",
+};
+
 constexpr OpEntry entries[] = {
     {{"Quiet", op0Inputs, op0Outputs, {}},
+     &counters[0],
      Kernel<::ops::QuietPackage::Quiet::Args, ::ops::QuietPackage::Quiet::State, bind0,
             ::ops::QuietPackage::Quiet::finalize, ::ops::QuietPackage::Quiet::execute,
             ::ops::QuietPackage::Quiet::free>::create},
@@ -42,18 +47,14 @@ const char* operationNames[] = {
 };
 
 constexpr char packageName[] = "QuietPackage";
-bool initialized = false;
 
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
-  if (initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_ALREADY_INITIALIZED;
-  initialized = true;
+  executions.begin();
   return QNN_SUCCESS;
 }
 
 Qnn_ErrorHandle_t terminate() {
-  if (!initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
-  initialized = false;
-  return QNN_SUCCESS;
+  return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
 }
 
 Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
@@ -94,6 +95,8 @@ Qnn_ErrorHandle_t logTerminate() {
 }
 
 }  // namespace
+
+Executions executions(packageName, "executions", counters);
 
 void fillInterface(QnnOpPackage_Interface_t& table) {  // `interface` is a word of Windows' headers
   table.interfaceVersion = {1, 4, 0};

@@ -34,6 +34,7 @@ struct Op {
   static constexpr std::size_t mostInputs = 5;
   static constexpr std::size_t mostOutputs = 1;
   static const udo::OpSpec spec;
+  static udo::Counter& calls;
   static Args bind(const udo::Binding& node);
 };
 using Hooks = udo::Hooks<Op>;

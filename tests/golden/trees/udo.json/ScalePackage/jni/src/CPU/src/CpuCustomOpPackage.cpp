@@ -81,12 +81,19 @@ constexpr TensorSpec op1Outputs[] = {
   return args;
 }
 
+Counter counters[] = {
+    "Scale",
+    "Join",
+};
+
 constexpr OpEntry entries[] = {
     {{"Scale", op0Inputs, op0Outputs, op0Params},
+     &counters[0],
      Kernel<::ops::ScalePackage::Scale::Args, ::ops::ScalePackage::Scale::State, bind0,
             ::ops::ScalePackage::Scale::finalize, ::ops::ScalePackage::Scale::execute,
             ::ops::ScalePackage::Scale::free>::create},
     {{"Join", op1Inputs, op1Outputs, {}},
+     &counters[1],
      Kernel<::ops::ScalePackage::Join::Args, ::ops::ScalePackage::Join::State, bind1,
             ::ops::ScalePackage::Join::finalize, ::ops::ScalePackage::Join::execute,
             ::ops::ScalePackage::Join::free>::create},
@@ -98,18 +105,14 @@ const char* operationNames[] = {
 };
 
 constexpr char packageName[] = "ScalePackage";
-bool initialized = false;
 
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
-  if (initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_ALREADY_INITIALIZED;
-  initialized = true;
+  executions.begin();
   return QNN_SUCCESS;
 }
 
 Qnn_ErrorHandle_t terminate() {
-  if (!initialized) return QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
-  initialized = false;
-  return QNN_SUCCESS;
+  return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
 }
 
 Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
@@ -150,6 +153,8 @@ Qnn_ErrorHandle_t logTerminate() {
 }
 
 }  // namespace
+
+Executions executions(packageName, "executions", counters);
 
 void fillInterface(QnnOpPackage_Interface_t& table) {  // `interface` is a word of Windows' headers
   table.interfaceVersion = {1, 4, 0};

@@ -1,0 +1,91 @@
+// Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
+//
+// Proof that a kernel ran: how often, op by op.  An execution that returns no error proves nothing, for a runtime may
+// have taken another op of the same name.  The library exports, with its own name in front so that several packages can
+// be in one process:
+//
+//   uint64_t    <Package>Executions(const char* op);   UINT64_MAX for an op that it does not have; NULL: all ops
+//   const char* <Package>Counted(void);                what is counted: "executions", "calls" or "nodes"
+//
+// Where the environment variable UDOGEN_PROVE names a file when the package is registered, the package appends a line
+// `<Package> <op> <count> <what is counted>` for each op when it is terminated, or when the process ends for what was
+// not told yet: the sum of the lines of an op is its count.  A process that crashes tells nothing, and one that runs
+// with the rights of another user (AT_SECURE) does not look at the variable.  On Hexagon there is no environment: there the line goes to the log of the
+// DSP (HAP_debug, level 2) when the package is terminated.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "BackendUtils.hpp"
+
+#if defined(_WIN32)
+#define UDO_EXPORT_COUNT extern "C" __declspec(dllexport)
+#else
+#define UDO_EXPORT_COUNT extern "C" __attribute__((visibility("default")))
+#endif
+
+/// The two functions of a package; stands beside its interface provider.
+#define UDO_EXECUTIONS_OF(PACKAGE)                                                                        \
+  UDO_EXPORT_COUNT std::uint64_t PACKAGE##Executions(const char* op) { return udo::executions.of(op); } \
+  UDO_EXPORT_COUNT const char* PACKAGE##Counted(void) { return udo::executions.counted(); }
+
+namespace udo {
+
+/// How often one op was executed.  On a line of the cache of its own: ops of several graphs count at once.
+class alignas(64) Counter {
+ public:
+  constexpr Counter(const char* op) : op_(op) {}
+
+  void operator++() { count_.fetch_add(1, std::memory_order_relaxed); }
+
+  const char* op() const { return op_; }
+  std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
+
+  /// What came since this was asked last.
+  std::uint64_t news() {
+    const std::uint64_t now = count();
+    return now - told_.exchange(now);
+  }
+
+ private:
+  const char* const op_;
+  std::atomic<std::uint64_t> count_{0};
+  std::atomic<std::uint64_t> told_{0};
+};
+
+/// The counters of a package, and how many runtimes of the process use it.
+class Executions {
+ public:
+  template <std::size_t N>
+  constexpr Executions(const char* package, const char* counted, Counter (&counters)[N])
+      : package_(package), counted_(counted), counters_(counters), size_(N) {}
+#if !defined(__hexagon__)
+  ~Executions();
+#endif
+
+  /// One more runtime has initialized the package.
+  void begin();
+
+  /// One of them has terminated it; false where none had initialized it.
+  bool end();
+  bool isUsed() const { return users_.load() != 0; }
+
+  std::uint64_t of(const char* op) const;
+  const char* counted() const { return counted_; }
+
+ private:
+  void tell(bool all);
+
+  const char* const package_;
+  const char* const counted_;
+  Counter* const counters_;
+  const std::size_t size_;
+  std::atomic<int> users_{0};
+};
+
+/// Those of this package, defined beside its tables.
+extern Executions executions;
+
+}  // namespace udo

@@ -1,0 +1,85 @@
+#!/bin/sh
+# ${plan.title}: what runs where the client runs; run.sh and run.py call it.
+#
+#   device.sh start RUN ARCH DEVICES VENDOR WRAP
+#   device.sh stop RUN
+#
+# RUN is the folder of this run; its file `links` names what belongs into it.  What the client writes goes to RUN/out.
+
+set -u
+
+<%text>
+run=$2
+case $1 in
+  stop)
+    # The processes of the client; `start` then ends by itself.
+    [ -f "$run/pids" ] && while read -r pid; do kill "$pid" 2>/dev/null; done <"$run/pids"
+    exit 0
+    ;;
+  start) arch=$3 devices=$4 vendor=$5 wrap=$6 ;;
+  *) exit 2 ;;
+esac
+
+cd "$run" || exit 5
+# Pairs of lines: what is linked, and the name that it has here.
+while IFS= read -r target && IFS= read -r name; do
+  case $name in */*) mkdir -p "${name%/*}" ;; esac
+  ln -s -f "$target" "$name" || exit 5
+done <links
+
+export LD_LIBRARY_PATH="$run${vendor:+:$vendor}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export PATH="$run${vendor:+:$vendor}:$PATH"
+</%text>\
+% if plan.dsp:
+# Separated by semicolons: a list with colons would be taken for one folder.
+<%text>dsp_vendor=$(printf '%s' "$vendor" | tr ':' ';')</%text>
+export ADSP_LIBRARY_PATH=${plan.dsp_path}<%text>"${dsp_vendor:+;$dsp_vendor}"</%text>
+% endif
+
+# One process, which becomes the client: number of the device.
+one() {
+  # shellcheck disable=SC2034 # what this client has no option for
+  number=$1
+  out=$run/out/${plan.label}$number
+  mkdir -p "$out"
+% if plan.proves:
+  export UDOGEN_PROVE="$out/executions.txt"
+% endif
+% if plan.extensions:
+  cat >"config_$number.json" <<END
+{"backend_extensions": {"shared_library_path": "libQnnHtpNetRunExtensions.so", "config_file_path": "htp_$number.json"}}
+END
+  cat >"htp_$number.json" <<END
+{"devices": [{"device_id": $number, "dsp_arch": "$arch", "pd_session": "${plan.pd_session}"}]}
+END
+% endif
+  # shellcheck disable=SC2086 # several words: `taskset f0`
+  exec $wrap ${plan.words}
+}
+
+<%text>
+: >pids
+trap 'while read -r pid; do kill "$pid" 2>/dev/null; done <pids' INT TERM HUP
+mkdir -p out
+number=0
+while [ "$number" -lt "$devices" ]; do
+  (one "$number") </dev/null &
+  echo "$!" >>pids
+  number=$((number + 1))
+done
+
+# One line for each device: its name, and how its client ended.
+number=0
+worst=0
+while read -r pid; do
+  wait "$pid"
+  code=$?
+</%text>\
+  echo "${plan.label}$number $code" >>out/status
+<%text>
+  [ "$code" -eq 0 ] || worst=$code
+  number=$((number + 1))
+done <pids
+: "$arch"
+exit "$worst"
+</%text>\

@@ -1,0 +1,479 @@
+"""Context binaries of udogen in the real ONNX Runtime (`udogen onnx-context`), and models of contexts that are wrong.
+
+The other way, a binary of ONNX Runtime in udogen, is in test_ort.py.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.clients.laying import lay
+from tests.contexts.storing import QUANT, store
+from tests.making import LONG, ROOT, htp_package, udogen
+from udogen.clients.ort import context_nodes, contexts, session, wrapping
+from udogen.clients.package import Package, Wish, find_packages
+from udogen.errors import UdogenError, UsageError
+from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
+from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+
+EXAMPLE = ROOT / "examples" / "leaky_relu"
+NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
+pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, NEEDED)), reason=f"without {', '.join(NEEDED)}")
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(2, 3, 4)).astype(np.float32)
+Q = RNG.integers(0, 256, (2, 3, 4), np.uint8)
+STEPS = ("--quant", "input=0.05,-128", "--quant", "output=0.1,-100")
+
+
+def real(stored: np.ndarray, scale: float, offset: int) -> np.ndarray:
+    return (stored.astype(np.float32) + np.float32(offset)) * np.float32(scale)
+
+
+# --- udogen's binaries in ONNX Runtime ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example for HTP, in a folder with a blank."""
+    out = tmp_path_factory.mktemp("it is") / "here"
+    return htp_package(EXAMPLE / "LeakyRelu.xml", out, EXAMPLE / "kernels").library
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, package: Path) -> Path:
+    """Binaries of the op in floats and in 8 bits, of two graphs of built-in ops, and what udogen computes with them."""
+    here = tmp_path_factory.mktemp("my models")
+    np.save(here / "x.npy", X)
+    np.save(here / "q.npy", Q)
+    for name, given, more in (("float", "x", ()), ("bytes", "q", STEPS)):
+        done = udogen(
+            "run", "op", package, "LeakyRelu", "--backend", "htp", "--input", f"input={here / given}.npy", *more,
+            "--param", "alpha=0.25", "--output", f"output={here / name}.npy", "--save-context", here / f"{name}.bin",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    store(here, name="two", kind="real")
+    return here
+
+
+@pytest.fixture(scope="module")
+def answers(folder: Path, package: Path) -> dict[str, Any]:
+    """Every case, in one process: what ONNX Runtime computed, or what was raised."""
+    np.savez(folder / "x.npz", input=X)
+    np.savez(folder / "q.npz", input=Q)
+    np.savez(folder / "r.npz", input_float=real(Q, 0.05, -128))
+    kv, prefill = (RNG.integers(0, 256, shape, np.uint8) for shape in ((1, 1, 1, 8), (1, 4, 4, 8)))
+    np.savez(folder / "both.npz", **{"kv_forward/x": kv, "prefill_forward/x": prefill})
+    np.savez(folder / "kv.npz", x=kv)
+    below = folder / "below"
+    below.mkdir()
+    (below / "copy.bin").write_bytes((folder / "float.bin").read_bytes())
+    wrapping.wrap(folder / "float.bin", folder / "float.onnx")
+    wrapping.wrap(folder / "float.bin", folder / "embedded.onnx", embed=True)
+    wrapping.wrap(below / "copy.bin", folder / "below.onnx")
+    wrapping.wrap(folder / "bytes.bin", folder / "bytes.onnx")
+    wrapping.wrap(folder / "bytes.bin", folder / "converted.onnx", floats=True)
+    wrapping.wrap(folder / "two.bin", folder / "two.onnx")
+    wrapping.wrap(folder / "two.bin", folder / "kv.onnx", graphs=["kv_forward"], embed=True)
+    cases = {
+        "float": ("float", [package], "x"),
+        "embedded": ("embedded", [package], "x"),
+        "below": ("below", [package], "x"),
+        "bytes": ("bytes", [package], "q"),
+        "converted": ("converted", [package], "r"),
+        "two": ("two", [], "both"),
+        "kv": ("kv", [], "kv"),
+        "not registered": ("float", [], "x"),
+    }
+    rows = {
+        name: {
+            "model": str(folder / f"{model}.onnx"),
+            "packages": list(map(str, packages)),
+            "inputs": str(folder / f"{given}.npz"),
+            "outputs": str(folder / f"{name} out.npz"),
+        }
+        for name, (model, packages, given) in cases.items()
+    }
+    (folder / "cases.json").write_text(json.dumps(rows))
+    found: dict[str, Any] = json.loads(run("tests/clients/ort_cases_child.py", folder / "cases.json").splitlines()[-1])
+    return found
+
+
+def run(script: str, *argv: object) -> str:
+    env = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, str(ROOT / script), *map(str, argv)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONG, env=env, cwd="/")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("case", ["float", "embedded", "below", "bytes"])
+def test_onnx_runtime_computes_with_our_binary_what_udogen_computes(
+    answers: dict[str, Any], folder: Path, case: str
+) -> None:
+    assert answers[case] == ["output"]
+    expected = np.load(folder / ("bytes.npy" if case == "bytes" else "float.npy"))
+    found = np.load(folder / f"{case} out.npz")["output"]
+    assert found.dtype == expected.dtype
+    assert np.array_equal(found, expected)
+    if case == "float":
+        assert np.abs(found - np.where(X > 0, X, 0.25 * X)).max() < 1e-6
+
+
+def test_real_numbers_are_quantized_on_the_way_in_and_out(answers: dict[str, Any], folder: Path) -> None:
+    assert answers["converted"] == ["output_float"]
+    expected = real(np.load(folder / "bytes.npy"), 0.1, -100)
+    assert np.allclose(np.load(folder / "converted out.npz")["output_float"], expected, atol=1e-5)
+
+
+def test_all_graphs_of_a_binary_are_one_model(answers: dict[str, Any], folder: Path) -> None:
+    """Both have tensors x and y; without io_name_overrides ONNX Runtime would take them by their places."""
+    assert answers["two"] == ["prefill_forward/y", "kv_forward/y"]
+    given, found = np.load(folder / "both.npz"), np.load(folder / "two out.npz")
+    for graph in ("prefill_forward", "kv_forward"):
+        relu = np.maximum(given[f"{graph}/x"], -QUANT.offset)
+        assert np.array_equal(found[f"{graph}/y"], relu)
+
+
+def test_one_graph_of_several(answers: dict[str, Any], folder: Path) -> None:
+    assert answers["kv"] == ["y"]
+    relu = np.maximum(np.load(folder / "kv.npz")["x"], -QUANT.offset)
+    assert np.array_equal(np.load(folder / "kv out.npz")["y"], relu)
+
+
+def test_a_context_whose_package_is_not_given(answers: dict[str, Any], folder: Path) -> None:
+    fault = answers["not registered"]
+    assert (fault["type"], fault["message"], fault["hint"]) == (
+        "SessionFailed",
+        "a context of the model has kernels of package LeakyReluPackage, which is not given",
+        "give that package too",
+    )
+    assert "the context binary cannot be restored" in fault["details"]
+
+
+def test_a_library_of_qnn_before_onnxruntime_is_told_before_it_ends_the_process() -> None:
+    """Without the check the first C++ exception of ONNX Runtime ends the process (measured: 134, or 139)."""
+    code = (
+        "from udogen.clients.ort import opening\n"
+        "from udogen.errors import UdogenError\n"
+        "from udogen.runtime import Runtime\n"
+        "with Runtime('cpu'): pass\n"
+        "try: opening._modules()\n"
+        "except UdogenError as fault: print(fault.message, fault.hint, sep='\\n')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", f"import sys\n{code}"], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.splitlines()[-2:] == [
+        "this process has loaded libQnnCpu.so before onnxruntime, whose C++ exceptions would end it",
+        "import onnxruntime first, or open the session in a process of its own",
+    ], done.stderr
+
+
+# --- the command ----------------------------------------------------------------------------------------
+
+
+def test_the_command(folder: Path, tmp_path: Path) -> None:
+    import onnx
+
+    (tmp_path / "b.bin").write_bytes((folder / "bytes.bin").read_bytes())
+    done = udogen("onnx-context", tmp_path / "b.bin", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"{tmp_path}/m.onnx: graph udogen",
+        "  input input: uint8 2x3x4",
+        "  output output: uint8 2x3x4",
+    ]
+    assert done.stderr.strip() == "the model names b.bin, seen from its own folder: keep them together"
+    made = onnx.load(tmp_path / "m.onnx")
+    assert made.graph.input[0].doc_string == "UFIXED_POINT_8: real = (stored -128) * 0.0500000007"
+    [node] = made.graph.node
+    told = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+    assert told == {
+        "embed_mode": 0, "ep_cache_context": b"b.bin", "ep_sdk_version": b"v2.47.0.260601114230", "main_context": 1,
+        "max_size": 0, "partition_name": b"udogen", "source": b"QNN",
+    }  # fmt: skip
+    before = (tmp_path / "m.onnx").read_bytes()
+    done = udogen("onnx-context", tmp_path / "b.bin", "-o", tmp_path / "m.onnx", "--embed", "--json")
+    assert (done.returncode, json.loads(done.stdout)["error"]["message"]) == (2, f"{tmp_path}/m.onnx is there already")
+    assert (tmp_path / "m.onnx").read_bytes() == before
+    done = udogen("onnx-context", tmp_path / "b.bin", "-o", tmp_path / "f.onnx", "--float", "--embed", "--json")
+    answer = json.loads(done.stdout)
+    assert (answer["ok"], answer["reference"]) == (True, None)
+    [graph] = answer["graphs"]
+    assert graph["inputs"] == [
+        {
+            "name": "input_float", "tensor": "input", "type": "float32", "shape": [2, 3, 4], "stored": "UFIXED_POINT_8",
+            "scale": pytest.approx(0.05), "offset": -128,
+        }
+    ]  # fmt: skip
+    onnx.checker.check_model(onnx.load(tmp_path / "f.onnx"))
+
+
+def away(folder: Path) -> tuple[Path, Path]:
+    (folder / "sub").mkdir()
+    return store(folder, kind="real"), folder / "sub" / "m.onnx"
+
+
+def dots(folder: Path) -> tuple[Path, Path]:
+    return store(folder, name="a.", kind="real"), folder / "m.onnx"
+
+
+def text(folder: Path) -> tuple[Path, Path]:
+    (folder / "x.bin").write_text("no context")
+    return folder / "x.bin", folder / "m.onnx"
+
+
+def no_folder(folder: Path) -> tuple[Path, Path]:
+    return store(folder, kind="real"), folder / "none" / "m.onnx"
+
+
+def flipped(folder: Path) -> tuple[Path, Path]:
+    binary, data = store(folder, kind="real"), bytearray(store(folder, kind="real").read_bytes())
+    assert udogen("inspect", binary, "--write-manifest").returncode == 0
+    data[-1] ^= 1
+    binary.write_bytes(data)
+    return binary, folder / "m.onnx"
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message", "hint"),
+    [
+        (
+            away, {}, "{binary} does not lie beside or below {out}",
+            "write the model beside it: -o {folder}/m.onnx; or hold it in the model: --embed",
+        ),
+        (dots, {}, "the path a..bin contains `..`", "write the model beside it: -o {folder}/m.onnx; or hold it in"),
+        (text, {}, "{binary} is no context binary", ""),
+        (
+            lambda folder: (store(folder, kind="emulator"), folder / "m.onnx"), {},
+            "{binary} was made by udogen's emulator, and no backend of ONNX Runtime restores it",
+            "make it with Qualcomm's libraries: --runtime real",
+        ),
+        (
+            lambda folder: (store(folder, backend="cpu", kind="real"), folder / "m.onnx"), {},
+            "{binary} cannot be a model of ONNX Runtime: it is not made for HTP: the provider restores contexts of "
+            "HTP, DSP and GPU alone",
+            "make it with --backend htp; a package for the CPU runs from the ONNX model itself",
+        ),
+        (
+            lambda folder: (store(folder, kind="real"), folder / "m.onnx"), {"graphs": ["kv_forwart"]},
+            "{binary} has no graph kv_forwart", "did you mean kv_forward? it has: prefill_forward, kv_forward",
+        ),
+        (no_folder, {"embed": True}, "cannot write {out}: No such file or directory", "give another -o"),
+        (flipped, {}, "{binary} is not the file that forward_0.bin.udogen.json describes: its", ""),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_a_model(
+    make: Callable[[Path], tuple[Path, Path]], options: dict[str, Any], message: str, hint: str, tmp_path: Path
+) -> None:
+    binary, out = make(tmp_path)
+    with pytest.raises(UdogenError) as caught:
+        wrapping.wrap(binary, out, **options)
+    names = {"binary": binary, "out": out, "folder": tmp_path}
+    assert caught.value.message.startswith(message.format(**names))
+    assert caught.value.hint.startswith(hint.format(**names))
+    assert not out.exists()
+
+
+def tensor(dtype: str = "FLOAT_32", **more: Any) -> TensorInfo:
+    return TensorInfo(1, more.pop("name", "t"), dtype, more.pop("shape", (2, 3)), **more)
+
+
+def made_of(*graphs: GraphInfo, backend: int = 6) -> BinaryInfo:
+    return BinaryInfo(backend, "v2.47", "2.36.0", "5.47.0", "", graphs)
+
+
+GOOD = tensor(name="o")
+
+
+@pytest.mark.parametrize(
+    ("graph", "fault"),
+    [
+        (GraphInfo("g", (), (GOOD,)), "graph g has no inputs, which the provider refuses"),
+        (GraphInfo("g", (GOOD,), ()), "graph g has no outputs, which the provider refuses"),
+        (
+            GraphInfo("g", (tensor("UFIXED_POINT_4"),), (GOOD,)),
+            "input t of graph g is UFIXED_POINT_4, which no element type of ONNX Runtime stores",
+        ),
+        (
+            GraphInfo("g", (GOOD,), (tensor("FLOAT_64"),)),
+            "output t of graph g is FLOAT_64, which no element type of ONNX Runtime stores",
+        ),
+        (
+            GraphInfo("g", (tensor(dynamic=(True, False)),), (GOOD,)),
+            "input t of graph g has dimensions that may change, which the provider refuses",
+        ),
+        (
+            GraphInfo("g", (tensor(shape=()),), (GOOD,)),
+            "input t of graph g has no dimensions, which the provider refuses",
+        ),
+    ],
+)
+def test_graphs_that_the_provider_would_refuse(graph: GraphInfo, fault: str) -> None:
+    """By its sources: no such binary can be made with the libraries that are here."""
+    assert [text for text, _ in context_nodes.faults_of(made_of(graph), [graph])] == [fault]
+
+
+@pytest.mark.parametrize(
+    ("given", "several", "fault"),
+    [
+        ("SFIXED_POINT_8", False, ""),
+        (
+            "SFIXED_POINT_32", False, "tensor t is SFIXED_POINT_32, and QuantizeLinear makes 8 and 16 bits",
+        ),
+        (AxisScaleOffset(0, (ScaleOffset(1.0),)), False, "tensor t is quantized by AXIS_SCALE_OFFSET"),
+        (ScaleOffset(1.0, 3), False, "tensor t has the offset 3, which is no zero point of uint8"),
+        (None, False, "tensor t is UFIXED_POINT_8, and the binary does not tell its scale"),
+        ("name", True, "tensor g/a;b has a `;` or `=` in its name, by which the provider separates names"),
+        ("twice", False, "graph g has two tensors called `o`"),
+    ],
+)  # fmt: skip
+def test_what_quantizelinear_and_names_cannot_say(
+    given: Any, several: bool, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = tensor("UFIXED_POINT_8", quant=given if not isinstance(given, str) else ScaleOffset(0.5, -3))
+    if given in ("SFIXED_POINT_8", "SFIXED_POINT_32"):
+        found = tensor(given, quant=ScaleOffset(0.5, 0))
+    if given in ("name", "twice"):
+        found = tensor(name="a;b" if given == "name" else "o")
+    graphs = [GraphInfo("g", (found,), (GOOD,)), GraphInfo("h", (GOOD,), (tensor(name="p"),))][: 2 if several else 1]
+    monkeypatch.setattr(context_nodes, "describe", lambda _path: made_of(*graphs))
+    (tmp_path / "x.bin").write_bytes(b"x")
+    if not fault:
+        assert wrapping.wrap(tmp_path / "x.bin", tmp_path / "m.onnx", floats=True).reference == "x.bin"
+        return
+    with pytest.raises(wrapping.NotWrapped) as caught:
+        wrapping.wrap(tmp_path / "x.bin", tmp_path / "m.onnx", floats=True)
+    assert f"cannot be a model of ONNX Runtime: {fault}" in caught.value.message
+
+
+def test_a_binary_too_large_to_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    binary = store(tmp_path, kind="real")
+    monkeypatch.setattr(wrapping, "EMBEDDED_MOST", 1000)
+    with pytest.raises(wrapping.NotWrapped, match=r"it is too large for a model, which holds 2 GiB$") as caught:
+        wrapping.wrap(binary, tmp_path / "m.onnx", embed=True)
+    assert caught.value.hint == "leave --embed out"
+
+
+# --- models that are wrong --------------------------------------------------------------------------------
+
+
+def model(folder: Path, **changes: Any) -> Path:
+    """A model of the binary with two graphs, by hand, as the one that udogen writes but for the changes."""
+    from onnx import TensorProto, helper, save
+
+    kind = changes.pop("dtype", TensorProto.UINT8)
+    shape = changes.pop("shape", [1, 1, 1, 8])
+    inputs, outputs = changes.pop("inputs", ["x"]), changes.pop("outputs", ["y"])
+    ends = [[helper.make_tensor_value_info(name, kind, shape) for name in names] for names in (inputs, outputs)]
+    told = {"ep_cache_context": "forward_0.bin", "embed_mode": 0, "main_context": 1, "source": "QNN", **changes}
+    name = told.pop("name", "kv_forward")
+    node = helper.make_node("EPContext", inputs, outputs, name=name, domain="com.microsoft", **told)
+    made = helper.make_model(helper.make_graph([node], "g", *ends), opset_imports=[helper.make_opsetid("", 21)])
+    save(made, folder / "m.onnx")
+    return folder / "m.onnx"
+
+
+def look(path: Path, packages: tuple[Package, ...] = ()) -> contexts.Stored:
+    return contexts.look(path, context_nodes.nodes_of(path), packages)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message", "hint"),
+    [
+        (
+            {"ep_cache_context": "none.bin"},
+            "EPContext node `kv_forward` names the file `none.bin`, and there is none at {folder}/none.bin",
+            "keep the file and the model together",
+        ),
+        (
+            {"ep_cache_context": "/a/b.bin"},
+            "EPContext node `kv_forward` names the file `/a/b.bin`: ONNX Runtime takes neither absolute paths nor any "
+            "with `..`",
+            "put the file beside the model, and name it so",
+        ),
+        ({"ep_cache_context": ""}, "EPContext node `kv_forward` names no file", contexts._AGAIN),
+        (
+            {"source": "OpenVINOExecutionProvider"},
+            "EPContext node `kv_forward` is of `OpenVINOExecutionProvider`, not of QNN",
+            "its execution provider is another one",
+        ),
+        ({"main_context": 0}, "no EPContext node has main_context=1, and so none a context", contexts._AGAIN),
+        (
+            {"name": "kv"},
+            "EPContext node `kv` has the name of no graph of its context (prefill_forward, kv_forward)",
+            "call it as the graph is called",
+        ),
+        (
+            {"dtype": 3},  # INT8, of as many bytes
+            "input x of EPContext node `kv_forward` is INT8 [1, 1, 1, 8]; tensor x of graph kv_forward is "
+            "UFIXED_POINT_8 [1, 1, 1, 8]",
+            contexts._AGAIN,
+        ),
+        (
+            {"shape": ["n", 1, 1, 8]},
+            "input x of EPContext node `kv_forward` is UINT8 ['n', 1, 1, 8]; tensor x of graph kv_forward is "
+            "UFIXED_POINT_8 [1, 1, 1, 8]",
+            contexts._AGAIN,
+        ),
+        (
+            {"inputs": ["x", "z"], "outputs": ["y", "w"]},
+            "EPContext node `kv_forward` has 2 outputs, graph kv_forward 1",
+            contexts._AGAIN,
+        ),
+        (
+            {"io_name_overrides": "x=q"},
+            "input x of EPContext node `kv_forward` is no input of graph kv_forward (x)",
+            contexts._AGAIN,
+        ),
+        (
+            {"embed_mode": 1, "ep_cache_context": "no context"},
+            "context of EPContext node `kv_forward` is no context binary",
+            "",
+        ),
+    ],
+)
+def test_a_model_whose_context_is_not_what_it_says(
+    changes: dict[str, Any], message: str, hint: str, tmp_path: Path
+) -> None:
+    """ONNX Runtime itself would say less, or compute with it: it compares the bytes of tensors alone."""
+    store(tmp_path, kind="real")
+    path = model(tmp_path, **changes)
+    with pytest.raises(UsageError) as caught:
+        look(path)
+    assert message.format(folder=tmp_path) in caught.value.message
+    assert caught.value.message.startswith(f"{path}: ")
+    assert caught.value.hint.startswith(hint)
+
+
+def test_what_is_as_it_should_be_is_taken(tmp_path: Path) -> None:
+    store(tmp_path, kind="real")
+    assert look(model(tmp_path)).names == frozenset()
+    assert look(model(tmp_path, inputs=["a"], outputs=["b"])).nodes[0].inputs == ("a",)  # by their places
+    assert (
+        look(model(tmp_path, inputs=["a"], outputs=["b"], io_name_overrides="a=x;b=y")).nodes[0].overrides["a"] == "x"
+    )
+
+
+def test_a_package_that_no_context_needs(package: Path, tmp_path: Path) -> None:
+    store(tmp_path, kind="real")
+    with pytest.raises(UsageError) as caught:
+        look(model(tmp_path), find_packages([package], Wish("htp")))
+    assert "no context of the model has a kernel of package LeakyReluPackage" in caught.value.message
+    assert caught.value.hint == "leave the package out, or make the context with it"
+
+
+def test_contexts_are_for_htp(tmp_path: Path) -> None:
+    store(tmp_path, kind="real")
+    path = model(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        session(path, [lay(EXAMPLE / "LeakyRelu.xml", tmp_path / "package", chosen=("cpu",))])
+    assert caught.value.message == f"{path} holds contexts, which ONNX Runtime restores on HTP alone"
+    assert caught.value.hint == 'backend="htp"'

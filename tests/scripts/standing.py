@@ -1,0 +1,115 @@
+"""Stand-ins for devices: `adb` and `ssh` on PATH that execute here, in a clean environment, what is sent to a device.
+
+They answer as the real programs do, by their documentation: `adb shell` joins its words with blanks and hands them to a
+shell of the device, `push` and `pull` do not; `ssh` joins its words, too.  No device was ever behind them.  What the
+device says of itself is in the programs of its own PATH (`getprop`, `uname`).
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.making import LONG
+
+_ADB = r"""#!/bin/sh
+printf '%s\n' "$*" >>'{log}'
+if [ "$1" = -s ]; then [ "$2" = '{serial}' ] || { echo "error: device '$2' not found" >&2; exit 1; }; shift 2; fi
+case $1 in
+  get-state) [ -f '{state}' ] && { cat '{state}' >&2; exit 1; }; echo device ;;
+  shell) shift; {run} "$*"; code=$?; [ -f '{old}' ] && exit 0; exit $code ;;
+  push) [ -f '{full}' ] && { echo "adb: error: failed to copy: No space left on device" >&2; exit 1; }
+    cp "$2" "$3" && echo "$2: 1 file pushed" ;;
+  pull) cp -R "$2" "$3" ;;
+  logcat) echo '01-01 00:00:00.000  1  1 I udogen: a line of the log'; exec sleep 60 ;;
+  *) echo "adb: unknown command $1" >&2; exit 1 ;;
+esac
+"""
+_SSH = r"""#!/bin/sh
+printf '%s\n' "$*" >>'{log}'
+while [ $# -gt 0 ]; do
+  case $1 in -o | -p | -i) shift 2 ;; *) break ;; esac
+done
+[ "$1" = user@board ] || { echo "ssh: Could not resolve hostname $1: Name or service not known" >&2; exit 255; }
+shift
+{run} "$*"
+"""
+
+
+@dataclass
+class Device:
+    """A folder that plays a device, and the programs with which it is reached."""
+
+    base: Path
+    machine: str = "aarch64"
+    props: Mapping[str, str] = field(default_factory=lambda: {"ro.soc.model": "SM8550"})
+
+    def __post_init__(self) -> None:
+        own, ours = self.base / "own bin", self.base / "bin"
+        for folder in (own, ours, self.root.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        lines = "".join(f"  {name}) echo {shlex.quote(value)} ;;\n" for name, value in self.props.items())
+        _program(own / "getprop", f"#!/bin/sh\ncase $1 in\n{lines}  *) echo ;;\nesac\n")
+        _program(own / "uname", f'#!/bin/sh\n[ "$1" = -m ] && echo {self.machine} || /usr/bin/uname "$@"\n')
+        # What is sent to the device sees nothing of this machine's environment.
+        run = f"env -i HOME=/ PATH={shlex.quote(str(own))}:/usr/bin:/bin sh -c"
+        for name, text in (("adb", _ADB), ("ssh", _SSH)):
+            for mark, value in (
+                ("run", run),
+                ("serial", "ABC 1"),
+                *((each, str(self.base / each)) for each in ("log", "state", "old", "full")),
+            ):
+                text = text.replace(f"{{{mark}}}", value.replace("'", "'\\''") if mark != "run" else value)
+            _program(ours / name, text)
+
+    @property
+    def root(self) -> Path:
+        """Where things go: a folder whose name two shells could misread."""
+        return self.base / "data" / "it's $HOME & a"
+
+    @property
+    def calls(self) -> list[str]:
+        """What adb or ssh were called with."""
+        return (self.base / "log").read_text().splitlines()
+
+    def say(self, what: str, text: str = "") -> None:
+        """Make adb answer like this: `state` (instead of device), `old` (no exit codes), `full` (no room)."""
+        (self.base / what).write_text(text)
+
+    def own(self, name: str, text: str) -> None:
+        """A program of the device."""
+        _program(self.base / "own bin" / name, text)
+
+    def run(self, script: Path, *arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
+        """run.sh or run.py against this device."""
+        return run(script, *arguments, path=self.base / "bin", UDOGEN_REMOTE=str(self.root), **env)
+
+
+def run(script: Path, *arguments: object, path: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    """run.sh with dash, or run.py with this Python; the Python of these tests is the first on PATH."""
+    command = [sys.executable] if script.suffix == ".py" else ["dash"]
+    return subprocess.run(
+        [*command, str(script), *map(str, arguments)],
+        env=environment(path, **env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+    )
+
+
+def environment(path: Path | None, **env: str) -> dict[str, str]:
+    """What a script is started with."""
+    folders = [*([str(path)] if path else []), str(Path(sys.executable).parent), "/usr/bin", "/bin"]
+    kept = {name: os.environ[name] for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME") if name in os.environ}
+    return {**kept, "PATH": ":".join(folders), **env}
+
+
+def _program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)

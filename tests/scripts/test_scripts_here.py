@@ -1,0 +1,253 @@
+"""`udogen script --device local`, run: our client and ONNX Runtime with Qualcomm's real libQnnCpu and libQnnHtp."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.making import udogen
+from tests.scripts.conftest import X, Y, Made
+from tests.scripts.standing import environment, run
+
+SCRIPTS = ["run.sh", "run.py"]
+
+
+def script(made: Made, out: Path, *arguments: object, client: str = "cpp", backend: str = "cpu") -> Path:
+    """A script for this machine."""
+    done = udogen("script", made.folder / backend, "--client", client, "--device", "local", "-o", out, *arguments)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.fixture(scope="module", params=["cpu", "htp"])
+def scripted(request: pytest.FixtureRequest, made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our client, in a folder whose name two shells could misread."""
+    backend = request.param
+    out = tmp_path_factory.mktemp(backend) / "a `b` & 'c' $d"
+    arguments = ["--context", made.file(f"{backend}.bin"), *made.inputs, "--prove"]
+    return script(made, out, *arguments, backend=backend)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_our_client_runs_in_the_real_runtime_and_the_numbers_are_right(scripted: Path, name: str) -> None:
+    done = run(scripted / name)
+    assert done.returncode == 0, done.stdout + done.stderr
+    where = "HTP0" if "htp" in str(scripted.parent) else "CPU0"
+    assert f"{where} sample 0 output: right, 24 values, the largest difference is 0\n" in done.stdout
+    assert f"{where}: LeakyReluPackage::LeakyRelu ran in our kernel, " in done.stdout
+    out = Path(done.stderr.splitlines()[-1].removeprefix("outputs are in "))
+    assert out.parent == scripted / "outputs"
+    np.testing.assert_array_equal(np.fromfile(out / where / "Result_0" / "output.raw", "<f4"), Y.ravel())
+    assert not list((scripted / ".run").glob("*/runs/*")), "the folder of the run is left behind"
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_onnx_runtime_runs_the_package(made: Made, model: Path, tmp_path: Path, backend: str, name: str) -> None:
+    inputs = ["--input", f"in/x={made.file('x.npy')}", "--reference", f"y={made.file('y.npy')}", "--prove"]
+    out = script(made, tmp_path / "it's", "--model", model, *inputs, client="ort", backend=backend)
+    done = run(out / name)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " sample 0 y: right, 24 values, the largest difference is " in done.stdout
+    assert "LeakyReluPackage::LeakyRelu ran in our kernel, " in done.stdout
+
+
+def test_onnx_runtime_does_not_run_it_elsewhere(made: Made, model: Path, tmp_path: Path) -> None:
+    """A package that cannot be loaded: ONNX Runtime by itself would compute on its own CPU, or fail later."""
+    out = script(made, tmp_path / "out", "--model", model, "--input", f"in/x={made.file('x.npy')}", client="ort")
+    (out / "libs/x86_64/libLeakyReluPackage.so").write_bytes(b"broken")
+    done = run(out / "run.sh")
+    assert done.returncode == 5
+    assert "error: ort ended with 1 on CPU0\n" in done.stderr
+    assert "ort_client: " in done.stdout
+
+
+# --- several samples, wrong numbers ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wrong(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two samples, of which the second has a wrong reference."""
+    base = tmp_path_factory.mktemp("wrong")
+    for name, array in (("x1", -X), ("y1", np.where(X < 0, -X, np.float32(-0.5) * X)), ("bad", Y.copy())):
+        if name == "bad":
+            array.reshape(-1)[5] += 0.25
+            array.reshape(-1)[7] = np.nan
+        np.save(base / f"{name}.npy", array)
+    arguments = ["--input", f"input={base / 'x1.npy'}", "--input", f"input={made.file('x.npy')}"]
+    arguments += ["--reference", f"output={base / 'y1.npy'}", "--reference", f"output={base / 'bad.npy'}"]
+    return script(made, base / "out", "--context", made.file("cpu.bin"), *arguments, "--tolerance", "0.125,1e-3")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_wrong_numbers_are_told_and_end_with_6(wrong: Path, name: str) -> None:
+    done = run(wrong / name)
+    assert done.returncode == 6, done.stdout + done.stderr
+    first, second = done.stdout.splitlines()[-2:]
+    assert first == "CPU0 sample 0 output: right, 24 values, the largest difference is 0"
+    y = Y.ravel()
+    assert second == (
+        f"CPU0 sample 1 output: wrong, 2 of 24 values, the first is 5: {y[5]:.6g} instead of {y[5] + np.float32(0.25):.6g}; "
+        "the largest difference is 0.25"
+    )
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize(
+    ("dtype", "good", "bad"),
+    [
+        ("float16", [1.5, -0.0, np.inf, np.nan, 6e-8], [1.5, 0, -np.inf, np.nan, 6e-8]),
+        ("float32", [1e30, -np.inf, np.nan], [1e30, np.inf, np.nan]),
+        ("float64", [1e300, 1.5], [1e300, 2.5]),
+        ("int8", [-128, 127], [-128, 100]),
+        ("int16", [-32768, 1], [32767, 1]),
+        ("int32", [-(2**31), 1], [2**31 - 1, 1]),
+        ("int64", [-(2**63), 2**53 + 1], [-(2**63), 2**53 + 64]),
+        ("uint8", [0, 255], [0, 250]),
+        ("uint16", [0, 65535], [0, 65530]),
+        ("uint32", [0, 2**32 - 1], [0, 2**32 - 9]),
+        ("uint64", [0, 2**64 - 1], [0, 2**63]),
+    ],
+)
+def test_every_type_is_compared(tmp_path: Path, wrong: Path, name: str, dtype: str, good: list, bad: list) -> None:
+    """The comparison of a script alone, with a client that copies what it is given."""
+    folder = tmp_path / "out"
+    _copying(wrong, folder)
+    plan = json.loads((folder / "plan.json").read_text())
+    check = {**plan["checks"][0], "dtype": dtype, "absolute": 0.0, "relative": 0.0, "output": "copy.raw"}
+    (folder / "plan.json").write_text(json.dumps({**plan, "checks": [check], "vendors": []}))
+    text = (folder / "run.sh").read_text()
+    lines = text.splitlines(keepends=True)
+    begin = lines.index("checks() { # sample, name, output, reference, type, tolerance: absolute, relative\n")
+    end = lines.index("}\n", begin)
+    lines[begin + 1 : end] = [f'  "$1" 0 output copy.raw references/0/output.raw {dtype} 0 0\n']
+    (folder / "run.sh").write_text("".join(lines))
+    for values, code in ((good, 0), (bad, 6)):
+        np.array(good, dtype).tofile(folder / "references/0/output.raw")
+        np.array(values, dtype).tofile(folder / "inputs/0/input.raw")
+        done = run(folder / name)
+        assert done.returncode == code, (dtype, values, done.stdout, done.stderr)
+
+
+def _copying(source: Path, folder: Path) -> None:
+    import shutil
+
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns("outputs", ".run"))
+    client = folder / "bin/x86_64/udogen-client"
+    client.write_text('#!/bin/sh\nwhile [ "$1" != --output ]; do shift; done\ncp inputs/0/input.raw "$2/copy.raw"\n')
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_what_the_vendor_has_is_told_before_anything_runs(wrong: Path, tmp_path: Path, name: str) -> None:
+    """With a Python that has no wheel of the runtime."""
+    path = tmp_path / "bin"
+    path.mkdir()
+    (path / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (path / "python3").chmod(0o755)
+    argv = ["dash", wrong / name] if name.endswith(".sh") else ["/usr/bin/python3", wrong / name]
+    if not Path(str(argv[0])).exists() and argv[0] != "dash":
+        pytest.skip("there is no Python but that of these tests")
+    env = {"PATH": f"{path}:/usr/bin:/bin"}
+    done = subprocess.run(list(map(str, argv)), env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    assert done.stderr.splitlines() == [
+        "error: the vendor's libQnnCpu.so: not on this machine",
+        "  = set QNN_SDK_ROOT to the SDK, or UDOGEN_VENDOR_DIR to a folder that has them",
+        "  = or put the Python first on PATH that has onnxruntime-qnn (2.3.0 has libQnnCpu.so)",
+    ]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--nonsense"], 2, "--nonsense"),
+        (["--devices", "0"], 2, "error: --devices 0: this is no number\n  = as in --devices 2\n"),
+        (
+            ["--devices", "2"],
+            2,
+            "error: cpp runs on one device: cpu of this machine is one device\n  = leave --devices out\n",
+        ),
+        (["--remote", "here"], 2, "error: here is not an absolute path\n  = --remote /data/local/tmp/udogen\n"),
+        (
+            ["--remote", "/tmp/a:b"],
+            2,
+            "error: the folder /tmp/a:b/LeakyReluPackage-cpp contains `:`, which separates things for cpp and its loaders\n"
+            "  = move it with --remote (UDOGEN_REMOTE)\n",
+        ),
+        (["--out", "/usr"], 2, "error: /usr is not empty\n  = choose another folder with --out\n"),
+    ],
+)
+def test_misuse(wrong: Path, name: str, arguments: list[str], code: int, said: str) -> None:
+    done = run(wrong / name, *arguments)
+    assert done.returncode == code
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_crash_of_the_client_is_told(wrong: Path, tmp_path: Path, name: str) -> None:
+    _copying(wrong, tmp_path / "out")
+    (tmp_path / "out/bin/x86_64/udogen-client").write_text("#!/bin/sh\necho Registration failed: 4006\nkill -SEGV $$\n")
+    done = run(tmp_path / "out" / name)
+    assert done.returncode == 5
+    assert "error: cpp ended with 139 on CPU0\n" in done.stderr
+    log = tmp_path / "out/outputs/001/log.txt"
+    assert f"  = udogen explain {log}\n" in done.stderr
+    assert "Registration failed: 4006" in log.read_text()
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_an_interrupt_stops_the_client(wrong: Path, tmp_path: Path, name: str) -> None:
+    _copying(wrong, tmp_path / "out")
+    seen = tmp_path / "pid"
+    (tmp_path / "out/bin/x86_64/udogen-client").write_text(f"#!/bin/sh\necho $$ >'{seen}'\nexec sleep 100\n")
+    command = [sys.executable] if name.endswith(".py") else ["dash"]
+    running = subprocess.Popen(
+        [*command, str(tmp_path / "out" / name)], env=environment(None), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, start_new_session=True, text=True,
+    )  # fmt: skip
+    try:
+        began = time.monotonic()
+        while not (seen.exists() and seen.read_text().strip()):
+            assert time.monotonic() - began < 60
+            time.sleep(0.05)
+        os.kill(running.pid, signal.SIGINT)
+        _, said = running.communicate(timeout=30)
+    finally:
+        running.kill()
+    assert running.returncode == 130
+    assert "interrupted: the client is stopped" in said
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):  # until it is collected
+            os.kill(int(seen.read_text()), 0)
+            time.sleep(0.05)
+    assert not list((tmp_path / "out" / ".run").glob("*/runs/*"))
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_runs_at_once_do_not_meet(scripted: Path, name: str) -> None:
+    if "htp" in str(scripted.parent):
+        pytest.skip("one backend is enough")
+    command = [sys.executable] if name.endswith(".py") else ["dash"]
+    before = len(list((scripted / "outputs").iterdir())) if (scripted / "outputs").is_dir() else 0
+    runs = [
+        subprocess.Popen([*command, str(scripted / name)], env=environment(None), stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL, text=True)
+        for _ in range(3)
+    ]  # fmt: skip
+    for each in runs:
+        out, _ = each.communicate(timeout=60)
+        assert each.returncode == 0, out
+        assert "right, 24 values" in out
+    assert len(list((scripted / "outputs").iterdir())) == before + 3

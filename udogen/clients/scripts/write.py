@@ -1,0 +1,141 @@
+"""A plan as a folder: what is pushed, run.sh, run.py, device.sh, README.txt and the manifest."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+from udogen import resources
+from udogen.clients.programs.parts import dsp_path
+from udogen.clients.quoting import shell
+from udogen.clients.scripts import tensors
+from udogen.clients.scripts.marks import RUN, as_shell, readable
+from udogen.clients.scripts.plan import FORMAT, Plan, as_json
+from udogen.errors import UsageError, writing
+from udogen.generate.plan import PlannedFile
+from udogen.generate.render import render_file
+
+MANIFEST = "plan.json"
+_RUNNABLE = ("run.sh", "run.py", "device.sh")
+_NOT_OURS = "choose a folder that is empty, or one that `udogen script` wrote"
+
+
+def render(plan: Plan, references: tuple[tensors.Tensor, ...] = ()) -> dict[str, bytes]:
+    """Every file of the folder, by its path in it."""
+    scripts = {
+        name: render_file(PlannedFile(name, template=f"scripts/{name}.mako", data={"plan": _view(plan)}))
+        for name in ("run.sh", "device.sh", "README.txt")
+    }
+    manifest = json.dumps(as_json(plan), indent=2, ensure_ascii=False) + "\n"
+    return {
+        **{file.source: file.content for file in plan.files},
+        **{f"references/{each.sample}/{each.file}": each.content for each in references},
+        **scripts,
+        "run.py": (resources.templates() / "scripts" / "run.py.in").read_bytes(),
+        MANIFEST: manifest.encode("utf-8", "surrogateescape"),
+    }
+
+
+def _view(plan: Plan) -> SimpleNamespace:
+    """What templates see: texts that are quoted already, and flags."""
+    dsp = plan.backend == "htp" and plan.system != "pc"
+    folders = [*(f"{RUN}/{each}" for each in plan.command.dsp_folders), RUN]
+    return SimpleNamespace(
+        title=" ".join(plan.title.split()),
+        name=shell(plan.name),
+        client=plan.client,
+        adb=plan.device == "adb",
+        ssh=plan.device == "ssh",
+        local=plan.device == "local",
+        not_local=plan.device != "local",
+        android=plan.system == "android",
+        pc=plan.system == "pc",
+        machine=plan.machine,
+        label=plan.label,
+        archs=" ".join(plan.archs),
+        hexagon=bool(plan.archs),
+        dsp=dsp,
+        dsp_path=as_shell(dsp_path(folders, plan.system)) if dsp else "''",
+        remote=shell(plan.remote),
+        forbidden=shell(plan.forbidden.replace("\n", "")),
+        words=" ".join(as_shell(word) for word in plan.command.words),
+        command=" ".join(shell(readable(word)) if "\ue000" in word else shell(word) for word in plan.command.words),
+        devices=plan.devices,
+        devices_refused=shell(plan.devices_refused),
+        signed=plan.signed,
+        pd_session="signed" if plan.signed else "unsigned",
+        extensions=plan.command.extensions,
+        logcat="1" if plan.logcat else "",
+        root=plan.root,
+        files=[_words(f.source, f.name, f.arch, f.key, len(f.content), "x" if f.program else "") for f in plan.files],
+        vendors=[
+            _words(
+                each.name,
+                each.arch,
+                "needed" if each.needed else "",
+                "program" if each.program else "",
+                ":".join(each.folders),
+            )
+            for each in plan.command.vendors
+        ],
+        checks=[
+            _words(c.sample, c.name, c.output, c.reference, c.dtype, f"{c.absolute:g}", f"{c.relative:g}")
+            for c in plan.checks
+        ],
+        proofs=[_words(package, op) for package, op in plan.prove],
+        proves=bool(plan.prove),
+        socs=plan.socs,
+        has_references=bool(plan.checks),
+        notes=[" ".join(note.split()) for note in plan.notes],
+    )
+
+
+def _words(*values: object) -> str:
+    return " ".join(shell(str(value)) for value in values)
+
+
+def write(folder: Path, rendered: Mapping[str, bytes]) -> list[str]:
+    """Write what changed, remove what an earlier script left; outputs and files of others stay."""
+    old = _earlier(folder)
+    written = []
+    with writing(folder, hint="choose another folder with -o"):
+        for path, content in rendered.items():
+            target = folder / path
+            runnable = path in _RUNNABLE or path.startswith("bin/")
+            if not (target.is_file() and not target.is_symlink() and target.read_bytes() == content):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                fresh = target.with_name(f".{target.name}.new")
+                fresh.write_bytes(content)
+                fresh.replace(target)
+                written.append(path)
+            target.chmod(0o755 if runnable else 0o644)
+        for path in sorted(old - rendered.keys()):
+            (folder / path).unlink(missing_ok=True)
+            _prune((folder / path).parent, folder)
+    return written
+
+
+def _earlier(folder: Path) -> set[str]:
+    """The files that an earlier script wrote here; an error where the folder is somebody else's."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file, so no folder can be there", hint="choose another folder with -o")
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return set()
+    try:
+        found = json.loads((folder / MANIFEST).read_text("utf-8", "surrogateescape"))
+        assert found["udogen_script"] == FORMAT
+        sources = {str(row["source"]) for row in found["files"]} | {str(row["reference"]) for row in found["checks"]}
+    except (OSError, ValueError, KeyError, TypeError, AssertionError) as fault:
+        raise UsageError(f"{folder} holds files that `udogen script` did not write", hint=_NOT_OURS) from fault
+    inside = os.path.realpath(folder) + os.sep
+    return {each for each in sources if os.path.realpath(folder / each).startswith(inside)}
+
+
+def _prune(folder: Path, base: Path) -> None:
+    while folder != base and folder.is_dir() and not any(folder.iterdir()):
+        shutil.rmtree(folder)
+        folder = folder.parent

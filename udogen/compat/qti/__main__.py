@@ -1,0 +1,65 @@
+"""`python -m udogen.compat.qti [--replace] SCRIPT.py|-m MODULE [ARGUMENT]...`: a program that finds our generator.
+
+The program is not changed and sees its own arguments; it runs in this process, as Python would run it.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+
+from udogen.cli import output
+from udogen.compat.qti.finder import install
+from udogen.errors import UdogenError, UsageError
+
+USAGE = "python -m udogen.compat.qti [--replace] SCRIPT.py|-m MODULE [ARGUMENT]..."
+HELP = f"""Usage: {USAGE}
+
+  Run a program in which qti.aisw.op_package_generator is udogen's where Qualcomm's is not there:
+  ExecuTorch's custom-op interface then needs no Python of the SDK.
+
+  --replace  use udogen's even where Qualcomm's is there
+  -m MODULE  the program is a module, as with python -m"""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """What the command line asks for; the program's own errors and exit codes go through."""
+    rest, replace, module = list(arguments), False, ""
+    while rest and rest[0].startswith("-") and not module:
+        option = rest.pop(0)
+        if option in ("-h", "--help"):
+            output.say(HELP)
+            return
+        if option == "--replace":
+            replace = True
+        elif option == "-m" and rest:
+            module = rest.pop(0)
+        else:
+            raise UsageError(f"no such option: {option}" if option != "-m" else "-m needs a module", hint=USAGE)
+    if not module and not rest:
+        raise UsageError("which program?", hint=USAGE)
+    install(replace=replace, tell=lambda line: output.note(f"note: {line}"))
+    if module:
+        sys.argv = [sys.argv[0], *rest]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        return
+    _run_script(rest)
+
+
+def _run_script(argv: Sequence[str]) -> None:
+    script = argv[0]
+    if not os.path.isfile(script):
+        raise UsageError(f"there is no program {script}", hint=USAGE)
+    sys.argv = list(argv)
+    sys.path[0] = os.path.dirname(os.path.abspath(script))  # as Python does; it was the current folder, for -m
+    runpy.run_path(script, run_name="__main__")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except UdogenError as fault:
+        output.fail(fault)
+        sys.exit(fault.exit_code)

@@ -1,0 +1,270 @@
+"""Proof that kernels ran: an execution that answers no error proves nothing, for a runtime may have taken another op.
+
+Packages that udogen generates count, op by op (templates/qnn/shared/src/utils/Executions.hpp); here that is read in the
+process in which they run, and judged.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from udogen.errors import RunFailed, VerificationFailed
+
+VARIABLE = "UDOGEN_PROVE"  # the file to which a package appends its counts at its end, where we cannot ask it
+_UNKNOWN = (1 << 64) - 1
+# What a package counts -> one of it, several, in words.
+_WORDS = {
+    "executions": ("execution", "executions"),
+    "calls": ("kernel call", "kernel calls"),
+    "nodes": ("node made", "nodes made"),  # the GPU's backend runs the kernels of a node by itself
+}
+_OTHERS = ("count", "counts")
+
+
+class NotExecuted(VerificationFailed):
+    """A graph ran, and an op that is in it was not executed by our kernel."""
+
+    kind = "not-executed"
+
+
+class NoCounter(RunFailed):
+    """A package cannot tell what was executed."""
+
+    kind = "no-counter"
+
+
+class Rise(NamedTuple):
+    """A count: before there was a graph, when it was ready, and after its executions."""
+
+    before: int
+    ready: int
+    after: int
+
+    @property
+    def total(self) -> int:
+        """What came in between."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a package counted while a graph with one of its ops was made and executed."""
+
+    package: str
+    op: str
+    counted: str  # executions; calls (HTP: one for each tile and slice); nodes (GPU: when the graph is made)
+    loops: int
+    of_op: Rise
+    of_package: Rise  # of all its ops
+
+    @property
+    def executed(self) -> bool:
+        """Our kernel ran each time; where a rewrite of the package put others of its ops in place of it, those did."""
+        if self.of_op.ready > self.of_op.before:  # while the graph was prepared
+            return True
+        return self.of_package.after - self.of_package.ready >= self.loops
+
+    @property
+    def sentence(self) -> str:
+        """The same for a person."""
+        if self.counted == "calls" and self.of_op.ready > self.of_op.before and self.of_op.after == self.of_op.ready:
+            why = "a rewrite of its own replaced the node, or HTP computed it as a constant"
+            others = amount(self.of_package.after - self.of_package.ready, self.counted)
+            return f"{self.op}: taken by {self.package} when the graph was prepared: {why}; then {others} of its ops"
+        if not self.of_op.total and self.of_package.total:
+            words = amount(self.of_package.total, self.counted)
+            return f"{self.op}: its node became other ops of {self.package}, {words}"
+        return (
+            f"{self.op}: {amount(self.of_op.total, self.counted)} in {self.package} "
+            f"({self.of_op.before} before, {self.of_op.after} after)"
+        )
+
+    def check(self) -> None:
+        """Raise where our kernel was not executed."""
+        if self.executed:
+            return
+        raised = self.of_package.after - self.of_package.ready
+        what = f"only {amount(raised, self.counted)}" if raised else f"no {one(self.counted)}"
+        raise NotExecuted(
+            f"op `{self.op}` was not executed by package {self.package}: the graph ran "
+            f"{'once' if self.loops == 1 else f'{self.loops} times'}, and the package counted {what}",
+            hint=HINT,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The proof as `--json` prints it."""
+        return {
+            "package": self.package,
+            "op": self.op,
+            "counted": self.counted,
+            "executed": self.executed,
+            **self.of_op._asdict(),
+            "count": self.of_op.total,
+        }
+
+
+HINT = (
+    "the runtime took another op of that name, such as its own, or a rewrite of the package replaced it: look at the "
+    "nodes' package in the graph"
+)
+
+
+def one(counted: str) -> str:
+    """What is counted, in words: `execution`."""
+    return _WORDS.get(counted, _OTHERS)[0]
+
+
+def amount(number: int, counted: str) -> str:
+    """`3 executions`."""
+    return f"{number:,} {_WORDS.get(counted, _OTHERS)[number != 1]}"
+
+
+class Counters:
+    """The counters of an op package that is loaded in this process."""
+
+    def __init__(self, count: Any, counted: Any) -> None:
+        count.argtypes, count.restype = [ctypes.c_char_p], ctypes.c_uint64
+        counted.argtypes, counted.restype = [], ctypes.c_char_p
+        self._count = count
+        self.counted: str = (counted() or b"").decode("utf-8", "replace")
+
+    def of(self, op: str) -> int:
+        """How often this op was executed; 0 for one that the package does not have."""
+        found = int(self._count(op.encode()))
+        return 0 if found == _UNKNOWN else found
+
+    def total(self) -> int:
+        """The same of all its ops."""
+        return int(self._count(None))
+
+
+def counters_of(library: Path | str, provider: str) -> Counters | None:
+    """The counters of a library that this process has loaded; None where it has none; OSError if it is not loaded."""
+    from udogen.build.package import PROVIDER
+
+    name = provider.removesuffix(PROVIDER)
+    loaded = ctypes.CDLL(str(library), mode=os.RTLD_LAZY | os.RTLD_NOLOAD)
+    try:
+        return Counters(loaded[f"{name}Executions"], loaded[f"{name}Counted"])
+    except AttributeError:
+        return None
+
+
+def demanded(library: Path | str, provider: str) -> Counters:
+    """The same; a package that cannot tell is an error."""
+    try:
+        found = counters_of(library, provider)
+    except OSError as fault:
+        raise NoCounter(
+            f"the op package {library} is not loaded in this process, so nothing of it can be counted here",
+            hint=f"where it runs in another process, set {VARIABLE}=FILE there",
+        ) from fault
+    if found is None:
+        raise no_counter(library)
+    return found
+
+
+def no_counter(library: Path | str) -> NoCounter:
+    """The error for a package without counters."""
+    return NoCounter(
+        f"the op package {library} does not count its executions: it was built by an older udogen, or is not ours",
+        hint="`udogen generate` it again over its folder, where yours is kept, and `udogen build` it",
+    )
+
+
+def proved(proof: Proof | None, library: Path) -> None:
+    """Raise where there is no proof that our kernel was executed; None: the package has no counter."""
+    if proof is None:
+        raise no_counter(library)
+    proof.check()
+
+
+class CountedPackage(NamedTuple):
+    """An op package that is loaded in this process, and tells what was executed."""
+
+    name: str
+    ops: tuple[str, ...]
+    counters: Counters
+
+    def counts(self) -> dict[str, int]:
+        """Op -> how often, since the library was loaded."""
+        return {op: self.counters.of(op) for op in self.ops}
+
+    def rows(self, before: Mapping[str, int]) -> list[dict[str, Any]]:
+        """What each op has counted since then, as messages and `--json` have it."""
+        now = self.counts()
+        return [
+            {"package": self.name, "op": op, "counted": self.counters.counted, "count": now[op] - before[op]}
+            for op in self.ops
+        ]
+
+
+def counted_package(library: Path | str, provider: str = "") -> CountedPackage:
+    """The counters of a package with its ops; `NoCounter` where it has none, or is not loaded in this process."""
+    from udogen.runtime.library import interface_providers
+    from udogen.runtime.op_package import LoadedPackage
+
+    provider = provider or next(iter(interface_providers(Path(library))), "")
+    counters = demanded(library, provider)
+    name, ops = LoadedPackage(str(library), provider).info()
+    return CountedPackage(name, tuple(ops), counters)
+
+
+def executions(library: Path | str, provider: str = "") -> Mapping[str, int]:
+    """How often each op of a package was executed in this process, since its library was loaded.
+
+    Counted are executions; on HTP calls of its kernels, one for each tile and slice; on GPU nodes of graphs that were
+    made of its kernels.  `provider` is its interface provider, where it exports several.
+    """
+    return counted_package(library, provider).counts()
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], int]:
+    """Rows of several runs as one: (package, op, what is counted) -> how often."""
+    found: dict[tuple[str, str, str], int] = {}
+    for row in rows:
+        key = (row["package"], row["op"], row["counted"])
+        found[key] = found.get(key, 0) + row["count"]
+    return found
+
+
+def told_in(text: str) -> dict[tuple[str, str, str], int]:
+    """What packages have written to the file that UDOGEN_PROVE names: (package, op, what is counted) -> how often.
+
+    A line is `<package> <op> <count> <what>`; of an op there may be several, each for what came since the last.
+    """
+    rows = [line.split() for line in text.splitlines()]
+    return summary(
+        [
+            {"package": row[0], "op": row[1], "counted": row[3], "count": int(row[2])}
+            for row in rows
+            if len(row) == 4 and row[2].isdecimal()
+        ]
+    )
+
+
+def sentences(sums: Mapping[tuple[str, str, str], int]) -> list[str]:
+    """A line for each op."""
+    return [
+        f"{op}: {amount(count, counted) if count else f'no {one(counted)}'} in {package}"
+        for (package, op, counted), count in sums.items()
+    ]
+
+
+def unproved(sums: Mapping[tuple[str, str, str], int]) -> NotExecuted | None:
+    """The error about packages of which nothing was executed; None where there is none."""
+    totals: dict[str, int] = {}
+    for (package, _, _), count in sums.items():
+        totals[package] = totals.get(package, 0) + count
+    idle = [package for package, count in totals.items() if not count]
+    if not idle:
+        return None
+    return NotExecuted(
+        f"nothing of {' and '.join(f'package {name}' for name in idle)} was executed, though the graphs ran",
+        hint=f"the graphs have no node of it, or {HINT}",
+    )
