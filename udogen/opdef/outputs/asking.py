@@ -13,6 +13,10 @@ from udogen.opdef.outputs.arithmetic import ABSENT, UNREADABLE, Fault
 from udogen.opdef.outputs.types import Member, members
 from udogen.opdef.problems import nearest
 
+# Data that rules can read, as numbers without and with a fraction.
+_WHOLE = frozenset({"INT_8", "INT_16", "INT_32", "INT_64", "UINT_8", "UINT_16", "UINT_32", "BOOL_8"})
+_REAL = _WHOLE | {"FLOAT_32"}
+
 
 @dataclass(frozen=True)
 class Given:
@@ -47,7 +51,7 @@ class View:
     def numbers(self, kind: Callable[[float], float]) -> list[float]:
         """All its values."""
         data = self._there().data
-        if data is None:
+        if data is None or self._there().dtype not in (_WHOLE if kind is int else _REAL):
             raise Fault(UNREADABLE + self.name)
         return [kind(each) for each in data]
 

@@ -40,6 +40,7 @@ _STATEMENTS = {
     "Match": "write if, elif, else",
 }
 _DEEPEST = 60  # nested nodes: more than any rule that a person can read
+_MOST_FUNCTIONS = 1000  # each for each kind of arguments
 _FRESH = (ast.List, ast.ListComp, ast.BinOp)  # expressions that make a new list
 
 
@@ -307,6 +308,8 @@ class Book:
             return (
                 f"`{name}` takes {len(node.args.args)} arguments, not {len(arguments)}; it stands in line {node.lineno}"
             )
+        if len(self.done) > _MOST_FUNCTIONS:
+            return "functions are called with too many kinds of arguments; write less general ones"
         settled = tuple(_settled(each) for each in arguments)
         if (name, settled) not in self.done:
             self._check(node, settled, None)
