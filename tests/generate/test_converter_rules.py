@@ -149,7 +149,7 @@ def Join(op):
 
 
 def Join_dtypes(op):
-    return {"pieces": ["INT_32" if part.shape else "FLOAT_32" for part in op.parts]}
+    return {"pieces": ["INT_32" if len(op.last.shape) > i else "FLOAT_32" for i in range(len(op.pieces))]}
 
 
 def Broadcast(op):
@@ -163,7 +163,7 @@ def Broadcast(op):
             raise ValueError(f"{a} and {b} do not go together")
         both.append(max(left, right))
     return {"in[0]": both, "more": [sum(a), max(b), abs(min(a) - 9) + 1] if op.more is not None else []}
-'''.replace('"INT_32" if part.shape else "FLOAT_32"', '"INT_32" if len(part.shape) > 1 else "FLOAT_32"')
+'''
 
 
 class Made:
@@ -231,7 +231,7 @@ shapes = st.lists(extents, max_size=5).map(tuple)
 numbers = st.integers(-5, 5) | st.integers(-(1 << 31), (1 << 31) - 1)
 wide = st.integers(-9, 9) | st.integers(-(1 << 63), (1 << 63) - 1)
 quietly = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None
 )
 
 
@@ -241,7 +241,7 @@ quietly = settings(
     bias=st.none() | shapes,
     size=st.none() | numbers,
     stride=numbers,
-    scale=st.none() | st.floats(-1e6, 1e12, width=32),
+    scale=st.none() | st.floats(-(2.0**20), 2.0**40, width=32),
     up=st.booleans(),
     pads=st.none() | st.lists(st.integers(0, 3), min_size=8, max_size=8),
     version=st.sampled_from([1, 2]),
@@ -297,9 +297,9 @@ def test_reshape_is_the_same_thrice(made: Made, data: tuple[int, ...], shape: li
 @quietly
 @given(
     first=st.lists(st.integers(1, 5), max_size=3).map(tuple),
-    parts=st.lists(st.lists(st.integers(1, 3), max_size=3).map(tuple), max_size=3),
+    parts=st.lists(st.lists(st.integers(1, 3), max_size=3).map(tuple), min_size=1, max_size=3),
     axis=st.none() | st.integers(-4, 4),
-    pieces=st.integers(0, 3),
+    pieces=st.integers(1, 3),
 )
 @example(first=(2, 3), parts=[(2, 4)], axis=None, pieces=2)
 def test_join_is_the_same_thrice(
@@ -347,7 +347,7 @@ def test_data_types(made: Made) -> None:
     said = made.converter.ask(
         "JoinDataTypeInference", [Given((1, 2)), Given((3,)), Given((3, 1)), Given((1,))], outputs=3
     )
-    assert said.dtypes == ["FLOAT_32", "FLOAT_32", "INT_32"], "what no rule says is as the config says"
+    assert said.dtypes == ["FLOAT_32", "INT_32", "FLOAT_32"], "what no rule says is as the config says"
 
 
 def test_what_a_rule_raises_is_told(made: Made, capfd: pytest.CaptureFixture[str]) -> None:
@@ -394,7 +394,7 @@ SENTENCES = {
     "sum([i for i in range(1, 2, op.n)])": ([0], "the step of a slice or a range is zero"),
     "len(op.maybe.shape) + op.n": ([1], "something that is not there is used: maybe"),
     "op.lacking + op.n": ([1], "something that is not there is used: lacking"),
-    "op.x.data[op.n] > 0": ([1], "its data are not known, or of a type that rules cannot read: x"),
+    "1 if op.x.data[op.n] > 0 else 2": ([1], "its data are not known, or of a type that rules cannot read: x"),
     "op.n": ([0, -1], "the shape of y would be [{n}]"),
 }
 HELPERS = """
@@ -432,12 +432,10 @@ def one_op_each(expressions: Sequence[str]) -> tuple[str, str]:
     )
     ops = "".join(op(body, name=f"E{number}") for number, _ in enumerate(expressions))
     rules = "import math\n" + HELPERS
-    used = " ".join(expressions)
-    if "forever" not in used:
+    if "forever" not in " ".join(expressions):
         rules = "import math\n"
     for number, each in enumerate(expressions):
-        value = f"1 if {each} else 2" if ">" in each and "[d" not in each else each
-        rules += f'def E{number}(op):\n    return {{"y": [{value}]}}\n\n\n'
+        rules += f'def E{number}(op):\n    return {{"y": [{each}]}}\n\n\n'
     return collection(ops), rules
 
 
@@ -511,13 +509,13 @@ def native(text: str, n: int, m: int, r: float, shape: Sequence[int]) -> Any:
 @pytest.fixture(scope="module")
 def random_rules(tmp_path_factory: pytest.TempPathFactory) -> tuple[Made, list[str]]:
     rng = random.Random(8)
-    texts = [expression(rng, depth) for depth in (1, 2, 3) for _ in range(25)]
+    texts = [expression(rng, depth) for depth in (1, 2, 3) for _ in range(20)]
     wrapped = [f"({each}) % 1000003 + 1" for each in texts]
     return Made(tmp_path_factory.mktemp("random"), *one_op_each(wrapped)), wrapped
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, database=None)
+@settings(max_examples=30, deadline=None, database=None)
 @given(
     n=numbers,
     m=wide,
@@ -540,3 +538,91 @@ def test_random_rules_are_the_same_thrice(
 def test_every_compiler_builds_them_without_a_warning(cxx: str, made: Made) -> None:
     done = make(made.folder, "clean", "cpu", cxx=compiler(cxx), jobs=1)
     assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+
+
+# --- generating -------------------------------------------------------------------------------------------
+
+SIMPLE = collection(op(tensor("Input", "x") + tensor("Output", "y"), name="Halve"))
+HALVE = 'def Halve(op):\n    return {"y": [op.x.shape[0] // 2] + op.x.shape[1:]}\n'
+CALL = "rules::HalveShapes(op);"
+
+
+def simple(folder: Path, *arguments: object, rules: str = HALVE) -> Any:
+    """`udogen generate` of one op whose shape a rule says."""
+    (folder / "demo.xml").write_text(SIMPLE)
+    (folder / "halve.py").write_text(rules)
+    return udogen("generate", folder / "demo.xml", "-o", folder, *arguments)
+
+
+def test_rules_alone_are_enough_to_ask_for_the_package(tmp_path: Path) -> None:
+    done = simple(tmp_path, "--rules", tmp_path / "halve.py", "--strict")
+    assert done.returncode == 0, "nothing is open: " + done.stderr
+    folder = tmp_path / f"Demo{SUFFIX}"
+    assert CALL in (folder / "ConverterOpPackage" / "ConverterOpPackage.cpp").read_text()
+    assert (folder / ".sdk" / "rules.py").read_text() == HALVE
+
+
+def test_a_package_keeps_its_rules_and_takes_new_ones(tmp_path: Path) -> None:
+    assert simple(tmp_path, "--rules", tmp_path / "halve.py").returncode == 0
+    again = simple(tmp_path, "--converter")
+    assert again.returncode == 0 and f"Demo{SUFFIX}: converter package Demo (14 unchanged)" in again.stdout
+    other = simple(tmp_path, "--rules", tmp_path / "halve.py", rules=HALVE.replace("// 2", "// 3"))
+    assert other.returncode == 0
+    header = tmp_path / f"Demo{SUFFIX}" / "ConverterOpPackage" / "ConverterRules.hpp"
+    assert "udo::floordiv(op.x().shape()[0_i], 3_i)" in header.read_text()
+
+
+def test_your_cpp_in_place_of_a_rule_is_used_and_that_is_told(tmp_path: Path) -> None:
+    assert simple(tmp_path, "--rules", tmp_path / "halve.py").returncode == 0
+    folder = tmp_path / f"Demo{SUFFIX}"
+    source = folder / "ConverterOpPackage" / "ConverterOpPackage.cpp"
+    source.write_text(source.read_text().replace(CALL, "op.setShape(0, {7});"))
+    done = simple(tmp_path, "--rules", tmp_path / "halve.py")
+    assert done.returncode == 0
+    assert "HalveShapeInference is yours, and calls no rule of halve.py: yours is used" in done.stderr
+    assert f"write `{CALL}` there where the rule shall be used" in done.stderr
+    assert make(folder, "cpu_x86").returncode == 0
+    assert of_cpp(Converter(folder).ask("HalveShapeInference", [Given((4, 5))])) == [(7,)]
+
+
+def test_rules_that_come_after_your_cpp_do_not_take_its_place(tmp_path: Path) -> None:
+    assert simple(tmp_path, "--converter").returncode == 0
+    source = tmp_path / f"Demo{SUFFIX}" / "ConverterOpPackage" / "ConverterOpPackage.cpp"
+    mine = source.read_text().replace('op.missing(0, "y");', "op.setShape(0, {7});")
+    source.write_text(mine)
+    done = simple(tmp_path, "--rules", tmp_path / "halve.py")
+    assert done.returncode == 2 and source.read_text() == mine
+    assert "ConverterOpPackage.cpp: yours is kept; ours is" in done.stderr
+
+
+def test_faults_of_rules_are_shown_with_the_line(tmp_path: Path) -> None:
+    rules = "def Halve(op):\n    return {'y': [op.z.shape[0] ** 2]}\n"
+    done = simple(tmp_path, "--rules", tmp_path / "halve.py", rules=rules)
+    assert done.returncode == 2 and not (tmp_path / f"Demo{SUFFIX}").exists()
+    assert done.stderr.startswith(
+        f"{tmp_path}/halve.py:2: error: `Halve` has no input, parameter or output `z`\n"
+        "     2 | return {'y': [op.z.shape[0] ** 2]}\n"
+        "       = it has x, y\n"
+    )
+
+
+def test_names_that_mean_something_in_cpp_are_only_names(tmp_path: Path) -> None:
+    """Words of C++, of our own header, and letters that C++ has not: as variables, arguments, helpers."""
+    config = collection(
+        op(
+            tensor("Input", "int") + tensor("Input", "asked") + tensor("Output", "y") + param("new", "INT_32"),
+            name="Std",
+        )
+    )
+    rules = (
+        "def real(udo, std):\n    größe = udo * std\n    gr_e = größe + 1\n    return gr_e\n\n"
+        "def floordiv(namespace):\n    template = [namespace, 1]\n    return template\n\n"
+        "def Std(int_):\n    auto = int_.int.shape\n    rules, parts = auto\n    each = 0\n"
+        "    for errno in int_.asked.shape:\n        each += errno\n"
+        "    this = [x for x in [real(rules, parts)] if x != each]\n"
+        '    return {"y": floordiv(int_.new) + this + [each]}\n'
+    )
+    made = Made(tmp_path, config, rules)
+    said = made.converter.ask("StdShapeInference", [Given((2, 3)), Given((4, 5))], {"new": Scalar("INT_32", 8)})
+    assert of_cpp(said) == [(8, 1, 7, 9)]
+    assert of_infer(made.rules, "Std", {"int": Given((2, 3)), "asked": Given((4, 5))}, {"new": 8}) == [(8, 1, 7, 9)]

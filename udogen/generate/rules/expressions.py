@@ -106,7 +106,7 @@ class Expressions:
     def _accessor(self, node: ast.expr) -> str:
         assert isinstance(node, (ast.Attribute, ast.Subscript))
         op = self.checked.types[node.value].op
-        return self._accessors[op, self.checked.members[node].attribute]
+        return self._accessors[op, self.checked.members[node].key]
 
     def _Constant(self, node: ast.Constant, _wanted: Type | None) -> str:
         value = node.value

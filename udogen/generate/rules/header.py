@@ -74,9 +74,7 @@ def _say(rules: Rules) -> Mapping[str, object]:
         each.key: names.new(f"of_{each.key}" if each.returns is None else each.key) for each in rules.functions
     }
     accessors = {name: _accessors(op, structs[name]) for name, op in rules.ops.items()}
-    by_place = {
-        (op, attribute): accessor for op, found in accessors.items() for attribute, (accessor, _) in found.items()
-    }
+    by_place = {(op, key): accessor for op, found in accessors.items() for key, (accessor, _) in found.items()}
     return {
         "ops": [
             record(
@@ -110,12 +108,12 @@ def _function(
 
 
 def _accessors(op: OpRules, struct: str) -> dict[str, tuple[str, Member]]:
-    """By attribute: the C++ name, and what it is; outputs have no value."""
+    """By key: the C++ name, and what it is; outputs have no value."""
     names = Names("asked", "udo", struct)
-    found = {member.attribute: member for member in members(op.op).values() if member.tensor.role != "output"}
+    found = {member.key: member for member in members(op.op).values() if member.tensor.role != "output"}
     return {
-        attribute: (names.new(attribute), member)
-        for attribute, member in found.items()
+        key: (names.new(member.attribute), member)
+        for key, member in found.items()
         if member.tensor.role == "param" or member.place is not None
     }
 

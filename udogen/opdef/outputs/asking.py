@@ -13,6 +13,10 @@ from udogen.opdef.outputs.arithmetic import ABSENT, UNREADABLE, Fault
 from udogen.opdef.outputs.types import Member, members
 from udogen.opdef.problems import nearest
 
+# Data that rules can read, as numbers without and with a fraction.
+_WHOLE = frozenset({"INT_8", "INT_16", "INT_32", "INT_64", "UINT_8", "UINT_16", "UINT_32", "BOOL_8"})
+_REAL = _WHOLE | {"FLOAT_32"}
+
 
 @dataclass(frozen=True)
 class Given:
@@ -47,7 +51,7 @@ class View:
     def numbers(self, kind: Callable[[float], float]) -> list[float]:
         """All its values."""
         data = self._there().data
-        if data is None:
+        if data is None or self._there().dtype not in (_WHOLE if kind is int else _REAL):
             raise Fault(UNREADABLE + self.name)
         return [kind(each) for each in data]
 
@@ -108,7 +112,7 @@ def asked_of(
     views: dict[str, list[View]] = {}
     for tensor in op.inputs:
         said = inputs.get(tensor.name)
-        if said is None and tensor.mandatory:
+        if tensor.mandatory and (said is None or (not isinstance(said, Given) and not said)):
             raise UsageError(f"op `{op.name}` needs the input `{tensor.name}`", hint="give its shape")
         several: Sequence[Given | None] = [said] if said is None or isinstance(said, Given) else said
         views[tensor.name] = [] if tensor.repeated and said is None else [View(tensor.name, each) for each in several]

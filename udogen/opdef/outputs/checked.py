@@ -10,7 +10,7 @@ from udogen.opdef.model import Op
 from udogen.opdef.outputs.types import Member, Type
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Checked:
     """One function, for arguments of these types."""
 
@@ -26,7 +26,7 @@ class Checked:
     variables: dict[str, Type] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OpRules:
     """What a file says of one op's outputs."""
 
@@ -37,7 +37,7 @@ class OpRules:
     typed: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rules:
     """What a file says of the ops of one package."""
 

@@ -22,7 +22,7 @@ from udogen.opdef.outputs.types import (
     members,
     united,
 )  # fmt: skip
-from udogen.opdef.problems import Problems
+from udogen.opdef.problems import Location, Problems
 
 _STATEMENTS = {
     "While": "write `for i in range(…)`: a rule must come to an end",
@@ -39,6 +39,8 @@ _STATEMENTS = {
     "AnnAssign": "write x = …",
     "Match": "write if, elif, else",
 }
+_DEEPEST = 60  # nested nodes: more than any rule that a person can read
+_MOST_FUNCTIONS = 1000  # each for each kind of arguments
 _FRESH = (ast.List, ast.ListComp, ast.BinOp)  # expressions that make a new list
 
 
@@ -306,6 +308,8 @@ class Book:
             return (
                 f"`{name}` takes {len(node.args.args)} arguments, not {len(arguments)}; it stands in line {node.lineno}"
             )
+        if len(self.done) > _MOST_FUNCTIONS:
+            return "functions are called with too many kinds of arguments; write less general ones"
         settled = tuple(_settled(each) for each in arguments)
         if (name, settled) not in self.done:
             self._check(node, settled, None)
@@ -324,13 +328,13 @@ class Book:
         checked = Checked(
             f"{name}.{number + 1}" if number else name, node, dict(zip(names, arguments, strict=False)), None
         )
-        self._under_way.append(name)
         body = Body(checked, self.source, self, answers)
-        try:
-            body.check()
-        except RecursionError:
+        if _depth(node) > _DEEPEST:
             body.fault(node, f"`{name}` is nested too deeply", "give parts of it names")
-        finally:
+            body.returned = UNKNOWN
+        else:
+            self._under_way.append(name)
+            body.check()
             self._under_way.pop()
         if answers is None and body.returned is None:
             body.fault(node, f"`{name}` gives nothing back", "end it with return …")
@@ -340,6 +344,16 @@ class Book:
         finished = Checked(**{**vars(checked), "returns": returns})
         self.done[name, arguments] = finished
         return finished
+
+
+def _depth(node: ast.AST) -> int:
+    """How deeply statements and expressions are nested."""
+    deepest, waiting = 0, [(node, 1)]
+    while waiting:
+        each, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        waiting += [(child, depth + 1) for child in ast.iter_child_nodes(each)]
+    return deepest
 
 
 def _settled(kind: Type) -> Type:
@@ -357,7 +371,12 @@ def check(source: Source, found: Found, package: OpPackage, problems: Problems) 
         made: dict[str, tuple[Checked, frozenset[str]]] = {}
         for what, functions in (("shape", found.shapes), ("data type", found.dtypes)):
             if op.name in functions and len(functions[op.name].args.args) == 1:
-                made[what] = book.rule(functions[op.name], op, what)
+                node = functions[op.name]
+                try:
+                    made[what] = book.rule(node, op, what)
+                except RecursionError:
+                    here = Location(source.file, node.lineno)
+                    problems.error(here, f"the functions that `{node.name}` calls call too many others", "write loops")
         if made:
             shapes, dtypes = made.get("shape"), made.get("data type")
             ops[op.name] = OpRules(

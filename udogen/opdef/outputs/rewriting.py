@@ -127,7 +127,7 @@ class _Rewriter:
     def _member(self, node: ast.expr, function: str) -> ast.expr:
         assert isinstance(node, (ast.Attribute, ast.Subscript))
         member = self._checked.members[node]
-        return _call(function, self._any(node.value), ast.Constant(member.attribute))
+        return _call(function, self._any(node.value), ast.Constant(member.key))
 
 
 def _call(name: str, *arguments: ast.expr) -> ast.Call:

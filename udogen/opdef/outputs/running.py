@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType
 from typing import Any
 
@@ -107,18 +108,22 @@ def _config_dtype(found: OpRules, index: int, asked: Asked) -> str | None:
 
 
 def _fit(name: str, shape: Sequence[int]) -> tuple[int, ...]:
-    text = "x".join(map(str, shape)) or "scalar"
     if len(shape) > MOST_AXES or any(not 0 < each < 1 << 32 for each in shape):
         raise RuleFailed(
-            f"the shape of `{name}` would be {text}", hint="an extent is at least 1, and there are at most 8"
+            f"the shape of {name} would be {list(shape)}", hint="an extent is at least 1, and there are at most 8"
         )
     return tuple(shape)
 
 
+@lru_cache(maxsize=4)
+def _compiled(rules: Rules) -> CodeType:
+    code: CodeType = compile(rewritten(rules), rules.file, "exec")
+    return code
+
+
 def _run(rules: Rules, rule: Checked, asked: Asked) -> Mapping[str, Any]:
     names: dict[str, Any] = {"__builtins__": {}, **words(Steps()), **WORDS}
-    code: CodeType = compile(rewritten(rules), rules.file, "exec")
-    exec(code, names)
+    exec(_compiled(rules), names)
     try:
         answer: Mapping[str, Any] = names[rule.key](asked)
         return answer

@@ -88,7 +88,11 @@ class Member(NamedTuple):
     tensor: Tensor
     type: Type
     place: Place | None  # of inputs and outputs, where it can be told
-    number: int  # in the config
+
+    @property
+    def key(self) -> str:
+        """What it is known by among all members; two may have one attribute."""
+        return f"[{self.tensor.name}]"
 
 
 def members(op: Op) -> Mapping[str, Member]:
@@ -97,9 +101,9 @@ def members(op: Op) -> Mapping[str, Member]:
     for tensors in (op.inputs, op.params, op.outputs):
         for index, tensor in enumerate(tensors):
             place = None if tensor.role == "param" else place_of(tensors, index)
-            member = Member(_attribute(tensor.name), tensor, _type(tensor), place, index)
+            member = Member(_attribute(tensor.name), tensor, _type(tensor), place)
             found.setdefault(member.attribute, member)
-            found.setdefault(f"[{tensor.name}]", member)
+            found.setdefault(member.key, member)
     return found
 
 
