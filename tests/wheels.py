@@ -1,4 +1,7 @@
-"""Qualcomm's libraries for devices, which the aarch64 wheel carries: 87 MB, fetched once."""
+"""What only wheels carry that udogen does not need itself: Qualcomm's libraries for devices, ExecuTorch's own Python.
+
+Each is fetched once, and kept in the cache: 87 MB the one, 19 MB the other.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -23,23 +27,51 @@ PARTS = (
 )
 
 
+# Of ExecuTorch what needs no torch: how its Qualcomm backend reads configs, and the options that it takes.
+EXECUTORCH = "executorch==1.5.1"
+_EXECUTORCH_PARTS = [
+    f"executorch/backends/{part}"
+    for part in (
+        "__init__.py",
+        "qualcomm/__init__.py",
+        "qualcomm/custom_op/interface.py",
+        "qualcomm/serialization/qc_schema.py",
+    )
+]
+
+
+def executorch() -> Path:
+    """A folder for PYTHONPATH."""
+    return parts_of(EXECUTORCH, "manylinux_2_28_x86_64", {part: part for part in _EXECUTORCH_PARTS})
+
+
 def device_libraries() -> Path:
     """A folder with the parts: the one that UDOGEN_TEST_SKELS names, or the wheel's; skips where there is none."""
     if given := os.environ.get("UDOGEN_TEST_SKELS"):
         return Path(given)
-    folder = resources.cache_dir("test-wheels") / WHEEL
-    if all((folder / part).is_file() for part in PARTS):
+    return parts_of(WHEEL, "manylinux_2_34_aarch64", {f"onnxruntime_qnn/{part}": part for part in PARTS})
+
+
+def parts_of(wheel: str, platform: str, parts: Mapping[str, str]) -> Path:
+    """A folder with these members of a wheel, each under a name of its own; fetched once, skips where it cannot be."""
+    folder = resources.cache_dir("test-wheels") / wheel
+    if all((folder / name).is_file() for name in parts.values()):
         return folder
     argv = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
-    argv += ["--platform", "manylinux_2_34_aarch64", "--python-version", "3.11", "-d", str(folder), WHEEL]
+    argv += ["--platform", platform, "--python-version", "3.11", "-d", str(folder), wheel]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG)
     if done.returncode:
-        pytest.skip(f"{WHEEL} for aarch64 cannot be had: {done.stderr[-200:]}")
-    for wheel in folder.glob("*.whl"):  # another worker may have fetched it at the same time
-        with zipfile.ZipFile(wheel) as archive:
-            for part in PARTS:
-                made = folder / f".{part}-{os.getpid()}"
-                made.write_bytes(archive.read(f"onnxruntime_qnn/{part}"))
-                made.replace(folder / part)
-        wheel.unlink(missing_ok=True)
+        pytest.skip(f"{wheel} for {platform} cannot be had: {done.stderr[-200:]}")
+    for file in folder.glob("*.whl"):  # another worker may have fetched it at the same time
+        with zipfile.ZipFile(file) as archive:
+            for member, name in parts.items():
+                _put(folder / name, archive.read(member))
+        file.unlink(missing_ok=True)
     return folder
+
+
+def _put(file: Path, data: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    made = file.with_name(f".{file.name}-{os.getpid()}")
+    made.write_bytes(data)
+    made.replace(file)

@@ -73,6 +73,11 @@ class Inference {
     return hasInput(input) ? in(input).dataType : QNN_DATATYPE_UNDEFINED;
   }
 
+  /// An input as the converter gives it; nullptr where there is none.
+  const Qnn_Tensor_t* tensor(std::uint32_t input) const {
+    return input < inputs() ? &config_->inputTensors[input] : nullptr;
+  }
+
   /// A parameter by its name; nullptr where the model does not have it.
   const Qnn_Param_t* param(const char* name) const {
     for (std::uint32_t i = 0; config_ != nullptr && i < config_->numOfParams; ++i) {
@@ -119,8 +124,20 @@ class Inference {
     tensor.rank = rank;
   }
 
+  /// Which extents of an output can change, where its tensor has a place for that; the shape is set before.
+  template <typename Flag>
+  void setDynamic(std::uint32_t output, const Flag* dynamic) {
+    if (!ok() || output >= outputs() || config_->outputTensors[output].version != QNN_TENSOR_VERSION_2) return;
+    std::uint8_t* const place = config_->outputTensors[output].v2.isDynamicDimensions;
+    if (place == nullptr || dynamic == nullptr) return;
+    for (std::uint32_t axis = 0; axis < out(output).rank; ++axis) place[axis] = dynamic[axis] ? 1 : 0;
+  }
+
   void shapeLikeInput(std::uint32_t output, std::uint32_t input) {
-    if (hasInput(input)) setShape(output, in(input).dimensions, in(input).rank);
+    if (!hasInput(input)) return;
+    setShape(output, in(input).dimensions, in(input).rank);
+    const Qnn_Tensor_t& given = config_->inputTensors[input];
+    if (given.version == QNN_TENSOR_VERSION_2) setDynamic(output, given.v2.isDynamicDimensions);
   }
 
   void setType(std::uint32_t output, Qnn_DataType_t type) {

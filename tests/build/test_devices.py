@@ -213,6 +213,10 @@ def test_a_library_is_loaded_and_runs_under_qemu(built: Path, loader: list[str],
         "-2 -1.5 -1 -0.5 0 1 2 3 ",
         "HAP_debug 3: op LeakyRelu: the output must have the shape of the input",
         "run: 2",
+        "executions: 2",
+        "init: 0",
+        "HAP_debug 2: LeakyReluPackage LeakyRelu 2 calls",
+        "terminate: 0",
     ]
 
 

@@ -410,7 +410,7 @@ def test_a_bar_while_a_person_watches_and_lines_otherwise(built: Path) -> None:
     shutil.rmtree(built / "obj")
     code, said = on_terminal("build", "-C", built, EXTRA_CXXFLAGS="-O0")
     assert code == 0, said
-    assert "━" in said and "7/7" in said
+    assert "━" in said and "8/8" in said
     assert "  CXX src/ops/LeakyRelu.cpp\r\n" not in said
     shutil.rmtree(built / "obj")
     done = udogen("build", "-C", built, env={"EXTRA_CXXFLAGS": "-O0"})

@@ -131,6 +131,13 @@ BROKEN: list[tuple[str, str, Callable[[], list[Package]], str, str]] = [
         "make it a number, or an input",
     ),
     (
+        "executorch",
+        "lists",
+        lambda: [with_param("UINT_32", rank=Rank((1,)))],
+        "parameter p of op Op is a tensor",
+        "make it an input, or scalars",
+    ),
+    (
         "litert",
         "one-package",
         lambda: [toy(), toy(name="T2")],
@@ -154,8 +161,8 @@ BROKEN: list[tuple[str, str, Callable[[], list[Package]], str, str]] = [
     (
         "litert",
         "separators",
-        lambda: [toy(libraries=at('/p;q/"x".so'))],
-        'the path /p;q/"x".so contains `;` and `"`',
+        lambda: [toy(libraries=at("/p;q/\n.so"))],
+        "the path /p;q/\n.so contains `;` and a new line",
         "move the package into a folder without them, or link to it",
     ),
     (
@@ -164,6 +171,13 @@ BROKEN: list[tuple[str, str, Callable[[], list[Package]], str, str]] = [
         lambda: [toy(place=Place(ANDROID, "htp", "v75"), folder="/d")],
         "package Toy has no library for x86-64",
         "build it: udogen build htp_x86 -C DIR",
+    ),
+    (
+        "litert",
+        "parameters",
+        lambda: [with_param("STRING")],
+        "parameter p of op Op is STRING",
+        "make it one of these, an input, or optional",
     ),
     (
         "qnn-net-run",
@@ -265,3 +279,57 @@ BROKEN: list[tuple[str, str, Callable[[], list[Package]], str, str]] = [
         "register them in turn",
     ),
 ]
+ON_ANDROID = {"place": Place(ANDROID, "htp", "v75"), "folder": "/d"}
+# Rules that several clients have: (clients, rule, packages, what is said, what to do).
+SHARED: list[tuple[str, str, Callable[[], list[Package]], str, str]] = [
+    (
+        "executorch tflite java",
+        "ops",
+        lambda: [toy(ops=())],
+        "the ops of package Toy are not known: udogen did not generate it, and it was not asked",
+        "name them: --op NAME",
+    ),
+    (
+        "executorch tflite java qnn-context-binary-generator",
+        "one-place",
+        lambda: [toy(), toy(name="T2", backend="cpu")],
+        "these packages are for different backends or machines: Toy for htp of pc, T2 for cpu of pc",
+        "register them in turn",
+    ),
+    (
+        "executorch java",
+        "ops-once",
+        lambda: [toy(), toy(name="T2")],
+        "op Op is in package Toy and in T2",
+        "leave one of the packages out, or choose ops with --op",
+    ),
+    (
+        "java",
+        "backend",
+        lambda: [toy(**ON_ANDROID, backend="cpu")],
+        "package Toy is for cpu",
+        "choose with --target a package for htp",
+    ),
+    (
+        "snpe-dlc-quantize",
+        "registration",
+        lambda: [toy()],
+        "package Toy has no registration library: it is in the layout of QNN",
+        "generate with --layout snpe, and give that folder",
+    ),
+    (
+        "snpe-dlc-quantize cpp java",
+        "built",
+        lambda: [toy(registration=Path("/none/libUdoToyReg.so"))],
+        "there is no file /none/libUdoToyReg.so",
+        "build it: udogen build reg_x86 cpu_x86 -C DIR",
+    ),
+    (
+        "snpe-dlc-quantize",
+        "separators",
+        lambda: [toy(registration=Path("/a,b/libUdoToyReg.so"))],
+        "the path /a,b/libUdoToyReg.so contains `,`",
+        "move the package into a folder without it",
+    ),
+]
+BROKEN += [(client, *row[1:]) for row in SHARED for client in row[0].split()]

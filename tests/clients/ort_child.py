@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import sys
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +92,30 @@ def quantized_error_of(domain: str) -> float:
     return float(np.abs(made.run(None, {"x": X})[0] - np.where(X > 0, X, 0.25 * X)).max())
 
 
-def two_at_once() -> str:
-    kept = session(model("good1", alpha=0.25), [CPU])
-    return f"{kept}, {session(model('good1', alpha=0.25), [CPU])}"
+def two_at_once() -> float:
+    """Both are alive, and the second one outlives the first."""
+    first, second = (session(model("good1", alpha=0.25), [CPU], prove=True) for _ in range(2))
+    for each in (first, second):
+        with each.proving():
+            each.run(None, {"x": X})
+    del first, each
+    with second.proving():
+        return float(np.abs(second.run(None, {"x": X})[0] - expected(0.25)).max())
+
+
+def proof_of(backend: str, packages: list[str]) -> dict[str, Any]:
+    """What the package counts, run by run; and what a run that is none raises."""
+    made = session(model("good3", alpha=0.25, nodes=3), packages, backend=backend, prove=True)
+    at_first = [astuple(row) for row in made.proof()]
+    with made.proving():
+        made.run(None, {"x": X})
+    after = [astuple(row) for row in made.check()]
+    try:
+        with made.proving():
+            pass
+    except UdogenError as fault:
+        return {"at first": at_first, "after": after, "idle": fault.as_json(), "exit code": fault.exit_code}
+    return {}
 
 
 def context() -> dict[str, Any]:
@@ -104,8 +126,12 @@ def context() -> dict[str, Any]:
         options.add_session_config_entry(f"ep.context_{key}", value)
     made = session(model("good1", alpha=0.25), [HTP], backend="htp", options=options)
     np.save(FOLDER / "x.npy", X)
-    np.save(FOLDER / "y.npy", made.run(None, {"x": X})[0])
-    return {"files": sorted(each.name for each in FOLDER.glob("*_ctx*"))}
+    expected = made.run(None, {"x": X})[0]
+    np.save(FOLDER / "y.npy", expected)
+    del made
+    again = session(FOLDER / "made_ctx.onnx", HTP, backend="htp")
+    difference = float(np.abs(again.run(None, {"x": X})[0] - expected).max())
+    return {"files": sorted(each.name for each in FOLDER.glob("*_ctx*")), "difference": difference}
 
 
 case("cpu", lambda: error_of("cpu", [CPU]))
@@ -119,6 +145,8 @@ case("another backend's", lambda: str(session(model("good1", alpha=0.25), [HTP])
 case("quantized", lambda: quantized_error_of("udogen"))
 case("quantized, a built-in's name", lambda: quantized_error_of(""))
 case("two at once", two_at_once)
+case("proof, cpu", lambda: proof_of("cpu", [CPU]))
+case("proof, htp", lambda: proof_of("htp", [HTP]))
 answers["descriptors left"] = descriptors() - before
 case("context", context)
 print("stdout is back")

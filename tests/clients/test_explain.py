@@ -124,6 +124,22 @@ def test_a_log_of_executorch() -> None:
     )
 
 
+def test_a_log_of_executorch_on_a_pc() -> None:
+    assert told("executorch_pc.log") == [
+        (1, "et-arguments"),
+        (2, "et-no-package"),
+        (3, "4005 QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND"),
+        (4, "et-variants"),
+        (5, "no-such-op"),
+        (6, "soc-elsewhere"),
+        (7, "14001 QNN_DEVICE_ERROR_INVALID_CONFIG"),
+    ]
+    first, *_ = logs.explain_log(LOGS / "executorch_pc.log").found
+    assert first.meaning == (
+        "ExecuTorch leaves a node of demo.leaky.default to other kernels: it has 1 of the operator's 2 arguments"
+    )
+
+
 def test_a_log_of_onnxruntime() -> None:
     assert told("onnxruntime.log") == [
         (1, "ort-package-error"),
@@ -134,6 +150,28 @@ def test_a_log_of_onnxruntime() -> None:
         (6, "11 EP_FAIL"),
     ]
     assert [each.harmless for each in logs.explain_log(LOGS / "onnxruntime.log").found].count(True) == 1
+
+
+def test_a_log_of_onnxruntime_with_contexts() -> None:
+    """Lines of sessions that were opened with models that are wrong, and of one that fails when it runs."""
+    assert [title for _, title in told("onnxruntime_contexts.log")] == [
+        "ort-success",
+        "ort-context-places",
+        "ort-context-size",
+        "11 EP_FAIL",
+        "ort-retry",
+        "ort-context-lost",
+        "9 NOT_IMPLEMENTED",
+        "ort-context-file",
+        "10 INVALID_GRAPH",
+        "ort-context-name",
+        "ort-dynamic",
+        "ort-options-again",
+        "1 FAIL",
+        "ort-cpu-fallback",
+        "ort-no-library",
+        "ort-no-provider",
+    ]
 
 
 def test_a_log_of_snpe() -> None:

@@ -19,11 +19,14 @@ import pytest
 from tests.clients.laying import lay
 from tests.contexts.storing import QUANT, store
 from tests.making import LONG, ROOT, htp_package, udogen
+from udogen.build import elf
 from udogen.clients.ort import context_nodes, contexts, session, wrapping
 from udogen.clients.package import Package, Wish, find_packages
 from udogen.errors import UdogenError, UsageError
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.runtime import find_runtime
+from udogen.runtime.contexts.mapped import mapped
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
@@ -103,9 +106,7 @@ def answers(folder: Path, package: Path) -> dict[str, Any]:
         for name, (model, packages, given) in cases.items()
     }
     (folder / "cases.json").write_text(json.dumps(rows))
-    found: dict[str, Any] = json.loads(
-        run("tests/clients/ort_context_child.py", folder / "cases.json").splitlines()[-1]
-    )
+    found: dict[str, Any] = json.loads(run("tests/clients/ort_cases_child.py", folder / "cases.json").splitlines()[-1])
     return found
 
 
@@ -155,7 +156,7 @@ def test_a_context_whose_package_is_not_given(answers: dict[str, Any], folder: P
     fault = answers["not registered"]
     assert (fault["type"], fault["message"], fault["hint"]) == (
         "SessionFailed",
-        f"{folder}/float.onnx: its context has kernels of package LeakyReluPackage, which is not given",
+        "a context of the model has kernels of package LeakyReluPackage, which is not given",
         "give that package too",
     )
     assert "the context binary cannot be restored" in fault["details"]
@@ -356,6 +357,28 @@ def test_what_quantizelinear_and_names_cannot_say(
     assert f"cannot be a model of ONNX Runtime: {fault}" in caught.value.message
 
 
+def test_links_lead_to_the_binary_as_they_do_for_onnx_runtime(tmp_path: Path) -> None:
+    real_one = tmp_path / "real"
+    real_one.mkdir()
+    binary = store(real_one, kind="real")
+    (tmp_path / "link").symlink_to(real_one)
+    (tmp_path / "linked.bin").symlink_to(binary)
+    assert wrapping.wrap(binary, tmp_path / "link" / "m.onnx").reference == "forward_0.bin"
+    assert wrapping.wrap(tmp_path / "link" / "forward_0.bin", real_one / "n.onnx").reference == "forward_0.bin"
+    assert wrapping.wrap(tmp_path / "linked.bin", tmp_path / "o.onnx").reference == "linked.bin"
+
+
+def test_packages_are_found_among_weights(tmp_path: Path) -> None:
+    noise = np.random.default_rng(1).integers(0, 256, 1 << 22, np.uint8).tobytes()
+    (tmp_path / "x").write_bytes(noise + b"\0Toy::Op_0\0" + noise + b"\0My_Package::Relu_hvx\0::x Long::n")
+    with mapped(tmp_path / "x") as data:
+        found = frozenset(contexts._packages_in(data))
+    assert {"Toy", "My_Package"} <= found
+    assert [doubt.text for doubt in contexts.why_not(contexts.Stored((), found), [], find_runtime("htp").path)] == [
+        "a context of the model has kernels of package My_Package, which is not given"
+    ]
+
+
 def test_a_binary_too_large_to_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     binary = store(tmp_path, kind="real")
     monkeypatch.setattr(wrapping, "EMBEDDED_MOST", 1000)
@@ -470,6 +493,19 @@ def test_a_package_that_no_context_needs(package: Path, tmp_path: Path) -> None:
         look(model(tmp_path), find_packages([package], Wish("htp")))
     assert "no context of the model has a kernel of package LeakyReluPackage" in caught.value.message
     assert caught.value.hint == "leave the package out, or make the context with it"
+
+
+def test_a_context_of_a_newer_sdk_is_a_reason() -> None:
+    """What such a context itself says was measured with one of SDK 2.51 in 2.47: 5000, invalid argument."""
+    library = find_runtime("htp").path
+    [release] = elf.sdk_releases(library)
+    for build in ("v2.3.0.1", release):
+        assert contexts.why_not(contexts.Stored((), frozenset(), (build,)), [], library) == []
+    [doubt] = contexts.why_not(contexts.Stored((), frozenset(), ("v99.0.0.1", "v99.0.0.1")), [], library)
+    assert doubt == (
+        f"a context of the model is made by v99.0.0.1, which is newer than libQnnHtp.so ({release})",
+        "make it with this release, or take a runtime at least as new",
+    )
 
 
 def test_contexts_are_for_htp(tmp_path: Path) -> None:

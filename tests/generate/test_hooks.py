@@ -92,3 +92,20 @@ def test_a_kernel_may_ask_for_blocks(built: Built, shape: tuple[int, ...]) -> No
 
 def test_a_kernel_may_write_over_its_input(built: Built) -> None:
     np.testing.assert_array_equal(run(built, "InPlace", X).outputs["y"], X * X)
+
+
+def test_what_is_counted(built: Built) -> None:
+    """Calls of kernels, one for each tile; and a node that a rewrite replaces, when the graph is prepared."""
+    large, row = np.zeros((1, 256, 256, 64), np.float32), np.zeros((1, 1, 1, 64), np.float32)
+    prepared = run(built, "Prepared", Q, loops=5, power=2)
+    tiled, twice, late = run(built, "Tiled", large, row=row), run(built, "Twice", X), run(built, "Late", X, loops=3)
+    proofs = [each.proof for each in (prepared, tiled, twice, late)]
+    assert [each and each.executed for each in proofs] == [True] * 4
+    assert [each and each.of_op for each in proofs[::2]] == [(0, 0, 5), (0, 1, 1)]
+    tiles = proofs[1]
+    assert tiles is not None and tiles.of_op.ready == 0
+    assert tiles.of_op.after > 1
+    assert proofs[3] is not None and proofs[3].sentence == (
+        "Late: taken by HookPackage when the graph was prepared: a rewrite of its own replaced the node, or HTP "
+        "computed it as a constant; then 3 kernel calls of its ops"
+    )

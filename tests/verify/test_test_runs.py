@@ -17,6 +17,8 @@ from tests.making import ROOT, need_runtime, udogen
 from tests.verify import toy
 from tests.verify.toy import GOLDEN, RIGHT, WRONG, plain
 from udogen.errors import UdogenError
+from udogen.runtime import OpSession, Proof
+from udogen.runtime.proof import Rise
 from udogen.verify import campaign, terminal
 from udogen.verify.results import Outcome, TestRun
 from udogen.verify.suite.find import load_suite
@@ -55,6 +57,24 @@ def test_right_numbers(run: Run) -> None:
     for each in found.outcomes:
         assert each.cost.execute is not None and each.cost.execute.loops == 5
         assert each.cost.execute.low <= each.cost.execute.median <= each.cost.execute.high
+
+
+def test_right_numbers_of_another_kernel_are_no_pass(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where QNN takes its own op of that name: the numbers may be right, and say nothing of ours."""
+    none = Rise(4, 4, 4)
+    monkeypatch.setattr(
+        OpSession,
+        "_proof",
+        lambda _session, _answer, call: Proof("ToyPackage", call.op_type, "executions", 2, none, none),
+    )
+    found = run(RIGHT)
+    assert not found.passed and found.count("error") == len(found.outcomes) == 10
+    for each in found.outcomes:
+        assert each.trouble is not None and (each.trouble.kind, each.trouble.message) == (
+            "not-executed",
+            "op `Scale` was not executed by package ToyPackage: the graph ran 2 times, and the package counted no "
+            "execution",
+        )
 
 
 def test_a_crash_takes_one_case_down_and_what_is_wrong_is_explained(run: Run) -> None:

@@ -55,6 +55,12 @@ _SHOWN_FUNCTIONS = 8
     help="The shape of an output (default: that of the first input).",
 )
 @click.option(
+    "--rules",
+    type=click.Path(path_type=Path),
+    metavar="FILE.py",
+    help="Rules that say the shapes of outputs, as for `udogen generate --rules`.",
+)
+@click.option(
     "--dtype",
     "dtypes",
     multiple=True,
@@ -105,6 +111,7 @@ def command(
     outputs: tuple[str, ...],
     quants: tuple[str, ...],
     shapes: tuple[str, ...],
+    rules: Path | None,
     dtypes: tuple[str, ...],
     backend: str,
     arch: str | None,
@@ -171,6 +178,7 @@ def command(
         shapes={name: _shape(name, text) for name, text in pairs(shapes, "--shape")},
         outputs=tuple(files),
         loops=loops,
+        rules=rules,
     )
     if hexagon:
         call = make_call(built.op(op, config_of), built, op, wishes)

@@ -18,7 +18,8 @@ def no_characters(characters: str, *, consequence: str, libraries: Callable[[Pac
         for package in packages:
             for library in libraries(package):
                 if odd := [char for char in characters if char in library.path]:
-                    yield f"the path {library.path} contains {' and '.join(f'`{char}`' for char in odd)}"
+                    names = ["a new line" if char == "\n" else f"`{char}`" for char in odd]
+                    yield f"the path {library.path} contains {' and '.join(names)}"
 
     return Rule("separators", broken, consequence, "move the package into a folder without them, or link to it")
 

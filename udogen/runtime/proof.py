@@ -65,13 +65,17 @@ class Proof:
     @property
     def executed(self) -> bool:
         """Our kernel ran each time; where a rewrite of the package put others of its ops in place of it, those did."""
-        if self.of_op.ready > self.of_op.before:  # a node of the GPU; or HTP computed a constant when it prepared
+        if self.of_op.ready > self.of_op.before:  # while the graph was prepared
             return True
         return self.of_package.after - self.of_package.ready >= self.loops
 
     @property
     def sentence(self) -> str:
         """The same for a person."""
+        if self.counted == "calls" and self.of_op.ready > self.of_op.before and self.of_op.after == self.of_op.ready:
+            why = "a rewrite of its own replaced the node, or HTP computed it as a constant"
+            others = amount(self.of_package.after - self.of_package.ready, self.counted)
+            return f"{self.op}: taken by {self.package} when the graph was prepared: {why}; then {others} of its ops"
         if not self.of_op.total and self.of_package.total:
             words = amount(self.of_package.total, self.counted)
             return f"{self.op}: its node became other ops of {self.package}, {words}"
@@ -227,6 +231,21 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], int
         key = (row["package"], row["op"], row["counted"])
         found[key] = found.get(key, 0) + row["count"]
     return found
+
+
+def told_in(text: str) -> dict[tuple[str, str, str], int]:
+    """What packages have written to the file that UDOGEN_PROVE names: (package, op, what is counted) -> how often.
+
+    A line is `<package> <op> <count> <what>`; of an op there may be several, each for what came since the last.
+    """
+    rows = [line.split() for line in text.splitlines()]
+    return summary(
+        [
+            {"package": row[0], "op": row[1], "counted": row[3], "count": int(row[2])}
+            for row in rows
+            if len(row) == 4 and row[2].isdecimal()
+        ]
+    )
 
 
 def sentences(sums: Mapping[tuple[str, str, str], int]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen.errors import RunFailed, UsageError
@@ -13,6 +14,7 @@ from udogen.opdef.model import Op, Tensor, Value
 from udogen.opdef.problems import nearest
 from udogen.runtime.built import Built
 from udogen.runtime.calls import OpCall, ParamArg, TensorArg
+from udogen.runtime.ruled import ruled
 
 if TYPE_CHECKING:
     from udogen.runtime.calls import Array
@@ -29,6 +31,7 @@ class Wishes:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of outputs
     outputs: tuple[str, ...] = ()
     loops: int = 1
+    rules: Path | None = None  # a file that says the shapes of outputs
 
 
 def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCall:
@@ -42,6 +45,10 @@ def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCa
     if built.folder is not None and not backends.ALL[built.folder.backend].names_params:
         given = _in_place(op, given)
     params = tuple(_param(op, name, value, wishes) for name, value in given.items())
+    if wishes.rules is not None:
+        outputs = ruled(
+            outputs, rules=wishes.rules, built=built, op=op, inputs=inputs, params=params, told=wishes.shapes
+        )
     return OpCall(op_type, built.package, inputs, outputs, params, loops=wishes.loops)
 
 

@@ -175,7 +175,8 @@ def _attempt(
     dtype = " ".join(dict.fromkeys(tensor.dtype for tensor in call.outputs))
     # Memory that an op does not write must not look as if zeros were its answer.
     result = session.run(replace(call, poison=POISON))
-    if result.proof is not None and not case.refusal:  # numbers of another kernel say nothing of ours
+    # Numbers of another kernel say nothing of ours.  What a rewrite in HTP's C++ style replaces, nobody counts.
+    if result.proof is not None and not case.refusal and (built.folder is None or built.folder.api != "core"):
         result.proof.check()
     outcome = replace(outcome, dtype=dtype, runtime=result.runtime, cost=costs.of(case, call, result, place))
     if case.refusal:

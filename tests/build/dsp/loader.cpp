@@ -1,7 +1,8 @@
 // Loads a library that was built for the DSP the way the DSP's loader would, on qemu-hexagon: two segments, the four
 // relocations, DT_INIT; then plays HTP for it.  Built by zig as a static program of hexagon-linux-musl.
 //
-//   loader LIBRARY     runs the LeakyRelu of examples/leaky_relu on eight floats, then with outputs that are too small
+//   loader LIBRARY     runs the LeakyRelu of examples/leaky_relu on eight floats, then with outputs that are too small,
+//                      between init and terminate; and asks for its counter
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "HTP/core/qhpi.h"
+#include "QnnOpPackage.h"
 
 namespace {
 
@@ -87,6 +89,7 @@ const Known known[] = {
     {"__hexagon_memcpy_likely_aligned_min32bytes_mult8bytes", reinterpret_cast<void*>(std::memcpy)},
     {"memmove", reinterpret_cast<void*>(std::memmove)},
     {"memset", reinterpret_cast<void*>(std::memset)},
+    {"strcmp", reinterpret_cast<void*>(std::strcmp)},
     {"strlen", reinterpret_cast<void*>(std::strlen)},
     {"nearbyintf", reinterpret_cast<void*>(nearbyintf)},
     {"qhpi_register_ops_v1", reinterpret_cast<void*>(registerOps)},
@@ -203,6 +206,11 @@ Library load(const char* path) {
 
 int main(int, char** arguments) {
   const Library library = load(arguments[1]);
+  const auto provide = reinterpret_cast<Qnn_ErrorHandle_t (*)(QnnOpPackage_Interface_t*)>(
+      library.find("LeakyReluPackageInterfaceProvider"));
+  const auto executions = reinterpret_cast<std::uint64_t (*)(const char*)>(library.find("LeakyReluPackageExecutions"));
+  QnnOpPackage_Interface_t package;
+  if (provide == nullptr || executions == nullptr || provide(&package) != 0) fail("no provider, or no counter");
   void* start = library.find("qhpi_init");
   if (start == nullptr) fail("no qhpi_init");
   std::printf("qhpi_init: %s\n", reinterpret_cast<const char* (*)()>(start)());
@@ -220,5 +228,8 @@ int main(int, char** arguments) {
   std::printf("\n");
   out.shape.dims[3] = 3;
   std::printf("run: %u\n", run(nullptr, 1, outputs, 2, inputs));
+  std::printf("executions: %llu\n", static_cast<unsigned long long>(executions("LeakyRelu")));
+  std::printf("init: %llu\n", static_cast<unsigned long long>(package.v1_4.init(nullptr)));
+  std::printf("terminate: %llu\n", static_cast<unsigned long long>(package.v1_4.terminate()));
   return 0;
 }

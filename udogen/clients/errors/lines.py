@@ -6,35 +6,22 @@ import re
 from typing import NamedTuple
 
 from udogen.clients.errors import causes_of_clients as causes
+from udogen.clients.errors import lines_of_executorch, lines_of_ort
 from udogen.clients.errors.causes import SKEL as _SKEL
-from udogen.clients.errors.model import Cause
-
-
-class Line(NamedTuple):
-    """A line of a log.  `meaning` may name groups of the pattern: {lib}."""
-
-    id: str
-    said: re.Pattern[str]
-    meaning: str
-    known: tuple[Cause, ...]
-
-
-def _line(id: str, said: str, meaning: str, *known: Cause) -> Line:
-    return Line(id, re.compile(said), meaning, known)
-
+from udogen.clients.errors.model import Cause, line
 
 _NOT_REGISTERED = causes.of("qnn", 4005)
-_ORT = "measured: ONNX Runtime 1.27 with onnxruntime-qnn 2.3.0"
+_HTP = "measured: libQnnHtp 2.49"
 
 ALL = (
     # --- the way to the DSP ---
-    _line(
+    line(
         "stub-mismatch",
         r"[Ss]tub lib id mismatch: expected \((?P<expected>[^)]*)\), detected \((?P<detected>[^)]*)\)",
         "libQnnHtp.so is of {expected}, the stub beside it of {detected}",
         _SKEL[3],
     ),
-    _line(
+    line(
         "skel-mismatch",
         r"[Ss]kel lib id mismatch: expected \((?P<expected>[^)]*)\), detected \((?P<detected>[^)]*)\)",
         "libQnnHtp.so is of {expected}, the skel that the DSP loaded of {detected}: an older one is found first",
@@ -45,25 +32,25 @@ ALL = (
         ),
         _SKEL[3],
     ),
-    _line(
+    line(
         "colon-path",
         r"(?:ADSP|DSP)_LIBRARY_PATH\b[^;]*?[=: ]['\"\\]*(?P<path>/[^;'\"\s:]*:/[^;'\"\s]*)",
         "a path for the DSP's loader is separated by `:` ({path}); it takes that for the name of one folder",
         _SKEL[0],
     ),
-    _line(
+    line(
         "colon-search",
         r"fopen\w* (?:failed|done)[^\n]*? for (?P<path>/[^\s:;]+:/\S+)",
         "the DSP's loader looked for {path}: a list separated by `:` became the name of one folder",
         _SKEL[0],
     ),
-    _line(
+    line(
         "signature",
         r"signature verif\w+ (?:start )?failed|failed signature verification",
         "the DSP wants a signed library",
         *causes.of("dsp", 0x38),
     ),
-    _line(
+    line(
         "no-skel",
         r"Unable to load Skel Library|Failed to load skel|cannot open session, error"
         r"|dlopen_ex failed for (?P<lib>\S+)|remote_handle_open_domain: dynamic loading failed",
@@ -71,20 +58,20 @@ ALL = (
         *_SKEL,
         causes.of("dsp", 6)[4],
     ),
-    _line(
+    line(
         "remote-symbols",
         r"Unable to load Remote symbols",
         "the library for FastRPC, or the stub, cannot be loaded on the side of ARM",
         *causes.of("qnn", 4000)[:2],
         _SKEL[3],
     ),
-    _line(
+    line(
         "not-accessible",
         r"library \"(?P<lib>[^\"]+)\" (?:needed or dlopened by \S+ )?is not accessible for the namespace",
         "Android does not let this app load {lib}",
         causes.of("qnn", 4000)[0],
     ),
-    _line(
+    line(
         "avc",
         r"avc: +denied .*(?:adsprpc|fastrpc|xdsp|dma_heap)",
         "SELinux keeps this process from the DSP",
@@ -95,19 +82,19 @@ ALL = (
         ),
     ),
     # --- HTP ---
-    _line(
+    line(
         "tcm",
         r"[Rr]equires (?P<need>0x[0-9a-fA-F]+|\d+) bytes",
         "an op needs {need} bytes of the processor's own memory (TCM) at once, more than there is",
         causes.of("qnn", 1002)[0],
     ),
-    _line(
+    line(
         "twice",
         r"Memory properties specified twice for operator (?P<op>\S+)",
         "the package declares where {op} has its tensors twice",
         causes.of("qnn", 1002)[2],
     ),
-    _line(
+    line(
         "undefined",
         r"(?:undefined symbol|cannot locate symbol):? \"?(?P<symbol>[\w@.]+)",
         "a library needs the symbol {symbol}, and nobody who is loaded has it",
@@ -118,7 +105,7 @@ ALL = (
             "measured: libQnnCpu 2.47",
         ),
     ),
-    _line(
+    line(
         "wrong-elf",
         r"wrong ELF class: ELFCLASS\d+|has unexpected e_machine: \d+|is for EM_\w+ \(\d+\) instead of EM_\w+",
         "a library is built for another machine than the process that loads it",
@@ -128,84 +115,27 @@ ALL = (
             "measured: inspected libraries of all targets",
         ),
     ),
-    _line(
+    line(
         "mapping",
         r"fastrpc memory map for fd: \d+ with length: (?P<length>\d+) failed",
         "{length} bytes cannot be mapped for the DSP",
         causes.of("qnn", 1002)[1],
     ),
     # --- clients ---
-    _line(
-        "ort-package-error",
-        r"Invalid op_package passed, expected .*got (?P<entry>.*)",
-        "ONNX Runtime skips the entry {entry} of op_packages; its op falls back to ONNX Runtime's own CPU",
-        Cause("a `:` or `,` in a path, or a field is missing", "`udogen register … --client ort` prints it", _ORT),
-    ),
-    _line(
-        "ort-registration",
-        r"Failed to register op package to backend",
-        "ONNX Runtime could not register an op package; the whole provider is lost, everything runs on its CPU",
-        *causes.of("qnn", 4007)[:1],
-        *_NOT_REGISTERED[:2],
-    ),
-    _line(
-        "ort-context-cache",
-        r"Qnn context cache only works for",
-        "ONNX Runtime makes context binaries (ep.context_enable) for HTP, DSP, GPU alone, and now runs all on its CPU",
-        Cause("the backend is the CPU", "leave ep.context_enable out, or take HTP", _ORT),
-    ),
-    _line(
-        "ort-version",
-        r"OrtEp has invalid ort_version_supported=0",
-        "this onnxruntime does not take this onnxruntime-qnn",
-        causes.of("ort", 1)[0],
-    ),
-    _line(
-        "ort-lost",
-        r"GetCapability\(\) for \S+ failed with error: (?:\[ONNXRuntimeError\] : \d+ : \w+ : )?(?P<why>.*)",
-        "the whole provider is lost, everything runs on ONNX Runtime's own CPU: {why}",
-        Cause("what it says", "the lines before say more; so does log_severity_level=0", _ORT),
-    ),
-    _line(
-        "ort-not-taken",
-        r"Name:'\S*?(?P<op>[A-Za-z]\w*?)_was_not_taken_by_QNN",
-        "op {op} was not taken by QNN, and its schema from udogen was executed in its place, which only fails",
+    line(
+        "no-such-op",
+        r"could not create op: (?P<package>\S+?)::(?P<op>\S+)",
+        "HTP could not make op {op} of package {package}",
         Cause(
-            "its package is not registered, or refused the node",
-            "open it with udogen.clients.ort, which says why",
-            _ORT,
+            "the package has no op of this name", "`udogen inspect LIBRARY` names its ops", "measured: libQnnHtp 2.49"
+        ),
+        Cause(
+            "none of its kernels takes tensors of these types and layouts",
+            "look for `Failed matching a kernel` before",
+            "measured: libQnnHtp 2.49",
         ),
     ),
-    _line(
-        "ort-no-schema",
-        r"(?P<op>\S+) is not a registered function/op|No [Oo]p registered for (?P<other>\S+)",
-        "ONNX Runtime has no schema of a custom op",
-        causes.of("ort", 1)[1],
-    ),
-    _line(
-        "ort-fallback",
-        r"assigned to the default CPU EP, but fallback to CPU EP has been explicitly disabled",
-        "some nodes were not taken by QNN; which, the verbose log says",
-        Cause(
-            "an op, a type or a shape that the backend does not take",
-            "log_severity_level=0, then `udogen explain LOG`",
-            "microsoft/onnxruntime #26845",
-        ),
-        Cause("QNN did not start at all", "look for a line of the provider before", "microsoft/onnxruntime #26845"),
-    ),
-    _line(
-        "et-registration",
-        r"\[Qnn ExecuTorch\]:? *Failed to register op package:? *(?P<lib>[^,]*?) *, *error=(?P<code>\d+)",
-        "ExecuTorch could not register {lib} ({code}), and goes on without it",
-        *_NOT_REGISTERED,
-    ),
-    _line(
-        "et-platform",
-        r"Failed to detect the platform\. Only support x86_64 or android",
-        "ExecuTorch registers op packages on x86-64 Linux and Android alone; all were skipped",
-        Cause("this is Linux on ARM, or another system", "run it on Android", "pytorch/executorch #22659"),
-    ),
-    _line(
+    line(
         "malformed",
         r"Malformed opPackageString provided: (?P<entry>.*)",
         "qnn-net-run does not understand {entry}",
@@ -215,14 +145,14 @@ ALL = (
             "documented: QNN SampleApp",
         ),
     ),
-    _line(
+    line(
         "net-run-registration",
         r"Could not register Op Package: (?P<lib>.*?) and interface provider: (?P<provider>\S+)",
         "{lib} was not registered with {provider}",
         *_NOT_REGISTERED[:4],
         *causes.of("qnn", 4006)[:1],
     ),
-    _line(
+    line(
         "litert-no-package",
         r"No custom package registered for custom op",
         "LiteRT knows of no op package, and leaves the custom op to the CPU",
@@ -232,13 +162,13 @@ ALL = (
             "documented: LiteRT, CUSTOM_OP_INSTRUCTIONS",
         ),
     ),
-    _line(
+    line(
         "litert-ignored",
         r"Custom op package is only supported on HtpBackend",
         "LiteRT ignores op packages on every backend but HTP",
         Cause("the backend is not htp", "--qualcomm_backend=htp", "documented: LiteRT, backend_factory.cc"),
     ),
-    _line(
+    line(
         "genie-key",
         r"Unknown (?P<part>\S+) config key: (?P<key>\S+)",
         "Genie's configuration has no key {key}; it has none for op packages either",
@@ -248,6 +178,8 @@ ALL = (
             "documented: Genie, Dialog JSON",
         ),
     ),
+    *lines_of_ort.ALL,
+    *lines_of_executorch.ALL,
 )
 
 
@@ -284,24 +216,22 @@ NUMBERS = (
 
 # What is logged whatever happens, and looks like an error.
 HARMLESS = (
-    _line(
+    line(
         "prepare-not-loaded",
         r"Function not called, PrepareLib isn't loaded",
         "harmless where graphs come from context binaries: nothing is prepared on the device",
     ),
-    _line(
-        "cost-based", r"Cost Based unsupported on soc", "harmless: the chip has no cost model, the usual one is used"
-    ),
-    _line("cpu-log", r"Logger hasn't been initialized", "harmless: logs began before the logger"),
-    _line(
+    line("cost-based", r"Cost Based unsupported on soc", "harmless: the chip has no cost model, the usual one is used"),
+    line("cpu-log", r"Logger hasn't been initialized", "harmless: logs began before the logger"),
+    line(
         "context-protocol",
         r"QnnContextCustomProtocol expected magic number",
         "harmless: ExecuTorch tries one format after the other",
     ),
-    _line(
+    line(
         "ort-success",
         r"Successfully register the op package",
         "no error: ONNX Runtime logs its success as one",
     ),
-    _line("no-registered-op", r"No registered op found", "harmless for packages over QHPI: that is the older registry"),
+    line("no-registered-op", r"No registered op found", "harmless for packages over QHPI: that is the older registry"),
 )

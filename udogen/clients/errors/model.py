@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 
@@ -22,6 +23,20 @@ class Reading(NamedTuple):
     meaning: str
     causes: tuple[Cause, ...] = ()
     same: str = ""  # the number it is elsewhere, where it is one of another interface in disguise
+
+
+class Line(NamedTuple):
+    """A line of a log.  `meaning` may name groups of the pattern: {lib}."""
+
+    id: str
+    said: re.Pattern[str]
+    meaning: str
+    known: tuple[Cause, ...]
+
+
+def line(id: str, said: str, meaning: str, *known: Cause) -> Line:
+    """A row of a table of lines."""
+    return Line(id, re.compile(said), meaning, known)
 
 
 class Family(NamedTuple):

@@ -4,10 +4,14 @@ from udogen.clients.ort import session
 
 with_ops = session("model.onnx", ["out/LeakyReluPackage"], backend="htp")
 with_ops.run(None, {"x": x})
+
+With `prove=True` the session also tells that our kernels ran: `with with_ops.proving(): with_ops.run(...)`.
 """
 
 from __future__ import annotations
 
 from udogen.clients.ort.opening import NotPlaced, SessionFailed, session
+from udogen.clients.ort.proving import OpProof, ProvingSession
+from udogen.runtime.proof import NotExecuted
 
-__all__ = ["NotPlaced", "SessionFailed", "session"]
+__all__ = ["NotExecuted", "NotPlaced", "OpProof", "ProvingSession", "SessionFailed", "session"]

@@ -1,7 +1,8 @@
 """Nodes of type EPContext: how ONNX names a graph of a context binary, and what of a binary it can name.
 
 Names and rules: the schema of EPContext in onnxruntime 1.24, onnx_ctx_model_helper.cc and qnn_model.cc of
-onnxruntime-qnn 2.0.0; io_name_overrides came with its pull request 544.  All were run with 2.3.0.
+onnxruntime-qnn 2.0.0; io_name_overrides came with its pull request 544.  All were run
+with 2.3.0 and 2.7.0.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ order, runs, and is wrong.
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import tempfile
@@ -16,6 +17,7 @@ from pathlib import Path
 from udogen.build import elf
 from udogen.clients.ort import context_nodes
 from udogen.clients.ort.context_nodes import ContextNode
+from udogen.clients.ort.doubts import Doubt
 from udogen.clients.package import Package
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef.onnx import reading
@@ -25,6 +27,9 @@ from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts.mapped import mapped
 
 _AGAIN = "write the model anew: udogen onnx-context FILE.bin -o MODEL.onnx"
+_LONGEST = 255  # of a package's name
+_LAST_WORD, _WORD = re.compile(rb"[A-Za-z_]\w*\Z"), re.compile(rb"[A-Za-z_]\w\w\w")
+_SHORT = 4  # names of fewer letters come about by chance, in a gigabyte of weights
 _QHPI = "qhpi_init"  # what an HTP package over QHPI exports; of other packages a context may not tell the names
 
 
@@ -34,12 +39,14 @@ class Stored:
 
     nodes: tuple[ContextNode, ...]
     names: frozenset[str]  # of packages whose kernels are in their binaries
+    builds: tuple[str, ...] = ()  # the SDK releases that made them
 
 
 def look(path: Path, nodes: Sequence[ContextNode], packages: Sequence[Package]) -> Stored:
     """Hold the EPContext nodes of a model against their binaries; every fault is told at once."""
     faults: list[tuple[str, str]] = []
     named: set[str] = set()
+    builds: list[str] = []
     types = freeze(reading.read_proto(path), path.name).graph.types
     for each in nodes:
         if each.source.lower() not in context_nodes.SOURCES:
@@ -54,6 +61,7 @@ def look(path: Path, nodes: Sequence[ContextNode], packages: Sequence[Package]) 
             faults.append((fault.message, fault.hint))
             continue
         named |= found.named
+        builds.append(found.info.build_id)
         faults += context_nodes.faults_of(found.info, ())
         faults += (each for node in (main, *others) for each in _against(node, found.info, types, several=bool(others)))
     if not faults:
@@ -61,7 +69,7 @@ def look(path: Path, nodes: Sequence[ContextNode], packages: Sequence[Package]) 
     if faults:
         first, *more = dict.fromkeys(faults)
         raise UsageError(f"{path}: {first[0]}", details=[text for text, _ in more], hint=first[1])
-    return Stored(tuple(nodes), frozenset(named))
+    return Stored(tuple(nodes), frozenset(named), tuple(builds))
 
 
 def _useless(packages: Sequence[Package], named: set[str]) -> Iterator[tuple[str, str]]:
@@ -78,10 +86,24 @@ def registered(packages: Sequence[Package]) -> tuple[Package, ...]:
     return tuple(replace(each, ops=(each.ops or (each.name,))[:1], models=()) for each in packages)
 
 
-def missing(stored: Stored, packages: Sequence[Package]) -> list[str]:
-    """A sentence for each package that a context seems to have kernels of, and that is not given."""
-    given = {package.name for package in packages}
-    return [f"its context has kernels of package {name}, which is not given" for name in sorted(stored.names - given)]
+def why_not(stored: Stored, packages: Sequence[Package], runtime: Path) -> list[Doubt]:
+    """Why contexts may not be restored: packages that they seem to need and that are not given, a newer SDK."""
+    lost = sorted(name for name in stored.names - {package.name for package in packages} if len(name) >= _SHORT)
+    found = [
+        Doubt(f"a context of the model has kernels of package {name}, which is not given", "give that package too")
+        for name in lost
+    ]
+    newest = max(map(elf.version_key, elf.sdk_releases(runtime)), default=())
+    for build in dict.fromkeys(stored.builds):
+        if newest and elf.version_key(build) > newest:
+            found.append(
+                Doubt(
+                    f"a context of the model is made by {build}, which is newer than {runtime.name} "
+                    f"({elf.sdk_releases(runtime)[-1]})",
+                    "make it with this release, or take a runtime at least as new",
+                )
+            )
+    return found
 
 
 # --- binaries ---------------------------------------------------------------------------------------------
@@ -121,8 +143,17 @@ def _file(model: Path, node: ContextNode) -> Path:
 def _described(file: Path) -> _Found:
     info = context_nodes.describe(file)
     with mapped(file) as data:
-        # Kernels of op packages are in it by their names, which begin with the package's.
-        return _Found(info, {name.decode() for name in re.findall(rb"\b([A-Za-z_]\w*)::[A-Za-z_]", data)})
+        return _Found(info, set(_packages_in(data)))
+
+
+def _packages_in(data: mmap.mmap) -> Iterator[str]:
+    """Kernels of op packages are in a binary by their names, PACKAGE::OP…; weights look like such a one by chance."""
+    at = data.find(b"::")
+    while at >= 0:
+        begin = max(at - _LONGEST, 0)
+        if (name := _LAST_WORD.search(data[begin:at])) and _WORD.match(data[at + 2 : at + 6]):
+            yield name[0].decode()
+        at = data.find(b"::", at + 2)
 
 
 # --- the model against a binary -----------------------------------------------------------------------------

@@ -16,17 +16,20 @@ from typing import Any
 
 from udogen.clients.client import check
 from udogen.clients.errors import logs
-from udogen.clients.ort import asking, context_nodes, contexts, schema, versions
+from udogen.clients.ort import asking, context_nodes, contexts, doubts, schema, versions
 from udogen.clients.ort.capture import captured
+from udogen.clients.ort.proving import ProvingSession
 from udogen.clients.package import Package, Wish, find_packages
 from udogen.clients.programs import ort as options_of
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.opdef.onnx.model import Model, walk
 from udogen.runtime import known
+from udogen.runtime.library import check_loadable, check_provider
 
 EP = "QNN"
+_OURS = {"backend_path", "backend_type", "op_packages", "dump_json_qnn_graph", "json_qnn_graph_dir"}
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_VAGUE = ("ort-lost", "ort-registration")  # lines whose reason another line says
+_VAGUE = ("ort-lost", "ort-registration", "ort-context-lost")  # lines whose reason another line says
 _HEAD = re.compile(r"^\S+ \S+ \[\w:onnxruntime:.*?, [^\]]*\] ")
 
 
@@ -53,13 +56,14 @@ class _Seen:
 
 def session(
     model: Path | str,
-    packages: Sequence[Path | str],
+    packages: Sequence[Path | str] | Path | str,
     *,
     backend: str = "cpu",
     ops: Sequence[str] = (),
     runtime: Path | None = None,
     options: Any = None,
     provider_options: Mapping[str, str] | None = None,
+    prove: bool = False,
 ) -> Any:
     """An `InferenceSession` of a model with these op packages: folders of generated packages, or built libraries.
 
@@ -68,11 +72,16 @@ def session(
 
     Before the session there is: versions that go together, ONNX Runtime's rules for packages, a schema for each custom
     op.  After it: every custom node is on QNN and names our package, or `NotPlaced` says where it went, and why.
+
+    With `prove` it is a `ProvingSession`, which tells how often the packages executed their ops (`proof`, `proving`).
     """
     path = Path(model)
     if runtime is None:
         versions.check(backend)
-    chosen = find_packages([Path(each) for each in packages], Wish(backend, ops=tuple(ops)))
+    if ours := sorted(_OURS & set(provider_options or {})):
+        raise UsageError(f"the provider option {ours[0]} is made of the other arguments", hint="leave it out")
+    given = [packages] if isinstance(packages, str | Path) else packages
+    chosen = find_packages([Path(each) for each in given], Wish(backend, ops=tuple(ops)))
     stored = None
     if nodes := context_nodes.nodes_of(path):
         if backend == "cpu":
@@ -84,6 +93,9 @@ def session(
     if stored is None:
         found = schema.schemas_of(path, [op for package in chosen for op in package.ops])
         asking.check_model(found.model, chosen)
+    for package in chosen:
+        check_loadable(package.library.file, "op package")  # what is cut off would end this process
+        check_provider(package.library.file, package.provider)
     ort, qnn = _modules()
     library = str(runtime or getattr(qnn, f"get_qnn_{backend}_path")())
     if not Path(library).is_file():
@@ -98,17 +110,23 @@ def session(
         }
         try:
             made, said = _make(ort, qnn, path, b"" if stored else found.added, wanted, options)
-        except SessionFailed as fault:
-            if stored is None or not (lost := contexts.missing(stored, chosen)):
+            seen = _look(made, Path(dump))
+            if stored is not None:
+                _check_contexts(seen, stored, path)
+            else:
+                _check_placement(seen, found.model, chosen, said)
+        except (SessionFailed, NotPlaced) as fault:
+            why = doubts.of_packages(chosen, fault, backend=backend, runtime=Path(library))
+            why += (
+                contexts.why_not(stored, chosen, Path(library))
+                if stored
+                else doubts.of_model(found.model, chosen, backend)
+            )
+            if not why:
                 raise
-            details = [*lost[1:], fault.message, *fault.details]
-            raise SessionFailed(f"{path}: {lost[0]}", details=details, hint="give that package too") from fault
-        seen = _look(made, Path(dump))
-    if stored is not None:
-        _check_contexts(seen, stored, path)
-    else:
-        _check_placement(seen, found.model, chosen, said)
-    return made
+            details = [*(each.text for each in why[1:]), fault.message, *fault.details]
+            raise type(fault)(why[0].text, details=details, hint=why[0].remedy) from fault
+    return ProvingSession(made, chosen, stored=stored is not None) if prove else made
 
 
 # --- ONNX Runtime -------------------------------------------------------------------------------------

@@ -96,7 +96,10 @@ def _chosen(binary: Path, info: BinaryInfo, names: Sequence[str]) -> list[GraphI
 
 def _reference(binary: Path, out: Path) -> str:
     """The path from the model to the binary: ONNX Runtime takes none that leads out of the model's folder."""
-    found = os.path.relpath(binary.resolve(), out.resolve().parent)
+    here = Path(os.path.abspath(out)).parent
+    found = os.path.relpath(os.path.abspath(binary), here)
+    if found.startswith(".."):  # the same folder by another name?
+        found = os.path.relpath(binary.resolve(), here.resolve())
     if ".." in found:  # wherever in it, also inside of a name
         raise NotWrapped(
             f"{binary} does not lie beside or below {out}"

@@ -66,6 +66,8 @@ def _tell_snpe(packages: Sequence[Package]) -> Iterator[Part]:
         "cpp",
         "cpp",
         block(f"""
+            #include <initializer_list>
+
             #include "SNPE/SNPEFactory.hpp"
 
             // Once in each process, before the network is built.

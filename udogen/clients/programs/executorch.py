@@ -14,7 +14,7 @@ from udogen.clients.programs.pc import host_library, no_host_library
 from udogen.clients.quoting import block, python
 
 
-class _Info(NamedTuple):
+class Info(NamedTuple):
     """One QnnExecuTorchOpPackageInfo."""
 
     package: Package
@@ -32,16 +32,25 @@ def _no_texts(packages: Sequence[Package]) -> Iterator[str]:
                     yield f"parameter {param.name} of op {op.name} is a STRING"
 
 
-def _infos(packages: Sequence[Package]) -> Iterator[_Info]:
+def _lists(packages: Sequence[Package]) -> Iterator[str]:
+    for package in packages:
+        for op in package.models:
+            for param in op.params:
+                if op.name in package.ops and param.mandatory and not param.is_scalar:
+                    yield f"parameter {param.name} of op {op.name} is a tensor"
+
+
+def infos(packages: Sequence[Package]) -> Iterator[Info]:
+    """What ExecuTorch is told: for each op the library that prepares it on a PC, then those of the device."""
     for package in packages:
         for op in package.ops:
             host = host_library(package)
             if host is not None:
-                yield _Info(package, op, str(host), "CPU", "X86_64")
+                yield Info(package, op, str(host), "CPU", "X86_64")
             if package.place.device:
                 # By full path, the Hexagon one too: so does ExecuTorch's own example.
                 for library in package.libraries:
-                    yield _Info(package, op, f"{package.folder}/{library.name}", library.target, "AARCH64_ANDROID")
+                    yield Info(package, op, f"{package.folder}/{library.name}", library.target, "AARCH64_ANDROID")
 
 
 def torch_name(package: Package, op: str) -> str:
@@ -64,7 +73,7 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
         f"                        qnn_op_type_name={python(info.op)},\n"
         f"                        platform=QnnExecuTorchOpPackagePlatform.{info.platform},\n"
         f"                    ),"
-        for info in _infos(packages)
+        for info in infos(packages)
     )
     yield Part(
         "python",
@@ -102,9 +111,7 @@ def _builder(packages: Sequence[Package]) -> Iterator[Part]:
         f"                platform=QnnExecuTorchOpPackagePlatform.{platform},\n"
         f"                op_package_path={python(path)},\n"
         f"            )"
-        for target, platform, path in dict.fromkeys(
-            (each.target, each.platform, each.path) for each in _infos(packages)
-        )
+        for target, platform, path in dict.fromkeys((each.target, each.platform, each.path) for each in infos(packages))
     )
     yield Part(
         "builder",
@@ -131,7 +138,7 @@ def _builder(packages: Sequence[Package]) -> Iterator[Part]:
 CLIENT = Client(
     "executorch",
     "ExecuTorch",
-    "ExecuTorch 1.5.0 (cff6f4dd32e6), backends/qualcomm: qc_schema.py, custom_op/interface.py, QnnBackendCommon.cpp",
+    "ExecuTorch 1.5.1, backends/qualcomm: qc_schema.py, custom_op/interface.py, op_custom_op.py, QnnBackendCommon.cpp",
     (
         rules.OPS,
         rules.ONE_PLACE,
@@ -147,11 +154,19 @@ CLIENT = Client(
         ),
         rules.ops_once("the first one wins"),
         Rule("attributes", _no_texts, "an argument that is a text cannot be lowered", "make it a number, or an input"),
+        Rule(
+            "lists",
+            _lists,
+            "it writes a list as numbers of 64 bits, and says that they have 32: the op reads every other one as 0",
+            "make it an input, or scalars",
+        ),
     ),
     lambda packages: list(_tell(packages)),
     lambda packages: [
         "a failed registration is logged, not raised: read the log with `udogen explain LOG`",
-        "inputs are the tensor arguments of the torch operator in order; parameters have its arguments' names",
+        "inputs are the tensor arguments of the torch operator in order, parameters its others: by order, not by name",
         f"{torch_name(packages[0], packages[0].ops[0])} is a name of ours: put your operator's in its place",
+        "custom_op.interface imports Qualcomm's generator; `python -m udogen.compat.qti YOUR_PROGRAM.py` brings ours",
+        "udogen.clients.executorch.op_package_options(packages, {op: torch operator}) makes and checks the options",
     ],
 )

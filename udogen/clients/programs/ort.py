@@ -12,6 +12,13 @@ from udogen.clients.quoting import block, cpp, python
 from udogen.opdef.model import Tensor
 
 _FALLS_BACK = "ONNX Runtime skips the entry with a warning, and the op falls back to its own CPU without an error"
+# What keeps, or tells of, a silent fallback: QNN's CPU backend does not start where it is forbidden (measured).
+_ENTRY = {True: "session.disable_cpu_ep_fallback", False: "session.record_ep_graph_assignment_info"}
+_WHY = {
+    True: "Without this an op that QNN does not take runs on ONNX Runtime's own CPU, without a word.",
+    False: "An op that QNN does not take runs on ONNX Runtime's own CPU, without a word: this tells where each is.",
+}
+_LOOK = "print([part.ep_name for part in session.get_provider_graph_assignment_info()])"
 BACKEND_LIBRARIES = {"cpu": "libQnnCpu.so", "gpu": "libQnnGpu.so", "htp": "libQnnHtp.so"}
 
 
@@ -59,6 +66,10 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
     backend = BACKEND_LIBRARIES[first.backend]
     value = entries(packages)
     yield Part("option", "text", f"op_packages={value}")
+    strict = first.backend != "cpu"
+    looks = (
+        "" if strict else f"\n{' ' * 12}print([part.ep_name for part in session.get_provider_graph_assignment_info()])"
+    )
     # In the wheel on this machine; on a device by its name, found through LD_LIBRARY_PATH.
     where = python(backend) if first.place.device else f"onnxruntime_qnn.get_qnn_{first.backend}_path()"
     yield Part(
@@ -71,13 +82,15 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
             onnxruntime.register_execution_provider_library("QNN", onnxruntime_qnn.get_library_path())
             device = next(each for each in onnxruntime.get_ep_devices() if each.ep_name == "QNN")
             options = onnxruntime.SessionOptions()
-            # Without this an op that QNN does not take runs on ONNX Runtime's own CPU, without a word.
-            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+            # {_WHY[strict]}
+            options.add_session_config_entry({python(_ENTRY[strict])}, "1")
             options.add_provider_for_devices([device], {{
                 "backend_path": {where},
                 "op_packages": {python(value)},
             }})
             session = onnxruntime.InferenceSession("model.onnx", options)
+            # Without this an error of QNN in run() has the model computed on that CPU, too.
+            session.disable_fallback(){looks}
         """),
     )
     yield Part(
@@ -87,7 +100,8 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
             // After env.RegisterExecutionProviderLibrary("QNN", ORT_TSTR("libonnxruntime_providers_qnn.so"));
             // `device` is the one of env.GetEpDevices() whose EpName() is "QNN".
             Ort::SessionOptions options;
-            options.AddConfigEntry("session.disable_cpu_ep_fallback", "1");
+            // {_WHY[strict]}
+            options.AddConfigEntry({cpp(_ENTRY[strict])}, "1");
             options.AppendExecutionProvider_V2(env, {{device}}, {{
                 {{"backend_path", {cpp(backend)}}},
                 {{"op_packages", {cpp(value)}}},

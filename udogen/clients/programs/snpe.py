@@ -167,6 +167,7 @@ QUANTIZE = Client(
         ),
     ),
     lambda packages: list(_tell_quantize(packages)),
+    lambda _packages: ["snpe-dlc-quant and snpe-dlc-graph-prepare take the same option"],
 )
 
 

@@ -53,7 +53,8 @@ def _run_script(argv: Sequence[str]) -> None:
     if not os.path.isfile(script):
         raise UsageError(f"there is no program {script}", hint=USAGE)
     sys.argv = list(argv)
-    sys.path[0] = os.path.dirname(os.path.abspath(script))  # as Python does; it was the current folder, for -m
+    if not getattr(sys.flags, "safe_path", False):  # as Python does; it was the current folder, for -m
+        sys.path[0] = os.path.dirname(os.path.abspath(script))
     runpy.run_path(script, run_name="__main__")
 
 

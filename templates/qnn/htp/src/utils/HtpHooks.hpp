@@ -330,6 +330,14 @@ struct RunPrepared {
   }
 };
 
+/// A node that the package itself replaces counts as one of its calls: no kernel of the op will run for it.
+template <class Op, Node (*Rewrite)(const Node&)>
+const QHPI_Op* rewritten(const QHPI_Op* op) {
+  const QHPI_Op* const made = Rewrite(Node(op)).handle();
+  if (made != op) ++Op::calls;
+  return made;
+}
+
 }  // namespace glue
 
 /// What `hooks` is given: everything that can be said of one op.
@@ -364,13 +372,13 @@ class Hooks {
   /// Replaces the op by others before it is cut into tiles: `udo::Node f(const udo::Node& op)`; `op` itself to keep it.
   template <Node (*Rewrite)(const Node&)>
   void earlyRewrite() const {
-    facts_.earlyRewrite = [](const QHPI_Op* op) { return Rewrite(Node(op)).handle(); };
+    facts_.earlyRewrite = glue::rewritten<Op, Rewrite>;
   }
 
   /// The same behind tiling, before layouts and memory are chosen.
   template <Node (*Rewrite)(const Node&)>
   void lateRewrite() const {
-    facts_.lateRewrite = [](const QHPI_Op* op) { return Rewrite(Node(op)).handle(); };
+    facts_.lateRewrite = glue::rewritten<Op, Rewrite>;
   }
 
   /// How one output may be cut into tiles that fit in TCM: `udo::Shape required(const udo::Node& op)` says the step of

@@ -10,6 +10,7 @@ extern "C" void HAP_debug(const char* text, int level, const char* file, int lin
 #elif !defined(__hexagon__)
 #include <cerrno>
 #include <cstdlib>
+#include <new>
 #include <string>
 #if !defined(_WIN32)
 #include <fcntl.h>
@@ -22,6 +23,29 @@ extern "C" void HAP_debug(const char* text, int level, const char* file, int lin
 
 namespace udo {
 namespace {
+
+/// A line of text, without what the C library of the DSP does in other ways than that of a PC.
+class Line {
+ public:
+  static constexpr std::size_t most = 512;
+
+  explicit Line(char* text) : at_(text), end_(text + most - 1) { *at_ = '\0'; }
+
+  Line& add(const char* text) {
+    while (*text != '\0' && at_ != end_) *at_++ = *text++;
+    *at_ = '\0';
+    return *this;
+  }
+  Line& add(std::uint64_t number) {
+    if (number >= 10) add(number / 10);
+    const char digit[] = {static_cast<char>('0' + number % 10), '\0'};
+    return add(digit);
+  }
+
+ private:
+  char* at_;
+  char* const end_;
+};
 
 #if !defined(__hexagon__)
 
@@ -46,14 +70,14 @@ void append(const Place& place, const std::string& lines) {
 
 int opened(const char* name) { return open(name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666); }
 
-/// A file that cannot be written is told now, while there is a log; and the process may change its folder later.
+/// A file that cannot be written is told now, not when it is too late; and the process may change its folder later.
 Place named(const char* name) {
 #if defined(__linux__)
   if (getauxval(AT_SECURE) != 0) return {};
 #endif
   const int file = opened(name);
   if (file < 0) {
-    log(QNN_LOG_LEVEL_ERROR, "UDOGEN_PROVE=%s cannot be written: %s", name, std::strerror(errno));
+    std::fprintf(stderr, "UDOGEN_PROVE=%s cannot be written: %s\n", name, std::strerror(errno));
     return {};
   }
   close(file);
@@ -74,10 +98,11 @@ void append(const Place& place, const std::string& lines) {
 
 #endif
 
-/// The environment is read once; never freed, for what is executed while the process ends is told too.
+/// The environment is read once; never destroyed, for what is executed while the process ends is told too.
 const Place& place() {
+  alignas(Place) static unsigned char room[sizeof(Place)];
   static const char* const name = std::getenv("UDOGEN_PROVE");
-  static const Place& found = *new Place(name != nullptr && *name != '\0' ? named(name) : Place{});
+  static const Place& found = *new (room) Place(name != nullptr && *name != '\0' ? named(name) : Place{});
   return found;
 }
 
@@ -115,10 +140,9 @@ std::uint64_t Executions::of(const char* op) const {
 
 void Executions::tell(bool) {
 #if defined(UDO_DSP)
+  char text[Line::most];
   for (std::size_t i = 0; i < size_; ++i) {
-    char text[512];
-    std::snprintf(text, sizeof text, "%s %s %llu %s", package_, counters_[i].op(),
-                  static_cast<unsigned long long>(counters_[i].news()), counted_);
+    Line(text).add(package_).add(" ").add(counters_[i].op()).add(" ").add(counters_[i].news()).add(" ").add(counted_);
     HAP_debug(text, 2, "udo", 0);
   }
 #endif
@@ -126,17 +150,18 @@ void Executions::tell(bool) {
 
 #else
 
-Executions::~Executions() { tell(false); }
+// Not every client terminates what it has initialized: then zeros are told here too.
+Executions::~Executions() { tell(isUsed()); }
 
 void Executions::tell(bool all) {
   if (place().file.empty()) return;
   std::string lines;
+  char text[Line::most];
   for (std::size_t i = 0; i < size_; ++i) {
     const std::uint64_t news = counters_[i].news();
     if (!all && news == 0) continue;
-    char number[24];
-    std::snprintf(number, sizeof number, " %llu ", static_cast<unsigned long long>(news));
-    lines += std::string(package_) + " " + counters_[i].op() + number + counted_ + "\n";
+    Line(text).add(package_).add(" ").add(counters_[i].op()).add(" ").add(news).add(" ").add(counted_).add("\n");
+    lines += text;
   }
   if (!lines.empty()) append(place(), lines);
 }

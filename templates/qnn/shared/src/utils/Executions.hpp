@@ -8,9 +8,9 @@
 //   const char* <Package>Counted(void);                what is counted: "executions", "calls" or "nodes"
 //
 // Where the environment variable UDOGEN_PROVE names a file when the package is registered, the package appends a line
-// `<Package> <op> <count> <what is counted>` for each op when it is terminated, and at the end of the process for what
-// came later: the sum of the lines of an op is its count.  A process that runs with the rights of another user
-// (AT_SECURE) does not look at the variable.  On Hexagon there is no environment: there the line goes to the log of the
+// `<Package> <op> <count> <what is counted>` for each op when it is terminated, or when the process ends for what was
+// not told yet: the sum of the lines of an op is its count.  A process that crashes tells nothing, and one that runs
+// with the rights of another user (AT_SECURE) does not look at the variable.  On Hexagon there is no environment: there the line goes to the log of the
 // DSP (HAP_debug, level 2) when the package is terminated.
 #pragma once
 

@@ -113,7 +113,8 @@ Qnn_ErrorHandle_t logTerminate() {
 
 }  // namespace
 
-// HTP cuts a node into tiles and tiles into slices: each call of a kernel is counted.
+// HTP cuts a node into tiles and tiles into slices: each call of a kernel is counted, and each node that a rewrite of
+// the package replaces.
 Executions executions(packageName, "calls", counters);
 
 }  // namespace udo

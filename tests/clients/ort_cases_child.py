@@ -1,0 +1,47 @@
+"""ONNX Runtime in a process of its own: `ort_cases_child.py CASES.json`; prints what became of each case as JSON.
+
+A case is {"model", "packages", "inputs": FILE.npz, "outputs": FILE.npz to write}, perhaps with "backend" (htp),
+"provider_options", "entries" of SessionOptions, and "again": the same SessionOptions for a second session.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from udogen.clients.ort import session
+from udogen.errors import UdogenError
+
+
+def run(case: dict[str, Any]) -> list[str]:
+    """The names of the outputs, which are in a file."""
+    options = onnxruntime.SessionOptions()
+    for key, value in case.get("entries", {}).items():
+        options.add_session_config_entry(key, value)
+    for _ in range(2 if case.get("again") else 1):
+        made = session(
+            case["model"],
+            case["packages"],
+            backend=case.get("backend", "htp"),
+            options=options,
+            provider_options=case.get("provider_options"),
+        )
+        found = made.run(None, dict(np.load(case["inputs"])))
+    names = [each.name for each in made.get_outputs()]
+    if case.get("outputs"):
+        np.savez(case["outputs"], **dict(zip(names, found, strict=True)))
+    return names
+
+
+answers: dict[str, Any] = {}
+for name, case in json.loads(Path(sys.argv[1]).read_text()).items():
+    try:
+        answers[name] = run(case)
+    except UdogenError as fault:
+        answers[name] = {**fault.as_json(), "type": type(fault).__name__}
+    except Exception as fault:  # of ONNX Runtime itself
+        answers[name] = {"type": type(fault).__name__, "message": str(fault)}
+print(json.dumps(answers))

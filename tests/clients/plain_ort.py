@@ -1,0 +1,21 @@
+"""ONNX Runtime without anything of udogen: `plain_ort.py MODEL BACKEND OP_PACKAGES [CONTEXT.onnx]`.
+
+Runs the model once; with CONTEXT.onnx it stores what QNN made of it.
+"""
+
+import sys
+
+import numpy as np
+import onnxruntime
+import onnxruntime_qnn
+
+model, backend, packages, *context = sys.argv[1:]
+onnxruntime.register_execution_provider_library("QNN", onnxruntime_qnn.get_library_path())
+device = next(each for each in onnxruntime.get_ep_devices() if each.ep_name == "QNN")
+options = onnxruntime.SessionOptions()
+if context:
+    for key, value in (("enable", "1"), ("file_path", context[0]), ("embed_mode", "0")):
+        options.add_session_config_entry(f"ep.context_{key}", value)
+options.add_provider_for_devices([device], {"backend_path": backend, "op_packages": packages})
+session = onnxruntime.InferenceSession(model, options)
+session.run(None, {"x": np.ones((2, 3, 4), np.float32)})

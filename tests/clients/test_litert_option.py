@@ -1,0 +1,113 @@
+"""LiteRT's option for op packages, read back by its rules: a parser of ours, written after theirs.
+
+What was looked at: LiteRT f67457790 (2026-08).  `AbslParseFlag` of qualcomm_flags.cc takes the flag apart,
+litert_qualcomm_options.cc writes its five fields into a line of TOML, without escapes, litert_toml_parser.cc reads that
+line back, and `ParseCustomOpPackageValue` takes it apart again, now in the plug-in.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.clients.broken_rules import toy
+from udogen.clients import programs, telling
+from udogen.clients.client import Refused
+from udogen.clients.package import Library
+
+KEYS = ("name", "interface_provider", "compile_package_path", "dispatch_package_path", "target")
+FLAG = "--qualcomm_custom_op_package="
+
+
+class Invalid(Exception):
+    """kLiteRtStatusErrorInvalidArgument."""
+
+
+def fields_of(value: str) -> dict[str, str]:
+    """Pieces end with `;`, empty ones are skipped; a key ends with its first `:`; the last of a key wins."""
+    found = dict.fromkeys(KEYS, "")
+    for piece in filter(None, value.split(";")):
+        key, colon, text = piece.partition(":")
+        if not colon or key not in KEYS:
+            raise Invalid(piece)
+        found[key] = text
+    return found
+
+
+def handed_on(fields: dict[str, str]) -> dict[str, str]:
+    """From the tool to the plug-in: one line `key = "value"`, read line by line, by the outermost quotes."""
+    value = "".join(f"{key}:{fields[key]};" for key in KEYS)
+    options = {}
+    for line in f'log_level = 3\ncustom_op_package = "{value}"\n'.split("\n"):
+        trimmed = line.strip(" \t\n\r")
+        if trimmed.startswith("#") or "=" not in trimmed:
+            continue
+        key, _, text = trimmed.partition("=")
+        text = text.strip(" \t\n\r")
+        if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'":
+            text = text[1:-1]
+        options[key.strip(" \t\n\r")] = text
+    return fields_of(options["custom_op_package"])
+
+
+def flag_of(path: str) -> str:
+    """What a shell hands to LiteRT's tool."""
+    library = Library(Path(path), path, "libToy.so")
+    told = telling.tell(programs.ALL["litert"], [toy(libraries=(library,))], only="flag")
+    [word] = shlex.split(told.parts[0].text)
+    assert word.startswith(FLAG)
+    return word.removeprefix(FLAG)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/plain/libToy.so",
+        "/a b/c:d/e=f/#g/libToy.so",
+        "/it's/a \"name\"/$HOME/`x`/libToy.so",
+        "/back\\slash/\\n/\\\"/libToy.so",
+        "/name:x/target:GPU/libToy.so",
+        "/ends in a blank /libToy.so ",
+        "/käse/🎈/libToy.so",
+        '/"/libToy.so"',
+        "/'",
+        "/\ttab\r/libToy.so",
+    ],
+)  # fmt: skip
+def test_the_plug_in_reads_what_was_meant(path: str) -> None:
+    fields = fields_of(flag_of(path))
+    assert fields == handed_on(fields)
+    assert fields == {
+        "name": "Toy",
+        "interface_provider": "ToyInterfaceProvider",
+        "compile_package_path": path,
+        "dispatch_package_path": path,
+        "target": "CPU",  # on a PC: libQnnHtp.so of x86 refuses HTP
+    }
+
+
+@pytest.mark.parametrize("path", ["/a;b/libToy.so", "/a\nb/libToy.so", "/a\n#/x", "/;target:GPU"])
+def test_what_is_refused_would_be_read_as_something_else(path: str) -> None:
+    with pytest.raises(Refused) as caught:
+        flag_of(path)
+    assert "separators" in caught.value.rules
+    said = "".join(f"{key}:{path if key.endswith('_path') else 'x'};" for key in KEYS)
+    try:
+        assert handed_on(fields_of(said))["compile_package_path"] != path
+    except Invalid:
+        pass
+
+
+def test_the_parser_itself() -> None:
+    """The examples of LiteRT's own documents and tests."""
+    told = (
+        "name:TestPackage;interface_provider:Provider;compile_package_path:a.so;dispatch_package_path:b.so;target:HTP"
+    )
+    assert fields_of(told) == fields_of(told + ";") == fields_of(f";;{told};;")
+    assert fields_of("")["name"] == ""
+    assert fields_of("name:a;name:b")["name"] == "b"
+    for odd in ("name", "name:a;junk", "nme:a", " name:a"):
+        with pytest.raises(Invalid):
+            fields_of(odd)

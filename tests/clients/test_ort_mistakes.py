@@ -1,0 +1,222 @@
+"""What goes wrong in the real ONNX Runtime without a word, each with the error that udogen.clients.ort raises for it.
+
+Mistakes that are told before ONNX Runtime is asked are in test_ort.py.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.making import LONG, ROOT, cpu_package, htp_package, make, make_packages, need_runtime, udogen
+
+EXAMPLE = ROOT / "examples" / "leaky_relu"
+NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
+pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, NEEDED)), reason=f"without {', '.join(NEEDED)}")
+SHAPE = (2, 3, 4)
+X = np.random.default_rng(7).normal(size=SHAPE).astype(np.float32)
+FAILING = """
+#include "ops/LeakyRelu.hpp"
+namespace ops::LeakyReluPackage::LeakyRelu {
+struct State {};
+udo::Status finalize(const Args&, State*&) { return udo::ok; }
+udo::Status execute(const Args&, State*) { return udo::error("it does not feel like it"); }
+void free(State*) {}
+}
+"""
+
+
+def model(
+    path: Path, *, domain: str = "example", dtype: int = 1, shape: tuple[int | str, ...] = SHAPE, body: bool = False
+) -> Path:
+    """One LeakyRelu, perhaps in both bodies of an If."""
+    from onnx import helper, numpy_helper, save
+
+    def node(out: str) -> Any:
+        return helper.make_node("LeakyRelu", ["x"], [out], domain=domain, name=f"the {out}", alpha=0.25)
+
+    def branch(out: str) -> Any:
+        return helper.make_graph([node(out)], out, [], [helper.make_tensor_value_info(out, dtype, shape)])
+
+    nodes = [node("y")]
+    if body:
+        nodes = [helper.make_node("If", ["c"], ["y"], then_branch=branch("t"), else_branch=branch("e"))]
+    ends = [[helper.make_tensor_value_info(name, dtype, shape)] for name in "xy"]
+    graph = helper.make_graph(nodes, "g", *ends, [numpy_helper.from_array(np.array(True), "c")] if body else [])
+    imports = [helper.make_opsetid("", 21), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    made = helper.make_model(graph, opset_imports=imports)
+    made.ir_version = 10
+    save(made, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The example for both backends, one that fails when it executes, and one whose library is damaged."""
+    out = tmp_path_factory.mktemp("packages")
+    kernels = out / "kernels" / "cpu"
+    kernels.mkdir(parents=True)
+    (kernels / "LeakyRelu.cpp").write_text(FAILING)
+    need_runtime("cpu")
+    config = EXAMPLE / "LeakyRelu.xml"
+    undefined = out / "undefined" / "cpu"
+    undefined.mkdir(parents=True)
+    (undefined / "LeakyRelu.cpp").write_text(
+        "void nobody_has_this();\n" + FAILING.replace('udo::error("', '(nobody_has_this(), udo::error)("')
+    )
+    found = {
+        "undefined": out / "no",
+        "cpu": cpu_package(config, out / "cpu", EXAMPLE / "kernels").library,
+        "htp": htp_package(config, out / "htp", EXAMPLE / "kernels").library,
+        "failing": cpu_package(config, out / "failing", kernels.parent).library,
+    }
+    [made] = make_packages([config], out / "no", chosen=["cpu"], kernels=undefined.parent, layout="qnn")
+    assert make(made.folder, "cpu_x86", EXTRA_LDFLAGS="-Wl,--unresolved-symbols=ignore-all").returncode == 0
+    broken = cpu_package(config, out / "broken").library
+    broken.write_bytes(broken.read_bytes()[:5000])
+    return {**found, "damaged": out / "broken"}
+
+
+@pytest.fixture(scope="module")
+def answers(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Every case, in one process: the names of the outputs, or what was raised."""
+    here = tmp_path_factory.mktemp("models")
+    np.savez(here / "x.npz", x=X)
+    good = model(here / "good.onnx")
+    dynamic = model(here / "dynamic.onnx", shape=("n", 3, 4))
+    cases: dict[str, dict[str, Any]] = {
+        "good": {"model": good},
+        "failing": {"model": model(here / "builtin.onnx", domain=""), "packages": ["failing"]},
+        "damaged": {"model": good, "packages": ["damaged"]},
+        "undefined": {"model": good, "packages": ["undefined"]},
+        "dynamic": {"model": dynamic},
+        "body": {"model": model(here / "if.onnx", body=True)},
+        "64 bits": {"model": model(here / "wide.onnx", dtype=7), "packages": ["htp"], "backend": "htp"},
+        "6 dimensions": {
+            "model": model(here / "deep.onnx", shape=(1, 1, 1, *SHAPE)), "packages": ["htp"], "backend": "htp"
+        },
+        "no fallback": {"model": good, "entries": {"session.disable_cpu_ep_fallback": "1"}},
+        "no fallback, htp": {
+            "model": good, "packages": ["htp"], "backend": "htp", "entries": {"session.disable_cpu_ep_fallback": "1"}
+        },
+        "options again": {"model": good, "again": True},
+        "ours": {"model": good, "provider_options": {"op_packages": "x"}},
+    }  # fmt: skip
+    rows = {
+        name: {
+            "backend": "cpu",
+            "inputs": str(here / "x.npz"),
+            **case,
+            "model": str(case["model"]),
+            "packages": [str(packages[each]) for each in case.get("packages", ["cpu"])],
+        }
+        for name, case in cases.items()
+    }
+    (here / "cases.json").write_text(json.dumps(rows))
+    argv = [sys.executable, str(ROOT / "tests/clients/ort_cases_child.py"), str(here / "cases.json")]
+    env = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG, env=env, cwd=here)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_what_is_right_is_taken(answers: dict[str, Any]) -> None:
+    assert answers["good"] == ["y"]
+    assert answers["no fallback, htp"] == ["y"]
+
+
+def test_an_op_that_fails_is_not_computed_elsewhere(answers: dict[str, Any]) -> None:
+    """ONNX Runtime's Python would have made a session without QNN, and returned the answer of its own LeakyRelu."""
+    fault = answers["failing"]
+    assert fault["type"] == "EPFail"
+    assert "QNN graph execute error. Error code: " in fault["message"]
+
+
+@pytest.mark.parametrize(
+    ("case", "kind", "message", "hint"),
+    [
+        (
+            "dynamic", "NotPlaced",
+            "node `the y` of op LeakyRelu: input x is FLOAT [n, 3, 4]; QNN takes fixed shapes alone",
+            "fix them: `python -m onnxruntime.tools.make_dynamic_shape_fixed`, or "
+            "SessionOptions.add_free_dimension_override_by_name",
+        ),
+        (
+            "body", "NotPlaced",
+            "node `the e` of op LeakyRelu is in the body of another node (If, Loop, Scan), and QNN is given the main "
+            "graph alone",
+            "move the op out of the body, or unroll it",
+        ),
+        (
+            "64 bits", "SessionFailed",
+            "node `the y` of op LeakyRelu: input x is INT64 [2, 3, 4]; HTP hands 64 bits to no custom op",
+            "cast it before, and back behind",
+        ),
+        (
+            "6 dimensions", "SessionFailed",
+            "node `the y` of op LeakyRelu: input x is FLOAT [1, 1, 1, 2, 3, 4]; HTP takes 5 dimensions at most",
+            "reshape it before, and back behind",
+        ),
+        (
+            "no fallback", "SessionFailed",
+            "ONNX Runtime could not make the session: QNN's CPU backend does not start in a session with "
+            "session.disable_cpu_ep_fallback",
+            "leave it out with this backend; udogen.clients.ort looks where nodes are",
+        ),
+        (
+            "options again", "SessionFailed",
+            "ONNX Runtime could not make the session: these SessionOptions were used for another session, and still "
+            "hold its provider", "new SessionOptions for each session",
+        ),
+        (
+            "ours", "UsageError", "the provider option op_packages is made of the other arguments", "leave it out",
+        ),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told(answers: dict[str, Any], case: str, kind: str, message: str, hint: str) -> None:
+    fault = answers[case]
+    assert (fault["type"], fault["message"], fault["hint"]) == (kind, message, hint)
+
+
+def test_a_package_that_cannot_be_loaded(answers: dict[str, Any], packages: dict[str, Path]) -> None:
+    """The loader itself would end the process over a library that is cut off (SIGBUS)."""
+    fault = answers["damaged"]
+    assert fault["type"] == "NotElf"
+    assert fault["message"].startswith(f"{packages['damaged']}/LeakyReluPackage/libs/"), fault
+
+
+def test_a_package_with_undefined_symbols(answers: dict[str, Any]) -> None:
+    """ONNX Runtime says 4005 in its log, and computes on its own CPU; a child that registers it says which symbol."""
+    fault = answers["undefined"]
+    assert fault["type"] == "NotPlaced"
+    assert "nobody_has_this" in fault["message"], fault
+    assert any("is not in package LeakyReluPackage" in each for each in fault["details"])
+
+
+# --- what `udogen register --client ort` prints --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_the_printed_code_runs(packages: dict[str, Path], backend: str, tmp_path: Path) -> None:
+    """With the session of the code itself; QNN's CPU backend does not start where fallback is forbidden."""
+    made = model(tmp_path / "bare.onnx")
+    assert udogen("onnx-schema", made, "-o", tmp_path / "model.onnx").returncode == 0
+    done = udogen("register", packages[backend], "--client", "ort", "--only", "python")
+    assert done.returncode == 0, done.stderr
+    np.save(tmp_path / "x.npy", X)
+    (tmp_path / "it.py").write_text(
+        f"{done.stdout}\nimport numpy\nnumpy.save('y.npy', session.run(None, {{'x': numpy.load('x.npy')}})[0])\n"
+    )
+    ran = subprocess.run([sys.executable, "it.py"], cwd=tmp_path, capture_output=True, text=True, timeout=LONG)
+    assert ran.returncode == 0, ran.stderr
+    if backend == "cpu":
+        assert "['QNN']" in ran.stdout
+    assert np.abs(np.load(tmp_path / "y.npy") - np.where(X > 0, X, 0.25 * X)).max() < 1e-6

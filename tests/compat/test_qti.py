@@ -1,0 +1,260 @@
+"""`udogen.compat.qti`: who answers to `qti.aisw.op_package_generator`, what ours says, and programs run with it.
+
+Each case runs in a process of its own, with a vendor's package of a few lines where one is wanted.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.making import CORPUS, ROOT
+
+CONFIG = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
+OTHER = ROOT / "examples" / "softmax" / "Softmax_Htp.json"
+ASK = "from qti.aisw.op_package_generator.generator import QnnOpPackageGenerator as G"
+
+
+def python(*argv: object, cwd: Path, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """A Python that finds udogen, and what else lies in a folder."""
+    paths = os.pathsep.join(str(each) for each in (path, ROOT) if each)
+    command = [sys.executable, *map(str, argv)]
+    environment = {**os.environ, "PYTHONPATH": paths}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def says(code: str, cwd: Path, path: Path | None = None) -> list[str]:
+    """The lines that a program prints."""
+    done = python("-c", code, cwd=cwd, path=path)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def vendor(folder: Path, *, namespace: bool = False, without: str = "") -> Path:
+    """A stand-in for $QNN_SDK_ROOT/lib/python."""
+    for name in ("op_package_generator", "converters"):
+        if name != without:
+            package = folder / "qti" / "aisw" / name
+            package.mkdir(parents=True)
+            (package / "__init__.py").touch()
+            (package / "generator.py").write_text("class QnnOpPackageGenerator:\n    whose = 'the vendor'\n")
+    if not namespace:
+        (folder / "qti" / "__init__.py").touch()
+        (folder / "qti" / "aisw" / "__init__.py").touch()
+    return folder
+
+
+WHOSE = f"{ASK}; print(getattr(G, 'whose', G.__module__))"
+OURS, THEIRS = "udogen.compat.qti.generator", "the vendor"
+
+
+# --- who answers ------------------------------------------------------------------------------------
+
+
+def test_ours_where_there_is_no_other(tmp_path: Path) -> None:
+    assert says(f"import udogen.compat.qti as c; c.install(); {WHOSE}", tmp_path) == [OURS]
+
+
+def test_nobody_before_it_is_asked_for(tmp_path: Path) -> None:
+    done = python("-c", f"import udogen.compat.qti; {ASK}", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "ModuleNotFoundError: No module named 'qti'" in done.stderr
+
+
+@pytest.mark.parametrize("namespace", [False, True], ids=["packages", "namespaces"])
+def test_the_vendors_wins_wherever_it_is(tmp_path: Path, namespace: bool) -> None:
+    path = vendor(tmp_path / "sdk", namespace=namespace)
+    install = "import udogen.compat.qti as c; c.install()"
+    assert says(f"{install}; {WHOSE}", tmp_path, path) == [THEIRS]
+    # Also on the end of sys.path, and put there after us, as ExecuTorch does it.
+    assert says(f"{install}; import sys; sys.path.append({str(path)!r}); {WHOSE}", tmp_path) == [THEIRS]
+
+
+@pytest.mark.parametrize("namespace", [False, True], ids=["packages", "namespaces"])
+def test_ours_where_the_vendors_has_no_generator(tmp_path: Path, namespace: bool) -> None:
+    path = vendor(tmp_path / "sdk", namespace=namespace, without="op_package_generator")
+    more = "import qti.aisw.converters.generator as g; print(g.QnnOpPackageGenerator.whose)"
+    assert says(f"import udogen.compat.qti as c; c.install(); {WHOSE}; {more}", tmp_path, path) == [OURS, THEIRS]
+
+
+def test_ours_instead_of_the_vendors_where_that_is_asked_for(tmp_path: Path) -> None:
+    path = vendor(tmp_path / "sdk")
+    assert says(f"import udogen.compat.qti as c; c.install(replace=True); {WHOSE}", tmp_path, path) == [OURS]
+    # Also after the vendor's was imported, and back again.
+    code = f"{WHOSE}\nimport udogen.compat.qti as c\nc.install(replace=True)\n{WHOSE}\nc.uninstall()\n{WHOSE}"
+    assert says(code, tmp_path, path) == [THEIRS, OURS, THEIRS]
+
+
+def test_the_rest_of_an_sdk_that_comes_later_is_found(tmp_path: Path) -> None:
+    """ExecuTorch's quantizer puts $QNN_SDK_ROOT/lib/python on sys.path for qti.aisw.converters, and does without."""
+    path = vendor(tmp_path / "sdk")
+    code = f"""
+import sys, udogen.compat.qti as c
+c.install()
+{WHOSE}
+try:
+    import qti.aisw.converters
+except ImportError as fault:
+    print(fault)
+sys.path.insert(0, {str(path)!r})
+from qti.aisw.converters.generator import QnnOpPackageGenerator
+print(QnnOpPackageGenerator.whose)
+"""
+    assert says(code, tmp_path) == [OURS, "No module named 'qti.aisw.converters'", THEIRS]
+
+
+def test_uninstalled_it_is_gone(tmp_path: Path) -> None:
+    code = f"import sys, udogen.compat.qti as c; before = list(sys.meta_path); c.install(); c.install(); {WHOSE}; "
+    code += "c.uninstall(); print(sys.meta_path == before, [n for n in sys.modules if n.startswith('qti')])"
+    assert says(code, tmp_path) == [OURS, "True []"]
+
+
+def test_it_imports_nothing_heavy(tmp_path: Path) -> None:
+    code = f"import sys, udogen.compat.qti as c; c.install(); {ASK}; "
+    code += "print({'lxml', 'numpy', 'mako', 'click'} & set(sys.modules))"
+    assert says(code, tmp_path) == ["set()"]
+
+
+# --- what it says -----------------------------------------------------------------------------------
+
+BEGIN = "import udogen.compat.qti as c; c.install()\n" + ASK + "\ng = G()\n"
+
+
+def test_configs_tell_their_packages_and_ops(tmp_path: Path) -> None:
+    code = f"""{BEGIN}
+g.parse_config([{str(CONFIG)!r}])
+print([(each.name, [op.type_name for op in each.operators]) for each in g.package_infos])
+g.parse_config([{str(OTHER)!r}])
+print([each.name for each in g.package_infos])
+print(g.package_infos[0].operators[0].model.params[0].name)
+"""
+    assert says(code, tmp_path) == [
+        "[('LeakyReluPackage', ['LeakyRelu'])]",
+        "['LeakyReluPackage', 'SoftmaxUdoPackage']",
+        "alpha",
+    ]
+
+
+def test_what_nobody_has_promised_is_refused_by_name(tmp_path: Path) -> None:
+    code = f"""{BEGIN}
+g.parse_config([{str(CONFIG)!r}])
+for what, name in ((g, "implement_packages"), (g.package_infos[0], "root"), (g.package_infos[0].operators[0], "input")):
+    try:
+        getattr(what, name)
+    except AttributeError as fault:
+        print(fault)
+try:
+    import qti.aisw.op_package_generator.core
+except ImportError as fault:
+    print(fault)
+"""
+    rest = (
+        "it answers to what ExecuTorch uses of qti.aisw.op_package_generator; "
+        "for more, put $QNN_SDK_ROOT/lib/python on PYTHONPATH, or read `.model`"
+    )
+    assert says(code, tmp_path) == [
+        f"udogen's generator has no `implement_packages`: {rest}",
+        f"udogen's package info has no `root`: {rest}",
+        f"udogen's operator has no `input`: {rest}",
+        "no module qti.aisw.op_package_generator.core: qti.aisw.op_package_generator is udogen's, which has what "
+        "ExecuTorch uses of it; for more, put $QNN_SDK_ROOT/lib/python on PYTHONPATH",
+    ]
+
+
+def test_a_wrong_config_is_told_whole_and_leaves_what_was_read(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.xml"
+    wrong.write_text(CONFIG.read_text("utf-8").replace("FLOAT_32", "FLOAT_33").replace("<Rank>ND", "<Rank>XD"), "utf-8")
+    code = f"""{BEGIN}
+g.parse_config([{str(CONFIG)!r}])
+try:
+    g.parse_config([{str(wrong)!r}])
+except Exception as fault:
+    print(fault)
+print(len(g.package_infos))
+"""
+    lines = says(code, tmp_path)
+    assert lines[0].endswith("in the config")
+    assert sum(f"{wrong}:" in line for line in lines) >= 4
+    assert any("FLOAT_33" in line for line in lines)
+    assert lines[-1] == "1"
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus is not beside this checkout")
+def test_the_config_of_executorchs_own_example(tmp_path: Path) -> None:
+    code = f"{BEGIN}g.parse_config([{str(CORPUS / 'executorch_example_htp.xml')!r}])\n"
+    code += "print(g.package_infos[0].name, [op.type_name for op in g.package_infos[0].operators])"
+    assert says(code, tmp_path) == ["ExampleOpPackage ['ExampleCustomOp']"]
+
+
+# --- programs that are not changed --------------------------------------------------------------------
+
+RUN = ("-m", "udogen.compat.qti")
+NOTE = "note: qti.aisw.op_package_generator is udogen's\n"
+
+
+def test_a_program_runs_as_python_would_run_it(tmp_path: Path) -> None:
+    folder = tmp_path / "its folder"
+    folder.mkdir()
+    (folder / "beside.py").write_text("print('beside')\n")
+    (folder / "program.py").write_text(
+        f"import sys, beside\n{WHOSE}\nprint(__name__, sys.argv, sys.path[0])\nsys.exit(7)\n"
+    )
+    done = python(*RUN, "its folder/program.py", "--replace", "-h", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (7, NOTE)
+    argv = ["its folder/program.py", "--replace", "-h"]
+    assert done.stdout.splitlines() == ["beside", OURS, f"__main__ {argv} {folder}"]
+
+
+def test_a_module_runs_too(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(f"import sys\n{WHOSE}\nprint(__name__, sys.argv[1:])\n")
+    path = vendor(tmp_path / "sdk")
+    for option, answer, note in (((), THEIRS, ""), (("--replace",), OURS, NOTE)):
+        done = python(*RUN, *option, "-m", "program", "-m", "x", cwd=tmp_path, path=path)
+        assert (done.returncode, done.stderr) == (0, note)
+        assert done.stdout.splitlines() == [answer, "__main__ ['-m', 'x']"]
+
+
+def test_a_wrong_config_ends_a_program_with_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(f"{ASK}\nG().parse_config(['none.xml'])\n")
+    done = python(*RUN, "program.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == (
+        NOTE + "none.xml: error: the file cannot be read: No such file or directory\n"
+        "       = give the path of a config\n"
+        "error: 1 error in the config\n"
+    )
+
+
+def test_a_fault_of_the_program_is_its_own(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("raise ValueError('mine')\n")
+    done = python(*RUN, "program.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.endswith("program.py\", line 1, in <module>\n    raise ValueError('mine')\nValueError: mine\n")
+
+
+USAGE = "  = python -m udogen.compat.qti [--replace] SCRIPT.py|-m MODULE [ARGUMENT]...\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "which program?"),
+        (["--replace"], "which program?"),
+        (["-m"], "-m needs a module"),
+        (["--shadow", "x.py"], "no such option: --shadow"),
+        (["none.py"], "there is no program none.py"),
+    ],
+)
+def test_misuse_is_a_sentence(arguments: list[str], sentence: str, tmp_path: Path) -> None:
+    done = python(*RUN, *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, f"error: {sentence}\n{USAGE}")
+
+
+def test_help(tmp_path: Path) -> None:
+    done = python(*RUN, "--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: python -m udogen.compat.qti [--replace] SCRIPT.py|-m MODULE [ARGUMENT]...\n")

@@ -1,0 +1,35 @@
+"""docs/clients.md: every client has its row and section, and `explain` knows every log line of its table."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.docs.golden import ROOT
+from udogen.clients import programs
+from udogen.clients.errors import logs
+
+PAGE = (ROOT / "docs" / "clients.md").read_text("utf-8")
+SYMPTOMS = re.findall(r"^\| `([^`|]+)` \|", PAGE.split("## What goes wrong")[1].split("\n## ")[0], re.MULTILINE)
+
+
+def test_every_client_has_a_row_that_leads_to_its_section() -> None:
+    rows = dict(re.findall(r"^\| \[`([\w-]+)`\]\(#([\w-]+)\) \|", PAGE, re.MULTILINE))
+    assert list(rows) == list(programs.ALL)
+    heads = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+    assert set(rows.values()) <= anchors
+    for client in programs.ALL:
+        assert f"--client {client}" in PAGE
+
+
+@pytest.mark.parametrize("symptom", SYMPTOMS)
+def test_explain_knows_what_the_page_shows(symptom: str) -> None:
+    known = list(logs.said(symptom, []))
+    assert known, "udogen explain would not find this line"
+    assert any(each.causes or each.harmless for each in known)
+
+
+def test_there_are_symptoms() -> None:
+    assert len(SYMPTOMS) >= 25

@@ -1,0 +1,133 @@
+"""Packages in one process: `counting.py CASE CPU OTHER HTP`; the arguments are libraries; prints counts as JSON.
+
+CPU and HTP are libraries of LeakyReluPackage, OTHER is the same op in OtherPackage for the CPU.
+"""
+
+import ctypes
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+
+from udogen.qnn import abi
+from udogen.qnn.context import Context, Graph
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.runtime import Runtime, executions
+from udogen.runtime.op_package import LoadedPackage
+
+CASE, CPU, OTHER, HTP = sys.argv[1], *map(Path, sys.argv[2:5])
+X = np.random.default_rng(3).normal(size=(2, 3, 4)).astype(np.float32)
+THREADS, TIMES = 8, 500
+
+
+def leaky(context: Context, package: str, nodes: int = 1) -> tuple[Graph, list[Tensor], list[Tensor]]:
+    """A finalized graph of so many LeakyRelu, side by side."""
+    graph = context.graph("graph")
+    x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE))
+    made = []
+    for number in range(nodes):
+        made.append(graph.add_tensor(Tensor(f"y{number}", dtype="FLOAT_32", shape=X.shape, role=APP_READ)))
+        name = f"{package}{number}"
+        graph.add_node(OpConfig(name, package=package, op_type="LeakyRelu", inputs=[x], outputs=[made[-1]]))
+    graph.finalize()
+    x.bind(bytearray(X.tobytes()))
+    for each in made:
+        each.bind(bytearray(X.nbytes))
+    return graph, [x], made
+
+
+def two_packages() -> object:
+    """Each counts its own, also where both have the same op, and one of them two nodes."""
+    with Runtime("cpu") as runtime:
+        runtime.register(CPU)
+        runtime.register(OTHER)
+        told = [runtime.executions()]
+        with runtime.composing() as one, runtime.composing() as two:
+            first, second = leaky(one, "LeakyReluPackage"), leaky(two, "OtherPackage", nodes=2)
+            for _ in range(3):
+                first[0].execute(*first[1:])
+            second[0].execute(*second[1:])
+            told.append(runtime.executions())
+    return told
+
+
+def two_backends() -> object:
+    """Two libraries that export the same names."""
+    with Runtime("htp") as htp, Runtime("cpu") as cpu:
+        htp.register(HTP)
+        cpu.register(CPU)
+        with htp.composing() as one, cpu.composing() as two:
+            first, second = leaky(one, "LeakyReluPackage"), leaky(two, "LeakyReluPackage")
+            for _ in range(5):
+                first[0].execute(*first[1:])
+            second[0].execute(*second[1:])
+        return [htp.executions(), cpu.executions()]
+
+
+def threads() -> object:
+    """Graphs of their own, executed at once: not one execution is lost."""
+    with Runtime("cpu") as runtime:
+        runtime.register(CPU)
+        contexts = [runtime.composing() for _ in range(THREADS)]
+        graphs = [leaky(each, "LeakyReluPackage") for each in contexts]
+        started = threading.Barrier(THREADS)
+
+        def work(graph: Graph, inputs: list[Tensor], outputs: list[Tensor]) -> None:
+            execute = graph.executor(inputs, outputs)
+            started.wait()
+            for _ in range(TIMES):
+                execute()
+
+        workers = [threading.Thread(target=work, args=graph) for graph in graphs]
+        for each in workers:
+            each.start()
+        for each in workers:
+            each.join()
+        found = runtime.executions()
+        for each in contexts:
+            each.close()
+    return [found, THREADS * TIMES]
+
+
+def initialized_twice() -> object:
+    """The codes of init and terminate, and what the function says of ops."""
+    package = LoadedPackage(str(CPU), "LeakyReluPackageInterfaceProvider")
+    init, terminate = package.v1_4("init"), package.v1_4("terminate")
+    null = abi.ffi().NULL
+    codes = [terminate(), init(null), init(null), terminate(), terminate(), terminate(), init(null), terminate()]
+    count = ctypes.CDLL(str(CPU)).LeakyReluPackageExecutions
+    count.argtypes, count.restype = [ctypes.c_char_p], ctypes.c_uint64
+    return [codes, [count(b"LeakyRelu"), count(None), count(b"Softmax")], dict(executions(CPU))]
+
+
+def told_at_the_end() -> object:
+    """Two runtimes, the library stays loaded; the process changes its folder, and forks."""
+    kept = ctypes.CDLL(str(CPU))
+    for number in (1, 2):
+        with Runtime("cpu") as runtime:
+            runtime.register(CPU)
+            os.chdir("/")
+            with runtime.composing() as context:
+                graph, inputs, outputs = leaky(context, "LeakyReluPackage")
+                for _ in range(number):
+                    graph.execute(inputs, outputs)
+            if number == 2 and os.fork() == 0:
+                sys.exit(0)  # it has an execution that nobody was told of, and tells nobody
+    os.wait()
+    return str(kept)
+
+
+def left_alone() -> object:
+    """Nobody closes the runtime."""
+    runtime = Runtime("cpu")
+    runtime.register(CPU)
+    graph, inputs, outputs = leaky(runtime.composing(), "LeakyReluPackage")
+    for _ in range(4):
+        graph.execute(inputs, outputs)
+    return 0
+
+
+print(json.dumps(globals()[CASE]()))

@@ -1,0 +1,153 @@
+"""Lines that ONNX Runtime and its QNN provider log: what they mean, and why they come."""
+
+from __future__ import annotations
+
+from udogen.clients.errors import causes_of_clients as causes
+from udogen.clients.errors.model import Cause, line
+
+_NOT_REGISTERED = causes.of("qnn", 4005)
+_ORT = "measured: ONNX Runtime 1.27 with onnxruntime-qnn 2.3.0"
+_WRAP = "write the model with `udogen onnx-context FILE.bin -o MODEL.onnx`"
+
+ALL = (
+    line(
+        "ort-package-error",
+        r"Invalid op_package passed, expected .*got (?P<entry>.*)",
+        "ONNX Runtime skips the entry {entry} of op_packages; its op falls back to ONNX Runtime's own CPU",
+        Cause("a `:` or `,` in a path, or a field is missing", "`udogen register … --client ort` prints it", _ORT),
+    ),
+    line(
+        "ort-no-library",
+        r"Could not open op package path\. op_pack_path: (?P<lib>.*)",
+        "{lib} cannot be opened as a library, or is not there",
+        *_NOT_REGISTERED[:2],
+    ),
+    line(
+        "ort-no-provider",
+        r"Could not find interfaceProvider symbol in op package library",
+        "the op package has no function of the name that op_packages gives for its provider",
+        *causes.of("qnn", 4006)[:1],
+    ),
+    line(
+        "ort-registration",
+        r"Failed to register op package to backend",
+        "ONNX Runtime could not register an op package; the whole provider is lost, everything runs on its CPU",
+        *causes.of("qnn", 4007)[:1],
+        *_NOT_REGISTERED[:2],
+    ),
+    line(
+        "ort-context-cache",
+        r"Qnn context cache only works for",
+        "ONNX Runtime makes context binaries (ep.context_enable) for HTP, DSP, GPU alone, and now runs all on its CPU",
+        Cause("the backend is the CPU", "leave ep.context_enable out, or take HTP", _ORT),
+    ),
+    line(
+        "ort-cpu-fallback",
+        r"Qnn CPU backend is loaded while CPU fallback is disabled",
+        "QNN's CPU backend does not start in a session with session.disable_cpu_ep_fallback",
+        Cause("it was asked for", "leave it out with this backend; udogen.clients.ort looks where nodes are", _ORT),
+    ),
+    line(
+        "ort-options-again",
+        r"Provider \S+ has already been registered",
+        "these SessionOptions were used for another session, and still hold its provider",
+        Cause("one object for two sessions", "new SessionOptions for each session", _ORT),
+    ),
+    line(
+        "ort-version",
+        r"OrtEp has invalid ort_version_supported=0",
+        "this onnxruntime does not take this onnxruntime-qnn",
+        causes.of("ort", 1)[0],
+    ),
+    line(
+        "ort-lost",
+        r"GetCapability\(\) for \S+ failed with error: (?:\[ONNXRuntimeError\] : \d+ : \w+ : )?(?P<why>.*)",
+        "the whole provider is lost, everything runs on ONNX Runtime's own CPU: {why}",
+        Cause("what it says", "the lines before say more; so does log_severity_level=0", _ORT),
+    ),
+    line(
+        "ort-not-taken",
+        r"Name:'\S*?(?P<op>[A-Za-z]\w*?)_was_not_taken_by_QNN",
+        "op {op} was not taken by QNN, and its schema from udogen was executed in its place, which only fails",
+        Cause(
+            "its package is not registered, or refused the node",
+            "open it with udogen.clients.ort, which says why",
+            _ORT,
+        ),
+    ),
+    line(
+        "ort-no-schema",
+        r"(?P<op>\S+) is not a registered function/op|No [Oo]p registered for (?P<other>\S+)",
+        "ONNX Runtime has no schema of a custom op",
+        causes.of("ort", 1)[1],
+    ),
+    line(
+        "ort-fallback",
+        r"assigned to the default CPU EP, but fallback to CPU EP has been explicitly disabled",
+        "some nodes were not taken by QNN; which, the verbose log says",
+        Cause(
+            "an op, a type or a shape that the backend does not take",
+            "log_severity_level=0, then `udogen explain LOG`",
+            "microsoft/onnxruntime #26845",
+        ),
+        Cause("QNN did not start at all", "look for a line of the provider before", "microsoft/onnxruntime #26845"),
+    ),
+    line(
+        "ort-retry",
+        r"Falling back to \['CPUExecutionProvider'",
+        "an error in run() had Python make the session again without QNN: what it returns now was computed elsewhere",
+        Cause("the lines before tell the error", "session.disable_fallback() keeps it an error", _ORT),
+    ),
+    line(
+        "ort-dynamic",
+        r"Dynamic shape is not supported yet, for (?P<tensor>.*)",
+        "QNN takes fixed shapes alone, and {tensor} has none",
+        Cause(
+            "the model has dimensions by name",
+            "python -m onnxruntime.tools.make_dynamic_shape_fixed, or add_free_dimension_override_by_name",
+            _ORT,
+        ),
+    ),
+    # --- models of contexts ---
+    line(
+        "ort-context-lost",
+        r"EPContext node generated by '(?P<source>[^']*)' is not compatible with any execution provider",
+        "nobody in the session takes a context of `{source}`",
+        Cause(
+            "QNN's provider was lost: an op package was not registered, or its backend is the CPU",
+            "read the lines before; contexts are restored on HTP",
+            _ORT,
+        ),
+        Cause("an error in run() had Python make the session again without QNN", "session.disable_fallback()", _ORT),
+        Cause("the attribute `source` of the node is not QNN", _WRAP, _ORT),
+    ),
+    line(
+        "ort-context-file",
+        r"file path in ep_cache_context (?:does not exist|field has)|External mode should set ep_cache_context",
+        "the model names the file of a context that is not there, or by a path that leads out of the model's folder",
+        Cause("the file was not moved along with the model", "keep them together, or hold it in the model", _ORT),
+        Cause("the path is absolute, or contains `..`, be it in a name", _WRAP, _ORT),
+    ),
+    line(
+        "ort-context-name",
+        r"(?P<node>\S+) context node name not exists in table qnn_models",
+        "the EPContext node {node} has the name of no graph of its context",
+        Cause("of a binary with several graphs each node is called as its graph", _WRAP, _ORT),
+    ),
+    line(
+        "ort-context-places",
+        r"falling back to positional name aliasing",
+        "inputs and outputs of an EPContext node are matched by their places, for their names are not the binary's",
+        Cause(
+            "they were renamed, and the node has no io_name_overrides",
+            _WRAP,
+            "onnxruntime/onnxruntime-qnn #544",
+        ),
+    ),
+    line(
+        "ort-context-size",
+        r"ORT Tensor data size does not match QNN tensor data size",
+        "an input or output of an EPContext node has other bytes than the tensor of the binary",
+        Cause("shape or type of the model are not the binary's, or the order of its tensors", _WRAP, _ORT),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Rules of outputs, in C++."""
