@@ -61,6 +61,7 @@ push() { adb_ push "$1" "$2"; }
 pull() { adb_ pull "$1" "$2"; }
 reach() {
   command -v adb >/dev/null || fail 3 "adb is not on PATH" "install Android's platform tools, or add them to PATH"
+  adb start-server >/dev/null 2>&1 </dev/null # or its lines are among the answers
   said=$(adb_ get-state 2>&1) || true
   case $said in
     *unauthorized*) fail 5 "the device does not trust this machine: adb says \`unauthorized\`" \

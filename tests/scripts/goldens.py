@@ -18,7 +18,8 @@ import numpy as np
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, PLAIN, lay
 from udogen.cli import script
 from udogen.clients.scripts import write
-from udogen.clients.scripts.making import Wanted, make_plan
+from udogen.clients.scripts.making import make_plan
+from udogen.clients.scripts.wanted import Wanted
 from udogen.errors import UdogenError
 from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import GraphInfo, TensorInfo
@@ -48,6 +49,7 @@ def cases(base: Path) -> Iterator[tuple[str, Wanted]]:
             runs = client not in ("qnn-context-binary-generator", "litert")
             for device in ("adb", "ssh", "local") if client in script.CLIENTS else ("local",):
                 hexagon = device != "local"
+                executes = client != "qnn-context-binary-generator"
                 several = hexagon and awkward and client in ("cpp", "qnn-net-run")
                 yield (
                     f"{client}.{device}.{name}.txt",
@@ -59,13 +61,13 @@ def cases(base: Path) -> Iterator[tuple[str, Wanted]]:
                         linux=client == "ort" and device == "adb",
                         model=None if context else base / "model; rm.xyz",
                         context=base / "model; rm.xyz" if context else None,
-                        inputs=(("in[0]" if awkward else "input", str(base / "x.npy")),),
+                        inputs=(("in[0]" if awkward else "input", str(base / "x.npy")),) if executes else (),
                         references=(("out[0]" if awkward else "output", str(base / "y.npy")),) if runs else (),
                         tolerance=(0.125, 0.001) if awkward else None,
                         devices=2 if several else 1,
                         signed=awkward and hexagon and client in ("qnn-net-run", "snpe-net-run"),
                         logcat=awkward and hexagon,
-                        prove=device == "adb" and client != "ort",
+                        prove=device == "adb" and executes and client != "ort",
                         remote="/data/local/tmp/it's here" if awkward and hexagon else "",
                     ),
                 )
@@ -73,7 +75,7 @@ def cases(base: Path) -> Iterator[tuple[str, Wanted]]:
 
 def text(wanted: Wanted, *, base: Path) -> str:
     """What is written, or why nothing is."""
-    graph = GRAPH if "awkward" in str(wanted.inputs) or wanted.inputs[0][0] == "in[0]" else PLAIN_GRAPH
+    graph = GRAPH if ("in[0]", str(base / "x.npy")) in wanted.inputs else PLAIN_GRAPH
     here = "udogen.clients.scripts.making"
     try:
         with patch(f"{here}._graph", lambda *_: graph), patch(f"{here}.build_client", lambda *_, **__: _program(base)):

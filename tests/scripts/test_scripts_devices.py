@@ -108,7 +108,7 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 CLIENTS = {
     "qnn-net-run": (2, True),
-    "qnn-context-binary-generator": (1, False),
+    "qnn-context-binary-generator": (1, None),
     "snpe-net-run": (1, True),
     "executorch": (1, True),
     "litert": (1, False),
@@ -135,7 +135,7 @@ def test_a_program_of_the_vendor_finds_everything(
         "--model",
         laid.file("model.so"),
     ]
-    arguments += ["--devices", devices, *(laid.inputs if compared else laid.inputs[:2])]
+    arguments += ["--devices", devices, *{True: laid.inputs, False: laid.inputs[:2], None: []}[compared]]
     arguments += ["--folder", tmp_path / "lib here"] if client == "executorch" else []
     out = script(tmp_path / "out $2", folder, *arguments)
     device = Device(tmp_path / "device")

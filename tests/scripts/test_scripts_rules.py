@@ -25,7 +25,8 @@ from udogen.cli import script as verb
 from udogen.clients import programs
 from udogen.clients.client import Refused
 from udogen.clients.scripts import chips, client, commands, marks, tensors, write
-from udogen.clients.scripts.making import Wanted, make_plan
+from udogen.clients.scripts.making import make_plan
+from udogen.clients.scripts.wanted import Wanted
 from udogen.errors import ToolMissing, UdogenError, UsageError
 from udogen.qnn import socs
 
@@ -242,6 +243,18 @@ REFUSED: list[tuple[str, Callable[[Path], dict[str, Any]], str, str]] = [
         "a proof of Hexagon on Linux",
         lambda base: {"device": "ssh", "prove": True},
         "--prove: what runs on Hexagon is counted there, and told in the log of Android (adb) alone",
+        "see udogen script --help",
+    ),
+    (
+        "a proof of what executes nothing",
+        lambda base: {"client": "qnn-context-binary-generator", "prove": True},
+        "qnn-context-binary-generator executes nothing: leave --prove out",
+        "see udogen script --help",
+    ),
+    (
+        "inputs of what executes nothing",
+        lambda base: {"client": "qnn-context-binary-generator", "inputs": (("i", str(base / X)),)},
+        "qnn-context-binary-generator executes nothing: leave --input out",
         "see udogen script --help",
     ),
     (

@@ -83,7 +83,8 @@ def command(
     """
     from udogen.clients.scripts import plan as plans
     from udogen.clients.scripts import write
-    from udogen.clients.scripts.making import Wanted, make_plan
+    from udogen.clients.scripts.making import make_plan
+    from udogen.clients.scripts.wanted import Wanted
 
     with output.progress("script") as advance:
         plan, kept = make_plan(

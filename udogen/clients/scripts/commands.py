@@ -67,7 +67,7 @@ class Runs(NamedTuple):
     root: str = vendors.QNN
     no_devices: str = ""  # why it cannot be told which HTP to take
     signs: bool = False  # whether it can be told to use a signed process domain
-    named: bool = True  # whether inputs have names for it
+    executes: bool = True
 
 
 # --- qnn-net-run, qnn-context-binary-generator --------------------------------------------------------------
@@ -101,7 +101,8 @@ def _of_qnn(ask: Request, words: Sequence[str], program: str) -> Command:
         needed.append(vendors.library("libQnnHtpNetRunExtensions.so", ask.system))
         extended = ("--config_file", f"config_{NUMBER}.json")
     needed.append(vendors.library("libQnnSystem.so", ask.system, needed=not prepares))
-    return Command((*words, *extended), (_listed(ask),), tuple(needed), extensions=bool(extended))
+    files = (_listed(ask),) if INPUT_LIST in words else ()
+    return Command((*words, *extended), files, tuple(needed), extensions=bool(extended))
 
 
 def _result(ask: Request, tensor: Tensor) -> str:
@@ -243,12 +244,12 @@ _ONE = "it has no option for the number of the device"
 ALL = {
     "qnn-net-run": Runs(_net_run, ("context", "model"), _result, signs=True),
     "qnn-context-binary-generator": Runs(
-        _generator, ("model",), None, signs=True, no_devices="it prepares, it does not execute"
+        _generator, ("model",), None, signs=True, no_devices="it prepares, it does not execute", executes=False
     ),
     "snpe-net-run": Runs(_snpe_net_run, ("model",), _result, root=vendors.SNPE, no_devices=_ONE, signs=True),
     "cpp": Runs(_cpp, ("context",), _plain_result),
     "ort": Runs(_ort, ("model",), _plain_result),
-    "executorch": Runs(_executorch, ("model",), _executorch_output, no_devices=_ONE, named=False),
+    "executorch": Runs(_executorch, ("model",), _executorch_output, no_devices=_ONE),
     "litert": Runs(_litert, ("model",), None, no_devices=_ONE),
 }
 
