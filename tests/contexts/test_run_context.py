@@ -203,7 +203,11 @@ def test_mistakes(shards: Path, arguments: tuple[str, ...], said: str) -> None:
 
 @pytest.mark.parametrize(
     ("package", "code", "said"),
-    [("no.so", 5, "there is no op package at no.so"), ("lib.so:1x", 5, "there is no op package at lib.so:1x")],
+    [
+        ("no.so", 5, "there is no op package at no.so"),
+        ("lib.so:1x", 5, "there is no op package at lib.so:1x"),
+        ("docs:P", 2, "docs holds no package that udogen generated"),
+    ],
 )
 def test_op_packages_that_are_none(shards: Path, package: str, code: int, said: str) -> None:
     assert said in run(shards, *CPU, "--op-package", package, code=code)

@@ -32,8 +32,8 @@ _PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<targe
     "--op-package",
     "packages",
     multiple=True,
-    metavar="LIB[:PROVIDER[:TARGET]]",
-    help="Register this op package first; may repeat.",
+    metavar="LIB|DIR[:PROVIDER[:TARGET]]",
+    help="Register this op package first, a library or the folder it was built in; may repeat.",
 )
 @click.option("--backend", type=click.Choice(["cpu", "htp", "gpu"]), default="htp", help="Default: htp.")
 @runtime_kind
@@ -128,7 +128,7 @@ def command(
         system=system,
         soc=soc_of(soc, backend),
         device=device,
-        packages=tuple(_package(text) for text in packages),
+        packages=tuple(_package(text, backend) for text in packages),
         log_level=_level(level),
         graphs=graphs,
         inputs=dict(pairs(inputs, "--input")),
@@ -186,13 +186,18 @@ def _jobs(paths: list[Path]) -> list[Job]:
     return jobs_of(found.shards)
 
 
-def _package(text: str) -> OpLibrary:
+def _package(text: str, backend: str) -> OpLibrary:
+    from udogen.runtime.built import find_built
     from udogen.runtime.contexts.running import OpLibrary
 
     found = _PACKAGE.fullmatch(text)
     if found is None:
-        raise UsageError(f"--op-package {text}: this is not LIB[:PROVIDER[:TARGET]]", hint="as in lib/libP.so")
-    return OpLibrary(Path(found["path"]), found["provider"] or "", found["target"] or "")
+        raise UsageError(f"--op-package {text}: this is not LIB|DIR[:PROVIDER[:TARGET]]", hint="as in lib/libP.so")
+    path, provider = Path(found["path"]), found["provider"] or ""
+    if path.is_dir():
+        built = find_built(path, backend=backend, provider=provider)
+        path, provider = built.library, built.provider
+    return OpLibrary(path, provider, found["target"] or "")
 
 
 def _level(text: str | None) -> int:

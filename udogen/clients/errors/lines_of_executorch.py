@@ -21,6 +21,16 @@ ALL = (
         Cause("this is Linux on ARM, or another system", "run it on Android", "pytorch/executorch #22659"),
     ),
     line(
+        "et-generator",
+        r"Failed to import QnnOpPackageGenerator",
+        "ExecuTorch's custom-op interface reads the config with a module of Qualcomm's SDK, which is not there",
+        Cause(
+            "qti.aisw.op_package_generator is in no folder of Python's path",
+            "start the program with `python -m udogen.compat.qti`, or put lib/python of the SDK on PYTHONPATH",
+            _ET,
+        ),
+    ),
+    line(
         "et-arguments",
         r"Number of inputs \((?P<given>\d+)\) mismatch the number of args \((?P<all>\d+)\)"
         r" in schema for the custom node \((?P<op>[^)]+)\)",
