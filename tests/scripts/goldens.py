@@ -6,6 +6,7 @@ in tests.  Checksums are left out: those of libraries depend on the compiler tha
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tempfile
@@ -84,9 +85,15 @@ def text(wanted: Wanted, *, base: Path) -> str:
         found = "\n".join([f"error: {fault.message}", *(f"  {each}" for each in fault.details), f"  = {fault.hint}"])
         return found.replace(str(base.resolve()), "/BASE").replace(str(base), "/BASE").rstrip() + "\n"
     rendered = write.render(plan, kept)
+    write.write(base / "written", rendered)
+    rendered = {path: (base / "written" / path).read_bytes() for path in rendered}
+    shutil.rmtree(base / "written")
     shown = [f"# {path} ({len(content)} bytes)" for path, content in sorted(rendered.items()) if "/" in path]
     data = rendered["run.sh"].decode().partition("\n# The version of Hexagon behind")[0]
     shown += ["", "# run.sh", data.rstrip(), "", "# device.sh", rendered["device.sh"].decode().rstrip()]
+    told = json.loads(rendered["plan.json"])
+    del told["files"], told["vendors"], told["socs"]  # they are in run.sh
+    shown += ["", "# plan.json", json.dumps(told, indent=1, ensure_ascii=False)]
     for name in ("input_list.txt", "graph.txt", "inputs.json"):
         if name in rendered:
             shown += ["", f"# {name}", rendered[name].decode().rstrip()]

@@ -95,7 +95,7 @@ def _files(
     found: Sequence[tuple[str, tuple[Package, ...]]], ask: Request, model: Path, command: Command
 ) -> tuple[File, ...]:
     rows = [*libraries(found, ask), *command.files]
-    rows.append(File(f"models/{ask.model}", ask.model, content_of(model)))
+    rows.append(File(f"models/{ask.model}", ask.model, model))
     for each in ask.inputs:
         name = f"inputs/{each.sample}/{each.file}"
         rows.append(File(name, name, each.content))
@@ -112,8 +112,18 @@ def _files(
     return tuple(replace(row, key=_key(row.content)) for row in rows)
 
 
-def _key(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:32]
+def _key(content: bytes | Path) -> str:
+    digest = hashlib.sha256()
+    if isinstance(content, bytes):
+        digest.update(content)
+        return digest.hexdigest()[:32]
+    try:
+        with content.open("rb") as stream:
+            for block in iter(lambda: stream.read(1 << 20), b""):
+                digest.update(block)
+    except OSError as fault:
+        raise UsageError(f"{content} cannot be read: {fault.strerror}", hint="give a file that is there") from fault
+    return digest.hexdigest()[:32]
 
 
 def _slug(text: str) -> str:

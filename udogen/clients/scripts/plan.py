@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from udogen.clients.scripts.marks import readable
@@ -16,10 +17,15 @@ class File:
 
     source: str  # below the script's folder
     name: str  # below the folder of the run; an absolute path where the client insists on one
-    content: bytes
+    content: bytes | Path  # a model stays where it is until it is copied
     arch: str = ""  # only where Hexagon is of this version
     program: bool = False
     key: str = ""  # of its content
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self.content.stat().st_size if isinstance(self.content, Path) else len(self.content)
 
 
 @dataclass(frozen=True)
@@ -87,11 +93,12 @@ class Plan:
 
 def as_json(plan: Plan) -> dict[str, Any]:
     """The manifest in the script's folder; run.py reads it."""
-    found = asdict(plan)
+    bare = replace(plan, files=tuple(replace(file, content=b"") for file in plan.files))
+    found = asdict(bare)
     del found["command"]
     for row, file in zip(found["files"], plan.files, strict=True):
-        row["content"] = len(file.content)
-        row["size"] = row.pop("content")
+        del row["content"]
+        row["size"] = file.size
     return {
         "udogen_script": FORMAT,
         **found,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 import re
@@ -25,7 +26,7 @@ _RUNNABLE = ("run.sh", "run.py", "device.sh")
 _NOT_OURS = "choose a folder that is empty, or one that `udogen script` wrote"
 
 
-def render(plan: Plan, references: tuple[tensors.Tensor, ...] = ()) -> dict[str, bytes]:
+def render(plan: Plan, references: tuple[tensors.Tensor, ...] = ()) -> dict[str, bytes | Path]:
     """Every file of the folder, by its path in it."""
     scripts = {
         name: _tidy(render_file(PlannedFile(name, template=f"scripts/{name}.mako", data={"plan": _view(plan)})))
@@ -77,7 +78,7 @@ def _view(plan: Plan) -> SimpleNamespace:
         extensions=plan.command.extensions,
         logcat="1" if plan.logcat else "",
         root=plan.root,
-        files=[_words(f.source, f.name, f.arch, f.key, len(f.content), "x" if f.program else "") for f in plan.files],
+        files=[_words(f.source, f.name, f.arch, f.key, f.size, "x" if f.program else "") for f in plan.files],
         vendors=[
             _words(
                 each.name,
@@ -106,7 +107,7 @@ def _words(*values: object) -> str:
     return " ".join(shell(str(value)) for value in values)
 
 
-def write(folder: Path, rendered: Mapping[str, bytes]) -> list[str]:
+def write(folder: Path, rendered: Mapping[str, bytes | Path]) -> list[str]:
     """Write what changed, remove what an earlier script left; outputs and files of others stay."""
     old = _earlier(folder)
     written = []
@@ -114,10 +115,13 @@ def write(folder: Path, rendered: Mapping[str, bytes]) -> list[str]:
         for path, content in rendered.items():
             target = folder / path
             runnable = path in _RUNNABLE or path.startswith("bin/")
-            if not (target.is_file() and not target.is_symlink() and target.read_bytes() == content):
+            if not (target.is_file() and not target.is_symlink() and _is(target, content)):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 fresh = target.with_name(f".{target.name}.new")
-                fresh.write_bytes(content)
+                if isinstance(content, Path):
+                    shutil.copyfile(content, fresh)
+                else:
+                    fresh.write_bytes(content)
                 fresh.replace(target)
                 written.append(path)
             target.chmod(0o755 if runnable else 0o644)
@@ -125,6 +129,12 @@ def write(folder: Path, rendered: Mapping[str, bytes]) -> list[str]:
             (folder / path).unlink(missing_ok=True)
             _prune((folder / path).parent, folder)
     return written
+
+
+def _is(file: Path, content: bytes | Path) -> bool:
+    if isinstance(content, Path):
+        return filecmp.cmp(file, content, shallow=False)
+    return file.stat().st_size == len(content) and file.read_bytes() == content
 
 
 def _earlier(folder: Path) -> set[str]:
