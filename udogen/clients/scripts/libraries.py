@@ -93,7 +93,7 @@ def libraries(found: Sequence[tuple[str, tuple[Package, ...]]], ask: Request) ->
                 below = arch if hexagon else machine
                 if (below, name) not in seen:
                     seen.add((below, name))
-                    yield File(f"libs/{below}/{plain(file.name)}", name, content_of(file), arch=arch if hexagon else "")
+                    yield File(f"libs/{below}/{plain(file.name)}", name, _content(file), arch=arch if hexagon else "")
 
 
 def _of_package(package: Package, ask: Request) -> Iterator[tuple[Path, str, bool]]:
@@ -107,8 +107,7 @@ def _of_package(package: Package, ask: Request) -> Iterator[tuple[Path, str, boo
         yield each.file, f"{folder}{each.name}", each.hexagon
 
 
-def content_of(path: Path) -> bytes:
-    """A file that a person named."""
+def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as fault:

@@ -12,7 +12,7 @@ from udogen.clients.package import DEVICE_FOLDER, PC, Package
 from udogen.clients.scripts import chips, tensors
 from udogen.clients.scripts.client import build_client
 from udogen.clients.scripts.commands import Request, Runs
-from udogen.clients.scripts.libraries import content_of, for_the_run, libraries, packages_of, remote_of
+from udogen.clients.scripts.libraries import for_the_run, libraries, packages_of, remote_of
 from udogen.clients.scripts.plan import Check, Command, File, Plan
 from udogen.clients.scripts.refusals import check_rules, client_of, forbidden, refuse_options
 from udogen.clients.scripts.tensors import Tensor
