@@ -17,7 +17,7 @@ from udogen.opdef.load import load
 from udogen.opdef.problems import Problems
 from udogen.runtime import failures
 from udogen.runtime.built import Built
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.request import Wishes, make_call
 
 BYTES = np.arange(12, dtype=np.uint8)
 QUANTS = {"x": (1.0, 0), "y": (1.0, 0)}

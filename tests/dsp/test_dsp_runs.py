@@ -12,8 +12,8 @@ from tests.hexagon.running import Array, need_tools, on_hexagon
 from tests.making import ROOT, make, make_packages, need_runtime
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built, find_source
-from udogen.runtime.calls import OpResult
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.calls import OpResult
+from udogen.runtime.op.request import Wishes, make_call
 from udogen.verify.cases import load_examples
 from udogen.verify.runner import run_cases
 

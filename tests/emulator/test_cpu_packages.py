@@ -29,7 +29,7 @@ from udogen.qnn.tensors import (
 )
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.request import Wishes, make_call
 
 FFI = abi.ffi()
 NULL = FFI.NULL

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.making import KERNELS, ROOT, cpu_package, htp_package, need_runtime
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.request import Wishes, make_call
 
 Draw = Callable[[st.SearchStrategy[object]], object]
 EXAMPLES = settings(max_examples=200, deadline=None, derandomize=True)

@@ -9,7 +9,7 @@ import pytest
 
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.request import Wishes, make_call
 
 RANDOM = np.random.default_rng(5)
 X = RANDOM.normal(size=(3, 8)).astype(np.float32)

@@ -15,7 +15,7 @@ from tests.making import KERNELS, ROOT, htp_package
 from udogen.errors import RunFailed
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.request import Wishes, make_call
 
 GRAPHS = 200
 shapes = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(tuple)

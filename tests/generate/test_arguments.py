@@ -16,10 +16,10 @@ from tests.making import CONFIGS, KERNELS, compiler, make, make_packages, need_r
 from udogen.errors import RunFailed
 from udogen.runtime import OpCall, OpResult, OpSession, ParamArg, TensorArg
 from udogen.runtime.built import Built, find_built
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.request import Wishes, make_call
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 X = np.array([1, -2, 3], np.float32)
 

@@ -13,7 +13,7 @@ from tests.generate.fifty import config, kernel
 from tests.making import need_runtime, udogen
 from udogen.runtime import OpSession
 from udogen.runtime.built import find_built
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.request import Wishes, make_call
 
 COUNT = 50
 

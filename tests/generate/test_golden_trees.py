@@ -15,10 +15,10 @@ from udogen.errors import RunFailed
 from udogen.opdef.model import Tensor
 from udogen.runtime import OpSession
 from udogen.runtime.built import find_built
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.request import Wishes, make_call
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 
 def test_generated_trees_are_the_golden_ones() -> None:

@@ -9,8 +9,8 @@ from tests.making import KERNELS, ROOT, htp_package
 from udogen.errors import RunFailed
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
-from udogen.runtime.calls import OpResult
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.calls import OpResult
+from udogen.runtime.op.request import Wishes, make_call
 
 X = np.arange(48, dtype=np.float32).reshape(1, 2, 3, 8)
 Q = np.arange(256, dtype=np.uint8).reshape(1, 4, 8, 8)

@@ -16,7 +16,7 @@ from udogen.opdef.load import load
 from udogen.opdef.problems import ConfigError
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.request import Wishes, make_call
 
 KERNELS = Path(__file__).parent / "kernels" / "both"
 A = np.ones((1, 2, 2, 2), np.float32)

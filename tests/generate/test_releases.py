@@ -12,7 +12,7 @@ import pytest
 from tests.making import CONFIGS, KERNELS, LONG, ROOT, htp_package
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.request import Wishes, make_call
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ import pytest
 from tests.making import KERNELS, ROOT, htp_package
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.request import Wishes, make_call
 
 RANDOM = np.random.default_rng(12)
 SHAPE = (1, 4, 5, 6)

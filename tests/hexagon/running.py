@@ -11,8 +11,8 @@ from tests.making import need_runtime
 from udogen.build import tools
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built
-from udogen.runtime.calls import OpCall, OpResult, ParamArg, TensorArg
-from udogen.runtime.hexagon import HexagonSession
+from udogen.runtime.hexagon.session import HexagonSession
+from udogen.runtime.op.calls import OpCall, OpResult, ParamArg, TensorArg
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

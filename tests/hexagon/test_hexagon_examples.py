@@ -12,9 +12,9 @@ import pytest
 from tests.hexagon.running import Array, need_tools, on_hexagon, on_x86
 from tests.making import ROOT, make, make_packages, need_runtime
 from udogen.runtime.built import Built, find_source
-from udogen.runtime.hexagon import HexagonSession
-from udogen.runtime.hexagon_wire import Wanted
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.hexagon.session import HexagonSession
+from udogen.runtime.hexagon.wire import Wanted
+from udogen.runtime.op.request import Wishes, make_call
 from udogen.verify.cases import load_examples
 from udogen.verify.runner import run_cases
 

@@ -13,10 +13,10 @@ from udogen.build import emulated
 from udogen.errors import RunFailed
 from udogen.runtime import OpFailed, OpRefused
 from udogen.runtime.built import Built, find_source
-from udogen.runtime.calls import OpCall, ParamArg
-from udogen.runtime.hexagon import HexagonSession
-from udogen.runtime.hexagon_wire import Wanted
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.hexagon.session import HexagonSession
+from udogen.runtime.hexagon.wire import Wanted
+from udogen.runtime.op.calls import OpCall, ParamArg
+from udogen.runtime.op.request import Wishes, make_call
 
 
 def test_hvx_equals_scalar_at_every_length(raw: Built) -> None:

@@ -16,8 +16,8 @@ from udogen.build import tools
 from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError
 from udogen.runtime import OpCrashed, OpFailed, OpRefused, OpTimedOut
 from udogen.runtime.built import Built, find_source
-from udogen.runtime.hexagon import HexagonSession
-from udogen.runtime.hexagon_wire import records
+from udogen.runtime.hexagon.session import HexagonSession
+from udogen.runtime.hexagon.wire import records
 
 WRONG = [
     (1, OpCrashed, r"op `Wrong` crashed with SIGSEGV \(segmentation fault\) in phase `execute`"),

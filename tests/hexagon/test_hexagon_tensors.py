@@ -9,9 +9,9 @@ from tests.hexagon.running import called, on_hexagon, on_x86
 from udogen.errors import RunFailed
 from udogen.opdef import backends
 from udogen.runtime.built import Built
-from udogen.runtime.calls import OpCall, ParamArg, TensorArg
-from udogen.runtime.hexagon_wire import ELEMENTS
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.hexagon.wire import ELEMENTS
+from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
+from udogen.runtime.op.request import Wishes, make_call
 
 
 def test_the_table_of_elements_is_what_htp_delivers() -> None:

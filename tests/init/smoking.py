@@ -15,7 +15,7 @@ from tests.making import cpu_package, htp_package, need_runtime
 from udogen.init.draft import CaseTensor, Draft
 from udogen.opdef.datatypes import BY_NAME
 from udogen.runtime import OpSession
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.request import Wishes, make_call
 
 _CPU = """#include "ops/%(op)s.hpp"
 

@@ -12,8 +12,8 @@ from toys import Look, Make, told
 
 from udogen.build import elf
 from udogen.errors import RunFailed
-from udogen.runtime import shim
-from udogen.runtime.records import read_records
+from udogen.runtime.op.records import read_records
+from udogen.runtime.worker import shim
 
 pytestmark = pytest.mark.skipif(platform.machine() != shim.MACHINE, reason="the stand-in is x86_64 code")
 NAME = "qhpi_register_ops_v1"

@@ -30,4 +30,4 @@ def test_restoring_imports_nothing_of_running_ops() -> None:
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "udogen.runtime.contexts.runtime" in loaded
-    assert not loaded & {"udogen.runtime.session", "udogen.runtime.udo_host", "udogen.runtime.marshal"}
+    assert not loaded & {"udogen.runtime.op.session", "udogen.runtime.snpe.host", "udogen.runtime.op.marshal"}

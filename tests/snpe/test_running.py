@@ -13,7 +13,7 @@ from tests.making import make, make_packages, need_opencl, need_runtime
 from tests.snpe.packages import KERNELS, SOFTMAX, X86
 from udogen.runtime import OpCall, OpSession, TensorArg, add_op_package
 from udogen.runtime.built import find_built, find_source
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.request import Wishes, make_call
 
 SHAPE = (1, 4, 5, 6)
 STEP = (0.05, -128)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.making import ROOT
-from udogen.runtime.calls import RuntimeInfo
+from udogen.runtime.op.calls import RuntimeInfo
 from udogen.verify import tolerances
 from udogen.verify.baseline import Baseline, Change
 from udogen.verify.cases import Case

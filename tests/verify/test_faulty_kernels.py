@@ -14,8 +14,8 @@ from tests.making import cpu_package, htp_package, make_packages, need_runtime
 from tests.verify.faults import Fault, faults
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_source
-from udogen.runtime.calls import POISON
-from udogen.runtime.hexagon import HexagonSession
+from udogen.runtime.hexagon.session import HexagonSession
+from udogen.runtime.op.calls import POISON
 from udogen.verify.diagnosis import Again, Evidence, compare, diagnose
 from udogen.verify.diagnosis.storing import store
 from udogen.verify.tolerances import Tolerance

@@ -21,8 +21,8 @@ from udogen.build.watch import build_watch
 from udogen.errors import ToolMissing, UsageError
 from udogen.runtime import OpCall, OpCrashed, OpFailed, OpSession
 from udogen.runtime.built import Built
-from udogen.runtime.request import Wishes, make_call
-from udogen.runtime.watch import Watch
+from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.watch import Watch
 from udogen.verify.cases import load_examples
 from udogen.verify.places import PLACES
 from udogen.verify.results import Finding

@@ -16,7 +16,7 @@ from udogen.errors import UsageError, VerificationFailed, writing
 
 if TYPE_CHECKING:
     from udogen.runtime.built import Built
-    from udogen.runtime.calls import Array, OpCall, OpResult, Packets
+    from udogen.runtime.op.calls import Array, OpCall, OpResult, Packets
     from udogen.verify.results import Finding
 
 _SHOWN_FUNCTIONS = 8
@@ -140,12 +140,12 @@ def command(
     runtimes: they compile the HTP or DSP package in LIBRARY for the Hexagon instruction set and run its kernel under
     qemu-hexagon.
     """
-    from udogen.runtime import htp_graph
     from udogen.runtime.built import find_built, find_source
+    from udogen.runtime.op import htp_graph
+    from udogen.runtime.op.request import Wishes, make_call
+    from udogen.runtime.op.session import OpSession
+    from udogen.runtime.op.watch import Watch
     from udogen.runtime.proof import proved
-    from udogen.runtime.request import Wishes, make_call
-    from udogen.runtime.session import OpSession
-    from udogen.runtime.watch import Watch
     from udogen.verify.safety.heap import findings_of_run, preloaded
 
     hexagon = backend in ("hexagon", "dsp")
@@ -242,9 +242,10 @@ def _on_hexagon(
 ) -> OpResult:
     """Compile the package for Hexagon, where it has changed, and run the call under QEMU."""
     from udogen.build.make import sources
-    from udogen.runtime import failures, hexagon
-    from udogen.runtime.calls import PackageInfo
-    from udogen.runtime.hexagon_wire import Wanted
+    from udogen.runtime import failures
+    from udogen.runtime.hexagon import session as hexagon
+    from udogen.runtime.hexagon.wire import Wanted
+    from udogen.runtime.op.calls import PackageInfo
 
     assert built.folder is not None
     failures.check_names(call, PackageInfo(built.package, built.folder.ops), str(built.folder.path))

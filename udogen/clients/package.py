@@ -14,9 +14,9 @@ from udogen.errors import UdogenError, UsageError
 from udogen.inspect import facts
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built, find_built
-from udogen.runtime.session import OpSession
+from udogen.runtime.op.session import OpSession
 from udogen.runtime.sessions.libraries import op_libraries
-from udogen.runtime.udo import is_registration
+from udogen.runtime.snpe.registration import is_registration
 
 PC, ANDROID, LINUX = "pc", "android", "linux"
 _RUN_BY_UDO = {"CPU": "cpu", "GPU": "gpu", "DSP": "htp"}

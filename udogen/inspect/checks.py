@@ -17,9 +17,9 @@ from udogen.errors import RunFailed
 from udogen.inspect.facts import QHPI_SINCE, Facts
 from udogen.inspect.reference import Reference
 from udogen.inspect.symbols import Resolution
-from udogen.runtime.calls import PackageInfo, RuntimeInfo
-from udogen.runtime.records import Records
-from udogen.runtime.udo import Registration
+from udogen.runtime.op.calls import PackageInfo, RuntimeInfo
+from udogen.runtime.op.records import Records
+from udogen.runtime.snpe.registration import Registration
 
 STOPS, UNKNOWN, WARNS = "stops", "unknown", "warns"
 # The verdict, by the worst finding.

@@ -15,11 +15,11 @@ from udogen.inspect.checks import STATIC, STOPS, UNKNOWN, VERDICTS, WARNS, Case,
 from udogen.inspect.live import LIVE
 from udogen.inspect.symbols import resolve
 from udogen.inspect.udo import UDO
-from udogen.runtime import shim
 from udogen.runtime.failures import OpCrashed, OpTimedOut
-from udogen.runtime.records import read_records
-from udogen.runtime.session import OpSession
-from udogen.runtime.udo import read_registration
+from udogen.runtime.op.records import read_records
+from udogen.runtime.op.session import OpSession
+from udogen.runtime.snpe.registration import read_registration
+from udogen.runtime.worker import shim
 
 _SECONDS = 30.0  # for a package that never comes back from registering
 

@@ -8,8 +8,8 @@ from typing import Any
 from udogen.errors import RunFailed
 from udogen.inspect.checks import STOPS, WARNS, Case, Finding, Rule
 from udogen.qnn import udo
-from udogen.runtime import udo_host
-from udogen.runtime.udo import RegisteredOp, RegisteredParam, RegisteredTensor, Registration
+from udogen.runtime.snpe import host as udo_host
+from udogen.runtime.snpe.registration import RegisteredOp, RegisteredParam, RegisteredTensor, Registration
 
 
 def _functions(case: Case) -> Iterator[Finding]:

@@ -10,7 +10,14 @@ if TYPE_CHECKING:
     from udogen.runtime.buffers.buffer import Buffer
     from udogen.runtime.buffers.domains import MemoryDomain, Role
     from udogen.runtime.buffers.plan import BufferPlan
-    from udogen.runtime.calls import (
+    from udogen.runtime.contexts.binaries import StoredContext
+    from udogen.runtime.contexts.context import Context
+    from udogen.runtime.contexts.graph import Graph
+    from udogen.runtime.contexts.runtime import Runtime
+    from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
+    from udogen.runtime.hexagon.session import HexagonSession
+    from udogen.runtime.library import BACKENDS, RuntimeLibrary, find_runtime, interface_providers
+    from udogen.runtime.op.calls import (
         LogLine,
         OpCall,
         OpResult,
@@ -20,32 +27,26 @@ if TYPE_CHECKING:
         TensorArg,
         Times,
     )
-    from udogen.runtime.contexts.binaries import StoredContext
-    from udogen.runtime.contexts.context import Context
-    from udogen.runtime.contexts.graph import Graph
-    from udogen.runtime.contexts.runtime import Runtime
-    from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
-    from udogen.runtime.library import BACKENDS, RuntimeLibrary, find_runtime, interface_providers
+    from udogen.runtime.op.session import OpSession
     from udogen.runtime.proof import NoCounter, NotExecuted, Proof, executions
-    from udogen.runtime.session import OpSession
     from udogen.runtime.sessions.pipeline import Pipeline
     from udogen.runtime.sessions.plan import SessionPlan
     from udogen.runtime.sessions.session import Session, Sessions
-    from udogen.runtime.udo import (
+    from udogen.runtime.snpe.compare import OtherOps, OtherPackage
+    from udogen.runtime.snpe.host import (
+        CoreState,
+        LibraryMissing,
+        UdoPackage,
+        WrongMachine,
+        add_op_package,
+    )
+    from udogen.runtime.snpe.registration import (
         RegisteredOp,
         RegisteredParam,
         RegisteredTensor,
         Registration,
         RegistrationUnreadable,
         read_registration,
-    )
-    from udogen.runtime.udo_compare import OtherOps, OtherPackage
-    from udogen.runtime.udo_host import (
-        CoreState,
-        LibraryMissing,
-        UdoPackage,
-        WrongMachine,
-        add_op_package,
     )
 
 # Imported when one of its names is first asked for: who restores a context does not wait for what runs ops in a child,
@@ -55,21 +56,23 @@ _MODULES = {
     "buffers.buffer": "Buffer",
     "buffers.domains": "MemoryDomain Role",
     "buffers.plan": "BufferPlan",
-    "calls": "LogLine OpCall OpResult PackageInfo ParamArg RuntimeInfo TensorArg Times",
     "contexts.binaries": "StoredContext",
     "contexts.context": "Context",
     "contexts.graph": "Graph",
     "contexts.runtime": "Runtime",
     "failures": "OpCrashed OpFailed OpRefused OpTimedOut RegistrationFailed",
+    "hexagon.session": "HexagonSession",
     "library": "BACKENDS RuntimeLibrary find_runtime interface_providers",
+    "op.calls": "LogLine OpCall OpResult PackageInfo ParamArg RuntimeInfo TensorArg Times",
+    "op.session": "OpSession",
     "proof": "NoCounter NotExecuted Proof executions",
-    "session": "OpSession",
     "sessions.pipeline": "Pipeline",
     "sessions.plan": "SessionPlan",
     "sessions.session": "Session Sessions",
-    "udo": "RegisteredOp RegisteredParam RegisteredTensor Registration RegistrationUnreadable read_registration",
-    "udo_compare": "OtherOps OtherPackage",
-    "udo_host": "CoreState LibraryMissing UdoPackage WrongMachine add_op_package",
+    "snpe.compare": "OtherOps OtherPackage",
+    "snpe.host": "CoreState LibraryMissing UdoPackage WrongMachine add_op_package",
+    "snpe.registration": "RegisteredOp RegisteredParam RegisteredTensor Registration RegistrationUnreadable"
+    " read_registration",
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -87,6 +90,7 @@ __all__ = [
     "Context",
     "CoreState",
     "Graph",
+    "HexagonSession",
     "LibraryMissing",
     "LogLine",
     "MemoryDomain",

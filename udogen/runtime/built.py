@@ -13,9 +13,9 @@ from udogen.opdef import resolve
 from udogen.opdef.load import load
 from udogen.opdef.model import Op
 from udogen.opdef.problems import Problems
-from udogen.runtime import udo_host
 from udogen.runtime.library import interface_providers
-from udogen.runtime.udo import is_registration, read_registration
+from udogen.runtime.snpe import host as udo_host
+from udogen.runtime.snpe.registration import is_registration, read_registration
 
 
 @dataclass(frozen=True)

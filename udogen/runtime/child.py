@@ -14,7 +14,7 @@ from udogen import process
 from udogen.runtime.wire import Message, Wire
 
 _KEPT_BYTES = 16_384
-_START = process.python_program("udogen.runtime.worker")
+_START = process.python_program("udogen.runtime.worker.main")
 
 
 class Child:

@@ -13,8 +13,8 @@ from udogen.opdef.problems import nearest
 from udogen.qnn import codes
 from udogen.qnn.interface import WARN
 from udogen.runtime import known
-from udogen.runtime.calls import LogLine, OpCall, PackageInfo, TensorArg
-from udogen.runtime.faults import Fault, fault_of, without_faults
+from udogen.runtime.op.calls import LogLine, OpCall, PackageInfo, TensorArg
+from udogen.runtime.op.faults import Fault, fault_of, without_faults
 
 # The phases in which nothing of the user's has run yet.
 START, LOAD_RUNTIME = "start the worker", "load the runtime"

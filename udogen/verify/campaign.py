@@ -13,8 +13,8 @@ from pathlib import Path
 from udogen import __version__
 from udogen.errors import BuildFailed, ToolMissing, UdogenError, UsageError
 from udogen.opdef.model import OpPackage
-from udogen.runtime.calls import RuntimeInfo
 from udogen.runtime.failures import RegistrationFailed
+from udogen.runtime.op.calls import RuntimeInfo
 from udogen.verify.cases import Case
 from udogen.verify.places import PLACES, Place, check_there, place_of
 from udogen.verify.results import BackendState, Outcome, State, TestRun, Trouble

@@ -11,7 +11,7 @@ from udogen.errors import UsageError
 from udogen.verify.tolerances import Tolerance
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
     from udogen.verify.results import Trouble
 
 Arrays = Mapping[str, "Array"]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from udogen.errors import UdogenError
-from udogen.runtime.calls import OpCall, OpResult, ParamArg
-from udogen.runtime.session import OpSession
+from udogen.runtime.op.calls import OpCall, OpResult, ParamArg
+from udogen.runtime.op.session import OpSession
 from udogen.verify.cases import Case
 from udogen.verify.places import Place, Session
 from udogen.verify.results import Cost, Outcome, Spread

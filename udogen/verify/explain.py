@@ -16,7 +16,7 @@ from udogen.verify.places import Place, Session
 from udogen.verify.results import Finding, Outcome
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 _MOST_EXPLAINED = 3  # of one op and data type in one place: the others are wrong for the same reason
 _MOST_SHRUNK = 1

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from udogen.errors import UsageError
 from udogen.runtime.built import Built, find_built, find_source
-from udogen.runtime.calls import POISON
-from udogen.runtime.hexagon import HexagonSession
+from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.library import BACKENDS, find_runtime
-from udogen.runtime.session import OpSession
+from udogen.runtime.op.calls import POISON
+from udogen.runtime.op.session import OpSession
 
 Session = OpSession | HexagonSession
 

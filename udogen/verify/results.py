@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from udogen.runtime.calls import RuntimeInfo
+from udogen.runtime.op.calls import RuntimeInfo
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
     from udogen.verify.cases import Case
 
 # passed: within the tolerance.  failed: wrong numbers.  error: no numbers (refused, crashed, too slow, or the

@@ -15,10 +15,10 @@ from udogen.errors import UdogenError
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built
-from udogen.runtime.calls import POISON, OpCall, OpResult
 from udogen.runtime.failures import OpFailed, OpRefused
 from udogen.runtime.library import BACKENDS
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.calls import POISON, OpCall, OpResult
+from udogen.runtime.op.request import Wishes, make_call
 from udogen.verify import costs, tolerances
 from udogen.verify.cases import Case
 from udogen.verify.explain import Explainer
@@ -28,7 +28,7 @@ from udogen.verify.safety.checks import NOTHING, Safety, Wanted
 from udogen.verify.safety.outcomes import examined
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 # Numbers are those of the second execution, so that what an op keeps from the first shows.
 _CHECKED = 2

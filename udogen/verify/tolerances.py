@@ -11,7 +11,7 @@ from udogen.opdef import datatypes
 from udogen.opdef.datatypes import DataType
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 
 @dataclass(frozen=True)

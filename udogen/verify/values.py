@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from udogen.opdef.datatypes import DataType
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 _SMALLEST_SPAN, _LARGEST_SCALE = 1e-30, 1e30
 

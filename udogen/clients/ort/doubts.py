@@ -11,7 +11,7 @@ from typing import NamedTuple
 from udogen.clients.package import Package
 from udogen.errors import UdogenError
 from udogen.opdef.onnx.model import Graph, Model, Node, type_in, walk
-from udogen.runtime.session import OpSession
+from udogen.runtime.op.session import OpSession
 
 _SECONDS = 30
 _WIDE = ("INT64", "UINT64", "DOUBLE")  # HTP has such tensors nowhere but before a Cast

@@ -1,6 +1,6 @@
 /* A host for one op package of the DSP backend (V65, V66), linked into one program with it: it plays the DSP.
  *
- * REQUEST, all numbers little-endian; udogen/runtime/dsp_wire.py is the other end of it:
+ * REQUEST, all numbers little-endian; udogen/runtime/hexagon/dsp_wire.py is the other end of it:
  *   request  magic, loops, poison, bytes of VTCM, inputs, outputs, params: u32; package, op: text; the tensors, inputs
  *            first; the params
  *   text     length: u32; bytes, filled up to a multiple of 4

@@ -1,6 +1,6 @@
 // What udogen preloads into the process in which ops run, to see what a kernel does with memory.
 //
-// Python (udogen/runtime/watch.py) mirrors the structs and calls the functions; nothing else does.
+// Python (udogen/runtime/op/watch.py) mirrors the structs and calls the functions; nothing else does.
 #ifndef UDOGEN_WATCH_H
 #define UDOGEN_WATCH_H
 

@@ -10,7 +10,7 @@ from udogen.errors import UsageError
 from udogen.opdef import datatypes
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 
 @contextmanager

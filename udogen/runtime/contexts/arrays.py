@@ -12,7 +12,7 @@ from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 NPY = ".npy"
 

@@ -17,9 +17,9 @@ from udogen.qnn.tensors import APP_READ, APP_WRITE
 if TYPE_CHECKING:
     from udogen.qnn import context as qnn
     from udogen.qnn.system import GraphInfo, TensorInfo
-    from udogen.runtime.calls import Array
     from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.slots import Slot
+    from udogen.runtime.op.calls import Array
 
 
 class Graph:

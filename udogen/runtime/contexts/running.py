@@ -14,10 +14,10 @@ from udogen.opdef.problems import nearest
 from udogen.qnn import codes
 from udogen.qnn.interface import WARN
 from udogen.runtime import failures, known
-from udogen.runtime.calls import LogLine
 from udogen.runtime.child import Child, deadline_of
 from udogen.runtime.contexts.shards import Shard
 from udogen.runtime.library import RuntimeLibrary, find_runtime
+from udogen.runtime.op.calls import LogLine
 from udogen.runtime.wire import Message
 
 _KEPT_LOG_LINES = 500

@@ -15,8 +15,8 @@ from udogen.runtime.buffers.attachment import Attachment
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
-    from udogen.runtime.calls import Array
     from udogen.runtime.contexts.graph import Graph
+    from udogen.runtime.op.calls import Array
 
 
 class Slot:

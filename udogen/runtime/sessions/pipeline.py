@@ -14,8 +14,8 @@ from udogen.runtime.sessions.wires import Wire, find_wires
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
-    from udogen.runtime.calls import Array
     from udogen.runtime.contexts.graph import Graph
+    from udogen.runtime.op.calls import Array
 
 
 class Copies(NamedTuple):

@@ -10,8 +10,8 @@ import numpy as np
 
 from udogen.errors import RunFailed
 from udogen.runtime.built import Built
-from udogen.runtime.calls import OpCall, OpResult
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.calls import OpCall, OpResult
+from udogen.runtime.op.request import Wishes, make_call
 from udogen.verify.diagnosis.evidence import Arrays, Params, Quants, Reference
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from udogen.verify.diagnosis.positions import is_axis
 from udogen.verify.tolerances import differences
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 # --- parameters --------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import numpy as np
 from udogen.verify.tolerances import EXACT, Tolerance, differences
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 _DECADES = range(-9, 4)  # of the absolute error of floats
 _LARGEST_STEPS = 16  # powers of two, of the error of whole numbers

@@ -12,7 +12,7 @@ from udogen.verify.diagnosis.evidence import PATTERN, Clue, Quants, Suspect, clu
 from udogen.verify.diagnosis.storing import ROUNDINGS
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 # --- rounding ----------------------------------------------------------------------------------------
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from udogen.errors import UdogenError
-from udogen.runtime.calls import POISON
+from udogen.runtime.op.calls import POISON
 from udogen.verify.diagnosis import storing
 from udogen.verify.results import Finding
 from udogen.verify.tolerances import EXACT, Tolerance, differences
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 Arrays = Mapping[str, "Array"]
 Params = Mapping[str, object]

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from udogen.runtime.calls import POISON
+from udogen.runtime.op.calls import POISON
 from udogen.verify.diagnosis.comparison import box_of
 from udogen.verify.diagnosis.evidence import PATTERN, SEEN, Clue, Suspect, clue
 from udogen.verify.tolerances import differences
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 _POISONS = (POISON, 0xC3)
 _RUNS = 6

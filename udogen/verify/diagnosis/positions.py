@@ -11,7 +11,7 @@ import numpy as np
 from udogen.verify.diagnosis.evidence import Clue, Quants, Suspect, clue, proof
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 # --- layouts -----------------------------------------------------------------------------------------
 

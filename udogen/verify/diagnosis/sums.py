@@ -13,7 +13,7 @@ from udogen.verify.diagnosis.halving import in_half_precision
 from udogen.verify.tolerances import differences
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 _SHORTEST = 32
 _HALF = 2.0**-11  # what half precision is off at most, relative

@@ -12,7 +12,7 @@ from udogen.verify.report import palette, words
 from udogen.verify.tolerances import Tolerance, differences
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
     from udogen.verify.results import TensorResult
 
 MOST_SQUARES = 48  # of a picture, in each direction

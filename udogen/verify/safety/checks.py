@@ -14,11 +14,11 @@ from udogen.build.variants import Variant
 from udogen.build.watch import build_loop, build_watch
 from udogen.errors import RunFailed, UsageError
 from udogen.runtime.built import Built
-from udogen.runtime.calls import OpCall
 from udogen.runtime.failures import OpCrashed
-from udogen.runtime.marshal import byte_sizes
-from udogen.runtime.session import OpSession
-from udogen.runtime.watch import Watch
+from udogen.runtime.op.calls import OpCall
+from udogen.runtime.op.marshal import byte_sizes
+from udogen.runtime.op.session import OpSession
+from udogen.runtime.op.watch import Watch
 from udogen.verify.results import Finding
 from udogen.verify.safety import leaks, reports
 from udogen.verify.safety.heap import heap_findings

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from udogen.build.watch import build_watch
 from udogen.runtime.built import Built
-from udogen.runtime.calls import OpResult
-from udogen.runtime.watch import HeapUse, Site
+from udogen.runtime.op.calls import OpResult
+from udogen.runtime.op.watch import HeapUse, Site
 from udogen.verify.results import Finding
 from udogen.verify.safety.stacks import Stacks, Story, shown
 

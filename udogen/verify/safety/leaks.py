@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from udogen.runtime.watch import HeapUse, of_message
+from udogen.runtime.op.watch import HeapUse, of_message
 from udogen.verify.results import Finding
 from udogen.verify.safety.stacks import Stacks, shown
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from udogen.errors import BuildFailed, RunFailed, ToolMissing
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built
-from udogen.runtime.request import Wishes, make_call
+from udogen.runtime.op.request import Wishes, make_call
 from udogen.verify.places import Place
 from udogen.verify.results import Outcome, Trouble
 from udogen.verify.safety.checks import Safety, Wanted

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.runtime.calls import OpCall
-from udogen.runtime.watch import Frame
+from udogen.runtime.op.calls import OpCall
+from udogen.runtime.op.watch import Frame
 from udogen.verify.results import Finding
 from udogen.verify.safety.stacks import Stacks, shown
 

@@ -14,10 +14,10 @@ from udogen.qnn.backend import Backend, Device
 from udogen.qnn.context import Graph
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_WRITE, Tensor, tensor_array
-from udogen.runtime.op_graph import new_graph
-from udogen.runtime.rooms import Room, Rooms
-from udogen.runtime.watch import Heap, as_message
+from udogen.runtime.op.watch import Heap, as_message
 from udogen.runtime.wire import Message
+from udogen.runtime.worker.op_graph import new_graph
+from udogen.runtime.worker.rooms import Room, Rooms
 
 _WARM_EXECUTIONS, _WARM_CYCLES = 20, 5  # what is made once and kept is no leak
 

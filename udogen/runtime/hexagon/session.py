@@ -20,10 +20,10 @@ from udogen.build.demangle import demangled
 from udogen.build.package import PackageFolder
 from udogen.errors import RunFailed
 from udogen.qnn.interface import INFO
-from udogen.runtime import dsp_wire, failures, packets
-from udogen.runtime import hexagon_wire as wire
-from udogen.runtime.calls import LogLine, OpCall, OpResult, PackageInfo, RuntimeInfo, Times
+from udogen.runtime import failures
+from udogen.runtime.hexagon import dsp_wire, packets, wire
 from udogen.runtime.library import BACKENDS
+from udogen.runtime.op.calls import LogLine, OpCall, OpResult, PackageInfo, RuntimeInfo, Times
 
 _KEPT_LINES = 200
 _STATUS = {1: "QHPI_Unsupported", 2: "QHPI_ErrorFatal", 3: "QHPI_RegistrationWarning", 4: "QHPI_RegistrationError"}

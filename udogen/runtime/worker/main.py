@@ -22,13 +22,15 @@ from udogen.qnn.backend import Backend, Device, Log
 from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import WARN, Interface, QnnError
 from udogen.qnn.tensors import APP_WRITE, Tensor
-from udogen.runtime import failures, probe, proof, recorder, registrar, stored
-from udogen.runtime.op_graph import OpGraph, new_graph
-from udogen.runtime.op_package import LoadedPackage
-from udogen.runtime.poison import PoisonedPackage, poison_heap
-from udogen.runtime.rooms import Rooms
-from udogen.runtime.watch import Fence, Heap, as_message
+from udogen.runtime import failures, proof
+from udogen.runtime.op import stored
+from udogen.runtime.op.watch import Fence, Heap, as_message
 from udogen.runtime.wire import Message, Wire
+from udogen.runtime.worker import probe, recorder, registrar
+from udogen.runtime.worker.op_graph import OpGraph, new_graph
+from udogen.runtime.worker.op_package import LoadedPackage
+from udogen.runtime.worker.poison import PoisonedPackage, poison_heap
+from udogen.runtime.worker.rooms import Rooms
 
 if TYPE_CHECKING:
     from udogen.runtime.contexts.executor import Executor
@@ -168,7 +170,7 @@ class Worker:
 
     def repeat(self, order: Message, buffers: list[bytearray]) -> None:
         """Run one op many times over."""
-        from udogen.runtime.repeats import Repeats
+        from udogen.runtime.worker.repeats import Repeats
 
         op = Repeats(self._backend, self._device, order, buffers, delivers=self._delivers, phase=self._phase)
         told, answers = (op.leaks(self._library), []) if order["do"] == "leaks" else op.parallel()

@@ -12,10 +12,10 @@ from udogen.opdef.load import load
 from udogen.opdef.model import Op
 from udogen.opdef.outputs import Given, infer, load_rules
 from udogen.runtime.built import Built
-from udogen.runtime.calls import ParamArg, TensorArg
+from udogen.runtime.op.calls import ParamArg, TensorArg
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 _MOST_DATA = 4096  # numbers: what is larger is data to compute with, not a shape
 

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 from udogen.build.tools import preloading
 from udogen.errors import RunFailed
 from udogen.qnn.interface import INFO, WARN
-from udogen.runtime import failures, marshal
-from udogen.runtime.calls import LogLine, OpCall, OpResult, PackageInfo, RuntimeInfo, Times
+from udogen.runtime import failures
 from udogen.runtime.child import Child, deadline_of
 from udogen.runtime.library import check_loadable, check_provider, find_runtime, sdk_build_id
+from udogen.runtime.op import marshal
+from udogen.runtime.op.calls import LogLine, OpCall, OpResult, PackageInfo, RuntimeInfo, Times
+from udogen.runtime.op.watch import NOTHING, Watch, of_message
 from udogen.runtime.proof import Proof, Rise
-from udogen.runtime.watch import NOTHING, Watch, of_message
 from udogen.runtime.wire import Message
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 _KEPT_LOG_LINES = 500
 _START_SECONDS = 30.0  # a timeout is meant for calls; loading a runtime may take longer than one

@@ -9,8 +9,8 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi, qhpi
-from udogen.runtime import shim
 from udogen.runtime.wire import Message
+from udogen.runtime.worker import shim
 
 REGISTER, INIT = "qhpi_register_ops_v1", "qhpi_init"
 

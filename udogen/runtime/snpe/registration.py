@@ -11,7 +11,7 @@ from udogen.build import elf
 from udogen.errors import RunFailed
 from udogen.qnn import udo
 from udogen.runtime.library import check_loadable
-from udogen.runtime.records import ask
+from udogen.runtime.op.records import ask
 
 Numbers = tuple[int, ...]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from udogen.runtime.watch import Frame
+from udogen.runtime.op.watch import Frame
 
 _FAULT, _FRAME, _REGION = "udogen-fault ", "udogen-frame ", "udogen-region "
 _NEAR = 1 << 20  # bytes: what is further away from a tensor has nothing to do with it

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed
 from udogen.qnn.tensors import NULL, STATIC
-from udogen.runtime import marshal
-from udogen.runtime.calls import OpCall
+from udogen.runtime.op import marshal
+from udogen.runtime.op.calls import OpCall
 from udogen.runtime.wire import Message
 
 _MAGIC = 0x314F4455

@@ -16,8 +16,8 @@ from typing import Any
 from udogen.qnn import abi
 from udogen.qnn.backend import Backend, Log
 from udogen.qnn.interface import Interface
-from udogen.runtime import shim
-from udogen.runtime.op_package import LoadedPackage
+from udogen.runtime.worker import shim
+from udogen.runtime.worker.op_package import LoadedPackage
 
 _REPLACED = {
     "init": "QnnOpPackage_InitFn_t",

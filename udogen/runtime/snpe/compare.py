@@ -9,9 +9,9 @@ from typing import Any
 from udogen.build import elf
 from udogen.build.package import PROVIDER
 from udogen.errors import RunFailed
-from udogen.runtime.calls import PackageInfo
-from udogen.runtime.records import ask, read_records
-from udogen.runtime.udo import RegisteredOp, RegisteredTensor, Registration
+from udogen.runtime.op.calls import PackageInfo
+from udogen.runtime.op.records import ask, read_records
+from udogen.runtime.snpe.registration import RegisteredOp, RegisteredTensor, Registration
 
 _SECONDS = 30.0
 

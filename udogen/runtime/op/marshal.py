@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from udogen.errors import RunFailed
 from udogen.opdef import datatypes
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NULL, STATIC
-from udogen.runtime.calls import OpCall, ParamArg, TensorArg
+from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
 from udogen.runtime.wire import Message
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 
 def order_of(call: OpCall) -> tuple[Message, list[Any]]:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed
 from udogen.qnn.tensors import NULL
-from udogen.runtime import marshal
-from udogen.runtime.calls import OpCall
-from udogen.runtime.hexagon_wire import fill, text
+from udogen.runtime.hexagon.wire import fill, text
+from udogen.runtime.op import marshal
+from udogen.runtime.op.calls import OpCall
 from udogen.runtime.wire import Message
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 _MAGIC = 0x324F4455
 _MOST_AXES = 8

@@ -13,8 +13,8 @@ from typing import Any
 from udogen.qnn import abi
 from udogen.qnn.interface import ERROR
 from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, Scalar, Tensor
-from udogen.runtime.op_package import LoadedPackage
 from udogen.runtime.wire import Message
+from udogen.runtime.worker.op_package import LoadedPackage
 
 _RANKS = (4, 1, 2, 3, 5)  # for packages that say nothing
 _TYPE = re.compile(r"`(?P<name>[^`]+)` is \w+ \(0x[0-9a-f]+\); it must be (?P<wanted>.+)$")

@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 
 from udogen.build import elf, tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.runtime.calls import PackageInfo, RuntimeInfo
 from udogen.runtime.library import find_runtime
-from udogen.runtime.records import ask
-from udogen.runtime.session import OpSession
-from udogen.runtime.udo import Registration, read_registration
-from udogen.runtime.udo_compare import (
+from udogen.runtime.op.calls import PackageInfo, RuntimeInfo
+from udogen.runtime.op.records import ask
+from udogen.runtime.op.session import OpSession
+from udogen.runtime.snpe.compare import (
     OtherOps,
     OtherPackage,
     check_provider,
@@ -29,6 +28,7 @@ from udogen.runtime.udo_compare import (
     compare_validation,
     provider_of,
 )
+from udogen.runtime.snpe.registration import Registration, read_registration
 
 REGISTERED, NOT_TRIED, MISSING = "registered", "not tried", "missing"
 _SECONDS = 30.0

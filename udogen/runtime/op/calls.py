@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+    from udogen.runtime.op.watch import HeapUse
     from udogen.runtime.proof import Proof
-    from udogen.runtime.watch import HeapUse
 
     Array = np.ndarray[Any, np.dtype[Any]]
 

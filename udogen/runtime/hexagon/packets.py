@@ -9,7 +9,7 @@ from typing import Any
 
 from udogen.build.demangle import demangled
 from udogen.errors import RunFailed
-from udogen.runtime.calls import Packets
+from udogen.runtime.op.calls import Packets
 
 _BEGIN, _END = "udogen_count_begin", "udogen_count_end"
 _OURS = {_BEGIN, _END, "udogen_call_kernel"}  # around the kernel, not of it

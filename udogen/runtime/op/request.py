@@ -13,11 +13,11 @@ from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Tensor, Value
 from udogen.opdef.problems import nearest
 from udogen.runtime.built import Built
-from udogen.runtime.calls import OpCall, ParamArg, TensorArg
-from udogen.runtime.ruled import ruled
+from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
+from udogen.runtime.op.ruled import ruled
 
 if TYPE_CHECKING:
-    from udogen.runtime.calls import Array
+    from udogen.runtime.op.calls import Array
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What SNPE's registration libraries tell, and what SNPE does with them."""

@@ -1,0 +1,1 @@
+"""What runs in the child process, where packages are loaded: the worker, and what each of its orders does."""
