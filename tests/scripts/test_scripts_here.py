@@ -177,7 +177,7 @@ def test_what_the_vendor_has_is_told_before_anything_runs(wrong: Path, tmp_path:
         (
             ["--devices", "2"],
             2,
-            "error: cpp runs on one device: cpu of this machine is one device\n  = leave --devices out\n",
+            "error: cpp runs on one device: cpu is one device\n  = leave --devices out\n",
         ),
         (["--remote", "here"], 2, "error: here is not an absolute path\n  = --remote /data/local/tmp/udogen\n"),
         (

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from udogen.clients.package import DEVICE_FOLDER, PC, Package
+from udogen.clients.package import ANDROID, DEVICE_FOLDER, LINUX, PC, Package
 from udogen.clients.scripts import chips, tensors
 from udogen.clients.scripts.client import build_client
 from udogen.clients.scripts.commands import Request, Runs
@@ -20,6 +20,7 @@ from udogen.clients.scripts.wanted import Wanted
 from udogen.errors import UsageError
 from udogen.qnn.system import GraphInfo
 
+_LINUX_FOLDER = "/var/tmp/udogen"  # where anybody may write, and start programs
 _TITLES = {"adb": "a device behind adb", "ssh": "a device behind ssh", "local": "this machine"}
 
 
@@ -63,7 +64,7 @@ def make_plan(wanted: Wanted) -> tuple[Plan, tuple[Tensor, ...]]:
     files = _files(found, ask, model, command)
     plan = Plan(
         name=_slug(f"{first[0].name}-{wanted.client}"),
-        title=f"{', '.join(each.name for each in first)} with {client.title} on {_TITLES[wanted.device]}",
+        title=f"{', '.join(each.name for each in first)} with {'our client' if wanted.client == 'cpp' else client.title} on {_TITLES[wanted.device]}",
         client=wanted.client,
         device=wanted.device,
         system=wanted.system,
@@ -71,12 +72,12 @@ def make_plan(wanted: Wanted) -> tuple[Plan, tuple[Tensor, ...]]:
         backend=ask.backend,
         label=ask.backend.upper(),
         archs=archs,
-        remote=wanted.remote or ("" if wanted.device == "local" else DEVICE_FOLDER),
+        remote=wanted.remote or {ANDROID: DEVICE_FOLDER, LINUX: _LINUX_FOLDER, PC: ""}[wanted.system],
         forbidden=forbidden(client, first),
         command=command,
         files=files,
         devices=wanted.devices,
-        devices_refused=runs.no_devices or ("" if ask.hexagon else f"{ask.backend} of this machine is one device"),
+        devices_refused=runs.no_devices or ("" if ask.hexagon else f"{ask.backend} is one device"),
         signed=wanted.signed,
         logcat=wanted.logcat or (wanted.prove and ask.hexagon),  # that is where Hexagon's counts are
         prove=tuple((each.name, op) for each in first for op in each.ops) if wanted.prove else (),
