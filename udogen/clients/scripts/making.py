@@ -62,9 +62,10 @@ def make_plan(wanted: Wanted) -> tuple[Plan, tuple[Tensor, ...]]:
     )
     command = runs.command(ask)
     files = _files(found, ask, model, command)
+    titled = "our client" if wanted.client == "cpp" else client.title
     plan = Plan(
         name=_slug(f"{first[0].name}-{wanted.client}"),
-        title=f"{', '.join(each.name for each in first)} with {'our client' if wanted.client == 'cpp' else client.title} on {_TITLES[wanted.device]}",
+        title=f"{', '.join(each.name for each in first)} with {titled} on {_TITLES[wanted.device]}",
         client=wanted.client,
         device=wanted.device,
         system=wanted.system,
