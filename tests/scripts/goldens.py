@@ -79,7 +79,11 @@ def text(wanted: Wanted, *, base: Path) -> str:
     graph = GRAPH if ("in[0]", str(base / "x.npy")) in wanted.inputs else PLAIN_GRAPH
     here = "udogen.clients.scripts.making"
     try:
-        with patch(f"{here}._graph", lambda *_: graph), patch(f"{here}.build_client", lambda *_, **__: _program(base)):
+        with (
+            patch(f"{here}._graph", lambda *_: graph),
+            patch(f"{here}.prepared", lambda path, _: (path, ())),
+            patch(f"{here}.build_client", lambda *_, **__: _program(base)),
+        ):
             plan, kept = make_plan(wanted)
     except UdogenError as fault:
         found = "\n".join([f"error: {fault.message}", *(f"  {each}" for each in fault.details), f"  = {fault.hint}"])

@@ -60,6 +60,62 @@ def test_onnx_runtime_runs_the_package(made: Made, model: Path, tmp_path: Path, 
     assert "LeakyReluPackage::LeakyRelu ran in our kernel, counted " in done.stdout
 
 
+def test_a_model_gets_its_schema_and_what_lies_beside_it(made: Made, model: Path, tmp_path: Path) -> None:
+    """ONNX Runtime loads neither a model without a schema nor one whose data is elsewhere."""
+    import onnx
+
+    bare = onnx.load(model.with_name("bare.onnx"))
+    bare.graph.node.insert(0, onnx.helper.make_node("Add", ["in/x", "zeros"], ["x"]))
+    bare.graph.node[1].input[0] = "x"
+    bare.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros_like(X), "zeros"))
+    (tmp_path / "weights").mkdir()
+    onnx.save(bare, tmp_path / "m.onnx", save_as_external_data=True, location="weights/x.data", size_threshold=0)
+    files = ("--input", f"in/x={made.file('x.npy')}", "--reference", f"y={made.file('y.npy')}")
+    arguments = ("--model", tmp_path / "m.onnx", *files, "--prove")
+    done = run(script(made, tmp_path / "out", *arguments, client="ort") / "run.sh")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " sample 0 y: right, 24 values, the largest difference is " in done.stdout
+    data = tmp_path / "weights/x.data"
+    data.unlink()
+    assert refused(made, tmp_path, *arguments) == (
+        f"error: {tmp_path / 'm.onnx'} names the file weights/x.data, and there is none at {data}\n"
+        "  = keep the file and the model together\n"
+    )
+
+
+def test_a_model_of_a_context_takes_the_context_along(made: Made, model: Path, tmp_path: Path) -> None:
+    assert model.is_file()
+    made_of_it = udogen("onnx-context", made.file("htp.bin"), "-o", tmp_path / "c.onnx", "--embed")
+    assert made_of_it.returncode == 0, made_of_it.stderr
+    (tmp_path / "leaky.bin").write_bytes(Path(made.file("htp.bin")).read_bytes())
+    assert udogen("onnx-context", tmp_path / "leaky.bin", "-o", tmp_path / "d.onnx").returncode == 0
+    for name in ("c.onnx", "d.onnx"):
+        inputs = ["--input", f"input={made.file('x.npy')}", "--reference", f"output={made.file('y.npy')}", "--prove"]
+        out = script(made, tmp_path / f"of {name}", "--model", tmp_path / name, *inputs, client="ort", backend="htp")
+        assert (out / "models/leaky.bin").is_file() == (name == "d.onnx")
+        done = run(out / "run.sh")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "HTP0: LeakyReluPackage::LeakyRelu ran in our kernel, counted " in done.stdout
+
+
+def test_what_onnx_runtime_would_leave_out_is_told_at_once(made: Made, model: Path, tmp_path: Path) -> None:
+    import onnx
+
+    odd = onnx.load(model)
+    odd.graph.node[0].attribute[0].name = "alhpa"
+    onnx.save(odd, tmp_path / "odd.onnx")
+    said = refused(made, tmp_path, "--model", tmp_path / "odd.onnx")
+    assert "attribute alhpa is no parameter of the op\n  = did you mean alpha?\n" in said
+
+
+def refused(made: Made, tmp_path: Path, *arguments: object) -> str:
+    """What is said instead of a script for ONNX Runtime on the CPU."""
+    folder = made.folder / "cpu"
+    done = udogen("script", folder, "--client", "ort", "--device", "local", "-o", tmp_path / "none", *arguments)
+    assert (done.returncode, (tmp_path / "none").exists()) == (2, False)
+    return done.stderr
+
+
 def test_onnx_runtime_does_not_run_it_elsewhere(made: Made, model: Path, tmp_path: Path) -> None:
     """A package that cannot be loaded: ONNX Runtime by itself would compute on its own CPU, or fail later."""
     out = script(made, tmp_path / "out", "--model", model, "--input", f"in/x={made.file('x.npy')}", client="ort")

@@ -8,7 +8,7 @@ without a word.  It fails instead, and the name of its node says why.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ class Schemas:
     ops: tuple[OpName, ...]  # that got a schema
     added: bytes
     notes: tuple[str, ...]
-    external: bool  # some of its data lies in files beside it
+    external: tuple[str, ...]  # files beside it in which some of its data lies
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def schemas_of(path: Path, wanted: Sequence[str] = ()) -> Schemas:
             added += _field(_OPSET, _opset(domain))
     if ops and raw.ir_version < _FUNCTIONS_SINCE:
         added += _number(_IR_VERSION << 3) + _number(_FUNCTIONS_SINCE)
-    return Schemas(loaded.model, tuple(ops), added, (*loaded.notes, *notes), _has_external(raw.graph))
+    return Schemas(loaded.model, tuple(ops), added, (*loaded.notes, *notes), tuple(dict.fromkeys(_external(raw.graph))))
 
 
 def add_schemas(path: Path, out: Path, wanted: Sequence[str] = ()) -> Schemas:
@@ -198,10 +198,13 @@ def _missing_types(raw: Any, uses: Sequence[_Use]) -> bytes:
     return _field(_GRAPH, graph) if graph else b""  # protobuf merges a message that comes twice
 
 
-def _has_external(graph: Any) -> bool:
-    if any(each.data_location == 1 for each in graph.initializer):
-        return True
-    return any(_has_external(body) for node in graph.node for body in reading.graphs_of(node))
+def _external(graph: Any) -> Iterator[str]:
+    for each in graph.initializer:
+        if each.data_location == 1:
+            yield next((row.value for row in each.external_data if row.key == "location"), "")
+    for node in graph.node:
+        for body in reading.graphs_of(node):
+            yield from _external(body)
 
 
 # --- protobuf ---------------------------------------------------------------------------------------

@@ -111,10 +111,13 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
     yield from device_parts(packages)
 
 
+SCHEMA_NEEDED = "a custom op needs a schema: `udogen onnx-schema MODEL -o OUT` adds one to the model"
+
+
 def _notes(packages: Sequence[Package]) -> Iterator[str]:
     ops = ", ".join(op for package in packages for op in package.ops)
     yield f"it takes nodes by their op type alone ({ops}), whatever their domain: a built-in op of that name too"
-    yield "a custom op needs a schema: `udogen onnx-schema MODEL -o OUT` adds one to the model"
+    yield SCHEMA_NEEDED
     for package in packages:
         for op in package.models:
             for param in op.params:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from udogen.clients.package import ANDROID, DEVICE_FOLDER, LINUX, PC, Package
+from udogen.clients.package import ANDROID, DEVICE_FOLDER, LINUX, PC
+from udogen.clients.programs.ort import SCHEMA_NEEDED
 from udogen.clients.scripts import chips, tensors
 from udogen.clients.scripts.client import build_client
 from udogen.clients.scripts.commands import Request, Runs
 from udogen.clients.scripts.libraries import for_the_run, libraries, packages_of, remote_of
-from udogen.clients.scripts.plan import Check, Command, File, Plan
+from udogen.clients.scripts.onnx_model import prepared
+from udogen.clients.scripts.plan import Check, File, Plan
 from udogen.clients.scripts.refusals import check_rules, client_of, forbidden, refuse_options
 from udogen.clients.scripts.tensors import Tensor
 from udogen.clients.scripts.wanted import Wanted
@@ -36,6 +38,10 @@ def make_plan(wanted: Wanted) -> tuple[Plan, tuple[Tensor, ...]]:
     archs = tuple(arch for arch, _ in found if arch)
     inputs, references = tensors.read(wanted.inputs, "--input"), tensors.read(wanted.references, "--reference")
     model, kind = _model(wanted, runs)
+    content: Path | bytes = model
+    beside: tuple[File, ...] = ()
+    if wanted.client == "ort":
+        content, beside = prepared(model, first)
     graph = None
     if kind == "context" and (inputs or references or wanted.client == "cpp"):
         graph = _graph(model, wanted, first[0].backend)
@@ -61,7 +67,9 @@ def make_plan(wanted: Wanted) -> tuple[Plan, tuple[Tensor, ...]]:
         program=build_client(wanted.system, on_step=wanted.on_step).read_bytes() if wanted.client == "cpp" else b"",
     )
     command = runs.command(ask)
-    files = _files(found, ask, model, command)
+    files = _files(
+        [*libraries(found, ask), *command.files, File(f"models/{ask.model}", ask.model, content), *beside], ask
+    )
     titled = "our client" if wanted.client == "cpp" else client.title
     plan = Plan(
         name=_slug(f"{first[0].name}-{wanted.client}"),
@@ -85,7 +93,7 @@ def make_plan(wanted: Wanted) -> tuple[Plan, tuple[Tensor, ...]]:
         root=runs.root,
         socs=tuple(sorted(chips.told().items())) if archs else (),
         checks=tuple(_checks(ask, runs, wanted)),
-        notes=tuple(client.notes(first)),
+        notes=tuple(each for each in client.notes(first) if each != SCHEMA_NEEDED),  # `prepared` gave it one
     )
     return plan, references
 
@@ -93,11 +101,7 @@ def make_plan(wanted: Wanted) -> tuple[Plan, tuple[Tensor, ...]]:
 # --- files --------------------------------------------------------------------------------------------------
 
 
-def _files(
-    found: Sequence[tuple[str, tuple[Package, ...]]], ask: Request, model: Path, command: Command
-) -> tuple[File, ...]:
-    rows = [*libraries(found, ask), *command.files]
-    rows.append(File(f"models/{ask.model}", ask.model, model))
+def _files(rows: list[File], ask: Request) -> tuple[File, ...]:
     for each in ask.inputs:
         name = f"inputs/{each.sample}/{each.file}"
         rows.append(File(name, name, each.content))
