@@ -1,4 +1,4 @@
-"""How tests make packages: the command line in a child, generating in this process, compilers by name."""
+"""How tests make packages and golden files: the command line in a child, generating here, compilers by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,12 @@ def gpu_package(config: Path, out: Path, kernels: Path | None = None) -> Built:
     done = make(made.folder, "gpu_x86")
     assert done.returncode == 0, done.stderr
     return find_built(made.folder, backend="gpu")
+
+
+def rewrite(folder: Path, goldens: Callable[[Path], Mapping[str, str]]) -> None:
+    """Make a folder of golden files what `goldens` says now; it is given a folder to work in."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    with tempfile.TemporaryDirectory() as base:
+        for name, content in goldens(Path(base)).items():
+            (folder / name).write_text(content, "utf-8")

@@ -8,7 +8,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from tests.making import ROOT, compiler, make_packages
+from tests.making import ROOT, compiler, make_packages, rewrite
 from udogen.build import architectures
 from udogen.build.package import open_packages
 from udogen.clients import programs, telling
@@ -80,11 +80,4 @@ def goldens(base: Path) -> dict[str, str]:
 
 def write_golden() -> None:
     """Write tests/clients/golden anew."""
-    import shutil
-    import tempfile
-
-    shutil.rmtree(GOLDEN, ignore_errors=True)
-    GOLDEN.mkdir()
-    with tempfile.TemporaryDirectory() as base:
-        for name, content in goldens(Path(base)).items():
-            (GOLDEN / name).write_text(content, "utf-8")
+    rewrite(GOLDEN, goldens)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -17,6 +16,7 @@ from unittest.mock import patch
 import numpy as np
 
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, PLAIN, lay
+from tests.making import rewrite
 from udogen.cli import script
 from udogen.clients.scripts import write
 from udogen.clients.scripts.making import make_plan
@@ -122,8 +122,4 @@ def goldens(base: Path) -> dict[str, str]:
 
 def write_golden() -> None:
     """Write tests/scripts/golden anew."""
-    shutil.rmtree(GOLDEN, ignore_errors=True)
-    GOLDEN.mkdir()
-    with tempfile.TemporaryDirectory() as base:
-        for name, content in goldens(Path(base)).items():
-            (GOLDEN / name).write_text(content, "utf-8")
+    rewrite(GOLDEN, goldens)

@@ -10,11 +10,15 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from tests.making import LONG
 
@@ -90,15 +94,42 @@ class Device:
 
 def run(script: Path, *arguments: object, path: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
     """run.sh with dash, or run.py with this Python; the Python of these tests is the first on PATH."""
-    command = [sys.executable] if script.suffix == ".py" else ["dash"]
     return subprocess.run(
-        [*command, str(script), *map(str, arguments)],
+        called(script, *arguments),
         env=environment(path, **env),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=LONG,
     )
+
+
+def called(script: Path, *arguments: object) -> list[str]:
+    """What a script is called with, and by what."""
+    return [sys.executable if script.suffix == ".py" else "dash", str(script), *map(str, arguments)]
+
+
+def interrupt(script: Path, *arguments: object, client: Path, path: Path | None = None, **env: str) -> None:
+    """Ctrl-C as soon as the client has written its process into the file `client`: all of it ends, and says so."""
+    running = subprocess.Popen(
+        called(script, *arguments), env=environment(path, **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        began = time.monotonic()
+        while not (client.exists() and client.read_text().strip()):
+            assert time.monotonic() - began < 60
+            time.sleep(0.05)
+        os.kill(running.pid, signal.SIGINT)
+        _, said = running.communicate(timeout=30)
+    finally:
+        running.kill()
+    assert running.returncode == 130, said
+    assert "interrupted: the client is stopped" in said
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):  # until it is collected
+            os.kill(int(client.read_text()), 0)
+            time.sleep(0.05)
 
 
 def environment(path: Path | None, **env: str) -> dict[str, str]:

@@ -8,12 +8,9 @@ check their options, files and environment (vendor_tool.py).  Nothing of this wa
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +20,7 @@ import pytest
 from tests.clients.laying import PLAIN, lay
 from tests.making import ROOT, udogen
 from tests.scripts.conftest import Made, X, Y
-from tests.scripts.standing import Device, environment
+from tests.scripts.standing import Device, called, environment, interrupt
 
 SCRIPTS = ["run.sh", "run.py"]
 KEPT = ("LD_LIBRARY_PATH", "ADSP_LIBRARY_PATH")
@@ -390,10 +387,9 @@ def test_what_hexagon_counted_is_read_in_the_log(laid: Made, sdk: Path, tmp_path
 def test_runs_on_one_device_at_once_do_not_meet(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
     device = Device(tmp_path / "device")
     env = {"UDOGEN_REMOTE": str(device.root), "QNN_SDK_ROOT": str(sdk)}
-    command = [sys.executable] if name.endswith(".py") else ["dash"]
     runs = [
         subprocess.Popen(
-            [*command, str(net_run / name), "--out", str(tmp_path / str(number))],
+            called(net_run / name, "--out", tmp_path / str(number)),
             env=environment(device.base / "bin", **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for number in range(3)
@@ -457,29 +453,9 @@ def test_an_interrupt_stops_the_client_and_logcat_on_the_device(
 ) -> None:
     device = Device(tmp_path / "device")
     env = {"UDOGEN_REMOTE": str(device.root), "QNN_SDK_ROOT": str(sdk), "UDOGEN_VENDOR_DIR": str(sleeping)}
-    command = [sys.executable] if name.endswith(".py") else ["dash"]
-    running = subprocess.Popen(
-        [*command, str(net_run / name), "--logcat", "--out", str(tmp_path / "out")],
-        env=environment(device.base / "bin", **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
-    )  # fmt: skip
-    seen = tmp_path / "pid"
-    try:
-        began = time.monotonic()
-        while not (seen.exists() and seen.read_text().strip()):
-            assert time.monotonic() - began < 60
-            time.sleep(0.05)
-        os.kill(running.pid, signal.SIGINT)
-        _, said = running.communicate(timeout=30)
-    finally:
-        running.kill()
-    assert running.returncode == 130, said
-    assert "interrupted: the client is stopped" in said
+    arguments = ("--logcat", "--out", tmp_path / "out")
+    interrupt(net_run / name, *arguments, client=tmp_path / "pid", path=device.base / "bin", **env)
     assert not list(device.root.glob("*/runs/*"))
-    with pytest.raises(ProcessLookupError):
-        for _ in range(100):
-            os.kill(int(seen.read_text()), 0)
-            time.sleep(0.05)
     assert not [line for line in _running() if f"{device.base}/bin/adb" in line and "logcat" in line]
 
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +11,7 @@ import pytest
 
 from tests.making import udogen
 from tests.scripts.conftest import Made, X, Y
-from tests.scripts.standing import environment, run
+from tests.scripts.standing import called, environment, interrupt, run
 
 SCRIPTS = ["run.sh", "run.py"]
 
@@ -280,26 +276,7 @@ def test_an_interrupt_stops_the_client(wrong: Path, tmp_path: Path, name: str) -
     _copying(wrong, tmp_path / "out")
     seen = tmp_path / "pid"
     (tmp_path / "out/bin/x86_64/udogen-client").write_text(f"#!/bin/sh\necho $$ >'{seen}'\nexec sleep 100\n")
-    command = [sys.executable] if name.endswith(".py") else ["dash"]
-    running = subprocess.Popen(
-        [*command, str(tmp_path / "out" / name)], env=environment(None), stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, start_new_session=True, text=True,
-    )  # fmt: skip
-    try:
-        began = time.monotonic()
-        while not (seen.exists() and seen.read_text().strip()):
-            assert time.monotonic() - began < 60
-            time.sleep(0.05)
-        os.kill(running.pid, signal.SIGINT)
-        _, said = running.communicate(timeout=30)
-    finally:
-        running.kill()
-    assert running.returncode == 130
-    assert "interrupted: the client is stopped" in said
-    with pytest.raises(ProcessLookupError):
-        for _ in range(100):  # until it is collected
-            os.kill(int(seen.read_text()), 0)
-            time.sleep(0.05)
+    interrupt(tmp_path / "out" / name, client=seen)
     assert not list((tmp_path / "out" / ".run").glob("*/runs/*"))
 
 
@@ -307,10 +284,9 @@ def test_an_interrupt_stops_the_client(wrong: Path, tmp_path: Path, name: str) -
 def test_runs_at_once_do_not_meet(scripted: Path, name: str) -> None:
     if "htp" in str(scripted.parent):
         pytest.skip("one backend is enough")
-    command = [sys.executable] if name.endswith(".py") else ["dash"]
     before = len(list((scripted / "outputs").iterdir())) if (scripted / "outputs").is_dir() else 0
     runs = [
-        subprocess.Popen([*command, str(scripted / name)], env=environment(None), stdout=subprocess.PIPE,
+        subprocess.Popen(called(scripted / name), env=environment(None), stdout=subprocess.PIPE,
                          stderr=subprocess.DEVNULL, text=True)
         for _ in range(3)
     ]  # fmt: skip

@@ -72,7 +72,7 @@ def make_plan(wanted: Wanted) -> tuple[Plan, tuple[Tensor, ...]]:
     )
     titled = "our client" if wanted.client == "cpp" else client.title
     plan = Plan(
-        name=_slug(f"{first[0].name}-{wanted.client}"),
+        name=tensors.plain(f"{first[0].name}-{wanted.client}"),
         title=f"{', '.join(each.name for each in first)} with {titled} on {_TITLES[wanted.device]}",
         client=wanted.client,
         device=wanted.device,
@@ -130,10 +130,6 @@ def _key(content: bytes | Path) -> str:
     except OSError as fault:
         raise UsageError(f"{content} cannot be read: {fault.strerror}", hint="give a file that is there") from fault
     return digest.hexdigest()[:32]
-
-
-def _slug(text: str) -> str:
-    return tensors.plain(text)
 
 
 # --- the model, and what it answers -------------------------------------------------------------------------
