@@ -46,7 +46,8 @@ ALL = {
             ("aarch64-linux-gnu",),
             "aarch64 Linux",
             "aarch64",
-            "built by zig, its ELF inspected; not run: no public aarch64 `libQnnCpu.so`",
+            "built by zig, its ELF inspected; run under `qemu-aarch64` in udogen's own CPU emulator; not in a "
+            "`libQnnCpu.so`: none is public",
         ),
         Target(
             "cpu_android",
