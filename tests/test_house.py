@@ -30,7 +30,8 @@ LAYERS = (
     {"qnn"},
     {"emulator"},
     {"opdef"},
-    {"process", "errors", "resources"},
+    {"process", "python_files"},
+    {"errors", "resources"},
     {"__init__"},
 )
 

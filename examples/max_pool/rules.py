@@ -1,4 +1,4 @@
-"""The shape of what MaxPool answers.  udogen translates this file to C++ for converters; it is never run."""
+"""The shape of MaxPool's output, for `udogen run op --rules` and `udogen test`."""
 
 
 def windows(length, size, stride):

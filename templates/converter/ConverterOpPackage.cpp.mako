@@ -3,11 +3,7 @@
 //
 // A converter asks each function for the shapes or the data types of an op's outputs.  Inputs, outputs and parameters stand
 // in the order of the model; .sdk/ConverterUtils.hpp says what can be asked of `op`, and done with it.
-% if rules:
-#include "ConverterRules.hpp"
-% else:
 #include "ConverterUtils.hpp"
-% endif
 % for op in ops:
 
 // --- ${op.name} ${op.rule}

@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     help="Generate also the package that tells converters the shapes and types of outputs.",
 )  # fmt: skip
 @click.option(
-    "--rules", type=click.Path(path_type=Path), metavar="FILE.py",
-    help="What that package answers, as functions in Python, one for each op: they are translated to C++, never run.",
-)  # fmt: skip
-@click.option(
     "--gen_cmakelists", "--cmake", "with_cmake", is_flag=True,
     help="Write a CMakeLists.txt too, which builds the libraries for the CPU on Windows as well.",
 )  # fmt: skip
@@ -66,7 +62,6 @@ def command(
     kernels: Path | None,
     htp_api: str | None,
     for_converters: bool,
-    rules: Path | None,
     with_cmake: bool,
     afresh: bool,
     with_tests: bool,
@@ -97,8 +92,7 @@ def command(
         dry_run=dry_run or show_diff,
         afresh=afresh,
         with_cmake=with_cmake,
-        for_converters=for_converters or rules is not None,
-        rules=rules,
+        for_converters=for_converters,
     )
     output.warnings(() if as_json else problems.warnings)
     if show_diff and not as_json:

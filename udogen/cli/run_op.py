@@ -58,7 +58,7 @@ _SHOWN_FUNCTIONS = 8
     "--rules",
     type=click.Path(path_type=Path),
     metavar="FILE.py",
-    help="Rules that say the shapes of outputs, as for `udogen generate --rules`.",
+    help="Shape rules: Python functions, named as ops, that return the shapes of outputs.",
 )
 @click.option(
     "--dtype",

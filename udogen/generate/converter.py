@@ -12,11 +12,9 @@ from udogen.build import targets
 from udogen.build.package import Part
 from udogen.generate.backends.cxx import code
 from udogen.generate.plan import Plan, PlannedFile, Source, record
-from udogen.generate.rules import header
 from udogen.opdef import inference
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_comment, cpp_string
-from udogen.opdef.outputs import OpRules, Rules
 from udogen.opdef.problems import Problems
 
 SUFFIX = "_Converter_Op_Package"
@@ -31,12 +29,10 @@ _ANY = 0xFFFFFFFF
 
 def plan(package: OpPackage, source: Source) -> Plan:
     """The package folder."""
-    rules = source.rules
     data = {
         "config": ", ".join(f".sdk/config/{name}" for name in source.configs),
         "package": record(name=package.name),
-        "ops": [_say(op, rules.ops.get(op.name) if rules else None) for op in package.ops],
-        "rules": rules is not None,
+        "ops": [_say(op) for op in package.ops],
     }
     files = [
         PlannedFile("Makefile", template="converter/Makefile.mako", data=data),
@@ -45,7 +41,6 @@ def plan(package: OpPackage, source: Source) -> Plan:
         *(PlannedFile(f".sdk/{name}", copy=f"qnn/shared/makefiles/{name}") for name in _RULES),
         *(PlannedFile(f".sdk/QNN/{path}", copy=f"headers:{path}") for path in _HEADERS),
         *(PlannedFile(f".sdk/config/{name}", content=content) for name, content in source.configs.items()),
-        *(header.files(rules) if rules else ()),
     ]
     part = Part(
         backend=BACKEND,
@@ -67,55 +62,36 @@ def plan(package: OpPackage, source: Source) -> Plan:
     )
 
 
-def mind_gaps(package: OpPackage, problems: Problems, rules: Rules | None = None) -> None:
-    """Tell what a person has to write, because neither the config nor a rule says it."""
+def warn_of_gaps(package: OpPackage, problems: Problems) -> None:
+    """Warn of each shape and data type that the config does not say, and that the user has to write."""
     for op in package.ops:
-        said = rules.ops.get(op.name) if rules else None
         for output in op.outputs:
-            open_ones = [
-                (what, function)
-                for what, function, known, found in (
-                    ("shape", "ShapeInference", said.shaped if said else (), inference.shape(op, output)),
-                    ("data type", "DataTypeInference", said.typed if said else (), inference.datatype(op, output)),
-                )
-                if output.name not in known and (found is None or output.repeated)
-            ]
-            for what, function in open_ones:
-                problems.warn(
-                    output.location,
-                    f"the config does not say the {what} of output `{output.name}` of `{op.name}` for converters",
-                    f"write {op.name}{function} in ConverterOpPackage.cpp, or a rule for it (--rules): "
-                    "it answers with an error until then",
-                )
+            for what, function, found in (
+                ("shape", "ShapeInference", inference.shape(op, output)),
+                ("data type", "DataTypeInference", inference.datatype(op, output)),
+            ):
+                if found is None or output.repeated:
+                    problems.warn(
+                        output.location,
+                        f"the config does not say the {what} of output `{output.name}` of `{op.name}` for converters",
+                        f"write {op.name}{function} in ConverterOpPackage.cpp: it returns an error until then",
+                    )
 
 
-def _say(op: Op, rules: OpRules | None) -> SimpleNamespace:
+def _say(op: Op) -> SimpleNamespace:
     return record(
         name=op.name,
         literal=cpp_string(op.name),
         rule="-" * max(4, 100 - len(op.name)),
         inputs=_count(op.inputs),
         outputs=_count(op.outputs),
-        shapes=_steps(op, rules, "shapes"),
-        types=_steps(op, rules, "dtypes"),
+        shapes=[_step(index, each, _shape(op, index, each)) for index, each in enumerate(op.outputs)],
+        types=[_step(index, each, _type(op, index, each)) for index, each in enumerate(op.outputs)],
         params=[
             record(comment=cpp_comment(f"parameter {cpp_string(each.name)}: {' or '.join(_types(each))}"))
             for each in op.params
         ],
     )
-
-
-def _steps(op: Op, rules: OpRules | None, what: str) -> list[SimpleNamespace]:
-    """What is done about the outputs: the call of a rule, and what the config says of those that it leaves out."""
-    steps = []
-    said: frozenset[str] = frozenset()
-    if rules and (call := header.call(rules, what)):
-        said = rules.shaped if what == "shapes" else rules.typed
-        names = ", ".join(each.name for each in op.outputs if each.name in said)
-        steps.append(record(comment=cpp_comment(f"{names}: {header.KEPT} says it"), code=call))
-    derive = _shape if what == "shapes" else _type
-    others = [(index, each) for index, each in enumerate(op.outputs) if each.name not in said]
-    return steps + [_step(index, each, derive(op, index, each)) for index, each in others]
 
 
 def _types(tensor: Tensor) -> list[str]:

@@ -6,14 +6,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from udogen.build.package import read_manifest
 from udogen.errors import UsageError
 from udogen.generate import backends, cmake, converter, layouts
 from udogen.generate.aside import free_name, move
 from udogen.generate.plan import Plan, Source
-from udogen.generate.rules import header
 from udogen.generate.write import Change, Conflict, all_new, compare, was_generated, write
 from udogen.opdef import resolve
 from udogen.opdef.backends import ALL as ALL_BACKENDS
@@ -21,9 +19,6 @@ from udogen.opdef.backends import of_op
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import make_path
 from udogen.opdef.problems import Problems
-
-if TYPE_CHECKING:
-    from udogen.opdef.outputs import Rules
 
 # The interfaces of HTP, the usual one first, and the folder below --kernels where kernels for it are.
 HTP_APIS = {"qhpi": "htp", "core": "htp_core"}
@@ -58,14 +53,12 @@ def generate(
     dry_run: bool = False,
     afresh: bool = False,
     for_converters: bool = False,
-    rules: Path | None = None,
     with_cmake: bool = False,
 ) -> list[Generated]:
     """Generate every package into its folder below `out`; everything is checked before the first byte is written.
 
     `afresh`: a folder that is there is moved aside first, with all that is in it.
-    `for_converters`: the converter op package of each package, too; `rules`: what it answers, in Python. A package that
-    was generated with rules keeps them.
+    `for_converters`: the converter op package of each package, too.
     `with_cmake`: a CMakeLists.txt beside the Makefile; who had one once keeps it.
     """
     for what, given, known in (
@@ -84,9 +77,8 @@ def generate(
         _mind_path(package, problems)
         if "dsp" in by_backend and len(by_backend["dsp"].ops) > 1:
             _mind_old_dsp(package, problems)
-    said = _rules(packages, out, rules, problems) if for_converters and not problems.errors else {}
     for package in packages if for_converters else ():
-        converter.mind_gaps(package, problems, said.get(package.name))
+        converter.warn_of_gaps(package, problems)
     problems.stop_if_any(strict=strict)
     from udogen.generate.render import render  # Mako is only paid for by configs that are right
 
@@ -95,7 +87,7 @@ def generate(
         alone = len(by_backend) == 1
         rooms = {backend: HTP_APIS[api] if backend == "htp" else backend for backend in by_backend}
         ready = {backend: _kernels(kernels, package, room, alone=alone) for backend, room in rooms.items()}
-        source = Source(configs=_configs(package), kernels=ready, htp_api=api, rules=said.get(package.name))
+        source = Source(configs=_configs(package), kernels=ready, htp_api=api)
         plans = [*layouts.ALL[layout or layouts.USUAL[package.language]].plan(by_backend, source)]
         for planned in [*plans, converter.plan(package, source)] if for_converters else plans:
             folder = _folder(out or Path(package.output_path or "."), planned, alone=alone)
@@ -112,8 +104,6 @@ def generate(
             aside = free_name(folder) if afresh and os.path.lexists(folder) else None
             changes = all_new(rendered) if aside else compare(folder, plan, rendered)
             found.append(Generated(folder, plan, rendered, changes, aside))
-            if plan.backend == converter.BACKEND:
-                header.mind_yours(source.rules, folder, changes, problems)
     problems.stop_if_any(strict=strict)
     if not dry_run:
         for each in found:
@@ -121,23 +111,6 @@ def generate(
                 move(each.folder, each.set_aside)
             write(each.folder, each.plan, each.rendered, each.changes)
     return found
-
-
-def _rules(packages: Sequence[OpPackage], out: Path | None, given: Path | None, problems: Problems) -> dict[str, Rules]:
-    """The rules of each package that has some: of the file that is given, else those it was generated with."""
-    from udogen.opdef.outputs import load_rules, read_rules
-
-    if given is not None:
-        found = zip(packages, load_rules(given, packages, problems), strict=True)
-        return {package.name: rules for package, rules in found if rules.ops}
-    kept: dict[str, Rules] = {}
-    for package in packages:
-        folder = (out or Path(package.output_path or ".")) / f"{package.name}{converter.SUFFIX}"
-        file = folder / header.KEPT
-        if was_generated(folder, header.KEPT) and file.is_file():
-            [rules] = read_rules(file.read_bytes(), str(file), [package], problems)
-            kept[package.name] = rules
-    return kept
 
 
 def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:

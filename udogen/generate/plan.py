@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from udogen.build.package import Part
-
-if TYPE_CHECKING:
-    from udogen.opdef.outputs import Rules
 
 
 @dataclass(frozen=True)
@@ -20,7 +17,6 @@ class Source:
     configs: Mapping[str, bytes]  # file name -> content, as they will lie in config/
     kernels: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)  # the user's: backend -> op -> source
     htp_api: str = "qhpi"  # which interface of HTP the package speaks
-    rules: Rules | None = None  # of outputs, for converters
 
     @property
     def label(self) -> str:

@@ -85,7 +85,7 @@ class Example:
 
 def load_examples(folder: Path) -> list[Example]:
     """The examples of a folder: those of its test file, or what `examples()` of its reference.py returns."""
-    from udogen.verify.references import load_module
+    from udogen.python_files import load_module
     from udogen.verify.suite import expand, find
 
     if find.test_files(folder):

@@ -6,18 +6,14 @@ All are called alike: the inputs in the op's order as real numbers, the paramete
 from __future__ import annotations
 
 import importlib
-import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from udogen.errors import ToolMissing, UdogenError, UsageError
 from udogen.opdef.problems import nearest
-from udogen.resources import content_key
+from udogen.python_files import last_line, load_module
 
 Function = Callable[..., Any]
 
@@ -46,7 +42,8 @@ class Reference:
         except Exception as fault:  # whatever a person's function raises is told as theirs
             raise ReferenceFailed(
                 f"the reference {self.text} raised {type(fault).__name__}: {fault}",
-                hint=_place(fault) or "it is called with the inputs in the op's order, and the parameters by name",
+                hint=last_line(fault, but=__file__)
+                or "it is called with the inputs in the op's order, and the parameters by name",
             ) from fault
         return _by_name(found, outputs, self.text)
 
@@ -80,12 +77,6 @@ def _by_name(found: Any, outputs: Sequence[str], text: str) -> dict[str, Any]:
     return made
 
 
-def _place(fault: BaseException) -> str:
-    """The last line of a person's own file that a traceback has."""
-    frames = [frame for frame in traceback.extract_tb(fault.__traceback__) if frame.filename != __file__]
-    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
-
-
 def find(text: str, folder: Path) -> Reference:
     """The reference of a test file: `reference.py:softmax`, `onnx:Softmax`, `torch:nn.functional.softmax`."""
     scheme, colon, rest = text.partition(":")
@@ -109,36 +100,6 @@ def _of_file(file: Path, name: str) -> Function:
         f"{file} defines no function `{name}`",
         hint=f"did you mean `{near}`?" if near else f"define it: def {name}(…)",
     )
-
-
-def load_module(file: Path) -> ModuleType:
-    """A Python file as a module; its own folder can be imported from. A file that changed is read anew."""
-    try:
-        changed = file.stat().st_mtime_ns
-    except OSError as fault:
-        raise UsageError(f"{file} cannot be read: {fault.strerror}", hint="write it, or name another file") from fault
-    return _load(file.resolve(), changed)
-
-
-@cache
-def _load(file: Path, _changed: int) -> ModuleType:
-    module = ModuleType(f"udogen_of_{file.stem}_{content_key(bytes(file))}")
-    module.__file__ = str(file)
-    sys.modules[module.__name__] = module  # dataclasses look themselves up there
-    sys.path.insert(0, str(file.parent))
-    try:
-        exec(compile(file.read_bytes(), str(file), "exec"), vars(module))
-    except SyntaxError as fault:
-        raise UsageError(f"{file}:{fault.lineno or 0}: {fault.msg}", hint="mend the file") from fault
-    except UdogenError:
-        raise
-    except Exception as fault:
-        raise UsageError(
-            f"{file} cannot be loaded: {type(fault).__name__}: {fault}", hint=_place(fault) or "mend the file"
-        ) from fault
-    finally:
-        sys.path.remove(str(file.parent))
-    return module
 
 
 def _onnx(name: str, folder: Path) -> Function:

@@ -1,4 +1,4 @@
-"""The shapes of outputs as a person's rules say them, for a run that is not told them."""
+"""The shapes of outputs from shape rules, where a run does not name them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from udogen.errors import UsageError
 from udogen.opdef.load import load
 from udogen.opdef.model import Op
-from udogen.opdef.outputs import Given, infer, load_rules
+from udogen.opdef.shape_rules import Given, load_shape_rules
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import ParamArg, TensorArg
 
@@ -30,33 +30,28 @@ def ruled(
     params: Sequence[ParamArg],
     told: Mapping[str, tuple[int, ...]],
 ) -> tuple[TensorArg, ...]:
-    """The outputs with the shapes that rules say; those that a person told stay."""
+    """The outputs with the shapes of the rules; those in `told` stay."""
     if built.folder is None:
         raise UsageError(
             f"--rules {rules}: {built.library} is a library alone, and rules are read with the config of its op",
             hint="give the folder of the package, or --shape NAME=2x3x4",
         )
     packages, problems = load(built.folder.configs)
-    found = load_rules(rules, packages, problems)
-    problems.stop_if_any(what="the rules")
-    mine = next((each for each, package in zip(found, packages, strict=True) if package.name == built.package), None)
-    if mine is None or op.name not in mine.ops or mine.ops[op.name].shapes is None:
+    problems.stop_if_any()
+    package = next(each for each in packages if each.name == built.package)
+    found = load_shape_rules(rules, package)
+    if not found.has_shapes(op.name):
         raise UsageError(f"{rules} has no rule for the shapes of op `{op.name}`", hint=f"write def {op.name}(op): …")
-    counts = {each.name: sum(_belongs(each.name, arg.name) for arg in outputs) for each in op.outputs}
-    answers = infer(
-        mine,
+    given = [each for each in op.inputs if _given(each.name, inputs)]
+    inferred = found.infer(
         op.name,
-        {
-            each.name: _tensors(each.name, inputs, repeated=each.repeated)
-            for each in op.inputs
-            if _there(each.name, inputs)
-        },
-        {arg.name: arg.value if isinstance(arg.value, (bool, int, float, str)) else _given(arg) for arg in params},
-        outputs=counts,
+        {each.name: _tensors(each.name, inputs, repeated=each.repeated) for each in given},
+        {arg.name: arg.value if isinstance(arg.value, (bool, int, float, str)) else _tensor(arg) for arg in params},
+        outputs={each.name: sum(_belongs(each.name, arg.name) for arg in outputs) for each in op.outputs},
     )
     made = []
     for number, arg in enumerate(outputs):
-        shape = list(answers.values())[number].shape if number < len(answers) else None
+        shape = list(inferred.values())[number].shape if number < len(inferred) else None
         made.append(arg if arg.name in told or shape is None else replace(arg, shape=shape))
     return tuple(made)
 
@@ -66,7 +61,7 @@ def _belongs(tensor: str, name: str) -> bool:
     return name == tensor or (head == tensor and number.isdecimal())
 
 
-def _there(tensor: str, args: Sequence[TensorArg]) -> bool:
+def _given(tensor: str, args: Sequence[TensorArg]) -> bool:
     return any(_belongs(tensor, each.name) and not each.omitted for each in args)
 
 
@@ -77,7 +72,7 @@ def _tensors(tensor: str, args: Sequence[TensorArg], *, repeated: bool) -> Given
     return found if repeated else found[0]
 
 
-def _given(arg: ParamArg) -> Given:
+def _tensor(arg: ParamArg) -> Given:
     assert not isinstance(arg.value, (bool, int, float, str))
     return Given(arg.value.shape, arg.dtype, _numbers(arg.value, arg.quant))
 

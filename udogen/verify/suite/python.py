@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from udogen.opdef.problems import Location, Problems
+from udogen.python_files import load_module
 from udogen.verify.marks import MARK
-from udogen.verify.references import load_module
 from udogen.verify.suite.model import OpTests
 from udogen.verify.suite.read import read
 

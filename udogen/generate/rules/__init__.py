@@ -1,1 +1,0 @@
-"""Rules of outputs, in C++."""

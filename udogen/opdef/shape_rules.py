@@ -1,0 +1,283 @@
+"""Shape rules: a user's Python functions for what no config can say, the shapes and data types of an op's outputs.
+
+    def MaxPool(op):
+        batch, rows, columns, channels = op.image.shape
+        return {"pooled": [batch, rows // op.stride, columns // op.stride, channels]}
+
+    rules = load_shape_rules(Path("rules.py"), package)
+    rules.infer("MaxPool", {"image": Given((1, 32, 32, 3))}, {"stride": 2})["pooled"].shape
+
+The file is ordinary Python, and is run. What a rule leaves out is as the config says (`inference`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from udogen.errors import RunFailed, UsageError
+from udogen.opdef import datatypes, inference
+from udogen.opdef.model import Op, OpPackage, Tensor
+from udogen.opdef.problems import nearest
+from udogen.python_files import last_line, load_module
+
+MOST_AXES = 8
+_DTYPES = "_dtypes"  # the end of the name of a function that returns data types
+
+Rule = Callable[["OpView"], object]
+
+
+class ShapeRuleFailed(RunFailed):
+    """A rule raised, or returned what is no shape or data type."""
+
+    kind = "shape-rule-failed"
+
+
+@dataclass(frozen=True)
+class Given:
+    """A tensor as a rule sees it: an input, or a parameter that is a tensor."""
+
+    shape: tuple[int, ...]
+    dtype: str = "FLOAT_32"
+    data: Sequence[float] | None = None  # its numbers, row by row, where they are known
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """What is known of an output; None where neither a rule nor the config says it."""
+
+    shape: tuple[int, ...] | None
+    dtype: str | None
+
+
+class OpView:
+    """The op of a model as rules see it: `op.image.shape`, `op.stride`, `op["in[0]"]`, `op.outputs["pieces"]`.
+
+    An optional input or parameter that the model leaves out is None, a repeated input a list.
+    """
+
+    def __init__(self, name: str, values: Mapping[str, object], outputs: Mapping[str, int]) -> None:
+        self._name = name
+        self._values = values
+        self.outputs = outputs  # how many there are of each output: 0 where it is left out
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(_unknown(name, self._values, f"op `{self._name}`")) from None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+
+@dataclass(frozen=True)
+class ShapeRules:
+    """The rules of one file for the ops of one package."""
+
+    file: Path
+    package: OpPackage
+    functions: Mapping[str, Rule]
+
+    def has_shapes(self, op: str) -> bool:
+        """Whether there is a rule for the shapes of this op's outputs."""
+        return op in self.functions
+
+    def infer(
+        self,
+        op: str,
+        inputs: Mapping[str, Given | Sequence[Given]],
+        params: Mapping[str, object] | None = None,
+        *,
+        outputs: Mapping[str, int] | None = None,
+    ) -> dict[str, Inferred]:
+        """Shape and data type of each output: from its rule, else from the config.
+
+        `outputs`: how many there are of a repeated output, and 0 or 1 for an optional one. Those of a repeated output
+        are named `y.0`, `y.1` …
+        """
+        found = next((each for each in self.package.ops if each.name == op), None)
+        if found is None:
+            names = [each.name for each in self.package.ops]
+            raise UsageError(_unknown(op, names, f"package `{self.package.name}`"), hint="name an op of the config")
+        view = _view(found, inputs, params or {}, outputs or {})
+        shapes = self._run(op, found, view)
+        dtypes = self._run(op + _DTYPES, found, view)
+        inferred: dict[str, Inferred] = {}
+        for tensor in found.outputs:
+            number = view.outputs[tensor.name]
+            names = [f"{tensor.name}.{each}" for each in range(number)] if tensor.repeated else [tensor.name][:number]
+            some_shapes = self._several(op, shapes, tensor, number) or [_shape_of_config(found, tensor, view)] * number
+            some_dtypes = (
+                self._several(op + _DTYPES, dtypes, tensor, number) or [_dtype_of_config(found, tensor, view)] * number
+            )
+            for name, shape, dtype in zip(names, some_shapes, some_dtypes, strict=True):
+                inferred[name] = Inferred(self._shape(op, tensor, shape), self._dtype(op + _DTYPES, tensor, dtype))
+        return inferred
+
+    def _run(self, name: str, op: Op, view: OpView) -> Mapping[str, object]:
+        """What a rule returns: something for each output by name."""
+        if name not in self.functions:
+            return {}
+        try:
+            returned = self.functions[name](view)
+        except Exception as fault:  # whatever a user's function raises is reported as theirs
+            text = str(fault) if isinstance(fault, ValueError) else f"{type(fault).__name__}: {fault}"
+            place, _, line = last_line(fault, but=__file__).partition(": ")
+            raise ShapeRuleFailed(f"{place or self.file}: {text}", hint=line and f"in: {line}") from fault
+        if not isinstance(returned, Mapping):
+            self._fail(name, f"returned {returned!r}", f"return {{'{op.outputs[0].name}': …}}")
+        for output in returned:
+            if output not in view.outputs:
+                self._fail(name, _unknown(output, view.outputs, f"op `{op.name}`", "output"), "name an output")
+        return returned
+
+    def _several(self, name: str, returned: Mapping[str, object], tensor: Tensor, number: int) -> list[object]:
+        if tensor.name not in returned:
+            return []
+        value = returned[tensor.name]
+        if not tensor.repeated:
+            return [value][:number]
+        if not isinstance(value, list | tuple) or len(value) != number:
+            self._fail(
+                name, f"returned {value!r} for `{tensor.name}`", f"there are {number}: return a list of {number}"
+            )
+        return list(value)
+
+    def _shape(self, name: str, tensor: Tensor, value: object) -> tuple[int, ...] | None:
+        if value is None:
+            return None
+        try:
+            shape = tuple(each.__index__() for each in value)  # type: ignore[attr-defined]
+        except (TypeError, AttributeError):
+            self._fail(name, f"returned {value!r} for `{tensor.name}`", "a shape is a list of whole numbers")
+        if len(shape) > MOST_AXES or any(not 0 < each < 1 << 32 for each in shape):
+            self._fail(
+                name,
+                f"returned the shape {list(shape)} for `{tensor.name}`",
+                f"an extent is at least 1, and there are at most {MOST_AXES}",
+            )
+        if tensor.rank.ranks and not tensor.rank.scalar and len(shape) not in tensor.rank.ranks:
+            self._fail(
+                name,
+                f"returned a shape of rank {len(shape)} for `{tensor.name}`: {list(shape)}",
+                f"{tensor.location}: the config says {tensor.rank}",
+            )
+        return shape
+
+    def _dtype(self, name: str, tensor: Tensor, value: object) -> str | None:
+        if value is None:
+            return None
+        row = datatypes.parse(value) if isinstance(value, str) else None
+        if row is None:
+            self._fail(name, f"returned {value!r} for `{tensor.name}`", "return a data type, as in 'FLOAT_32'")
+        allowed = [each.name for each in tensor.datatypes if each != datatypes.BACKEND_SPECIFIC]
+        if allowed and row.name not in allowed:
+            self._fail(
+                name,
+                f"returned {row.name} for `{tensor.name}`",
+                f"{tensor.location}: the config allows {', '.join(allowed)}",
+            )
+        return row.name
+
+    def _fail(self, name: str, message: str, hint: str) -> NoReturn:
+        line = self.functions[name].__code__.co_firstlineno if hasattr(self.functions.get(name), "__code__") else 0
+        raise ShapeRuleFailed(f"{self.file}:{line}: {name} {message}", hint=hint)
+
+
+def load_shape_rules(file: Path, package: OpPackage) -> ShapeRules:
+    """Run a file of rules; its functions that are named like ops of the package are the rules."""
+    found = {name: value for name, value in vars(load_module(file)).items() if callable(value)}
+    names = [name for op in package.ops for name in (op.name, op.name + _DTYPES)]
+    rules = {name: found[name] for name in names if name in found}
+    if not rules:
+        raise UsageError(
+            f"{file} has no rule for an op of `{package.name}`",
+            hint="write one: " + " or ".join(f"def {op.name}(op): …" for op in package.ops[:3]),
+        )
+    return ShapeRules(file, package, rules)
+
+
+def _view(
+    op: Op, inputs: Mapping[str, Given | Sequence[Given]], params: Mapping[str, object], outputs: Mapping[str, int]
+) -> OpView:
+    for role, given, known in (
+        ("input", inputs, op.inputs),
+        ("parameter", params, op.params),
+        ("output", outputs, op.outputs),
+    ):
+        names = [each.name for each in known]
+        for name in given:
+            if name not in names:
+                raise UsageError(_unknown(name, names, f"op `{op.name}`", role))
+    values: dict[str, object] = {}
+    for tensor in op.inputs:
+        value = inputs.get(tensor.name)
+        several = [] if value is None else [value] if isinstance(value, Given) else list(value)
+        if tensor.mandatory and not several:
+            raise UsageError(f"op `{op.name}` needs the input `{tensor.name}`", hint="give its shape")
+        values[tensor.name] = several if tensor.repeated else several[0] if several else None
+    for tensor in op.params:
+        values[tensor.name] = _param(tensor, params.get(tensor.name, tensor.default))
+    return OpView(op.name, values, {each.name: outputs.get(each.name, int(each.mandatory)) for each in op.outputs})
+
+
+def _param(tensor: Tensor, value: object) -> object:
+    """A parameter as rules see it: a number in the precision of its type, or a tensor with its numbers."""
+    if value is None or isinstance(value, Given):
+        return value
+    if not tensor.is_scalar:
+        shape, numbers = _flat(value)
+        return Given(shape, tensor.datatypes[0].name, numbers)
+    if isinstance(value, float) and any(each.name == "FLOAT_32" for each in tensor.datatypes):
+        return struct.unpack("f", struct.pack("f", value))[0]
+    return value
+
+
+def _flat(value: object) -> tuple[tuple[int, ...], list[float]]:
+    """The shape and the numbers of nested lists."""
+    if not isinstance(value, list | tuple):
+        return (), [value]  # type: ignore[list-item]
+    parts = [_flat(each) for each in value]
+    inner = parts[0][0] if parts else ()
+    return (len(parts), *inner), [number for _, numbers in parts for number in numbers]
+
+
+def _shape_of_config(op: Op, output: Tensor, view: OpView) -> object:
+    found = inference.shape(op, output)
+    shapes = [_first(view[each.name]).shape for each in op.inputs if view[each.name]]
+    if isinstance(found, inference.SameAs):
+        return shapes[found.input]
+    if isinstance(found, inference.Extents):
+        try:
+            return [each if isinstance(each, int) else shapes[each[0]][each[1]] for each in found.extents]
+        except IndexError:
+            raise UsageError(
+                f"op `{op.name}`: {found.why} of output `{output.name}` names an axis that its inputs lack",
+                hint=f"{output.location}: give inputs of the rank that the config says",
+            ) from None
+    return None
+
+
+def _dtype_of_config(op: Op, output: Tensor, view: OpView) -> object:
+    found = inference.datatype(op, output)
+    if isinstance(found, inference.Only):
+        return found.datatype.name
+    if isinstance(found, inference.SameAs):
+        return _first(view[op.inputs[found.input].name]).dtype
+    return None
+
+
+def _first(value: Given | Sequence[Given]) -> Given:
+    return value if isinstance(value, Given) else value[0]
+
+
+def _unknown(name: str, known: Iterable[str], owner: str, role: str = "input, parameter or op") -> str:
+    names = list(known)
+    near = nearest(name, names)
+    return f"{owner} has no {role} `{name}`: " + (f"did you mean `{near}`?" if near else f"it has {', '.join(names)}")
