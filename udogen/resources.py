@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -12,7 +13,7 @@ _PACKAGE = Path(__file__).resolve().parent
 @cache
 def _data_root() -> Path:
     inside = _PACKAGE / "data"  # where the wheel puts templates/ and schemas/ (see pyproject.toml)
-    return inside if inside.is_dir() else _PACKAGE.parent
+    return inside if (inside / "templates").is_dir() else _PACKAGE.parent
 
 
 def templates() -> Path:
@@ -23,6 +24,21 @@ def templates() -> Path:
 def schemas() -> Path:
     """The folder with OpDef.xsd and udo_config.schema.json."""
     return _data_root() / "schemas"
+
+
+def read_toml(content: bytes) -> dict[str, Any]:
+    """A TOML file as plain data; ValueError where it is none."""
+    import importlib  # `tomllib` is in Python from 3.11 on; before, the package tomli is the same
+    import sys
+
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    found: dict[str, Any] = toml.loads(content.decode("utf-8"))
+    return found
+
+
+def tables() -> Path:
+    """The folder of facts: TOML files, one row for each fact."""
+    return _PACKAGE / "data"
 
 
 def qnn_headers() -> Path:

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tomllib
 
 from tests.making import udogen
-from udogen.clients.errors import causes, causes_of_clients, decode, dsp, lines, logs, others, snpe
-from udogen.clients.errors.model import FAMILIES, Cause
+from udogen import resources
+from udogen.clients.errors import decode, logs
+from udogen.error_tables import INTERFACES, Cause, interface, log_lines, printed_numbers
 from udogen.errors import UsageError
-from udogen.qnn import backend_codes, codes
 
 LOGS = Path(__file__).with_name("logs")
 
@@ -44,18 +45,18 @@ LOGS = Path(__file__).with_name("logs")
     ],
 )  # fmt: skip
 def test_a_number_in_every_disguise(text: str, family: str, code: int, name: str) -> None:
-    found = [(each.family, each.code, each.name) for each in decode.explain(text)]
+    found = [(each.interface, each.code, each.name) for each in decode.explain(text)]
     assert (family, code, name) in found
 
 
 def test_a_bare_number_has_every_reading_and_of_chooses() -> None:
-    assert [each.family for each in decode.explain("4000")] == ["qnn", "snpe", "litert"]
-    [only] = decode.explain("4000", family="snpe")
+    assert [each.interface for each in decode.explain("4000")] == ["qnn", "snpe", "litert"]
+    [only] = decode.explain("4000", of="snpe")
     assert (only.name, only.same) == ("SNPE_ERRORCODE_QNN_OP_PACKAGE_ERROR_LIBRARY_ALREADY_INITIALIZED", "3000 of QNN")
 
 
 def test_numbers_of_snpe_are_a_thousand_more_than_those_of_qnn() -> None:
-    own, inner = decode.explain("7005", family="snpe")[0], decode.explain("6005", family="qnn")[0]
+    own, inner = decode.explain("7005", of="snpe")[0], decode.explain("6005", of="qnn")[0]
     assert (own.meaning, own.causes) == (inner.meaning, inner.causes)
     assert own.causes
 
@@ -255,12 +256,15 @@ def test_the_command(tmp_path: Path) -> None:
 # --- the tables -------------------------------------------------------------------------------------
 
 
+LINES = log_lines("qnn", "ort", "executorch")
+
+
 def every_cause() -> Iterator[Cause]:
-    for table in (causes.BY_CODE, causes_of_clients.BY_CODE):
-        for each in table.values():
-            yield from each
-    for row in lines.ALL:
-        yield from row.known
+    for name in INTERFACES:
+        for row in interface(name).codes:
+            yield from row.causes
+    for line in LINES:
+        yield from line.causes
 
 
 def test_every_cause_says_what_to_do_and_who_saw_it() -> None:
@@ -273,28 +277,47 @@ def test_every_cause_says_what_to_do_and_who_saw_it() -> None:
         assert thread.fullmatch(cause.source), cause
 
 
-def test_causes_belong_to_numbers_that_are_there() -> None:
-    for family, code in [*causes.BY_CODE, *causes_of_clients.BY_CODE]:
-        assert next(decode.read(code, family=family), None), (family, code)
+def test_every_table_is_read_and_every_key_known() -> None:
+    folder = resources.tables()
+    assert {path.stem for path in (folder / "error_codes").iterdir()} == set(INTERFACES)
+    assert {path.stem for path in (folder / "log_lines").iterdir()} == {*logs.LINES, "harmless", "numbers"}
+    keys = {
+        "code": {"code", "name", "meaning", "remedy", "aliases", "cause", "offset"},
+        "line": {"id", "pattern", "meaning", "cause"},
+        "number": {"interface", "pattern"},
+    }
+    used = set()
+    for path in folder.glob("*_*/*.toml"):
+        table = tomllib.loads(path.read_text())
+        [(kind, rows)] = [(key, value) for key, value in table.items() if isinstance(value, list)]
+        for row in rows:
+            assert set(row) <= keys[kind], (path, row)
+            for cause in row.get("cause", ()):
+                assert set(cause) in ({"use"}, {"text", "remedy", "source"}), (path, cause)
+                used.add(cause.get("use"))
+    assert set(tomllib.loads((folder / "causes.toml").read_text())) == used - {None}, "shared causes are used"
 
 
 def test_no_number_and_no_name_twice() -> None:
-    for table in (dsp.ALL, snpe.ALL, others.EXECUTORCH, others.LITERT, others.ORT, backend_codes.ALL):
-        assert len({row.code for row in table}) == len({row.name for row in table}) == len(table)
-    assert not {row.code for row in codes.ALL} & {row.code for row in backend_codes.ALL}
+    for rows in (interface(name).codes for name in INTERFACES):
+        names = [name for row in rows for name in (row.name, *row.aliases)]
+        assert len({(row.code, row.offset) for row in rows}) == len(rows)
+        assert len(set(names)) == len(names)
 
 
-def test_every_row_has_a_meaning_and_every_family_a_source() -> None:
+def test_every_row_has_a_meaning_and_every_interface_a_source() -> None:
     for code in range(17000):
         for reading in decode.read(code):
             assert reading.meaning
             assert not reading.meaning.endswith(".")
-            assert reading.family in FAMILIES
-    assert all(family.source for family in FAMILIES.values())
+            assert reading.interface in INTERFACES
+    assert all(interface(name).title and interface(name).source for name in INTERFACES)
 
 
 def test_lines_have_names_of_their_own_and_fill_their_sentences() -> None:
-    names = [row.id for row in (*lines.ALL, *lines.HARMLESS)]
+    names = [row.id for row in (*LINES, *log_lines("harmless"))]
     assert len(set(names)) == len(names)
-    for row in lines.ALL:
-        assert set(re.findall(r"\{(\w+)\}", row.meaning)) <= set(row.said.groupindex), row.id
+    for row in LINES:
+        assert set(re.findall(r"\{(\w+)\}", row.meaning)) <= set(row.pattern.groupindex), row.id
+    for number in printed_numbers():
+        assert number.interface in INTERFACES and "code" in number.pattern.groupindex

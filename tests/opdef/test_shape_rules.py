@@ -62,7 +62,11 @@ def test_a_rule_sees_tensors_and_parameters_and_returns_shapes(package: OpPackag
 
 
 def test_data_types_have_rules_of_their_own(package: OpPackage, tmp_path: Path) -> None:
-    rules = rules_of("def Pool_dtypes(op):\n    return {'y': 'FLOAT_32' if op.x.dtype == 'UINT_8' else 'UINT_8'}\n", package, tmp_path)
+    rules = rules_of(
+        "def Pool_dtypes(op):\n    return {'y': 'FLOAT_32' if op.x.dtype == 'UINT_8' else 'UINT_8'}\n",
+        package,
+        tmp_path,
+    )
     assert rules.infer("Pool", {"x": Given((1, 2, 3, 4), "UINT_8")}) == {"y": Inferred(None, "FLOAT_32")}
     assert not rules.has_shapes("Pool")
 

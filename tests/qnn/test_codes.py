@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from udogen.qnn import abi, codes
+from udogen.error_tables import describe, interface
+from udogen.qnn import abi
+
+ROWS = interface("qnn").codes
+# Headers of one backend alone, which ours leave out.
+ELSEWHERE = ("QNN_SAVER_", "QNN_HTP_PERF_", "QNN_DSP_PERF_")
 
 
 def enumerators() -> dict[str, int]:
@@ -13,27 +18,27 @@ def enumerators() -> dict[str, int]:
 
 
 def test_every_enumerator_has_a_row_and_every_row_an_enumerator() -> None:
-    rows = {name: row.code for row in codes.ALL for name in (row.name, *row.aliases)}
+    rows = {name: row.code for row in ROWS for name in (row.name, *row.aliases) if not name.startswith(ELSEWHERE)}
     declared = {**enumerators(), "QNN_SUCCESS": abi.ffi().integer_const("QNN_SUCCESS")}
     assert rows == declared
 
 
 def test_no_number_and_no_name_twice() -> None:
-    numbers = [row.code for row in codes.ALL]
-    names = [name for row in codes.ALL for name in (row.name, *row.aliases)]
+    numbers = [row.code for row in ROWS]
+    names = [name for row in ROWS for name in (row.name, *row.aliases)]
     assert len(set(numbers)) == len(numbers)
     assert len(set(names)) == len(names)
 
 
 def test_describe() -> None:
-    assert codes.describe(3110).name == "QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE"
-    assert codes.describe(3110).remedy
-    assert codes.describe(0x10000 + 4006).code == 4006
-    assert codes.describe(77).name == "UNKNOWN_77"
+    assert describe(3110).name == "QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE"
+    assert describe(3110).remedy
+    assert describe(0x10000 + 4006).code == 4006
+    assert describe(77).name == "UNKNOWN_77"
 
 
 def test_a_meaning_is_a_phrase() -> None:
-    for row in codes.ALL:
+    for row in ROWS:
         assert row.meaning
         assert not row.meaning.endswith(".")
         assert not row.remedy.endswith(".")

@@ -16,7 +16,7 @@ from udogen.verify.suite import configs, lines
 from udogen.verify.suite.expand import cases_of
 from udogen.verify.suite.find import load_suite
 from udogen.verify.suite.model import Given, Subject
-from udogen.verify.suite.read import read_toml
+from udogen.verify.suite.read import read_file
 from udogen.verify.tolerances import Tolerance
 from udogen.verify.values import Values
 
@@ -140,7 +140,7 @@ name = "Scail"
 def test_what_is_no_test_file(tmp_path: Path, text: str, line: int, sentence: str) -> None:
     (tmp_path / "op_tests.toml").write_text(text)
     problems = Problems()
-    assert read_toml(tmp_path / "op_tests.toml", problems) == []
+    assert read_file(tmp_path / "op_tests.toml", problems) == []
     [problem] = problems.errors
     assert problem.message.startswith(sentence) and problem.location.line == line
 
@@ -148,7 +148,7 @@ def test_what_is_no_test_file(tmp_path: Path, text: str, line: int, sentence: st
 def test_bytes_that_are_no_text_have_a_line(tmp_path: Path) -> None:
     (tmp_path / "op_tests.toml").write_bytes(b"# one\n# two \xff\n")
     problems = Problems()
-    read_toml(tmp_path / "op_tests.toml", problems)
+    read_file(tmp_path / "op_tests.toml", problems)
     assert [(each.location.line, each.message) for each in problems.errors] == [(2, "this is no UTF-8")]
 
 

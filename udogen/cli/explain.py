@@ -8,19 +8,19 @@ from pathlib import Path
 import click
 
 from udogen.cli import output
+from udogen.error_tables import INTERFACES
 
 
 @click.command("explain", context_settings={"ignore_unknown_options": True})
 @click.argument("errors", nargs=-1, required=True, type=click.UNPROCESSED, metavar="CODE|NAME|LOG...")
 @click.option(
     "--of",
-    "family",
-    type=click.Choice(["qnn", "dsp", "snpe", "executorch", "litert", "ort"]),
+    type=click.Choice(INTERFACES),
     default=None,
     help="Whose number it is (default: everybody's who has it, the likeliest first).",
 )
 @output.json_option
-def command(errors: tuple[str, ...], family: str | None, as_json: bool) -> None:
+def command(errors: tuple[str, ...], of: str | None, as_json: bool) -> None:
     """Say what an error means, why it comes, in the order of likelihood, and what to try.
 
     CODE is a number as any program prints it: 3110, 0x80000406, -2147482618.  LOG is a file of logcat, qnn-net-run,
@@ -38,7 +38,7 @@ def command(errors: tuple[str, ...], family: str | None, as_json: bool) -> None:
             texts.append(report.log_text(explained, width=width))
             data.append(report.log_json(explained))
         else:
-            readings = decode.explain(error, family=family or "")
+            readings = decode.explain(error, of=of or "")
             texts.append(report.readings_text(error, readings, width=width))
             data.append(report.readings_json(error, readings))
     if as_json:

@@ -7,8 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from udogen.error_tables import describe
 from udogen.errors import RunFailed
-from udogen.qnn import abi, codes
+from udogen.qnn import abi
 from udogen.qnn.tensors import OpConfig
 
 ERROR, WARN, INFO, VERBOSE, DEBUG = 1, 2, 3, 4, 5  # QnnLog_Level_t
@@ -19,7 +20,7 @@ class QnnError(RunFailed):
     """A call of the QNN API answered with an error number."""
 
     def __init__(self, function: str, code: int) -> None:
-        self.function, self.row = function, codes.describe(code)
+        self.function, self.row = function, describe(code)
         super().__init__(
             f"{function} failed with {code} ({self.row.name}): {self.row.meaning}",
             hint=self.row.remedy,

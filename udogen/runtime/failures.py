@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from udogen.error_tables import describe
 from udogen.errors import RunFailed
 from udogen.opdef.problems import nearest
-from udogen.qnn import codes
 from udogen.qnn.interface import WARN
 from udogen.runtime import known
 from udogen.runtime.op.calls import LogLine, OpCall, PackageInfo, TensorArg
@@ -110,7 +110,7 @@ class Scene:
 
 def of_code(scene: Scene, function: str, code: int) -> RunFailed:
     """A call of the QNN API failed."""
-    row = codes.describe(code)
+    row = describe(code)
     number = f"{code} ({row.name})" if row.code == code and not row.name.startswith("UNKNOWN") else str(code)
     reasons = scene.complaints()
     reason = f": {reasons[0]}" if reasons else f": {row.meaning}"

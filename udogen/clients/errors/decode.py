@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
+from typing import NamedTuple
 
-from udogen.clients.errors import causes_of_clients as causes
-from udogen.clients.errors import dsp, others, snpe
-from udogen.clients.errors.model import FAMILIES, Cause, Reading
+from udogen.error_tables import INTERFACES, Cause, ErrorCode, describe, interface
 from udogen.errors import UsageError
 from udogen.opdef.problems import nearest
-from udogen.qnn import backend_codes, codes
+
+DSP_OFFSET = 0x80000400  # what a DSP returns is so much more than what the side of ARM returns
+_DSP_SPAN = 0x300
+_SNPE_SHIFT = 1000  # numbers of SNPE from 2000 to 17000 are QNN's, shifted
+_SNPE_PREFIX = "SNPE_ERRORCODE_"
+
+
+class Reading(NamedTuple):
+    """An error as one interface defines it; causes in the order of their likelihood."""
+
+    interface: str  # one of INTERFACES
+    code: int
+    name: str
+    meaning: str
+    causes: tuple[Cause, ...] = ()
+    same: str = ""  # the number it is elsewhere, where it is one of another interface in disguise
+
 
 # What parts of QNN own which numbers, for who asks for one that is not there.
 _RANGES = (
@@ -35,14 +50,14 @@ _RANGES = (
 )
 
 
-def explain(text: str, *, family: str = "") -> tuple[Reading, ...]:
+def explain(text: str, *, of: str = "") -> tuple[Reading, ...]:
     """Every reading of a number (3110, 0x80000406, -2147482618) or a name; the likeliest first."""
     code = number(text)
-    found = tuple(read(code, family=family)) if code is not None else tuple(_named(text, family))
+    found = tuple(read(code, of=of)) if code is not None else tuple(_named(text, of))
     if found:
         return found
     if code is not None:
-        raise _unknown_number(text, code, family)
+        raise _unknown_number(text, code, of)
     raise _unknown_name(text)
 
 
@@ -64,96 +79,82 @@ def number(text: str) -> int | None:
     return value
 
 
-def read(code: int, *, family: str = "") -> Iterator[Reading]:
+def read(code: int, *, of: str = "") -> Iterator[Reading]:
     """The readings of a number, in one interface or in all of them."""
-    for name in [family] if family else _READERS:
-        reading = _READERS[name](code)
+    for name in [of] if of else INTERFACES:
+        reading = _READERS.get(name, partial(_plain, name))(code)
         if reading is not None:
             yield reading
 
 
+def _plain(name: str, code: int) -> Reading | None:
+    row = interface(name).by_code.get(code)
+    return Reading(name, code, row.name, row.meaning, row.causes) if row else None
+
+
 def _qnn(code: int) -> Reading | None:
     # A detail of the backend may be above bit 16; an offset of FastRPC is none.
-    row = codes.describe(code)
-    if row.name.startswith("UNKNOWN") or (row.code != code and code >= dsp.OFFSET):
+    row = describe(code)
+    if row.name.startswith("UNKNOWN") or (row.code != code and code >= DSP_OFFSET):
         return None
-    known = causes.of("qnn", row.code) or _remedy(row.remedy)
+    causes = row.causes or ((Cause("", row.remedy, ""),) if row.remedy else ())
     detail = f"{row.code}, with the backend's own detail {code >> 16:#x} above it" if row.code != code else ""
-    return Reading("qnn", row.code, row.name, row.meaning, known, detail)
-
-
-def _remedy(text: str) -> tuple[Cause, ...]:
-    return (Cause("", text, ""),) if text else ()
+    return Reading("qnn", row.code, row.name, row.meaning, causes, detail)
 
 
 def _dsp(code: int) -> Reading | None:
-    row = dsp.find(code)
-    if row is not None:
-        return Reading("dsp", code, row.name, row.meaning, causes.of("dsp", row.code), f"0x{row.code:x} of AEEStdErr.h")
-    row = dsp.find_small(code)
-    return Reading("dsp", code, row.name, row.meaning, causes.of("dsp", row.code)) if row else None
+    rest = code - DSP_OFFSET
+    if not 0 < rest < _DSP_SPAN:
+        return _plain("dsp", code)
+    row = next((row for row in interface("dsp").codes if row.offset and row.code == rest), None)
+    if row is None:
+        row = ErrorCode(rest, f"DSP_AEE_EOFFSET + 0x{rest:03x}", "an error of the DSP without a name")
+    return Reading("dsp", code, row.name, row.meaning, row.causes, f"0x{rest:x} of AEEStdErr.h")
 
 
 def _snpe(code: int) -> Reading | None:
-    row = snpe.find(code)
+    if code in interface("snpe").by_code:
+        return _plain("snpe", code)
+    inner = code - _SNPE_SHIFT
+    row = interface("qnn").by_code.get(inner) if 2000 <= code < 17000 else None
     if row is None:
         return None
-    inner = snpe.qnn_code(code)
-    known = causes.of("snpe", code) or (causes.of("qnn", inner) if inner is not None else ())
-    return Reading("snpe", code, row.name, row.meaning, known, f"{inner} of QNN" if inner is not None else "")
+    return Reading("snpe", code, _SNPE_PREFIX + row.name, row.meaning, row.causes, f"{inner} of QNN")
 
 
-def _of_table(family: str, rows: tuple[others.Row, ...]) -> Callable[[int], Reading | None]:
-    def find(code: int) -> Reading | None:
-        row = next((row for row in rows if row.code == code), None)
-        return Reading(family, code, row.name, row.meaning, causes.of(family, code)) if row else None
-
-    return find
-
-
-# In the order in which a bare number is most likely meant.
-_READERS: Mapping[str, Callable[[int], Reading | None]] = {
-    "qnn": _qnn,
-    "dsp": _dsp,
-    "snpe": _snpe,
-    "executorch": _of_table("executorch", others.EXECUTORCH),
-    "litert": _of_table("litert", others.LITERT),
-    "ort": _of_table("ort", others.ORT),
-}
+_READERS: Mapping[str, Callable[[int], Reading | None]] = {"qnn": _qnn, "dsp": _dsp, "snpe": _snpe}
 
 
 @cache
 def names() -> Mapping[str, tuple[str, int]]:
     """Every name of an error: its interface and number."""
     found: dict[str, tuple[str, int]] = {}
-    for row in (*codes.ALL, *backend_codes.ALL):
-        found.update(dict.fromkeys((row.name, *row.aliases), ("qnn", row.code)))
-    for aee in dsp.ALL:
-        found[aee.name] = ("dsp", dsp.OFFSET + aee.code)
-        found[f"DSP_{aee.name}"] = ("dsp", dsp.OFFSET + aee.code)
-    found.update({aee.name: ("dsp", aee.code) for aee in dsp.OTHERS})
-    found.update({snpe.PREFIX + row.name: ("snpe", row.code) for row in snpe.ALL})
-    found.update({f"{snpe.PREFIX}{row.name}": ("snpe", row.code + snpe.SHIFT) for row in codes.ALL if row.code >= 1000})
-    found.update({row.name: ("executorch", row.code) for row in others.EXECUTORCH})
-    found.update({row.name: ("litert", row.code) for row in others.LITERT})
-    found.update({f"ORT_{row.name}": ("ort", row.code) for row in others.ORT})
-    found.update({row.name: ("ort", row.code) for row in others.ORT})
+    for each in INTERFACES:
+        for row in interface(each).codes:
+            for name in (row.name, *row.aliases):
+                found[name] = (each, row.code)
+    for row in interface("dsp").codes:
+        if row.offset:
+            found[row.name] = found[f"DSP_{row.name}"] = ("dsp", DSP_OFFSET + row.code)
+    for row in interface("qnn").codes:
+        if row.code >= 1000:
+            found.setdefault(_SNPE_PREFIX + row.name, ("snpe", row.code + _SNPE_SHIFT))
     return found
 
 
-def _named(text: str, family: str) -> Iterator[Reading]:
+def _named(text: str, of: str) -> Iterator[Reading]:
     word = text.strip().upper()
     for name, (owner, code) in names().items():
-        if name.upper() == word and family in ("", owner):
-            yield from read(code, family=owner)
+        if name.upper() == word and of in ("", owner):
+            yield from read(code, of=owner)
             return
 
 
-def _unknown_number(text: str, code: int, family: str) -> UsageError:
-    where = f" of {FAMILIES[family].title}" if family else ""
+def _unknown_number(text: str, code: int, of: str) -> UsageError:
+    where = f" of {interface(of).title}" if of else ""
     part = next((f"{low} to {low + 999}: {what}" for low, what in _RANGES if low <= code < low + 1000), "")
-    near = min((row.code for row in codes.ALL if row.code), key=lambda each: abs(each - code))
-    hint = f"QNN's numbers {part}; the nearest is {near} ({codes.describe(near).name})" if part else (
+    near = min(filter(None, interface("qnn").by_code), key=lambda each: abs(each - code))
+    hint = f"QNN's numbers {part}; the nearest is {near} ({describe(near).name})" if part else (
         "numbers of QNN are 1000 to 15000 and 30000, of a DSP 0x80000401 to 0x80000601; is it cut off?"
     )  # fmt: skip
     return UsageError(f"{text} is no error number{where} that udogen knows", hint=hint)

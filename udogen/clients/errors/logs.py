@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from udogen.clients.errors import decode, lines
-from udogen.clients.errors.model import Cause, Reading
+from udogen.clients.errors import decode
+from udogen.clients.errors.decode import Reading
+from udogen.error_tables import Cause, log_lines, printed_numbers
 from udogen.errors import UsageError
 from udogen.runtime import known as runtime_lines
 
+LINES = ("qnn", "ort", "executorch")  # files of log_lines, in the order in which they are tried
 _LONGEST = 8192  # of a line; what is longer is no message
 _AHEAD = 24  # lines after one that may belong to it
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -100,14 +102,14 @@ def _take(found: dict[str, Found], number: int, window: list[str]) -> None:
 
 def said(text: str, after: list[str]) -> Iterator[Known]:
     """Everything known of one line; `after` are those that follow it."""
-    for row in lines.HARMLESS:
-        if row.said.search(text):
+    for row in log_lines("harmless"):
+        if row.pattern.search(text):
             yield Known(row.id, row.id, row.meaning, (), harmless=True)
             return
-    for row in lines.ALL:
-        if match := row.said.search(text):
+    for row in log_lines(*LINES):
+        if match := row.pattern.search(text):
             groups = {name: value or "it" for name, value in match.groupdict().items()}
-            yield Known(row.id, row.id, row.meaning.format(**groups), row.known)
+            yield Known(row.id, row.id, row.meaning.format(**groups), row.causes)
             break
     else:
         yield from _said_by_runtime(text, after)
@@ -125,26 +127,26 @@ def _said_by_runtime(text: str, after: list[str]) -> Iterator[Known]:
 
 def _numbers(text: str) -> Iterator[Known]:
     seen: set[str] = set()
-    for row in lines.NUMBERS:
-        for match in row.said.finditer(text):
-            reading = _reading(match["code"], row.family)
+    for row in printed_numbers():
+        for match in row.pattern.finditer(text):
+            reading = _reading(match["code"], row.interface)
             if reading is None or reading.code == 0 or match["code"] in seen:
                 continue
             seen.add(match["code"])
             title = f"{shown(reading)} {reading.name}"
-            yield Known(f"{reading.family} {reading.code}", title, reading.meaning, reading.causes)
+            yield Known(f"{reading.interface} {reading.code}", title, reading.meaning, reading.causes)
 
 
-def _reading(text: str, family: str) -> Reading | None:
+def _reading(text: str, of: str) -> Reading | None:
     try:
-        return next(iter(decode.explain(text, family=family)), None)
+        return next(iter(decode.explain(text, of=of)), None)
     except UsageError:  # a number that is something else: a line, a size
         return None
 
 
 def shown(reading: Reading) -> str:
     """A number as its interface prints it."""
-    return f"{reading.code:#x}" if reading.family in ("dsp", "executorch") else str(reading.code)
+    return f"{reading.code:#x}" if reading.interface in ("dsp", "executorch") else str(reading.code)
 
 
 def _texts(path: Path, stream: BinaryIO) -> Iterator[str]:

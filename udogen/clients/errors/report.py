@@ -6,8 +6,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from udogen.clients.errors.decode import Reading
 from udogen.clients.errors.logs import Explained, Found, shown
-from udogen.clients.errors.model import FAMILIES, Cause, Reading
+from udogen.error_tables import Cause, interface
 
 
 def readings_text(text: str, readings: Sequence[Reading], *, width: int) -> str:
@@ -21,7 +22,7 @@ def readings_text(text: str, readings: Sequence[Reading], *, width: int) -> str:
 
 def _title(reading: Reading) -> str:
     same = f", {reading.same}" if reading.same else ""
-    return f"{reading.name} ({FAMILIES[reading.family].title} {shown(reading)}{same})"
+    return f"{reading.name} ({interface(reading.interface).title} {shown(reading)}{same})"
 
 
 def log_text(explained: Explained, *, width: int) -> str:
@@ -80,11 +81,11 @@ def readings_json(text: str, readings: Sequence[Reading]) -> dict[str, Any]:
 
 
 def _reading_json(reading: Reading) -> dict[str, Any]:
-    family = FAMILIES[reading.family]
+    of = interface(reading.interface)
     return {
-        "family": family.name,
-        "title": family.title,
-        "taken_from": family.source,
+        "family": of.name,
+        "title": of.title,
+        "taken_from": of.source,
         "code": reading.code,
         "name": reading.name,
         "meaning": reading.meaning,

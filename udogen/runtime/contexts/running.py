@@ -9,9 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from udogen.error_tables import describe
 from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError
 from udogen.opdef.problems import nearest
-from udogen.qnn import codes
 from udogen.qnn.interface import WARN
 from udogen.runtime import failures, known
 from udogen.runtime.child import Child, deadline_of
@@ -174,7 +174,7 @@ class ContextChild:
             return failed(
                 message["message"], hint=message["hint"], details=message["details"], exit_code=message["exit_code"]
             )
-        row = codes.describe(message["code"])
+        row = describe(message["code"])
         reasons = scene.complaints()
         if meant := known.explain(scene.subject, "\n".join([*reasons, *scene.chatter])):
             number = f"{message['function']}: {message['code']} ({row.name})"

@@ -32,7 +32,7 @@ def is_test_file(path: Path) -> bool:
 
 def load_suite(path: Path) -> Suite:
     """What the test files of a folder say, or one file; raises with everything that is wrong in them."""
-    from udogen.verify.suite.read import read_toml
+    from udogen.verify.suite.read import read_file
 
     if not path.exists():
         raise UsageError(f"there is no folder {path}", hint="give a folder with a test file, or a test file")
@@ -53,7 +53,7 @@ def load_suite(path: Path) -> Suite:
 
             ops += read_python(file, problems)
         else:
-            ops += read_toml(file, problems)
+            ops += read_file(file, problems)
     problems.stop_if_any(what="the test files" if len(files) > 1 else "the test file")
     return Suite(folder=folder, ops=tuple(ops), files=tuple(files))
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from udogen.errors import UsageError
 from udogen.opdef.problems import Location, Problems, nearest
+from udogen.resources import read_toml
 from udogen.verify.suite import lines
 from udogen.verify.suite.keys import CASE, FILE, NAME, OP, Fault, Key
 from udogen.verify.suite.model import Group, OpTests, Subject
@@ -21,7 +20,7 @@ _SYNTAX = re.compile(r"(?P<text>.*?) \(at (?:line (?P<line>\d+), column \d+|end 
 Where = Callable[..., Location]  # a path in the file -> where that is
 
 
-def read_toml(path: Path, problems: Problems) -> list[OpTests]:
+def read_file(path: Path, problems: Problems) -> list[OpTests]:
     """The ops of one file; what is wrong goes to `problems`."""
     try:
         data = path.read_bytes()
@@ -32,15 +31,14 @@ def read_toml(path: Path, problems: Problems) -> list[OpTests]:
             Location(str(path)), f"the file has {len(data) >> 20} MB", "a test file says how to make numbers"
         )
         return []
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    data = data.replace(b"\r\n", b"\n")
     try:
-        text = data.decode("utf-8").replace("\r\n", "\n")
-        raw = toml.loads(text)
+        raw = read_toml(data)
     except UnicodeDecodeError as fault:
         line = data[: fault.start].count(b"\n") + 1
         problems.error(Location(str(path), line), "this is no UTF-8", "save the file as UTF-8")
         return []
-    except (toml.TOMLDecodeError, RecursionError) as fault:
+    except (ValueError, RecursionError) as fault:
         match = _SYNTAX.match(str(fault))
         line = int(match["line"] or 0) if match else 0
         told = match["text"] if match else str(fault)
@@ -48,7 +46,7 @@ def read_toml(path: Path, problems: Problems) -> list[OpTests]:
             Location(str(path), line), f"this is no TOML: {told[:1].lower()}{told[1:]}", "see https://toml.io"
         )
         return []
-    known = lines.find(text)
+    known = lines.find(data.decode("utf-8"))
     return read(raw, path.parent, lambda *at: Location(str(path), lines.line_of(known, at)), problems)
 
 

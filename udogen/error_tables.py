@@ -1,0 +1,126 @@
+"""Tables of udogen/data: error codes by interface, lines that programs log, and why they occur.
+
+describe(4005).name                      # 'QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND'
+interface("snpe").by_code[1106].meaning
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache, cached_property
+from typing import Any, NamedTuple
+
+from udogen import resources
+
+# In the order in which a number without a name is most likely meant.
+INTERFACES = ("qnn", "dsp", "snpe", "executorch", "litert", "ort")
+
+
+class Cause(NamedTuple):
+    """Why an error occurs, what to do, and the source: `measured: …`, or a repository and its thread."""
+
+    text: str
+    remedy: str
+    source: str
+
+
+class ErrorCode(NamedTuple):
+    """One error number."""
+
+    code: int
+    name: str
+    meaning: str
+    remedy: str = ""
+    aliases: tuple[str, ...] = ()
+    causes: tuple[Cause, ...] = ()  # the most likely one first
+    offset: bool = True  # dsp: a DSP returns it with an offset
+
+
+class KnownLine(NamedTuple):
+    """A line that a program is known to log. `meaning` may name groups of the pattern: {lib}."""
+
+    id: str
+    pattern: re.Pattern[str]
+    meaning: str
+    causes: tuple[Cause, ...]
+
+
+class PrintedNumber(NamedTuple):
+    """How a program prints a number of an interface: the group `code` of the pattern."""
+
+    interface: str
+    pattern: re.Pattern[str]
+
+
+class Interface:
+    """An interface with error numbers of its own, and the document they are from."""
+
+    def __init__(self, name: str) -> None:
+        table = _read(f"error_codes/{name}.toml")
+        self.name = name
+        self.title: str = table["title"]
+        self.source: str = table["source"]
+        self.codes = tuple(
+            ErrorCode(
+                row["code"],
+                row["name"],
+                row["meaning"],
+                row.get("remedy", ""),
+                tuple(row.get("aliases", ())),
+                _causes(row),
+                row.get("offset", True),
+            )
+            for row in table["code"]
+        )
+
+    @cached_property
+    def by_code(self) -> Mapping[int, ErrorCode]:
+        """The rows by their number."""
+        return {row.code: row for row in self.codes}
+
+
+@cache
+def interface(name: str) -> Interface:
+    """One of INTERFACES."""
+    return Interface(name)
+
+
+def describe(code: int) -> ErrorCode:
+    """The row of a number of QNN; one with the name UNKNOWN_… where there is none."""
+    by_code = interface("qnn").by_code
+    # Backends may put a detail of their own above bit 16; the number itself is below.
+    return by_code.get(code) or by_code.get(code & 0xFFFF) or ErrorCode(
+        code, f"UNKNOWN_{code}", "a number the QNN API does not define"
+    )  # fmt: skip
+
+
+def causes_of(name: str, code: int) -> tuple[Cause, ...]:
+    """The causes of a number of an interface; none where they are not known."""
+    row = interface(name).by_code.get(code)
+    return row.causes if row else ()
+
+
+@cache
+def log_lines(*names: str) -> tuple[KnownLine, ...]:
+    """The lines in these files of data/log_lines."""
+    rows = (row for name in names for row in _read(f"log_lines/{name}.toml")["line"])
+    return tuple(KnownLine(row["id"], re.compile(row["pattern"]), row["meaning"], _causes(row)) for row in rows)
+
+
+@cache
+def printed_numbers() -> tuple[PrintedNumber, ...]:
+    """How numbers are printed, in the order in which patterns are tried."""
+    rows = _read("log_lines/numbers.toml")["number"]
+    return tuple(PrintedNumber(row["interface"], re.compile(row["pattern"])) for row in rows)
+
+
+def _causes(row: Mapping[str, Any]) -> tuple[Cause, ...]:
+    rows: Iterable[Mapping[str, str]] = row.get("cause", ())
+    found = (_read("causes.toml")[each["use"]] if "use" in each else each for each in rows)
+    return tuple(Cause(each["text"], each["remedy"], each["source"]) for each in found)
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    return resources.read_toml((resources.tables() / name).read_bytes())
