@@ -2,14 +2,13 @@ ${plan.title}
 
 Written by `udogen script`.  Run it with
 
-    ./run.sh            a POSIX shell, and nothing else
-    python3 run.py      the same in Python 3.8 or later
+    python3 run.py      (Python 3.8 or later, without other packages; --help lists its options)
 
-Both have --help.  The client is called so, where it runs:
+The client is called so, where it runs:
 
     ${plan.command}
 
-run.sh, run.py   on this machine: find the device, push what it lacks, run, bring outputs back, compare
+run.py           on this machine: find the device, push what it lacks, run, bring outputs back, compare
 device.sh        where the client runs: the environment, and the command
 plan.json        all of it as data
 libs/            the packages' libraries, by processor
@@ -31,7 +30,7 @@ Nothing of Qualcomm's is in this folder.  When it runs, its programs and librari
 UDOGEN_VENDOR_DIR, in ${plan.root}, and then on the device, in UDOGEN_DEVICE_DIR and where its loaders look.
 % if plan.not_local:
 
-What was pushed stays on the device, by checksum, so that it is pushed once; `run.sh --clean` removes it.
+What was pushed stays on the device, by checksum, so that it is pushed once; `run.py --clean` removes it.
 % endif
 % if plan.proves:
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# ${plan.title}: what runs where the client runs; run.sh and run.py call it.
+# ${plan.title}: what runs where the client runs; run.py calls it.
 #
 #   device.sh start RUN ARCH DEVICES VENDOR WRAP
 #   device.sh stop RUN

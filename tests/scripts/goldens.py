@@ -1,6 +1,6 @@
 """What `udogen script` writes, for two packages, every client and every device: tests/scripts/golden.
 
-Libraries, models and our client are stand-ins; of run.sh its data are shown, for the rest is the same for all and run
+Libraries, models and our client are stand-ins; run.py is not shown, for it is the same for all and run
 in tests.  Checksums are left out: those of libraries depend on the compiler that is there.
 """
 
@@ -93,10 +93,11 @@ def text(wanted: Wanted, *, base: Path) -> str:
     rendered = {path: (base / "written" / path).read_bytes() for path in rendered}
     shutil.rmtree(base / "written")
     shown = [f"# {path} ({len(content)} bytes)" for path, content in sorted(rendered.items()) if "/" in path]
-    data = rendered["run.sh"].decode().partition("\n# The version of Hexagon behind")[0]
-    shown += ["", "# run.sh", data.rstrip(), "", "# device.sh", rendered["device.sh"].decode().rstrip()]
+    shown += ["", "# device.sh", rendered["device.sh"].decode().rstrip()]
     told = json.loads(rendered["plan.json"])
-    del told["files"], told["vendors"], told["socs"]  # they are in run.sh
+    del told["socs"]  # the same for all
+    for rows in (told["files"], told["vendors"], told["checks"]):
+        rows[:] = [_row({key: value for key, value in row.items() if key not in ("key", "size")}) for row in rows]
     shown += ["", "# plan.json", json.dumps(told, indent=1, ensure_ascii=False)]
     for name in ("input_list.txt", "graph.txt", "inputs.json"):
         if name in rendered:
@@ -104,6 +105,11 @@ def text(wanted: Wanted, *, base: Path) -> str:
     found = "\n".join(shown).replace(str(base.resolve()), "/BASE").replace(str(base), "/BASE")
     found = re.sub(r"\b[0-9a-f]{32}\b", "CHECKSUM", found)
     return re.sub(r"(\.so'?(?: '[^']*')? [^ ]* CHECKSUM) \d+|(libs/\S+) \(\d+ bytes\)", _no_size, found) + "\n"
+
+
+def _row(facts: dict[str, object]) -> str:
+    """One line instead of many."""
+    return ", ".join(f"{key} {value}" for key, value in facts.items() if value not in ("", False))
 
 
 def _no_size(match: re.Match[str]) -> str:

@@ -88,12 +88,12 @@ class Device:
         _program(self.base / "own bin" / name, text)
 
     def run(self, script: Path, *arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
-        """run.sh or run.py against this device."""
+        """run.py against this device."""
         return run(script, *arguments, path=self.base / "bin", UDOGEN_REMOTE=str(self.root), **env)
 
 
 def run(script: Path, *arguments: object, path: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    """run.sh with dash, or run.py with this Python; the Python of these tests is the first on PATH."""
+    """run.py with this Python, which is the first on PATH."""
     return subprocess.run(
         called(script, *arguments),
         env=environment(path, **env),
@@ -106,7 +106,7 @@ def run(script: Path, *arguments: object, path: Path | None = None, **env: str) 
 
 def called(script: Path, *arguments: object) -> list[str]:
     """What a script is called with, and by what."""
-    return [sys.executable if script.suffix == ".py" else "dash", str(script), *map(str, arguments)]
+    return [sys.executable, str(script), *map(str, arguments)]
 
 
 def interrupt(script: Path, *arguments: object, client: Path, path: Path | None = None, **env: str) -> None:

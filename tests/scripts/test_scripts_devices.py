@@ -22,7 +22,6 @@ from tests.making import ROOT, udogen
 from tests.scripts.conftest import Made, X, Y
 from tests.scripts.standing import Device, called, environment, interrupt
 
-SCRIPTS = ["run.sh", "run.py"]
 KEPT = ("LD_LIBRARY_PATH", "ADSP_LIBRARY_PATH")
 
 
@@ -44,17 +43,16 @@ def test_our_client_runs_on_aarch64(aarch64: Made, emulator64: Path, wrap: str, 
     )
     device = Device(tmp_path / "device")
     env = {"UDOGEN_VENDOR_DIR": str(emulator64), "UDOGEN_WRAP": wrap, "UDOGEN_HOST": "user@board"}
-    pushed = {"run.sh": "6 files pushed, 0 were there", "run.py": "0 files pushed, 6 were there"}
-    for name in SCRIPTS:
-        done = device.run(out / name, **env)
+    for pushed in ("6 files pushed, 0 were there", "0 files pushed, 6 were there"):
+        done = device.run(out / "run.py", **env)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert pushed[name] in done.stderr.splitlines()
+        assert pushed in done.stderr.splitlines()
         assert "CPU0: LeakyReluPackage::LeakyRelu ran in our kernel, counted 1\n" in done.stdout
         assert "CPU0 sample 0 output: right, 24 values, the largest difference is 0\n" in done.stdout
     found = np.fromfile(out / "outputs/002/CPU0/Result_0/output.raw", "<f4")
     np.testing.assert_array_equal(found, Y.ravel())
     assert not list(device.root.glob("*/runs/*")), "the folders of the runs are left behind"
-    done = device.run(out / "run.sh", "--clean", **env)
+    done = device.run(out / "run.py", "--clean", **env)
     assert (done.returncode, list(device.root.iterdir())) == (0, [])
 
 
@@ -112,11 +110,10 @@ CLIENTS = {
 }
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.parametrize("kind", ["adb", "ssh"])
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_program_of_the_vendor_finds_everything(
-    laid: Made, sdk: Path, tmp_path: Path, client: str, kind: str, name: str
+    laid: Made, sdk: Path, tmp_path: Path, client: str, kind: str
 ) -> None:
     if kind == "ssh" and client in ("executorch", "litert"):
         pytest.skip("it is for Android")
@@ -141,7 +138,7 @@ def test_a_program_of_the_vendor_finds_everything(
     if client == "litert":
         text = (out / "device.sh").read_text()
         (out / "device.sh").write_text(text.replace("  exec ", '  export UDOGEN_PROVE="$out/executions.txt"\n  exec '))
-    done = device.run(out / name, **env)
+    done = device.run(out / "run.py", **env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Hexagon v73\n" in done.stderr
     for number in range(devices):
@@ -167,14 +164,13 @@ def _check_call(called: dict, client: str, number: int) -> None:
         assert "dsp/libUdoLeakyReluPackageImplDsp.so" in called["files"]
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_qnn_net_run_on_this_machine_in_the_real_runtime(made: Made, sdk: Path, tmp_path: Path, name: str) -> None:
+def test_qnn_net_run_on_this_machine_in_the_real_runtime(made: Made, sdk: Path, tmp_path: Path) -> None:
     """A stand-in for the program; libQnnCpu and the package are real."""
     from tests.scripts.standing import run
 
     arguments = ["--client", "qnn-net-run", "--device", "local", "--context", made.file("cpu.bin"), *made.inputs]
     out = script(tmp_path / "out", made.folder / "cpu", *arguments)
-    done = run(out / name, QNN_SDK_ROOT=str(sdk), REAL="1")
+    done = run(out / "run.py", QNN_SDK_ROOT=str(sdk), REAL="1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "CPU0 sample 0 output: right, 24 values, the largest difference is 0\n" in done.stdout
 
@@ -188,7 +184,6 @@ def net_run(laid: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return script(tmp_path_factory.mktemp("net_run") / "out", laid.folder / "qnn", *arguments)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.parametrize(
     ("props", "arguments", "arch"),
     [
@@ -200,31 +195,29 @@ def net_run(laid: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_the_device_tells_its_version(
-    net_run: Path, sdk: Path, tmp_path: Path, props: dict[str, str], arguments: list[str], arch: str, name: str
+    net_run: Path, sdk: Path, tmp_path: Path, props: dict[str, str], arguments: list[str], arch: str
 ) -> None:
-    done = Device(tmp_path, props=props).run(net_run / name, *arguments, QNN_SDK_ROOT=str(sdk))
+    done = Device(tmp_path, props=props).run(net_run / "run.py", *arguments, QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 0, done.stderr
     assert f"Hexagon {arch}\n" in done.stderr
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_version_that_nobody_knows(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
+def test_a_version_that_nobody_knows(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     device = Device(tmp_path, props={"ro.soc.model": "SM9999", "ro.board.platform": "moon"})
-    done = device.run(net_run / name, QNN_SDK_ROOT=str(sdk))
+    done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 5
     assert done.stderr.splitlines() == [
         "error: the version of Hexagon is not known: the device tells SM9999 MOON ",
         "  = say it with --arch, or UDOGEN_HTP_ARCH: v68 v69 v73 v75 v79 v81",
     ]
-    done = device.run(net_run / name, QNN_SDK_ROOT=str(sdk), UDOGEN_HTP_ARCH="v75")
+    done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk), UDOGEN_HTP_ARCH="v75")
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_version_for_which_nothing_is_built(laid: Made, sdk: Path, tmp_path: Path, name: str) -> None:
+def test_a_version_for_which_nothing_is_built(laid: Made, sdk: Path, tmp_path: Path) -> None:
     arguments = ["--client", "qnn-net-run", "--device", "adb", "--target", "v75", "--model", laid.file("model.so")]
     out = script(tmp_path / "out", laid.folder / "qnn", *arguments)
-    done = Device(tmp_path / "device").run(out / name, QNN_SDK_ROOT=str(sdk))
+    done = Device(tmp_path / "device").run(out / "run.py", QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 5
     assert done.stderr.splitlines() == [
         "error: the device has Hexagon v73, and this script has libraries for v75",
@@ -232,9 +225,8 @@ def test_a_version_for_which_nothing_is_built(laid: Made, sdk: Path, tmp_path: P
     ]
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_another_machine(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
-    done = Device(tmp_path, machine="armv7l").run(net_run / name, QNN_SDK_ROOT=str(sdk))
+def test_another_machine(net_run: Path, sdk: Path, tmp_path: Path) -> None:
+    done = Device(tmp_path, machine="armv7l").run(net_run / "run.py", QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 5
     assert done.stderr.splitlines() == [
         "error: this is for aarch64, and the device is armv7l",
@@ -245,10 +237,9 @@ def test_another_machine(net_run: Path, sdk: Path, tmp_path: Path, name: str) ->
 # --- what is missing, what breaks ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_all_that_is_missing_is_told_at_once_and_nothing_is_pushed(net_run: Path, tmp_path: Path, name: str) -> None:
+def test_all_that_is_missing_is_told_at_once_and_nothing_is_pushed(net_run: Path, tmp_path: Path) -> None:
     device = Device(tmp_path)
-    done = device.run(net_run / name, QNN_SDK_ROOT="/no/sdk")
+    done = device.run(net_run / "run.py", QNN_SDK_ROOT="/no/sdk")
     assert done.returncode == 3
     assert done.stderr.splitlines()[1:] == [
         "error: the vendor's qnn-net-run libQnnHtp.so libQnnHtpPrepare.so libQnnHtpV73Stub.so libQnnHtpV73Skel.so "
@@ -260,20 +251,18 @@ def test_all_that_is_missing_is_told_at_once_and_nothing_is_pushed(net_run: Path
     assert not device.root.exists()
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_what_the_device_has_is_not_pushed(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
+def test_what_the_device_has_is_not_pushed(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     device = Device(tmp_path)
     there = tmp_path / "vendor's"
     there.mkdir()
     for folder in ("bin/aarch64-android", "lib/aarch64-android", "lib/hexagon-v73/unsigned"):
         for each in (sdk / folder).iterdir():
             (there / each.name).symlink_to(each)
-    done = device.run(net_run / name, UDOGEN_DEVICE_DIR=str(there))
+    done = device.run(net_run / "run.py", UDOGEN_DEVICE_DIR=str(there))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 files pushed, 0 were there\n" in done.stderr
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -312,84 +301,78 @@ def test_what_the_device_has_is_not_pushed(net_run: Path, sdk: Path, tmp_path: P
         ),
     ],
 )
-def test_what_adb_says_of_the_device(net_run: Path, tmp_path: Path, name: str, answer: str, said: list[str]) -> None:
+def test_what_adb_says_of_the_device(net_run: Path, tmp_path: Path, answer: str, said: list[str]) -> None:
     device = Device(tmp_path)
     device.say("state", answer + "\n")
-    done = device.run(net_run / name)
+    done = device.run(net_run / "run.py")
     assert (done.returncode, done.stderr.splitlines()) == (5, said)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_device_is_chosen(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
+def test_a_device_is_chosen(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     device = Device(tmp_path)
-    assert device.run(net_run / name, "--serial", "ABC 1", QNN_SDK_ROOT=str(sdk)).returncode == 0
+    assert device.run(net_run / "run.py", "--serial", "ABC 1", QNN_SDK_ROOT=str(sdk)).returncode == 0
     assert all(call.startswith("-s ABC 1 ") for call in device.calls if call)
-    done = device.run(net_run / name, QNN_SDK_ROOT=str(sdk), ANDROID_SERIAL="DEF")
+    done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk), ANDROID_SERIAL="DEF")
     assert done.returncode == 5
     assert done.stderr.splitlines()[0] == "error: adb finds no device DEF"
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_device_without_room(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
+def test_a_device_without_room(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     device = Device(tmp_path)
     device.say("full")
-    done = device.run(net_run / name, QNN_SDK_ROOT=str(sdk))
+    done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 5
     assert "was not pushed: adb: error: failed to copy: No space left on device" in done.stderr.splitlines()[-2]
-    assert done.stderr.splitlines()[-1] == f"  = is the device full? {name} --clean removes what was pushed"
+    assert done.stderr.splitlines()[-1] == "  = is the device full? run.py --clean removes what was pushed"
     assert not list(device.root.glob("*/runs/*"))
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_an_old_adb_that_does_not_tell_exit_codes(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
+def test_an_old_adb_that_does_not_tell_exit_codes(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     device = Device(tmp_path)
     device.say("old")
-    assert device.run(net_run / name, QNN_SDK_ROOT=str(sdk)).returncode == 0
+    assert device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk)).returncode == 0
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "qnn-net-run").write_text("#!/bin/sh\necho oh no\nexit 7\n")
-    done = device.run(net_run / name, QNN_SDK_ROOT=str(sdk), UDOGEN_VENDOR_DIR=str(broken))
+    done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk), UDOGEN_VENDOR_DIR=str(broken))
     assert done.returncode == 5
     assert "error: qnn-net-run ended with 7 on HTP0\n" in done.stderr
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_logcat_is_kept(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
+def test_logcat_is_kept(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     device = Device(tmp_path / "device")
-    done = device.run(net_run / name, "--logcat", "--out", tmp_path / "kept", QNN_SDK_ROOT=str(sdk))
+    done = device.run(net_run / "run.py", "--logcat", "--out", tmp_path / "kept", QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 0, done.stderr
     assert "a line of the log" in (tmp_path / "kept/logcat.txt").read_text()
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_what_hexagon_counted_is_read_in_the_log(laid: Made, sdk: Path, tmp_path: Path, name: str) -> None:
+def test_what_hexagon_counted_is_read_in_the_log(laid: Made, sdk: Path, tmp_path: Path) -> None:
     """A line as Executions.cpp writes it, in a log that a stand-in gives; the DSP's own was never seen."""
     arguments = ["--client", "qnn-net-run", "--device", "adb", "--model", laid.file("model.so"), "--prove"]
     out = script(tmp_path / "out", laid.folder / "qnn", *arguments)
     device = Device(tmp_path / "device")
-    done = device.run(out / name, QNN_SDK_ROOT=str(sdk))
+    done = device.run(out / "run.py", QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 6
     told = "HTP0: LeakyReluPackage::LeakyRelu "
     assert done.stdout.splitlines()[-1] == f"{told}told no count: it was not registered, or built by an older udogen"
     line = "01-01 00:00:00.000  2  2 D adsprpc : udo:0:0x81:cdsp_th: LeakyReluPackage {} {} calls\n"
     device.say("dsp", line.format("LeakyRelu", 0))
-    done = device.run(out / name, QNN_SDK_ROOT=str(sdk))
+    done = device.run(out / "run.py", QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 6
     assert done.stdout.splitlines()[-1] == f"{told}did not run in our kernel"
     device.say("dsp", line.format("LeakyRelu", 3) + line.format("LeakyRelu2", 9) + line.format("LeakyRelu", 4))
-    done = device.run(out / name, QNN_SDK_ROOT=str(sdk))
+    done = device.run(out / "run.py", QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == f"{told}ran in our kernel, counted 7"
     assert "echo 0x1f >qnn-net-run.farf\n" in (out / "device.sh").read_text()
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_runs_on_one_device_at_once_do_not_meet(net_run: Path, sdk: Path, tmp_path: Path, name: str) -> None:
+def test_runs_on_one_device_at_once_do_not_meet(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     device = Device(tmp_path / "device")
     env = {"UDOGEN_REMOTE": str(device.root), "QNN_SDK_ROOT": str(sdk)}
     runs = [
         subprocess.Popen(
-            called(net_run / name, "--out", tmp_path / str(number)),
+            called(net_run / "run.py", "--out", tmp_path / str(number)),
             env=environment(device.base / "bin", **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         for number in range(3)
@@ -400,7 +383,6 @@ def test_runs_on_one_device_at_once_do_not_meet(net_run: Path, sdk: Path, tmp_pa
         assert "HTP0 sample 0 output: right, 24 values" in out
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.parametrize(
     ("host", "code", "said"),
     [
@@ -416,16 +398,15 @@ def test_runs_on_one_device_at_once_do_not_meet(net_run: Path, sdk: Path, tmp_pa
         ),
     ],
 )
-def test_hosts_that_cannot_be(laid: Made, tmp_path: Path, name: str, host: str, code: int, said: list[str]) -> None:
+def test_hosts_that_cannot_be(laid: Made, tmp_path: Path, host: str, code: int, said: list[str]) -> None:
     arguments = ["--client", "qnn-net-run", "--device", "ssh", "--model", laid.file("model.so")]
     out = script(tmp_path / "out", laid.folder / "qnn", *arguments)
-    done = Device(tmp_path / "device").run(out / name, UDOGEN_HOST=host)
+    done = Device(tmp_path / "device").run(out / "run.py", UDOGEN_HOST=host)
     assert (done.returncode, done.stderr.splitlines()) == (code, said)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_folder_that_the_client_cannot_take(net_run: Path, tmp_path: Path, name: str) -> None:
-    done = Device(tmp_path).run(net_run / name, "--remote", "/data/a,b")
+def test_a_folder_that_the_client_cannot_take(net_run: Path, tmp_path: Path) -> None:
+    done = Device(tmp_path).run(net_run / "run.py", "--remote", "/data/a,b")
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "error: the folder /data/a,b/LeakyReluPackage-qnn-net-run contains `,`, which separates things for qnn-net-run "
@@ -447,14 +428,13 @@ def sleeping(tmp_path: Path) -> Iterator[Path]:
     yield folder
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
 def test_an_interrupt_stops_the_client_and_logcat_on_the_device(
-    net_run: Path, sdk: Path, sleeping: Path, tmp_path: Path, name: str
+    net_run: Path, sdk: Path, sleeping: Path, tmp_path: Path
 ) -> None:
     device = Device(tmp_path / "device")
     env = {"UDOGEN_REMOTE": str(device.root), "QNN_SDK_ROOT": str(sdk), "UDOGEN_VENDOR_DIR": str(sleeping)}
     arguments = ("--logcat", "--out", tmp_path / "out")
-    interrupt(net_run / name, *arguments, client=tmp_path / "pid", path=device.base / "bin", **env)
+    interrupt(net_run / "run.py", *arguments, client=tmp_path / "pid", path=device.base / "bin", **env)
     assert not list(device.root.glob("*/runs/*"))
     assert not [line for line in _running() if f"{device.base}/bin/adb" in line and "logcat" in line]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,6 @@ import pytest
 from tests.making import udogen
 from tests.scripts.conftest import Made, X, Y
 from tests.scripts.standing import called, environment, interrupt, run
-
-SCRIPTS = ["run.sh", "run.py"]
 
 
 def script(made: Made, out: Path, *arguments: object, client: str = "cpp", backend: str = "cpu") -> Path:
@@ -32,9 +31,8 @@ def scripted(request: pytest.FixtureRequest, made: Made, tmp_path_factory: pytes
     return script(made, out, *arguments, backend=backend)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_our_client_runs_in_the_real_runtime_and_the_numbers_are_right(scripted: Path, name: str) -> None:
-    done = run(scripted / name)
+def test_our_client_runs_in_the_real_runtime_and_the_numbers_are_right(scripted: Path) -> None:
+    done = run(scripted / "run.py")
     assert done.returncode == 0, done.stdout + done.stderr
     where = "HTP0" if "htp" in str(scripted.parent) else "CPU0"
     assert f"{where} sample 0 output: right, 24 values, the largest difference is 0\n" in done.stdout
@@ -45,12 +43,11 @@ def test_our_client_runs_in_the_real_runtime_and_the_numbers_are_right(scripted:
     assert not list((scripted / ".run").glob("*/runs/*")), "the folder of the run is left behind"
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.parametrize("backend", ["cpu", "htp"])
-def test_onnx_runtime_runs_the_package(made: Made, model: Path, tmp_path: Path, backend: str, name: str) -> None:
+def test_onnx_runtime_runs_the_package(made: Made, model: Path, tmp_path: Path, backend: str) -> None:
     inputs = ["--input", f"in/x={made.file('x.npy')}", "--reference", f"y={made.file('y.npy')}", "--prove"]
     out = script(made, tmp_path / "it's", "--model", model, *inputs, client="ort", backend=backend)
-    done = run(out / name)
+    done = run(out / "run.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert " sample 0 y: right, 24 values, the largest difference is " in done.stdout
     assert "LeakyReluPackage::LeakyRelu ran in our kernel, counted " in done.stdout
@@ -68,7 +65,7 @@ def test_a_model_gets_its_schema_and_what_lies_beside_it(made: Made, model: Path
     onnx.save(bare, tmp_path / "m.onnx", save_as_external_data=True, location="weights/x.data", size_threshold=0)
     files = ("--input", f"in/x={made.file('x.npy')}", "--reference", f"y={made.file('y.npy')}")
     arguments = ("--model", tmp_path / "m.onnx", *files, "--prove")
-    done = run(script(made, tmp_path / "out", *arguments, client="ort") / "run.sh")
+    done = run(script(made, tmp_path / "out", *arguments, client="ort") / "run.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert " sample 0 y: right, 24 values, the largest difference is " in done.stdout
     data = tmp_path / "weights/x.data"
@@ -89,7 +86,7 @@ def test_a_model_of_a_context_takes_the_context_along(made: Made, model: Path, t
         inputs = ["--input", f"input={made.file('x.npy')}", "--reference", f"output={made.file('y.npy')}", "--prove"]
         out = script(made, tmp_path / f"of {name}", "--model", tmp_path / name, *inputs, client="ort", backend="htp")
         assert (out / "models/leaky.bin").is_file() == (name == "d.onnx")
-        done = run(out / "run.sh")
+        done = run(out / "run.py")
         assert done.returncode == 0, done.stdout + done.stderr
         assert "HTP0: LeakyReluPackage::LeakyRelu ran in our kernel, counted " in done.stdout
 
@@ -116,7 +113,7 @@ def test_onnx_runtime_does_not_run_it_elsewhere(made: Made, model: Path, tmp_pat
     """A package that cannot be loaded: ONNX Runtime by itself would compute on its own CPU, or fail later."""
     out = script(made, tmp_path / "out", "--model", model, "--input", f"in/x={made.file('x.npy')}", client="ort")
     (out / "libs/x86_64/libLeakyReluPackage.so").write_bytes(b"broken")
-    done = run(out / "run.sh")
+    done = run(out / "run.py")
     assert done.returncode == 5
     assert "error: ort ended with 1 on CPU0\n" in done.stderr
     assert "ort_client: " in done.stdout
@@ -139,9 +136,8 @@ def wrong(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return script(made, base / "out", "--context", made.file("cpu.bin"), *arguments, "--tolerance", "0.125,1e-3")
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_wrong_numbers_are_told_and_end_with_6(wrong: Path, name: str) -> None:
-    done = run(wrong / name)
+def test_wrong_numbers_are_told_and_end_with_6(wrong: Path) -> None:
+    done = run(wrong / "run.py")
     assert done.returncode == 6, done.stdout + done.stderr
     first, second = done.stdout.splitlines()[-2:]
     assert first == "CPU0 sample 0 output: right, 24 values, the largest difference is 0"
@@ -152,7 +148,6 @@ def test_wrong_numbers_are_told_and_end_with_6(wrong: Path, name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.parametrize(
     ("dtype", "good", "bad"),
     [
@@ -169,23 +164,17 @@ def test_wrong_numbers_are_told_and_end_with_6(wrong: Path, name: str) -> None:
         ("uint64", [0, 2**64 - 1], [0, 2**63]),
     ],
 )
-def test_every_type_is_compared(tmp_path: Path, wrong: Path, name: str, dtype: str, good: list, bad: list) -> None:
+def test_every_type_is_compared(tmp_path: Path, wrong: Path, dtype: str, good: list, bad: list) -> None:
     """The comparison of a script alone, with a client that copies what it is given."""
     folder = tmp_path / "out"
     _copying(wrong, folder)
     plan = json.loads((folder / "plan.json").read_text())
     check = {**plan["checks"][0], "dtype": dtype, "absolute": 0.0, "relative": 0.0, "output": "copy.raw"}
     (folder / "plan.json").write_text(json.dumps({**plan, "checks": [check], "vendors": []}))
-    text = (folder / "run.sh").read_text()
-    lines = text.splitlines(keepends=True)
-    begin = lines.index("checks() { # sample, name, output, reference, type, tolerance: absolute, relative\n")
-    end = lines.index("}\n", begin)
-    lines[begin + 1 : end] = [f'  "$1" 0 output copy.raw references/0/output.raw {dtype} 0 0\n']
-    (folder / "run.sh").write_text("".join(lines))
     for values, code in ((good, 0), (bad, 6)):
         np.array(good, dtype).tofile(folder / "references/0/output.raw")
         np.array(values, dtype).tofile(folder / "inputs/0/input.raw")
-        done = run(folder / name)
+        done = run(folder / "run.py")
         assert done.returncode == code, (dtype, values, done.stdout, done.stderr)
 
 
@@ -200,18 +189,10 @@ def _copying(source: Path, folder: Path) -> None:
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_what_the_vendor_has_is_told_before_anything_runs(wrong: Path, tmp_path: Path, name: str) -> None:
-    """With a Python that has no wheel of the runtime."""
-    path = tmp_path / "bin"
-    path.mkdir()
-    (path / "python3").write_text("#!/bin/sh\nexit 1\n")
-    (path / "python3").chmod(0o755)
-    argv = ["dash", wrong / name] if name.endswith(".sh") else ["/usr/bin/python3", wrong / name]
-    if not Path(str(argv[0])).exists() and argv[0] != "dash":
-        pytest.skip("there is no Python but that of these tests")
-    env = {"PATH": f"{path}:/usr/bin:/bin"}
-    done = subprocess.run(list(map(str, argv)), env=env, capture_output=True, text=True, timeout=60)
+def test_what_the_vendor_has_is_told_before_anything_runs(wrong: Path) -> None:
+    """With a Python that has no wheel of the runtime: -S leaves site-packages out."""
+    argv = [sys.executable, "-I", "-S", str(wrong / "run.py")]
+    done = subprocess.run(argv, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=60)
     assert done.returncode == 3
     assert done.stderr.splitlines() == [
         "error: the vendor's libQnnCpu.so: not on this machine",
@@ -220,7 +201,6 @@ def test_what_the_vendor_has_is_told_before_anything_runs(wrong: Path, tmp_path:
     ]
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -241,17 +221,16 @@ def test_what_the_vendor_has_is_told_before_anything_runs(wrong: Path, tmp_path:
         (["--out", "/usr"], 2, "error: /usr is not empty\n  = choose another folder with --out\n"),
     ],
 )
-def test_misuse(wrong: Path, name: str, arguments: list[str], code: int, said: str) -> None:
-    done = run(wrong / name, *arguments)
+def test_misuse(wrong: Path, arguments: list[str], code: int, said: str) -> None:
+    done = run(wrong / "run.py", *arguments)
     assert done.returncode == code
     assert said in done.stderr
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_crash_of_the_client_is_told(wrong: Path, tmp_path: Path, name: str) -> None:
+def test_a_crash_of_the_client_is_told(wrong: Path, tmp_path: Path) -> None:
     _copying(wrong, tmp_path / "out")
     (tmp_path / "out/bin/x86_64/udogen-client").write_text("#!/bin/sh\necho Registration failed: 4006\nkill -SEGV $$\n")
-    done = run(tmp_path / "out" / name)
+    done = run(tmp_path / "out" / "run.py")
     assert done.returncode == 5
     assert "error: cpp ended with 139 on CPU0\n" in done.stderr
     log = tmp_path / "out/outputs/001/log.txt"
@@ -259,34 +238,31 @@ def test_a_crash_of_the_client_is_told(wrong: Path, tmp_path: Path, name: str) -
     assert "Registration failed: 4006" in log.read_text()
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_what_the_runtime_refuses_is_told_by_our_client(made: Made, wrong: Path, tmp_path: Path, name: str) -> None:
+def test_what_the_runtime_refuses_is_told_by_our_client(made: Made, wrong: Path, tmp_path: Path) -> None:
     """A context of HTP, and a device that there is not: libQnnHtp itself ends in a crash after that."""
     out = script(made, tmp_path / "out", "--context", made.file("htp.bin"), *made.inputs, backend="htp")
     text = (out / "device.sh").read_text()
     (out / "device.sh").write_text(text.replace(" --output ", " --device 7 --output "))
-    done = run(out / name)
+    done = run(out / "run.py")
     assert done.returncode == 5
     assert "udogen-client: deviceCreate answered 14001" in done.stdout
     assert "error: cpp ended with 1 on HTP0\n" in done.stderr
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_an_interrupt_stops_the_client(wrong: Path, tmp_path: Path, name: str) -> None:
+def test_an_interrupt_stops_the_client(wrong: Path, tmp_path: Path) -> None:
     _copying(wrong, tmp_path / "out")
     seen = tmp_path / "pid"
     (tmp_path / "out/bin/x86_64/udogen-client").write_text(f"#!/bin/sh\necho $$ >'{seen}'\nexec sleep 100\n")
-    interrupt(tmp_path / "out" / name, client=seen)
+    interrupt(tmp_path / "out" / "run.py", client=seen)
     assert not list((tmp_path / "out" / ".run").glob("*/runs/*"))
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_runs_at_once_do_not_meet(scripted: Path, name: str) -> None:
+def test_runs_at_once_do_not_meet(scripted: Path) -> None:
     if "htp" in str(scripted.parent):
         pytest.skip("one backend is enough")
     before = len(list((scripted / "outputs").iterdir())) if (scripted / "outputs").is_dir() else 0
     runs = [
-        subprocess.Popen(called(scripted / name), env=environment(None), stdout=subprocess.PIPE,
+        subprocess.Popen(called(scripted / "run.py"), env=environment(None), stdout=subprocess.PIPE,
                          stderr=subprocess.DEVNULL, text=True)
         for _ in range(3)
     ]  # fmt: skip

@@ -83,7 +83,7 @@ def test_shellcheck_finds_nothing(base: Path, tmp_path: Path, device: str) -> No
     asked = wanted(base, device=device, inputs=(("i", x),), references=(("o", x),), **more)
     made, kept = plan(asked)
     write.write(tmp_path, write.render(made, kept))
-    argv = ["shellcheck", "-s", "sh", str(tmp_path / "run.sh"), str(tmp_path / "device.sh")]
+    argv = ["shellcheck", "-s", "sh", str(tmp_path / "device.sh")]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout
 
@@ -400,7 +400,7 @@ def test_a_folder_is_written_again_and_outputs_stay(base: Path, tmp_path: Path) 
     (out / "notes.txt").write_text("mine")
     made, kept = plan(wanted(base, inputs=(("i", x),), references=(("o", x),)))
     written = write.write(out, write.render(made, kept))
-    assert sorted(written) == ["input_list.txt", "plan.json", "run.sh"]
+    assert sorted(written) == ["input_list.txt", "plan.json"]
     assert not (out / "inputs/1").exists()
     assert not (out / "references/1").exists()
     assert (out / "notes.txt").read_text() == "mine"
@@ -437,7 +437,7 @@ def test_the_answer_as_json(base: Path, tmp_path: Path) -> None:
     told = json.loads(done.stdout)
     assert told["ok"] is True
     assert told["plan"] == json.loads((tmp_path / "o/plan.json").read_text())
-    assert set(told["written"]) >= {"run.sh", "run.py", "device.sh", "README.txt", "plan.json"}
+    assert set(told["written"]) >= {"run.py", "device.sh", "README.txt", "plan.json"}
     done = udogen("script", base / "htp", *arguments, "--tolerance", "-1")
     assert (done.returncode, done.stderr.splitlines()[-2:]) == (
         2,

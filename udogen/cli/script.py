@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -51,7 +52,7 @@ OTHERS = "genie tflite java snpe-dlc-quantize".split()  # refused, with what to 
 @click.option("--signed-pd", "signed", is_flag=True, help="HTP: in a signed process domain, not an unsigned one.")
 @click.option("--logcat", is_flag=True, help="Keep the device's log of the run (adb: logcat; ssh: the kernel's).")
 @click.option("--prove", is_flag=True, help="Fail where the packages' own kernels did not run.")
-@click.option("--folder", default="", metavar="DIR", help="Where things go on the device; run.sh --remote changes it.")
+@click.option("--folder", default="", metavar="DIR", help="Where things go on the device; run.py --remote changes it.")
 @output.json_option
 def command(
     paths: tuple[Path, ...],
@@ -74,8 +75,7 @@ def command(
     folder: str,
     as_json: bool,
 ) -> None:
-    """Write a folder that runs built op packages in a client, on a device or on this machine: DIR/run.sh, or
-    DIR/run.py with Python alone.
+    """Write a folder that runs built op packages in a client, on a device or on this machine: `python3 DIR/run.py`.
 
     It pushes the libraries that fit what the device reports, the model and the inputs, sets LD_LIBRARY_PATH and
     ADSP_LIBRARY_PATH, runs the client, brings the outputs back and compares them with the references.  Programs and
@@ -114,7 +114,7 @@ def command(
         output.answer({"ok": True, "folder": str(out), "written": written, "plan": plans.as_json(plan)})
         return
     output.say(f"{out}: {plan.title} ({len(written)} files written)")
-    output.say(f"  {out / 'run.sh'}")
+    output.say(f"  python3 {shlex.quote(str(out / 'run.py'))}")
     for note in plan.notes:
         output.note(f"note: {note}")
 

@@ -16,7 +16,7 @@ from udogen.verify import tolerances
 if TYPE_CHECKING:
     from udogen.qnn.system import GraphInfo, TensorInfo
 
-# What run.sh and run.py can compare.
+# What run.py can compare.
 COMPARED = (
     "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 )  # numpy's words; bool is uint8

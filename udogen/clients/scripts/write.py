@@ -1,4 +1,4 @@
-"""A plan as a folder: what is pushed, run.sh, run.py, device.sh, README.txt and the manifest."""
+"""A plan as a folder: what is pushed, run.py, device.sh, README.txt and the manifest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from udogen.generate.plan import PlannedFile
 from udogen.generate.render import render_file
 
 MANIFEST = "plan.json"
-_RUNNABLE = ("run.sh", "run.py", "device.sh")
+_RUNNABLE = ("run.py", "device.sh")
 _NOT_OURS = "choose a folder that is empty, or one that `udogen script` wrote"
 
 
@@ -30,7 +30,7 @@ def render(plan: Plan, references: tuple[tensors.Tensor, ...] = ()) -> dict[str,
     """Every file of the folder, by its path in it."""
     scripts = {
         name: _tidy(render_file(PlannedFile(name, template=f"scripts/{name}.mako", data={"plan": _view(plan)})))
-        for name in ("run.sh", "device.sh", "README.txt")
+        for name in ("device.sh", "README.txt")
     }
     manifest = json.dumps(as_json(plan), indent=2, ensure_ascii=False) + "\n"
     return {
@@ -53,58 +53,23 @@ def _view(plan: Plan) -> SimpleNamespace:
     folders = [*(f"{RUN}/{each}" for each in plan.command.dsp_folders), RUN]
     return SimpleNamespace(
         title=" ".join(plan.title.split()),
-        name=shell(plan.name),
-        client=plan.client,
-        adb=plan.device == "adb",
-        ssh=plan.device == "ssh",
-        local=plan.device == "local",
         not_local=plan.device != "local",
-        android=plan.system == "android",
-        pc=plan.system == "pc",
-        machine=plan.machine,
         label=plan.label,
         archs=" ".join(plan.archs),
         hexagon=bool(plan.archs),
         dsp=dsp,
         dsp_path=as_shell(dsp_path(folders, plan.system)) if dsp else "''",
-        remote=shell(plan.remote),
-        forbidden=shell(plan.forbidden.replace("\n", "")),
         words=" ".join(as_shell(word) for word in plan.command.words),
         command=" ".join(shell(readable(word)) if "\ue000" in word else shell(word) for word in plan.command.words),
-        devices=plan.devices,
-        devices_refused=shell(plan.devices_refused),
-        signed=plan.signed,
         pd_session="signed" if plan.signed else "unsigned",
         extensions=plan.command.extensions,
-        logcat="1" if plan.logcat else "",
         root=plan.root,
-        files=[_words(f.source, f.name, f.arch, f.key, f.size, "x" if f.program else "") for f in plan.files],
-        vendors=[
-            _words(
-                each.name,
-                each.arch,
-                "needed" if each.needed else "",
-                "program" if each.program else "",
-                ":".join(each.folders),
-            )
-            for each in plan.command.vendors
-        ],
-        checks=[
-            _words(c.sample, c.name, c.output, c.reference, c.dtype, f"{c.absolute:g}", f"{c.relative:g}")
-            for c in plan.checks
-        ],
-        proofs=[_words(package, op) for package, op in plan.prove],
         proves=bool(plan.prove),
         proves_on_dsp=bool(plan.prove) and dsp,
         program=shell(plan.command.words[0].rpartition("/")[2]),
-        socs=plan.socs,
         has_references=bool(plan.checks),
         notes=[" ".join(note.split()) for note in plan.notes],
     )
-
-
-def _words(*values: object) -> str:
-    return " ".join(shell(str(value)) for value in values)
 
 
 def write(folder: Path, rendered: Mapping[str, bytes | Path]) -> list[str]:
