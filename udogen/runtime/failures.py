@@ -14,7 +14,7 @@ from udogen.qnn import codes
 from udogen.qnn.interface import WARN
 from udogen.runtime import known
 from udogen.runtime.op.calls import LogLine, OpCall, PackageInfo, TensorArg
-from udogen.runtime.op.faults import Fault, fault_of, without_faults
+from udogen.runtime.op.faults import Fault, Stray, fault_of, without_faults
 
 # The phases in which nothing of the user's has run yet.
 START, LOAD_RUNTIME = "start the worker", "load the runtime"
@@ -145,6 +145,13 @@ def of_code(scene: Scene, function: str, code: int) -> RunFailed:
         text = f"{scene.subject} could not be made (createOpImpl, in graphFinalize): {number}{reason}"
         return OpFailed(text, hint=row.remedy, details=details)
     return OpFailed(f"{scene.subject}: {function} failed with {number}{reason}", hint=row.remedy, details=details)
+
+
+def of_strays(scene: Scene, strays: Sequence[Stray]) -> OpFailed:
+    """The op touched memory that is not its own: what it wrote comes before what it read."""
+    first, *others = sorted(strays, key=lambda each: each.how != "wrote")
+    also = [each.sentence(scene.subject) for each in others]
+    return OpFailed(first.sentence(scene.subject), hint=first.hint, details=[*also, *scene.details()])
 
 
 def of_text(scene: Scene, message: str, hint: str) -> RunFailed:
