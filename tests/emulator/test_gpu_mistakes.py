@@ -57,7 +57,7 @@ MISTAKES = {
     "no text": (lambda folder: (folder / CL).unlink(), f"there is no {CL}, and no text was given with source()"),
     "a write past the end": (
         change(CL, "STORE4(output, i,", "STORE4(output, i + 6,"),
-        "a kernel wrote past the end of tensor `output`",
+        "a kernel wrote past the end of tensor `output` (96 bytes): at byte 96, 24 in all",
     ),
     "a local size that does not divide": (
         change(CPP, "  return udo::ok;", "  kernel.localSize(5);\n  return udo::ok;"),

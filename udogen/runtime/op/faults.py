@@ -17,7 +17,8 @@ LOOPS_END = "let the kernel's loops and vector stores end at the tensor's own si
 OUTPUTS_ALONE = "write to outputs alone; another op may read the same input"
 
 
-class Stray(NamedTuple):
+@dataclass(frozen=True)
+class Stray:
     """Memory that an op touched though it is not its own: beside a tensor, or in one that it may only read."""
 
     how: str  # wrote, read, reached
