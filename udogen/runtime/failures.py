@@ -41,6 +41,10 @@ class OpFailed(RunFailed):
     kind = "op-failed"
 
 
+class OutOfBounds(OpFailed):
+    """The op touched memory that is not its own."""
+
+
 class OpCrashed(RunFailed):
     """The op ended the process."""
 
@@ -147,11 +151,11 @@ def of_code(scene: Scene, function: str, code: int) -> RunFailed:
     return OpFailed(f"{scene.subject}: {function} failed with {number}{reason}", hint=row.remedy, details=details)
 
 
-def of_strays(scene: Scene, strays: Sequence[Stray]) -> OpFailed:
+def of_strays(scene: Scene, strays: Sequence[Stray]) -> OutOfBounds:
     """The op touched memory that is not its own: what it wrote comes before what it read."""
     first, *others = sorted(strays, key=lambda each: each.how != "wrote")
     also = [each.sentence(scene.subject) for each in others]
-    return OpFailed(first.sentence(scene.subject), hint=first.hint, details=[*also, *scene.details()])
+    return OutOfBounds(first.sentence(scene.subject), hint=first.hint, details=[*also, *scene.details()])
 
 
 def of_text(scene: Scene, message: str, hint: str) -> RunFailed:

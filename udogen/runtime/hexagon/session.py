@@ -136,6 +136,11 @@ class HexagonSession:
         return self._programs[key]
 
     @property
+    def counts(self) -> bool:
+        """Whether packets are counted, which is of one execution alone."""
+        return self._plugin is not None
+
+    @property
     def package(self) -> PackageInfo:
         """What the package has."""
         return PackageInfo(self._folder.name, self._folder.ops)
