@@ -76,6 +76,7 @@ BODY = """
     case HOW_ROW:
       for (std::size_t i = size; i < whole; ++i) y[i] = x[i - size];
       break;
+    case HOW_VALUE: y[size] = static_cast<std::uint8_t>(args.table[0]); break;
     case HOW_READS:
       for (std::size_t i = size; i < size + 128; ++i) sum = sum + x[i] + z[i];
       break;
@@ -103,7 +104,7 @@ STRAYS = {
     "ACCUMULATE": f"{TAIL}, 127 in all",
     "ROW": f"{TAIL}, 127 in all",
 }
-HOW = {name: number for number, name in enumerate([*STRAYS, "READS", "NOTHING"], 1)}
+HOW = {name: number for number, name in enumerate([*STRAYS, "VALUE", "READS", "NOTHING"], 1)}
 
 _DEFINES = "".join(f"#define HOW_{name} {number}\n" for name, number in HOW.items())
 _HEAD = f'#include "ops/Stray.hpp"\n{_DEFINES}namespace ops::StrayPackage::Stray {{\n'
@@ -133,13 +134,13 @@ def package(backend: str, out: Path) -> Built:
     return find_built(made.folder, backend=backend)
 
 
-def call_of(built: Built, backend: str, how: str, *, loops: int = 1, size: int = SIZE) -> OpCall:
-    """A call in which the op does this."""
-    x = (np.arange(size) * 7 % 256).astype(np.uint8)
+def call_of(built: Built, backend: str, how: str, *, loops: int = 1, value: int = 1) -> OpCall:
+    """A call in which the op does this; `value` is what VALUE writes behind the end of y."""
+    x = (np.arange(SIZE) * 7 % 256).astype(np.uint8)
     quants = dict.fromkeys(("x", "z", "y", "w"), (1.0, 0))
     wishes = Wishes(
         inputs={"x": x, "z": x[::-1].copy()},
-        params={"how": HOW[how], "table": "[1, 2, 3, 4]"},
+        params={"how": HOW[how], "table": f"[{value}, 2, 3, 4]"},
         quants=quants,
         loops=loops,
     )

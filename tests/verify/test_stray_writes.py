@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from stray import HOW, SIZE, STRAYS, call_of, package
+from stray import HOW, SIZE, STRAYS, TAIL, call_of, package
 
 from tests.hexagon.running import need_tools
 from tests.making import need_runtime
@@ -15,6 +16,11 @@ from udogen.runtime.built import Built, find_source
 from udogen.runtime.failures import OpFailed
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.watch import Watch
+from udogen.runtime.worker.rooms import _MOST, _pattern
+from udogen.verify.cases import Case
+from udogen.verify.results import Outcome
+from udogen.verify.runner import run_cases
+from udogen.verify.safety.checks import Wanted
 
 LOOPS = (1, 2)
 
@@ -121,6 +127,46 @@ def test_pages_on_hexagon(side: str, htp: Built, on_hexagon: HexagonSession) -> 
         assert told.value.message.startswith(sentence.rpartition(", ")[0]), how
 
 
+def test_a_byte_that_lay_there_by_chance_is_found_in_the_next_execution(
+    cpu: Built, on_cpu: OpSession, htp: Built, on_hexagon: HexagonSession
+) -> None:
+    """Which is also how the patterns of C and of Python are held against each other."""
+    value = _pattern("output", 0, False)[_MOST]
+    on_cpu.run(call_of(cpu, "cpu", "VALUE", value=value))
+    on_hexagon.run(call_of(htp, "htp", "VALUE", value=value))
+    for session, built, backend in ((on_cpu, cpu, "cpu"), (on_hexagon, htp, "htp")):
+        with pytest.raises(OpFailed, match=r"past the end of its output `y` \(129 bytes\): at byte 129, 1 in all"):
+            session.run(replace(call_of(built, backend, "VALUE", value=value, loops=2), poison=0x5A))
+
+
+def test_udogen_test_on_hexagon(htp: Built) -> None:
+    """Cases run twice, so each is seen; --guard adds what is read."""
+    assert htp.folder is not None
+    built = find_source(htp.folder.path, backend="htp")
+
+    def outcome(how: str, **options: Any) -> Outcome:
+        call = call_of(built, "htp", how, value=_pattern("output", 0, False)[_MOST])
+        case = Case(
+            name=how,
+            op="Stray",
+            inputs={each.name: each.array for each in call.inputs if each.array is not None},
+            expected={},
+            params={each.name: each.value for each in call.params},
+            quants=dict.fromkeys(("x", "z", "y", "w"), (1.0, 0)),
+            shapes={"y": (SIZE,), "w": (SIZE,)},
+            backend="htp",
+        )
+        return run_cases(built, [case], backend="hexagon", **options)[0]
+
+    for how in ("VALUE", "MAX"):
+        found = outcome(how)
+        assert found.trouble is not None and found.trouble.message.startswith(TAIL), found
+    assert outcome("READS").status == "ran"
+    [finding] = outcome("READS", safety=Wanted(guard=True)).findings
+    assert finding.cause == "out-of-bounds"
+    assert finding.sentence == f"op `Stray` read past the end of its input `x` ({SIZE} bytes): at byte 256"
+
+
 # --- DSP V65/V66 ------------------------------------------------------------------------------------------------------
 
 # The generated package copies parameters, as the documentation wants it: a kernel does not see the DSP's.
@@ -158,4 +204,4 @@ def test_on_the_htp_emulator(htp: Built) -> None:
 
 
 def test_every_way_is_tried() -> None:
-    assert set(HOW) == {*STRAYS, "READS", "NOTHING"}
+    assert set(HOW) == {*STRAYS, "VALUE", "READS", "NOTHING"}
