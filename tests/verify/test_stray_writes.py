@@ -84,6 +84,10 @@ def test_a_restored_context_on_cpu(cpu: Built, on_cpu: OpSession) -> None:
     saved = on_cpu.run(replace(call_of(cpu, "cpu", "NOTHING"), save_context=True)).context
     assert saved is not None
     on_cpu.run(replace(call_of(cpu, "cpu", "NOTHING"), context=saved))
+    call = call_of(cpu, "cpu", "VALUE", value=_pattern("output", 0, False)[_MOST])  # which one execution does not show
+    saved = on_cpu.run(replace(call, save_context=True)).context
+    with pytest.raises(OpFailed, match="past the end of its output `y`"):
+        on_cpu.run(replace(call, context=saved, loops=2, poison=0x5A))
 
 
 @pytest.mark.parametrize("how", ["READS", "NOTHING"])
@@ -92,6 +96,15 @@ def test_a_kernel_that_reads_a_vector_too_much_is_not_accused_on_cpu(how: str, c
         call = call_of(cpu, "cpu", how, loops=loops)
         outputs = on_cpu.run(call).outputs
         assert outputs["y"].tolist() == [max(pair) for pair in zip(*(arg.array for arg in call.inputs), strict=True)]
+
+
+def test_on_the_cpu_emulator(cpu: Built) -> None:
+    with OpSession(cpu.library, cpu.provider, runtime_kind="emulator", timeout=60) as session:
+        for how, sentence in STRAYS.items():
+            with pytest.raises(OpFailed) as told:
+                session.run(call_of(cpu, "cpu", how))
+            assert told.value.message == sentence
+        session.run(call_of(cpu, "cpu", "READS"))
 
 
 # --- Hexagon ----------------------------------------------------------------------------------------------------------

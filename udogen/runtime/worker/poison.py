@@ -101,11 +101,14 @@ class GuardedPackage:
     def expect(self, order: Message) -> None:
         """What the next graph has: the names of its tensors, and the byte that fills its outputs.
 
-        libQnnCpu leaves the counts of a node unset where there is none of a kind.
+        libQnnCpu leaves the counts of a node unset where there is none of a kind.  Which inputs and parameters a
+        node of a restored context has, nobody says: there outputs alone are looked at.
         """
         self._byte, self._rooms = order["poison"], []
         tensors = [row["tensor"] for row in order["params"] if "tensor" in row]
         rows = {"input": order["inputs"], "output": order["outputs"], "parameter": tensors}
+        if order["context"] is not None:
+            rows |= {"input": [], "parameter": []}
         self._names = {role: [row["name"] for row in given] for role, given in rows.items()}
         self._params = len(order["params"])
 
