@@ -39,7 +39,7 @@ def fault(built: Built, what: str, *, timeout: float = 60) -> list[str]:
         ("fails", failures.OpFailed, "answered 4294967295 (UDO_UNKNOWN_ERROR) in phase `execute`: op Fault: number 7"),
         ("fails_in_worker", failures.OpFailed, "worker 1 is tired"),
         ("crashes", failures.OpCrashed, "segmentation fault"),
-        ("overruns", failures.OpFailed, "wrote outside of its output `y`"),
+        ("overruns", failures.OpFailed, "wrote past the end of its output `y`"),
         ("throws", failures.OpCrashed, "threw a C++ exception (int)"),
         ("grows", failures.OpFailed, "cannot be larger than 12 along axis 3"),
     ],

@@ -57,7 +57,19 @@ MISTAKES = {
     "no text": (lambda folder: (folder / CL).unlink(), f"there is no {CL}, and no text was given with source()"),
     "a write past the end": (
         change(CL, "STORE4(output, i,", "STORE4(output, i + 6,"),
-        "a kernel wrote past the end of tensor `output`",
+        "a kernel wrote past the end of tensor `output` (96 bytes): at byte 96, 96 in all",
+    ),
+    "a write before the beginning": (
+        change(CL, "STORE4(output, i,", "STORE4(output, (int)i - 1,"),
+        "a kernel wrote before the beginning of tensor `output` (96 bytes): 16 bytes before it, 16 in all",
+    ),
+    "a copy of what lies behind the input": (
+        change(CL, "STORE4(output, i,", "STORE(output, i + 24, LOAD(input, i + 24));\n    STORE4(output, i,"),
+        "a kernel wrote past the end of tensor `output` (96 bytes): at byte 96, 24 in all",
+    ),
+    "a write into the input": (
+        change(CL, "STORE4(output, i,", "if (i == 1) ((__global float*)input)[2] = 9.0f;\n    STORE4(output, i,"),
+        "a kernel wrote into tensor `input`, which it must not: at byte 10 of 96, 2 in all",
     ),
     "a local size that does not divide": (
         change(CPP, "  return udo::ok;", "  kernel.localSize(5);\n  return udo::ok;"),

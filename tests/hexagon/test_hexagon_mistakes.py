@@ -25,9 +25,9 @@ WRONG = [
     (3, OpFailed, r"op `Wrong` answered 2 \(QHPI_ErrorFatal\) in phase `execute`: the third way: 42"),
     (4, OpCrashed, r"op `Wrong` threw a C\+\+ exception \(std::out_of_range\) in phase `execute`"),
     (5, OpFailed, "cannot execute, most likely HVX floating point"),
-    (6, OpFailed, "wrote outside of its output `y`"),
+    (6, OpFailed, r"wrote past the end of its output `y` \(8 bytes\): at byte 8, 4 in all"),
     (7, OpCrashed, "ended the process with exit code 3 in phase `execute`"),
-    (9, OpFailed, "wrote outside of its output `y`"),
+    (9, OpFailed, r"wrote before the beginning of its output `y` \(8 bytes\): 4 bytes before it, 4 in all"),
 ]
 
 

@@ -48,7 +48,8 @@ def test_what_the_op_answers_comes_through(session: OpSession) -> None:
         session.run(replace(call("Fails", params=(ParamArg("code", 7, "INT_32"),)), poison=0x5A))
     with pytest.raises(OpCrashed, match=r"^op `Abort` crashed with SIGABRT \(abort\) in phase `execute`$"):
         session.run(replace(call("Abort"), poison=0x5A))
-    with pytest.raises(RunFailed, match=r"^op `Overrun` wrote past the end of its output `y` \(24 bytes\)$"):
+    past = r"^op `Overrun` wrote past the end of its output `y` \(24 bytes\): at byte 24, 32 in all$"
+    with pytest.raises(RunFailed, match=past):
         session.run(replace(call("Overrun"), poison=0x5A))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -138,3 +139,34 @@ def test_what_does_not_fit_is_refused_before_the_call(session: OpSession, broken
     with pytest.raises(RunFailed, match=match):
         session.run(call("AddOne", (broken,)))
     assert session.run(call("AddOne")).outputs["y"][0, 0] == 1
+
+
+def test_a_call_from_another_thread_waits_until_the_first_one_is_over(probe: Path) -> None:
+    """While the first call is in the middle, nothing of the second one is heard."""
+    heard: list[str] = []
+    other: list[threading.Thread] = []
+    second = threading.Event()
+    answers = {}
+
+    def run(name: str, step: int) -> None:
+        answers[name] = session.run(call("AddOne", params=(ParamArg("step", step, "INT_32"),)))
+
+    def on_phase(phase: str) -> None:
+        name = threading.current_thread().name
+        heard.append(name)
+        if name == "second":
+            second.set()
+        elif name == "first" and phase == "finalize":
+            other.append(threading.Thread(target=run, args=("second", 7), name="second"))
+            other[0].start()
+            assert not second.wait(0.5)
+
+    with OpSession(probe, PROVIDER, timeout=20, on_phase=on_phase) as session:
+        first = threading.Thread(target=run, args=("first", 3), name="first")
+        first.start()
+        first.join()
+        other[0].join()
+    calls = [name for name in heard if name in ("first", "second")]
+    assert calls == sorted(calls)
+    np.testing.assert_array_equal(answers["first"].outputs["y"], X + 3)
+    np.testing.assert_array_equal(answers["second"].outputs["y"], X + 7)

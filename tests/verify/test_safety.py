@@ -210,7 +210,9 @@ def test_a_guard_page_is_told_of_by_the_session_too(unsafe: Unsafe) -> None:
         assert not any("udogen-f" in line for line in caught.value.details)
         with pytest.raises(OpFailed) as failed:  # in a new process, without a wall
             session.run(call_of(built))
-    assert failed.value.message == "op `LeakyRelu` wrote past the end of its output `output` (96 bytes)"
+    assert failed.value.message == (
+        "op `LeakyRelu` wrote past the end of its output `output` (96 bytes): at byte 96, 4 in all"
+    )
 
 
 # --- sanitizers -----------------------------------------------------------------------------------------------
@@ -325,7 +327,11 @@ def test_what_no_check_looks_at_is_said() -> None:
     )
     assert unchecked(Wanted(guard=True), places[:2]) == (
         "--guard: on htp tensors lie side by side in memory of the runtime, and steps beside them are not seen "
-        "(writes past an output are with --backend htp-emulator)",
+        "(--backend hexagon sees them, and --backend htp-emulator what is written)",
+    )
+    assert unchecked(Wanted(guard=True), places[2:]) == ()
+    assert unchecked(Wanted(guard=True, leaks=True), places[2:]) == (
+        "--leaks: not looked at on hexagon, dsp, where code for another processor runs",
     )
     threads = wanted_of(heap=False, guard=False, leaks=False, sanitize=["thread"])
     assert unchecked(threads, places[:2]) == (

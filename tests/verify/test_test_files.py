@@ -308,6 +308,20 @@ def test_shapes_of_our_choice(tmp_path: Path) -> None:
     assert [case.name for case in cases(tmp_path, toy.HEAD + 'dtype = "FLOAT_32"\n')] == ["7", "3x5", "1x8x8x16"]
 
 
+def test_tails_are_cases_on_hexagon_where_no_shape_is_said(tmp_path: Path) -> None:
+    text = toy.HEAD + 'backends = ["htp", "hexagon", "dsp"]\n[[op.case]]\nparams = { factor = [2, 3] }\n'
+    tails = [case for case in cases(tmp_path, text, "htp") if case.name.startswith("tails: ")]
+    lengths = (1, 63, 64, 65, 127, 128, 129)
+    assert [case.inputs["x"].shape for case in tails] == [*((n,) for n in lengths), *((3, n) for n in lengths)]
+    assert {case.places for case in tails} == {("hexagon",)}
+    assert {case.dtypes["x"] for case in tails} == {"UFIXED_POINT_8"}
+    assert {case.params["factor"] for case in tails} == {2}
+    # A package for DSP has the first type alone, which has 32 bits here.
+    assert not [case for case in cases(tmp_path, text, "dsp") if case.name.startswith("tails")]
+    for other in (text.replace('"hexagon", ', ""), text + 'shape = "4"\n', text + 'expect = "refusal"\n'):
+        assert not [case for case in cases(tmp_path, other, "htp") if case.name.startswith("tails")]
+
+
 def test_empty_and_one_sized_axes(tmp_path: Path) -> None:
     found = cases(tmp_path, toy.HEAD + 'shape = ["0x5", "1x1", "scalar"]\n')
     assert [case.inputs["x"].shape for case in found[::1]] == [(0, 5), (1, 1), (), (0, 5), (1, 1), ()]

@@ -49,11 +49,11 @@ class Host(NamedTuple):
 
 
 HOSTS = {
-    "htp": Host(DEFAULT, ("harness", "kernels", "tensors", "request", "wire", "common"), flags=_HVX_FLOATS),
+    "htp": Host(DEFAULT, ("harness", "kernels", "tensors", "request", "guards", "wire", "common"), flags=_HVX_FLOATS),
     # An op must not use the heap while it executes: the harness counts.
     "dsp": Host(
         "v66",
-        ("dsp", "dsp_functions", "dsp_request", "wire", "common"),
+        ("dsp", "dsp_functions", "dsp_request", "guards", "wire", "common"),
         wrapped=(*_WRAPPED, "malloc", "calloc", "realloc"),
         by_op=True,
     ),

@@ -14,7 +14,7 @@ from udogen.opdef.problems import nearest
 from udogen.qnn.interface import WARN
 from udogen.runtime import known
 from udogen.runtime.op.calls import LogLine, OpCall, PackageInfo, TensorArg
-from udogen.runtime.op.faults import Fault, fault_of, without_faults
+from udogen.runtime.op.faults import Fault, Stray, fault_of, without_faults
 
 # The phases in which nothing of the user's has run yet.
 START, LOAD_RUNTIME = "start the worker", "load the runtime"
@@ -39,6 +39,10 @@ class OpFailed(RunFailed):
     """The op answered with an error, or did what an op must not do."""
 
     kind = "op-failed"
+
+
+class OutOfBounds(OpFailed):
+    """The op touched memory that is not its own."""
 
 
 class OpCrashed(RunFailed):
@@ -145,6 +149,13 @@ def of_code(scene: Scene, function: str, code: int) -> RunFailed:
         text = f"{scene.subject} could not be made (createOpImpl, in graphFinalize): {number}{reason}"
         return OpFailed(text, hint=row.remedy, details=details)
     return OpFailed(f"{scene.subject}: {function} failed with {number}{reason}", hint=row.remedy, details=details)
+
+
+def of_strays(scene: Scene, strays: Sequence[Stray]) -> OutOfBounds:
+    """The op touched memory that is not its own: what it wrote comes before what it read."""
+    first, *others = sorted(strays, key=lambda each: each.how != "wrote")
+    also = [each.sentence(scene.subject) for each in others]
+    return OutOfBounds(first.sentence(scene.subject), hint=first.hint, details=[*also, *scene.details()])
 
 
 def of_text(scene: Scene, message: str, hint: str) -> RunFailed:

@@ -16,6 +16,7 @@ from udogen.opdef import datatypes
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built
 from udogen.runtime.failures import OpFailed, OpRefused
+from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.library import BACKENDS
 from udogen.runtime.op.calls import POISON, OpCall, OpResult
 from udogen.runtime.op.request import Wishes, make_call
@@ -24,13 +25,13 @@ from udogen.verify.cases import Case
 from udogen.verify.explain import Explainer
 from udogen.verify.places import Place, Session, open_session, place_of
 from udogen.verify.results import Cost, Finding, Outcome, TensorResult, Trouble
-from udogen.verify.safety.checks import NOTHING, Safety, Wanted
+from udogen.verify.safety.checks import NOTHING, PageGuards, Safety, Wanted
 from udogen.verify.safety.outcomes import examined
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
-# Numbers are those of the second execution, so that what an op keeps from the first shows.
+# Numbers are those of the second execution, so that what an op keeps from the first shows; and guards differ in it.
 _CHECKED = 2
 _TIMED = 5  # enough for a first impression of the time
 _SLOW = 1.0  # seconds of one execution, from which on it is not executed again for its time
@@ -57,7 +58,7 @@ def run_cases(
     """Every case, in one process; where instructions are run each in its own, `jobs` of them at once.
 
     Raises only where the package cannot be registered at all; what a case does is its outcome.
-    `safety`: what is checked besides the numbers, in processes of its own; not where instructions are run.
+    `safety`: what is checked besides the numbers, in processes of its own; where instructions are run, its guard.
     `measure`: times and packets are measured with care, and compared with numpy and the vendor's own op.
     `explain`: what is wrong is diagnosed, and made smaller.
     """
@@ -76,8 +77,10 @@ def run_cases(
         ops[name] = built.op(name, place.config)
     with ExitStack() as stack:
         stack.enter_context(session)
-        checks = None
-        if safety.anything and not place.instructions:
+        checks: Safety | PageGuards | None = None
+        if isinstance(session, HexagonSession):
+            checks = PageGuards(session) if safety.guard else None
+        elif safety.anything:
             room = Safety(
                 built,
                 safety,
@@ -89,7 +92,7 @@ def run_cases(
             )
             checks = stack.enter_context(room)
 
-        executions = 1 if place.instructions else _CHECKED
+        executions = _executions(session)
 
         def once(case: Case) -> Outcome:
             return run_case(session, place, built, ops[case.op], case, loops=1)
@@ -141,6 +144,11 @@ def run_case(
     return replace(outcome, seconds=time.perf_counter() - begun)
 
 
+def _executions(session: Session) -> int:
+    """How often an op is executed in a graph; packets are counted of one execution alone."""
+    return 1 if isinstance(session, HexagonSession) and session.counts else _CHECKED
+
+
 def _refuses(fault: UdogenError) -> bool:
     """The op answered with an error, in validation or later; what it must not do is no answer."""
     return isinstance(fault, OpRefused) or (isinstance(fault, OpFailed) and " wrote " not in fault.message)
@@ -174,7 +182,7 @@ def _attempt(
     call = make_call(op, built, case.op, wishes)
     dtype = " ".join(dict.fromkeys(tensor.dtype for tensor in call.outputs))
     # Memory that an op does not write must not look as if zeros were its answer.
-    result = session.run(replace(call, poison=POISON))
+    result = session.run(replace(call, poison=POISON, loops=_executions(session)))
     # Numbers of another kernel say nothing of ours.  What a rewrite in HTP's C++ style replaces, nobody counts.
     if result.proof is not None and not case.refusal and (built.folder is None or built.folder.api != "core"):
         result.proof.check()

@@ -9,9 +9,6 @@
 namespace emulator {
 namespace {
 
-constexpr std::size_t strip = 64;
-constexpr unsigned char untouched = 0xA5;
-
 /// As libQnnCpu 2.47 hands tensors to custom ops; of every other type it hands them pointers that lead nowhere.
 bool delivers(Qnn_DataType_t type, QnnCpuOpPackage_DataType_t& as) {
   switch (static_cast<std::uint32_t>(type)) {
@@ -62,8 +59,7 @@ CpuGraph::~CpuGraph() {
 Qnn_ErrorHandle_t CpuGraph::compile(const Composed& graph) {
   for (const auto& [id, tensor] : graph.tensors) {
     if (!tensor->isNative()) continue;
-    std::vector<unsigned char> bytes(tensor->bytes() + strip, 0);
-    std::fill(bytes.end() - strip, bytes.end(), untouched);
+    std::vector<unsigned char> bytes(tensor->bytes() + 2 * guardBytes, 0);
     between_.emplace(id, Between{tensor.get(), std::move(bytes)});
   }
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
@@ -90,7 +86,7 @@ void CpuGraph::lead(const Composed& graph, const Qnn_Tensor_t& tensor, void** po
   if (given.type == QNN_TENSOR_TYPE_STATIC) {
     *pointer = given.clientBuf.data;
   } else if (const auto found = between_.find(given.id); found != between_.end()) {
-    *pointer = found->second.bytes.data();
+    *pointer = found->second.bytes.data() + guardBytes;
   } else {
     const auto place = [&](const std::vector<const Tensor*>& side, std::vector<Place>& places) {
       const auto at = std::find_if(side.begin(), side.end(), [&](const Tensor* each) { return each->id() == given.id; });
@@ -208,13 +204,31 @@ Qnn_ErrorHandle_t CpuGraph::runOne(const Step& step) const {
   return code;
 }
 
+void CpuGraph::fillGuards() {
+  std::uint32_t number = 0;
+  for (auto& [_, each] : between_) {
+    const GuardKey key = {true, number++};
+    fillGuard(each.bytes.data(), -static_cast<std::ptrdiff_t>(guardBytes), key, executions_ > 0);
+    fillGuard(each.bytes.data() + each.bytes.size() - guardBytes, 0, key, executions_ > 0);
+  }
+}
+
 bool CpuGraph::isWhole() const {
+  std::uint32_t number = 0;
   for (const auto& [_, each] : between_) {
-    if (std::all_of(each.bytes.end() - strip, each.bytes.end(), [](unsigned char byte) { return byte == untouched; })) {
-      continue;
+    const GuardKey key = {true, number++};
+    const bool later = executions_ > 0;
+    const std::size_t size = each.bytes.size() - 2 * guardBytes;
+    const Changed before = compareGuard(each.bytes.data(), -static_cast<std::ptrdiff_t>(guardBytes), key, later);
+    const Changed behind = compareGuard(each.bytes.data() + guardBytes + size, 0, key, later);
+    if (behind.count != 0) {
+      logger_.error("a node wrote past the end of tensor `%s` (%zu bytes): at byte %zu, %zu in all",
+                    each.tensor->name().c_str(), size, size + behind.first, behind.count);
+    } else if (before.count != 0) {
+      logger_.error("a node wrote before the beginning of tensor `%s` (%zu bytes): %zu bytes before it, %zu in all",
+                    each.tensor->name().c_str(), size, guardBytes - before.first, before.count);
     }
-    logger_.error("a node wrote past the end of tensor `%s`", each.tensor->name().c_str());
-    return false;
+    if (before.count + behind.count != 0) return false;
   }
   return true;
 }
@@ -228,6 +242,7 @@ Qnn_ErrorHandle_t CpuGraph::execute(const std::vector<const void*>& inputs, cons
   }
   for (const Place& each : fromInputs_) *each.pointer = const_cast<void*>(inputs[each.index]);
   for (const Place& each : fromOutputs_) *each.pointer = outputs[each.index];
+  fillGuards();
   for (const Step& each : steps_) {
     Qnn_ErrorHandle_t code = stopped();
     if (code != QNN_SUCCESS) return code;
@@ -239,6 +254,7 @@ Qnn_ErrorHandle_t CpuGraph::execute(const std::vector<const void*>& inputs, cons
     measured->nodes.push_back({each.name, static_cast<std::uint64_t>(micros)});
   }
   if (!isWhole()) return QNN_GRAPH_ERROR_GENERAL;
+  ++executions_;
   return QNN_SUCCESS;
 }
 

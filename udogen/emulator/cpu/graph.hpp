@@ -5,6 +5,7 @@
 
 #include "CPU/QnnCpuOpPackage.h"
 #include "engine.hpp"
+#include "guards.hpp"
 #include "package.hpp"
 
 namespace emulator {
@@ -40,7 +41,7 @@ class CpuGraph : public Executable {
     QnnCpuOpPackage_OpImpl_t impl = {};    // a copy: the package hands out what it may move
     std::vector<void*> inputs, outputs;    // data, for a built-in op
   };
-  /// Memory of a tensor between nodes, with a strip behind it that nobody may write.
+  /// Memory of a tensor between nodes, between guards that nobody may write.
   struct Between {
     const Tensor* tensor;
     std::vector<unsigned char> bytes;
@@ -55,6 +56,7 @@ class CpuGraph : public Executable {
   void lead(const Composed& graph, const Qnn_Tensor_t& tensor, void** pointer);
   Qnn_ErrorHandle_t runOne(const Step& step) const;
   bool isWhole() const;
+  void fillGuards();
 
   Logger logger_;
   std::map<std::uint32_t, Between> between_;  // by the tensor's id
@@ -62,6 +64,7 @@ class CpuGraph : public Executable {
   std::vector<Place> fromInputs_, fromOutputs_;
   std::vector<std::pair<std::size_t, std::size_t>> both_;  // places of APP_READWRITE tensors in inputs and outputs
   std::vector<std::size_t> bothBytes_;
+  std::size_t executions_ = 0;
 };
 
 }  // namespace emulator

@@ -26,7 +26,10 @@ bool ClGraph::makeBuffer(const Tensor& tensor) {
   auto made = Memory::make(*device_, QNN_GPU_MEM_OBJ_TYPE_BUFFER, tensor.dataType(), &elements, 1,
                            "tensor `" + tensor.name() + "`", logger_);
   if (made == nullptr) return false;
-  if (tensor.isStatic() && made->write(*device_, tensor.data().data()) != CL_SUCCESS) return false;
+  if (tensor.isStatic()) {
+    if (made->write(*device_, tensor.data().data()) != CL_SUCCESS) return false;
+    made->expect(tensor.data().data());
+  }
   memory_[tensor.id()] = std::move(made);
   return true;
 }
@@ -196,7 +199,7 @@ Qnn_ErrorHandle_t ClGraph::addKernel(Programs& programs, const Node& node, const
   return QNN_SUCCESS;
 }
 
-const Memory* ClGraph::memoryOf(const Node& node, const Made& made, const QnnGpu_KernelArg_t& arg) const {
+Memory* ClGraph::memoryOf(const Node& node, const Made& made, const QnnGpu_KernelArg_t& arg) const {
   const Qnn_OpConfigV1_t& config = node.v1();
   const std::uint32_t index = arg.tensor.tensorIndex;
   const Qnn_Tensor_t* tensor = nullptr;
@@ -223,7 +226,8 @@ bool ClGraph::setArgument(const Node& node, const Made& made, const Launch& laun
                           const QnnGpu_KernelArg_t& arg) {
   const bool isMemory = arg.type != QNN_GPU_KERNEL_ARG_TYPE_DATA && arg.type != QNN_GPU_KERNEL_ARG_TYPE_LOCAL &&
                         arg.type != QNN_GPU_KERNEL_ARG_TYPE_NULL_PTR;
-  const Memory* const memory = isMemory ? memoryOf(node, made, arg) : nullptr;
+  Memory* const memory = isMemory ? memoryOf(node, made, arg) : nullptr;
+  if (memory != nullptr && arg.type == QNN_GPU_KERNEL_ARG_TYPE_OP_INPUT_READWRITE) memory->allowWrites();
   if (isMemory && memory == nullptr) {
     logger_.error("%s, argument %u: the op has no tensor %u of this kind", launch.title.c_str(), at,
                   arg.tensor.tensorIndex);
@@ -273,6 +277,17 @@ Qnn_ErrorHandle_t ClGraph::execute(const std::vector<const void*>& inputs, const
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const cl_int code = inputs_[i]->write(*device_, inputs[i]);
     if (code != CL_SUCCESS) return failed(inputs_[i]->owner().c_str(), code);
+    inputs_[i]->expect(inputs[i]);
+  }
+  std::uint32_t number = 0;
+  std::vector<Memory*> all;
+  for (const auto& [_, memory] : memory_) all.push_back(memory.get());
+  for (const Made& made : made_) {
+    for (const auto& scratch : made.scratch) all.push_back(scratch.get());
+  }
+  for (Memory* const each : all) {
+    const cl_int code = each->fillGuards(*device_, {!each->hasContent(), number++}, executions_ > 0);
+    if (code != CL_SUCCESS) return failed(each->owner().c_str(), code);
   }
   for (const Launch& each : launches_) {
     const auto begun = std::chrono::steady_clock::now();
@@ -290,16 +305,9 @@ Qnn_ErrorHandle_t ClGraph::execute(const std::vector<const void*>& inputs, const
   }
   const cl_int code = device_->cl.clFinish(device_->queue.get());
   if (code != CL_SUCCESS) return failed("execution", code);
-  const auto check = [this](const Memory& memory) {
-    const bool whole = memory.isWhole(*device_);
-    if (!whole) logger_.error("a kernel wrote past the end of %s", memory.owner().c_str());
-    return whole;
-  };
   bool whole = true;
-  for (const auto& [_, memory] : memory_) whole = check(*memory) && whole;
-  for (const Made& made : made_) {
-    for (const auto& scratch : made.scratch) whole = check(*scratch) && whole;
-  }
+  for (const Memory* const each : all) whole = each->isWhole(*device_, logger_) && whole;
+  ++executions_;
   return whole ? QNN_SUCCESS : QNN_GRAPH_ERROR_GENERAL;
 }
 

@@ -41,7 +41,7 @@ class ClGraph : public Executable {
   Qnn_ErrorHandle_t claim(const Composed& graph, const Node& node, const QnnGpu_Operation_t& operation);
   Qnn_ErrorHandle_t addKernel(Programs& programs, const Node& node, const Made& made, const QnnGpu_Kernel_t& kernel);
   bool setArgument(const Node& node, const Made& made, const Launch& launch, cl_uint at, const QnnGpu_KernelArg_t& arg);
-  const Memory* memoryOf(const Node& node, const Made& made, const QnnGpu_KernelArg_t& arg) const;
+  Memory* memoryOf(const Node& node, const Made& made, const QnnGpu_KernelArg_t& arg) const;
   bool makeBuffer(const Tensor& tensor);
   Qnn_ErrorHandle_t failed(const char* what, cl_int code) const;
 
@@ -50,7 +50,8 @@ class ClGraph : public Executable {
   std::map<std::uint32_t, std::unique_ptr<Memory>> memory_;  // by the tensor's id
   std::vector<Made> made_;
   std::vector<Launch> launches_;
-  std::vector<const Memory*> inputs_, outputs_;
+  std::vector<Memory*> inputs_, outputs_;
+  std::size_t executions_ = 0;
 };
 
 }  // namespace emulator

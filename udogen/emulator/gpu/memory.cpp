@@ -1,16 +1,8 @@
 #include "memory.hpp"
 
-#include <algorithm>
 #include <array>
 
 namespace emulator {
-namespace {
-
-constexpr std::size_t strip = 128;
-constexpr unsigned char untouched = 0xA5;
-
-}  // namespace
-
 std::unique_ptr<Memory> Memory::make(ClDevice& device, QnnGpu_MemoryObjectType_t type, Qnn_DataType_t dataType,
                                      const std::uint32_t* dims, std::uint32_t rank, std::string owner,
                                      const Logger& logger) {
@@ -56,12 +48,15 @@ std::unique_ptr<Memory> Memory::make(ClDevice& device, QnnGpu_MemoryObjectType_t
     made->memory_ = OwnedMemory(
         cl, cl.clCreateImage(device.context.get(), CL_MEM_READ_WRITE, &format, &described, nullptr, &code));
   } else {
-    made->memory_ = OwnedMemory(
-        cl, cl.clCreateBuffer(device.context.get(), CL_MEM_READ_WRITE, made->bytes_ + strip, nullptr, &code));
-    if (made->memory_) {
-      const std::vector<unsigned char> filled(made->bytes_ + strip, untouched);
-      code = cl.clEnqueueWriteBuffer(device.queue.get(), made->raw(), CL_TRUE, 0, filled.size(), filled.data(), 0,
-                                     nullptr, nullptr);
+    // A part of a buffer begins where the device wants it.
+    const std::size_t alignment = device.info<cl_uint>(CL_DEVICE_MEM_BASE_ADDR_ALIGN, 1024) / 8;
+    made->before_ = (guardBytes + alignment - 1) / alignment * alignment;
+    made->whole_ = OwnedMemory(cl, cl.clCreateBuffer(device.context.get(), CL_MEM_READ_WRITE,
+                                                     made->before_ + made->bytes_ + guardBytes, nullptr, &code));
+    const cl_buffer_region part = {made->before_, made->bytes_};
+    if (made->whole_) {
+      made->memory_ = OwnedMemory(
+          cl, cl.clCreateSubBuffer(made->whole_.get(), CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &part, &code));
     }
   }
   if (code == CL_SUCCESS) return made;
@@ -83,11 +78,45 @@ cl_int Memory::read(ClDevice& device, void* into) const {
   return device.cl.clEnqueueReadBuffer(device.queue.get(), raw(), CL_FALSE, 0, bytes_, into, 0, nullptr, nullptr);
 }
 
-bool Memory::isWhole(ClDevice& device) const {
+cl_int Memory::fillGuards(ClDevice& device, GuardKey key, bool later) {
+  if (isImage()) return CL_SUCCESS;
+  key_ = key;
+  later_ = later;
+  std::array<unsigned char, guardBytes> before{}, behind{};
+  fillGuard(before.data(), -static_cast<std::ptrdiff_t>(guardBytes), key_, later_);
+  fillGuard(behind.data(), 0, key_, later_);
+  const auto write = [&](std::size_t at, const auto& bytes) {
+    return device.cl.clEnqueueWriteBuffer(device.queue.get(), whole_.get(), CL_TRUE, at, guardBytes, bytes.data(), 0,
+                                          nullptr, nullptr);
+  };
+  const cl_int code = write(before_ - guardBytes, before);
+  return code == CL_SUCCESS ? write(before_ + bytes_, behind) : code;
+}
+
+bool Memory::isWhole(ClDevice& device, const Logger& logger) const {
   if (isImage()) return true;
-  std::array<unsigned char, strip> found{};
-  device.cl.clEnqueueReadBuffer(device.queue.get(), raw(), CL_TRUE, bytes_, strip, found.data(), 0, nullptr, nullptr);
-  return std::all_of(found.begin(), found.end(), [](unsigned char each) { return each == untouched; });
+  std::vector<unsigned char> found(before_ + bytes_ + guardBytes);
+  device.cl.clEnqueueReadBuffer(device.queue.get(), whole_.get(), CL_TRUE, 0, found.size(), found.data(), 0, nullptr,
+                                nullptr);
+  const unsigned char* const data = found.data() + before_;
+  const Changed before =
+      compareGuard(data - guardBytes, -static_cast<std::ptrdiff_t>(guardBytes), key_, later_);
+  const Changed behind = compareGuard(data + bytes_, 0, key_, later_);
+  Changed inside;
+  for (std::size_t i = 0; i < content_.size() && !isWritable_; ++i) {
+    inside.see(static_cast<char>(data[i]) != content_[i], i);
+  }
+  if (behind.count != 0) {
+    logger.error("a kernel wrote past the end of %s (%zu bytes): at byte %zu, %zu in all", owner_.c_str(), bytes_,
+                 bytes_ + behind.first, behind.count);
+  } else if (before.count != 0) {
+    logger.error("a kernel wrote before the beginning of %s (%zu bytes): %zu bytes before it, %zu in all",
+                 owner_.c_str(), bytes_, guardBytes - before.first, before.count);
+  } else if (inside.count != 0) {
+    logger.error("a kernel wrote into %s, which it must not: at byte %zu of %zu, %zu in all", owner_.c_str(),
+                 inside.first, bytes_, inside.count);
+  }
+  return before.count + behind.count + inside.count == 0;
 }
 
 }  // namespace emulator

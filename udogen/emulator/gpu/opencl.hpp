@@ -18,7 +18,7 @@ struct OpenCl {
 #define UDOGEN_OPENCL_CALLS(CALL)                                                                                     \
   CALL(clGetPlatformIDs) CALL(clGetPlatformInfo) CALL(clGetDeviceIDs) CALL(clGetDeviceInfo) CALL(clCreateContext)      \
   CALL(clReleaseContext) CALL(clCreateCommandQueue) CALL(clReleaseCommandQueue) CALL(clCreateBuffer) CALL(clCreateImage) \
-  CALL(clReleaseMemObject) CALL(clCreateProgramWithSource) CALL(clBuildProgram) CALL(clGetProgramBuildInfo)            \
+  CALL(clCreateSubBuffer) CALL(clReleaseMemObject) CALL(clCreateProgramWithSource) CALL(clBuildProgram) CALL(clGetProgramBuildInfo)            \
   CALL(clReleaseProgram) CALL(clCreateKernel) CALL(clReleaseKernel) CALL(clGetKernelInfo) CALL(clGetKernelArgInfo)     \
   CALL(clSetKernelArg) CALL(clEnqueueNDRangeKernel) CALL(clEnqueueReadBuffer) CALL(clEnqueueWriteBuffer)               \
   CALL(clEnqueueReadImage) CALL(clFinish)

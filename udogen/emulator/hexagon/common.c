@@ -7,9 +7,6 @@
 
 #include "wire.h"
 
-#define GUARD 128
-#define FILL 0xa5
-
 static void log_line(const char* format, QnnLog_Level_t level, uint64_t timestamp, va_list list) {
   char text[768];
   const uint32_t number = (uint32_t)level;
@@ -26,24 +23,6 @@ void give_log(QnnOpPackage_Interface_t* interface) {
 }
 
 uint32_t poison;
-
-unsigned char* guarded_room(size_t size) {
-  unsigned char* room = NULL;
-  if (posix_memalign((void**)&room, GUARD, GUARD + size + GUARD) != 0) {
-    fail("there is no memory for a tensor of %zu bytes", size);
-  }
-  memset(room, FILL, GUARD);
-  memset(room + GUARD, (int)poison, size);
-  memset(room + GUARD + size, FILL, GUARD);
-  return room + GUARD;
-}
-
-int is_guarded(const unsigned char* room, size_t size) {
-  for (size_t i = 0; i < GUARD; ++i) {
-    if (room[size + i] != FILL || room[-1 - (ptrdiff_t)i] != FILL) return 0;
-  }
-  return 1;
-}
 
 uint64_t nanoseconds(void) {
   struct timespec time;

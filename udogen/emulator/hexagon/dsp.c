@@ -82,19 +82,22 @@ __attribute__((noinline, used)) Udo_ErrorType_t udogen_call_kernel(const QnnDspO
   return status;
 }
 
-static void execute(const QnnDspOpPackage_OperationInfo_t* op, Udo_Operation_t operation) {
+static void execute(const QnnDspOpPackage_OperationInfo_t* op, Udo_Operation_t operation, uint32_t number) {
+  guards_open(number);
   for (uint32_t i = 0; i < request.num_inputs; ++i) {
     if (request.inputs[i].given != NULL && inputs[i].tensorData != NULL) {
       memcpy(inputs[i].tensorData, request.inputs[i].given, request.inputs[i].size);
     }
   }
   for (uint32_t i = 0; i < request.num_outputs; ++i) request.outputs[i].said = UNSAID;
+  guards_close();
   const uint64_t begun = nanoseconds();
   dsp_executes = 1;
   const Udo_ErrorType_t status = udogen_call_kernel(op, operation);
   dsp_executes = 0;
   const uint64_t took = nanoseconds() - begun;
   need(status);
+  guards_compare();
   say(SAY_TIME, &took, sizeof took, NULL, 0);
 }
 
@@ -108,7 +111,6 @@ static void say_output(uint32_t i) {
   const Tensor* tensor = &request.outputs[i];
   if (outputs[i].layout == UDO_LAYOUT_NULL) return;
   const uint32_t bytes = bytes_of(&outputs[i]);
-  if (!is_guarded(outputs[i].tensorData, tensor->size)) say(SAY_OVERRUN, &i, sizeof i, NULL, 0);
   if (tensor->said == UNSAID) fail("executeOp did not tell the DSP the size of output %u (udoSetOutputTensorSize)", i);
   if (tensor->said != bytes) {
     fail("executeOp told the DSP %u bytes of output %u, whose dimensions make %u", tensor->said, i, bytes);
@@ -128,6 +130,7 @@ int main(int argc, char** argv) {
   if (argc != 3) return 3;
   wire_open(argv[1], argv[2]);
   dsp_read(&request);
+  guards_watch();
 
   say_text(SAY_PHASE, "register the op package");
   QnnOpPackage_Interface_t interface;
@@ -145,6 +148,7 @@ int main(int argc, char** argv) {
   query(op);
 
   say_text(SAY_PHASE, "create the operation");
+  guards_open(0);
   Udo_HexNNv2OpFactoryInfra_t graph = {1};
   Udo_OpFactory_t factory = NULL;
   need(op->createOpFactory(UDO_CORETYPE_DSP, &graph, request.op, request.num_params, request.params, &factory));
@@ -157,14 +161,15 @@ int main(int argc, char** argv) {
   Udo_Operation_t operation = NULL;
   need(op->createOperation(factory, dsp_operation(), request.num_inputs, inputs, request.num_outputs, outputs,
                            &operation));
+  guards_compare_bytes();
 
   say_text(SAY_PHASE, "execute");
-  for (uint32_t i = 0; i < request.loops; ++i) execute(op, operation);
+  for (uint32_t i = 0; i < request.loops; ++i) execute(op, operation, i);
+  guards_say();
   const uint32_t workers = dsp_most_workers();
   snprintf(text, sizeof text, "%s_executeOp", request.op);
   say(SAY_KERNEL, &workers, sizeof workers, text, (uint32_t)strlen(text));
   for (uint32_t i = 0; i < request.num_outputs; ++i) say_output(i);
-  if (!dsp_vtcm_is_whole()) fail("executeOp wrote outside of VTCM");
   if (dsp_heap_uses() > 0) {
     snprintf(text, sizeof text, "executeOp used the heap %u times, which the documentation forbids", dsp_heap_uses());
     warn(text);

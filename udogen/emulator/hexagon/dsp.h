@@ -1,8 +1,8 @@
 /* A host for one op package of the DSP backend (V65, V66), linked into one program with it: it plays the DSP.
  *
  * REQUEST, all numbers little-endian; udogen/runtime/hexagon/dsp_wire.py is the other end of it:
- *   request  magic, loops, poison, bytes of VTCM, inputs, outputs, params: u32; package, op: text; the tensors, inputs
- *            first; the params
+ *   request  magic, loops, poison, guard, bytes of VTCM, inputs, outputs, params: u32; package, op: text; the tensors,
+ *            inputs first; the params
  *   text     length: u32; bytes, filled up to a multiple of 4
  *   tensor   type of UDO (0: left out), quantized: u32; lowest, highest: f32; rank: u32; dims: u32[8]; size: u32;
  *            of inputs and params the data, filled up to a multiple of 4
@@ -11,7 +11,7 @@
 #define UDOGEN_EMULATOR_HEXAGON_DSP_H
 
 #include "DSP/QnnDspOpPackage.h"
-#include "wire.h"
+#include "guards.h"
 
 #define DSP_MAGIC 0x324f4455u /* UDO2 */
 #define MAX_TENSORS 64
@@ -53,6 +53,5 @@ extern int dsp_executes;   /* while the heap must not be used */
 uint32_t dsp_heap_uses(void);
 uint32_t dsp_blocks_left(void);
 uint32_t dsp_most_workers(void);
-int dsp_vtcm_is_whole(void);
 
 #endif

@@ -20,7 +20,6 @@ void* dsp_operation(void) { return &operation; }
 uint32_t dsp_heap_uses(void) { return heap_uses; }
 uint32_t dsp_blocks_left(void) { return blocks; }
 uint32_t dsp_most_workers(void) { return most_workers; }
-int dsp_vtcm_is_whole(void) { return is_guarded(vtcm, request->vtcm); }
 
 static void check(const void* given, const char* function) {
   if (given != &operation) fail("%s was not given what createOperation was given", function);
@@ -134,7 +133,7 @@ Udo_DspGlobalInfrastructure_t* dsp_functions(DspRequest* of) {
   const Udo_HexNNv2GlobalInfra_t functions = {set_size,     no_paddings, no_d32,    give_aligned, give,       give_cleared,
                                               take_back,    vtcm_size,   vtcm_pointer, vtcm_is_real, run_workers};
   request = of;
-  vtcm = guarded_room(request->vtcm);
+  vtcm = guarded_memory(GUARD_MEMORY, MEMORY_VTCM, request->vtcm, 0);
   all.dspInfraVersion = (Udo_Version_t){API_VERSION_MAJOR, API_VERSION_MINOR, API_VERSION_TEENY};
   all.infraType = UDO_INFRA_HEXNN_V2;
   all.hexNNv2Infra = functions;

@@ -25,7 +25,7 @@ static uint32_t element_size(uint32_t type) {
   }
 }
 
-static void read_tensor(Tensor* tensor, int holds_data) {
+static void read_tensor(Tensor* tensor, uint32_t kind, uint32_t number) {
   Udo_TensorParam_t* raw = &tensor->raw;
   const uint32_t type = wire_number();
   const uint32_t quantized = wire_number();
@@ -46,8 +46,10 @@ static void read_tensor(Tensor* tensor, int holds_data) {
   raw->quantizeParams.quantizeType = quantized ? UDO_QUANTIZATION_TF : UDO_QUANTIZATION_NONE;
   raw->quantizeParams.TFParams.minValue = lowest;
   raw->quantizeParams.TFParams.maxValue = highest;
-  if (holds_data) tensor->given = wire_take(tensor->size);
-  if (type != 0) raw->tensorData = guarded_room(tensor->size);
+  if (kind != GUARD_OUTPUT) tensor->given = wire_take(tensor->size);
+  if (type == 0) return;
+  raw->tensorData = guarded_memory(kind, number, tensor->size, 0);
+  guard_content(raw->tensorData, tensor->given);
 }
 
 static void fill_rank(Tensor* tensor) {
@@ -59,7 +61,7 @@ static void fill_rank(Tensor* tensor) {
   memcpy(tensor->current, tensor->max, sizeof tensor->current);
 }
 
-static void read_param(Udo_Param_t* param, Tensor* tensor) {
+static void read_param(Udo_Param_t* param, Tensor* tensor, uint32_t number) {
   param->paramType = (Udo_ParamType_t)wire_number();
   param->paramName = wire_text();
   if (param->paramType == UDO_PARAMTYPE_SCALAR) {
@@ -68,7 +70,7 @@ static void read_param(Udo_Param_t* param, Tensor* tensor) {
   } else if (param->paramType == UDO_PARAMTYPE_STRING) {
     param->stringParam = wire_text();
   } else {
-    read_tensor(tensor, 1);
+    read_tensor(tensor, GUARD_PARAM, number);
     memcpy(tensor->current, tensor->max, sizeof tensor->current);
     memcpy(tensor->raw.tensorData, tensor->given, tensor->size);
     param->tensorParam = tensor->raw;
@@ -79,6 +81,7 @@ void dsp_read(DspRequest* request) {
   if (wire_number() != DSP_MAGIC) fail("this is no request");
   request->loops = wire_number();
   poison = wire_number();
+  guard_side = wire_number();
   request->vtcm = wire_number();
   request->num_inputs = wire_number();
   request->num_outputs = wire_number();
@@ -88,11 +91,11 @@ void dsp_read(DspRequest* request) {
   }
   request->package = wire_text();
   request->op = wire_text();
-  for (uint32_t i = 0; i < request->num_inputs; ++i) read_tensor(&request->inputs[i], 1);
-  for (uint32_t i = 0; i < request->num_outputs; ++i) read_tensor(&request->outputs[i], 0);
+  for (uint32_t i = 0; i < request->num_inputs; ++i) read_tensor(&request->inputs[i], GUARD_INPUT, i);
+  for (uint32_t i = 0; i < request->num_outputs; ++i) read_tensor(&request->outputs[i], GUARD_OUTPUT, i);
   for (uint32_t i = 0; i < request->num_inputs; ++i) fill_rank(&request->inputs[i]);
   for (uint32_t i = 0; i < request->num_outputs; ++i) fill_rank(&request->outputs[i]);
-  for (uint32_t i = 0; i < request->num_params; ++i) read_param(&request->params[i], &request->constants[i]);
+  for (uint32_t i = 0; i < request->num_params; ++i) read_param(&request->params[i], &request->constants[i], i);
 }
 
 void dsp_forget_params(DspRequest* request) {
@@ -101,7 +104,10 @@ void dsp_forget_params(DspRequest* request) {
     Tensor* tensor = &request->constants[i];
     memset(param->paramName, '?', strlen(param->paramName));
     if (param->paramType == UDO_PARAMTYPE_STRING) memset(param->stringParam, '?', strlen(param->stringParam));
-    if (param->paramType == UDO_PARAMTYPE_TENSOR) memset(tensor->raw.tensorData, 0xdd, tensor->size);
+    if (param->paramType == UDO_PARAMTYPE_TENSOR) {
+      memset(tensor->raw.tensorData, 0xdd, tensor->size);
+      guard_copy(tensor->raw.tensorData);
+    }
     memset(tensor, 0xdd, sizeof *tensor);
     memset(param, 0xdd, sizeof *param);
   }

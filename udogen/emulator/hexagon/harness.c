@@ -7,8 +7,7 @@
 
 #include "harness.h"
 
-#define GUARD 128 /* bytes around every tensor that nobody may write */
-#define FILL 0xa5
+#define CHANCE 0xa5 /* what memory holds that HTP does not clear */
 #define STACK (1u << 20)
 
 const char* qhpi_init(void);
@@ -22,14 +21,15 @@ static const QHPI_Tensor* inputs[MAX_TENSORS];
 /* --- tensors ------------------------------------------------------------------------------------------------------ */
 
 /* HTP fills ranks below 4 with ones in front. */
-static void lay_out(QHPI_Tensor* tensor) {
+static void lay_out(QHPI_Tensor* tensor, uint32_t kind, uint32_t number) {
   QHPI_Shape* shape = &tensor->shape;
   while (shape->rank < 4) {
     memmove(shape->dims + 1, shape->dims, shape->rank * sizeof *shape->dims);
     shape->dims[0] = 1;
     ++shape->rank;
   }
-  tensor->data = guarded_room(tensor->size);
+  tensor->data = guarded_memory(kind, number, tensor->size, 0);
+  guard_content(tensor->data, tensor->given);
   tensor->block = tensor->data;
   tensor->layout = shape->rank == 4 ? QHPI_Layout_Flat4 : shape->rank == 5 ? QHPI_Layout_Flat5 : QHPI_Layout_Flat6;
   tensor->placement = QHPI_MemLoc_TCM_Only;
@@ -87,40 +87,31 @@ static uint32_t run_slices(Call* calls, uint32_t slices) {
 
 /* HTP hands out memory for it that is aligned to 8 bytes only, and does not clear it. */
 static void* precompute(const QHPI_Kernel_v1* kernel) {
-  unsigned char* room = NULL;
-  const size_t shift = 8;
+  const size_t size = (size_t)kernel->precomputed_data_size;
   QHPI_RuntimeHandle handle = {1, 0, NULL};
   if (kernel->function_with_precomputed_data == NULL) fail("%s precomputes, and has no function for that", request.op);
-  if (posix_memalign((void**)&room, GUARD, shift + (size_t)kernel->precomputed_data_size + GUARD) != 0) {
-    fail("there is no memory for %u bytes of precomputed data", kernel->precomputed_data_size);
-  }
-  memset(room, FILL, shift + (size_t)kernel->precomputed_data_size + GUARD);
+  unsigned char* const made = guarded_memory(GUARD_MEMORY, MEMORY_PRECOMPUTED, size, 8);
+  memset(made, CHANCE, size);
+  guards_open(0);
   say_text(SAY_PHASE, "precompute");
-  const uint32_t status = kernel->do_precomputation_function(&handle, room + shift, request.num_outputs, outputs,
+  const uint32_t status = kernel->do_precomputation_function(&handle, made, request.num_outputs, outputs,
                                                             request.num_inputs, inputs);
   if (status != QHPI_Success) {
     say(SAY_STATUS, &status, sizeof status, NULL, 0);
     _exit(2);
   }
-  for (size_t i = 0; i < GUARD; ++i) {
-    if (room[shift + kernel->precomputed_data_size + i] != FILL) {
-      fail("precomputation wrote past the end of its data (%u bytes)", kernel->precomputed_data_size);
-    }
-  }
-  return room + shift;
+  guards_compare_bytes();
+  return made;
 }
 
-static void execute(const QHPI_Kernel_v1* kernel, const void* precomputed) {
+static void execute(const QHPI_Kernel_v1* kernel, const void* precomputed, void* sync_block, uint32_t number) {
   static Call calls[MAX_SLICES];
   const uint32_t slices = kernel->multithreaded ? request.slices : 1;
-  void* sync_block = NULL;
-  if (kernel->sync_block_size > 0 &&
-      posix_memalign(&sync_block, GUARD, ((size_t)kernel->sync_block_size + GUARD - 1) / GUARD * GUARD) != 0) {
-    fail("there is no memory for a sync block of %u bytes", kernel->sync_block_size);
-  }
+  guards_open(number);
   for (uint32_t i = 0; i < request.num_inputs; ++i) memcpy(inputs[i]->data, inputs[i]->given, inputs[i]->size);
   if (sync_block != NULL) memset(sync_block, 0, kernel->sync_block_size);
   for (uint32_t i = 0; i < slices; ++i) calls[i] = (Call){kernel, precomputed, {slices, i, sync_block}, 0};
+  guards_close();
   const uint64_t begun = nanoseconds();
   const uint32_t status = run_slices(calls, slices);
   const uint64_t took = nanoseconds() - begun;
@@ -128,16 +119,17 @@ static void execute(const QHPI_Kernel_v1* kernel, const void* precomputed) {
     say(SAY_STATUS, &status, sizeof status, NULL, 0);
     _exit(2);
   }
+  guards_compare();
   say(SAY_TIME, &took, sizeof took, NULL, 0);
-  free(sync_block);
 }
 
 int main(int argc, char** argv) {
   if (argc != 3) return 3;
   wire_open(argv[1], argv[2]);
   wire_read(&request);
-  for (uint32_t i = 0; i < request.num_inputs; ++i) lay_out(&request.inputs[i]);
-  for (uint32_t i = 0; i < request.num_outputs; ++i) lay_out(&request.outputs[i]);
+  guards_watch();
+  for (uint32_t i = 0; i < request.num_inputs; ++i) lay_out(&request.inputs[i], GUARD_INPUT, i);
+  for (uint32_t i = 0; i < request.num_outputs; ++i) lay_out(&request.outputs[i], GUARD_OUTPUT, i);
 
   say_text(SAY_PHASE, "register the op package");
   QnnOpPackage_Interface_t interface;
@@ -167,16 +159,17 @@ int main(int argc, char** argv) {
       inputs[0]->size == outputs[0]->size) {
     outputs[0]->data = inputs[0]->data;
     outputs[0]->block = outputs[0]->data;
+    guard_as_output(outputs[0]->data, 0);
   }
   const void* precomputed = kernel->do_precomputation_function != NULL ? precompute(kernel) : NULL;
   if (precomputed == NULL && kernel->function == NULL) fail("kernel %s has no function", name);
 
   say_text(SAY_PHASE, "execute");
-  for (uint32_t i = 0; i < request.loops; ++i) execute(kernel, precomputed);
-  for (uint32_t i = 0; i < request.num_outputs; ++i) {
-    if (!is_guarded(outputs[i]->data, outputs[i]->size)) say(SAY_OVERRUN, &i, sizeof i, NULL, 0);
-    say(SAY_OUTPUT, outputs[i]->data, outputs[i]->size, NULL, 0);
-  }
+  void* const sync_block = kernel->sync_block_size == 0 ? NULL
+      : guarded_memory(GUARD_MEMORY, MEMORY_SYNC_BLOCK, kernel->sync_block_size, 0);
+  for (uint32_t i = 0; i < request.loops; ++i) execute(kernel, precomputed, sync_block, i);
+  guards_say();
+  for (uint32_t i = 0; i < request.num_outputs; ++i) say(SAY_OUTPUT, outputs[i]->data, outputs[i]->size, NULL, 0);
   say(SAY_DONE, NULL, 0, NULL, 0);
   return 0;
 }

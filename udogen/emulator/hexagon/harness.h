@@ -5,7 +5,7 @@
  * REQUEST says which op, with which tensors; ANSWER is a row of records, written as they come, so that a program that
  * dies has told how far it came.  udogen/runtime/hexagon/wire.py is the other end of both.  All numbers are little-endian.
  *
- *   request  magic, loops, poison, slices, unit, inputs, outputs: u32; op, kernel: text; the tensors, inputs first
+ *   request  magic, loops, poison, guard, slices, unit, inputs, outputs: u32; op, kernel: text; the tensors, inputs first
  *   text     length: u32; bytes, filled up to a multiple of 4
  *   tensor   element: u32; zero offset: i32; step: f32; constant, rank: u32; dims: u32[8]; size: u32;
  *            of inputs the data, filled up to a multiple of 4
@@ -15,7 +15,7 @@
 
 #include "HTP/core/qhpi.h"
 #include "QnnOpPackage.h"
-#include "wire.h"
+#include "guards.h"
 
 #define REQUEST_MAGIC 0x314f4455u /* UDO1 */
 #define MAX_TENSORS 256

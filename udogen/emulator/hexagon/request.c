@@ -23,6 +23,7 @@ void wire_read(Request* request) {
   if (wire_number() != REQUEST_MAGIC) fail("this is no request");
   request->loops = wire_number();
   poison = wire_number();
+  guard_side = wire_number();
   request->slices = wire_number();
   request->unit = wire_number();
   request->num_inputs = wire_number();

@@ -1,4 +1,4 @@
-/* What the hosts of HTP and of DSP packages share: the files to and from udogen, guarded memory, marks for counting.
+/* What the hosts of HTP and of DSP packages share: the files to and from udogen, marks for counting.
  *
  *   program REQUEST ANSWER
  *
@@ -23,7 +23,7 @@ enum {
   SAY_KERNEL = 5,   /* resources, or worker threads: u32; function name: text */
   SAY_STATUS = 6,   /* what the kernel returned, where it is no success: u32 */
   SAY_TIME = 7,     /* of one execution, in nanoseconds: u64 */
-  SAY_OVERRUN = 8,  /* an output that was written beyond: u32 */
+  SAY_STRAY = 8,    /* memory that is not the kernel's: whose, number, where, how, offset, count, size: u32[7] */
   SAY_OUTPUT = 9,   /* the bytes of one output, in their order */
   SAY_DONE = 10,
   SAY_THROWN = 11,  /* text: the type of a C++ exception, as the compiler names it */
@@ -40,9 +40,7 @@ void say_text(uint32_t kind, const char* format, ...) __attribute__((format(prin
 void fail(const char* format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* common.c */
-extern uint32_t poison;                    /* the byte that new rooms are filled with; 0 where nothing asks for another */
-unsigned char* guarded_room(size_t size); /* aligned to 128 bytes, with bytes around it that nobody may write */
-int is_guarded(const unsigned char* room, size_t size);
+extern uint32_t poison; /* the byte that the memory of tensors is filled with; 0 where nothing asks for another */
 void give_log(QnnOpPackage_Interface_t* interface); /* of the package, whose lines become records */
 uint64_t nanoseconds(void);
 /* Where packets begin and end to count; the plug-in knows their addresses. */

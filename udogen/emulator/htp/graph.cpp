@@ -11,8 +11,6 @@
 namespace emulator {
 namespace {
 
-constexpr std::size_t guardBytes = 128;
-constexpr unsigned char guardByte = 0xA5;
 constexpr unsigned char chance = 0xCD;  // what memory holds that HTP does not clear
 
 /// Copies a region between two row-major tensors, row by row.
@@ -73,6 +71,7 @@ Qnn_ErrorHandle_t HtpGraph::prepareAll(const Composed& graph, std::vector<std::s
 /// buffer, the rest in memory of the graph.
 void HtpGraph::layMemory(const std::vector<QHPI_Op*>& order) {
   std::size_t between = 0;
+  std::uint32_t number = 0;
   std::vector<std::pair<Value*, std::size_t>> spilled;
   for (const QHPI_Op* const op : order) {
     if (op->kind == OpKind::shape) continue;
@@ -82,10 +81,14 @@ void HtpGraph::layMemory(const std::vector<QHPI_Op*>& order) {
       if (op->kind == OpKind::constant) {
         value.data = const_cast<unsigned char*>(shared_.place(op->data));
       } else if (op->kind == OpKind::input) {
-        rooms_.emplace_back(value.bytes + guardBytes);
-        value.data = rooms_.back().data();
+        rooms_.emplace_back(value.bytes + 2 * guardBytes);
+        value.data = rooms_.back().data() + guardBytes;
+        value.isGuarded = true;
+        value.guard = {false, number++};
       } else {
         value.isGuarded = true;
+        value.guard = {true, number++};
+        between += valueAlignment;  // with the guard before it
         spilled.emplace_back(&value, between);
         between += roundUp(value.bytes + guardBytes, valueAlignment);
       }
@@ -100,7 +103,6 @@ void HtpGraph::layMemory(const std::vector<QHPI_Op*>& order) {
   for (const auto& [value, offset] : spilled) {
     value->data = base + offset;
     std::memset(value->data, chance, value->bytes);
-    std::memset(value->data + value->bytes, guardByte, guardBytes);
   }
 }
 
@@ -273,19 +275,63 @@ std::uint32_t HtpGraph::call(Step& step, std::uint32_t slice) const noexcept {
                          static_cast<std::uint32_t>(step.inputs.size()), step.inputs.data());
 }
 
-bool HtpGraph::areGuardsWhole(const Step& step) const {
-  for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-    const QHPI_Tensor& tensor = *step.outputs[i];
-    if (tensor.isIndirect) continue;
-    const unsigned char* const behind = step.outputData[i] + bytesOf(tensor.definition);
-    for (std::size_t k = 0; k < guardBytes; ++k) {
-      if (behind[k] == guardByte) continue;
-      logger_.error("%s wrote past the end of output %zu (%zu bytes)", step.title.c_str(), i,
-                    bytesOf(tensor.definition));
-      return false;
-    }
+/// As the client calls it, where the node is one of its own.
+static std::string nameOf(const QHPI_Op& op, bool isOutput, std::size_t index) {
+  const std::string number = (isOutput ? "output " : "input ") + std::to_string(index);
+  if (op.origin == nullptr) return number;
+  const Qnn_OpConfigV1_t& config = op.origin->v1();
+  const std::size_t params = index - config.numOfInputs;
+  if (isOutput && index < config.numOfOutputs) return "output `" + std::string(common(config.outputTensors[index]).name) + "`";
+  if (!isOutput && index < config.numOfInputs) return "input `" + std::string(common(config.inputTensors[index]).name) + "`";
+  if (!isOutput && params < config.numOfParams) return "parameter `" + std::string(config.params[params].name) + "`";
+  return number;
+}
+
+void HtpGraph::fillGuards() const {
+  for (const auto& [_, value] : values_) {
+    if (!value.isGuarded || value.data == nullptr) continue;
+    fillGuard(value.data - guardBytes, -static_cast<std::ptrdiff_t>(guardBytes), value.guard, executions_ > 0);
+    fillGuard(value.data + value.bytes, 0, value.guard, executions_ > 0);
   }
-  return true;
+}
+
+bool HtpGraph::areGuardsWhole(const Step& step, const Value& value, const std::string& name) const {
+  const bool later = executions_ > 0;
+  const Changed before =
+      compareGuard(value.data - guardBytes, -static_cast<std::ptrdiff_t>(guardBytes), value.guard, later);
+  const Changed behind = compareGuard(value.data + value.bytes, 0, value.guard, later);
+  if (behind.count != 0) {
+    logger_.error("%s wrote past the end of its %s (%zu bytes): at byte %zu, %zu in all", step.title.c_str(), name.c_str(),
+                  value.bytes, value.bytes + behind.first, behind.count);
+  } else if (before.count != 0) {
+    logger_.error("%s wrote before the beginning of its %s (%zu bytes): %zu bytes before it, %zu in all",
+                  step.title.c_str(), name.c_str(), value.bytes, guardBytes - before.first, before.count);
+  }
+  return before.count == 0 && behind.count == 0;
+}
+
+bool HtpGraph::areTensorsWhole(const Step& step) const {
+  const QHPI_Op& op = *step.chosen.op;
+  bool whole = true;
+  for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+    const Value& value = values_.at({&op, static_cast<std::uint32_t>(i)});
+    if (!step.outputs[i]->isIndirect && !areGuardsWhole(step, value, nameOf(op, true, i))) whole = false;
+  }
+  for (std::size_t i = 0; i < step.given.size(); ++i) {
+    if (step.inputData[i] == nullptr || step.inputs[i]->isIndirect || (step.inPlace && i == 0)) continue;
+    const std::string name = nameOf(op, false, i);
+    const std::vector<unsigned char>& given = step.given[i];
+    Changed found;
+    for (std::size_t k = 0; k < given.size(); ++k) found.see(step.inputData[i][k] != given[k], k);
+    if (found.count != 0) {
+      logger_.error("%s wrote into its %s, which it must not: at byte %zu of %zu, %zu in all", step.title.c_str(),
+                    name.c_str(), found.first, given.size(), found.count);
+      whole = false;
+    }
+    const Value& value = values_.at({op.inputs[i].op, op.inputs[i].output_number});
+    if (value.isGuarded && !areGuardsWhole(step, value, name)) whole = false;
+  }
+  return whole;
 }
 
 Qnn_ErrorHandle_t HtpGraph::run(Step& step) {
@@ -299,6 +345,11 @@ Qnn_ErrorHandle_t HtpGraph::run(Step& step) {
              tensor.blocks.data());
   }
   if (step.shared != nullptr) std::memset(step.shared, 0, kernel.sync_block_size);
+  step.given.resize(step.inputs.size());
+  for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+    const unsigned char* const data = step.inputData[i];
+    if (data != nullptr) step.given[i].assign(data, data + bytesOf(step.inputs[i]->definition));
+  }
   std::vector<std::uint32_t> answers(step.slices, QHPI_Success);
   std::vector<std::thread> others;
   for (std::uint32_t slice = 1; slice < step.slices; ++slice) {
@@ -311,7 +362,7 @@ Qnn_ErrorHandle_t HtpGraph::run(Step& step) {
     logger_.error("%s answered %u", step.title.c_str(), answer);
     return QNN_GRAPH_ERROR_GENERAL;
   }
-  if (!areGuardsWhole(step)) return QNN_GRAPH_ERROR_GENERAL;
+  if (!areTensorsWhole(step)) return QNN_GRAPH_ERROR_GENERAL;
   for (std::size_t i = 0; i < step.outputs.size(); ++i) {
     const QHPI_Tensor& tensor = *step.outputs[i];
     if (!tensor.isIndirect) continue;
@@ -336,11 +387,7 @@ Qnn_ErrorHandle_t HtpGraph::execute(const std::vector<const void*>& inputs, cons
     logger_.error("the external weights buffer is not what QNN has written into it: nobody else may modify it");
     return QNN_GRAPH_ERROR_GENERAL;
   }
-  if (shared_.spill.data != nullptr) {  // another context may have used it since
-    for (const auto& [key, value] : values_) {
-      if (value.isGuarded) std::memset(value.data + value.bytes, guardByte, guardBytes);
-    }
-  }
+  fillGuards();
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const auto& [tensor, value] = inputs_[i];
     if (value.data != nullptr) turnSigns(tensor->dataType(), value.bytes, inputs[i], value.data);
@@ -360,6 +407,7 @@ Qnn_ErrorHandle_t HtpGraph::execute(const std::vector<const void*>& inputs, cons
     const auto& [tensor, value] = outputs_[i];
     turnSigns(tensor->dataType(), value.bytes, value.data, outputs[i]);
   }
+  ++executions_;
   return QNN_SUCCESS;
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "guards.hpp"
 #include "kernels.hpp"
 #include "shared.hpp"
 
@@ -21,7 +22,8 @@ class HtpGraph : public Executable {
   struct Value {
     unsigned char* data = nullptr;
     std::size_t bytes = 0;
-    bool isGuarded = false;  // what lies behind it must stay as it is
+    bool isGuarded = false;  // what lies around it must stay as it is
+    GuardKey guard;
   };
   using Key = std::pair<const QHPI_Op*, std::uint32_t>;
 
@@ -32,6 +34,7 @@ class HtpGraph : public Executable {
     std::vector<QHPI_Tensor*> outputs;
     std::vector<const QHPI_Tensor*> inputs;
     std::vector<unsigned char*> inputData, outputData;  // flat
+    std::vector<std::vector<unsigned char>> given;      // what inputs held before the kernel was called
     std::vector<Room> rooms;                            // of its blocks, of what it prepared, of its slices
     void* prepared = nullptr;
     void* shared = nullptr;
@@ -47,7 +50,10 @@ class HtpGraph : public Executable {
   Qnn_ErrorHandle_t run(Step& step);
   /// An exception of a kernel ends the process, as it does in libQnnHtp.
   std::uint32_t call(Step& step, std::uint32_t slice) const noexcept;
-  bool areGuardsWhole(const Step& step) const;
+  /// False, and the reason in the log, where the kernel wrote into an input, or beside a tensor.
+  bool areTensorsWhole(const Step& step) const;
+  bool areGuardsWhole(const Step& step, const Value& value, const std::string& name) const;
+  void fillGuards() const;
 
   HtpShared& shared_;
   const Logger logger_;
@@ -56,6 +62,7 @@ class HtpGraph : public Executable {
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<Room> rooms_;
   std::vector<std::pair<const Tensor*, Value>> inputs_, outputs_;
+  std::size_t executions_ = 0;
 };
 
 /// The graph of a stage as JSON; `chosen` is empty before kernels are chosen.

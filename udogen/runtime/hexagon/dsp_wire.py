@@ -59,7 +59,7 @@ STATUS = {
 }
 
 
-def encode(call: OpCall) -> bytes:
+def encode(call: OpCall, guard: int) -> bytes:
     """The request for a call."""
     order, buffers = marshal.order_of(call)
     inputs = [_tensor(call, row, buffers) for row in order["inputs"]]
@@ -67,7 +67,8 @@ def encode(call: OpCall) -> bytes:
     params = [_param(call, row, buffers) for row in order["params"]]
     return b"".join(
         (
-            struct.pack("<7I", _MAGIC, call.loops, call.poison, VTCM, len(inputs), len(outputs), len(params)),
+            struct.pack("<5I", _MAGIC, call.loops, call.poison, guard, VTCM),
+            struct.pack("<3I", len(inputs), len(outputs), len(params)),
             text(call.package),
             text(call.op_type),
             *inputs,

@@ -24,6 +24,7 @@ from udogen.runtime import failures
 from udogen.runtime.hexagon import dsp_wire, packets, wire
 from udogen.runtime.library import BACKENDS
 from udogen.runtime.op.calls import LogLine, OpCall, OpResult, PackageInfo, RuntimeInfo, Times
+from udogen.runtime.op.watch import NOTHING, Watch
 
 _KEPT_LINES = 200
 _STATUS = {1: "QHPI_Unsupported", 2: "QHPI_ErrorFatal", 3: "QHPI_RegistrationWarning", 4: "QHPI_RegistrationError"}
@@ -46,7 +47,7 @@ class _Answer:
     details: list[str] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    overruns: list[int] = field(default_factory=list)
+    strays: list[bytes] = field(default_factory=list)
     outputs: list[bytes] = field(default_factory=list)
     shapes: list[tuple[int, ...]] = field(default_factory=list)
 
@@ -55,7 +56,7 @@ class _Host(NamedTuple):
     """In what the harnesses of HTP and DSP differ, as seen from here."""
 
     ranks: tuple[int, ...]
-    encode: Callable[[OpCall, wire.Wanted], bytes]
+    encode: Callable[[OpCall, wire.Wanted, int], bytes]
     outputs: Callable[[OpCall, _Answer], Mapping[str, Any]]
     status: Mapping[int, str]
     interface: str  # whose codes these are
@@ -85,7 +86,7 @@ _HOSTS = {
     # Hexagon NN keeps tensors with four axes.
     "dsp": _Host(
         ranks=(0, 1, 2, 3, 4),
-        encode=lambda call, _wanted: dsp_wire.encode(call),
+        encode=lambda call, _wanted, guard: dsp_wire.encode(call, guard),
         outputs=lambda call, told: dsp_wire.outputs_of(call, told.outputs, told.shapes),
         status=dsp_wire.STATUS,
         interface="UDO",
@@ -135,6 +136,11 @@ class HexagonSession:
         return self._programs[key]
 
     @property
+    def counts(self) -> bool:
+        """Whether packets are counted, which is of one execution alone."""
+        return self._plugin is not None
+
+    @property
     def package(self) -> PackageInfo:
         """What the package has."""
         return PackageInfo(self._folder.name, self._folder.ops)
@@ -145,15 +151,18 @@ class HexagonSession:
         name = f"Hexagon {self._arch} under qemu-hexagon {self._qemu.version}"
         return RuntimeInfo(name, "", "", self._qemu.version, self._qemu.path)
 
-    def run(self, call: OpCall) -> OpResult:
-        """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`."""
+    def run(self, call: OpCall, watch: Watch = NOTHING) -> OpResult:
+        """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`.
+
+        Of a `Watch` it is the guard that works here.
+        """
         failures.check_names(call, self.package, str(self._folder.path))
         failures.check_ranks(call, self._host.ranks)
         if call.context is not None or call.save_context:
             raise RunFailed("there are no context binaries on qemu-hexagon", hint="--backend htp has them")
         if self._plugin is not None and call.loops > 1:
             raise RunFailed("packets are counted of one execution", hint="leave out --loops")
-        request = self._host.encode(call, self._wanted)
+        request = self._host.encode(call, self._wanted, wire.GUARDS[watch.guard])
         with tempfile.TemporaryDirectory(prefix="udogen-hexagon-") as scratch:
             return self._run(call, request, Path(scratch))
 
@@ -170,15 +179,11 @@ class HexagonSession:
         )
         if done.timed_out:
             raise failures.of_timeout(scene, self._timeout or 0.0)
+        strays = [wire.stray_of(call, each) for each in told.strays]
+        if strays:
+            raise failures.of_strays(scene, strays)
         if not told.done or done.returncode != 0:
             raise _explain(scene, told, done.returncode, self._qemu, self._host)
-        if told.overruns:
-            name = call.outputs[told.overruns[0]].name
-            raise failures.OpFailed(
-                f"{scene.subject} wrote outside of its output `{name}`",
-                hint="let the kernel's loops and vector stores end at the tensor's own size",
-                details=scene.details(),
-            )
         return OpResult(
             outputs=dict(self._host.outputs(call, told)),
             times=Times(0.0, 0.0, statistics.median(told.seconds), tuple(told.seconds)),
@@ -215,8 +220,8 @@ def _read(file: Path, host: _Host) -> _Answer:
                 told.status = _number(content)
             case wire.TIME:
                 told.seconds.append(struct.unpack("<Q", content)[0] / 1e9)
-            case wire.OVERRUN:
-                told.overruns.append(_number(content))
+            case wire.STRAY:
+                told.strays.append(content)
             case wire.OUTPUT:
                 told.outputs.append(content)
             case wire.SHAPE:

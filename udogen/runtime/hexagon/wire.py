@@ -8,13 +8,14 @@ integer.  udogen/emulator/hexagon/harness.h describes the files; what the DSP ba
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed
 from udogen.qnn.tensors import NULL, STATIC
 from udogen.runtime.op import marshal
 from udogen.runtime.op.calls import OpCall
+from udogen.runtime.op.faults import PLACES, Stray
 from udogen.runtime.wire import Message
 
 _MAGIC = 0x314F4455
@@ -57,8 +58,18 @@ _SCALARS = {
     "BOOL_8": ("<I", "FLOAT_32"),
 }
 
-PHASE, LOG, FAILED, DETAIL, KERNEL, STATUS, TIME, OVERRUN, OUTPUT, DONE, THROWN, SHAPE = range(1, 13)
+PHASE, LOG, FAILED, DETAIL, KERNEL, STATUS, TIME, STRAY, OUTPUT, DONE, THROWN, SHAPE = range(1, 13)
 RESOURCES = {"main": 1, "hvx": 2, "hmx": 4}
+
+
+GUARDS = {"": 0, "end": 1, "begin": 2}  # `Watch.guard` -> guard_side of udogen/emulator/hexagon/guards.h
+_KINDS: tuple[tuple[str, Callable[[OpCall], Any]], ...] = (
+    ("input", lambda call: call.inputs),
+    ("output", lambda call: call.outputs),
+    ("parameter", lambda call: call.params),
+    ("memory", lambda _call: ()),
+)
+_MEMORY = ("VTCM", "precomputed data", "sync block")
 
 
 class Wanted(NamedTuple):
@@ -68,7 +79,7 @@ class Wanted(NamedTuple):
     slices: int = 1
 
 
-def encode(call: OpCall, wanted: Wanted) -> bytes:
+def encode(call: OpCall, wanted: Wanted, guard: int) -> bytes:
     """The request for a call."""
     order, buffers = marshal.order_of(call)
     inputs = [_tensor(call, row, buffers) for row in order["inputs"]]
@@ -77,7 +88,8 @@ def encode(call: OpCall, wanted: Wanted) -> bytes:
     unit = RESOURCES.get(wanted.kernel, 0)
     return b"".join(
         (
-            struct.pack("<7I", _MAGIC, call.loops, call.poison, wanted.slices, unit, len(inputs), len(outputs)),
+            struct.pack("<5I", _MAGIC, call.loops, call.poison, guard, wanted.slices),
+            struct.pack("<3I", unit, len(inputs), len(outputs)),
             text(f"{call.package}::{call.op_type}"),
             text("" if unit else wanted.kernel),
             *inputs,
@@ -95,6 +107,19 @@ def records(answer: bytes) -> Iterator[tuple[int, bytes]]:
             return
         yield kind, answer[at + 8 : at + 8 + length]
         at += 8 + length
+
+
+def stray_of(call: OpCall, content: bytes) -> Stray:
+    """What the program saw a kernel do to memory that is not its own."""
+    kind, number, where, how, offset, count, size = struct.unpack("<7I", content)
+    role, named = _KINDS[kind]
+    if role == "memory":
+        name = _MEMORY[number]
+    elif role == "input" and number >= len(call.inputs):  # HTP hands params on as further inputs
+        role, name = "parameter", call.params[number - len(call.inputs)].name
+    else:
+        name = named(call)[number].name
+    return Stray(("wrote", "read")[how], PLACES[where], role, name, size, offset, count)
 
 
 def outputs_of(call: OpCall, raw: list[bytes]) -> Mapping[str, Any]:

@@ -12,6 +12,40 @@ _FAULT, _FRAME, _REGION = "udogen-fault ", "udogen-frame ", "udogen-region "
 _NEAR = 1 << 20  # bytes: what is further away from a tensor has nothing to do with it
 
 
+PAST, BEFORE, INTO = PLACES = ("past the end of", "before the beginning of", "into")
+LOOPS_END = "let the kernel's loops and vector stores end at the tensor's own size"
+OUTPUTS_ALONE = "write to outputs alone; another op may read the same input"
+
+
+@dataclass(frozen=True)
+class Stray:
+    """Memory that an op touched though it is not its own: beside a tensor, or in one that it may only read."""
+
+    how: str  # wrote, read, reached
+    where: str  # one of PLACES
+    role: str  # input, output, parameter; `memory` of the op that is no tensor
+    name: str
+    size: int  # bytes
+    offset: int  # of the first such byte: from the beginning of the data, or how far before it
+    count: int = 0  # bytes, where they can be counted
+
+    def sentence(self, subject: str) -> str:
+        """What happened."""
+        name = f"its {self.name}" if self.role == "memory" else f"its {self.role} `{self.name}`"
+        if self.where == INTO:
+            text = f"{name}, which it must not: at byte {self.offset} of {self.size}"
+        elif self.where == BEFORE:
+            text = f"{name} ({self.size} bytes): {self.offset} byte{'' if self.offset == 1 else 's'} before it"
+        else:
+            text = f"{name} ({self.size} bytes): at byte {self.offset}"
+        return f"{subject} {self.how} {self.where} {text}" + (f", {self.count} in all" if self.count else "")
+
+    @property
+    def hint(self) -> str:
+        """What to do."""
+        return OUTPUTS_ALONE if self.where == INTO else LOOPS_END
+
+
 class Region(NamedTuple):
     """A copy of a tensor that the runtime made, between walls."""
 
@@ -37,12 +71,8 @@ class Fault:
         if near is None or self._distance(near) >= _NEAR:
             return ""
         begin, size = int(near["address"]), int(near["size"])
-        name, whole = f"its {near['role']} `{near['name']}`", f"({size} bytes)"
-        if begin <= self.address < begin + size:
-            return f"{subject} {verb} into {name}, which it must not: at byte {self.address - begin} of {size}"
-        if self.address < begin:
-            return f"{subject} {verb} before the beginning of {name} {whole}: {begin - self.address} bytes before it"
-        return f"{subject} {verb} past the end of {name} {whole}: at byte {self.address - begin}"
+        where = BEFORE if self.address < begin else INTO if self.address < begin + size else PAST
+        return Stray(verb, where, near["role"], near["name"], size, abs(self.address - begin)).sentence(subject)
 
     def _copies(self, rooms: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         """The regions as rooms of the tensors that they are copies of, or of those of the same size."""

@@ -1,14 +1,18 @@
-"""In the child: memory that holds a certain byte before it is written, the poison.
+"""In the child: memory that holds a certain byte before it is written, the poison, and guards around what an op gets.
 
-Memory from the heap is filled by the C library itself.  Outputs of the CPU backend need more: libQnnCpu clears them at
-every execution, after the client has had its last chance to fill them.  So a library of ours stands between the two,
-whose table is the package's, but for how ops are made, executed and freed.
+Memory from the heap is filled by the C library itself.  The CPU backend needs more: libQnnCpu clears outputs at every
+execution, after the client has had its last chance to fill them, and hands ops copies of inputs and parameters.  So a
+library of ours stands between the two, whose table is the package's, but for how ops are made, executed and freed.
+While an op executes, its tensors lie in memory of ours.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -16,8 +20,11 @@ from typing import Any
 from udogen.qnn import abi
 from udogen.qnn.backend import Backend, Log
 from udogen.qnn.interface import Interface
+from udogen.runtime.op.faults import Stray
+from udogen.runtime.wire import Message
 from udogen.runtime.worker import shim
 from udogen.runtime.worker.op_package import LoadedPackage
+from udogen.runtime.worker.rooms import Room, plain
 
 _REPLACED = {
     "init": "QnnOpPackage_InitFn_t",
@@ -29,6 +36,7 @@ _REPLACED = {
 }
 
 
+_TENSOR_PARAM = 1
 _M_PERTURB = -6  # of mallopt: fills what is allocated with the complement of a byte, what is freed with the byte
 
 
@@ -42,13 +50,28 @@ def poison_heap(byte: int) -> None:
         set_option(_M_PERTURB, byte ^ 0xFF if byte else 0)
 
 
-class PoisonedPackage:
+@dataclass
+class _Made:
+    """What the package made of a node, and the memory in which the node's tensors lie while it executes."""
+
+    function: Any
+    argument: Any
+    node: Any
+    ours: Any
+    params: list[tuple[Any, Room]]  # tensors among the parameters
+    rooms: dict[tuple[str, int], Room]
+    executions: int = 0
+
+
+class GuardedPackage:
     """A package of the CPU interface, registered with a backend of its own beside the one it is registered with."""
 
     def __init__(self, package: LoadedPackage, interface: Interface, log: Log, provider: str) -> None:
-        self.byte = 0
+        self._byte = 0
+        self._names: dict[str, list[str]] = {"input": [], "output": [], "parameter": []}
+        self._rooms: list[Room] = []
         self._package = package
-        self._made: dict[int, tuple[Any, Any, Any]] = {}  # what the package made: function, its argument, the node
+        self._made: dict[int, _Made] = {}
         ffi = abi.ffi()
         # The package is initialized, and logs: neither is to be done twice, nor undone by us.
         done = {"init": lambda _: 0, "terminate": lambda: 0, "logInitialize": lambda _callback, _level: 0}
@@ -75,6 +98,24 @@ class PoisonedPackage:
         finally:
             os.close(file)
 
+    def expect(self, order: Message) -> None:
+        """What the next graph has: the names of its tensors, and the byte that fills its outputs.
+
+        libQnnCpu leaves the counts of a node unset where there is none of a kind.  Which inputs and parameters a
+        node of a restored context has, nobody says: there outputs alone are looked at.
+        """
+        self._byte, self._rooms = order["poison"], []
+        tensors = [row["tensor"] for row in order["params"] if "tensor" in row]
+        rows = {"input": order["inputs"], "output": order["outputs"], "parameter": tensors}
+        if order["context"] is not None:
+            rows |= {"input": [], "parameter": []}
+        self._names = {role: [row["name"] for row in given] for role, given in rows.items()}
+        self._params = len(order["params"])
+
+    def strays(self) -> list[Stray]:
+        """What ops have touched, since `expect`, that is not their own."""
+        return [stray for room in self._rooms for stray in room.strays()]
+
     def close(self) -> None:
         """Free its backend."""
         self.backend.close()
@@ -86,34 +127,97 @@ class PoisonedPackage:
         return 0
 
     def _create(self, infrastructure: Any, node: Any, impl: Any) -> int:
-        code = int(self._package.v1_4("createOpImpl")(infrastructure, node, impl))
+        ffi = abi.ffi()
+        given = ffi.cast("QnnCpuOpPackage_Node_t *", node)
+        params = self._param_rooms(given)
+        with _moved(params):  # an op may keep the address
+            code = int(self._package.v1_4("createOpImpl")(infrastructure, node, impl))
         if code:
             return code
-        ffi = abi.ffi()
         real = ffi.cast("QnnCpuOpPackage_OpImpl_t *", impl[0])
         ours = ffi.new("QnnCpuOpPackage_OpImpl_t *", [self._execute_callback, ffi.NULL])
         number = int(ffi.cast("uintptr_t", ours))
         ours.userData = ours
-        self._made[number] = (real.opImplFn, real.userData, (ffi.cast("QnnCpuOpPackage_Node_t *", node), ours))
+        self._made[number] = _Made(real.opImplFn, real.userData, given, ours, params, {})
         impl[0] = ffi.cast("QnnOpPackage_OpImpl_t", ours)
         return 0
 
-    def _execute(self, made: Any) -> int:
+    def _param_rooms(self, node: Any) -> list[tuple[Any, Room]]:
+        found: list[tuple[Any, Room]] = []
+        names = self._names["parameter"]
+        for index in range(min(node.numOfParams, self._params) if names else 0):
+            param = node.params[index]
+            if param.type == _TENSOR_PARAM and param.tensorParam.data != abi.ffi().NULL:
+                number = len(found)
+                room = self._room(param.tensorParam, "parameter", names[number], number)
+                room.content = bytes(room.data)
+                room.open(later=False)
+                found.append((param.tensorParam, room))
+        return found
+
+    def _execute(self, argument: Any) -> int:
         ffi = abi.ffi()
-        function, argument, (node, _) = self._made[int(ffi.cast("uintptr_t", made))]
-        for index in range(node.numOfOutputs):
-            tensor = node.outputs[index]
-            if tensor != ffi.NULL and tensor.data != ffi.NULL:
-                size = prod(tensor.currentDimensions[axis] for axis in range(tensor.rank)) * _bytes_of(tensor.dataType)
-                ffi.memmove(tensor.data, bytes([self.byte]) * size, size)
-        return int(function(argument))
+        made = self._made[int(ffi.cast("uintptr_t", argument))]
+        node, later = made.node, made.executions > 0
+        tensors = list(made.params)
+        for role, all_tensors, count in (
+            ("input", node.inputs, node.numOfInputs),
+            ("output", node.outputs, node.numOfOutputs),
+        ):
+            names = self._names[role]
+            for index in range(min(count, len(names)) if names else 0):
+                tensor = all_tensors[index]
+                if tensor != ffi.NULL and tensor.data != ffi.NULL:
+                    room = made.rooms.get((role, index))
+                    if room is None or room.data.nbytes != _size_of(tensor):
+                        room = made.rooms[role, index] = self._room(tensor, role, names[index], index)
+                    self._fill(room, tensor)
+                    tensors.append((tensor, room))
+        for _, room in tensors:
+            room.open(later=later)
+        with _moved(tensors):
+            code = int(made.function(made.argument))
+        made.executions += 1
+        for tensor, room in tensors:
+            room.compare()
+            if room.role == "output":
+                ffi.memmove(tensor.data, room.data, room.data.nbytes)
+        return code
+
+    def _room(self, tensor: Any, role: str, name: str, number: int) -> Room:
+        self._rooms.append(plain(name, role, abi.ffi().buffer(tensor.data, _size_of(tensor)), number))
+        return self._rooms[-1]
+
+    def _fill(self, room: Room, tensor: Any) -> None:
+        if room.role == "output" and self._byte:
+            room.data[:] = bytes([self._byte]) * room.data.nbytes
+            return
+        room.data[:] = abi.ffi().buffer(tensor.data, room.data.nbytes)
+        room.content = bytes(room.data) if room.role == "input" else None
 
     def _free(self, impl: Any) -> int:
         ffi = abi.ffi()
         copy = ffi.cast("QnnCpuOpPackage_OpImpl_t *", impl)  # of ours, somewhere on the runtime's stack
-        function, argument, _ = self._made.pop(int(ffi.cast("uintptr_t", copy.userData)))
-        real = ffi.new("QnnCpuOpPackage_OpImpl_t *", [function, argument])
+        made = self._made.pop(int(ffi.cast("uintptr_t", copy.userData)))
+        real = ffi.new("QnnCpuOpPackage_OpImpl_t *", [made.function, made.argument])
         return int(self._package.v1_4("freeOpImpl")(ffi.cast("QnnOpPackage_OpImpl_t", real)))
+
+
+@contextmanager
+def _moved(tensors: list[tuple[Any, Room]]) -> Iterator[None]:
+    """While the package is called, tensors lie in rooms; the runtime gets back its own memory."""
+    theirs = [tensor.data for tensor, _ in tensors]
+    for tensor, room in tensors:
+        tensor.data = abi.ffi().cast("void *", room.address)
+    try:
+        yield
+    finally:
+        for (tensor, _), data in zip(tensors, theirs, strict=True):
+            tensor.data = data
+
+
+def _size_of(tensor: Any) -> int:
+    return int(prod(tensor.currentDimensions[axis] for axis in range(tensor.rank))) * _bytes_of(tensor.dataType)
 
 
 def _bytes_of(data_type: int) -> int:

@@ -1,55 +1,118 @@
 """In the child: where the data of tensors lies, so that a step beside a tensor is noticed.
 
-Three ways. `plain`: a pattern lies behind the data, and is looked at afterwards. `guarded`: the data ends exactly
-where a page begins that nobody may touch (`end`), or begins where such a page ends (`begin`); what is an input cannot
-be written. `exact`: an allocation of its own, for a sanitizer that watches around it.
+Three ways. `plain`: guards lie before and behind the data, and are looked at afterwards. `guarded`: the data ends
+exactly where a page begins that nobody may touch (`end`), or begins where such a page ends (`begin`); what is an input
+cannot be written. `exact`: an allocation of its own, for a sanitizer that watches around it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
+from udogen.runtime.op.faults import BEFORE, INTO, PAST, Stray
 from udogen.runtime.wire import Message
 
-_PATTERN = 0xA5
-_BEHIND = 64  # bytes of the pattern behind plain data
+_ZONE = 2048  # bytes of the guard before plain data, and of the one behind it
+_MOST = 4096  # bytes of a guard that are looked at
+_ALIGNMENT = 128
 _NONE, _READ = 0, 1
+_KINDS = {"input": 0, "output": 1, "parameter": 2}
+_SAFE = (*range(0x41, 0x7F), *range(0x81, 0xBF))  # what guards of all but outputs hold
+_LOW, _HIGH, _SPAN = 0x21, 0xC1, 30  # what guards of outputs hold first, and from the second execution on
+
+
+@cache
+def _numbers(shift: int, span: int) -> bytes:
+    """A number below `span` for each place of a guard, from `_MOST` bytes before the data to as many behind it."""
+
+    def mixed(value: int) -> int:
+        value = value * 0x9E3779B1 & 0xFFFFFFFF
+        value ^= value >> 15
+        return (value * 0x85EBCA77 & 0xFFFFFFFF) >> 13
+
+    return bytes(mixed(at + shift & 0xFFFFFFFF) % span for at in range(-_MOST, _MOST))
+
+
+@cache
+def _pattern(role: str, number: int, later: bool) -> bytes:
+    """The bytes of the guards of one tensor, as udogen/emulator/hexagon/guards.c says what they must be."""
+    if role == "output":
+        first = _HIGH if later else _LOW
+        table = bytes(first + (value + 17 * number) % _SPAN for value in range(_SPAN))
+        return _numbers(int(later), _SPAN).translate(table.ljust(256))
+    size, shift = len(_SAFE), 37 * number + 11 * _KINDS[role]
+    table = bytes(_SAFE[(value + shift) % size] for value in range(size))
+    return _numbers(0, size).translate(table.ljust(256))
 
 
 @dataclass
 class Room:
-    """The data of one tensor, and the pattern around it."""
+    """The data of one tensor, and the guards around it."""
 
     name: str
-    role: str  # input or output
+    role: str  # input, output or parameter
     data: memoryview
     before: memoryview = field(default_factory=lambda: memoryview(b""))
     behind: memoryview = field(default_factory=lambda: memoryview(b""))
     owner: Any = None  # what frees the memory
+    number: int = 0  # among those of its role
+    content: bytes | None = None  # what must stay in it, where that is known
+    changed: dict[str, set[int]] = field(default_factory=dict)  # where something was written: offsets
 
     @property
     def address(self) -> int:
         """Where it begins."""
         return int(abi.ffi().cast("uintptr_t", abi.ffi().from_buffer(self.data)))
 
-    def check(self, op: str) -> None:
-        """Refuse what was written beside it."""
-        for place, pattern in (("past the end of", self.behind), ("before the beginning of", self.before)):
-            if pattern.nbytes and bytes(pattern) != bytes([_PATTERN]) * pattern.nbytes:
-                raise RunFailed(
-                    f"op `{op}` wrote {place} its {self.role} `{self.name}` ({self.data.nbytes} bytes)",
-                    hint="let the kernel's loops end at the tensor's own dimensions",
-                )
+    def open(self, *, later: bool) -> None:
+        """Fill the guards; `later`: it is not the first execution."""
+        for part, pattern in self._guards(later=later):
+            part[:] = pattern
+        self._later = later
+
+    def compare(self) -> None:
+        """See what was written since it was opened."""
+        for where, (part, pattern) in zip((BEFORE, PAST), self._guards(later=self._later), strict=True):
+            self._note(where, part, pattern)
+        if self.content is not None:
+            self._note(INTO, self.data, self.content)
+
+    def strays(self) -> Iterator[Stray]:
+        """What was written beside it, or into it though it must not."""
+        size = self.data.nbytes
+        for where, found in self.changed.items():
+            first = min(found)
+            offset = {BEFORE: self.before.nbytes - first, PAST: size + first, INTO: first}[where]
+            yield Stray("wrote", where, self.role, self.name, size, offset, len(found))
+
+    def _guards(self, *, later: bool) -> tuple[tuple[memoryview, bytes], ...]:
+        pattern = _pattern(self.role, self.number, later)
+        before = pattern[_MOST - self.before.nbytes : _MOST]
+        return (self.before, before), (self.behind, pattern[_MOST : _MOST + self.behind.nbytes])
+
+    def _note(self, where: str, part: memoryview, expected: bytes) -> None:
+        if part != expected:
+            found = {at for at, (a, b) in enumerate(zip(part, expected, strict=True)) if a != b}
+            self.changed.setdefault(where, set()).update(found)
 
     def told(self) -> Message:
         """As the parent is told of it, who has to explain an address."""
         return {"name": self.name, "role": self.role, "address": self.address, "size": self.data.nbytes}
+
+
+def refuse_strays(op: str, strays: Iterable[Stray]) -> None:
+    """Raise where there is one; the first is the sentence, the others are details."""
+    found = list(dict.fromkeys(strays))
+    if found:
+        sentences = [each.sentence(f"op `{op}`") for each in found]
+        raise RunFailed(sentences[0], hint=found[0].hint, details=sentences[1:])
 
 
 class Rooms:
@@ -70,38 +133,62 @@ class Rooms:
             return self.all[-1]
         return self._add(name, "input", content, read_only=True)
 
+    def repeat(self) -> None:
+        """The first execution is over, others come."""
+        for room in self._watched():
+            room.compare()
+            if room.role == "output":  # what the guards of others hold stays
+                room.open(later=True)
+
     def check(self, op: str) -> None:
         """Refuse what was written beside any of them."""
-        for room in self.all:
-            room.check(op)
+        for room in self._watched():
+            room.compare()
+        refuse_strays(op, (stray for room in self._watched() for stray in room.strays()))
 
     def told(self) -> Sequence[Message]:
         """All of them, as the parent is told."""
         return [room.told() for room in self.all] if self._guard or self._exact else []
 
+    def _watched(self) -> list[Room]:
+        return [room for room in self.all if room.before.nbytes or room.behind.nbytes]
+
     def _add(self, name: str, role: str, content: bytes | bytearray, *, read_only: bool) -> Room:
+        number = sum(each.role == role for each in self.all)
         if self._guard:
-            room = _guarded(name, role, content, at_end=self._guard == "end", read_only=read_only)
+            room = _guarded(name, role, content, number, at_end=self._guard == "end", read_only=read_only)
         elif self._exact:
             room = _exact(name, role, content)
         else:
-            whole = memoryview(bytearray(content) + bytes([_PATTERN]) * _BEHIND)
-            room = Room(name, role, whole[: len(content)], behind=whole[len(content) :])
+            room = plain(name, role, content, number)
+            room.open(later=False)
         self.all.append(room)
         return room
 
 
-def _guarded(name: str, role: str, content: bytes | bytearray, *, at_end: bool, read_only: bool) -> Room:
+def plain(name: str, role: str, content: Any, number: int) -> Room:
+    """Memory of ours with guards of bytes around it."""
+    size = len(content)
+    whole = memoryview(bytearray(size + 2 * _ZONE + _ALIGNMENT))
+    start = int(abi.ffi().cast("uintptr_t", abi.ffi().from_buffer(whole)))
+    begin = _ZONE + -(start + _ZONE) % _ALIGNMENT
+    room = Room(name, role, whole[begin : begin + size], number=number)
+    room.before, room.behind = whole[begin - _ZONE : begin], whole[begin + size : begin + size + _ZONE]
+    room.data[:] = content
+    return room
+
+
+def _guarded(name: str, role: str, content: bytes | bytearray, number: int, *, at_end: bool, read_only: bool) -> Room:
     page, size = mmap.PAGESIZE, len(content)
     inside = -(-max(size, 1) // page) * page
     mapping = mmap.mmap(-1, page + inside + page)
     whole = memoryview(mapping)
     begin = page + inside - size if at_end else page
-    room = Room(name, role, whole[begin : begin + size], owner=mapping)
-    room.before, room.behind = whole[page:begin], whole[begin + size : page + inside]
-    for each, value in ((room.before, bytes([_PATTERN]) * room.before.nbytes), (room.data, content)):
-        each[:] = value
-    room.behind[:] = bytes([_PATTERN]) * room.behind.nbytes
+    room = Room(name, role, whole[begin : begin + size], owner=mapping, number=number)
+    room.before = whole[max(page, begin - _MOST) : begin]
+    room.behind = whole[begin + size : min(page + inside, begin + size + _MOST)]
+    room.data[:] = content
+    room.open(later=False)
     start = int(abi.ffi().cast("uintptr_t", abi.ffi().from_buffer(whole)))
     _protect(start, page, _NONE)
     _protect(start + page + inside, page, _NONE)

@@ -14,7 +14,8 @@ from udogen.build.variants import Variant
 from udogen.build.watch import build_loop, build_watch
 from udogen.errors import RunFailed, UsageError
 from udogen.runtime.built import Built
-from udogen.runtime.failures import OpCrashed
+from udogen.runtime.failures import OpCrashed, OutOfBounds
+from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.marshal import byte_sizes
 from udogen.runtime.op.session import OpSession
@@ -248,6 +249,24 @@ class Safety:
             env=env,
         )
         return _Prepared(library.resolve(), self._stack.enter_context(session), logs)
+
+
+class PageGuards:
+    """`--guard` where instructions are run: the harness puts pages around tensors that nobody may touch."""
+
+    def __init__(self, session: HexagonSession) -> None:
+        self._session = session
+
+    def check(self, call: OpCall) -> tuple[Finding, ...]:
+        """Reads and writes beside tensors: once with a page behind each of them, once with one before it."""
+        found: dict[str, Finding] = {}
+        for side in ("end", "begin"):
+            try:
+                self._session.run(replace(call, loops=1), Watch(guard=side))
+            except OutOfBounds as fault:
+                finding = Finding("out-of-bounds", fault.message, "\n".join(fault.details), fault.hint)
+                found.setdefault(fault.message.partition(" bytes)")[0], finding)
+        return tuple(found.values())
 
 
 @dataclass(frozen=True)

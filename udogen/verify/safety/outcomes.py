@@ -11,10 +11,10 @@ from udogen.runtime.built import Built
 from udogen.runtime.op.request import Wishes, make_call
 from udogen.verify.places import Place
 from udogen.verify.results import Outcome, Trouble
-from udogen.verify.safety.checks import Safety, Wanted
+from udogen.verify.safety.checks import PageGuards, Safety, Wanted
 
 
-def examined(outcome: Outcome, safety: Safety, built: Built, op: Op | None) -> Outcome:
+def examined(outcome: Outcome, safety: Safety | PageGuards, built: Built, op: Op | None) -> Outcome:
     """The outcome of a case that was run, with the findings of its safety; each of them makes it fail."""
     case = outcome.case
     if case.refusal or outcome.status == "skipped" or case.trouble is not None:
@@ -40,7 +40,7 @@ def examined(outcome: Outcome, safety: Safety, built: Built, op: Op | None) -> O
 # What a check cannot see in a place, and what can; of HTP measured with kernels that have exactly these faults.
 _SIDE_BY_SIDE = (
     "on htp tensors lie side by side in memory of the runtime, and steps beside them are not seen "
-    "(writes past an output are with --backend htp-emulator)"
+    "(--backend hexagon sees them, and --backend htp-emulator what is written)"
 )
 _HANGS = (
     "not looked at on htp, whose runtime often does not come back where two graphs are executed at the same time, "
@@ -63,8 +63,8 @@ def unchecked(wanted: Wanted, places: Iterable[Place]) -> tuple[str, ...]:
     there = list(dict.fromkeys(places))
     blind = [f"--{name}: {said}" for place, name, said in _BLIND if name in names and place in _ids(there)]
     instructions = _ids(place for place in there if place.instructions)
-    if asked and instructions:
-        options = ", ".join(f"--{name}" for name in asked)
+    if (others := [name for name in asked if name != "guard"]) and instructions:
+        options = ", ".join(f"--{name}" for name in others)
         blind.append(f"{options}: not looked at on {', '.join(instructions)}, where code for another processor runs")
     return tuple(blind)
 

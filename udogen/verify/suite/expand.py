@@ -19,6 +19,7 @@ from udogen.verify.values import Values
 # Where a test file says no shape: odd lengths, what no vector length divides, and one of a usual network.
 _USUAL_SHAPES: tuple[Shape, ...] = ((7,), (3, 5), (2, 5, 7), (1, 8, 8, 16), (1, 3, 5, 33), (2, 3, 4, 5, 6))
 _OF_ANY_RANK: tuple[Shape, ...] = ((7,), (3, 5), (1, 8, 8, 16))
+_TAILS = (1, 63, 64, 65, 127, 128, 129)  # elements: a vector of HVX has 128 of 8 bits, 64 of 16 bits
 _DEFAULT = "default"  # the parameter is left out
 
 
@@ -47,6 +48,10 @@ def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
         places = _places(group, package, tests.op, backend)
         if places is not None:
             made += [_case(plan, tests, reference, backend, places) for plan in _plans(group, op, package)]
+            hexagon = tuple(row.id for row in PLACES.values() if row.instructions and row.config == backend)
+            hexagon = tuple(each for each in hexagon if not places or each in places)
+            tails = _tails(group, op, package) if hexagon else ()
+            made += [_case(plan, tests, reference, backend, hexagon) for plan in tails]
     return _told_apart(made)
 
 
@@ -95,6 +100,28 @@ def _plans(group: Group, op: Op, package: OpPackage) -> Iterator[Plan]:
             params=given,
             seed=seed,
         )
+
+
+def _tails(group: Group, op: Op, package: OpPackage) -> Iterator[Plan]:
+    """Rows around the length of HVX's vectors, for types of 8 and 16 bits; only with the first of all else it lists.
+
+    HTP begins tensors at a multiple of 2,048 bytes (measured): what is not aligned are rows of such lengths.
+    """
+    values = group.values[0]
+    if group.shapes or group.expect == "refusal" or any(isinstance(each, Given) for each in values.values()):
+        return
+    long = [shape for shape in usual_shapes(op) if shape]
+    some = [*long[:1], *[shape for shape in long if len(shape) > 1][:1]]  # one row, and several
+    shapes = dict.fromkeys((*shape[:-1], length) for shape in some for length in _TAILS)
+    name = f"{group.name}, tails" if group.name else "tails"
+    row = ({EVERY: shape} for shape in shapes)
+    group = replace(group, name=name, shapes=tuple(row), values=(values,), seeds=group.seeds[:1])
+    params: Mapping[str, object] | None = None
+    for plan in _plans(group, op, package):
+        params = plan.params if params is None else params
+        small = any(row.bits in (8, 16) and row.kind != "float" for row in plan.types.values())
+        if small and plan.params == params:
+            yield plan
 
 
 def _filled(group: Group, op: Op) -> Iterator[tuple[Mapping[str, Shape], Mapping[str, Any]]]:
