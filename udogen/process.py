@@ -52,9 +52,14 @@ def run(
     on_line: Callable[[str], None] | None = None,
     timeout: float | None = None,
     keep: int | None = None,
+    tied: bool = False,
 ) -> Completed:
-    """Run a program to its end; `on_line` sees each line of its stdout as it comes, `keep` last lines are kept."""
-    child = start(argv, cwd=cwd, env=env)
+    """Run a program to its end; `on_line` sees each line of its stdout as it comes, `keep` last lines are kept.
+
+    A program that is `tied` ends with us, whatever ends us, SIGKILL too; so do those that it has started.
+    """
+    tie = _Tie() if tied else None
+    child = start(tie.around(argv) if tie else argv, cwd=cwd, env=env, stdin=tie.end if tie else subprocess.DEVNULL)
     out: deque[str] = deque(maxlen=keep)
     err: deque[str] = deque(maxlen=keep)
 
@@ -87,12 +92,31 @@ def run(
             if timer:
                 timer.cancel()
             kill(child)
+            if tie:
+                tie.close()
             _running.discard(child)
             reader.join(timeout=5)
             for stream in (child.stdout, child.stderr):  # not whenever it is collected: files are counted
                 if stream is not None and not reader.is_alive():
                     stream.close()
     return Completed(tuple(argv), child.returncode, "".join(out), "".join(err), timed_out.is_set())
+
+
+class _Tie:
+    """A pipe that only we hold open: where it closes, a shell beside the program ends its process group."""
+
+    # The program takes the place of the first shell; the one in the background has nothing open but the pipe.
+    _SCRIPT = 'exec 3<&0 </dev/null; { read -r _ <&3; kill -9 0; } >/dev/null 2>&1 & exec "$@" 3<&-'
+
+    def __init__(self) -> None:
+        self.end, self._ours = os.pipe()  # closed in every program that we start, but for the one that has it as stdin
+
+    def around(self, argv: Sequence[str]) -> list[str]:
+        return ["/bin/sh", "-c", self._SCRIPT, "sh", *argv]
+
+    def close(self) -> None:
+        os.close(self.end)
+        os.close(self._ours)
 
 
 _running: set[subprocess.Popen[bytes]] = set()  # programs of `run`, whichever thread waits for them

@@ -99,6 +99,7 @@ def test_unchanged_compiles_nothing_and_a_kernel_one_file_per_target(folder: Pat
     again = build(folder, *two)
     assert compiled(again) == [] and again.stdout.count("(up to date)") == 2
     (folder / KERNEL).write_text((folder / KERNEL).read_text() + "\n")
+    os.utime(folder / KERNEL, (978307200, 978307200))
     done = build(folder, *two)
     assert compiled(done) == [KERNEL, KERNEL] and done.stdout.count("(1 compiled)") == 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.build.command_lines import GOLDEN, ndk_build, told
 from tests.build.devices import EXAMPLE, Elf, build, compiled
 from tests.making import compiler, make, make_packages
 from udogen.build import tools
+from udogen.build.package import open_packages
 
 LIBRARY = "libLeakyReluPackage.so"
 
@@ -69,6 +71,9 @@ def test_a_changed_kernel_makes_the_library_old(folder: Path) -> None:
     assert compiled(build(folder, "gpu_x86")) == []
     kernel = folder / "src/ops/LeakyRelu.cl"
     kernel.write_text(kernel.read_text() + "// more\n")
+    os.utime(kernel, (978307200, 978307200))
+    [package] = open_packages(folder)
+    assert package.changed_since(folder / "libs/x86_64-linux-clang" / LIBRARY) == ["src/ops/LeakyRelu.cl"]
     assert compiled(build(folder, "gpu_x86")) == ["src/GpuCustomOpPackage.cpp"]
     kernel.unlink()
     assert compiled(build(folder, "gpu_x86")) == ["src/GpuCustomOpPackage.cpp"]

@@ -53,6 +53,25 @@ def test_a_folder_of_shards_in_the_order_of_their_numbers(shards: Path) -> None:
         assert sorted(graph["name"] for graph in row["graphs"]) == ["look", "step"]
 
 
+def test_what_cannot_be_verified_is_said_once(shards: Path) -> None:
+    """Each flip of a byte is refused where there is a manifest; where there is none, that is said, not per file."""
+    done = udogen("run", "context", shards, *CPU)
+    assert done.returncode == 0
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("warning:")]
+    assert "forward_0.bin and 2 more cannot be verified: no manifest is beside them" in line
+    assert "`udogen inspect FILE --write-manifest`" in line
+    assert answered(shards, *CPU)["warnings"] == [line.removeprefix("warning: ")]
+    for binary_file in shards.glob("*.bin"):
+        assert udogen("inspect", binary_file, "--write-manifest").returncode == 0
+    assert udogen("run", "context", shards, *CPU).stderr == ""
+    assert answered(shards, *CPU)["warnings"] == []
+    data = bytearray((shards / "forward_2.bin").read_bytes())
+    data[len(data) // 2] ^= 4
+    (shards / "forward_2.bin").write_bytes(data)
+    text = run(shards, *CPU, code=5)
+    assert "forward_2.bin.udogen.json describes" in text and "2 of 3 contexts fine" in text
+
+
 @pytest.mark.parametrize("kind", ["real", "emulator"])
 def test_the_sharded_model(sharded_llm: Callable[[str], Path], kind: str, tmp_path: Path) -> None:
     folder = sharded_llm(kind)

@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ from udogen.qnn.quantization import (
     VectorEncoding,
 )
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
-from udogen.runtime import find_runtime
+from udogen.runtime import Runtime, find_runtime
 from udogen.runtime.contexts import binaries, context_dump, context_json, manifest
 from udogen.runtime.contexts.binaries import BINARY, JSON, StoredContext
 from udogen.runtime.contexts.differences import same_quantization
@@ -178,7 +179,11 @@ def test_a_context_of_a_custom_op_saved_by_run_op(tmp_path: Path) -> None:
         assert stored.verdict.good and stored.info.build_id.startswith("v2.")
         [graph] = stored.info.graphs
         assert [each.name for each in graph.inputs] == ["input"]
-    assert udogen(*run, "--context", saved).returncode == 0
+    done = udogen(*run, "--context", saved)
+    assert (done.returncode, done.stderr) == (0, "")
+    bare = shutil.copy(saved, tmp_path / "bare.bin")
+    done = udogen(*run, "--context", bare)
+    assert done.returncode == 0 and done.stderr.startswith(f"warning: {bare} cannot be verified")
     flipped = bytearray(saved.read_bytes())
     flipped[-7] ^= 1
     saved.write_bytes(flipped)
@@ -259,6 +264,43 @@ def test_an_interrupted_write_leaves_what_was_there(tmp_path: Path) -> None:
         manifest.write_at_once(Path("/dev/null"), b"x")
     with pytest.raises(RunFailed, match="cannot be written: No such file or directory"):
         manifest.write_at_once(tmp_path / "none" / "x", b"x")
+
+
+def test_a_save_that_breaks_off_accuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between binary and manifest: that of the earlier binary must be gone, or it would speak against the new one."""
+    path = tmp_path / "one.bin"
+    manifest.save(path, binary("cpu", "emulator"))
+    assert manifest.check(path).good
+
+    def breaks(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(manifest, "write", breaks)
+    with pytest.raises(KeyboardInterrupt):
+        manifest.save(path, binary("htp", "emulator"))
+    assert path.read_bytes() == binary("htp", "emulator")
+    assert manifest.check(path).state == manifest.ABSENT
+
+
+def test_a_file_without_a_manifest_is_warned_of_in_python(tmp_path: Path) -> None:
+    path = store(tmp_path, backend="cpu")
+    with pytest.warns(UserWarning, match="forward_0.bin cannot be verified.*--write-manifest"):
+        StoredContext(path, guarded=False).close()
+    with Runtime("cpu", kind="emulator") as runtime:
+        with pytest.warns(UserWarning, match="forward_0.bin cannot be verified"):
+            runtime.restore(path).close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            runtime.restore(path, check_manifest=False).close()
+            vouch(path)
+            runtime.restore(path).close()
+            StoredContext(path, guarded=False).close()
+            runtime.restore(path.read_bytes()).close()
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(RunFailed, match=r"is not the file that forward_0\.bin\.udogen\.json describes"):
+            runtime.restore(path)
 
 
 def test_a_file_that_is_vouched_for_is_not_read_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

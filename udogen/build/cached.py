@@ -16,7 +16,7 @@ from udogen.errors import BuildFailed, UsageError
 
 def compile_or_fail(argv: Sequence[str], folder: Path, what: str) -> None:
     """One call of a compiler of ours, on sources of ours."""
-    done = process.run(argv, cwd=folder)
+    done = process.run(argv, cwd=folder, tied=True)
     if done.returncode != 0:
         said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
         raise BuildFailed(f"{what} did not build", details=said[:20], hint=f"it was: {shlex.join(argv)}")

@@ -73,6 +73,29 @@ class PackageFolder:
         """Where the library of a target may be: the toolchain chooses among several folders."""
         return [self.artifact(each, row.ending) for each in row.folders]
 
+    def changed_since(self, library: Path) -> list[str]:
+        """The files that are not as they were when a library of this package was built.
+
+        By the record that the Makefile left in `obj`; none where the library is not the one that a record is about.
+        """
+        records = [each for depth in range(1, 5) for each in self.path.glob("obj/" + "*/" * depth + "library.made")]
+        digest = _digest(library) if records else ""
+        for record in records:
+            lines = dict(line.split("  ", 1)[::-1] for line in record.read_text("utf-8", "replace").splitlines())
+            there = (name for name, was in lines.items() if was == digest)
+            if any((self.path / name).resolve() == library.resolve() for name in there):
+                made = ("obj/", f"{self.libraries}/")
+                sources = {name: was for name, was in lines.items() if not name.startswith(made)}
+                return sorted(name for name, was in sources.items() if _digest(self.path / name) != was)
+        return []
+
+
+def _digest(file: Path) -> str:
+    """As sha256sum prints it; empty where there is no such file."""
+    import hashlib  # only now: it brings in OpenSSL
+
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+
 
 def open_package(path: Path) -> PackageFolder:
     """The package in this folder, or the only one right below it; an error where there is none."""

@@ -37,6 +37,11 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
+def warn(text: str) -> None:
+    """What a person should know though all goes on."""
+    click.echo(f"{_colour('warning:', True)} {text}", err=True)
+
+
 def warnings(problems: Iterable[Problem]) -> None:
     """Show problems on stderr with their lines."""
     lines: dict[str, list[str] | None] = {}

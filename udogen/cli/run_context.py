@@ -109,6 +109,7 @@ def command(
     every .bin.  They run in a child process: one that fails is reported, and the others go on; the exit code is 5 then.
     """
     from udogen.runtime.buffers.allocators import check_alignment
+    from udogen.runtime.contexts import manifest
     from udogen.runtime.contexts.running import (
         ContextChild,
         How,
@@ -142,6 +143,9 @@ def command(
         limit=_limit(session_limit, sessions, device),
     )
     jobs = _jobs([*paths, *folders])
+    warnings = [text for text in (manifest.unverified([job.binary for job in jobs]),) if text]
+    for text in warnings:
+        output.warn(text)
     show_log = None if level is None else lambda line: output.note(f"[{line.source} {line.level}] {line.text}")
     with (
         output.emulator_steps(backend, kind) as advance,
@@ -161,7 +165,7 @@ def command(
     if plan_file:
         _write_plans(plan_file, [each["plan"] for each in found.values() if isinstance(each, dict)])
     fault = _unproved(found.values()) if prove else None
-    wrong = _tell(jobs, found, runtime, placed, fault=fault, as_json=as_json, plan_file=plan_file)
+    wrong = _tell(jobs, found, runtime, placed, fault=fault, as_json=as_json, plan_file=plan_file, warnings=warnings)
     if wrong or fault:
         click_context.exit(RunFailed.exit_code if wrong or not fault else fault.exit_code)
 
@@ -187,7 +191,7 @@ def _jobs(paths: list[Path]) -> list[Job]:
 
 
 def _package(text: str, backend: str) -> OpLibrary:
-    from udogen.runtime.built import find_built
+    from udogen.runtime.built import find_built, outdated
     from udogen.runtime.contexts.running import OpLibrary
 
     found = _PACKAGE.fullmatch(text)
@@ -197,6 +201,8 @@ def _package(text: str, backend: str) -> OpLibrary:
     if path.is_dir():
         built = find_built(path, backend=backend, provider=provider)
         path, provider = built.library, built.provider
+    if why := outdated(path):
+        output.warn(why)
     return OpLibrary(path, provider, found["target"] or "")
 
 
@@ -252,6 +258,7 @@ def _tell(
     fault: UdogenError | None,
     as_json: bool,
     plan_file: Path | None,
+    warnings: list[str],
 ) -> bool:
     """Print what came of each; answers whether something went wrong."""
     from udogen.runtime.contexts import report
@@ -259,7 +266,7 @@ def _tell(
     rows = [(job, found[job.index]) for job in jobs]
     wrong = any(report.went_wrong(result) for _, result in rows)
     if as_json:
-        about = {"bind_plan": str(plan_file or "") or None, "sessions": placed and placed["plan"]}
+        about = {"bind_plan": str(plan_file or "") or None, "sessions": placed and placed["plan"], "warnings": warnings}
         error = {"error": fault.as_json()} if fault else {}
         output.answer({"ok": not wrong and not fault, **report.as_json(rows, runtime), **about, **error})
         return wrong

@@ -170,6 +170,9 @@ def command(
     built = (
         find_source(library, backend=config_of) if hexagon else find_built(library, backend=backend, provider=provider)
     )
+    warnings = [text for text in ("" if hexagon else built.outdated, _unverified(context)) if text]
+    for text in warnings:
+        output.warn(text)
     wishes = Wishes(
         inputs={name: _array(file) for name, file in pairs(inputs, "--input")},
         params={name: _array(v[1:]) if v.startswith("@") else v for name, v in pairs(params, "--param")},
@@ -226,7 +229,7 @@ def command(
         manifest.save(save_context, result.context, build_id=result.runtime.build_id)
     saved = {name: _save(files[name], array) for name, array in result.outputs.items() if name in files}
     findings = findings_of_run(built, result, op) if heap else ()
-    _tell(op, backend, built.package, result, saved, stages, findings if heap else None, as_json=as_json)
+    _tell(op, backend, built.package, result, saved, stages, findings if heap else None, warnings, as_json=as_json)
     return VerificationFailed.exit_code if findings else 0
 
 
@@ -265,6 +268,7 @@ def _tell(
     saved: dict[str, str],
     graph: object,
     findings: Sequence[Finding] | None,
+    warnings: Sequence[str],
     *,
     as_json: bool,
 ) -> None:
@@ -296,6 +300,7 @@ def _tell(
                 **({"kernel": result.kernel} if result.kernel else {}),
                 **({"packets": _counted(result.packets)} if result.packets else {}),
                 **({"proof": result.proof.as_json()} if result.proof else {}),
+                **({"warnings": list(warnings)} if warnings else {}),
                 **({"heap": [as_row(each) for each in findings]} if findings is not None else {}),
             }
         )
@@ -328,6 +333,12 @@ def _tell(
 def _counted(packets: Packets) -> dict[str, object]:
     functions = [{"name": name, "packets": number} for name, number in packets.functions]
     return {"total": packets.total, "functions": functions}
+
+
+def _unverified(context: Path | None) -> str:
+    from udogen.runtime.contexts import manifest
+
+    return manifest.unverified([context]) if context is not None and context.is_file() else ""
 
 
 def _content(file: Path | None) -> bytes | None:

@@ -27,6 +27,11 @@ class Built:
     package: str
     folder: PackageFolder | None
 
+    @property
+    def outdated(self) -> str:
+        """A sentence where sources were changed since the library was built from them; empty elsewhere."""
+        return outdated(self.library, self.folder)
+
     def op(self, name: str, backend: str) -> Op | None:
         """The op as this backend sees it; None where there is no config, or no such op in it."""
         if self.folder is None:
@@ -39,6 +44,18 @@ class Built:
                     if op.name == name:
                         return op
         return None
+
+
+def outdated(library: Path, folder: PackageFolder | None = None) -> str:
+    """A sentence where sources of a package were changed since the library was built from them; empty elsewhere."""
+    folder = folder or package_of(library)
+    changed = folder.changed_since(library) if folder is not None else []
+    if folder is None or not changed:
+        return ""
+    changed.sort(key=lambda name: name not in folder.yours)
+    more = f" and {len(changed) - 1} more changed files" if len(changed) > 1 else ""
+    again = f"run `udogen build -C {shlex.quote(str(folder.path))}`"
+    return f"{library.name} was built from another {changed[0]}{more}; {again}"
 
 
 def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built:

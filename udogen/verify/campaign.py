@@ -128,13 +128,14 @@ def run(
     outcomes: list[Outcome] = []
     states: dict[str, BackendState] = {state.backend: state for state in program.left_out}
     missing: dict[str, BackendState] = {}
+    warnings = list(unchecked(options.safety, (task.place for task in program.tasks)))
     for task in program.tasks:
         place = task.place
         if place.id in missing:
             states[place.id] = replace(missing[place.id], cases=states[place.id].cases + len(task.cases))
             continue
         on_task(task)
-        state, found = _run_task(task, options, on_case, on_step)
+        state, found = _run_task(task, options, on_case, on_step, warnings)
         if state.state == "missing":
             missing[place.id] = state
         outcomes += found
@@ -145,11 +146,13 @@ def run(
         outcomes=tuple(outcomes),
         seconds=time.perf_counter() - begun,
         environment=environment(),
-        warnings=unchecked(options.safety, (task.place for task in program.tasks)),
+        warnings=tuple(dict.fromkeys(warnings)),
     )
 
 
-def _run_task(task: Task, options: Options, on_case: OnCase, on_step: Step) -> tuple[BackendState, list[Outcome]]:
+def _run_task(
+    task: Task, options: Options, on_case: OnCase, on_step: Step, warnings: list[str]
+) -> tuple[BackendState, list[Outcome]]:
     place, cases = task.place, task.cases
     ops = list(dict.fromkeys(case.op for case in cases))
     try:
@@ -157,6 +160,8 @@ def _run_task(task: Task, options: Options, on_case: OnCase, on_step: Step) -> t
         built = ready(task.source, task.package, place, ops, wish=options.wish, on_step=on_step)
     except UdogenError as fault:
         return _not_run(place, fault, len(cases)), []
+    if not options.wish.build and not place.instructions and built.outdated:
+        warnings.append(built.outdated)
     try:
         found = run_cases(
             built,

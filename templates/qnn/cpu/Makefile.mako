@@ -32,6 +32,7 @@ cpu_x86:
 cpu_aarch64:
 	@+$(MAKE) --no-print-directory -f makefiles/Makefile.linux-aarch64
 
+include makefiles/ndk.mk
 NDK_ARGUMENTS := APP_ABI=arm64-v8a NDK_PROJECT_PATH=. NDK_LIBS_OUT=libs NDK_OUT=obj/android
 NDK_ARGUMENTS += APP_BUILD_SCRIPT=makefiles/Android.mk NDK_APPLICATION_MK=makefiles/Application.mk
 
@@ -39,7 +40,7 @@ cpu_android:
 ifeq ($(ANDROID_NDK_ROOT),)
 	$(error ANDROID_NDK_ROOT is not set: install the Android NDK and set it to its folder)
 endif
-	@"$(ANDROID_NDK_ROOT)/ndk-build" $(NDK_ARGUMENTS)
+	@+$(call ndk_build,obj/android,$(NDK_ARGUMENTS))
 
 clean: clean_x86 clean_aarch64 clean_android
 clean_x86:

@@ -25,7 +25,7 @@ PACKAGE_CXXFLAGS := -I$(KERNEL_TEXTS)
 -include user.mk
 SOURCES += $(EXTRA_SOURCES)
 export PACKAGE_NAME LIBRARY_FOLDER LIBRARY_NAME LINK_RULES SOURCES PACKAGE_CXXFLAGS EXTRA_CXXFLAGS EXTRA_LDFLAGS
-export KERNEL_TEXTS CL_LIBRARY_PATH
+export KERNELS KERNEL_TEXTS CL_LIBRARY_PATH
 
 .PHONY: all all_x86 all_android all_aarch64 gpu gpu_x86 gpu_aarch64 gpu_android clean clean_x86 clean_aarch64 clean_android
 all: all_x86 all_android
@@ -42,6 +42,7 @@ gpu_x86: kernels
 gpu_aarch64: kernels
 	@+$(MAKE) --no-print-directory -f makefiles/Makefile.linux-aarch64
 
+include makefiles/ndk.mk
 NDK_ARGUMENTS := APP_ABI=arm64-v8a NDK_PROJECT_PATH=. NDK_LIBS_OUT=libs NDK_OUT=obj/android
 NDK_ARGUMENTS += APP_BUILD_SCRIPT=makefiles/Android.mk NDK_APPLICATION_MK=makefiles/Application.mk
 
@@ -49,7 +50,7 @@ gpu_android: kernels
 ifeq ($(ANDROID_NDK_ROOT),)
 	$(error ANDROID_NDK_ROOT is not set: install the Android NDK and set it to its folder)
 endif
-	@"$(ANDROID_NDK_ROOT)/ndk-build" $(NDK_ARGUMENTS)
+	@+$(call ndk_build,obj/android,$(NDK_ARGUMENTS))
 
 clean: clean_x86 clean_aarch64 clean_android
 	@rm -rf $(KERNEL_TEXTS)

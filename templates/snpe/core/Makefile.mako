@@ -35,7 +35,7 @@ KERNELS += ${kernel}
 % endfor
 KERNEL_TEXTS := obj/${core.name}/kernels
 PACKAGE_CXXFLAGS := -I$(KERNEL_TEXTS)
-export KERNEL_TEXTS PACKAGE_CXXFLAGS CL_LIBRARY_PATH
+export KERNELS KERNEL_TEXTS PACKAGE_CXXFLAGS CL_LIBRARY_PATH
 % endif
 -include ${core.room}/user.mk
 SOURCES += $(EXTRA_SOURCES) $(SOURCES_$(OP))
@@ -82,6 +82,9 @@ export HEXAGON_SDK_VERSION_${arch.upper} HEXAGON_TOOLS_VERSION_${arch.upper} HEX
 % endfor
 % endif
 
+% if core.android:
+include .sdk/makefiles/ndk.mk
+% endif
 % if core.kernels:
 include .sdk/makefiles/kernels.mk
 % for target in core.targets:

@@ -58,7 +58,7 @@ def _with_libcxx(target: Target, env: Environment) -> tuple[str, str]:
         )
     clang = tools.program("clang++")
     if clang and _has_libcxx([clang, _LIBCXX]):
-        return f"{clang} {_LIBCXX}", f"{shlex.quote(clang)} {_LIBCXX}"
+        return f"{clang} {_LIBCXX}", f"clang++ {_LIBCXX}"
     if tools.zig():
         return "zig", shlex.join([*tools.zig(), "c++"])
     raise ToolMissing(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import sys
+from pathlib import Path
 
 from udogen.build import tools
 from udogen.build.targets import Target
@@ -53,22 +55,30 @@ def _hexagon(target: Target) -> Choice | Unfit:
         return Unfit("open", "zig is not installed", "`pip install ziglang`, or set HEXAGON_SDK_ROOT")
     # Empty variables on make's command line win over those of the environment.
     empty = ("HEXAGON_SDK_ROOT", "HEXAGON_SDK4_ROOT", f"HEXAGON_SDK_ROOT_{target.arch.upper()}", "QNN_SDK_ROOT")
-    variables = (("ZIG", shlex.join(command)), *((name, "") for name in empty))
+    variables = (("ZIG", _in_venv(command)), *((name, "") for name in empty))
     return Choice("open", f"zig c++ for hexagon{target.arch}, udogen's own headers", variables)
 
 
 def _choice(compiler: str, variable: str, *more: tuple[str, str], folder: str = "") -> Choice:
-    title = compiler.replace(shlex.join(tools.zig()), "zig") if tools.zig() else compiler
+    title = compiler.replace(_in_venv(tools.zig()), "zig") if tools.zig() else compiler
     # An empty QNN_SDK_ROOT on make's command line wins over one in the environment.
     return Choice("open", f"{title}, udogen's own headers", ((variable, compiler), ("QNN_SDK_ROOT", ""), *more), folder)
 
 
 def _first(*names: str) -> str:
-    return next((shlex.quote(found) for name in names if (found := tools.program(name))), "")
+    # By the name, as the Makefile finds it: plain make and `udogen build` have one command, and compile nothing anew.
+    return next((name for name in names if tools.program(name)), "")
+
+
+def _in_venv(command: tuple[str, ...]) -> str:
+    """The command of zig, with the name of Python that the Makefile uses where that is the same Python."""
+    found = tools.program("python3")
+    same = found and Path(found).parent == Path(sys.executable).parent
+    return shlex.join(["python3", *command[1:]] if same else command)
 
 
 def _zig(machine: str = "") -> str:
     command = tools.zig()
     if not command:
         return ""
-    return shlex.join([*command, "c++", *(["-target", machine] if machine else [])])
+    return " ".join([_in_venv(command), "c++", *(["-target", machine] if machine else [])])

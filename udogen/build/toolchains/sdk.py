@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 from udogen.build import tools
@@ -38,7 +37,7 @@ def choose(target: Target, env: Environment) -> Choice | Unfit:
     if target.compiler == "x86":
         if unfit := without_compiler("sdk", "X86_CXX", env.x86_cxx):
             return unfit
-        compiler = env.x86_cxx or shlex.quote(tools.program("clang++"))
+        compiler = env.x86_cxx or "clang++"
         if not env.x86_cxx and not tools.program("clang++"):
             return Unfit("sdk", "clang++ is not on PATH", "install clang, or set X86_CXX to a C++ compiler")
         return Choice("sdk", f"{compiler}, headers of {root}", (("QNN_SDK_ROOT", str(root)), ("X86_CXX", compiler)))

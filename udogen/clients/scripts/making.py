@@ -163,7 +163,7 @@ def _graph(path: Path, wanted: Wanted, backend: str) -> GraphInfo:
     from udogen.qnn import system
     from udogen.runtime.contexts.binaries import StoredContext
 
-    with StoredContext(path, on_step=wanted.on_step) as binary:
+    with StoredContext(path, on_step=wanted.on_step, warn=False) as binary:
         info = binary.info
     of = system.BACKENDS.get(info.backend_id, backend)
     if of != backend:

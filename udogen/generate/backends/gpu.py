@@ -168,6 +168,7 @@ _FOLDER = folder.Folder(
     shared=(
         "makefiles/Makefile.linux-x86_64",
         "makefiles/Makefile.linux-aarch64",
+        "makefiles/ndk.mk",
         "src/utils/Validation.hpp",
         "src/utils/Validation.cpp",
     ),

@@ -224,10 +224,10 @@ def _recipe(row: Target, core: _Core, part: Part) -> list[str]:
         return [f"{call} {_SDK}/makefiles/Makefile.{kind}-aarch64 LIBRARY_NAME={name}.so"]
     made = f"obj/{part.backend}/android/libs/arm64-v8a"
     own = f"{core.room}/makefiles" if part.backend != "reg" else "jni"
-    call = f'"$(ANDROID_NDK_ROOT)/ndk-build" NDK_PROJECT_PATH=. APP_BUILD_SCRIPT={own}/Android.mk'
+    call = f"$(call ndk_build,obj/{part.backend}/android,NDK_PROJECT_PATH=. APP_BUILD_SCRIPT={own}/Android.mk"
     call += f" NDK_APPLICATION_MK={own}/Application.mk NDK_OUT=obj/{part.backend}/android"
     call += f" NDK_LIBS_OUT=obj/{part.backend}/android/libs APP_ABI=arm64-v8a"
-    call += f" APP_MODULES={part.library.removeprefix('lib').removesuffix('.so')}"
+    call += f" APP_MODULES={part.library.removeprefix('lib').removesuffix('.so')})"
     # ndk-build empties its folder of libraries each time, so that cores cannot share one.
     copy = f'for made in {made}/*.so; do cp "$$made" libs/arm64-v8a/.new-$@ && mv libs/arm64-v8a/.new-$@'
     return [f"@+{call}", "@mkdir -p libs/arm64-v8a", f'@{copy} "libs/arm64-v8a/$${{made##*/}}" || exit 1; done']
@@ -273,7 +273,7 @@ def _root_files(data: Mapping[str, object]) -> list[PlannedFile]:
         PlannedFile("jni/Application.mk", copy="qnn/cpu/makefiles/Application.mk"),
         *(
             PlannedFile(f"{_SDK}/makefiles/{name}", copy=f"{shared}/{name}")
-            for name in ("Makefile.linux-x86_64", "Makefile.linux-aarch64")
+            for name in ("Makefile.linux-x86_64", "Makefile.linux-aarch64", "ndk.mk")
         ),
     ]
 

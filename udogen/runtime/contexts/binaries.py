@@ -7,6 +7,7 @@ JSON by which buffers would be too small for the binary is refused.
 from __future__ import annotations
 
 import mmap
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -34,6 +35,7 @@ class StoredContext(Closing):
 
     A file whose manifest matches is described in this process; of any other, `guarded` decides: True (the default) has
     it read in a child, which takes about 0.15 s and turns a crash of libQnnSystem into an error; False trusts it.
+    Of a file without a manifest Python's `warnings` hear, unless `warn` is False.
     """
 
     def __init__(
@@ -44,12 +46,15 @@ class StoredContext(Closing):
         use_json: bool = True,
         check_manifest: bool = True,
         guarded: bool = True,
+        warn: bool = True,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
         if isinstance(shard, Path):
             shard = Shard(shard, json_of(shard) if use_json else None)
         self.shard, self.path, self.name = shard, shard.binary, shard.name
         self.verdict = _verdict(self.path, check_manifest)
+        if warn and check_manifest and self.verdict.state == manifest.ABSENT:
+            warnings.warn(manifest.unverified([self.path]), stacklevel=2)
         self.description: ContextJson | None = None
         self.differences: tuple[Difference, ...] = ()
         with ExitStack() as stack:

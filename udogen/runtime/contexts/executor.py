@@ -89,7 +89,7 @@ class Executor:
         metadata = Path(order["metadata"]) if order["metadata"] else None
         shard = Shard(Path(order["binary"]), metadata)
         # Not guarded: this is the child already.
-        return StoredContext(shard, system_library=self._system, check_manifest=check, guarded=False)
+        return StoredContext(shard, system_library=self._system, check_manifest=check, guarded=False, warn=False)
 
     def _restored(self, stored: StoredContext, order: Message, on_phase: OnPhase) -> Context:
         on_phase("restore the context")

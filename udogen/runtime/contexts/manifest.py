@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,6 +112,18 @@ def _held(binary: Path, beside: Path, found: Manifest) -> Verdict:
         )
         return Verdict(DIFFERS, message, found)
     return Verdict(MATCHES, f"{binary.name} is as {beside.name} says ({found.algorithm} {digest})", found)
+
+
+def unverified(binaries: Sequence[Path]) -> str:
+    """A sentence about those of these binaries that have no manifest; empty where all have one."""
+    bare = [each for each in binaries if not path_of(each).exists()]
+    if not bare:
+        return ""
+    more = f" and {len(bare) - 1} more" if len(bare) > 1 else ""
+    return (
+        f"{bare[0]}{more} cannot be verified: no manifest is beside {'them' if more else 'it'}, and runtimes do not "
+        "notice changed bytes; `udogen inspect FILE --write-manifest` writes one for a file that you trust"
+    )
 
 
 def write_at_once(path: Path, data: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib import import_module
@@ -18,6 +19,7 @@ from udogen.qnn.devices import DeviceInfo, devices
 from udogen.qnn.handle import Closing
 from udogen.qnn.interface import WARN, Interface, LogSink, opened
 from udogen.qnn.profile import Profile
+from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.mapped import mapped
 from udogen.runtime.library import check_loadable, check_provider, find_runtime, interface_providers
@@ -148,8 +150,12 @@ class Runtime(Closing):
         deferred: bool = False,
         options: ContextOptions | None = None,
         profile: bool = False,
+        check_manifest: bool = True,
     ) -> Context:
         """The context of a binary: a path, which is mapped and never read into memory, or bytes.
+
+        A file is compared with its manifest, unless `check_manifest` is False, and refused where it differs; of a file
+        without one Python's `warnings` hear.
 
         `info` spares asking libQnnSystem what is in it.  `device` is a number of `devices()`.  With `deferred` the
         graphs come with `Context.finalize`.  With `profile` executions are measured (`Context.profile`).
@@ -158,7 +164,12 @@ class Runtime(Closing):
         with ExitStack() as stack:
             if isinstance(binary, (str, Path)):
                 name = name or str(binary)
-                binary = stack.enter_context(mapped(Path(binary)))
+                path = Path(binary)
+                binary = stack.enter_context(mapped(path))
+                if check_manifest:
+                    manifest.check(path).refuse()
+                    if text := manifest.unverified([path]):
+                        warnings.warn(text, stacklevel=2)
             name = name or "(bytes)"
             self._check_maker(heads.check(binary, name), name)
             if info is None:

@@ -24,34 +24,54 @@ LINK      = $(TARGET_LINKER) $(TARGET_LDFLAGS) $(if $(RUNTIME),-Wl$(comma)--no-a
 comma    := ,
 RUNTIME  := $(addprefix $(OBJ)/,$(TARGET_RUNTIME))
 
-# Writes down a command, where it is another one than last time.
-remember   = @mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(1))' > $@.new; \
-             if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+# Content decides what is old; times of files do not count.  What is made leaves a record behind: the checksums of all that
+# it was made of (the command too, which is a file here) and its own.  STALE is what has no record, or one that is not true.
+written  = printf '%s\n' '$(subst ','\'',$(2))' > $(1).new; if cmp -s $(1).new $(1); then rm $(1).new; else mv $(1).new $(1); fi
+# The names of files in a record, or in the lists of headers that compilers write, where a blank and the like have a backslash.
+recorded = cut -c67- $(1) | LC_ALL=C sort -u | tr '\n' '\0' | xargs -0 -r sha256sum 2>/dev/null
+listed   = sed -e '1s/^.*\.o: *//' -e 's/ *\\$$//' -e 's/[$$][$$]/$$/g' -e "s/[\"']/\\\\&/g" $(1) 2>/dev/null
+untrue   = awk 'now { is[$$0]; next } { has[FILENAME] } !($$0 in is) { old[FILENAME] } \
+           END { for (i = 4; i < ARGC; i++) if (ARGV[i] in old || !(ARGV[i] in has)) print ARGV[i] }' now=1 - now= $(1)
 
-$(LIBRARY): $(OBJECTS) $(OBJ)/link $(RUNTIME) $(TARGET_LAYOUT)
-	@mkdir -p $(@D)
+PARTS    := $(OBJECTS) $(RUNTIME)
+RECORDS  := $(PARTS:%=%.made) $(OBJ)/library.made
+HAVE     := $(wildcard $(RECORDS))
+# Quotes do not count: they are where somebody thought of blanks.
+STALE    := $(shell mkdir -p $(OBJ) && \
+              { $(call written,$(OBJ)/command,$(subst ",,$(COMPILE))); \
+                $(call written,$(OBJ)/link,$(subst ",,$(LINK) $(OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES))); })
+STALE    := $(filter-out $(HAVE),$(RECORDS)) $(if $(HAVE),$(shell $(call recorded,$(HAVE)) | $(call untrue,$(HAVE))))
+STALE    := $(strip $(patsubst %.made,%,$(STALE)))
+
+# Put behind what makes $@ of the files that $(1) prints: the record, unless one of them was changed since $@.begun.
+record   = $(1) | xargs sha256sum > $@.sums && sha256sum $@ >> $@.sums && \
+           if [ -z "$$(cut -c67- $@.sums | grep -vxF $@ | tr '\n' '\0' | xargs -0 sh -c 'find -L "$$@" -cnewer $@.begun' - 2>/dev/null)" ]; \
+           then mv $@.sums $@.made; else rm $@.sums; fi; rm -f $@.begun
+
+$(LIBRARY): | $(PARTS) $(TARGET_LAYOUT)
 	@echo "LINK $@"
-	@$(LINK) -o $@ $(OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES)
+	@mkdir -p $(@D) && rm -f $(OBJ)/library.made
+	@$(LINK) -o $(OBJ)/library.new $(OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES) && mv -f $(OBJ)/library.new $@
+	@if cat $(PARTS:%=%.made) > $(OBJ)/library.sums 2>/dev/null; then \
+	 sha256sum $(OBJ)/link $(TARGET_LAYOUT) $(wildcard $(KERNELS)) $@ >> $(OBJ)/library.sums && \
+	 LC_ALL=C sort -u -o $(OBJ)/library.sums $(OBJ)/library.sums && mv $(OBJ)/library.sums $(OBJ)/library.made; fi
 
 ifneq ($(RUNTIME),)
 # An empty library with the runtime's name: ours shall ask the loader for the real one.
-$(RUNTIME): $(OBJ)/command
+$(RUNTIME):
+	@rm -f $@.made; : > $@.begun
 	@$(CXX) -shared -nostdlib -Wl,-soname,$(@F) -x c++ /dev/null -o $@
+	@$(call record,echo $(OBJ)/command)
 endif
 
-# Another compiler, other flags or other headers make every object old; other objects make the library old.
-$(OBJ)/command: FORCE
-	$(call remember,$(COMPILE))
+$(OBJ)/%.o: | %.cpp
+	@mkdir -p $(@D) && rm -f $@.made $(@:.o=.d) && : > $@.begun
+	@echo "CXX $*.cpp"
+	@$(COMPILE) -MMD -c -o $@ $*.cpp
+	@$(call record,{ echo $*.cpp $(OBJ)/command; $(call listed,$(@:.o=.d)); })
 
-$(OBJ)/link: FORCE
-	$(call remember,$(LINK) $(OBJECTS))
-
-$(OBJ)/%.o: %.cpp $(OBJ)/command
-	@mkdir -p $(@D)
-	@echo "CXX $<"
-	@$(COMPILE) -MMD -MP -c -o $@ $<
-
+ifneq ($(STALE),)
+$(filter-out $(OBJ)/library,$(STALE)) $(LIBRARY): FORCE
+endif
 .PHONY: FORCE
 FORCE:
-
--include $(OBJECTS:.o=.d)

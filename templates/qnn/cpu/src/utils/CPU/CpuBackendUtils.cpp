@@ -1,7 +1,10 @@
 // Auto-generated part of every op package that udogen generates for the CPU backend; regenerating rewrites this file.
 #include "CPU/CpuBackendUtils.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string>
@@ -37,7 +40,9 @@ NodeFacts factsOf(const Qnn_OpConfigV1_t& config) {
     (isInput ? facts.inputs : facts.outputs).push_back(factsOf(tensor));
     facts.types.push_back(common(tensor).dataType);
     facts.places.push_back(dims);
-    if (!isLeftOut(tensor)) facts.dims.insert(facts.dims.end(), dims, dims + common(tensor).rank);
+    const std::uint32_t rank = isLeftOut(tensor) ? 0 : common(tensor).rank;
+    facts.dims.push_back(rank);
+    if (rank != 0) facts.dims.insert(facts.dims.end(), dims, dims + rank);
   }
   for (std::uint32_t i = 0; i < config.numOfParams; ++i) {
     const bool scalar = config.params[i].paramType == QNN_PARAMTYPE_SCALAR;
@@ -55,23 +60,40 @@ std::map<std::string, std::vector<NodeFacts>>& waiting() {
   return facts;
 }
 
-constexpr std::size_t mostWaiting = 1024;  // of one name: validations that no node followed
+// Validations that no node follows are the client's own, to ask: of so many the older half is forgotten.
+constexpr std::size_t mostWaiting = 1 << 16;
+std::size_t countWaiting = 0;
+std::uint64_t validations = 0;
 
 std::string nameOf(const char* op, const char* node) {
   return std::string(op) + "\n" + (node == nullptr ? "" : node);
 }
 
+void forgetBefore(std::uint64_t number) {
+  for (auto each = waiting().begin(); each != waiting().end();) {
+    std::vector<NodeFacts>& seen = each->second;  // the oldest first
+    const auto kept = std::find_if(seen.begin(), seen.end(), [&](const NodeFacts& facts) { return facts.number >= number; });
+    countWaiting -= static_cast<std::size_t>(kept - seen.begin());
+    seen.erase(seen.begin(), kept);
+    each = seen.empty() ? waiting().erase(each) : std::next(each);
+  }
+}
+
 void remember(const Qnn_OpConfigV1_t& config) {
+  NodeFacts facts = factsOf(config);
   const std::lock_guard<std::mutex> lock(waitingMutex);
-  std::vector<NodeFacts>& seen = waiting()[nameOf(config.typeName, config.name)];
-  if (seen.size() == mostWaiting) seen.erase(seen.begin());
-  seen.push_back(factsOf(config));
+  facts.number = validations++;
+  if (countWaiting == mostWaiting) forgetBefore(validations - mostWaiting / 2);
+  waiting()[nameOf(config.typeName, config.name)].push_back(std::move(facts));
+  ++countWaiting;
 }
 
 const RawTensor* tensorAt(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node, std::size_t i) {
-  const bool isInput = i < facts.inputs.size();
-  const std::size_t at = isInput ? i : i - facts.inputs.size();
-  return (isInput ? facts.inputs : facts.outputs)[at].omitted ? nullptr : (isInput ? node.inputs : node.outputs)[at];
+  return i < facts.inputs.size() ? node.inputs[i] : node.outputs[i - facts.inputs.size()];
+}
+
+bool isOmitted(const NodeFacts& facts, std::size_t i) {
+  return i < facts.inputs.size() ? facts.inputs[i].omitted : facts.outputs[i - facts.inputs.size()].omitted;
 }
 
 /// True where counts, shapes and types are those that validation saw.
@@ -81,12 +103,13 @@ bool matches(const NodeFacts& facts, const QnnCpuOpPackage_Node_t& node) {
   std::size_t dim = 0;
   for (std::size_t i = 0; i < facts.types.size(); ++i) {
     const RawTensor* raw = tensorAt(facts, node, i);
-    if (raw == nullptr) continue;
-    if (dim + raw->rank > facts.dims.size()) return false;
-    for (std::uint32_t axis = 0; axis < raw->rank; ++axis) {
+    const std::uint32_t rank = raw == nullptr ? 0 : raw->rank;
+    if (facts.dims[dim++] != rank) return false;
+    for (std::uint32_t axis = 0; axis < rank; ++axis) {
       if (facts.dims[dim++] != raw->maxDimensions[axis]) return false;
     }
-    if (static_cast<std::uint32_t>(raw->dataType) != delivered(facts.types[i])) return false;
+    if (isOmitted(facts, i)) continue;
+    if (raw == nullptr || static_cast<std::uint32_t>(raw->dataType) != delivered(facts.types[i])) return false;
   }
   return true;
 }
@@ -109,6 +132,7 @@ bool take(std::vector<NodeFacts>& seen, const QnnCpuOpPackage_Node_t& node,
     if (!fits(seen[i], node)) continue;
     facts = std::move(seen[i]);
     seen.erase(seen.begin() + static_cast<std::ptrdiff_t>(i));
+    --countWaiting;
     return true;
   }
   return false;
@@ -123,6 +147,105 @@ bool recall(const QnnCpuOpPackage_Node_t& node, NodeFacts& facts) {
   if (found->second.empty()) waiting().erase(found);
   return true;
 }
+
+bool has(List<Qnn_DataType_t> types, Qnn_DataType_t type) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+/// The config of a node that validation never saw, for not every client validates: what the node says, and what only the
+/// op's spec can say.
+class Inferred {
+ public:
+  Inferred(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node)
+      : inputs_(tensors(spec.inputs, node.inputs, node.numOfInputs)),
+        outputs_(tensors(spec.outputs, node.outputs, node.numOfOutputs)) {
+    // Counts that are zero may be unset, and the arrays too.
+    const std::uint32_t count = node.numOfParams <= spec.params.count && node.params != nullptr ? node.numOfParams : 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      params_.push_back(param(spec, node.params[i]));
+    }
+    config_.name = node.name;
+    config_.typeName = node.typeName;
+    config_.packageName = node.packageName;
+    config_.numOfInputs = static_cast<std::uint32_t>(inputs_.size());
+    config_.inputTensors = inputs_.data();
+    config_.numOfOutputs = static_cast<std::uint32_t>(outputs_.size());
+    config_.outputTensors = outputs_.data();
+    config_.numOfParams = static_cast<std::uint32_t>(params_.size());
+    config_.params = params_.data();
+  }
+
+  const Qnn_OpConfigV1_t& config() const { return config_; }
+
+ private:
+  static constexpr std::uint32_t mostRepeated = 4096;  // more are no count
+
+  static std::vector<Qnn_Tensor_t> tensors(List<TensorSpec> specs, RawTensor* const* raw, std::uint32_t count) {
+    const bool repeats = std::any_of(specs.begin(), specs.end(), [](const TensorSpec& each) { return each.repeated; });
+    if (raw == nullptr || count > (repeats ? mostRepeated : specs.count)) count = 0;
+    std::vector<Qnn_Tensor_t> made;
+    const TensorSpec* spec = specs.begin();
+    std::uint32_t more = count > specs.count ? count - static_cast<std::uint32_t>(specs.count) : 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      made.push_back(tensor(spec->types, spec->mandatory, raw[i]));
+      if (spec->repeated && more > 0) {
+        --more;
+      } else {
+        ++spec;
+      }
+    }
+    return made;
+  }
+
+  static Qnn_Tensor_t tensor(List<Qnn_DataType_t> types, bool mandatory, const RawTensor* raw) {
+    Qnn_Tensor_t made = {};
+    made.version = QNN_TENSOR_VERSION_1;
+    made.v1.type = QNN_TENSOR_TYPE_NATIVE;
+    made.v1.quantizeParams.encodingDefinition = QNN_DEFINITION_UNDEFINED;
+    if (raw == nullptr || (raw->rank == 0 && raw->maxDimensions == nullptr && !mandatory)) {
+      made.v1.type = QNN_TENSOR_TYPE_NULL;
+      return made;
+    }
+    made.v1.rank = raw->rank;
+    made.v1.dimensions = raw->currentDimensions;
+    made.v1.dataType = static_cast<Qnn_DataType_t>(raw->dataType);
+    if (made.v1.dataType == QNN_DATATYPE_UINT_8 && has(types, QNN_DATATYPE_UFIXED_POINT_8)) {
+      // Without an encoding what stands there is anything.
+      const Qnn_QuantizeParams_t& given = raw->quantizeParams;
+      const bool encoded = given.encodingDefinition == QNN_DEFINITION_DEFINED &&
+                           given.quantizationEncoding == QNN_QUANTIZATION_ENCODING_SCALE_OFFSET &&
+                           given.scaleOffsetEncoding.scale > 0 && std::isfinite(given.scaleOffsetEncoding.scale);
+      if (encoded || !has(types, QNN_DATATYPE_UINT_8)) made.v1.dataType = QNN_DATATYPE_UFIXED_POINT_8;
+      if (encoded) made.v1.quantizeParams = given;
+    }
+    return made;
+  }
+
+  static Qnn_Param_t param(const OpSpec& spec, const QnnCpuOpPackage_Param_t* raw) {
+    Qnn_Param_t made = {};
+    made.name = raw == nullptr || raw->name == nullptr ? "" : raw->name;
+    const auto of = std::find_if(spec.params.begin(), spec.params.end(),
+                                 [&](const ParamSpec& each) { return std::strcmp(each.name, made.name) == 0; });
+    if (raw == nullptr || of == spec.params.end()) return made;  // validation refuses it
+    if (raw->type == QNN_CPU_PARAMTYPE_TENSOR) {
+      made.paramType = QNN_PARAMTYPE_TENSOR;
+      made.tensorParam = tensor(of->types, true, raw->tensorParam);
+      return made;
+    }
+    // A number comes as a double, of whichever type it was: of the first that the spec has.
+    const auto text = static_cast<Qnn_DataType_t>(0x0608);
+    const bool number = raw->type == QNN_CPU_PARAMTYPE_SCALAR;
+    made.paramType = QNN_PARAMTYPE_SCALAR;
+    made.scalarParam.dataType = number == (of->types.items[0] != text) ? of->types.items[0] : number ? QNN_DATATYPE_FLOAT_32 : text;
+    if (number) made.scalarParam.int64Value = fromDouble<std::int64_t>(raw->scalarParam);
+    return made;
+  }
+
+  std::vector<Qnn_Tensor_t> inputs_;
+  std::vector<Qnn_Tensor_t> outputs_;
+  std::vector<Qnn_Param_t> params_;
+  Qnn_OpConfigV1_t config_ = {};
+};
 
 const OpEntry* find(List<OpEntry> ops, const char* name) {
   for (const OpEntry& each : ops) {
@@ -145,6 +268,12 @@ Status validate(const char* package, List<OpEntry> ops, const Qnn_OpConfigV1_t& 
   return status;
 }
 
+void forgetValidated() {
+  const std::lock_guard<std::mutex> lock(waitingMutex);
+  waiting().clear();
+  countWaiting = 0;
+}
+
 Status createInstance(const char* package, List<OpEntry> ops, QnnOpPackage_Node_t node, QnnOpPackage_OpImpl_t* impl) {
   if (node == nullptr || impl == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
   const auto& cpuNode = *reinterpret_cast<const QnnCpuOpPackage_Node_t*>(node);
@@ -152,7 +281,10 @@ Status createInstance(const char* package, List<OpEntry> ops, QnnOpPackage_Node_
   if (entry == nullptr) return error("package %s has no op `%s`", package, cpuNode.typeName);
   NodeFacts facts;
   if (!recall(cpuNode, facts)) {
-    return error("op %s: node `%s` was never validated", cpuNode.typeName, cpuNode.name == nullptr ? "" : cpuNode.name);
+    const Inferred inferred(entry->spec, cpuNode);
+    const Status status = validateConfig(entry->spec, inferred.config());
+    if (status != ok) return status;
+    facts = factsOf(inferred.config());
   }
   Instance* instance = nullptr;
   const Status status = entry->create(*entry, cpuNode, std::move(facts), instance);

@@ -24,8 +24,9 @@ struct NodeFacts {
   std::vector<TensorFacts> outputs;
   std::vector<TensorFacts> params;
   std::vector<Qnn_DataType_t> types;  // of inputs and outputs, to tell nodes of one name apart
-  std::vector<std::uint32_t> dims;
+  std::vector<std::uint32_t> dims;  // of each its rank, then so many
   std::vector<const std::uint32_t*> places;  // where the runtime keeps the dims of each tensor
+  std::uint64_t number = 0;                  // in the order of validations
 };
 
 /// A number as a T; what does not fit becomes the nearest that does.
@@ -136,6 +137,9 @@ struct Instance {
 
 /// Holds an op config against the spec of its op; says in the log what is wrong.
 Status validate(const char* package, List<OpEntry> ops, const Qnn_OpConfigV1_t& config);
+
+/// Frees what validation saw of nodes that were never made; for the last terminate.
+void forgetValidated();
 
 /// Makes the instance of a node; frees it.
 Status createInstance(const char* package, List<OpEntry> ops, QnnOpPackage_Node_t node, QnnOpPackage_OpImpl_t* impl);

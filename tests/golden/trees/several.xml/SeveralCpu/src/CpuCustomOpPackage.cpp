@@ -107,7 +107,9 @@ Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
 }
 
 Qnn_ErrorHandle_t terminate() {
-  return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
+  if (!executions.end()) return QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
+  if (!executions.isUsed()) forgetValidated();
+  return QNN_SUCCESS;
 }
 
 Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {

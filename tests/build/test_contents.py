@@ -1,0 +1,244 @@
+"""Contents decide what is built again, not the times of files; who runs a library hears where its source changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.build.test_building import EMPTY, KERNEL, LIBRARY, OURS, build, compiled, script
+from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need_runtime, udogen
+from udogen import process
+from udogen.build.package import open_package
+
+LONG_AGO = (978307200, 978307200)
+HEADER = "include/ops/LeakyRelu.hpp"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package that is built, in a folder with a blank and a quote in its name."""
+    [made] = make_packages([ONE_OP], tmp_path_factory.mktemp("contents") / "it's here", kernels=ONE_KERNEL)
+    assert build(made.folder).returncode == 0
+    return made.folder
+
+
+@pytest.fixture
+def folder(built: Path, tmp_path: Path) -> Path:
+    """A copy of it; all its files have become newer, in any order."""
+    return shutil.copytree(built, tmp_path / "copy", copy_function=shutil.copyfile)
+
+
+def change(path: Path, text: str = "// more\n") -> None:
+    """Another content with an old time, as `cp -p` and `rsync -t` leave it."""
+    path.write_text(path.read_text() + text)
+    os.utime(path, LONG_AGO)
+
+
+def test_a_changed_file_with_an_old_time(folder: Path) -> None:
+    assert compiled(build(folder)) == [], "copied, and nothing has changed"
+    kept = (folder / KERNEL).read_text()
+    change(folder / KERNEL)
+    assert compiled(build(folder)) == [KERNEL]
+    change(folder / HEADER)
+    assert compiled(build(folder)) == sorted([KERNEL, "src/CpuCustomOpPackage.cpp"])
+    assert compiled(build(folder)) == []
+    (folder / KERNEL).write_text(kept)
+    os.utime(folder / KERNEL, LONG_AGO)
+    assert compiled(build(folder)) == [KERNEL]
+    for path in (folder / KERNEL, folder / HEADER):
+        os.utime(path)
+    assert compiled(build(folder)) == [], "newer, and the same"
+
+
+def test_a_clock_that_was_wrong(folder: Path) -> None:
+    later = time.time() + 1e8
+    for path in (folder / "obj").rglob("*"):
+        os.utime(path, (later, later))
+    os.utime(folder / LIBRARY, (later, later))
+    change(folder / KERNEL, "int mark_of_the_change() { return 1; }\n")
+    assert compiled(build(folder)) == [KERNEL]
+    assert b"mark_of_the_change" in (folder / LIBRARY).read_bytes() or (folder / LIBRARY).stat().st_mtime < later
+
+
+@pytest.mark.parametrize("what", ["library", "object", "record", "empty record"])
+def test_what_was_made_is_not_what_was_made(folder: Path, what: str) -> None:
+    whole = (folder / LIBRARY).read_bytes()
+    made = folder / "obj/x86_64-linux-clang/src/ops/LeakyRelu.o"
+    if what == "library":
+        (folder / LIBRARY).write_bytes(whole[:1000])
+    elif what == "object":
+        made.write_bytes(made.read_bytes()[:500])
+    else:
+        record = made.with_name(made.name + ".made")
+        assert KERNEL in record.read_text()
+        record.write_text("" if what == "empty record" else record.read_text()[:700])
+    done = build(folder)
+    assert compiled(done) == ([] if what == "library" else [KERNEL]) and "LINK" in done.stderr
+    assert (folder / LIBRARY).read_bytes() == whole
+
+
+def test_a_file_that_changes_while_it_is_compiled(folder: Path, tmp_path: Path) -> None:
+    once = tmp_path / "once"
+    late = script(
+        tmp_path / "g++",
+        f'g++ "$@" || exit\ncase "$*" in *-c*{KERNEL}*) [ -e {shlex.quote(str(once))} ] || '
+        f"{{ touch {shlex.quote(str(once))}; echo '// late' >> {KERNEL}; touch -d 2001-01-01 {KERNEL}; }};; esac\n",
+    )
+    assert KERNEL in compiled(build(folder, X86_CXX=shlex.quote(str(late))))
+    assert compiled(build(folder, X86_CXX=shlex.quote(str(late)))) == [KERNEL]
+    assert compiled(build(folder, X86_CXX=shlex.quote(str(late)))) == []
+
+
+def test_plain_make_and_udogen_build_take_turns(folder: Path) -> None:
+    """Each with the compiler that it finds itself."""
+    given = {**EMPTY, "EXTRA_CXXFLAGS": "-O0"}
+    first = make(folder, "cpu_x86", flags="-O0")
+    assert first.stdout.count("CXX") in (0, len(OURS))
+    assert compiled(udogen("build", "-C", folder, env=given)) == []
+    assert "CXX" not in make(folder, "cpu_x86", flags="-O0").stdout
+    assert make(folder, "cpu_x86", flags="-O1").stdout.count("CXX") == len(OURS)
+    assert make(folder, "cpu_x86", flags="-O1").stdout.count("CXX") == 0
+    change(folder / KERNEL)
+    assert make(folder, "cpu_x86", flags="-O1").stdout.count("CXX") == 1
+    assert compiled(udogen("build", "-C", folder, env=given)) == sorted(OURS), "other flags"
+
+
+def test_headers_of_an_sdk_whose_path_has_a_blank(folder: Path, tmp_path: Path) -> None:
+    from tests.build.stand_ins import qnn_sdk
+
+    root = qnn_sdk(tmp_path / "it's an sdk")
+    assert compiled(build(folder, QNN_SDK_ROOT=str(root), X86_CXX="g++")) == sorted(OURS)
+    assert compiled(build(folder, QNN_SDK_ROOT=str(root), X86_CXX="g++")) == []
+    change(root / "include/QNN/CPU/QnnCpuOpPackage.h")
+    again = compiled(build(folder, QNN_SDK_ROOT=str(root), X86_CXX="g++"))
+    assert KERNEL in again and "src/utils/Validation.cpp" not in again
+
+
+def test_ndk_build_compiles_everything_where_times_would_hide_a_change(folder: Path, tmp_path: Path) -> None:
+    """A stand-in, as no NDK is to be had here: what counts is whether it is told -B."""
+    script(
+        tmp_path / "ndk/ndk-build",
+        'echo "$*" > called\nmkdir -p libs/arm64-v8a obj/android/local\n'
+        "echo x > libs/arm64-v8a/libLeakyReluPackage.so\n",
+    )
+
+    def everything(**env: str) -> bool:
+        done = build(folder, "cpu_android", ANDROID_NDK_ROOT=str(tmp_path / "ndk"), **env)
+        assert done.returncode == 0, done.stderr
+        return "-B" in (folder / "called").read_text().split()
+
+    assert [everything(), everything()] == [False, False]
+    (folder / KERNEL).write_text((folder / KERNEL).read_text() + "\n")
+    assert not everything(), "the new time says it"
+    change(folder / KERNEL)
+    assert [everything(), everything()] == [True, False]
+    assert [everything(EXTRA_CXXFLAGS="-O1"), everything(EXTRA_CXXFLAGS="-O1")] == [True, False]
+    shutil.rmtree(folder / "src/utils/CPU")
+    assert everything(EXTRA_CXXFLAGS="-O1")
+
+
+# --- who runs a library ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> list[str]:
+    need_runtime("cpu")
+    np.save(tmp_path / "x.npy", np.array([[1, -2]], np.float32))
+    return ["LeakyRelu", "--input", f"input={tmp_path / 'x.npy'}"]
+
+
+def test_run_op_says_that_the_source_is_another(folder: Path, run: list[str], tmp_path: Path) -> None:
+    assert udogen("run", "op", folder, *run).stderr == ""
+    change(folder / KERNEL)
+    sentence = f"libLeakyReluPackage.so was built from another {KERNEL}; run `udogen build -C {folder}`"
+    for path in (folder, folder / LIBRARY):
+        done = udogen("run", "op", path, *run)
+        assert (done.returncode, done.stderr) == (0, f"warning: {sentence}\n")
+    answer = json.loads(udogen("run", "op", folder, *run, "--json").stdout)
+    assert answer["ok"] and answer["warnings"] == [sentence]
+    change(folder / HEADER)
+    assert f"another {KERNEL} and 1 more changed files" in udogen("run", "op", folder, *run).stderr
+    assert build(folder).returncode == 0
+    assert udogen("run", "op", folder, *run).stderr == ""
+    assert "warnings" not in json.loads(udogen("run", "op", folder, *run, "--json").stdout)
+
+
+def test_what_no_record_is_about(folder: Path) -> None:
+    package = open_package(folder)
+    change(folder / KERNEL)
+    library = folder / LIBRARY
+    assert package.changed_since(library) == [KERNEL]
+    (folder / KERNEL).unlink()
+    assert package.changed_since(library) == [KERNEL]
+    library.write_bytes(library.read_bytes() + b"of somebody else")
+    assert package.changed_since(library) == []
+    library.unlink()
+    assert package.changed_since(library) == []
+
+
+def test_a_test_that_builds_nothing_says_so(tmp_path: Path) -> None:
+    from tests.verify import toy
+    from udogen.verify import campaign
+    from udogen.verify.suite.find import load_suite
+    from udogen.verify.workshop import Wish
+
+    need_runtime("cpu")
+    folder = toy.write(tmp_path / "toy", toy.RIGHT)
+
+    def warnings(*, build: bool) -> tuple[str, ...]:
+        options = campaign.Options(backends=("cpu",), wish=Wish(build=build, work=tmp_path / "work"))
+        return campaign.run(campaign.plan(load_suite(folder), options), options).warnings
+
+    assert warnings(build=True) == ()
+    change(next(folder.rglob("Scale.cpp")))
+    [told] = warnings(build=False)
+    assert "libToyPackage.so was built from another src/ops/Scale.cpp; run `udogen build" in told
+    assert warnings(build=True) == () == warnings(build=False)
+
+
+# --- what a build has started ---------------------------------------------------------------------------------------
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_timeout_ends_what_the_program_has_started(tmp_path: Path, tied: bool) -> None:
+    pids = tmp_path / "pids"
+    argv = ["sh", "-c", f"sleep 600 & echo $! > {pids}; wait"]
+    assert process.run(argv, timeout=1.0, tied=tied).timed_out
+    for _ in range(100):
+        if not _lives(int(pids.read_text())):
+            return
+        time.sleep(0.05)
+    raise AssertionError("what it started lives on")
+
+
+def test_a_tied_program_is_as_any_other() -> None:
+    argv = ["sh", "-c", 'cat; echo "$0 $1"; echo said >&2; exit 3', "a b", "$x"]
+    done, plain = process.run(argv, tied=True), process.run(argv)
+    assert done == plain and (done.returncode, done.stdout, done.stderr) == (3, "a b $x\n", "said\n")
+
+
+def test_zig_by_the_name_that_make_uses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from udogen.build.toolchains import open as open_toolchain
+
+    compiler("zig")
+    chosen = Path(sys.executable)
+    monkeypatch.setenv("PATH", str(script(tmp_path / "python3", "exit 1\n").parent))
+    assert str(chosen) in open_toolchain._zig()
+    monkeypatch.setenv("PATH", str(chosen.parent))
+    if (chosen.parent / "python3").exists():
+        assert open_toolchain._zig() == "python3 -m ziglang c++"

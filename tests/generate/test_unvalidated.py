@@ -1,0 +1,50 @@
+"""CPU packages under clients that need not validate: nodes that validateOpConfig never saw, many, and in threads."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.making import LONG, compiler, make_packages
+
+HERE = Path(__file__).parent
+KERNEL = """\
+#include "ops/Affine.hpp"
+namespace ops::Unvalidated::Affine {
+udo::Status finalize(const Args&, State*&) { return udo::ok; }
+udo::Status execute(const Args& args, State*) {
+  for (std::size_t i = 0; i < args.x.size(); ++i) {
+    args.y[i] = args.x.real(i) * args.factor + (args.bias ? args.bias[0] : 0.0f);
+  }
+  return udo::ok;
+}
+void free(State*) {}
+}  // namespace ops::Unvalidated::Affine
+"""
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package and its client in one program, with the sanitizer that sees races."""
+    root = tmp_path_factory.mktemp("unvalidated")
+    (root / "kernels").mkdir()
+    (root / "kernels/Affine.cpp").write_text(KERNEL)
+    [made] = make_packages([HERE / "Unvalidated.xml"], root / "out", kernels=root / "kernels")
+    sources = [str(each) for each in sorted((made.folder / "src").rglob("*.cpp"))]
+    folders = [f"-I{made.folder / each}" for each in ("include", "include/QNN", "src/utils")]
+    argv = [compiler("g++"), "-std=c++17", "-O1", "-g", "-fsanitize=thread", "-pthread", *folders]
+    argv += [*sources, str(HERE / "unvalidated.cpp"), "-o", str(root / "host")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG)
+    if "libtsan" in done.stderr or "-ltsan" in done.stderr:
+        pytest.skip("g++ has no libtsan")
+    assert done.returncode == 0, done.stderr
+    return root / "host"
+
+
+@pytest.mark.parametrize("how", ["never", "many", "asked", "threads"])
+def test_a_client_that_validates(host: Path, how: str) -> None:
+    done = subprocess.run([host, how], capture_output=True, text=True, timeout=LONG)
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["fine"]), done.stdout + done.stderr
+    assert "data race" not in done.stderr
