@@ -84,6 +84,7 @@ class Context(Handle):
     def __init__(self, interface: Interface, raw: Any, kept: Sequence[Any] = ()) -> None:
         super().__init__(interface, raw, "contextFree", abi.ffi().NULL)
         self._kept = list(kept)  # binary and options: a deferred context reads them again when it is finalized
+        self.user: Any = None  # whoever has the backend, which must live as long
 
     def close(self) -> None:
         """Free it, and every graph in it."""

@@ -34,6 +34,9 @@ class BackendRow(NamedTuple):
     # Machines on which all graphs of a process wait for each other: libQnnHtp of x86-64 has one pool of threads for
     # its make-believe processor, and two executions in it, of whichever contexts, wait for each other without end.
     one_at_a_time: tuple[str, ...] = ()
+    # Whether a process that is forked while the library is in use can use it too, and end.  libQnnHtp 2.47 of x86-64
+    # hangs there when it is called, and crashes in its destructors.
+    forks: bool = True
 
     @property
     def delivers(self) -> frozenset[str] | None:
@@ -55,6 +58,7 @@ BACKENDS = {
             ranks=tuple(range(1, 6)),
             keeps_memory=True,
             one_at_a_time=("x86_64",),
+            forks=False,
         ),
     )
 }
