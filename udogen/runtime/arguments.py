@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from udogen.errors import UsageError
 
+MOST, MOST_32 = 2**63 - 1, 2**32 - 1
 Given = str | os.PathLike[str]  # a path as a caller may write it
 
 
@@ -45,14 +46,21 @@ def mapping(value: object, what: str, *, hint: str = "") -> Mapping[str, Any]:
     return value
 
 
-def whole(value: object, what: str, *, least: int = 0, hint: str = "") -> int:
-    """A whole number, not below `least`."""
+def whole(value: object, what: str, *, least: int = 0, most: int = MOST, hint: str = "") -> int:
+    """A whole number from `least` to `most`."""
     if not hasattr(value, "__index__") or isinstance(value, bool):
         raise UsageError(f"{what} is {kind_of(value)}", hint=hint or "give a whole number")
     number = value.__index__()
-    if number < least:
-        raise UsageError(f"{what} is {number}", hint=hint or f"give a whole number, {least} or more")
+    if not least <= number <= most:
+        raise UsageError(f"{what} is {number}", hint=hint or f"give a whole number from {least} to {most}")
     return int(number)
+
+
+def wholes(value: object, what: str, *, hint: str = "") -> tuple[int, ...]:
+    """A sequence of whole numbers: a shape."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise UsageError(f"{what} is {kind_of(value)}", hint=hint or "give whole numbers in a list or tuple")
+    return tuple(whole(each, f"a number of {what}", most=MOST_32, hint=hint) for each in value)
 
 
 def kind_of(value: object) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
+from udogen.runtime import arguments
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
@@ -26,8 +27,8 @@ class Buffer:
     """Memory that tensors lie in; a context manager.
 
     `close` unbinds the graphs whose tensors lie in it, and deregisters it.  It is refused while somebody holds the
-    buffer for longer (`hold`: external weights of a context, a mapping to a Hexagon).  Arrays made of `view` may outlive
-    it: the bytes are given back with the last of them.
+    buffer for longer (`hold`: external weights of a context, a mapping to a Hexagon).  Arrays made of `view` may
+    outlive it: the bytes are given back with the last of them.
     """
 
     def __init__(
@@ -189,7 +190,10 @@ class Buffer:
         """Bytes of it, for a tensor among others (`Graph.bind`)."""
         from udogen.runtime.buffers import parts
 
-        return parts.part_of(self, offset, nbytes)
+        begin = arguments.whole(offset, f"the offset in buffer `{self.name}`")
+        length = None if nbytes is None else arguments.whole(nbytes, "the number of bytes")
+        self._open_memory()
+        return parts.part_of(self, begin, length)
 
     def close(self) -> None:
         """Unbind and deregister it, after executions that run, and give the memory back; twice does nothing."""

@@ -46,6 +46,13 @@ class MemoryDomain(Closing):
     """The driver-managed buffers of one runtime or session; closed by `with`, before that is."""
 
     def __init__(self, owner: Owner, *, name: str = "", largest: int | None = None) -> None:
+        if not hasattr(owner, "contexts") or isinstance(owner, type):
+            raise UsageError(
+                f"the owner of a memory domain is {arguments.kind_of(owner)}", hint="give a Runtime or a Session"
+            )
+        arguments.expect(name, str, "the name of a memory domain", "a str")
+        if largest is not None:
+            arguments.whole(largest, "the largest size of a buffer")
         self.owner, self.name = owner, name or str(getattr(owner, "name", "domain"))
         self.largest = largest  # bytes of a buffer: what is larger is refused
         self.closed = False
@@ -82,6 +89,7 @@ class MemoryDomain(Closing):
         while self._dropped:
             self._dropped.pop().free()
         roles = _roles(roles)
+        arguments.expect(name, str, "the name of a buffer", "a str")
         agreed = agree(_desc(desc), roles)
         name = name or roles[0].tensor
         for role in roles:
@@ -191,12 +199,19 @@ class MemoryDomain(Closing):
 class Pair:
     """Two buffers that take turns: graphs read one and write the other, `swap` lets what was written be read next."""
 
+    def __repr__(self) -> str:
+        return f"<Pair {self.name}: reading {self.reading!r}, writing {self.writing!r}>"
+
     def __init__(self, name: str, first: ManagedBuffer, second: ManagedBuffer) -> None:
         self.name, self.reading, self.writing = name, first, second
         self._bound: list[tuple[Any, str, str]] = []
 
     def bind(self, graph: Any, *, reads: str = "", writes: str = "") -> None:
         """Let an input of a graph read the state, and an output write the next one; either may be left out."""
+        if not hasattr(graph, "slot") or isinstance(graph, type):
+            raise UsageError(f"state `{self.name}` is to be bound to {arguments.kind_of(graph)}", hint="give a Graph")
+        for each in (reads, writes):
+            arguments.expect(each, str, f"a tensor of graph `{graph.name}`", "its name")
         self._place(graph, reads, writes)
         self._bound.append((graph, reads, writes))
 

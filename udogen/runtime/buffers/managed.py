@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import byte_size
+from udogen.runtime import arguments
 from udogen.runtime.buffers.access import Access
 from udogen.runtime.buffers.allocators import allocate, shared_memory
 from udogen.runtime.buffers.attachment import Attachment
@@ -262,7 +263,7 @@ class ManagedBuffer:
 
     def _shape_given(self, source: Any, dimensions: Sequence[int] | None) -> tuple[int, ...]:
         if dimensions is not None:
-            return tuple(dimensions)
+            return arguments.wholes(dimensions, f"the dimensions of what is copied into buffer `{self.name}`")
         if hasattr(source, "dtype") and byte_size(self.dtype, (8,)) >= 8:  # packed bytes have no shape of their own
             return tuple(source.shape)
         if None in self.dims:

@@ -184,5 +184,6 @@ def _no_shared_memory(context: Any) -> RunFailed:
     runtime = context.runtime
     return RunFailed(
         f"{runtime.path.name} registers no shared memory on this machine: it answered {_NOT_SUPPORTED} (not supported)",
-        hint='on a PC no library of Qualcomm does: use raw buffers, or udogen\'s emulator (kind="emulator")',
+        hint="on a PC no library of Qualcomm does: use memory of this process (no --shared; allocate client memory), "
+        'or udogen\'s emulator (--runtime emulator; kind="emulator")',
     )

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, UsageError
 from udogen.opdef.problems import nearest
 from udogen.qnn.handle import Closing
-from udogen.qnn.memory import ION, Memory
+from udogen.qnn.memory import DMA_BUF, ION, Memory
 from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import byte_size
 from udogen.runtime import arguments
+from udogen.runtime.contexts.ending import Ending
 from udogen.runtime.contexts.graph import Graph
 
 if TYPE_CHECKING:
@@ -24,35 +25,6 @@ if TYPE_CHECKING:
     from udogen.runtime.sessions.session import Session
 
 COMPUTE = "compute"  # what a session counts buffers of graphs as
-
-
-class Ending:
-    """What a context gives back at its end, in order, once.
-
-    It does not refer to the context, so that a runtime can hold it and the context is freed when nobody uses it.
-    """
-
-    def __init__(self, low: qnn.Context, profile: Profile | None) -> None:
-        self.low, self.profile = low, profile
-        self.before: dict[object, Callable[[], None]] = {}  # undone last to first, before the context is freed
-        self.after: list[Callable[[], None]] = []  # let go of when it is freed
-        self._lock = threading.RLock()
-
-    def run(self) -> None:
-        """All of it, then raise the first error."""
-        with self._lock:
-            errors: list[Exception] = []
-            after = [*self.after, *([self.profile.close] if self.profile else [])]
-            steps = [*reversed(self.before.values()), self.low.close, *reversed(after)]
-            self.before.clear()
-            self.after.clear()
-            for step in steps:
-                try:
-                    step()
-                except Exception as problem:
-                    errors.append(problem)
-        if errors:
-            raise errors[0]
 
 
 class Context(Closing):
@@ -152,7 +124,15 @@ class Context(Closing):
         Deregistered by `Memory.close`, or with the context, last to first.  `counted` says that the session of the
         context counts it already.
         """
-        number = arguments.whole(fd, "the file descriptor", hint="give the descriptor of a buffer (`Buffer.fd`)")
+        hint = "give the descriptor of a buffer (`Buffer.fd`)"
+        number = arguments.whole(fd, "the file descriptor", most=2**31 - 1, hint=hint)
+        arguments.expect(dtype, str, "the data type", "its name: FLOAT_32")
+        shape = arguments.wholes(shape, "the shape")
+        if kind not in (ION, DMA_BUF):
+            raise UsageError(f"the kind of memory is {arguments.kind_of(kind)}", hint=f"one of: {ION}, {DMA_BUF}")
+        for value, what in ((address, "the address"), (size, "the size"), (offset, "the offset")):
+            if value is not offset or offset is not None:
+                arguments.whole(value, what)
         with self._lock:
             self.check_open()
             with ExitStack() as stack:

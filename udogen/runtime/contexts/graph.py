@@ -101,6 +101,7 @@ class Graph:
 
     def slot(self, name: str) -> Slot:
         """The place of one tensor in the graph's arguments."""
+        arguments.expect(name, str, f"the name of a tensor of graph `{self.name}`", "its name")
         found = self._slots.get(name)
         if found is None:
             near = nearest(name, self._slots)
@@ -171,7 +172,7 @@ class Graph:
         Arrays have the tensors' own types (a fixed-point tensor its stored integers); those of `out` are written to.
         """
         for each in (inputs, out):
-            if each is not None and each.__class__ is not dict:
+            if each is not None and (each.__class__ is not dict or not self._slots.keys() >= each.keys()):
                 arguments.mapping(
                     each, f"what graph `{self.name}` is given", hint='give arrays in a dict: {"tensor": …}'
                 )

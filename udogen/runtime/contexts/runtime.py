@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
+import logging
 import os
 import sys
 import threading
@@ -11,21 +11,24 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn import context as qnn
-from udogen.qnn import heads, system
+from udogen.qnn import heads, printing, system
+from udogen.qnn import interface as qnn_interface
 from udogen.qnn.backend import Backend, Device, Log
 from udogen.qnn.context import ContextOptions
 from udogen.qnn.devices import DeviceInfo, devices
 from udogen.qnn.handle import Closing
-from udogen.qnn.interface import WARN, Interface, LogSink, opened
+from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink
 from udogen.qnn.profile import Profile
+from udogen.qnn.system import BinaryInfo
 from udogen.runtime import arguments
 from udogen.runtime.arguments import Given
-from udogen.runtime.contexts.context import Context, Ending
-from udogen.runtime.contexts.mapped import mapped
+from udogen.runtime.contexts.context import Context
+from udogen.runtime.contexts.ending import Ending, lost, opened
+from udogen.runtime.contexts.mapped import in_memory, mapped
 from udogen.runtime.library import (
     BACKENDS,
     KINDS,
@@ -38,11 +41,11 @@ from udogen.runtime.library import (
 if TYPE_CHECKING:
     from mmap import mmap
 
-    from udogen.qnn.system import BinaryInfo
     from udogen.runtime.contexts.binaries import StoredContext
 
 _ALONE = threading.Lock()
-_LAST_WAIT = 5.0  # seconds, for executions that other threads have not ended when the interpreter ends
+_logger = logging.getLogger("udogen.runtime")
+_logger.addHandler(logging.NullHandler())  # a program that asks for no log gets none
 _SLOTS = "udogen.runtime.contexts.slots"  # brings numpy, the slowest of all that graphs need
 
 
@@ -50,8 +53,10 @@ class Runtime(Closing):
     """One backend, real or emulated, with op packages and contexts.
 
     What runs here runs in your process: an op that crashes takes it along (`udogen run context` has a child for that).
-    All of it may be used from several threads.  It is closed by `with`, `close`, at the end of the interpreter, or when
-    nobody uses it or what was made of it.
+    All of it may be used from several threads.  `log` gets what the runtime and the op packages say, up to `log_level`;
+    without one it goes to the logger `udogen.runtime` of Python's logging.
+
+    It is closed by `with`, `close`, at the end of the interpreter, or when nobody uses it or what was made of it.
     """
 
     def __init__(
@@ -66,19 +71,22 @@ class Runtime(Closing):
         log_level: int = WARN,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        self._process, self._ended = os.getpid(), True  # until it is open
+        self.process, self._ended = os.getpid(), True  # until it is open
         arguments.expect(backend, str, "the backend", f"one of: {', '.join(BACKENDS)}")
         arguments.expect(kind, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
         given = None if library is None else arguments.path(library, "the runtime library")
         found = find_runtime(backend, explicit=given, kind=kind, on_step=on_step)
         check_loadable(found.path, "runtime library")
-        if found.path in _lost:
+        if found.path in lost:
             raise RunFailed(
                 f"{found.path.name} cannot be used in process {os.getpid()}: it was in use in its parent "
-                f"({_lost[found.path]}) when that was forked, and its threads did not come along",
+                f"({lost[found.path]}) when that was forked, and its threads did not come along",
                 hint='close the runtime before the fork, or start processes anew: multiprocessing.get_context("spawn")',
             )
-        arguments.whole(soc, "soc")
+        arguments.whole(soc, "soc", most=arguments.MOST_32)
+        arguments.whole(log_level, "the log level", least=ERROR, most=DEBUG)
+        if not callable(on_step):
+            raise UsageError(f"on_step is {arguments.kind_of(on_step)}", hint="give a function of a line")
         if log is not None and not callable(log):
             raise UsageError(
                 f"log is {arguments.kind_of(log)}", hint="give a function of a level and a line: log=print"
@@ -88,7 +96,17 @@ class Runtime(Closing):
         self._forks = found.emulator or found.backend.forks
         self.system = found.system if system is None else arguments.path(system, "the system library")
         check_loadable(self.system, "system library")
-        self._interface = Interface.load(found.path)
+        sink = log or _to_logging
+        printed = None
+        if found.backend.prints and not found.emulator:
+
+            def printed(line: str) -> None:
+                if log_level >= INFO:
+                    sink(INFO, line)
+
+        with nullcontext() if printed is None else printing.taken(printed):
+            self._interface = Interface.load(found.path)
+        self._interface.printed = printed
         self.name, self.build_id = self._interface.name, self._interface.build_id()
         # libQnnCpu says no, takes an execution all the same, and never tells its end.
         self.asynchronous = self._interface.supports("QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION")
@@ -99,11 +117,12 @@ class Runtime(Closing):
         self._packages: list[tuple[Path, str]] = []  # library, provider
         self._lock = threading.RLock()
         with ExitStack() as stack:
-            self._log = stack.enter_context(Log(self._interface, log, log_level)) if log else None
+            # Without a log the libraries print, to the program's stdout.
+            self._log = stack.enter_context(Log(self._interface, sink, log_level))
             self._backend = stack.enter_context(Backend(self._interface, self._log))
             self._stack = stack.pop_all()
         self._ended = False
-        _open[self] = None
+        opened[self] = None
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(self.contexts)} contexts, {len(self._packages)} op packages"
@@ -189,7 +208,8 @@ class Runtime(Closing):
         from udogen.build import elf  # only now: it is slow to import, and contexts of built-in ops need none
 
         here = self.path.resolve()
-        before = opened[: opened.index(here)] if here in opened else []
+        loaded = qnn_interface.opened
+        before = loaded[: loaded.index(here)] if here in loaded else []
         other = next(
             (each for each in before if each != here and "qhpi_register_ops_v1" in elf.read(each).exports), None
         )
@@ -218,9 +238,10 @@ class Runtime(Closing):
         """
         wanted = _options(options, deferred)
         arguments.expect(name, str, "the name of a context", "a str")
-        if device is not None:
-            arguments.whole(device, "the device", hint="give a number of `devices()`, or None")
+        if info is not None:
+            arguments.expect(info, BinaryInfo, "info", "what `StoredContext.info` says, or None")
         self.check_open()
+        self._check_device(device)
         with ExitStack() as stack:
             if isinstance(binary, Closing):
                 from udogen.runtime.contexts.binaries import StoredContext
@@ -232,7 +253,7 @@ class Runtime(Closing):
                 place = arguments.path(binary, "the context binary")
                 name, binary = name or str(place), stack.enter_context(mapped(place))
             name = name or "(bytes)"
-            binary = _bytes(binary)
+            binary = in_memory(binary)
             self._check_maker(heads.check(binary, name), name)
             if info is None:
                 info = system.binary_info(self.system, binary, name=name)
@@ -271,10 +292,16 @@ class Runtime(Closing):
         """A new, empty context of the API, to make graphs in; closed by `with`, `close`, or with the runtime."""
         with self._lock:
             self.check_open()
+            self._check_device(device)
             made = self._backend.context(self._device(device))
             made.user = self
             self._composed = [*(each for each in self._composed if each.raw is not None), made]
             return made
+
+    def _check_device(self, number: int | None) -> None:
+        if number is not None:
+            hint = "give a number of `devices()`, or None"
+            arguments.whole(number, "the device", most=arguments.MOST_32, hint=hint)
 
     def _device(self, number: int | None) -> Device | None:
         if number is None and not self._soc:
@@ -298,9 +325,9 @@ class Runtime(Closing):
 
     def check_process(self, what: str) -> None:
         """Refuse any use in a process that was forked from the one that opened the runtime."""
-        if self._process != os.getpid():
+        if self.process != os.getpid():
             raise RunFailed(
-                f"{what} cannot be used in process {os.getpid()}: the runtime was opened in process {self._process}",
+                f"{what} cannot be used in process {os.getpid()}: the runtime was opened in process {self.process}",
                 hint="what a runtime has does not survive a fork: open one in the process that executes",
             )
 
@@ -309,7 +336,7 @@ class Runtime(Closing):
         errors: list[Exception] = []
         with self._lock:
             self._ended = True  # from here on nothing is added
-            _open.pop(self, None)
+            opened.pop(self, None)
         steps = [each.close for each in reversed(self.contexts)]
         steps += [each.run for each in reversed(list(self._contexts))]  # of contexts that nobody uses
         for step in [*steps, *(each.close for each in reversed(self._composed)), self._stack.close]:
@@ -326,60 +353,21 @@ class Runtime(Closing):
         return self
 
     def __del__(self) -> None:
-        if not self._ended and self._process == os.getpid():
+        if not self._ended and self.process == os.getpid():
             self.close()  # its contexts are out of use too, for each of them refers to it
 
-    def _disown(self) -> None:
+    def disown(self) -> None:
         """In a process that was forked: all of it is the parent's."""
         self._lock = threading.RLock()
         for each in self.contexts:
             each.disown()
         if not self._forks:
-            _lost[self.path] = self._process
+            lost[self.path] = self.process
 
 
-_open: weakref.WeakKeyDictionary[Runtime, None] = weakref.WeakKeyDictionary()  # in the order of their opening
-_lost: dict[Path, int] = {}  # libraries that do not work here, for they were in use when this process was forked
-
-
-@atexit.register
-def _close_all() -> None:
-    """The interpreter ends: what is open is closed, last to first, before the destructors of libraries run.
-
-    libQnnHtp with an op package in it that was not freed aborts in its destructors.
-    """
-    for runtime in reversed(list(_open)):
-        try:
-            if runtime._process != os.getpid():
-                continue
-            if all(each.idle(_LAST_WAIT) for each in runtime.contexts):
-                runtime.close()
-            else:  # a thread executes a graph without end
-                _skip_destructors()
-        except RunFailed:
-            pass  # nobody is left who could do something about it
-
-
-def _after_fork() -> None:
-    """In the child: nothing of the parent's is used, freed or destroyed."""
-    for runtime in list(_open):
-        runtime._disown()
-    _open.clear()
-    if _lost:
-        _skip_destructors()
-
-
-def _skip_destructors() -> None:
-    """Have the process end, with its exit code, before the destructors of the libraries that are loaded by now."""
-    import ctypes
-
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "on_exit"):  # glibc; called last to first
-        libc.on_exit(libc._exit, None)
-        libc["__cxa_atexit"](libc.fflush, None, None)
-
-
-os.register_at_fork(after_in_child=_after_fork)
+def _to_logging(level: int, line: str) -> None:
+    known = {ERROR: logging.ERROR, WARN: logging.WARNING, INFO: logging.INFO}
+    _logger.log(known.get(level, logging.DEBUG), "%s", line)
 
 
 def _options(options: ContextOptions | None, deferred: bool) -> ContextOptions:
@@ -391,20 +379,6 @@ def _options(options: ContextOptions | None, deferred: bool) -> ContextOptions:
             "deferred=True, and options that say otherwise", hint="say it in the options: ContextOptions(deferred=True)"
         )
     return options
-
-
-def _bytes(binary: Any) -> Any:
-    """A context binary in memory, as it is."""
-    hint = "give the path of a context binary (a str or a Path), or its bytes"
-    try:
-        view = memoryview(binary)
-    except TypeError as problem:
-        raise UsageError(f"the context binary is {arguments.kind_of(binary)}", hint=hint) from problem
-    except ValueError as problem:  # a mapping that was closed
-        raise UsageError(f"the context binary cannot be read: {problem}", hint=hint) from problem
-    if not view.c_contiguous:
-        raise UsageError("the context binary is not contiguous in its memory", hint=hint)
-    return binary if view.format in ("B", "b", "c") and view.ndim == 1 else view.cast("B")
 
 
 @contextmanager

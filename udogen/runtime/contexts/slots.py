@@ -70,7 +70,7 @@ class Slot:
             if isinstance(place, np.ndarray):
                 self._check(place)
             found = Attachment(data=place)
-        held = None if found.data is None else self._hold(found.data)
+        held = self._hold(found.data) if found.handle is None else None
         if self._attachment is not None:
             self._attachment.slot = None
         self._attachment, self._held, self._why = found, held, ""

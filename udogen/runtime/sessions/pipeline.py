@@ -58,7 +58,7 @@ class Pipeline(Closing):
         links: Mapping[str, str] | None = None,
         states: Iterable[Pair] = (),
     ) -> None:
-        _check(graphs, domain, links)
+        _check(graphs, domain, links, states)
         self.buffers: dict[str, ManagedBuffer] = {}
         self.closed = False
         self.graphs, self.domain, self.states = tuple(graphs), domain, tuple(states)
@@ -105,7 +105,7 @@ class Pipeline(Closing):
     ) -> dict[str, Array]:
         """Run all graphs in order, then swap the states; outputs by name.  Executions of one pipeline take turns."""
         for each in (inputs, out):
-            if each is not None and each.__class__ is not dict:
+            if each is not None and (each.__class__ is not dict or not all(isinstance(name, str) for name in each)):
                 arguments.mapping(each, "what a pipeline is given", hint='give arrays in a dict: {"tensor": …}')
         given = {**(inputs or {}), **named}
         wanted = dict(out or {})
@@ -216,17 +216,21 @@ class Pipeline(Closing):
         )
 
 
-def _check(graphs: Any, domain: Any, links: Any) -> None:
+def _check(graphs: Any, domain: Any, links: Any, states: Any) -> None:
     hint = "give the graphs of the shards in order"
     if isinstance(graphs, (str, bytes)) or not isinstance(graphs, Sequence):
         raise UsageError(f"the graphs of a pipeline are {arguments.kind_of(graphs)}", hint=hint)
     if not graphs:
         raise UsageError("a pipeline without graphs does nothing", hint=hint)
     for number, graph in enumerate(graphs):
-        if not hasattr(graph, "slot"):
+        if not hasattr(graph, "slot") or isinstance(graph, type):
             raise UsageError(f"stage {number} of the pipeline is {arguments.kind_of(graph)}", hint=hint)
         graph.context.check_open()
     arguments.expect(domain, MemoryDomain, "the domain of a pipeline", "a MemoryDomain")
+    if isinstance(states, Pair) or not isinstance(states, Iterable):
+        raise UsageError(f"the states of a pipeline are {arguments.kind_of(states)}", hint="give pairs in a list")
+    for state in states if isinstance(states, Collection) else ():
+        arguments.expect(state, Pair, "a state of a pipeline", "pairs of a MemoryDomain (`pair`)")
     if links is not None:
         arguments.mapping(links, "the links", hint='give a dict: {"input": "output"}')
 

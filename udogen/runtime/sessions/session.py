@@ -52,8 +52,8 @@ class Session(Closing):
     """One session on one device of a runtime: the contexts in it, and what they map.
 
     It is one account: whatever is allocated for a context of it, or registered with one, is counted, by whichever way.
-    What a plan has counted for caches and activations, tensors, weights and spilling is kept free for them: buffers take
-    from that first.
+    What a plan has counted for caches and activations, tensors, weights and spilling is kept free for them: buffers
+    take from that first.
     """
 
     def __init__(self, runtime: Runtime, spec: SessionSpec, *, shared_spill_fill: bool = False) -> None:
