@@ -226,7 +226,8 @@ ALL = (
         5005,
         "QNN_CONTEXT_ERROR_CREATE_FROM_BINARY",
         "the context binary cannot be restored",
-        "register its op packages first, and use the backend that made it",
+        "the binary may be damaged: compare it with where it was made; else register its op packages first, "
+        "and use the backend and the release that made it",
     ),
     ErrorCode(5006, "QNN_CONTEXT_ERROR_GET_BINARY_SIZE_FAILED", "the size of the context binary cannot be told"),
     ErrorCode(5007, "QNN_CONTEXT_ERROR_GET_BINARY_FAILED", "the context binary cannot be made"),

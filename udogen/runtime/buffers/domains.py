@@ -129,7 +129,9 @@ class MemoryDomain(Closing):
         """The buffer that a token stands for; refused unless this domain gave it, in this process."""
         self._check_open()
         hint = "give the `token` of a buffer, or int(token)"
-        known = token if isinstance(token, Token) else Token.of(arguments.whole(token, "the token", hint=hint))
+        known = (
+            token if isinstance(token, Token) else Token.of(arguments.whole(token, "the token", most=2**128, hint=hint))
+        )
         if known.process != os.getpid():
             raise RunFailed(
                 f"token {known} was given in process {known.process}, this is {os.getpid()}",

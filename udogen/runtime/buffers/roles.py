@@ -58,9 +58,7 @@ def agree(desc: BufferDesc, roles: Sequence[Role]) -> Agreed:
     """Put description and roles together; every contradiction is named."""
     faults, hints = _faults(roles)
     if faults:
-        raise _refused(
-            faults, next(iter(hints), "a role is a tensor of a graph, and what it is there: INPUT or OUTPUT")
-        )
+        raise _refused(faults, next(iter(hints), "a role is a tensor of a graph, and its use there: INPUT or OUTPUT"))
     infos = [(str(role), info) for role in roles if (info := role.info()) is not None]
     first, model = infos[0]
     for name, info in infos[1:]:
@@ -128,14 +126,12 @@ def _faults(roles: Sequence[Role]) -> tuple[list[str], list[str]]:
         elif role in roles[:index]:
             faults.append(f"{role} is named twice")
         elif role.info() is None:
-            names, others = (
-                _names(role.graph, role.usage),
-                _names(role.graph, INPUT if role.usage == OUTPUT else OUTPUT),
-            )
+            other = INPUT if role.usage == OUTPUT else OUTPUT
+            names, others = _names(role.graph, role.usage), _names(role.graph, other)
             has = ", ".join(f"`{each}`" for each in names) or "none"
             faults.append(f"there is no {role}: its {role.usage}s are {has}")
             if role.tensor in others:
-                hints.append(f"`{role.tensor}` is an {INPUT if role.usage == OUTPUT else OUTPUT}")
+                hints.append(f"`{role.tensor}` is an {other}")
             hints += _meant(role.tensor, names)
     return faults, hints
 
