@@ -679,3 +679,18 @@ def test_rpcmem_is_taken_where_it_is(deferred: Callable[..., Context], device: N
     context.close()
     weights.close()
     spill.close()
+
+
+@pytest.mark.parametrize("kind", [WEIGHTS, SPILL])
+@pytest.mark.parametrize(("second", "apart"), [(36, True), (37, False), (163, False), (164, True)])
+def test_registrations_may_touch_and_not_overlap(kind: str, second: int, apart: bool) -> None:
+    """Two contexts in one file, byte by byte: the first has 64 bytes from byte 100 on."""
+    with allocate("memfd", 256, name="both") as buffer:
+        leave = ledger.enter(ledger.Entry(kind, buffer, 100, 64, "one", 1))
+        other = ledger.Entry(kind, buffer, second, 64, "two", 2)
+        if apart:
+            ledger.enter(other)()
+        else:
+            with pytest.raises(RunFailed):
+                ledger.enter(other)
+        leave()

@@ -218,9 +218,21 @@ def test_layers_placed_by_hand_out_of_order() -> None:
     layers = [layer(name, 1) for name in "abc"]
     with refused(
         "layer `c` is placed on HTP0, `a` before it on HTP1: what lies between them cannot be placed in order",
-        hint="sessions: HTP0, HTP1",
+        hint="place layers in the order of the sessions, or every layer by hand: then any order will do",
     ):
         place(layers, session_specs(2), pins={"a": "HTP1", "c": "HTP0"})
+    assert runs(place(layers, session_specs(2), pins={"a": "HTP1", "b": "HTP1", "c": "HTP0"})) == [["c"], ["a", "b"]]
+
+
+def test_a_layer_placed_by_hand_where_the_others_do_not_fit() -> None:
+    """The hint is what helps: not more sessions, but that layer elsewhere."""
+    layers = [layer(name, 10) for name in "abcd"]
+    with pytest.raises(UsageError) as told:
+        place(layers, session_specs(2, limit=20 * MIB), pins={"c": "HTP0"})
+    assert told.value.hint == "they fit if `c` need not be where it is placed by hand"
+    with pytest.raises(UsageError) as told:
+        place(layers, session_specs(2, limit=20 * MIB), pins={"x": "HTP0"})
+    assert told.value.hint == "sessions: HTP0, HTP1; layers: a, b, c, d"
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:

@@ -13,9 +13,10 @@ from udogen import resources
 from udogen.errors import UsageError
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import byte_size
+from udogen.runtime.buffers import planning
 from udogen.runtime.buffers.plan import BufferPlan
 from udogen.runtime.buffers.planning import Wishes, plan_buffers
-from udogen.runtime.buffers.values import Endpoint, Link, Step, chain, states
+from udogen.runtime.buffers.values import Endpoint, Link, Step, Value, chain, states
 
 
 def tensor(name: str, *shape: int, dtype: str = "FLOAT_32") -> TensorInfo:
@@ -317,3 +318,32 @@ def test_the_written_plan() -> None:
 
 def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+# --- to the byte --------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=6),
+    st.sampled_from([1, 2, 4]),
+)
+@settings(max_examples=100, deadline=None)
+def test_every_value_lies_at_the_lowest_byte_that_is_free(rows: list[tuple[int, int, int]], alignment: int) -> None:
+    """Beside what is alive with it without a byte between or in common: looked for byte by byte."""
+    wishes = Wishes(alignment=alignment, packed=True, reuse=True)
+    block = planning._packed([Value((), size, min(ends), max(ends)) for size, *ends in rows], wishes)
+    lying: list[tuple[Value, int]] = []
+    for value in sorted((value for value, _ in block.rows), key=lambda each: -each.nbytes):
+        offset = next(begin for other, begin in block.rows if other is value)
+        taken = {byte for other, begin in lying if other.meets(value) for byte in range(begin, begin + other.nbytes)}
+        free = (at for at in range(0, 99, alignment) if taken.isdisjoint(range(at, at + value.nbytes)))
+        assert offset == next(free)
+        lying.append((value, offset))
+
+
+def test_a_gap_that_is_one_byte_too_small_is_not_taken() -> None:
+    """Two are alive in step 1 in the gap of 10 bytes that the first leaves: 6 + 4 fit, 6 + 5 do not."""
+    for size, offset in ((4, 6), (5, 19)):
+        values = [Value((), 10, 0, 0), Value((), 9, 0, 1), Value((), 6, 1, 1), Value((), size, 1, 1)]
+        block = planning._packed(values, Wishes(alignment=1, packed=True, reuse=True))
+        assert [begin for value in values for other, begin in block.rows if other is value] == [0, 10, 0, offset]

@@ -17,6 +17,7 @@ from tests.contexts.stepping import BACKENDS, array, binary, open_runtime
 from tests.making import ROOT
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.system import binary_info
+from udogen.runtime.buffers.allocators import allocate
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, MemoryDomain, Role
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.sessions.measure import Shard, external_sizes, layers_of
@@ -93,6 +94,114 @@ def test_buffers_take_from_what_the_plan_has_counted_for_them(runtime: Runtime, 
             assert session.sizes == Sizes(700, 150, 0)
             domain.allocate(roles, name="w")
         assert session.sizes == Sizes(700, 150, 0)
+
+
+@pytest.mark.parametrize("owner", ["runtime", "session", "sessions"])
+def test_the_limit_is_one_account_whoever_allocates(runtime: Runtime, stored: bytes, owner: str) -> None:
+    """Every session that has an end of a buffer maps it; the layers have counted nothing for it."""
+    layers = [Layer("a", 800), Layer("b", 900)]
+    plan = place(layers, session_specs(2, limit=1000, devices=(0, 0)), exactly=2)
+    with Sessions(runtime, plan, {"a": stored, "b": stored}) as sessions:
+        first, second = sessions.sessions.values()
+        one, two = (sessions.context(name).graph("step") for name in "ab")
+        mine = {"runtime": runtime, "session": first, "sessions": sessions}[owner]
+        with MemoryDomain(mine) as domain:
+            kept = domain.allocate([Role(one, "next", OUTPUT)], name="h")  # 128 bytes
+            assert (first.free, second.free) == (72, 100)
+            with pytest.raises(RunFailed) as told:
+                domain.allocate([Role(one, "state", INPUT)], name="k")
+            said = "session HTP0 may map 1000 bytes and maps 928 bytes: with buffer `k` it would be 1056 bytes"
+            assert told.value.message == said
+            kept.free()
+            if owner != "session":
+                with pytest.raises(RunFailed) as told:  # fits into the first one, not into the second
+                    domain.allocate([Role(one, "next", OUTPUT), Role(two, "state", INPUT)], name="h")
+                assert told.value.message.startswith("session HTP1 may map 1000 bytes")
+            assert (first.free, second.free) == (200, 100)
+
+
+def test_registered_buffers_are_of_the_account_too() -> None:
+    """Shared memory, whichever way it comes to a context; a buffer once, however many tensors lie in it."""
+    with open_runtime("htp", "emulator") as runtime, Session(runtime, SessionSpec("one", 0, 10_000)) as session:
+        stored = binary("htp", "emulator")
+        first, second = (session.open(Layer(name, 1000, compute=500), stored) for name in "ab")
+        assert session.free == 7000
+        with allocate("memfd", 4096, name="large") as buffer, allocate("memfd", 4096, name="larger") as other:
+            for context in (first, second):
+                context.graph("step").bind({"x": buffer.part(0), "state": buffer.part(1024)})
+            assert session.free == 7000 - (4096 - 1000)  # the layers have counted 1000 for tensors
+            with pytest.raises(RunFailed) as told:
+                first.graph("look").bind({"a": other})
+            assert told.value.message == (
+                "session one may map 10000 bytes and maps 6096 bytes: with buffer `larger` it would be 10192 bytes"
+            )
+            for context in (first, second):
+                assert session.free == 3904
+                context.graph("step").unbind()
+            assert session.free == 7000
+            first.graph("look").bind({"a": other})
+            with pytest.raises(RunFailed):
+                second.register(buffer.descriptor(), dtype="FLOAT_32", shape=(1, 4096))
+            made = second.register(buffer.descriptor(), dtype="FLOAT_32", shape=(1, 128))
+            assert session.free == 3904 - 512
+            made.close()
+            assert session.free == 3904
+        assert session.free == 7000
+
+
+def test_threads_cannot_open_or_allocate_beyond_the_limit(runtime: Runtime, stored: bytes) -> None:
+    """What is asked for at once is counted one after another."""
+    with Session(runtime, SessionSpec("one", 0, 1000)) as session, MemoryDomain(session) as domain:
+        step = session.open(Layer("first", 1), stored).graph("step")
+
+        def ask(number: int) -> None:
+            start.wait()
+            for call in (
+                lambda: session.open(Layer(str(number), 200), stored),
+                lambda: domain.allocate([Role(step, "next", OUTPUT)]),
+            ):
+                try:
+                    call()
+                except RunFailed:
+                    refused.append(number)
+
+        start, refused = threading.Barrier(8), list[int]()
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert session.free >= 0 and len(refused) >= 8
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["closed", "dropped", "its domain closed"])
+def test_a_pipeline_leaves_its_graphs_free_for_the_next_one(everywhere: tuple[Runtime, bytes], how: str) -> None:
+    runtime, stored = everywhere
+    with runtime.restore(stored) as one, runtime.restore(stored) as two:
+        graphs = [one.graph("step"), two.graph("step")]
+        for turn in range(3):
+            with MemoryDomain(runtime) as domain:
+                pipeline = Pipeline(graphs, domain, links=LINKS)
+                assert pipeline.inputs == ("state", "x") and pipeline.outputs == ("next",)
+                np.testing.assert_array_equal(pipeline(state=array(turn), x=array(1))["next"], array(turn + 2))
+                if how == "closed":
+                    pipeline.close()
+                    with pytest.raises(RunFailed, match="the pipeline is closed"):
+                        pipeline(state=array(turn), x=array(1))
+                elif how == "dropped":
+                    del pipeline
+                if how != "its domain closed":
+                    with pytest.raises(RunFailed, match=r"has no memory for `.*`: buffer `0\.next` was freed"):
+                        graphs[0].execute()
+                    with Pipeline(graphs, domain, links=LINKS) as again:
+                        np.testing.assert_array_equal(again(state=array(1), x=array(1))["next"], array(3))
+            with pytest.raises(RunFailed, match="graph `step` has no memory for") as told:
+                graphs[0].execute()
+            assert "was freed" in told.value.message or "was closed" in told.value.message
+            np.testing.assert_array_equal(graphs[0](state=array(1), x=array(1))["next"], array(2))
 
 
 def test_the_domain_of_a_session_is_not_for_contexts_of_another(runtime: Runtime, stored: bytes) -> None:

@@ -249,7 +249,7 @@ def test_registering_again_and_again_keeps_nothing(context: Context) -> None:
             graph.bind({"x": buffer})
             graph.unbind(["x"])
             registrations(context).release(buffer)
-        assert len(registrations(context)) == 0 and len(context._closing) == 1
+        assert len(registrations(context)) == 0 and len(context.ending.before) == 1
 
 
 def test_a_context_is_closed_while_another_thread_binds(htp: Runtime, stored: bytes) -> None:
@@ -290,16 +290,51 @@ def refused(call: Any, said: str) -> None:
     assert told.value.message == said
 
 
-def test_a_buffer_is_not_freed_while_it_is_registered(context: Context) -> None:
-    buffer = allocate("memfd", 4096, name="kv")
-    context.graph("one").bind({"x": buffer})
-    refused(buffer.close, "buffer `kv` cannot be closed: it is in use by context adds")
+def test_a_buffer_that_is_closed_is_unbound_and_deregistered(context: Context, said_by_htp: list[str]) -> None:
+    graph, buffer = context.graph("one"), allocate("memfd", 4096, name="kv")
+    graph.bind({"x": buffer, "y": np.zeros_like(X)})
+    graph.execute()
     refused(
         lambda: registrations(context).release(buffer),
         "buffer `kv` cannot be deregistered: tensors of context adds lie in it",
     )
-    context.close()
     buffer.close()
+    assert len(registrations(context)) == 0
+    refused(graph.execute, "graph `one` has no memory for `x`: buffer `kv` was closed")
+    np.testing.assert_array_equal(graph(x=X), {})  # `y` is bound still
+    graph.bind({"x": X.copy()})
+    graph.execute()
+
+
+@pytest.mark.parametrize("kind", ["client", "memfd"])
+def test_a_buffer_is_bound_unbound_and_left_inside_its_context(context: Context, kind: str) -> None:
+    graph = context.graph("one")
+    for unbinds in (True, False):
+        with allocate(kind, 4096, name="kv") as given, allocate(kind, 4096) as made:
+            graph.bind({"x": given, "y": made})
+            graph.array("x")[:] = X
+            graph.execute()
+            np.testing.assert_array_equal(graph.array("y"), expected(X))
+            if unbinds:
+                graph.unbind()
+                assert len(registrations(context)) == 0 and not given.held_by
+        refused(
+            graph.execute,
+            "graph `one` has no memory for `y`, `x`"
+            + ("" if unbinds else f": buffer `{made.name}` was closed; buffer `kv` was closed"),
+        )
+
+
+def test_a_place_that_another_tensor_lies_in_stays_registered(context: Context) -> None:
+    one, two = context.graph("one"), context.graph("two")
+    with allocate("memfd", 4096) as both:
+        for graph in (one, two):
+            graph.bind({"x": both, "y": np.zeros_like(X)})
+        one.unbind(["x"])
+        assert len(registrations(context)) == 1
+        two.execute()
+        two.unbind()
+        assert len(registrations(context)) == 0
 
 
 def test_a_descriptor_that_was_closed_behind_our_back(context: Context) -> None:

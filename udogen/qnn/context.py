@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from udogen.errors import UsageError
+from udogen.opdef.problems import nearest
 from udogen.qnn import abi
 from udogen.qnn.handle import Handle, raw_of
 from udogen.qnn.interface import Interface, QnnError
@@ -43,6 +45,26 @@ class ContextOptions:
     memory_limit_hint: int = 0  # graph switching
     persistent_binary: bool = False
     htp: Mapping[str, Any] = field(default_factory=dict)  # by the names of HTP_OPTIONS
+
+    def __post_init__(self) -> None:
+        graphs: object = self.graphs
+        if not isinstance(graphs, (tuple, list)) or not all(isinstance(each, str) for each in graphs):
+            raise UsageError("the graphs of ContextOptions are no names", hint='give them in a tuple: graphs=("one",)')
+        for name in ("queue_depth", "memory_limit_hint"):
+            number = getattr(self, name)
+            if not isinstance(number, int) or not 0 <= number < 2**64:
+                raise UsageError(f"{name} of ContextOptions is {number!r}", hint="give a whole number, 0 or more")
+        if not isinstance(self.htp, Mapping):
+            raise UsageError(f"htp of ContextOptions is a {type(self.htp).__name__}", hint='give a dict: {"OPTION": 1}')
+        for key, value in self.htp.items():
+            if key not in HTP_OPTIONS:
+                near = nearest(str(key), HTP_OPTIONS)
+                raise UsageError(
+                    f"HTP has no context option `{key}`",
+                    hint=f"did you mean `{near}`?" if near else "it has: " + ", ".join(HTP_OPTIONS),
+                )
+            if value is None or isinstance(value, (str, bytes)):
+                raise UsageError(f"the context option {key} is {value!r}", hint="give True, False or a number")
 
     def configs(self) -> tuple[Any, list[Any]]:
         """The options as the API takes them, and what must be kept as long as the runtime may read them."""
@@ -84,6 +106,7 @@ class Context(Handle):
     def __init__(self, interface: Interface, raw: Any, kept: Sequence[Any] = ()) -> None:
         super().__init__(interface, raw, "contextFree", abi.ffi().NULL)
         self._kept = list(kept)  # binary and options: a deferred context reads them again when it is finalized
+        self.user: Any = None  # whoever has the backend, which must live as long
 
     def close(self) -> None:
         """Free it, and every graph in it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -33,16 +34,20 @@ class Closing:
 
 
 class Handle(Closing):
-    """Something the backend made and must free; freed once, at the end of `with` or by `close`."""
+    """Something the backend made and must free; freed once, at the end of `with` or by `close`.
+
+    A process that was forked from the one that made it never frees it: it is the parent's.
+    """
 
     def __init__(self, interface: Interface, raw: Any, free: str, *free_args: Any) -> None:
         self.interface, self.raw = interface, raw
         self._free, self._free_args = free, free_args
+        self._process = os.getpid()
 
     def close(self) -> None:
         """Free it now."""
         raw, self.raw = self.raw, None
-        if raw is not None:
+        if raw is not None and self._process == os.getpid():
             self.interface.call(self._free, raw, *self._free_args)
 
 

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from udogen.build import tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.runtime import arguments
+from udogen.runtime.arguments import Given
 
 
 class BackendRow(NamedTuple):
@@ -34,6 +36,11 @@ class BackendRow(NamedTuple):
     # Machines on which all graphs of a process wait for each other: libQnnHtp of x86-64 has one pool of threads for
     # its make-believe processor, and two executions in it, of whichever contexts, wait for each other without end.
     one_at_a_time: tuple[str, ...] = ()
+    # Whether a process that is forked while the library is in use can use it too, and end.  libQnnHtp 2.47 of x86-64
+    # hangs there when it is called, and crashes in its destructors.
+    forks: bool = True
+    # Whether it prints to stdout and stderr what belongs into a log (`udogen.qnn.printing`).
+    prints: bool = False
 
     @property
     def delivers(self) -> frozenset[str] | None:
@@ -55,6 +62,8 @@ BACKENDS = {
             ranks=tuple(range(1, 6)),
             keeps_memory=True,
             one_at_a_time=("x86_64",),
+            forks=False,
+            prints=True,
         ),
     )
 }
@@ -95,7 +104,7 @@ class RuntimeLibrary:
 def find_runtime(
     backend: str = "cpu",
     *,
-    explicit: Path | None = None,
+    explicit: Given | None = None,
     environment: tools.Environment | None = None,
     kind: str = "auto",
     on_step: Callable[[str], None] = lambda _line: None,
@@ -104,6 +113,12 @@ def find_runtime(
 
     `kind` is one of KINDS.  `auto` takes the emulator only where no real runtime can run on this machine at all.
     """
+    arguments.expect(backend, str, "the backend", f"one of: {', '.join(BACKENDS)}")
+    arguments.expect(kind, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
+    if explicit is not None:
+        explicit = arguments.path(explicit, "the runtime library")
+    if environment is not None:
+        arguments.expect(environment, tools.Environment, "the environment", "a udogen.build.tools.Environment")
     row = BACKENDS.get(backend)
     if row is None:
         raise UsageError(f"there is no runtime for backend `{backend}`", hint=f"one of: {', '.join(BACKENDS)}")
@@ -159,8 +174,7 @@ def _wheel_places() -> list[tuple[str, Path]]:
 
 def check_loadable(path: Path, what: str) -> None:
     """Refuse a library that the dynamic loader would refuse, in words that help."""
-    if not path.is_file():
-        raise RunFailed(f"there is no {what} at {path}", hint="build it first, or give its path")
+    check_file(path, what)
     if _is_for_this_machine(path):
         return
     from udogen.build import elf
@@ -177,6 +191,14 @@ def check_loadable(path: Path, what: str) -> None:
         )
 
 
+def check_file(path: Path, what: str) -> None:
+    """Refuse a library that is not there."""
+    if path.is_dir():
+        raise RunFailed(f"the {what} {path} is a folder", hint="give the path of the library in it")
+    if not path.is_file():
+        raise RunFailed(f"there is no {what} at {path}", hint="build it first, or give its path")
+
+
 def _is_for_this_machine(path: Path) -> bool:
     """By its first bytes alone; to read all of a runtime's ELF takes longer than to load it."""
     try:
@@ -191,8 +213,10 @@ def _is_for_this_machine(path: Path) -> bool:
     return (magic, width, order, kind) == (b"\x7fELF", 2, 1, 3) and _MACHINES.get(machine) == platform.machine()
 
 
-def interface_providers(path: Path) -> list[str]:
+def interface_providers(path: Given) -> list[str]:
     """The interface providers that an op package exports."""
+    path = arguments.path(path, "the op package")
+    check_file(path, "op package")
     from udogen.build import elf
     from udogen.build.package import PROVIDER
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed, VerificationFailed
+from udogen.runtime import arguments
+from udogen.runtime.arguments import Given
 
 VARIABLE = "UDOGEN_PROVE"  # the file to which a package appends its counts at its end, where we cannot ask it
 _UNKNOWN = (1 << 64) - 1
@@ -215,13 +217,14 @@ def counted_package(library: Path | str, provider: str = "") -> CountedPackage:
     return CountedPackage(name, tuple(ops), counters)
 
 
-def executions(library: Path | str, provider: str = "") -> Mapping[str, int]:
+def executions(library: Given, provider: str = "") -> Mapping[str, int]:
     """How often each op of a package was executed in this process, since its library was loaded.
 
     Counted are executions; on HTP calls of its kernels, one for each tile and slice; on GPU nodes of graphs that were
     made of its kernels.  `provider` is its interface provider, where it exports several.
     """
-    return counted_package(library, provider).counts()
+    arguments.expect(provider, str, "the interface provider", "its name: `<Package>InterfaceProvider`")
+    return counted_package(arguments.path(library, "the op package"), provider).counts()
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], int]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.runtime import arguments
 from udogen.runtime.buffers import rpcmem
 from udogen.runtime.buffers.buffer import Buffer
 
@@ -73,10 +74,13 @@ def shared_memory() -> Choice:
 
 def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer") -> Buffer:
     """A new buffer of `size` bytes, all zero where the system gives such, beginning at a multiple of `alignment`."""
+    arguments.expect(kind, str, "the allocator", f"one of: {', '.join(ALLOCATORS)}")
+    arguments.expect(name, str, "the name of a buffer", "a str")
     row = ALLOCATORS.get(kind)
     if row is None:
         raise UsageError(f"there is no allocator `{kind}`", hint=f"one of: {', '.join(ALLOCATORS)}")
-    check_alignment(alignment)
+    size = arguments.whole(size, f"the size of buffer `{name}`", least=-arguments.MOST, most=2**80)
+    check_alignment(arguments.whole(alignment, "the alignment", least=-arguments.MOST))
     if size <= 0:
         raise UsageError(f"buffer `{name}` cannot have {size} bytes", hint="a buffer has one byte or more")
     try:

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
+    from udogen.runtime.contexts.graph import Graph
+    from udogen.runtime.contexts.slots import Slot
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Attachment:
     """The memory of one tensor: the client's (`data`, a writable buffer), or registered with the context (`handle`).
+
+    A graph sets `graph` and `slot` while the tensor lies there, and calls `unused` when it was unbound by its user.
+    Whoever gives the memory back calls `end_binding`.
 
     `enter` and `leave` are called around each execution; `enter` may refuse.  Where there is `failed`, that is called
     instead of `leave` after an execution that failed (True), or did not begin, because another memory refused (False).
@@ -24,6 +29,16 @@ class Attachment:
     enter: Callable[[], None] | None = None
     leave: Callable[[], None] | None = None
     failed: Callable[[bool], None] | None = None
+    unused: Callable[[], None] | None = None
+    graph: Graph | None = None
+    slot: Slot | None = None
+    ended: str = ""  # why it cannot be used any more
+
+    def end_binding(self, why: str, *, wait: bool = True) -> None:
+        """The memory is to be given back: the graph is told, after an execution that runs (at once without `wait`)."""
+        self.ended = why
+        if self.graph is not None and self.slot is not None:
+            self.graph.release(self, wait=wait)
 
     def end(self, codes: Sequence[int]) -> None:
         """After an execution that answered with these codes: none where it did not begin, 0 where it succeeded."""

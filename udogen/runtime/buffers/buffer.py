@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
+from udogen.runtime import arguments
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
@@ -25,8 +26,9 @@ _Identity = tuple[int, int]
 class Buffer:
     """Memory that tensors lie in; a context manager.
 
-    `close` is refused while somebody holds the buffer (`hold`: a context in which it is registered).  Arrays made of
-    `view` may outlive it: the bytes are given back with the last of them.
+    `close` unbinds the graphs whose tensors lie in it, and deregisters it.  It is refused while somebody holds the
+    buffer for longer (`hold`: external weights of a context, a mapping to a Hexagon).  Arrays made of `view` may
+    outlive it: the bytes are given back with the last of them.
     """
 
     def __init__(
@@ -51,6 +53,8 @@ class Buffer:
         self._fd, self._identity = fd, None if fd is None else _identity(fd)
         self._close_fd = weakref.finalize(self, _close, fd, _identity(fd)) if fd is not None and owns_fd else None
         self._holders: dict[object, str] = {}
+        self._registrations: dict[object, Callable[[], None]] = {}  # those of them that end when it is closed
+        self._attached: weakref.WeakSet[Attachment] = weakref.WeakSet()
         self._reserved: dict[object, str] = {}
         self.fastrpc = 0  # how many mappings to a Hexagon it has (`rpcmem.mapped_to_hexagon`)
         self._closes_when_free = False
@@ -100,7 +104,7 @@ class Buffer:
     def held_by(self) -> tuple[str, ...]:
         """Who has it, in words."""
         with self._lock:
-            return tuple(dict.fromkeys(self._holders.values()))
+            return tuple(dict.fromkeys(list(self._holders.values())))
 
     def descriptor(self) -> int:
         """The descriptor, looked at anew: it must still lead to this memory."""
@@ -131,16 +135,22 @@ class Buffer:
             )
         return fd
 
-    def hold(self, holder: str) -> Callable[[], None]:
-        """Keep the buffer from being closed; call the answer to let go of it."""
+    def hold(self, holder: str, *, until_closed: Callable[[], None] | None = None) -> Callable[[], None]:
+        """Keep the buffer from being closed; call the answer to let go of it.
+
+        With `until_closed` it may be closed: that is called first, and has to let go.
+        """
         token = object()
         with self._lock:
             self._open_memory()
             self._holders[token] = holder
+            if until_closed is not None:
+                self._registrations[token] = until_closed
 
         def let_go() -> None:
             with self._lock:
                 self._holders.pop(token, None)
+                self._registrations.pop(token, None)
                 if self._closes_when_free and not self._holders:
                     self._give_back()
 
@@ -169,21 +179,52 @@ class Buffer:
 
         return parts.whole_of(self).attach(graph, info, role)
 
+    def attached(self, made: Attachment) -> Attachment:
+        """Note what a tensor is bound to, so that it is unbound when the buffer is closed."""
+        with self._lock:
+            self._open_memory()
+            self._attached.add(made)
+        return made
+
     def part(self, offset: int = 0, nbytes: int | None = None) -> Part:
         """Bytes of it, for a tensor among others (`Graph.bind`)."""
         from udogen.runtime.buffers import parts
 
-        return parts.part_of(self, offset, nbytes)
+        begin = arguments.whole(offset, f"the offset in buffer `{self.name}`")
+        length = None if nbytes is None else arguments.whole(nbytes, "the number of bytes")
+        self._open_memory()
+        return parts.part_of(self, begin, length)
 
     def close(self) -> None:
-        """Give the memory back; a second time does nothing."""
+        """Unbind and deregister it, after executions that run, and give the memory back; twice does nothing."""
         with self._lock:
-            if self._holders and not self.closed:
+            self._check_unheld()
+        # Without the lock: a graph waits for it while it is being bound.
+        for each in list(self._attached):
+            each.end_binding(f"buffer `{self.name}` was closed")
+        errors: list[Exception] = []
+        for end in reversed(list(self._registrations.values())):
+            try:
+                end()
+            except Exception as problem:
+                errors.append(problem)
+        with self._lock:
+            self._check_unheld()
+            if not self._holders:
+                self._give_back()
+            elif not errors:
                 raise RunFailed(
-                    f"buffer `{self.name}` cannot be closed: it is in use by {', '.join(self.held_by)}",
-                    hint="close that first",
+                    f"buffer `{self.name}` cannot be closed: it was bound anew meanwhile", hint="close it again"
                 )
-            self._give_back()
+        if errors:
+            raise errors[0]
+
+    def _check_unheld(self) -> None:
+        held = dict.fromkeys(name for token, name in self._holders.items() if token not in self._registrations)
+        if held and not self.closed:
+            raise RunFailed(
+                f"buffer `{self.name}` cannot be closed: it is in use by {', '.join(held)}", hint="close that first"
+            )
 
     def __enter__(self) -> Buffer:
         self._open_memory()
@@ -192,11 +233,12 @@ class Buffer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._lock:
-            if error is not None and self._holders:  # the first error is the one to show; it closes when they let go
-                self._closes_when_free = True
-                return
-        self.close()
+        try:
+            self.close()
+        except RunFailed:
+            if error is None:
+                raise
+            self._closes_when_free = True  # the first error is the one to show; it closes when they let go
 
     def _open_memory(self) -> Any:
         if self._memory is None:

@@ -16,12 +16,14 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from typing import Any, Protocol
 
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.handle import Closing
 from udogen.qnn.tensors import byte_size
+from udogen.runtime import arguments
 from udogen.runtime.buffers.managed import ManagedBuffer, Token
 from udogen.runtime.buffers.roles import INPUT, OUTPUT, BufferDesc, Role, agree
 
@@ -44,6 +46,13 @@ class MemoryDomain(Closing):
     """The driver-managed buffers of one runtime or session; closed by `with`, before that is."""
 
     def __init__(self, owner: Owner, *, name: str = "", largest: int | None = None) -> None:
+        if not hasattr(owner, "contexts") or isinstance(owner, type):
+            raise UsageError(
+                f"the owner of a memory domain is {arguments.kind_of(owner)}", hint="give a Runtime or a Session"
+            )
+        arguments.expect(name, str, "the name of a memory domain", "a str")
+        if largest is not None:
+            arguments.whole(largest, "the largest size of a buffer")
         self.owner, self.name = owner, name or str(getattr(owner, "name", "domain"))
         self.largest = largest  # bytes of a buffer: what is larger is refused
         self.closed = False
@@ -51,8 +60,13 @@ class MemoryDomain(Closing):
         self._process, self._number = os.getpid(), next(_numbers)
         self._buffers: dict[int, ManagedBuffer] = {}
         self._given = 0
+        self._dropped: list[ManagedBuffer] = []  # by pipelines that were not closed
         self._lock = threading.Lock()
         _domains[self._number] = self
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{len(self.buffers)} buffers, {self.size} bytes"
+        return f"<MemoryDomain {self.name}: {state}>"
 
     @property
     def buffers(self) -> tuple[ManagedBuffer, ...]:
@@ -72,7 +86,11 @@ class MemoryDomain(Closing):
     def allocate(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> ManagedBuffer:
         """A buffer for these roles; refused where they contradict each other or the description."""
         self._check_open()
-        agreed = agree(desc or BufferDesc(), roles)
+        while self._dropped:
+            self._dropped.pop().free()
+        roles = _roles(roles)
+        arguments.expect(name, str, "the name of a buffer", "a str")
+        agreed = agree(_desc(desc), roles)
         name = name or roles[0].tensor
         for role in roles:
             self.check_owner(name, role.graph)
@@ -85,18 +103,20 @@ class MemoryDomain(Closing):
         with self._lock:
             self._given += 1
             token = Token(self._process, self._number, self._given)
-        charge = getattr(self.owner, "charge", None)  # a session counts what it maps
-        release = charge(name, size) if charge else lambda: None
-        try:
-            made = ManagedBuffer(self, name=name, token=token, agreed=agreed, roles=roles, on_free=release)
-        except BaseException:
-            release()
-            raise
+        # Every session that has a context of a role maps it, whoever the domain is of.
+        sessions = dict.fromkeys(role.graph.context.session for role in roles)
+        with ExitStack() as charged:
+            for session in sessions:
+                if session is not None:
+                    charged.callback(session.charge(name, size))
+            made = ManagedBuffer(self, name=name, token=token, agreed=agreed, roles=roles)
+            made.on_free = charged.pop_all().close
         self._buffers[token.number] = made
         return made
 
     def pair(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> Pair:
         """Two buffers with the same roles, for a state that a graph reads and writes in one execution."""
+        roles = _roles(roles)
         name = name or (roles[0].tensor if roles else "state")
         first = self.allocate(roles, desc, name=f"{name}.0")
         try:
@@ -108,7 +128,10 @@ class MemoryDomain(Closing):
     def use(self, token: Token | int) -> ManagedBuffer:
         """The buffer that a token stands for; refused unless this domain gave it, in this process."""
         self._check_open()
-        known = token if isinstance(token, Token) else Token.of(token)
+        hint = "give the `token` of a buffer, or int(token)"
+        known = (
+            token if isinstance(token, Token) else Token.of(arguments.whole(token, "the token", most=2**128, hint=hint))
+        )
         if known.process != os.getpid():
             raise RunFailed(
                 f"token {known} was given in process {known.process}, this is {os.getpid()}",
@@ -139,11 +162,31 @@ class MemoryDomain(Closing):
         """A buffer tells that it is freed."""
         self._buffers.pop(buffer.token.number, None)
 
+    def drop(self, buffers: Iterable[ManagedBuffer]) -> None:
+        """Have buffers freed at the next opportunity: what is collected waits for nothing and locks nothing."""
+        for each in buffers:
+            each.give_up()
+            self._dropped.append(each)
+
     def close(self) -> None:
-        """Free every buffer; those that an execution is using when it has ended."""
+        """Unbind and free every buffer; those that an execution is using when it has ended."""
         self.closed = True
+        errors: list[Exception] = []
         for each in self.buffers:
-            each.free()
+            try:
+                each.free()
+            except Exception as problem:
+                errors.append(problem)
+        if errors:
+            raise errors[0]
+
+    def __enter__(self) -> MemoryDomain:
+        self._check_open()
+        return self
+
+    def __del__(self) -> None:
+        if hasattr(self, "_lock") and self._process == os.getpid():
+            self.close()
 
     def _check_open(self) -> None:
         if self.closed:
@@ -158,12 +201,19 @@ class MemoryDomain(Closing):
 class Pair:
     """Two buffers that take turns: graphs read one and write the other, `swap` lets what was written be read next."""
 
+    def __repr__(self) -> str:
+        return f"<Pair {self.name}: reading {self.reading!r}, writing {self.writing!r}>"
+
     def __init__(self, name: str, first: ManagedBuffer, second: ManagedBuffer) -> None:
         self.name, self.reading, self.writing = name, first, second
         self._bound: list[tuple[Any, str, str]] = []
 
     def bind(self, graph: Any, *, reads: str = "", writes: str = "") -> None:
         """Let an input of a graph read the state, and an output write the next one; either may be left out."""
+        if not hasattr(graph, "slot") or isinstance(graph, type):
+            raise UsageError(f"state `{self.name}` is to be bound to {arguments.kind_of(graph)}", hint="give a Graph")
+        for each in (reads, writes):
+            arguments.expect(each, str, f"a tensor of graph `{graph.name}`", "its name")
         self._place(graph, reads, writes)
         self._bound.append((graph, reads, writes))
 
@@ -189,3 +239,21 @@ class Pair:
         """Free both."""
         self.reading.free()
         self.writing.free()
+
+
+def _roles(roles: Any) -> tuple[Role, ...]:
+    hint = 'give roles in a list: [Role(graph, "tensor", INPUT)]'
+    if isinstance(roles, (Role, str, bytes)) or not isinstance(roles, Iterable):
+        raise UsageError(f"the roles of a buffer are {arguments.kind_of(roles)}", hint=hint)
+    found = tuple(roles)
+    for each in found:
+        arguments.expect(each, Role, "a role of a buffer", "a Role", hint=hint)
+    return found
+
+
+def _desc(desc: Any) -> BufferDesc:
+    if desc is None:
+        return BufferDesc()
+    arguments.expect(desc, BufferDesc, "the description of a buffer", "a BufferDesc (udogen.runtime.buffers.domains)")
+    found: BufferDesc = desc
+    return found

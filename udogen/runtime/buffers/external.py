@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from udogen.runtime.contexts.context import Context
 
 _NAMES = {WEIGHTS: "external weights buffer", SPILL: "external spill-fill buffer"}
+_COUNTED_AS = {WEIGHTS: "weights", SPILL: "spill_fill"}  # by the fields of a layer
 _DMA = ("rpcmem", "hardware_buffer_blob")  # buffers of ours that are DMA buffers
 _DMA_FILES = ("/dmabuf", "anon_inode:dmabuf")  # what Linux calls DMA buffers of others
 
@@ -175,6 +176,8 @@ def _give(kind: str, context: Context, buffer: Buffer, offset: int, features: It
             undo.append(ledger.enter(entry))
             undo.append(buffer.hold(f"context {context.name}, as {_NAMES[kind]}"))
             undo.append(buffer.reserve(f"{_NAMES[kind]} of context {context.name}"))
+            if context.session is not None:
+                undo.append(context.session.charge_buffer(buffer, size, _COUNTED_AS[kind]))
             handles = register_external(context.low, kind, buffer.descriptor(), offset=place, size=size)
         except BaseException:
             _undo(undo)

@@ -41,7 +41,7 @@ class Entry:
 
 
 _entries: list[Entry] = []
-_lock = threading.Lock()
+_lock = threading.RLock()  # a context that is collected meanwhile, in this thread, leaves
 
 
 def enter(new: Entry) -> Callable[[], None]:
@@ -68,11 +68,11 @@ def enter(new: Entry) -> Callable[[], None]:
 def has(kind: str, owner: int) -> bool:
     """Whether a context has a registration of this kind."""
     with _lock:
-        return any(entry.kind == kind and entry.owner == owner for entry in _entries)
+        return any(entry.kind == kind and entry.owner == owner for entry in list(_entries))
 
 
 def _same_file(buffer: Buffer) -> Iterator[Entry]:
-    return (entry for entry in _entries if entry.buffer.identity == buffer.identity)
+    return (entry for entry in list(_entries) if entry.buffer.identity == buffer.identity)
 
 
 def _fault(new: Entry, other: Entry) -> tuple[str, str] | None:

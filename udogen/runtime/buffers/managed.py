@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import byte_size
+from udogen.runtime import arguments
 from udogen.runtime.buffers.access import Access
 from udogen.runtime.buffers.allocators import allocate, shared_memory
 from udogen.runtime.buffers.attachment import Attachment
@@ -60,7 +61,6 @@ class ManagedBuffer:
         token: Token,
         agreed: Agreed,
         roles: Sequence[Role],
-        on_free: Callable[[], None] = lambda: None,
     ) -> None:
         self.domain, self.name, self.token, self.roles = domain, name, token, tuple(roles)
         self.dtype, self.dims, self._largest = agreed.dtype, agreed.dims, agreed.largest
@@ -69,13 +69,17 @@ class ManagedBuffer:
         self.copied = 0  # bytes that copy_from and copy_to have moved
         self.written = False  # whether there is anything to read
         self._memory = allocate(shared_memory().allocator, max(self.capacity, 1), alignment=128, name=name)
-        self._on_free = on_free
+        self.on_free: Callable[[], None] = lambda: None
         self._before = (self.shape, self.written)  # the last writing
         self._access = Access(name)
         self._registered: dict[Any, Memory | None] = {}  # by context and shape
         self._attachments: dict[tuple[Any, str, str], Attachment] = {}
         self._attaching = threading.Lock()
         self._freed = False
+
+    def __repr__(self) -> str:
+        state = "freed" if self._freed else f"{self.capacity} bytes" + ("" if self.written else ", nothing written")
+        return f"<ManagedBuffer {self.name} ({self.dtype} {text_of(self.dims)}) of {self.domain.name}: {state}>"
 
     @property
     def nbytes(self) -> int:
@@ -99,7 +103,7 @@ class ManagedBuffer:
         self.check_usable()
         key = (graph, info.name, role)
         found = self._attachments.get(key)  # a pair is bound anew after each execution
-        if found is not None:
+        if found is not None and not graph.context.closed:
             return found
         self.domain.check_owner(self.name, graph)
         wanted = Role(graph, info.name, USAGES[role])
@@ -137,7 +141,7 @@ class ManagedBuffer:
 
     def _try_to_register(self, context: Any, info: TensorInfo) -> Memory | None:
         try:
-            made: Memory = context.register(self._memory.descriptor(), dtype=info.dtype, shape=info.shape)
+            made: Memory = context.register(self._memory.descriptor(), dtype=info.dtype, shape=info.shape, counted=True)
         except QnnError as problem:
             if problem.code not in _NOT_SUPPORTED:
                 raise
@@ -259,7 +263,7 @@ class ManagedBuffer:
 
     def _shape_given(self, source: Any, dimensions: Sequence[int] | None) -> tuple[int, ...]:
         if dimensions is not None:
-            return tuple(dimensions)
+            return arguments.wholes(dimensions, f"the dimensions of what is copied into buffer `{self.name}`")
         if hasattr(source, "dtype") and byte_size(self.dtype, (8,)) >= 8:  # packed bytes have no shape of their own
             return tuple(source.shape)
         if None in self.dims:
@@ -291,11 +295,24 @@ class ManagedBuffer:
         return self._access.in_use
 
     def free(self) -> None:
-        """Give its memory back, at once or when the executions that use it have ended; all later uses are refused."""
+        """Unbind it, and give its memory back, at once or when the executions that use it have ended."""
+        self.give_up()
+        for each in list(self._attachments.values()):
+            each.end_binding(each.ended, wait=False)  # a graph that is running looks at it before it runs again
         with self._access.lock:
-            self._freed = True
             self._give_back()
         self.domain.forget(self)
+
+    def give_up(self) -> None:
+        """Refuse all further uses; its memory is given back by `free`, by its domain at the latest."""
+        self._freed = True
+        for each in list(self._attachments.values()):
+            each.ended = self._why()
+
+    def _why(self) -> str:
+        if self.domain.closed:
+            return f"memory domain `{self.domain.name}` was closed"
+        return f"buffer `{self.name}` was freed"
 
     def _give_back(self) -> None:
         if not self._freed or self.in_use or self._memory.closed:
@@ -306,7 +323,7 @@ class ManagedBuffer:
                 memory.close()
         self._registered.clear()
         self._memory.close()
-        self._on_free()
+        self.on_free()
 
     def check_usable(self) -> None:
         """Refuse every use in another process, after the end of its domain, and after its own."""
@@ -324,6 +341,7 @@ class ManagedBuffer:
             raise RunFailed(f"buffer `{self.name}` was freed", hint="allocate a new one")
 
     def __enter__(self) -> ManagedBuffer:
+        self.check_usable()
         return self
 
     def __exit__(self, *how: object) -> None:

@@ -45,10 +45,11 @@ class Part:
                 hint="open its file for writing",
             )
         if self.how == RAW:
-            return Attachment(data=view)
+            return self.buffer.attached(Attachment(data=view))
         dtype, shape = self.largest or (info.dtype, tuple(info.shape))
         known = registrations(graph.context)
-        return known.register(self.buffer, how=self.how, dtype=dtype, shape=shape, offset=self.offset).attach(view)
+        place = known.register(self.buffer, how=self.how, dtype=dtype, shape=shape, offset=self.offset)
+        return self.buffer.attached(place.attach(view))
 
 
 def part_of(buffer: Buffer, offset: int = 0, nbytes: int | None = None) -> Part:

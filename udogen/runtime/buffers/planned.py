@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed
@@ -20,7 +17,6 @@ from udogen.runtime.buffers.registered import registrations
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
-    from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.graph import Graph
 
 
@@ -44,7 +40,6 @@ class PlannedBuffers(Closing):
     def __init__(self, plan: BufferPlan) -> None:
         self.plan = plan
         self.buffers: dict[str, Buffer] = {}
-        self._bound: list[tuple[weakref.ref[Graph], str, weakref.ref[Attachment]]] = []
         self._largest: dict[tuple[int, str, int], PlannedTensor] = {}
         for row in plan.tensors:
             place = (row.shard, row.buffer, row.offset)
@@ -79,29 +74,14 @@ class PlannedBuffers(Closing):
             )
         with registrations(graph.context).all_or_none():
             made = {row.tensor: self._part(row).attach(graph, infos[row.role, row.tensor], row.role) for row in rows}
-        self._bound += [(weakref.ref(graph), name, weakref.ref(each)) for name, each in made.items()]
         graph.bind({name: _Ready(each) for name, each in made.items()})
 
     def close(self) -> None:
         """Unbind, deregister, give back, all of it, then raise the first error; a second time does nothing."""
-        contexts: dict[int, Context] = {}
-        while self._bound:
-            where, name, attached = self._bound.pop()
-            graph = where()
-            if graph is None:
-                continue
-            contexts[id(graph.context)] = graph.context
-            if attached() is not None:
-                graph.unbind([name])
-        buffers = tuple(reversed(self.buffers.values()))
-        steps: list[Callable[[], None]] = [
-            partial(registrations(context).release, buffer) for context in contexts.values() for buffer in buffers
-        ]
-        steps += [buffer.close for buffer in buffers]
         errors: list[Exception] = []
-        for step in steps:
+        for buffer in reversed(self.buffers.values()):
             try:
-                step()
+                buffer.close()
             except Exception as problem:
                 errors.append(problem)
         if errors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -35,19 +35,23 @@ class Registered:
     dtype: str
     nbytes: int
     undo: Callable[[], None]
+    unused: Callable[[Registered], None]
     attached: list[weakref.ref[Attachment]] = field(default_factory=list)
 
     @property
     def is_bound(self) -> bool:
-        """Whether a tensor lies in it."""
-        return any(each() is not None for each in self.attached)
+        """Whether a tensor lies in it, or is about to."""
+        return any(each is not None and not each.ended for each in (known() for known in self.attached))
 
     def attach(self, view: memoryview) -> Attachment:
         """What a tensor is bound to."""
-        made = Attachment(handle=self.memory.handle, view=view)
+        made = Attachment(handle=self.memory.handle, view=view, unused=self._end)
         self.attached = [each for each in self.attached if each() is not None]
         self.attached.append(weakref.ref(made))
         return made
+
+    def _end(self) -> None:
+        self.unused(self)
 
 
 class Registrations:
@@ -93,26 +97,28 @@ class Registrations:
                 hint="register it as SHARED_BUFFER",
             )
         entry = ledger.Entry(how, buffer, place[0], byte_size(dtype, shape), context.name, self._owner)
-        leave, let_go = ledger.enter(entry), buffer.hold(f"context {context.name}")
+        undone: list[Callable[[], None]] = []
+
+        def undo() -> None:
+            with ExitStack() as stack:
+                for each in undone:
+                    stack.callback(each)
+
         try:
+            undone.append(ledger.enter(entry))
+            undone.append(buffer.hold(f"context {context.name}", until_closed=lambda: self.release(buffer)))
+            if context.session is not None:
+                undone.append(context.session.charge_buffer(buffer, buffer.size))
             memory = Memory(
                 context.low, fd, dtype=dtype, shape=shape, offset=None if how == ION else place[0], size=place[1]
             )
         except BaseException as problem:
-            let_go()
-            leave()
+            undo()
             if isinstance(problem, QnnError) and problem.code == _NOT_SUPPORTED:
                 raise _no_shared_memory(context) from problem
             raise
-
-        def undo() -> None:
-            try:
-                memory.close()
-            finally:
-                let_go()
-                leave()
-
-        return Registered(memory, buffer, how, offset, dtype, byte_size(dtype, shape), undo)
+        undone.append(memory.close)
+        return Registered(memory, buffer, how, offset, dtype, byte_size(dtype, shape), undo, self._sweep)
 
     @contextmanager
     def all_or_none(self) -> Iterator[None]:
@@ -135,6 +141,12 @@ class Registrations:
                     hint="bind them to other memory first, or unbind them",
                 )
             self._undo(rows)
+
+    def _sweep(self, row: Registered) -> None:
+        """Deregister a place that no tensor lies in any more."""
+        with self._lock:
+            if row in self._rows and not row.is_bound:
+                self._undo([row])
 
     def close(self) -> None:
         """Deregister everything; the context calls this before it is freed."""
@@ -172,5 +184,6 @@ def _no_shared_memory(context: Any) -> RunFailed:
     runtime = context.runtime
     return RunFailed(
         f"{runtime.path.name} registers no shared memory on this machine: it answered {_NOT_SUPPORTED} (not supported)",
-        hint='on a PC no library of Qualcomm does: use raw buffers, or udogen\'s emulator (kind="emulator")',
+        hint="on a PC no library of Qualcomm does: use memory of this process (no --shared; allocate client memory), "
+        'or udogen\'s emulator (--runtime emulator; kind="emulator")',
     )

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import UsageError
+from udogen.opdef.problems import nearest
 from udogen.qnn.tensors import APP_READ, APP_WRITE
+from udogen.runtime.arguments import kind_of
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
@@ -54,9 +56,9 @@ class Agreed:
 
 def agree(desc: BufferDesc, roles: Sequence[Role]) -> Agreed:
     """Put description and roles together; every contradiction is named."""
-    faults = _faults(roles)
+    faults, hints = _faults(roles)
     if faults:
-        raise _refused(faults)
+        raise _refused(faults, next(iter(hints), "a role is a tensor of a graph, and its use there: INPUT or OUTPUT"))
     infos = [(str(role), info) for role in roles if (info := role.info()) is not None]
     first, model = infos[0]
     for name, info in infos[1:]:
@@ -109,30 +111,48 @@ def _axis(
     return known[0][1], known[0][1]
 
 
-def _faults(roles: Sequence[Role]) -> list[str]:
+def _faults(roles: Sequence[Role]) -> tuple[list[str], list[str]]:
+    """What is wrong with the roles themselves, and what was meant."""
     if not roles:
-        return ["it has no role: say as which inputs and outputs it will be used"]
-    faults = []
+        return ["it has no role: say as which inputs and outputs it will be used"], []
+    faults, hints = [], []
     for index, role in enumerate(roles):
-        if role.usage not in (INPUT, OUTPUT):
+        if not hasattr(role.graph, "inputs") or isinstance(role.graph, type):
+            faults.append(f"the graph of a role is {kind_of(role.graph)}")
+            hints.append("give a Graph: context.graph(name)")
+        elif role.usage not in (INPUT, OUTPUT):
             faults.append(f"`{role.usage}` is no use of a tensor: {INPUT} or {OUTPUT}")
+            hints += _meant(role.usage, (INPUT, OUTPUT))
         elif role in roles[:index]:
             faults.append(f"{role} is named twice")
         elif role.info() is None:
-            side = role.graph.inputs if role.usage == INPUT else role.graph.outputs
-            has = ", ".join(f"`{each.name}`" for each in side) or "none"
+            other = INPUT if role.usage == OUTPUT else OUTPUT
+            names, others = _names(role.graph, role.usage), _names(role.graph, other)
+            has = ", ".join(f"`{each}`" for each in names) or "none"
             faults.append(f"there is no {role}: its {role.usage}s are {has}")
-    return faults
+            if role.tensor in others:
+                hints.append(f"`{role.tensor}` is an {other}")
+            hints += _meant(role.tensor, names)
+    return faults, hints
+
+
+def _names(graph: Any, usage: str) -> list[str]:
+    return [each.name for each in (graph.inputs if usage == INPUT else graph.outputs)]
+
+
+def _meant(name: object, names: Sequence[str]) -> list[str]:
+    near = nearest(name, names) if isinstance(name, str) else None
+    return [f"did you mean `{near}`?"] if near else []
 
 
 def _quantization(info: TensorInfo) -> object:
     return getattr(info, "quant", None) or info.scale_offset
 
 
-def _refused(faults: Sequence[str]) -> UsageError:
+def _refused(faults: Sequence[str], hint: str = "") -> UsageError:
     only = len(faults) == 1
     return UsageError(
         f"the buffer cannot be allocated: {faults[0] if only else f'{len(faults)} things contradict each other'}",
         details=() if only else faults,
-        hint="a buffer has one type, one quantization and one shape for all its roles; use two, and copy",
+        hint=hint or "a buffer has one type, one quantization and one shape for all its roles; use two, and copy",
     )

@@ -16,6 +16,8 @@ from udogen.errors import RunFailed, ToolMissing
 from udogen.qnn import guarded, heads, system
 from udogen.qnn.handle import Closing
 from udogen.qnn.system import BinaryInfo
+from udogen.runtime import arguments
+from udogen.runtime.arguments import Given
 from udogen.runtime.contexts import context_json, manifest
 from udogen.runtime.contexts.context_json import ContextJson
 from udogen.runtime.contexts.differences import Difference, compare, too_small
@@ -40,17 +42,20 @@ class StoredContext(Closing):
 
     def __init__(
         self,
-        shard: Shard | Path,
+        shard: Shard | Given,
         *,
-        system_library: Path | None = None,
+        system_library: Given | None = None,
         use_json: bool = True,
         check_manifest: bool = True,
         guarded: bool = True,
         warn: bool = True,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        if isinstance(shard, Path):
+        if not isinstance(shard, Shard):
+            shard = arguments.path(shard, "the context binary", hint="give the path of a context binary")
             shard = Shard(shard, json_of(shard) if use_json else None)
+        if system_library is not None:
+            system_library = arguments.path(system_library, "the system library")
         self.shard, self.path, self.name = shard, shard.binary, shard.name
         self.verdict = _verdict(self.path, check_manifest)
         if warn and check_manifest and self.verdict.state == manifest.ABSENT:
@@ -82,6 +87,15 @@ class StoredContext(Closing):
         if trusted:
             return system.binary_info(library, self.data, name=str(self.path))
         return guarded.file_info(library, self.path)
+
+    def __repr__(self) -> str:
+        graphs = ", ".join(each.name for each in self.info.graphs)
+        return f"<StoredContext {self.path} ({self.verdict.state} manifest): {graphs or 'no graphs'}>"
+
+    def __enter__(self) -> StoredContext:
+        if self.data.closed:
+            raise RunFailed(f"{self.path} is closed", hint="open it anew: StoredContext(path)")
+        return self
 
     def close(self) -> None:
         """Unmap the file."""

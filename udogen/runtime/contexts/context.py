@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, UsageError
 from udogen.opdef.problems import nearest
 from udogen.qnn.handle import Closing
-from udogen.qnn.memory import ION, Memory
+from udogen.qnn.memory import DMA_BUF, ION, Memory
 from udogen.qnn.profile import Profile
+from udogen.qnn.tensors import byte_size
+from udogen.runtime import arguments
+from udogen.runtime.contexts.ending import Ending
 from udogen.runtime.contexts.graph import Graph
 
 if TYPE_CHECKING:
@@ -18,23 +22,43 @@ if TYPE_CHECKING:
     from udogen.qnn.context import ContextOptions
     from udogen.qnn.system import BinaryInfo
     from udogen.runtime.contexts.runtime import Runtime
+    from udogen.runtime.sessions.session import Session
+
+COMPUTE = "compute"  # what a session counts buffers of graphs as
 
 
 class Context(Closing):
-    """Graphs of one binary.  Made by `Runtime.restore`; closed by `with`, `close`, or with its runtime."""
+    """Graphs of one binary.  Made by `Runtime.restore`; closed by `with`, `close`, with its runtime, or when neither it
+    nor a graph of it is in use any more."""
 
     def __init__(
-        self, runtime: Runtime, low: qnn.Context, info: BinaryInfo, *, name: str, options: ContextOptions
+        self,
+        runtime: Runtime,
+        low: qnn.Context,
+        info: BinaryInfo,
+        *,
+        name: str,
+        options: ContextOptions,
+        profile: Profile | None = None,
     ) -> None:
         self.runtime, self.low, self.info, self.name, self.options = runtime, low, info, name, options
         self.deferred = options.deferred  # until `finalize`
         self.turn: threading.Lock | None = runtime.turn  # of graphs that may not run in parallel, in whichever context
-        self.profile: Profile | None = None
+        self.profile = profile
+        self.session: Session | None = None  # whose limit counts what is mapped for it
+        self.ending = Ending(low, profile)
         self._graphs: dict[str, Graph] = {}
-        self._closing: dict[object, Callable[[], None]] = {}  # undone last to first, before the context is freed
-        self._kept: list[Callable[[], None]] = []  # let go of when it is freed
-        self._lock, self._ending = threading.RLock(), threading.RLock()
+        self._lock = threading.RLock()
         self._is_ending = False
+
+    def __repr__(self) -> str:
+        graphs = ", ".join(self.names) or "no graphs"
+        return f"<Context {self.name} of {self.runtime.name}: {'closed' if self.closed else graphs}>"
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, by itself or with its runtime."""
+        return self.low.raw is None or self._is_ending
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -48,6 +72,8 @@ class Context(Closing):
 
     def graph(self, name: str) -> Graph:
         """One graph, ready to be bound or called."""
+        has = f"it has: {', '.join(self.names) or 'none'}"
+        arguments.expect(name, str, f"the name of a graph of context {self.name}", "its name", hint=has)
         with self._lock:
             self.check_open()
             if name in self._graphs:
@@ -56,8 +82,7 @@ class Context(Closing):
             if info is None:
                 near = nearest(name, self.names)
                 raise RunFailed(
-                    f"context {self.name} has no graph `{name}`",
-                    hint=f"did you mean `{near}`?" if near else f"it has: {', '.join(self.names) or 'none'}",
+                    f"context {self.name} has no graph `{name}`", hint=f"did you mean `{near}`?" if near else has
                 )
             if self.deferred:
                 raise RunFailed(
@@ -92,33 +117,55 @@ class Context(Closing):
         address: int = 0,
         offset: int | None = None,
         size: int = 0,
+        counted: bool = False,
     ) -> Memory:
         """Tell the context of memory for one tensor; with `offset`, of a part of a buffer that others share.
 
-        Deregistered by `Memory.close`, or with the context, last to first.
+        Deregistered by `Memory.close`, or with the context, last to first.  `counted` says that the session of the
+        context counts it already.
         """
+        hint = "give the descriptor of a buffer (`Buffer.fd`)"
+        number = arguments.whole(fd, "the file descriptor", most=2**31 - 1, hint=hint)
+        arguments.expect(dtype, str, "the data type", "its name: FLOAT_32")
+        shape = arguments.wholes(shape, "the shape")
+        if kind not in (ION, DMA_BUF):
+            raise UsageError(f"the kind of memory is {arguments.kind_of(kind)}", hint=f"one of: {ION}, {DMA_BUF}")
+        for value, what in ((address, "the address"), (size, "the size"), (offset, "the offset")):
+            if value is not offset or offset is not None:
+                arguments.whole(value, what)
         with self._lock:
             self.check_open()
-            made = Memory(self.low, fd, dtype=dtype, shape=shape, kind=kind, address=address, offset=offset, size=size)
-            made.when_closed = self.on_close(made.close)
+            with ExitStack() as stack:
+                if self.session is not None and not counted:
+                    nbytes = size or byte_size(dtype, shape)
+                    stack.callback(self.session.charge(f"of descriptor {number}", nbytes, COMPUTE))
+                made = Memory(
+                    self.low, number, dtype=dtype, shape=shape, kind=kind, address=address, offset=offset, size=size
+                )
+                stack.callback(self.on_close(made.close))
+                made.when_closed = stack.pop_all().close
             return made
 
     def on_close(self, undo: Callable[[], None]) -> Callable[[], None]:
-        """Have this called before the context is freed, after what was asked for later; the answer withdraws it."""
-        key = object()
+        """Have this called before the context is freed, after what was asked for later; the answer withdraws it.
+
+        What it refers to lives as long as the context; where that is the context itself, it ends with its runtime.
+        """
+        key, waiting = object(), self.ending.before
         with self._lock:
             self.check_open()
-            self._closing[key] = undo
-        return lambda: self._forget(key)
+            waiting[key] = undo
 
-    def _forget(self, key: object) -> None:
-        self._closing.pop(key, None)
+        def withdraw() -> None:
+            waiting.pop(key, None)
+
+        return withdraw
 
     def keep(self, release: Callable[[], None]) -> None:
         """Have this called after the context is freed: what the runtime may read until then."""
         with self._lock:
             self.check_open()
-            self._kept.append(release)
+            self.ending.after.append(release)
 
     def binary(self) -> bytes:
         """The context as a binary again, where the runtime can (HTP cannot store a restored one)."""
@@ -128,31 +175,46 @@ class Context(Closing):
 
     def check_open(self) -> None:
         """Refuse any use after the end."""
-        if self.low.raw is None or self._is_ending:
+        self.runtime.check_process(f"context {self.name}")
+        if self.closed:
             raise RunFailed(f"context {self.name} is closed", hint="use it inside its `with` block")
 
     def close(self) -> None:
         """Wait for running executions; free memory, graphs and context, all of them, then raise the first error."""
-        with self._ending:
-            if self.low.raw is None:
-                return
-            with self._lock:
-                self._is_ending = True  # from here on nothing is added
-                graphs = list(self._graphs.values())
-                self._graphs.clear()
-            # Without the lock: a graph that is being bound may be about to ask for it.
-            for graph in graphs:
-                graph.close()
-            errors: list[Exception] = []
-            kept = [*self._kept, *([self.profile.close] if self.profile else [])]
-            steps = [*reversed(self._closing.values()), self.low.close, *reversed(kept)]
-            self._closing.clear()
-            self._kept.clear()
-            for step in steps:
-                try:
-                    step()
-                except Exception as problem:
-                    errors.append(problem)
+        with self._lock:
+            self._is_ending = True  # from here on nothing is added
+            graphs = list(self._graphs.values())
+            self._graphs.clear()
+        # Without the lock: a graph that is being bound may be about to ask for it.
+        for graph in graphs:
+            graph.close()
+        self._end()
+
+    def _end(self) -> None:
+        try:
+            self.ending.run()
+        finally:
             self.runtime.forget(self)
-        if errors:
-            raise errors[0]
+
+    def __enter__(self) -> Context:
+        self.check_open()
+        return self
+
+    def __del__(self) -> None:
+        # Nobody has a graph of it, so none is running, and no lock of theirs is waited for.
+        if hasattr(self, "_is_ending"):
+            self._is_ending = True
+            self._end()
+
+    # --- beside an execution ----------------------------------------------------------------------------------------
+
+    def idle(self, within: float) -> bool:
+        """Whether every graph ends what it is executing in so many seconds."""
+        return all(graph.idle(within) for graph in list(self._graphs.values()))
+
+    def disown(self) -> None:
+        """In a process that was forked: all of it is the parent's."""
+        self._lock = threading.RLock()
+        self._is_ending = True
+        for graph in self._graphs.values():
+            graph.disown()

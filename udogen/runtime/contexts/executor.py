@@ -48,6 +48,7 @@ class Executor:
             log_level=order["log_level"],
         )
         self._counted: list[CountedPackage] = []
+        self._kept: list[Context] = []  # restored until the end
         for library, provider, target in order["packages"]:
             on_phase(f"register the op package {library}")
             self._runtime.register(Path(library), provider, target or None)
@@ -103,7 +104,8 @@ class Executor:
         with self._stored(order, on_phase) as stored:
             context = self._restored(stored, order, on_phase)
             seconds = time.perf_counter() - began
-            # One that is kept stays restored: it shares its session with those that come.
+            if order["keep"]:  # it stays restored: it shares its session with those that come
+                self._kept.append(context)
             with nullcontext() if order["keep"] else context:
                 names = [name for name in order["graphs"] or context.names if name in context.names]
                 if not names:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from udogen.errors import RunFailed
 from udogen.opdef.problems import nearest
@@ -13,10 +14,12 @@ from udogen.qnn import abi
 from udogen.qnn.interface import QnnError
 from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import APP_READ, APP_WRITE
+from udogen.runtime import arguments
 
 if TYPE_CHECKING:
     from udogen.qnn import context as qnn
     from udogen.qnn.system import GraphInfo, TensorInfo
+    from udogen.runtime.buffers.attachment import Attachment, Bindable
     from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.slots import Slot
     from udogen.runtime.op.calls import Array
@@ -45,22 +48,51 @@ class Graph:
         self._ready = False  # every tensor is bound
         self._open = True
 
+    def __repr__(self) -> str:
+        tensors = ", ".join(
+            f"{slot.info.name} {slot.info.dtype} {list(slot.info.shape)}{' (bound)' if slot.bound else ''}"
+            for slot in (*self._ins, *self._outs)
+        )
+        return f"<Graph {self.name} of context {self.context.name}: {tensors if self._open else 'closed'}>"
+
     # --- bound once, executed often ---------------------------------------------------------------------------------
 
-    def bind(self, places: Mapping[str, Any]) -> None:
+    def bind(self, places: Mapping[str, Array | Bindable | bytearray | memoryview]) -> None:
         """Let tensors lie in arrays (of their type and shape) or in whatever has `attach`, until bound anew."""
+        hint = 'give a dict: {"tensor": an array or a buffer}'
+        arguments.mapping(places, f"what graph `{self.name}` is to be bound to", hint=hint)
         with self._lock:
             self._check_open()
-            for name, place in places.items():
-                self.slot(name).bind(self, place)
-            self._look_at_slots()
+            try:
+                for name, place in places.items():
+                    self.slot(name).bind(self, place)
+            finally:
+                self._look_at_slots()
 
     def unbind(self, names: Sequence[str] | None = None) -> None:
-        """Let go of the memory of these tensors, or of all; they need some before the graph runs again."""
+        """Let go of the memory of these tensors, or of all; they need some before the graph runs again.
+
+        Registrations of shared memory that no tensor uses any more are undone.
+        """
+        if names is not None:
+            arguments.names(names, f"what is to be unbound of graph `{self.name}`")
         with self._lock:
-            for name in self._slots if names is None else names:
-                self.slot(name).forget()
+            slots = [self.slot(name) for name in (self._slots if names is None else names)]
+            unused = [let_go for slot in slots if (let_go := slot.forget()) is not None]
             self._look_at_slots()
+        for let_go in dict.fromkeys(reversed(unused)):
+            let_go()
+
+    def release(self, attached: Attachment, *, wait: bool = True) -> None:
+        """Let go of memory that its owner gives back; without `wait`, not while the graph is running."""
+        if not self._lock.acquire(blocking=wait):
+            return
+        try:
+            if attached.slot is not None:
+                attached.slot.forget()
+            self._look_at_slots()
+        finally:
+            self._lock.release()
 
     def _look_at_slots(self) -> None:
         every = (*self._ins, *self._outs)
@@ -69,6 +101,7 @@ class Graph:
 
     def slot(self, name: str) -> Slot:
         """The place of one tensor in the graph's arguments."""
+        arguments.expect(name, str, f"the name of a tensor of graph `{self.name}`", "its name")
         found = self._slots.get(name)
         if found is None:
             near = nearest(name, self._slots)
@@ -138,6 +171,11 @@ class Graph:
 
         Arrays have the tensors' own types (a fixed-point tensor its stored integers); those of `out` are written to.
         """
+        for each in (inputs, out):
+            if each is not None and (each.__class__ is not dict or not self._slots.keys() >= each.keys()):
+                arguments.mapping(
+                    each, f"what graph `{self.name}` is given", hint='give arrays in a dict: {"tensor": …}'
+                )
         given = {**inputs, **named} if inputs else named
         slots, results = self._slots, dict(out) if out else {}
         lent = []
@@ -193,17 +231,33 @@ class Graph:
         missing = [slot for slot in self._slots.values() if not slot.bound and slot not in lent]
         if missing:
             names = ", ".join(f"`{slot.info.name}`" for slot in missing)
+            why = dict.fromkeys(slot.why for slot in missing if slot.why)
             raise RunFailed(
-                f"graph `{self.name}` has no memory for {names}",
+                f"graph `{self.name}` has no memory for {names}" + (f": {'; '.join(why)}" if why else ""),
                 hint="give an array for each input, or bind it",
             )
 
     def _check_open(self) -> None:
         if not self._open:
+            self.context.runtime.check_process(f"graph `{self.name}`")
             raise RunFailed(f"graph `{self.name}` cannot be used: its context is closed", hint="use it before that")
 
     def close(self) -> None:
         """Wait for a running execution, and refuse further ones; its context calls this."""
         with self._lock:
             self._open = False
-        self.unbind()
+            for slot in self._slots.values():
+                slot.forget()
+            self._look_at_slots()
+
+    def idle(self, within: float) -> bool:
+        """Whether it ends what it is executing in so many seconds."""
+        found = self._lock.acquire(timeout=within)
+        if found:
+            self._lock.release()
+        return found
+
+    def disown(self) -> None:
+        """In a process that was forked: an execution that ran in the parent never ends here."""
+        self._lock = threading.Lock()
+        self._open = self._ready = False

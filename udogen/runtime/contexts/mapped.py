@@ -8,8 +8,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, UsageError
+from udogen.runtime import arguments
 
 
 @contextmanager
@@ -37,3 +39,17 @@ def mapped(path: Path) -> Iterator[mmap.mmap]:
     finally:
         with suppress(BufferError):  # the traceback of an error may still hold it; then it goes with that
             memory.close()
+
+
+def in_memory(binary: Any) -> Any:
+    """A context binary in memory, as it is."""
+    hint = "give the path of a context binary (a str or a Path), or its bytes"
+    try:
+        view = memoryview(binary)
+    except TypeError as problem:
+        raise UsageError(f"the context binary is {arguments.kind_of(binary)}", hint=hint) from problem
+    except ValueError as problem:  # a mapping that was closed
+        raise UsageError(f"the context binary cannot be read: {problem}", hint=hint) from problem
+    if not view.c_contiguous:
+        raise UsageError("the context binary is not contiguous in its memory", hint=hint)
+    return binary if view.format in ("B", "b", "c") and view.ndim == 1 else view.cast("B")

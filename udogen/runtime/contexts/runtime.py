@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from udogen.errors import RunFailed
-from udogen.qnn import heads, system
+from udogen.errors import RunFailed, UsageError
+from udogen.qnn import context as qnn
+from udogen.qnn import heads, printing, system
+from udogen.qnn import interface as qnn_interface
 from udogen.qnn.backend import Backend, Device, Log
 from udogen.qnn.context import ContextOptions
 from udogen.qnn.devices import DeviceInfo, devices
 from udogen.qnn.handle import Closing
-from udogen.qnn.interface import WARN, Interface, LogSink, opened
+from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink
 from udogen.qnn.profile import Profile
+from udogen.qnn.system import BinaryInfo
+from udogen.runtime import arguments
+from udogen.runtime.arguments import Given
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.context import Context
-from udogen.runtime.contexts.mapped import mapped
-from udogen.runtime.library import check_loadable, check_provider, find_runtime, interface_providers
+from udogen.runtime.contexts.ending import Ending, lost, opened
+from udogen.runtime.contexts.mapped import in_memory, mapped
+from udogen.runtime.library import (
+    BACKENDS,
+    KINDS,
+    check_loadable,
+    check_provider,
+    find_runtime,
+    interface_providers,
+)
 
 if TYPE_CHECKING:
-    from udogen.qnn.system import BinaryInfo
+    from mmap import mmap
+
+    from udogen.runtime.contexts.binaries import StoredContext
 
 _ALONE = threading.Lock()
+_logger = logging.getLogger("udogen.runtime")
+_logger.addHandler(logging.NullHandler())  # a program that asks for no log gets none
 _SLOTS = "udogen.runtime.contexts.slots"  # brings numpy, the slowest of all that graphs need
 
 
@@ -35,7 +55,10 @@ class Runtime(Closing):
     """One backend, real or emulated, with op packages and contexts.
 
     What runs here runs in your process: an op that crashes takes it along (`udogen run context` has a child for that).
-    All of it may be used from several threads.
+    All of it may be used from several threads.  `log` gets what the runtime and the op packages say, up to `log_level`;
+    without one it goes to the logger `udogen.runtime` of Python's logging.
+
+    It is closed by `with`, `close`, at the end of the interpreter, or when nobody uses it or what was made of it.
     """
 
     def __init__(
@@ -43,31 +66,69 @@ class Runtime(Closing):
         backend: str = "htp",
         *,
         kind: str = "auto",
-        library: Path | None = None,
-        system: Path | None = None,
+        library: Given | None = None,
+        system: Given | None = None,
         soc: int = 0,
         log: LogSink | None = None,
         log_level: int = WARN,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        found = find_runtime(backend, explicit=library, kind=kind, on_step=on_step)
+        self.process, self._ended = os.getpid(), True  # until it is open
+        arguments.expect(backend, str, "the backend", f"one of: {', '.join(BACKENDS)}")
+        arguments.expect(kind, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
+        given = None if library is None else arguments.path(library, "the runtime library")
+        found = find_runtime(backend, explicit=given, kind=kind, on_step=on_step)
         check_loadable(found.path, "runtime library")
+        if found.path in lost:
+            raise RunFailed(
+                f"{found.path.name} cannot be used in process {os.getpid()}: it was in use in its parent "
+                f"({lost[found.path]}) when that was forked, and its threads did not come along",
+                hint='close the runtime before the fork, or start processes anew: multiprocessing.get_context("spawn")',
+            )
+        arguments.whole(soc, "soc", most=arguments.MOST_32)
+        arguments.whole(log_level, "the log level", least=ERROR, most=DEBUG)
+        if not callable(on_step):
+            raise UsageError(f"on_step is {arguments.kind_of(on_step)}", hint="give a function of a line")
+        if log is not None and not callable(log):
+            raise UsageError(
+                f"log is {arguments.kind_of(log)}", hint="give a function of a level and a line: log=print"
+            )
         self.backend, self.path, self.emulator = backend, found.path, found.emulator
         self.turn = _ALONE if found.serial else None  # of all graphs, where they must not run in parallel
-        self.system = system or found.system
+        self._forks = found.emulator or found.backend.forks
+        self.system = found.system if system is None else arguments.path(system, "the system library")
         check_loadable(self.system, "system library")
-        self._interface = Interface.load(found.path)
+        sink = log or _to_logging
+        printed = None
+        if found.backend.prints and not found.emulator:
+
+            def printed(line: str) -> None:
+                if log_level >= INFO:
+                    sink(INFO, line)
+
+        with nullcontext() if printed is None else printing.taken(printed):
+            self._interface = Interface.load(found.path)
+        self._interface.printed = printed
         self.name, self.build_id = self._interface.name, self._interface.build_id()
         # libQnnCpu says no, takes an execution all the same, and never tells its end.
         self.asynchronous = self._interface.supports("QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION")
         self._soc, self._devices = soc, dict[int | None, Device]()
-        self._contexts: list[Context] = []
+        # A context is the user's: it goes when nobody uses it.  How it ends is known here until it has.
+        self._contexts: dict[Ending, weakref.ref[Context]] = {}
+        self._composed: list[qnn.Context] = []
         self._packages: list[tuple[Path, str]] = []  # library, provider
         self._lock = threading.RLock()
         with ExitStack() as stack:
-            self._log = stack.enter_context(Log(self._interface, log, log_level)) if log else None
+            # Without a log the libraries print, to the program's stdout.
+            self._log = stack.enter_context(Log(self._interface, sink, log_level))
             self._backend = stack.enter_context(Backend(self._interface, self._log))
             self._stack = stack.pop_all()
+        self._ended = False
+        opened[self] = None
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{len(self.contexts)} contexts, {len(self._packages)} op packages"
+        return f"<Runtime {self.name} ({self.backend}{', emulator' if self.emulator else ''}): {state}>"
 
     # --- what there is ----------------------------------------------------------------------------------------------
 
@@ -79,24 +140,44 @@ class Runtime(Closing):
     @property
     def contexts(self) -> tuple[Context, ...]:
         """The contexts that are open."""
-        return tuple(self._contexts)
+        return tuple(each for row in list(self._contexts.values()) if (each := row()) is not None)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._ended
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         """The processors of the platform, as far as the backend tells (libQnnCpu does not)."""
+        self.check_open()
         return devices(self._interface)
 
     # --- what it is told --------------------------------------------------------------------------------------------
 
-    def register(self, library: Path, provider: str = "", target: str | None = None) -> None:
-        """Register an op package; without `provider`, the only one that the library exports.
+    def register(self, library: Given, provider: str = "", target: str | None = None) -> None:
+        """Register an op package: its library, or the folder it was built in; `provider` as the library exports it.
 
         With the target HTP, the name of a library for Hexagon: it is looked for there, by ADSP_LIBRARY_PATH, not here.
         """
+        library = arguments.path(library, "the op package")
+        arguments.expect(provider, str, "the interface provider", "its name: `<Package>InterfaceProvider`")
+        arguments.expect(target, (str, type(None)), "the target", "CPU, HTP, GPU or None")
+        self.check_open()
         if target == "HTP":
+            if self.turn is not None:
+                raise RunFailed(
+                    f"{self.name} of a PC registers no library for Hexagon: it runs on this processor",
+                    hint="leave out the target, and give the library for this machine",
+                )
             with self._lock:
-                self._check_open()
+                self.check_open()
                 self._backend.register(Path(library.name), provider, target)
             return
+        if library.is_dir():
+            from udogen.runtime.built import find_built  # who gives a library does not wait for it
+
+            built = find_built(library, backend=self.backend)
+            library, provider = built.library, provider or built.provider
         check_loadable(library, "op package")
         if not provider:
             there = interface_providers(library)
@@ -110,7 +191,7 @@ class Runtime(Closing):
         check_provider(library, provider)
         self._check_symbols(library)
         with self._lock:
-            self._check_open()
+            self.check_open()
             self._backend.register(library.resolve(), provider, target)
             self._packages.append((library.resolve(), provider))
 
@@ -129,7 +210,8 @@ class Runtime(Closing):
         from udogen.build import elf  # only now: it is slow to import, and contexts of built-in ops need none
 
         here = self.path.resolve()
-        before = opened[: opened.index(here)] if here in opened else []
+        loaded = qnn_interface.opened
+        before = loaded[: loaded.index(here)] if here in loaded else []
         other = next(
             (each for each in before if each != here and "qhpi_register_ops_v1" in elf.read(each).exports), None
         )
@@ -142,7 +224,7 @@ class Runtime(Closing):
 
     def restore(
         self,
-        binary: Any,
+        binary: Given | bytes | bytearray | memoryview | mmap | StoredContext,
         *,
         name: str = "",
         info: BinaryInfo | None = None,
@@ -160,23 +242,34 @@ class Runtime(Closing):
         `info` spares asking libQnnSystem what is in it.  `device` is a number of `devices()`.  With `deferred` the
         graphs come with `Context.finalize`.  With `profile` executions are measured (`Context.profile`).
         """
-        wanted = options or ContextOptions(deferred=deferred)
+        wanted = _options(options, deferred)
+        arguments.expect(name, str, "the name of a context", "a str")
+        if info is not None:
+            arguments.expect(info, BinaryInfo, "info", "what `StoredContext.info` says, or None")
+        self.check_open()
+        self._check_device(device)
         with ExitStack() as stack:
-            if isinstance(binary, (str, Path)):
-                name = name or str(binary)
-                path = Path(binary)
-                binary = stack.enter_context(mapped(path))
+            if isinstance(binary, Closing):
+                from udogen.runtime.contexts.binaries import StoredContext
+
+                arguments.expect(binary, StoredContext, "the context binary", "a path, bytes or a StoredContext")
+                assert isinstance(binary, StoredContext)
+                name, info, binary = name or str(binary.path), info or binary.info, binary.data
+            if isinstance(binary, (str, os.PathLike)):
+                place = arguments.path(binary, "the context binary")
+                name, binary = name or str(place), stack.enter_context(mapped(place))
                 if check_manifest:
-                    manifest.check(path).refuse()
-                    if text := manifest.unverified([path]):
+                    manifest.check(place).refuse()
+                    if text := manifest.unverified([place]):
                         warnings.warn(text, stacklevel=2)
             name = name or "(bytes)"
+            binary = in_memory(binary)
             self._check_maker(heads.check(binary, name), name)
             if info is None:
                 info = system.binary_info(self.system, binary, name=name)
             self._check_backend(info.backend_id, name)
             with self._lock:
-                self._check_open()
+                self.check_open()
                 measures = Profile(self._backend) if profile else None
                 try:
                     with self.turn or nullcontext(), _importing(_SLOTS):
@@ -185,9 +278,8 @@ class Runtime(Closing):
                     if measures:
                         measures.close()
                     raise
-                made = Context(self, low, info, name=name, options=wanted)
-                made.profile = measures
-                self._contexts.append(made)
+                made = Context(self, low, info, name=name, options=wanted, profile=measures)
+                self._contexts[made.ending] = weakref.ref(made)
             if wanted.deferred:  # the runtime reads the binary again when it finalizes
                 made.keep(stack.pop_all().close)
             return made
@@ -206,11 +298,20 @@ class Runtime(Closing):
                 f"{name} was made for the backend {made_for}, not {self.backend}", hint=f"use --backend {made_for}"
             )
 
-    def composing(self, device: int | None = None) -> Any:
-        """A new, empty context of the API (`udogen.qnn.context.Context`), to make graphs in."""
+    def composing(self, device: int | None = None) -> qnn.Context:
+        """A new, empty context of the API, to make graphs in; closed by `with`, `close`, or with the runtime."""
         with self._lock:
-            self._check_open()
-            return self._backend.context(self._device(device))
+            self.check_open()
+            self._check_device(device)
+            made = self._backend.context(self._device(device))
+            made.user = self
+            self._composed = [*(each for each in self._composed if each.raw is not None), made]
+            return made
+
+    def _check_device(self, number: int | None) -> None:
+        if number is not None:
+            hint = "give a number of `devices()`, or None"
+            arguments.whole(number, "the device", most=arguments.MOST_32, hint=hint)
 
     def _device(self, number: int | None) -> Device | None:
         if number is None and not self._soc:
@@ -224,25 +325,70 @@ class Runtime(Closing):
 
     def forget(self, context: Context) -> None:
         """A context tells that it is closed."""
-        if context in self._contexts:
-            self._contexts.remove(context)
+        self._contexts.pop(context.ending, None)
 
-    def _check_open(self) -> None:
-        if self._backend.raw is None:
+    def check_open(self) -> None:
+        """Refuse any use after the end, and in another process."""
+        self.check_process("the runtime")
+        if self._ended:
             raise RunFailed("the runtime is closed", hint="use it inside its `with` block")
+
+    def check_process(self, what: str) -> None:
+        """Refuse any use in a process that was forked from the one that opened the runtime."""
+        if self.process != os.getpid():
+            raise RunFailed(
+                f"{what} cannot be used in process {os.getpid()}: the runtime was opened in process {self.process}",
+                hint="what a runtime has does not survive a fork: open one in the process that executes",
+            )
 
     def close(self) -> None:
         """Close every context, last to first, then the backend."""
         errors: list[Exception] = []
-        for context in reversed(self.contexts):
+        with self._lock:
+            self._ended = True  # from here on nothing is added
+            opened.pop(self, None)
+        steps = [each.close for each in reversed(self.contexts)]
+        steps += [each.run for each in reversed(list(self._contexts))]  # of contexts that nobody uses
+        for step in [*steps, *(each.close for each in reversed(self._composed)), self._stack.close]:
             try:
-                context.close()
+                step()
             except Exception as problem:
                 errors.append(problem)
-        with self._lock:
-            self._stack.close()
+        self._contexts.clear()
         if errors:
             raise errors[0]
+
+    def __enter__(self) -> Runtime:
+        self.check_open()
+        return self
+
+    def __del__(self) -> None:
+        if not self._ended and self.process == os.getpid():
+            self.close()  # its contexts are out of use too, for each of them refers to it
+
+    def disown(self) -> None:
+        """In a process that was forked: all of it is the parent's."""
+        self._lock = threading.RLock()
+        for each in self.contexts:
+            each.disown()
+        if not self._forks:
+            lost[self.path] = self.process
+
+
+def _to_logging(level: int, line: str) -> None:
+    known = {ERROR: logging.ERROR, WARN: logging.WARNING, INFO: logging.INFO}
+    _logger.log(known.get(level, logging.DEBUG), "%s", line)
+
+
+def _options(options: ContextOptions | None, deferred: bool) -> ContextOptions:
+    if options is None:
+        return ContextOptions(deferred=bool(deferred))
+    arguments.expect(options, ContextOptions, "options", "a ContextOptions (udogen.qnn.context)")
+    if deferred and not options.deferred:
+        raise UsageError(
+            "deferred=True, and options that say otherwise", hint="say it in the options: ContextOptions(deferred=True)"
+        )
+    return options
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from udogen.errors import RunFailed
 from udogen.opdef import datatypes
 from udogen.qnn import abi
 from udogen.qnn.tensors import APP_WRITE, MOST_BYTES, Tensor, byte_size
+from udogen.runtime.arguments import kind_of
 from udogen.runtime.buffers.attachment import Attachment
 
 if TYPE_CHECKING:
@@ -42,11 +44,17 @@ class Slot:
         self._attachment: Attachment | None = None
         self._held: Any = None  # keeps the bound memory where it is
         self._lent: Any = None
+        self._why = ""  # its memory was taken away
 
     @property
     def bound(self) -> bool:
         """Whether it has memory of its own."""
-        return self._attachment is not None
+        return self._attachment is not None and not self._attachment.ended
+
+    @property
+    def why(self) -> str:
+        """Why it has no memory any more; empty where it had none, or was unbound by its user."""
+        return self._attachment.ended if self._attachment is not None else self._why
 
     @property
     def guarded(self) -> bool:
@@ -56,14 +64,17 @@ class Slot:
 
     def bind(self, graph: Graph, place: Any) -> None:
         """Let the tensor lie there; refuses what is too small, of another type, or cannot be written to."""
-        if hasattr(place, "attach"):
+        if hasattr(place, "attach") and not isinstance(place, type):
             found: Attachment = place.attach(graph, self.info, self.role)
         else:
             if isinstance(place, np.ndarray):
                 self._check(place)
             found = Attachment(data=place)
-        held = None if found.data is None else self._hold(found.data)
-        self._attachment, self._held = found, held
+        held = self._hold(found.data) if found.handle is None else None
+        if self._attachment is not None:
+            self._attachment.slot = None
+        self._attachment, self._held, self._why = found, held, ""
+        found.graph, found.slot = graph, self
         self._restore()
 
     def array(self) -> Array:
@@ -116,10 +127,15 @@ class Slot:
         self._lent = None
         self._restore()
 
-    def forget(self) -> None:
-        """Let go of the memory."""
-        self._attachment = self._held = self._lent = None
+    def forget(self) -> Callable[[], None] | None:
+        """Let go of the memory; the answer is to be called when all that are to be forgotten are."""
+        found, self._attachment = self._attachment, None
+        self._held = self._lent = None
         self._restore()
+        if found is None:
+            return None
+        found.slot, self._why = None, found.ended
+        return found.unused
 
     def _restore(self) -> None:
         found = self._attachment
@@ -143,7 +159,7 @@ class Slot:
         except (BufferError, TypeError, ValueError) as problem:
             raise RunFailed(
                 f"tensor `{self.info.name}` cannot lie in this {type(data).__name__}: {problem}",
-                hint="give a contiguous array or a writable buffer",
+                hint="give a contiguous array, a writable buffer, or memory of udogen (`udogen.runtime.allocate`)",
             ) from problem
         if len(held) < self.nbytes:
             raise RunFailed(
@@ -156,7 +172,12 @@ class Slot:
     def _check(self, array: Any) -> None:
         if not isinstance(array, np.ndarray):
             raise RunFailed(
-                f"`{self.info.name}` is given a {type(array).__name__}", hint="give a numpy array, or bind a buffer"
+                f"`{self.info.name}` is given {kind_of(array)}", hint="give a numpy array, or bind a buffer"
+            )
+        if isinstance(array, np.ma.MaskedArray):
+            raise RunFailed(
+                f"`{self.info.name}` is given a masked array, and a runtime knows no masks",
+                hint="say what stands for the masked elements: array.filled(value)",
             )
         if array.dtype != self._dtype or array.shape != self._shape:
             raise RunFailed(

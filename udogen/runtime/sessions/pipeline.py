@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef.problems import nearest
 from udogen.qnn.handle import Closing
+from udogen.runtime import arguments
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, ManagedBuffer, MemoryDomain, Pair, Role
 from udogen.runtime.sessions.wires import Wire, find_wires
 
@@ -57,8 +58,9 @@ class Pipeline(Closing):
         links: Mapping[str, str] | None = None,
         states: Iterable[Pair] = (),
     ) -> None:
-        if not graphs:
-            raise UsageError("a pipeline without graphs does nothing", hint="give the graphs of the shards in order")
+        _check(graphs, domain, links, states)
+        self.buffers: dict[str, ManagedBuffer] = {}
+        self.closed = False
         self.graphs, self.domain, self.states = tuple(graphs), domain, tuple(states)
         apart = {
             (number, tensor.name)
@@ -73,7 +75,6 @@ class Pipeline(Closing):
         self._outputs = self._open_ends("outputs", apart | wired)
         self._lock = threading.Lock()
         self.executions = 0
-        self.buffers: dict[str, ManagedBuffer] = {}
         try:
             for wire in self.wires:
                 self._lay(wire)
@@ -103,11 +104,16 @@ class Pipeline(Closing):
         self, inputs: Mapping[str, Array] | None = None, /, *, out: Mapping[str, Array] | None = None, **named: Array
     ) -> dict[str, Array]:
         """Run all graphs in order, then swap the states; outputs by name.  Executions of one pipeline take turns."""
+        for each in (inputs, out):
+            if each is not None and (each.__class__ is not dict or not all(isinstance(name, str) for name in each)):
+                arguments.mapping(each, "what a pipeline is given", hint='give arrays in a dict: {"tensor": …}')
         given = {**(inputs or {}), **named}
         wanted = dict(out or {})
         if wanted or given.keys() != self._inputs.keys():
             self._check_names(given, wanted)
         with self._lock:
+            if self.closed:
+                raise RunFailed("the pipeline is closed", hint="use it inside its `with` block")
             before = self._counted()
             for stage in self._stages:
                 self._run(stage, given, wanted)
@@ -118,9 +124,24 @@ class Pipeline(Closing):
         return wanted
 
     def close(self) -> None:
-        """Free the buffers between its graphs; states are their domain's."""
-        for buffer in self.buffers.values():
-            buffer.free()
+        """Unbind and free the buffers between its graphs, after an execution that runs; states are their domain's."""
+        with self._lock:
+            self.closed = True
+            for buffer in self.buffers.values():
+                buffer.free()
+
+    def __repr__(self) -> str:
+        names = " -> ".join(f"{graph.name} ({graph.context.name})" for graph in self.graphs)
+        return f"<Pipeline {names}: {'closed' if self.closed else f'{self.executions} executions'}>"
+
+    def __enter__(self) -> Pipeline:
+        if self.closed:
+            raise RunFailed("the pipeline is closed", hint="make a new one of its graphs")
+        return self
+
+    def __del__(self) -> None:
+        if not getattr(self, "closed", True):
+            self.domain.drop(self.buffers.values())
 
     # --- one stage --------------------------------------------------------------------------------------------------
 
@@ -193,6 +214,25 @@ class Pipeline(Closing):
             state=sum(buffer.copied for buffer in states),
             activation=sum(buffer.copied for buffer in self.buffers.values()),
         )
+
+
+def _check(graphs: Any, domain: Any, links: Any, states: Any) -> None:
+    hint = "give the graphs of the shards in order"
+    if isinstance(graphs, (str, bytes)) or not isinstance(graphs, Sequence):
+        raise UsageError(f"the graphs of a pipeline are {arguments.kind_of(graphs)}", hint=hint)
+    if not graphs:
+        raise UsageError("a pipeline without graphs does nothing", hint=hint)
+    for number, graph in enumerate(graphs):
+        if not hasattr(graph, "slot") or isinstance(graph, type):
+            raise UsageError(f"stage {number} of the pipeline is {arguments.kind_of(graph)}", hint=hint)
+        graph.context.check_open()
+    arguments.expect(domain, MemoryDomain, "the domain of a pipeline", "a MemoryDomain")
+    if isinstance(states, Pair) or not isinstance(states, Iterable):
+        raise UsageError(f"the states of a pipeline are {arguments.kind_of(states)}", hint="give pairs in a list")
+    for state in states if isinstance(states, Collection) else ():
+        arguments.expect(state, Pair, "a state of a pipeline", "pairs of a MemoryDomain (`pair`)")
+    if links is not None:
+        arguments.mapping(links, "the links", hint='give a dict: {"input": "output"}')
 
 
 def _difference(after: Copies, before: Copies) -> Copies:

@@ -210,14 +210,21 @@ def _check(layers: Sequence[Layer], sessions: Sequence[SessionSpec], pins: Mappi
         if session not in known
     ]
     faults += _shortages(layers, sessions, exactly)
-    if not faults and not all(name in pins for name in names):
-        faults += _disorder(names, sessions, pins)
+    disorder = [] if faults or all(name in pins for name in names) else _disorder(names, sessions, pins)
+    faults += disorder
     if faults:
+        out_of_order = "place layers in the order of the sessions, or every layer by hand: then any order will do"
         raise UsageError(
             faults[0] if len(faults) == 1 else f"{len(faults)} things are wrong with what is to be placed",
             details=faults if len(faults) > 1 else (),
-            hint="sessions: " + (", ".join(session.name for session in sessions) or "none"),
+            hint=out_of_order
+            if disorder
+            else f"sessions: {', '.join(session.name for session in sessions) or 'none'}; layers: {_listed(names)}",
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) < 7 else f"{', '.join(names[:3])} … {names[-1]} ({len(names)})"
 
 
 def _shortages(layers: Sequence[Layer], sessions: Sequence[SessionSpec], exactly: int) -> list[str]:
@@ -278,6 +285,11 @@ def _too_much(table: _Table, count: int) -> UsageError:
 
 def _remedy(table: _Table, count: int) -> str:
     """How many sessions would do, each with the smallest limit of those that there are."""
+    pinned = [layer.name for layer, pin in zip(table.layers, table.pins, strict=True) if pin is not None]
+    if pinned:
+        free = _Table(table.layers, table.sessions, {}, table.shared_spill_fill)
+        if any(free.cut(each, within_limits=True) for each in range(1, min(count, len(table.layers)) + 1)):
+            return f"they fit if {_listed([f'`{name}`' for name in pinned])} need not be where it is placed by hand"
     limit, needed, first = min(session.limit for session in table.sessions), 1, 0
     for last in range(1, len(table.layers) + 1):
         if table.total(first, last) > limit:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,13 +13,21 @@ from typing import TYPE_CHECKING, Any
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.handle import Closing
 from udogen.qnn.interface import QnnError
+from udogen.runtime import arguments
+from udogen.runtime.contexts.context import COMPUTE
 from udogen.runtime.sessions.placement import session_specs
 from udogen.runtime.sessions.plan import DEFAULT_LIMIT, Layer, SessionPlan, SessionSpec, Sizes, size_text, sizes_of
 
 if TYPE_CHECKING:
     from udogen.qnn.devices import DeviceInfo
+    from udogen.runtime.buffers.buffer import Buffer
     from udogen.runtime.contexts.context import Context
+    from udogen.runtime.contexts.graph import Graph
     from udogen.runtime.contexts.runtime import Runtime
+
+# What a layer counts, by its fields: caches and activations together.
+CACHE, WEIGHTS, SPILL_FILL = "cache", "weights", "spill_fill"
+KINDS = (CACHE, COMPUTE, WEIGHTS, SPILL_FILL)
 
 
 def devices_of(runtime: Runtime) -> tuple[DeviceInfo, ...]:
@@ -41,11 +51,15 @@ def sessions_of(runtime: Runtime, count: int = 0, *, limit: int = DEFAULT_LIMIT)
 class Session(Closing):
     """One session on one device of a runtime: the contexts in it, and what they map.
 
-    What a plan has counted for caches and activations is kept free for them: buffers of a memory domain of this session
+    It is one account: whatever is allocated for a context of it, or registered with one, is counted, by whichever way.
+    What a plan has counted for caches and activations, tensors, weights and spilling is kept free for them: buffers
     take from that first.
     """
 
     def __init__(self, runtime: Runtime, spec: SessionSpec, *, shared_spill_fill: bool = False) -> None:
+        if not callable(getattr(runtime, "restore", None)):
+            raise UsageError(f"the runtime of a session is {arguments.kind_of(runtime)}", hint="give a Runtime")
+        arguments.expect(spec, SessionSpec, "the session", "a SessionSpec (udogen.runtime.sessions.plan)")
         self.runtime, self.spec, self.name, self.limit = runtime, spec, spec.name, spec.limit
         self._devices = devices_of(runtime)
         if self._devices and spec.device not in [each.number for each in self._devices]:
@@ -56,7 +70,13 @@ class Session(Closing):
         self._shared_spill_fill = shared_spill_fill
         self._layers: dict[str, Layer] = {}
         self._contexts: dict[str, Context] = {}
-        self._charged: dict[object, int] = {}
+        self._charged: dict[object, tuple[str, int]] = {}
+        self._buffers: dict[Buffer, list[Callable[[], None]]] = {}  # how it is released; once more for each use
+        self._lock = threading.RLock()  # what is counted together is counted by one thread
+
+    def __repr__(self) -> str:
+        sizes = f"{size_text(self.sizes.total)} of {size_text(self.limit)}"
+        return f"<Session {self.name} of {self.runtime.name}: {len(self._contexts)} contexts, maps {sizes}>"
 
     @property
     def device(self) -> DeviceInfo | None:
@@ -71,9 +91,14 @@ class Session(Closing):
     @property
     def sizes(self) -> Sizes:
         """What it maps: what its layers were counted with, and buffers beyond that."""
-        counted = sizes_of(list(self._layers.values()), shared_spill_fill=self._shared_spill_fill)
-        over = max(0, sum(self._charged.values()) - self._kept)
-        return counted._replace(cache=counted.cache + over)
+        with self._lock:
+            counted = sizes_of(list(self._layers.values()), shared_spill_fill=self._shared_spill_fill)
+            over = {kind: self._over(kind) for kind in KINDS}
+        return Sizes(
+            weights=counted.weights + over[WEIGHTS],
+            cache=counted.cache + over[CACHE],
+            compute=counted.compute + over[COMPUTE] + over[SPILL_FILL],
+        )
 
     @property
     def free(self) -> int:
@@ -82,43 +107,80 @@ class Session(Closing):
 
     def open(self, layer: Layer, binary: Any, **options: Any) -> Context:
         """Restore a context here; refused where the session would map more than it may."""
-        if layer.name in self._contexts:
-            raise UsageError(f"session {self.name} has a context `{layer.name}` already", hint="close it first")
-        layers = [*self._layers.values(), layer]
-        after = sizes_of(layers, shared_spill_fill=self._shared_spill_fill).total
-        self._check(after + self.sizes.total - self._counted, f"context `{layer.name}`")
+        arguments.expect(layer, Layer, "the layer", "a Layer (udogen.runtime.sessions.plan): its name and sizes")
+        with self._lock:
+            if layer.name in self._layers:
+                raise UsageError(f"session {self.name} has a context `{layer.name}` already", hint="close it first")
+            before = self.sizes.total
+            self._layers[layer.name] = layer
+            try:
+                self._check(self.sizes.total, f"context `{layer.name}`", before)
+            except BaseException:
+                del self._layers[layer.name]
+                raise
         if isinstance(binary, (str, Path)):
             options.setdefault("name", str(binary))
         number = self.spec.device if self._devices else None
-        made = self.runtime.restore(binary, device=number, **options)
-        self._layers[layer.name], self._contexts[layer.name] = layer, made
-        made.on_close(lambda: self._forget(layer.name))
+        try:
+            made = self.runtime.restore(binary, device=number, **options)
+        except BaseException:
+            self._forget(layer.name)
+            raise
+        made.session, self._contexts[layer.name] = self, made
+        mine = weakref.ref(self)  # a session goes with its contexts when nobody uses them
+        made.on_close(lambda: session._forget(layer.name) if (session := mine()) is not None else None)
         return made
 
-    def charge(self, name: str, size: int) -> Callable[[], None]:
-        """Count memory that is mapped besides contexts (a memory domain calls it); call the answer when it is freed."""
+    def charge(self, name: str, size: int, kind: str = CACHE) -> Callable[[], None]:
+        """Count memory that is mapped besides contexts; call the answer when it is freed.
+
+        `kind` says what the layers have counted it as, if they have: one of KINDS.
+        """
         key = object()
-        before = self.sizes.total
-        self._charged[key] = size
-        try:
-            self._check(self.sizes.total, f"buffer `{name}`", before)
-        except BaseException:
-            del self._charged[key]
-            raise
-        return lambda: self._release(key)
+        with self._lock:
+            before = self.sizes.total
+            self._charged[key] = (kind, size)
+            try:
+                self._check(self.sizes.total, f"buffer `{name}`", before)
+            except BaseException:
+                del self._charged[key]
+                raise
 
-    def _release(self, key: object) -> None:
-        self._charged.pop(key, None)
+        def release() -> None:
+            self._charged.pop(key, None)
 
-    @property
-    def _counted(self) -> int:
-        return sizes_of(list(self._layers.values()), shared_spill_fill=self._shared_spill_fill).total
+        return release
 
-    @property
-    def _kept(self) -> int:
-        """Room that was counted for caches and activations."""
-        handed = {each.name: each.size for layer in self._layers.values() for each in layer.activations}
-        return sum(layer.cache for layer in self._layers.values()) + sum(handed.values())
+    def charge_buffer(self, buffer: Buffer, size: int, kind: str = COMPUTE) -> Callable[[], None]:
+        """Count a buffer that is registered with contexts of this session: once, however often that is."""
+        with self._lock:
+            if buffer not in self._buffers:
+                self._buffers[buffer] = [self.charge(buffer.name, size, kind)]
+            uses = self._buffers[buffer]
+            uses.append(uses[0])
+
+        def release() -> None:
+            with self._lock:
+                uses.pop()
+                if len(uses) == 1:
+                    del self._buffers[buffer]
+                    uses[0]()
+
+        return release
+
+    def _over(self, kind: str) -> int:
+        """What is charged beyond what the layers were counted with."""
+        return max(0, sum(size for of, size in self._charged.values() if of == kind) - self._kept(kind))
+
+    def _kept(self, kind: str) -> int:
+        """Room that was counted for memory of a kind."""
+        layers = list(self._layers.values())
+        if kind == CACHE:
+            handed = {each.name: each.size for layer in layers for each in layer.activations}
+            return sum(layer.cache for layer in layers) + sum(handed.values())
+        if kind == SPILL_FILL and self._shared_spill_fill:
+            return max((layer.spill_fill for layer in layers), default=0)
+        return sum(int(getattr(layer, kind)) for layer in layers)
 
     def _check(self, total: int, what: str, before: int | None = None) -> None:
         if total <= self.limit:
@@ -131,8 +193,9 @@ class Session(Closing):
         )
 
     def _forget(self, name: str) -> None:
-        self._layers.pop(name, None)
-        self._contexts.pop(name, None)
+        with self._lock:
+            self._layers.pop(name, None)
+            self._contexts.pop(name, None)
 
     def close(self) -> None:
         """Close its contexts, last to first, all of them; then raise the first error."""
@@ -145,6 +208,8 @@ class Sessions:
     """The sessions of a plan with their contexts, closed together."""
 
     def __init__(self, runtime: Runtime, plan: SessionPlan, binaries: Mapping[str, Any], **options: Any) -> None:
+        arguments.expect(plan, SessionPlan, "the plan", "a SessionPlan (udogen.runtime.sessions.placement.place)")
+        arguments.mapping(binaries, "the context binaries", hint="give a dict: {layer: path or bytes}")
         missing = [layer.name for layer in plan.layers if layer.name not in binaries]
         if missing:
             raise UsageError(
@@ -170,21 +235,32 @@ class Sessions:
 
     def context(self, layer: str) -> Context:
         """The context of a layer."""
-        return self._by_layer[layer]
+        found = self._by_layer.get(layer) if isinstance(layer, str) else None
+        if found is None:
+            raise UsageError(f"there is no layer `{layer}`", hint="layers: " + ", ".join(self._by_layer))
+        return found
 
-    def graphs(self, name: str, layers: Sequence[str] = ()) -> list[Any]:
+    def graphs(self, name: str, layers: Sequence[str] = ()) -> list[Graph]:
         """The graph of this name of every layer, in order: a chain."""
+        for each in arguments.names(layers, "the layers"):
+            self.context(each)
         return [
             self._by_layer[layer.name].graph(name) for layer in self.plan.layers if layer.name in layers or not layers
         ]
 
     def session_of(self, context: Context) -> Session:
         """The session that a context is in."""
-        return next(each for each in self.sessions.values() if context in each.contexts)
+        found = next((each for each in self.sessions.values() if context in each.contexts), None)
+        if found is None:
+            raise UsageError(f"{context!r} is in none of these sessions", hint="give one of `contexts`")
+        return found
 
     def close(self) -> None:
         """Close every session."""
         self._stack.close()
+
+    def __repr__(self) -> str:
+        return f"<Sessions of {self.runtime.name}: {', '.join(self.sessions)}; {len(self.contexts)} contexts>"
 
     def __enter__(self) -> Sessions:
         return self

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 from udogen.build import elf, tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.runtime import arguments
+from udogen.runtime.arguments import Given
 from udogen.runtime.library import find_runtime
 from udogen.runtime.op.calls import PackageInfo, RuntimeInfo
 from udogen.runtime.op.records import ask
@@ -103,7 +105,7 @@ class UdoPackage:
         return OpSession(found.path, provider_of(self.registration), backend=_CORES[core].backend, **options)
 
 
-def add_op_package(path: Path, *, cores: Sequence[str] = (), runtimes: Mapping[str, Path] | None = None) -> UdoPackage:
+def add_op_package(path: Given, *, cores: Sequence[str] = (), runtimes: Mapping[str, Path] | None = None) -> UdoPackage:
     """Register the package of a registration library: all of its cores, or those that are named.
 
     A core whose library is not here is `missing`, where it was not asked for and another is: `make cpu_x86` is enough
@@ -111,6 +113,9 @@ def add_op_package(path: Path, *, cores: Sequence[str] = (), runtimes: Mapping[s
 
     Raises `LibraryMissing`, `WrongMachine`, `OtherPackage`, `OtherOps`, or what registering itself fails with.
     """
+    arguments.names(cores, "the cores", hint='give cores in a list: ["CPU"]')
+    if runtimes is not None:
+        arguments.mapping(runtimes, "the runtimes", hint="give a dict: {core: path}")
     registration = read_registration(path)
     _agrees_with_itself(registration)
     unknown = [core for core in cores if not registration.library(core)]

@@ -1,0 +1,349 @@
+"""Programs that close nothing, or end in the middle: they end with their own exit code, and nothing on stderr."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.contexts.stepping import BACKENDS, binary
+from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, htp_package, need_runtime
+
+PRELUDE = """
+import atexit, gc, os, sys, threading, time
+import numpy as np
+from udogen.errors import RunFailed
+from udogen.runtime import MemoryDomain, Pipeline, Role, Runtime, Session, allocate
+from udogen.runtime.sessions.plan import Layer, SessionSpec
+
+BACKEND, KIND, PACKAGE, BINARY = sys.argv[1:]
+
+def opened():
+    runtime = Runtime(BACKEND, kind=KIND)
+    if PACKAGE:
+        runtime.register(PACKAGE)
+    return runtime
+
+def step_of(runtime):
+    return runtime.restore(BINARY).graph("step")
+
+def run(graph):
+    return graph(state=np.full((1, 4, 8), 2, "f4"), x=np.full((1, 4, 8), 3, "f4"))["next"].max()
+"""
+Place = tuple[str, str, str, str]  # backend, kind, package, context binary
+
+PROGRAMS = {
+    "a runtime alone": "runtime = opened()",
+    "a context": "context = opened().restore(BINARY)",
+    "an execution": "runtime = opened(); graph = step_of(runtime); assert run(graph) == 5",
+    "two runtimes": "first, second = opened(), Runtime(BACKEND, kind=KIND); graph = step_of(second); run(graph)",
+    "closed by hand, twice, in odd orders": """
+runtime = opened()
+context = runtime.restore(BINARY)
+graph = context.graph("step")
+context.close(); context.close(); runtime.close(); runtime.close(); context.close()
+assert (runtime.closed, context.closed, runtime.contexts) == (True, True, ())
+""",
+    "what is in use keeps the rest": """
+runtime = opened()
+graph = step_of(runtime)
+del runtime
+gc.collect()
+assert run(graph) == 5
+""",
+    "a context that nobody uses is freed": """
+runtime = opened()
+for _ in range(5):
+    context = runtime.restore(BINARY)
+    run(context.graph("step"))
+    del context
+    gc.collect()
+    assert runtime.contexts == ()
+kept = step_of(runtime)
+assert len(runtime.contexts) == 1 and run(kept) == 5
+""",
+    "a circle of references": """
+class Model:
+    def __init__(self):
+        self.me, self.runtime = self, opened()
+        self.context = self.runtime.restore(BINARY)
+        self.graph = self.context.graph("step")
+        self.run = lambda: run(self.graph)
+
+for _ in range(2):
+    model = Model()
+    assert model.run() == 5
+    del model
+    gc.collect()
+left = Model()
+""",
+    "in a thread": """
+def work():
+    threading.local().runtime = runtime = opened()
+    assert run(step_of(runtime)) == 5
+    kept.append(step_of(runtime))
+kept = []
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+""",
+    "a daemon thread that executes": """
+graph = step_of(opened())
+def work():
+    try:
+        while True:
+            run(graph)
+            ran.set()
+    except RunFailed:
+        pass
+ran = threading.Event()
+threading.Thread(target=work, daemon=True).start()
+assert ran.wait(20)
+""",
+    "a generator in the middle": """
+def steps():
+    with opened() as runtime, runtime.restore(BINARY) as context:
+        while True:
+            yield run(context.graph("step"))
+found = steps()
+assert next(found) == 5
+""",
+    "a function of the program's own at exit": """
+graph = step_of(opened())
+@atexit.register
+def last():
+    assert run(graph) == 5
+""",
+    "a graph in the making": """
+making = opened().composing()
+making.graph("unfinished")
+gc.collect()
+""",
+    "sessions, domains, pipelines, buffers": """
+runtime = opened()
+session = Session(runtime, SessionSpec("one", 0))
+first, second = (session.open(Layer(name, 1), BINARY).graph("step") for name in "ab")
+domain = MemoryDomain(session)
+state = domain.pair([Role(second, "state", "input"), Role(second, "next", "output")])
+pipeline = Pipeline([first, second], domain, links={"1.x": "next"})
+pipeline(**{name: np.ones((1, 4, 8), "f4") for name in pipeline.inputs})
+buffer = allocate("client", 4096)
+session.open(Layer("c", 1), BINARY).graph("step").bind({"x": buffer})
+""",
+}
+ENDS = {
+    "an exception": ("runtime = opened(); graph = step_of(runtime); raise ValueError('mine')", 1, "ValueError: mine"),
+    "an exception inside `with`": (
+        "with opened() as runtime, runtime.restore(BINARY) as context: raise ValueError('mine')",
+        1,
+        "ValueError: mine",
+    ),
+    "sys.exit": ("runtime = opened(); graph = step_of(runtime); run(graph); sys.exit(7)", 7, ""),
+    "os._exit": ("runtime = opened(); graph = step_of(runtime); run(graph); os._exit(7)", 7, ""),
+}
+# In the child everything of the parent's is refused, nothing is freed, and it ends with its own exit code.
+FORKS = {
+    "sys.exit": "sys.exit(7)",
+    "its own end": "CODE = 0",
+    "os._exit": "os._exit(7)",
+    "an exception": "sys.stderr = open(os.devnull, 'w'); raise ValueError",
+    "everything closed": "context.close(); runtime.close(); sys.exit(7)",
+    "everything collected": "del runtime, context, graph; gc.collect(); sys.exit(7)",
+    "everything refused": """
+heard = []
+for call in (lambda: run(graph), lambda: context.graph("look"), lambda: runtime.restore(BINARY), graph.execute,
+             lambda: runtime.register(PACKAGE or "x.so"), lambda: context.__enter__(), lambda: graph.bind({})):
+    try:
+        call()
+    except RunFailed as refusal:
+        heard.append(f"in process {os.getpid()}: the runtime was opened in process {os.getppid()}" in refusal.message)
+sys.exit(heard.count(True))
+""",
+}
+
+
+REAL = [row for row in BACKENDS if row[1] == "real"]
+# Where less can go wrong at the end.
+ON_OTHERS = ("a circle of references", "sessions, domains, pipelines, buffers", "an exception", "everything refused")
+
+
+def everywhere(names: Iterable[str]) -> pytest.MarkDecorator:
+    """On the real HTP all of them, on the others some."""
+    rows = [(name, row) for name in names for row in BACKENDS if row == ("htp", "real") or name in ON_OTHERS]
+    return pytest.mark.parametrize(("name", "backend"), rows, ids=[f"{name}-{'-'.join(row)}" for name, row in rows])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Place]:
+    """`place("htp", "real")`: with an op package and a context binary."""
+
+    @cache
+    def package(backend: str) -> str:
+        out = tmp_path_factory.mktemp(f"package-{backend}")
+        if backend == "cpu":
+            return str(cpu_package(ONE_OP, out, ONE_KERNEL).library)
+        leaky = ROOT / "examples" / "leaky_relu"
+        return str(htp_package(leaky / "LeakyRelu.xml", out, leaky / "kernels").library)
+
+    @cache
+    def made(backend: str, kind: str) -> Place:
+        if kind == "real":
+            need_runtime(backend)
+        stored = tmp_path_factory.mktemp("stored") / "forward_0.bin"
+        stored.write_bytes(binary(backend, kind))
+        return backend, kind, package(backend), str(stored)
+
+    return made
+
+
+def ends(place: Place, program: str, *, code: int = 0, said: str = "", out: str = "") -> None:
+    """Run a program; check its exit code, and that nothing is on stderr but the traceback of its own error."""
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + program, *place], cwd=ROOT, capture_output=True, text=True, timeout=LONG
+    )
+    assert done.returncode == code, (done.returncode, done.stderr)
+    assert (done.stderr.splitlines() or [""])[-1] == said and done.stderr.count("Traceback") == bool(said), done.stderr
+    assert done.stdout == out
+
+
+@everywhere(PROGRAMS)
+def test_a_program_that_closes_nothing(place: Callable[[str, str], Place], name: str, backend: tuple[str, str]) -> None:
+    ends(place(*backend), PROGRAMS[name])
+
+
+@everywhere(ENDS)
+def test_a_program_that_ends_in_the_middle(
+    place: Callable[[str, str], Place], name: str, backend: tuple[str, str]
+) -> None:
+    program, code, said = ENDS[name]
+    ends(place(*backend), program, code=code, said=said)
+
+
+@everywhere(FORKS)
+def test_a_forked_child(place: Callable[[str, str], Place], name: str, backend: tuple[str, str]) -> None:
+    """The parent goes on as it was."""
+    wanted = {"its own end": 0, "an exception": 1}.get(name, 7)
+    program = f"""
+runtime = opened()
+context = runtime.restore(BINARY)
+graph = context.graph("step")
+graph.bind({{"state": np.ones((1, 4, 8), "f4")}})
+child = os.fork()
+if child == 0:
+{"".join(f"    {line}{chr(10)}" for line in FORKS[name].splitlines())}
+else:
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code == {wanted}, code
+    assert run(graph) == 5
+"""
+    ends(place(*backend), program)
+
+
+@pytest.mark.parametrize("backend", REAL, ids="-".join)
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_multiprocessing(
+    place: Callable[[str, str], Place], method: str, backend: tuple[str, str], tmp_path: Path
+) -> None:
+    """A child of its own opens its own runtime; libQnnHtp does not work in a fork of a process that uses it."""
+    lost = backend == ("htp", "real") and method == "fork"
+    script = tmp_path / "program.py"
+    work = """
+def work(queue):
+    try:
+        queue.put(float(run(step_of(opened()))))
+    except RunFailed as refusal:
+        queue.put(refusal.message)
+
+if __name__ == "__main__":
+    import multiprocessing
+    graph = step_of(opened())
+    processes = multiprocessing.get_context(METHOD)
+    queue = processes.Queue()
+    child = processes.Process(target=work, args=(queue,))
+    child.start()
+    heard = queue.get(timeout=60)
+    child.join()
+    assert child.exitcode == 0 and run(graph) == 5
+    print(heard)
+"""
+    script.write_text(PRELUDE + work.replace("METHOD", repr(method)))
+    done = subprocess.run(
+        [sys.executable, script, *place(*backend)],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin"},
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    if lost:
+        assert "libQnnHtp.so cannot be used in process" in done.stdout and "threads did not come along" in done.stdout
+    else:
+        assert done.stdout == "5.0\n"
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("backend", REAL, ids="-".join)
+def test_with_onnxruntime_in_the_process(
+    place: Callable[[str, str], Place], backend: tuple[str, str], order: str
+) -> None:
+    if find_spec("onnxruntime") is None:  # not imported here, where QNN is loaded
+        pytest.skip("onnxruntime is not installed")
+    import_it, mine = "import onnxruntime\n", "graph = step_of(opened()); assert run(graph) == 5\n"
+    ends(place(*backend), import_it + mine if order == "before" else mine + import_it)
+
+
+def test_an_execution_without_end_does_not_hold_up_the_end(place: Callable[[str, str], Place]) -> None:
+    """A thread that never comes back: the program waits for a while, and ends with its exit code all the same."""
+    program = """
+from udogen.runtime.contexts import ending
+ending._LAST_WAIT = 0.2
+graph = step_of(opened())
+graph._lock.acquire()  # as an execution holds it
+sys.exit(7)
+"""
+    ends(place("htp", "real"), program, code=7)
+
+
+def test_what_htp_prints_is_in_the_log(place: Callable[[str, str], Place]) -> None:
+    """libQnnHtp of a PC prints stages of preparation: with C's stdout, which is the program's."""
+    program = """
+import ctypes, logging
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.runtime import Runtime
+
+def prepare(runtime):
+    with runtime.composing() as making:
+        graph = making.graph("g")
+        x, y = (graph.add_tensor(Tensor(name, dtype="FLOAT_32", shape=(1, 4, 8), role=role))
+                for name, role in (("x", APP_WRITE), ("y", APP_READ)))
+        graph.add_node(OpConfig("relu", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y]))
+        graph.finalize()
+        try:
+            runtime.restore(making.binary()).register(1, dtype="FLOAT_32", shape=(1,))
+        except RunFailed:
+            pass
+
+prepare(opened())  # nowhere, unless somebody asks
+lines = []
+prepare(Runtime(BACKEND, kind=KIND, log=lambda level, line: lines.append((level, line)), log_level=3))
+assert any(level == 3 and "Starting stage" in line for level, line in lines)
+assert any(level == 1 and "QnnMem" in line for level, line in lines)
+logging.basicConfig(stream=open("/dev/null", "w"))
+kept = []
+class Keep(logging.Handler):
+    def emit(self, record):
+        kept.append((record.levelname, record.getMessage()))
+logging.getLogger("udogen.runtime").addHandler(Keep())
+prepare(opened())
+assert ("ERROR", " <E> QnnMem API is not supported") in kept
+assert not any("Starting stage" in line for _, line in kept)
+ctypes.CDLL(None).puts(b"C of the program's own")  # goes where it always went
+print("Python", flush=True)
+"""
+    ends(place("htp", "real"), program, out="Python\nC of the program's own\n")

@@ -1,0 +1,321 @@
+"""Every public call of the Python API with arguments of the wrong type, and on closed objects: errors of ours."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.contexts.stepping import SHAPE, array, binary, open_runtime
+from tests.making import ONE_KERNEL, ONE_OP, cpu_package
+from udogen.errors import RunFailed, UdogenError
+from udogen.qnn.context import ContextOptions
+from udogen.qnn.interface import QnnError
+from udogen.runtime import (
+    MemoryDomain,
+    Pipeline,
+    Role,
+    Runtime,
+    Session,
+    SessionPlan,
+    Sessions,
+    StoredContext,
+    add_op_package,
+    allocate,
+    executions,
+    find_runtime,
+    interface_providers,
+    read_registration,
+)
+from udogen.runtime.sessions.placement import place, session_specs
+from udogen.runtime.sessions.plan import Layer, SessionSpec
+
+WRONG: list[Any] = [
+    None,
+    7,
+    -1,
+    2**70,
+    2.5,
+    True,
+    "",
+    "abc",
+    "a\0b",
+    b"abc",
+    object(),
+    object,
+    [],
+    [None],
+    {},
+    {1: 2},
+    (),
+]
+# What a caller does not call: the other side of a protocol between our own objects.
+INTERNAL = {
+    "Runtime": {"forget", "disown", "check_process"},
+    "Context": {"disown", "idle", "on_close", "keep"},
+    "Graph": {"release", "disown", "idle", "slot"},
+    "MemoryDomain": {"forget", "drop", "check_owner"},
+    "Buffer": {"attach", "attached", "hold", "reserve"},
+    "ManagedBuffer": {"attach", "give_up", "announce"},
+    "Session": {"charge", "charge_buffer"},
+}
+
+
+class World:
+    """One open object of each kind, made anew for each call that may change them."""
+
+    def __init__(self, runtime: Runtime, folder: Path) -> None:
+        self.runtime, blob = runtime, binary("cpu", "emulator")
+        self.file = folder / "forward_0.bin"
+        self.file.write_bytes(blob)
+        self.session = Session(runtime, SessionSpec("one", 0))
+        self.context = self.session.open(Layer("a", 1), blob, name="a")
+        self.graph = self.context.graph("step")
+        self.domain = MemoryDomain(runtime)
+        self.roles = [Role(self.graph, "state", "input"), Role(self.graph, "next", "output")]
+        self.managed, self.pair = self.domain.allocate(self.roles), self.domain.pair(self.roles)
+        self.buffer = allocate("memfd", 4096)
+        self.plan: SessionPlan = place([Layer("b", 1)], session_specs(1))
+        self.sessions = Sessions(runtime, self.plan, {"b": blob})
+        self.pipeline = Pipeline([self.sessions.context("b").graph("look")], self.domain)
+        self.stored = StoredContext(self.file, guarded=False)
+
+    def objects(self) -> list[Any]:
+        return [
+            *(self.runtime, self.context, self.graph, self.domain, self.managed, self.pair, self.buffer),
+            *(self.session, self.sessions, self.pipeline, self.stored),
+        ]
+
+    def calls(self) -> dict[str, Callable[..., Any]]:
+        """Every public method and constructor, by name."""
+        found: dict[str, Callable[..., Any]] = {}
+        for each in self.objects():
+            kind = type(each).__name__
+            for name in dir(type(each)):
+                left_out = name.startswith("_") or name in {*INTERNAL.get(kind, ()), "close", "free"}
+                if inspect.isfunction(getattr(type(each), name)) and not left_out:
+                    found[f"{kind}.{name}"] = getattr(each, name)
+        found["Graph.__call__"], found["Pipeline.__call__"] = self.graph.__call__, self.pipeline.__call__
+        makers = (Runtime, MemoryDomain, Session, Sessions, Pipeline, StoredContext)
+        functions = (allocate, find_runtime, interface_providers, executions, read_registration, add_op_package)
+        found |= {each.__name__: each for each in (*makers, *functions)}
+        return found
+
+    def right(self, name: str) -> dict[str, Any]:
+        """Good arguments for the parameters of these names."""
+        known: dict[str, Any] = {
+            "name": "step",
+            "places": {"x": array(1)},
+            "inputs": {},
+            "binary": self.file,
+            "library": self.file,
+            "runtime": self.runtime,
+            "spec": SessionSpec("two", 0),
+            "plan": self.plan,
+            "owner": self.runtime,
+            "binaries": {"b": self.file},
+            "graphs": [self.graph],
+            "domain": self.domain,
+            "layer": "b",
+            "roles": self.roles,
+            "token": self.managed.token,
+            "source": array(1),
+            "target": array(1),
+            "graph": self.graph,
+            "context": self.context,
+            "shard": self.file,
+            "path": self.file,
+            "kind": "client",
+            "size": 64,
+            "fd": 0,
+            "dtype": "FLOAT_32",
+            "shape": SHAPE,
+            "backend": "cpu",
+        }
+        return known | {
+            "Session.open": {"layer": Layer("c", 1)},
+            "Runtime": {"kind": "emulator"},
+            "find_runtime": {"kind": "emulator"},
+            "Context.register": {"kind": "ION"},
+            "StoredContext": {"guarded": False},
+        }.get(name, {})
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with open_runtime("cpu", "emulator") as runtime:
+        made = World(runtime, tmp_path_factory.mktemp("world"))
+        with made.domain, made.sessions, made.session, made.buffer:
+            yield made
+
+
+def escapes(call: Callable[..., Any], given: dict[str, Any]) -> str:
+    """An exception that is not ours; empty where there is none."""
+    try:
+        made = call(**given)
+        if hasattr(made, "close"):
+            made.close()
+    except UdogenError as problem:
+        assert problem.message and (problem.hint or isinstance(problem, QnnError)), (given, problem.message)
+    except Exception as problem:
+        return f"{type(problem).__name__}: {problem}"
+    return ""
+
+
+def test_every_call_with_arguments_of_the_wrong_type(world: World) -> None:
+    found = []
+    for name, call in world.calls().items():
+        parameters = [
+            each
+            for each in inspect.signature(call).parameters.values()
+            if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
+        ]
+        known = world.right(name)
+        good = {each.name: known[each.name] for each in parameters if each.default is each.empty and each.name in known}
+        good |= {"guarded": False} if "guarded" in known else {}
+        for each in parameters:
+            for wrong in WRONG:
+                if (given := {**good, each.name: wrong}) and each.kind is not each.POSITIONAL_ONLY:
+                    problem = escapes(call, given)
+                else:
+                    problem = escapes(lambda _call=call, _wrong=wrong: _call(_wrong), {})
+                if problem:
+                    found.append(f"{name}({each.name}={wrong!r}): {problem}")
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_every_call_on_closed_objects(tmp_path: Path) -> None:
+    """Closed in any order, twice: nothing but `close` works, and that does nothing."""
+    for turn in range(2):
+        with open_runtime("cpu", "emulator") as runtime:
+            closed = World(runtime, tmp_path)
+            objects = closed.objects() if turn else closed.objects()[::-1]
+            for each in (*objects, *objects):
+                each.free() if hasattr(each, "free") and callable(each.free) else each.close()
+                assert repr(each)
+            found = []
+            for name, call in closed.calls().items():
+                known = {**closed.right(name), "dimensions": None}
+                given = {
+                    each.name: known[each.name]
+                    for each in inspect.signature(call).parameters.values()
+                    if each.default is each.empty and each.name in known
+                }
+                if problem := escapes(call, given):
+                    found.append(f"{name}: {problem}")
+            assert not found, "\n" + "\n".join(found)
+            for entered in objects:
+                if hasattr(entered, "__enter__") and not isinstance(entered, (Session, Sessions)):
+                    with pytest.raises(RunFailed):
+                        entered.__enter__()
+
+
+# --- the ones that were met -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return cpu_package(ONE_OP, tmp_path_factory.mktemp("package"), ONE_KERNEL).library
+
+
+def test_packages_are_registered_by_whatever_leads_to_them(package: Path) -> None:
+    folder = package.parents[2]
+    assert (folder / "src").is_dir()
+    for given in (package, str(package), folder, str(folder), folder.parent):
+        with open_runtime("cpu", "emulator") as runtime:
+            runtime.register(given)
+            assert len(runtime.executions()) == 1
+            assert repr(runtime) == "<Runtime CPU_UDOGEN_EMULATOR (cpu, emulator): 0 contexts, 1 op packages>"
+
+
+def test_a_folder_without_a_package(world: World, tmp_path: Path) -> None:
+    with pytest.raises(UdogenError) as told:
+        world.runtime.register(tmp_path)
+    assert str(tmp_path) in told.value.message and told.value.hint
+
+
+@pytest.mark.parametrize(
+    ("call", "said", "hint"),
+    [
+        (lambda it: it.runtime.restore(None), "the context binary is None", "give the path of a context binary"),
+        (lambda it: it.runtime.restore("no.bin"), "no.bin cannot be read: No such file", "give the path of a context"),
+        (lambda it: it.runtime.register(None), "the op package is None", "give a path (a str or a pathlib.Path)"),
+        (lambda it: it.context.graph(None), "the name of a graph of context a is None", "it has: look, step"),
+        (lambda it: it.domain.use("abc"), "the token is a str: 'abc'", "give the `token` of a buffer, or int(token)"),
+        (lambda it: it.domain.use(-1), "the token is -1", "give the `token` of a buffer"),
+        (lambda it: it.graph.bind(None), "what graph `step` is to be bound to is None", "give a dict"),
+        (lambda it: it.graph.bind({"x": None}), "tensor `x` cannot lie in this NoneType", "give a contiguous array"),
+        (
+            lambda it: it.graph.unbind("x"),
+            "what is to be unbound of graph `step` is a str: 'x'",
+            "give names in a list",
+        ),
+        (
+            lambda it: it.graph({"x": np.ma.masked_equal(array(1), 1), "state": array(1)}),
+            "`x` is given a masked array, and a runtime knows no masks",
+            "say what stands for the masked elements: array.filled(value)",
+        ),
+        (
+            lambda it: it.graph.bind({"x": np.ma.masked_equal(array(1), 1)}),
+            "`x` is given a masked array, and a runtime knows no masks",
+            "array.filled(value)",
+        ),
+        (
+            lambda _it: ContextOptions(htp={"SHARE_RESOURCE": 1}),
+            "HTP has no context option `SHARE_RESOURCE`",
+            "did you mean `SHARE_RESOURCES`?",
+        ),
+        (
+            lambda it: it.runtime.restore(it.file, options={"deferred": True}),
+            "options is a dict",
+            "give a ContextOptions",
+        ),
+        (
+            lambda it: it.domain.allocate([Role(it.graph, "state", "inptu")]),
+            "`inptu` is no use of a tensor",
+            "did you mean `input`?",
+        ),
+    ],
+)
+def test_what_was_met(world: World, call: Callable[[World], object], said: str, hint: str) -> None:
+    with pytest.raises(UdogenError) as told:
+        call(world)
+    assert said in told.value.message and hint in told.value.hint
+
+
+def test_paths_and_stored_contexts_are_restored(world: World) -> None:
+    for given in (
+        world.file,
+        str(world.file),
+        world.file.read_bytes(),
+        bytearray(world.file.read_bytes()),
+        world.stored,
+    ):
+        with world.runtime.restore(given) as context:
+            assert context.names == ("look", "step")
+            assert context.name == ("(bytes)" if isinstance(given, (bytes, bytearray)) else str(world.file))
+
+
+def test_what_objects_say_of_themselves(world: World) -> None:
+    name = world.runtime.name
+    assert repr(world.context) == f"<Context a of {name}: look, step>"
+    graph = world.context.graph("step")
+    graph.unbind()
+    graph.bind({"x": array(1)})
+    tensors = "state FLOAT_32 [1, 4, 8], x FLOAT_32 [1, 4, 8] (bound), next FLOAT_32 [1, 4, 8]"
+    assert repr(graph) == f"<Graph step of context a: {tensors}>"
+    graph.unbind()
+    with Session(world.runtime, SessionSpec("two", 0)) as session:
+        session.open(Layer("b", 1), world.file)
+        assert repr(session) == f"<Session two of {name}: 1 contexts, maps 1 bytes of 3337.86 MiB>"
+    assert repr(world.stored) == f"<StoredContext {world.file} (absent manifest): look, step>"
+    with allocate("client", 64, name="b") as buffer:
+        assert repr(buffer) == f"<Buffer b (client): 64 bytes at {buffer.address:#x}>"
+    assert repr(buffer) == "<Buffer b (client): closed>"
+    with world.runtime.restore(world.file, name="c") as context:
+        look = context.graph("look")
+    assert (repr(context), repr(look)) == (f"<Context c of {name}: closed>", "<Graph look of context c: closed>")

@@ -1,0 +1,79 @@
+"""What the Python API is given: arguments of the wrong type are refused in words, before anything is done with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from udogen.errors import UsageError
+
+MOST, MOST_32 = 2**63 - 1, 2**32 - 1
+Given = str | os.PathLike[str]  # a path as a caller may write it
+
+
+def expect(value: object, kinds: type | tuple[type, ...], what: str, wanted: str, *, hint: str = "") -> None:
+    """Refuse a value that is of none of these types; `wanted` says what is one: "a path", "a number of bytes"."""
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in _each(kinds)):
+        raise UsageError(f"{what} is {kind_of(value)}", hint=hint or f"give {wanted}")
+
+
+def path(value: object, what: str, *, hint: str = "") -> Path:
+    """A path from a str or a Path."""
+    expect(value, (str, os.PathLike), what, "a path (a str or a pathlib.Path)", hint=hint)
+    found = os.fspath(value)  # type: ignore[call-overload]
+    if not isinstance(found, str) or not found or "\0" in found:
+        raise UsageError(f"{what} is no path: {found!r}", hint=hint or "give a path (a str or a pathlib.Path)")
+    return Path(found)
+
+
+def names(value: object, what: str, *, hint: str = "") -> tuple[str, ...]:
+    """A sequence of names; a str alone is no sequence of them."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Collection):
+        raise UsageError(f"{what} is {kind_of(value)}", hint=hint or 'give names in a list: ["x"]')
+    for each in value:
+        expect(each, str, f"a name in {what}", "names (str)", hint=hint)
+    return tuple(value)
+
+
+def mapping(value: object, what: str, *, hint: str = "") -> Mapping[str, Any]:
+    """A mapping whose keys are names."""
+    expect(value, Mapping, what, "a dict", hint=hint)
+    assert isinstance(value, Mapping)
+    for key in value:
+        expect(key, str, f"a key of {what}", "names (str)", hint=hint)
+    return value
+
+
+def whole(value: object, what: str, *, least: int = 0, most: int = MOST, hint: str = "") -> int:
+    """A whole number from `least` to `most`."""
+    if not hasattr(value, "__index__") or isinstance(value, bool):
+        raise UsageError(f"{what} is {kind_of(value)}", hint=hint or "give a whole number")
+    number = value.__index__()
+    if not least <= number <= most:
+        raise UsageError(f"{what} is {number}", hint=hint or f"give a whole number from {least} to {most}")
+    return int(number)
+
+
+def wholes(value: object, what: str, *, hint: str = "") -> tuple[int, ...]:
+    """A sequence of whole numbers: a shape."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise UsageError(f"{what} is {kind_of(value)}", hint=hint or "give whole numbers in a list or tuple")
+    return tuple(whole(each, f"a number of {what}", most=MOST_32, hint=hint) for each in value)
+
+
+def kind_of(value: object) -> str:
+    """What a value is, for a sentence."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    shown = repr(value)
+    article = "an" if name[:1] in "aeiouAEIO" else "a"
+    return f"{article} {name}" + (
+        f": {shown}" if isinstance(value, (str, int, float, bytes)) and len(shown) < 60 else ""
+    )
+
+
+def _each(kinds: type | tuple[type, ...]) -> tuple[type, ...]:
+    return kinds if isinstance(kinds, tuple) else (kinds,)
