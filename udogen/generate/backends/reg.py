@@ -118,11 +118,21 @@ def _data(
             version=_version(package.version),
             operations=cpp_string(" ".join(reg.op.name for reg in regs)),
         ),
-        "libraries": [record(core=core, literal=cpp_string(name)) for core, name in libraries],
+        "libraries": _libraries(libraries),
         "tables": tables,
         "ops": ops,
         "sizes": ", ".join(str(max(size, 1)) for size in sizes),
     }
+
+
+def _libraries(libraries: Sequence[tuple[str, str]]) -> list[SimpleNamespace]:
+    """Each library with a macro of its own: UDO_LIB_NAME_DSP, then UDO_LIB_NAME_DSP_2 …"""
+    found: list[SimpleNamespace] = []
+    for core, name in libraries:
+        number = sum(each.core == core for each in found) + 1
+        macro = f"UDO_LIB_NAME_{core}" + (f"_{number}" if number > 1 else "")
+        found.append(record(core=core, macro=macro, literal=cpp_string(name)))
+    return found
 
 
 def _regs(by_backend: Mapping[str, OpPackage], cores: Sequence[str]) -> list[_Reg]:
