@@ -89,8 +89,9 @@ def split_dsp(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def of_op(op: Op, package: OpPackage) -> tuple[str, ...]:
     """The ids of the backends that the config says this op supports."""
-    names = {*op.backends, *_listed(op, package)}
-    numbers = [int(arch[1:]) for arch in op.dsp_archs]
+    named, archs = of_supplements(op, package)
+    names = set(named)
+    numbers = [int(arch[1:]) for arch in archs]
     found = {name.lower() for name in names & {"CPU", "GPU", "HTP"}}
     if "DSP" in names:
         if any(number >= FIRST_HTP for number in numbers):
@@ -114,6 +115,7 @@ def supplements_for(backend: str, package: OpPackage) -> list[Supplement]:
     return [supplement for _, supplement in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def _listed(op: Op, package: OpPackage) -> set[str]:
-    names = {s.backend for s in package.supplements if op.name in s.supported}
-    return {"DSP" if _DSP.match(name) else name for name in names}
+def of_supplements(op: Op, package: OpPackage) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Backends and DSP architectures of an op: its own, then those whose supplements list it as supported."""
+    names, archs = split_dsp(each.backend for each in package.supplements if op.name in each.supported)
+    return tuple(dict.fromkeys((*op.backends, *names))), tuple(dict.fromkeys((*op.dsp_archs, *archs)))

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from udogen.opdef import values
+from udogen.opdef import backends, values
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor, TensorSupplement, Value
 from udogen.opdef.problems import Problems
 
@@ -32,11 +32,8 @@ def _package(package: OpPackage, problems: Problems) -> dict[str, Any]:
                 if (entry.name, each.role, each.name) not in known:
                     what = f"the supplement of {supplement.backend} for `{each.name}` of `{entry.name}`"
                     problems.warn(each.location, f"{what}: lost", "there is nothing of this name to supplement")
-        for what, there in (("SupportedOps", supplement.supported), ("Runtime", supplement.runtime)):
-            if there:
-                problems.warn(
-                    supplement.location, f"{what} of the supplement of {supplement.backend} is lost", _NO_WORD
-                )
+        if supplement.runtime:
+            problems.warn(supplement.location, f"Runtime of the supplement of {supplement.backend} is lost", _NO_WORD)
     found: dict[str, Any] = {
         "Operators": [_op(op, package, problems) for op in package.ops],
         "UDO_PACKAGE_NAME": package.name,
@@ -70,12 +67,13 @@ def _op(op: Op, package: OpPackage, problems: Problems) -> dict[str, Any]:
     ):  # fmt: skip
         if group:
             found[key] = [_tensor(tensor, op, package, problems) for tensor in group]
-    for name in op.backends:
+    named, archs = backends.of_supplements(op, package)
+    for name in named:
         if name not in _CORES:
             problems.warn(op.location, f"the backend {name} of `{op.name}` is lost", "JSON knows " + ", ".join(_CORES))
-    found["core_types"] = [name for name in op.backends if name in _CORES]
-    if op.dsp_archs:
-        found["dsp_arch_types"] = list(op.dsp_archs)
+    found["core_types"] = [name for name in named if name in _CORES]
+    if archs:
+        found["dsp_arch_types"] = list(archs)
     return found
 
 

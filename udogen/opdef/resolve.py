@@ -32,8 +32,10 @@ def for_backend(package: OpPackage, backend: str, problems: Problems, *, forced:
         for tensor in (t for each in supplements for entry in each.ops if entry.name == op.name for t in entry.tensors):
             entries.setdefault((tensor.role, tensor.name), []).append(tensor)
         not_named = forced and backend not in backends.of_op(op, package)
+        named, archs = backends.of_supplements(op, package)
         snpe = package.language == "json" and backend in ("htp", "dsp")
-        resolved.append(_op(op, entries, backend, problems, forced=not_named, snpe=snpe))
+        whole = replace(op, backends=named, dsp_archs=archs)
+        resolved.append(_op(whole, entries, backend, problems, forced=not_named, snpe=snpe))
     return package.with_ops(tuple(resolved))
 
 
