@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from udogen.opdef.model import Op, OpPackage, Supplement
+from udogen.opdef.datatypes import DataType
+from udogen.opdef.model import Op, OpPackage, Supplement, Tensor
 
 FIRST_HTP = 68
 _DSP = re.compile(r"DSP_?V(\d\d)\Z")
@@ -59,6 +60,9 @@ ALL = {
     )
 }
 
+# The layout of a package whose config is written in this language, unless the user says otherwise.
+USUAL_LAYOUT = {"json": "snpe", "xml": "qnn"}
+
 # Names that configs use; those we cannot generate for are known, so that they are no mistake.
 KNOWN_NAMES = ("CPU", "GPU", "DSP", "HTP", "AIC", "HTA", "LPAI")
 _OLD_NAMES = {"HTP_FP16": "HTP"}  # SDKs of 2021 to 2023 spoke of the float side of HTP as a backend of its own
@@ -99,6 +103,13 @@ def of_op(op: Op, package: OpPackage) -> tuple[str, ...]:
         if not numbers or any(number < FIRST_HTP for number in numbers):
             found.add("dsp")
     return tuple(backend for backend in ALL if backend in found)
+
+
+def delivers(backend: str, datatype: DataType, tensor: Tensor) -> bool:
+    """Whether a runtime hands a tensor of this type to an op; parameters by value are never refused."""
+    row = ALL[backend]
+    named = row.params or row.delivers if tensor.role == "param" else row.delivers
+    return tensor.is_scalar or datatype.kind == "special" or not named or datatype.name in named
 
 
 def supplements_for(backend: str, package: OpPackage) -> list[Supplement]:

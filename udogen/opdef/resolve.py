@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from udogen.opdef import backends, rules, values
@@ -16,14 +16,29 @@ _PARAMS = {row.id: tuple(BY_NAME[name] for name in row.params) for row in backen
 # A type that is not delivered -> one that is, and is stored alike.
 _STORED_ALIKE = {BY_NAME["UFIXED_POINT_32"]: BY_NAME["UINT_32"], BY_NAME["SFIXED_POINT_32"]: BY_NAME["INT_32"]}
 
+# "Compiling a UDO package": the CPU hands on floats, the DSP bytes and floats; other types of a config are ignored.
+_FLOAT = (BY_NAME["FLOAT_32"],)
+_BYTES = (BY_NAME["UFIXED_POINT_8"], BY_NAME["UINT_8"])
+_INSTEAD: dict[str, Callable[[str], tuple[DataType, ...]]] = {
+    "cpu": lambda _kind: _FLOAT,
+    "dsp": lambda kind: _FLOAT if kind == "float" else _BYTES,
+    "htp": lambda kind: {"float": _FLOAT, "int": (BY_NAME["INT_32"],), "uint": (BY_NAME["UINT_32"],)}.get(kind, _BYTES),
+}
+
 # The SNPE documents call the activations of DSP UINT_8 and UINT_16; in QNN they are fixed point.
 _SNPE_ACTIVATIONS = {BY_NAME["UINT_8"]: BY_NAME["UFIXED_POINT_8"], BY_NAME["UINT_16"]: BY_NAME["UFIXED_POINT_16"]}
 
 _Entries = dict[tuple[str, str], list[TensorSupplement]]
 
 
-def for_backend(package: OpPackage, backend: str, problems: Problems, *, forced: bool = False) -> OpPackage:
-    """The package with the ops that support `backend` (all of them where it is forced), resolved for it."""
+def for_backend(
+    package: OpPackage, backend: str, problems: Problems, *, forced: bool = False, layout: str = ""
+) -> OpPackage:
+    """The package with the ops that support `backend` (all of them where it is forced), resolved for it.
+
+    In the layout `snpe`, which is usual for JSON, the documents of UDO say what becomes of data types.
+    """
+    udo = (layout or backends.USUAL_LAYOUT[package.language]) == "snpe"
     ops = [op for op in package.ops if forced or backend in backends.of_op(op, package)]
     supplements = backends.supplements_for(backend, package)
     resolved = []
@@ -35,11 +50,11 @@ def for_backend(package: OpPackage, backend: str, problems: Problems, *, forced:
         named, archs = backends.of_supplements(op, package)
         snpe = package.language == "json" and backend in ("htp", "dsp")
         whole = replace(op, backends=named, dsp_archs=archs)
-        resolved.append(_op(whole, entries, backend, problems, forced=not_named, snpe=snpe))
+        resolved.append(_op(whole, entries, backend, problems, forced=not_named, snpe=snpe, udo=udo))
     return package.with_ops(tuple(resolved))
 
 
-def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: bool, snpe: bool) -> Op:
+def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: bool, snpe: bool, udo: bool) -> Op:
     refused: dict[str, list[Tensor]] = {}
     unsaid: list[Tensor] = []
 
@@ -56,7 +71,11 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
         if snpe and merged.role != "param":
             activations = tuple(_SNPE_ACTIVATIONS[row] for row in merged.datatypes if row in _SNPE_ACTIVATIONS)
             merged = replace(merged, datatypes=(*activations, *merged.datatypes))
+        if udo:
+            merged = _ignore(merged, op, backend, problems)
         done = _one_type(_deliverable(merged, op, backend, problems, refused), op, backend, problems)
+        if udo and backend == "cpu" and not done.is_scalar:
+            done = _floats_and_bytes(done)
         if (done.datatypes, done.default) != (tensor.datatypes, tensor.default):
             done = _settle_default(done)
             rules.default_fits(done, op, problems)
@@ -163,6 +182,29 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refus
     elif lost:
         refused.setdefault(_list(lost), []).append(tensor)
     return replace(tensor, datatypes=kept or tensor.datatypes)
+
+
+def _ignore(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:
+    """A tensor whose types this core does not know has those that the core hands on, as the documents of UDO say."""
+    lost = [row for row in tensor.datatypes if not backends.delivers(backend, row, tensor)]
+    if not lost or len(lost) < len(tensor.datatypes) or lost[0].kind == "string" or lost[0] in _STORED_ALIKE:
+        return tensor
+    taken, core = _INSTEAD[backend](lost[0].kind), backend.upper()
+    problems.warn(
+        tensor.location,
+        f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which {core} does not know: it is ignored",
+        f"taken as {taken[0].name}, which {core} hands to an op; name the type for {core} in per_core_data_types",
+    )
+    return replace(tensor, datatypes=taken)
+
+
+def _floats_and_bytes(tensor: Tensor) -> Tensor:
+    """The CPU runs models of floats and quantized ones, and a config of UDO names one of the types."""
+    if tensor.datatypes == _FLOAT:
+        return replace(tensor, converted=_BYTES[:1])
+    if set(tensor.datatypes) <= set(_BYTES):
+        return replace(tensor, datatypes=tuple(dict.fromkeys((*tensor.datatypes, *_BYTES, *_FLOAT))))
+    return tensor
 
 
 def _one_type(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:

@@ -35,7 +35,8 @@ class Built:
         packages, _ = load(self.folder.configs)
         for package in packages:
             if package.name == self.package:
-                for op in resolve.for_backend(package, backend, problems, forced=True).ops:
+                found = resolve.for_backend(package, backend, problems, forced=True, layout=self.folder.layout)
+                for op in found.ops:
                     if op.name == name:
                         return op
         return None

@@ -99,7 +99,7 @@ def _param_table(name: str, params: Sequence[Tensor], tables: list[SimpleNamespa
 
 
 def _types(name: str, index: int, tensor: Tensor, tables: list[SimpleNamespace]) -> str:
-    tables.append(record(type="Qnn_DataType_t", name=f"{name}{index}Types", items=[code(d) for d in tensor.datatypes]))
+    tables.append(record(type="Qnn_DataType_t", name=f"{name}{index}Types", items=[code(d) for d in tensor.accepted]))
     return f"{name}{index}Types"
 
 
@@ -287,6 +287,8 @@ def comment(tensor: Tensor) -> list[str]:
     """What a person wants to know of a tensor, as lines of a C++ comment."""
     facts = [" or ".join(datatype.name for datatype in tensor.datatypes)]
     facts.append("scalar" if tensor.is_scalar else f"rank {tensor.rank}".replace("rank ND", "any rank"))
+    if tensor.converted:
+        facts.append(f"made of {' or '.join(each.name for each in tensor.converted)} where the client has that")
     if tensor.layout and tensor.layout != "UNDEFINED":
         facts.append(tensor.layout)
     if tensor.role != "param" and not tensor.mandatory:

@@ -212,7 +212,8 @@ def _types(reg: _Reg, role: str, index: int, name: str, tables: list[SimpleNames
     rows = []
     for core, ops in reg.cores.items():
         datatypes = [datatype for op in ops for datatype in _tensors(op, role)[index].datatypes]
-        words = [word for datatype in datatypes for word in (_word(datatype).told, *_word(datatype).also)]
+        accepted = [datatype for op in ops for datatype in _tensors(op, role)[index].accepted]
+        words = [word for datatype in accepted for word in (_word(datatype).told, *_word(datatype).also)]
         told = _told(datatypes)[0]
         rows.append(f"{{SNPE_UDO_CORETYPE_{core}, SNPE_UDO_DATATYPE_{told}, {_mask('DATATYPE', words)}}}")
     tables.append(record(type="constexpr CoreTypes", name=f"{name}Types", items=rows))

@@ -113,7 +113,7 @@ def _is_part(name: str, tensor: Tensor) -> bool:
 
 def _dtype_of_array(op: Op, tensor: Tensor, array: Array, quant: tuple[float, int] | None, wanted: str) -> DataType:
     storage = str(array.dtype)
-    fitting = [row for row in tensor.datatypes if row.numpy == storage]
+    fitting = [row for row in tensor.accepted if row.numpy == storage]
     if wanted:
         row = _known(wanted)
         if row.numpy != storage:
@@ -124,7 +124,7 @@ def _dtype_of_array(op: Op, tensor: Tensor, array: Array, quant: tuple[float, in
         return row
     fitting.sort(key=lambda row: row.quantized != (quant is not None))
     if not fitting:
-        allowed = " or ".join(f"{row.numpy or '?'} ({row.name})" for row in tensor.datatypes)
+        allowed = " or ".join(f"{row.numpy or '?'} ({row.name})" for row in tensor.accepted)
         raise RunFailed(
             f"input `{tensor.name}` of op `{op.name}` holds {storage}; it must be {allowed}",
             hint=f"save it as numpy.{tensor.datatypes[0].numpy or 'float32'}",
@@ -154,7 +154,7 @@ def _output(name: str, tensor: Tensor, inputs: tuple[TensorArg, ...], wishes: Wi
     first = next((arg for arg in inputs if not arg.omitted), None)
     quant = wishes.quants.get(name, wishes.quants.get(tensor.name))
     wanted = wishes.dtypes.get(name, wishes.dtypes.get(tensor.name, ""))
-    allowed = {row.name: row for row in tensor.datatypes}
+    allowed = {row.name: row for row in tensor.accepted}
     if wanted:
         dtype = _known(wanted)
     elif first is not None and first.dtype in allowed:
@@ -187,7 +187,7 @@ def _param(op: Op, name: str, value: object, wishes: Wishes) -> ParamArg:
 
 def _dtype_of_param(tensor: Tensor, value: object) -> DataType:
     """The first of the types of a parameter that can hold this value."""
-    for dtype in tensor.datatypes:
+    for dtype in tensor.accepted:
         if hasattr(value, "dtype"):
             fits = str(value.dtype) == dtype.numpy
         else:
