@@ -133,7 +133,7 @@ def verdict(text: str, name: str, folder: Path) -> Verdict:
         converted, more = _run("convert", str(path), "--to", other.suffix[1:], "-o", str(other))
         said += more
         if not converted:
-            again, more = _run("check", str(other))
+            again, more = _run("check", str(other), "--layout", "snpe")
             said += more
     return Verdict(text, name, check[0], generate[0], converted, again, said)
 

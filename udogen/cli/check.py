@@ -14,17 +14,26 @@ from udogen.opdef import backends
     "--backend", "chosen", multiple=True, type=click.Choice(list(backends.ALL)),
     help="Check what this backend needs, and no other; may repeat.",
 )  # fmt: skip
+@click.option(
+    "--layout", type=click.Choice(list(dict.fromkeys(backends.USUAL_LAYOUT.values()))),
+    help="Check for this layout of packages: snpe (usual for JSON), qnn (for XML).",
+)  # fmt: skip
 @options.strict
 @output.json_option
 def command(
-    configs: tuple[str, ...], config_paths: tuple[str, ...], chosen: tuple[str, ...], strict: bool, as_json: bool
+    configs: tuple[str, ...],
+    config_paths: tuple[str, ...],
+    chosen: tuple[str, ...],
+    layout: str | None,
+    strict: bool,
+    as_json: bool,
 ) -> None:
     """Say everything that is wrong with configs: file, line, reason, and what to do."""
     from udogen.generate.packages import resolve_all
     from udogen.opdef.load import load
 
     packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
-    resolve_all(packages, problems, chosen=chosen)
+    resolve_all(packages, problems, chosen=chosen, layout=layout or "")
     problems.stop_if_any(strict=strict)
     if as_json:
         output.answer(

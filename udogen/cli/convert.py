@@ -13,7 +13,7 @@ from udogen.errors import UsageError, writing
 
 if TYPE_CHECKING:
     from udogen.opdef.model import OpPackage
-    from udogen.opdef.problems import Problems
+    from udogen.opdef.problems import Problem, Problems
 
 
 @click.command("convert")
@@ -70,15 +70,29 @@ def command(
 
 
 def _check(text: str, out: Path | None, packages: Sequence[OpPackage], problems: Problems) -> None:
-    """What is about to be written must be a config that is accepted."""
+    """What is about to be written must be a config that is accepted, as the one that it is made of."""
+    from udogen.generate.packages import resolve_all
     from udogen.opdef import rules
     from udogen.opdef.load import parse
     from udogen.opdef.problems import Problems as Collector
 
-    found = Collector()
-    for package in parse(text.encode(), str(out or "the converted config"), found):
-        rules.check(package, found)
-    for problem in found.errors:
+    def faults(made: Sequence[OpPackage], layout: str = "") -> Sequence[Problem]:
+        resolve_all(made, found := Collector(), layout=layout)
+        return found.errors
+
+    collected = Collector()
+    made = parse(text.encode(), str(out or "the converted config"), collected)
+    for package in made:
+        rules.check(package, collected)
+    refused = collected.errors or (() if faults(packages) else faults(made))
+    if refused and not collected.errors and not faults(made, "snpe"):
+        problems.warn(
+            packages[0].location,
+            "the layout qnn, which is usual for XML, refuses data types that the layout snpe ignores",
+            "check and generate the result with --layout snpe",
+        )
+        return
+    for problem in refused:
         problems.error(
             packages[0].location,
             f"this cannot be converted; the result would be refused: {problem.location}: {problem.message}",
