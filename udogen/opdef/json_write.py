@@ -13,7 +13,12 @@ from udogen.opdef.model import Op, OpPackage, Rank, Tensor, TensorSupplement, Va
 from udogen.opdef.problems import Problems
 
 _CORES = ("CPU", "GPU", "DSP", "HTP")
-_CORE_OF = {"cpu": "CPU", "gpu": "GPU", "dsp": "DSP", "htp": ("DSP", "HTP")}  # what a supplement of a backend is called
+_CORE_OF = {
+    "cpu": ("CPU",),
+    "gpu": ("GPU",),
+    "dsp": ("DSP",),
+    "htp": ("DSP", "HTP"),
+}  # what a supplement of a backend is called
 _NO_WORD = "the JSON language has no word for it"
 
 

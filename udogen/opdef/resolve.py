@@ -108,12 +108,14 @@ def _takes(op: Op, row: backends.Backend, problems: Problems) -> None:
                 f"`{tensor.name}` of `{op.name}` is repeated, which {row.title} cannot take",
                 "operations with an unknown number of inputs or outputs do not exist on DSP and HTP",
             )
-        if not tensor.mandatory and not row.can_omit:
-            problems.warn(
-                tensor.location,
-                f"`{tensor.name}` of `{op.name}` is optional, which {row.title} does not know",
-                "there a client must always give it",
-            )
+        if row.can_omit or (tensor.mandatory and tensor.default is None):
+            continue
+        given = tensor.default is not None and "; `udogen run op` and `udogen test` give its default"
+        problems.warn(
+            tensor.location,
+            f"`{tensor.name}` of `{op.name}` is optional, which {row.title} does not know",
+            f"there a client must always give it{given or ''}",
+        )
     for param in op.params:
         if not row.has_texts and any(datatype.kind == "string" for datatype in param.datatypes):
             problems.error(

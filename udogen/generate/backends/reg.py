@@ -184,7 +184,8 @@ def _op(reg: _Reg, tables: list[SimpleNamespace]) -> SimpleNamespace:
 def _tensor(reg: _Reg, role: str, index: int, name: str, tables: list[SimpleNamespace]) -> str:
     tensor = _tensors(reg.op, role)[index]
     types, ranks = _types(reg, role, index, name, tables), _ranks(tensor, name, tables)
-    flags = ", ".join(_bool(flag) for flag in (tensor.mandatory, tensor.repeated, tensor.static))
+    left_out = not tensor.mandatory or (tensor.default is not None and not tensor.repeated)
+    flags = ", ".join(_bool(flag) for flag in (not left_out, tensor.repeated, tensor.static))
     return f"{{{cpp_string(tensor.name)}, {_layout(tensor)}, {types}, {ranks}, {flags}}}"
 
 

@@ -78,10 +78,11 @@ class Binding {
   Binding(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node, const NodeFacts& facts, FloatCopies& copies)
       : spec_(spec), node_(node), facts_(facts), copies_(copies) {}
 
-  /// The view of the tensor at `index` of the spec.
+  /// The view of the tensor at `index` of the spec; of an input that was left out, its default.
   template <class V>
-  V input(std::size_t index) const {
-    return view<V>(node_.inputs, facts_.inputs, position(spec_.inputs, facts_.inputs.size(), index));
+  V input(std::size_t index, const RawTensor* otherwise = nullptr) const {
+    const V found = view<V>(node_.inputs, facts_.inputs, position(spec_.inputs, facts_.inputs.size(), index));
+    return found || otherwise == nullptr ? found : V(otherwise, false);
   }
   template <class V>
   V output(std::size_t index) const {
@@ -154,7 +155,7 @@ class Binding {
   FloatCopies& copies_;
 };
 
-/// A tensor that lives in tables: the default of a tensor parameter.
+/// A tensor that lives in tables: the default of a tensor parameter or of an input.
 RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
 struct Instance;
