@@ -96,6 +96,11 @@ class Tensor:
         return (*self.datatypes, *self.converted)
 
     @property
+    def required(self) -> bool:
+        """It cannot be left out: it is mandatory, and has no default."""
+        return self.mandatory and (self.default is None or self.repeated)
+
+    @property
     def is_scalar(self) -> bool:
         """A parameter that is passed by value, not as a tensor."""
         return self.role == "param" and (self.rank.scalar or self.rank.ranks == (0,))

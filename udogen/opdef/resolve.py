@@ -110,11 +110,11 @@ def _takes(op: Op, row: backends.Backend, problems: Problems) -> None:
             )
         if row.can_omit or (tensor.mandatory and tensor.default is None):
             continue
-        given = tensor.default is not None and "; `udogen run op` and `udogen test` give its default"
+        ours = "; `udogen run op` gives its default" if tensor.default is not None else ""
         problems.warn(
             tensor.location,
             f"`{tensor.name}` of `{op.name}` is optional, which {row.title} does not know",
-            f"there a client must always give it{given or ''}",
+            f"there a client must always give it{ours}",
         )
     for param in op.params:
         if not row.has_texts and any(datatype.kind == "string" for datatype in param.datatypes):

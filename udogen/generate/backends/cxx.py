@@ -123,9 +123,8 @@ def _ranks(name: str, index: int, tensor: Tensor, tables: list[SimpleNamespace])
 
 
 def _required(tensor: Tensor, dialect: Dialect) -> bool:
-    """A mandatory parameter, or input, with a default may be left out: the default is applied."""
-    applied = tensor.default is not None and (tensor.role == "param" or dialect.can_omit)
-    return tensor.mandatory and not (applied and not tensor.repeated)
+    """Whether a client must give it; an input with a default too, on a backend where none can be left out."""
+    return tensor.required if tensor.role == "param" or dialect.can_omit else tensor.mandatory
 
 
 def _only(name: str, index: int, tensor: Tensor, tables: list[SimpleNamespace]) -> str:

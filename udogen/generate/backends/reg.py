@@ -184,8 +184,7 @@ def _op(reg: _Reg, tables: list[SimpleNamespace]) -> SimpleNamespace:
 def _tensor(reg: _Reg, role: str, index: int, name: str, tables: list[SimpleNamespace]) -> str:
     tensor = _tensors(reg.op, role)[index]
     types, ranks = _types(reg, role, index, name, tables), _ranks(tensor, name, tables)
-    left_out = not tensor.mandatory or (tensor.default is not None and not tensor.repeated)
-    flags = ", ".join(_bool(flag) for flag in (not left_out, tensor.repeated, tensor.static))
+    flags = ", ".join(_bool(flag) for flag in (tensor.required, tensor.repeated, tensor.static))
     return f"{{{cpp_string(tensor.name)}, {_layout(tensor)}, {types}, {ranks}, {flags}}}"
 
 
@@ -203,9 +202,15 @@ def _param(reg: _Reg, index: int, name: str, tables: list[SimpleNamespace]) -> s
     elif default is not None and values.flatten(default):
         data, dims = _default(default, _told(param.datatypes)[0], name, tables)
     required = param.mandatory and default is None
+    only = [
+        core
+        for core, ops in reg.cores.items()
+        if default is not None
+        and any(op.params[index].only_default and op.params[index].default == default for op in ops)
+    ]
     return (
         f"{{{cpp_string(param.name)}, SNPE_UDO_PARAMTYPE_{kind}, {_layout(param)}, {types}, {ranks}, "
-        f"{_bool(required)}, {{{bits}, {text}, {data}, {dims}}}}}"
+        f"{_bool(required)}, {{{bits}, {text}, {data}, {dims}}}, {_mask('CORETYPE', only)}}}"
     )
 
 

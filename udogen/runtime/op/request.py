@@ -86,7 +86,7 @@ def _inputs(op: Op, wishes: Wishes, *, omits: bool) -> tuple[TensorArg, ...]:
         if not names and tensor.default is not None and not tensor.repeated and not omits:
             found.append(_default_input(tensor))
             continue
-        if not names and tensor.mandatory and tensor.default is None:
+        if not names and tensor.required:
             given = ", ".join(wishes.inputs) or "none"
             raise RunFailed(
                 f"op `{op.name}` needs the input `{tensor.name}`",
