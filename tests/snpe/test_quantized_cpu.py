@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,24 @@ def test_quantized_and_floats_in_any_mixture(built: Built, what: str) -> None:
         assert np.abs(found.astype(int) - quantized(wanted, *YQ).astype(int)).max() <= 1
     else:
         np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_from_a_stored_context(built: Built) -> None:
+    """Restored in a fresh process, quantized tensors are still made floats."""
+    stored = quantized(X, *XQ)
+    wishes = Wishes(
+        inputs={"x": stored, "w": W},
+        quants={"x": XQ, "y": YQ},
+        dtypes={"y": "UFIXED_POINT_8"},
+        params={"table": TABLE},
+    )
+    call = make_call(built.op("Affine", "cpu"), built, "Affine", wishes)
+    with OpSession(built.library, built.provider, timeout=60) as session:
+        first = session.run(replace(call, save_context=True))
+    with OpSession(built.library, built.provider, timeout=60) as session:
+        again = session.run(replace(call, context=first.context))
+    np.testing.assert_array_equal(again.outputs["y"], first.outputs["y"])
+    assert len(set(first.outputs["y"].ravel().tolist())) > 4
 
 
 def test_a_quantized_output_saturates(built: Built) -> None:

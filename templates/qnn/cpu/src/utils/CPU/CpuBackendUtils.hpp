@@ -123,7 +123,8 @@ class Binding {
   template <class V>
   V view(const RawTensor* tensor, bool quantized) const {
     if constexpr (seesFloats<V>) {
-      if (quantized) return V(copies_.add(*tensor, std::is_same_v<V, Output<float>>), false);
+      const bool isFloat = tensor == nullptr || tensor->dataType == QNN_CPU_DATATYPE_FLOAT_32;
+      if (!isFloat) return V(copies_.add(*tensor, std::is_same_v<V, Output<float>>), false);
     }
     return V(tensor, quantized);
   }
