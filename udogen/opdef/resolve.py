@@ -205,7 +205,7 @@ def _floats_and_bytes(tensor: Tensor) -> Tensor:
     if tensor.datatypes == _FLOAT:
         return replace(tensor, converted=_BYTES[:1])
     if set(tensor.datatypes) <= set(_BYTES):
-        return replace(tensor, datatypes=tuple(dict.fromkeys((*tensor.datatypes, *_BYTES, *_FLOAT))))
+        return replace(tensor, datatypes=tuple(dict.fromkeys((*tensor.datatypes, _BYTES[0], *_FLOAT))))
     return tensor
 
 
