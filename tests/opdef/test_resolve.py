@@ -212,3 +212,33 @@ def test_unresolved_is_a_doubt(tmp_path: Path) -> None:
         " and nothing says what that is on GPU",
     ]
     assert not problems.errors
+
+
+def listed(*names: str) -> str:
+    """Supplements that say nothing of the op but that they support it."""
+    supported = "<SupportedOps><OpName>Scale</OpName></SupportedOps>"
+    one = "<SupplementalOpDefList Backend={!r}>{}</SupplementalOpDefList>"
+    return "".join(one.format(name, supported) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("named", "supplements", "wanted", "archs"),
+    [
+        ("", ["DSP_V68"], "htp", "v68"),
+        ("", ["DSP_V66"], "dsp", "v66"),
+        ("", ["DSP_V66", "DSP_V68", "DSP_V73"], "htp dsp", "v66 v68 v73"),
+        ("DSP_V66", ["DSP_V69"], "htp dsp", "v66 v69"),
+        ("CPU DSP_V68", ["DSP_V66"], "cpu htp dsp", "v68 v66"),
+        ("DSP", ["DSP_V75"], "htp", "v75"),
+        ("CPU", ["DSP"], "cpu dsp", ""),
+        ("HTP", ["DSP_V66"], "htp dsp", "v66"),
+    ],
+)
+def test_a_supplement_that_lists_an_op_says_the_version_too(
+    tmp_path: Path, named: str, supplements: list[str], wanted: str, archs: str
+) -> None:
+    text = collection(op(X + Y, backends=named), listed(*supplements))
+    [package] = packages(tmp_path, text)
+    assert " ".join(backends.of_op(package.ops[0], package)) == wanted
+    for backend in wanted.split():
+        assert " ".join(resolve.for_backend(package, backend, Problems()).ops[0].dsp_archs) == archs

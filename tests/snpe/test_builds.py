@@ -118,6 +118,8 @@ def test_what_android_leaves_behind(tmp_path: Path) -> None:
         *(f"arm64-v8a/libUdoSoftmaxUdoPackage{end}.so" for end in ("ImplCpu", "ImplGpu", "ImplDsp_AltPrep", "Reg")),
         "dsp_v68/libUdoSoftmaxUdoPackageImplDsp.so",
     }
+    linked = {word for word in made.log.read_text().split() if word.endswith("Prepare.so")}
+    assert linked and all(word.endswith("libSnpeHtpPrepare.so") for word in linked), "SNPE has no libQnnHtpPrepare.so"
 
 
 def test_ndk_build_by_hand_in_parallel(folder: Path, tmp_path: Path) -> None:
@@ -145,7 +147,8 @@ def test_dsp_by_zig_for_every_architecture_of_the_config(tmp_path: Path) -> None
         library = Elf(made.folder / "libs" / name / "libUdoWideImplDsp.so")
         assert (library.machine, library.flags & 0xFF) == ("EM_QDSP6", flags)
     assert Elf(made.folder / "libs/aarch64-linux-gnu/libUdoWideReg.so").machine == "EM_AARCH64"
-    assert Elf(made.folder / "libs/aarch64-linux-gnu/libUdoWideImplDsp_AltPrep.so").machine == "EM_AARCH64"
+    prepares = Elf(made.folder / "libs/aarch64-linux-gnu/libUdoWideImplDsp_AltPrep.so")
+    assert (prepares.machine, prepares.needed[0]) == ("EM_AARCH64", "libSnpeHtpPrepare.so")
     assert build(made.folder, "dsp").returncode == 0
 
 

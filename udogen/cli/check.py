@@ -12,26 +12,28 @@ from udogen.opdef import backends
 @options.configs
 @click.option(
     "--backend", "chosen", multiple=True, type=click.Choice(list(backends.ALL)),
-    help="Check also what this backend needs; may repeat.",
+    help="Check what this backend needs, and no other; may repeat.",
+)  # fmt: skip
+@click.option(
+    "--layout", type=click.Choice(list(dict.fromkeys(backends.USUAL_LAYOUT.values()))),
+    help="Check for this layout of packages: snpe (usual for JSON), qnn (for XML).",
 )  # fmt: skip
 @options.strict
 @output.json_option
 def command(
-    configs: tuple[str, ...], config_paths: tuple[str, ...], chosen: tuple[str, ...], strict: bool, as_json: bool
+    configs: tuple[str, ...],
+    config_paths: tuple[str, ...],
+    chosen: tuple[str, ...],
+    layout: str | None,
+    strict: bool,
+    as_json: bool,
 ) -> None:
     """Say everything that is wrong with configs: file, line, reason, and what to do."""
-    from udogen.opdef import resolve
+    from udogen.generate.packages import resolve_all
     from udogen.opdef.load import load
-    from udogen.opdef.problems import Problems
 
     packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
-    for package in packages:
-        for backend in chosen:
-            resolve.for_backend(package, backend, problems, forced=True)
-        if not chosen:
-            found = Problems()
-            resolve.unresolved(package, found)
-            problems.extend(found.all())
+    resolve_all(packages, problems, chosen=chosen, layout=layout or "")
     problems.stop_if_any(strict=strict)
     if as_json:
         output.answer(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from udogen.cli import options, output
 from udogen.errors import UsageError, writing
+
+if TYPE_CHECKING:
+    from udogen.opdef.model import OpPackage
+    from udogen.opdef.problems import Problem, Problems
 
 
 @click.command("convert")
@@ -28,7 +34,6 @@ def command(
 ) -> None:
     """Write configs in the other language; what it cannot say is a warning, never silently lost."""
     from udogen.opdef.load import load
-    from udogen.opdef.model import OpPackage
 
     packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
 
@@ -49,6 +54,7 @@ def command(
             f"an XML config holds one package, but these are {len(packages)}: {names}",
             hint="convert them one by one, each from a config of its own",
         )
+    _check(text, out, packages, problems)
     problems.stop_if_any(strict=strict)
     if out is not None:
         _save(out, text, force=force)
@@ -61,6 +67,37 @@ def command(
         click.echo(text, nl=False)
     else:
         output.note(f"{out}: written")
+
+
+def _check(text: str, out: Path | None, packages: Sequence[OpPackage], problems: Problems) -> None:
+    """What is about to be written must be a config that is accepted, as the one that it is made of."""
+    from udogen.generate.packages import resolve_all
+    from udogen.opdef import rules
+    from udogen.opdef.load import parse
+    from udogen.opdef.problems import Problems as Collector
+
+    def faults(made: Sequence[OpPackage], layout: str = "") -> Sequence[Problem]:
+        resolve_all(made, found := Collector(), layout=layout)
+        return found.errors
+
+    collected = Collector()
+    made = parse(text.encode(), str(out or "the converted config"), collected)
+    for package in made:
+        rules.check(package, collected)
+    refused = collected.errors or (() if faults(packages) else faults(made))
+    if refused and not collected.errors and not faults(made, "snpe"):
+        problems.warn(
+            packages[0].location,
+            "the layout qnn, which is usual for XML, refuses data types that the layout snpe ignores",
+            "check and generate the result with --layout snpe",
+        )
+        return
+    for problem in refused:
+        problems.error(
+            packages[0].location,
+            f"this cannot be converted; the result would be refused: {problem.location}: {problem.message}",
+            problem.hint,
+        )
 
 
 def _save(path: Path, text: str, *, force: bool) -> None:

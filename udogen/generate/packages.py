@@ -15,7 +15,7 @@ from udogen.generate.plan import Plan, Source
 from udogen.generate.write import Change, Conflict, all_new, compare, was_generated, write
 from udogen.opdef import resolve
 from udogen.opdef.backends import ALL as ALL_BACKENDS
-from udogen.opdef.backends import of_op
+from udogen.opdef.backends import USUAL_LAYOUT, of_op
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import make_path
 from udogen.opdef.problems import Problems
@@ -70,13 +70,7 @@ def generate(
             if name not in known:
                 raise UsageError(f"udogen generates for no {what} `{name}` yet", hint="it knows " + ", ".join(known))
     api = htp_api or next(iter(HTP_APIS))
-    wanted = [(package, _resolve(package, chosen, problems)) for package in packages]
-    for package, by_backend in wanted:
-        if "htp" in by_backend:
-            _mind_wish(package, api, problems)
-        _mind_path(package, problems)
-        if "dsp" in by_backend and len(by_backend["dsp"].ops) > 1:
-            _mind_old_dsp(package, problems)
+    wanted = resolve_all(packages, problems, chosen=chosen, htp_api=api, layout=layout)
     for package in packages if for_converters else ():
         converter.warn_of_gaps(package, problems)
     problems.stop_if_any(strict=strict)
@@ -88,7 +82,7 @@ def generate(
         rooms = {backend: HTP_APIS[api] if backend == "htp" else backend for backend in by_backend}
         ready = {backend: _kernels(kernels, package, room, alone=alone) for backend, room in rooms.items()}
         source = Source(configs=_configs(package), kernels=ready, htp_api=api)
-        plans = [*layouts.ALL[layout or layouts.USUAL[package.language]].plan(by_backend, source)]
+        plans = [*layouts.ALL[layout or USUAL_LAYOUT[package.language]].plan(by_backend, source)]
         for planned in [*plans, converter.plan(package, source)] if for_converters else plans:
             folder = _folder(out or Path(package.output_path or "."), planned, alone=alone)
             keeps_cmake = not afresh and was_generated(folder, cmake.LISTS)
@@ -110,6 +104,25 @@ def generate(
             if each.set_aside is not None:
                 move(each.folder, each.set_aside)
             write(each.folder, each.plan, each.rendered, each.changes)
+    return found
+
+
+def resolve_all(
+    packages: Sequence[OpPackage],
+    problems: Problems,
+    *,
+    chosen: Sequence[str] = (),
+    htp_api: str = "",
+    layout: str = "",
+) -> list[tuple[OpPackage, dict[str, OpPackage]]]:
+    """Each package, and what it is for each of its backends; `udogen check` finds the same problems by it."""
+    found = [(package, _resolve(package, chosen, problems, layout)) for package in packages]
+    for package, by_backend in found:
+        if "htp" in by_backend:
+            _mind_wish(package, htp_api or next(iter(HTP_APIS)), problems)
+        _mind_path(package, problems)
+        if "dsp" in by_backend and len(by_backend["dsp"].ops) > 1:
+            _mind_old_dsp(package, problems)
     return found
 
 
@@ -147,7 +160,7 @@ def stop_on_conflict(found: Sequence[Generated]) -> None:
         )
 
 
-def _resolve(package: OpPackage, chosen: Sequence[str], problems: Problems) -> dict[str, OpPackage]:
+def _resolve(package: OpPackage, chosen: Sequence[str], problems: Problems, layout: str) -> dict[str, OpPackage]:
     """The package per backend: those that were asked for, or those of the config that we can generate."""
     supported = [b for b in backends.ALL if any(b in of_op(op, package) for op in package.ops)]
     wanted = list(dict.fromkeys(chosen)) or supported
@@ -167,7 +180,7 @@ def _resolve(package: OpPackage, chosen: Sequence[str], problems: Problems) -> d
                 f"no op of `{package.name}` names the backend {backend.upper()}",
                 f"all of them are generated for it, because --backend {backend} says so",
             )
-        by_backend[backend] = resolve.for_backend(package, backend, problems, forced=forced)
+        by_backend[backend] = resolve.for_backend(package, backend, problems, forced=forced, layout=layout)
     return by_backend
 
 

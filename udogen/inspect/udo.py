@@ -33,8 +33,10 @@ def _told(case: Case) -> Iterator[Finding]:
     for core in found.cores:
         if core not in named:
             yield Finding("told", STOPS, f"it is for {core}, and names no library of it", "generate it again")
-    if twice := sorted({core for core in named if named.count(core) > 1}):
-        yield Finding("told", WARNS, f"it names several libraries for {', '.join(twice)}", "SNPE takes one of a core")
+    rows = list(found.libraries)
+    for core, name in dict.fromkeys(row for row in rows if rows.count(row) > 1):
+        again = "generate and build it again: where a core has several libraries, each has a name of its own"
+        yield Finding("told", WARNS, f"it names {name} for {core} {rows.count((core, name))} times", again)
     if found.api_version[:1] != (1,):
         version = ".".join(map(str, found.api_version))
         yield Finding(
@@ -47,7 +49,7 @@ def _libraries(case: Case) -> Iterator[Finding]:
     if case.registration is None:
         return
     for core in udo_host.BACKENDS.values():
-        if not case.registration.library(core):
+        if not case.registration.libraries_of(core):
             continue
         try:
             udo_host.implementation(case.registration, core)

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from udogen.opdef.model import Op, OpPackage, Supplement
+from udogen.opdef.datatypes import DataType
+from udogen.opdef.model import Op, OpPackage, Supplement, Tensor
 
 FIRST_HTP = 68
 _DSP = re.compile(r"DSP_?V(\d\d)\Z")
@@ -59,6 +60,9 @@ ALL = {
     )
 }
 
+# The layout of a package whose config is written in this language, unless the user says otherwise.
+USUAL_LAYOUT = {"json": "snpe", "xml": "qnn"}
+
 # Names that configs use; those we cannot generate for are known, so that they are no mistake.
 KNOWN_NAMES = ("CPU", "GPU", "DSP", "HTP", "AIC", "HTA", "LPAI")
 _OLD_NAMES = {"HTP_FP16": "HTP"}  # SDKs of 2021 to 2023 spoke of the float side of HTP as a backend of its own
@@ -89,8 +93,9 @@ def split_dsp(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def of_op(op: Op, package: OpPackage) -> tuple[str, ...]:
     """The ids of the backends that the config says this op supports."""
-    names = {*op.backends, *_listed(op, package)}
-    numbers = [int(arch[1:]) for arch in op.dsp_archs]
+    named, archs = of_supplements(op, package)
+    names = set(named)
+    numbers = [int(arch[1:]) for arch in archs]
     found = {name.lower() for name in names & {"CPU", "GPU", "HTP"}}
     if "DSP" in names:
         if any(number >= FIRST_HTP for number in numbers):
@@ -98,6 +103,13 @@ def of_op(op: Op, package: OpPackage) -> tuple[str, ...]:
         if not numbers or any(number < FIRST_HTP for number in numbers):
             found.add("dsp")
     return tuple(backend for backend in ALL if backend in found)
+
+
+def delivers(backend: str, datatype: DataType, tensor: Tensor) -> bool:
+    """Whether a runtime hands a tensor of this type to an op; parameters by value are never refused."""
+    row = ALL[backend]
+    named = row.params or row.delivers if tensor.role == "param" else row.delivers
+    return tensor.is_scalar or datatype.kind == "special" or not named or datatype.name in named
 
 
 def supplements_for(backend: str, package: OpPackage) -> list[Supplement]:
@@ -114,6 +126,7 @@ def supplements_for(backend: str, package: OpPackage) -> list[Supplement]:
     return [supplement for _, supplement in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def _listed(op: Op, package: OpPackage) -> set[str]:
-    names = {s.backend for s in package.supplements if op.name in s.supported}
-    return {"DSP" if _DSP.match(name) else name for name in names}
+def of_supplements(op: Op, package: OpPackage) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Backends and DSP architectures of an op: its own, then those whose supplements list it as supported."""
+    names, archs = split_dsp(each.backend for each in package.supplements if op.name in each.supported)
+    return tuple(dict.fromkeys((*op.backends, *names))), tuple(dict.fromkeys((*op.dsp_archs, *archs)))

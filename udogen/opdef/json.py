@@ -189,7 +189,9 @@ class _Reader:
         )
 
     def _tensor(self, path: Path, body: dict[str, Any], key: str, index: int) -> Tensor:
-        self._leftover(path, body, "scalar parameter" if key == "scalar_params" else "tensor")
+        what = "scalar parameter" if key == "scalar_params" else "tensor"
+        self._leftover(path, body, what)
+        body = {name: value for name, value in body.items() if name in _KEYS[what]}
         place = self._text.place(path)
         name = body.get("name", "")
         if not name and _LISTS[key] != "param":

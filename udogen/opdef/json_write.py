@@ -7,11 +7,18 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from udogen.opdef import values
+from udogen.opdef import backends, values
+from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor, TensorSupplement, Value
 from udogen.opdef.problems import Problems
 
 _CORES = ("CPU", "GPU", "DSP", "HTP")
+_CORE_OF = {
+    "cpu": ("CPU",),
+    "gpu": ("GPU",),
+    "dsp": ("DSP",),
+    "htp": ("DSP", "HTP"),
+}  # what a supplement of a backend is called
 _NO_WORD = "the JSON language has no word for it"
 
 
@@ -32,11 +39,8 @@ def _package(package: OpPackage, problems: Problems) -> dict[str, Any]:
                 if (entry.name, each.role, each.name) not in known:
                     what = f"the supplement of {supplement.backend} for `{each.name}` of `{entry.name}`"
                     problems.warn(each.location, f"{what}: lost", "there is nothing of this name to supplement")
-        for what, there in (("SupportedOps", supplement.supported), ("Runtime", supplement.runtime)):
-            if there:
-                problems.warn(
-                    supplement.location, f"{what} of the supplement of {supplement.backend} is lost", _NO_WORD
-                )
+        if supplement.runtime:
+            problems.warn(supplement.location, f"Runtime of the supplement of {supplement.backend} is lost", _NO_WORD)
     found: dict[str, Any] = {
         "Operators": [_op(op, package, problems) for op in package.ops],
         "UDO_PACKAGE_NAME": package.name,
@@ -70,23 +74,27 @@ def _op(op: Op, package: OpPackage, problems: Problems) -> dict[str, Any]:
     ):  # fmt: skip
         if group:
             found[key] = [_tensor(tensor, op, package, problems) for tensor in group]
-    for name in op.backends:
+    named, archs = backends.of_supplements(op, package)
+    for name in named:
         if name not in _CORES:
             problems.warn(op.location, f"the backend {name} of `{op.name}` is lost", "JSON knows " + ", ".join(_CORES))
-    found["core_types"] = [name for name in op.backends if name in _CORES]
-    if op.dsp_archs:
-        found["dsp_arch_types"] = list(op.dsp_archs)
+    found["core_types"] = [name for name in named if name in _CORES]
+    if archs:
+        found["dsp_arch_types"] = list(archs)
     return found
 
 
 def _tensor(tensor: Tensor, op: Op, package: OpPackage, problems: Problems) -> dict[str, Any]:
-    for loss in _losses(tensor):
+    supported = backends.of_op(op, package)
+    written = _one(tensor, tensor.datatypes, supported)
+    for loss in _losses(tensor, written):
         problems.warn(tensor.location, f"{loss} of `{tensor.name}` of `{op.name}`: lost", _NO_WORD)
     found: dict[str, Any] = {"name": tensor.name}
     per_core: dict[str, str] = {}
     for core, entry in _supplements(tensor, op, package):
-        if entry.datatypes:
-            per_core[core] = entry.datatypes[0].snpe or entry.datatypes[0].name
+        own = _one(tensor, entry.datatypes, [each for each in supported if core.startswith(_CORE_OF[each])])
+        if own is not None:
+            per_core[core] = own.snpe or own.name
         for loss in _supplement_losses(entry):
             problems.warn(entry.location, f"{loss} of `{tensor.name}` of `{op.name}` on {core}: lost", _NO_WORD)
     if per_core and tensor.backend_specific:
@@ -98,8 +106,8 @@ def _tensor(tensor: Tensor, op: Op, package: OpPackage, problems: Problems) -> d
                 f"the data types of `{tensor.name}` of `{op.name}` in supplements: lost",
                 "JSON has either one type for all cores or one for each",
             )
-        if tensor.datatypes:
-            found["data_type"] = tensor.datatypes[0].snpe or tensor.datatypes[0].name
+        if written is not None:
+            found["data_type"] = written.snpe or written.name
     if tensor.default is not None or tensor.default_text:
         found["default_value"] = tensor.default_text if tensor.default is None else _plain(tensor.default)
     if tensor.static:
@@ -119,11 +127,21 @@ def _plain(value: Value) -> Any:
     return value if finite else values.show(value)
 
 
-def _losses(tensor: Tensor) -> Iterator[str]:
+def _one(tensor: Tensor, datatypes: Sequence[DataType], supported: Sequence[str]) -> DataType | None:
+    """The type that stands for all of them: it holds the default, and the backends of the op deliver it."""
+
+    def faults(datatype: DataType) -> tuple[bool, int]:
+        unfit = tensor.default is not None and values.fault_of_default(tensor.default, datatype, Rank()) is not None
+        return unfit, sum(not backends.delivers(each, datatype, tensor) for each in supported)
+
+    return min(datatypes, key=faults, default=None)
+
+
+def _losses(tensor: Tensor, written: DataType | None) -> Iterator[str]:
     """What JSON has no word for, by name.  There, a parameter is mandatory if it has no default; the rest always is."""
     mandatory = tensor.role != "param" or (tensor.default is None and not tensor.default_text)
     if len(tensor.datatypes) > 1:
-        yield "all data types but the first, " + ", ".join(d.name for d in tensor.datatypes[1:]) + ","
+        yield "the data type " + ", ".join(each.name for each in tensor.datatypes if each is not written)
     if tensor.is_scalar:
         if not tensor.rank.scalar:
             yield f"the rank {tensor.rank} (it becomes a scalar)"
@@ -146,7 +164,7 @@ def _losses(tensor: Tensor) -> Iterator[str]:
 
 def _supplement_losses(entry: TensorSupplement) -> Iterator[str]:
     if len(entry.datatypes) > 1:
-        yield "all data types but the first"
+        yield "all data types but one"
     for what, there in (
         ("the layout", entry.layouts),
         ("the text of the shape", entry.shape_text),

@@ -29,8 +29,11 @@ def read(path: Path | str, problems: Problems) -> list[OpPackage]:
     """The packages of one config file, not yet held against the rules."""
     file = str(path)
     data = _bytes(Path(path), file, problems)
-    if data is None:
-        return []
+    return [] if data is None else parse(data, file, problems)
+
+
+def parse(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
+    """The packages of the content of a config file."""
     if _looks_like_xml(data):
         from udogen.opdef import xml
 

@@ -87,7 +87,18 @@ class Tensor:
     dynamic_shape: str | None = None
     quantization_mode: str = ""
     only_default: bool = False
+    converted: tuple[DataType, ...] = ()  # further types that a package takes; a kernel sees the first of `datatypes`
     location: Location = field(default=NOWHERE, compare=False)
+
+    @property
+    def accepted(self) -> tuple[DataType, ...]:
+        """The types that a client may give."""
+        return (*self.datatypes, *self.converted)
+
+    @property
+    def required(self) -> bool:
+        """It cannot be left out: it is mandatory, and has no default."""
+        return self.mandatory and (self.default is None or self.repeated)
 
     @property
     def is_scalar(self) -> bool:

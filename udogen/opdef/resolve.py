@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from udogen.opdef import backends, rules, values
@@ -16,14 +16,29 @@ _PARAMS = {row.id: tuple(BY_NAME[name] for name in row.params) for row in backen
 # A type that is not delivered -> one that is, and is stored alike.
 _STORED_ALIKE = {BY_NAME["UFIXED_POINT_32"]: BY_NAME["UINT_32"], BY_NAME["SFIXED_POINT_32"]: BY_NAME["INT_32"]}
 
+# "Compiling a UDO package": the CPU hands on floats, the DSP bytes and floats; other types of a config are ignored.
+_FLOAT = (BY_NAME["FLOAT_32"],)
+_BYTES = (BY_NAME["UFIXED_POINT_8"], BY_NAME["UINT_8"])
+_INSTEAD: dict[str, Callable[[str], tuple[DataType, ...]]] = {
+    "cpu": lambda _kind: _FLOAT,
+    "dsp": lambda kind: _FLOAT if kind == "float" else _BYTES,
+    "htp": lambda kind: {"float": _FLOAT, "int": (BY_NAME["INT_32"],), "uint": (BY_NAME["UINT_32"],)}.get(kind, _BYTES),
+}
+
 # The SNPE documents call the activations of DSP UINT_8 and UINT_16; in QNN they are fixed point.
 _SNPE_ACTIVATIONS = {BY_NAME["UINT_8"]: BY_NAME["UFIXED_POINT_8"], BY_NAME["UINT_16"]: BY_NAME["UFIXED_POINT_16"]}
 
 _Entries = dict[tuple[str, str], list[TensorSupplement]]
 
 
-def for_backend(package: OpPackage, backend: str, problems: Problems, *, forced: bool = False) -> OpPackage:
-    """The package with the ops that support `backend` (all of them where it is forced), resolved for it."""
+def for_backend(
+    package: OpPackage, backend: str, problems: Problems, *, forced: bool = False, layout: str = ""
+) -> OpPackage:
+    """The package with the ops that support `backend` (all of them where it is forced), resolved for it.
+
+    In the layout `snpe`, which is usual for JSON, the documents of UDO say what becomes of data types.
+    """
+    udo = (layout or backends.USUAL_LAYOUT[package.language]) == "snpe"
     ops = [op for op in package.ops if forced or backend in backends.of_op(op, package)]
     supplements = backends.supplements_for(backend, package)
     resolved = []
@@ -32,12 +47,14 @@ def for_backend(package: OpPackage, backend: str, problems: Problems, *, forced:
         for tensor in (t for each in supplements for entry in each.ops if entry.name == op.name for t in entry.tensors):
             entries.setdefault((tensor.role, tensor.name), []).append(tensor)
         not_named = forced and backend not in backends.of_op(op, package)
+        named, archs = backends.of_supplements(op, package)
         snpe = package.language == "json" and backend in ("htp", "dsp")
-        resolved.append(_op(op, entries, backend, problems, forced=not_named, snpe=snpe))
+        whole = replace(op, backends=named, dsp_archs=archs)
+        resolved.append(_op(whole, entries, backend, problems, forced=not_named, snpe=snpe, udo=udo))
     return package.with_ops(tuple(resolved))
 
 
-def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: bool, snpe: bool) -> Op:
+def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: bool, snpe: bool, udo: bool) -> Op:
     refused: dict[str, list[Tensor]] = {}
     unsaid: list[Tensor] = []
 
@@ -54,7 +71,11 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
         if snpe and merged.role != "param":
             activations = tuple(_SNPE_ACTIVATIONS[row] for row in merged.datatypes if row in _SNPE_ACTIVATIONS)
             merged = replace(merged, datatypes=(*activations, *merged.datatypes))
+        if udo:
+            merged = _ignore(merged, op, backend, problems)
         done = _one_type(_deliverable(merged, op, backend, problems, refused), op, backend, problems)
+        if udo and backend == "cpu" and not done.is_scalar:
+            done = _floats_and_bytes(done)
         if (done.datatypes, done.default) != (tensor.datatypes, tensor.default):
             done = _settle_default(done)
             rules.default_fits(done, op, problems)
@@ -87,12 +108,14 @@ def _takes(op: Op, row: backends.Backend, problems: Problems) -> None:
                 f"`{tensor.name}` of `{op.name}` is repeated, which {row.title} cannot take",
                 "operations with an unknown number of inputs or outputs do not exist on DSP and HTP",
             )
-        if not tensor.mandatory and not row.can_omit:
-            problems.warn(
-                tensor.location,
-                f"`{tensor.name}` of `{op.name}` is optional, which {row.title} does not know",
-                "there a client must always give it",
-            )
+        if row.can_omit or (tensor.mandatory and tensor.default is None):
+            continue
+        ours = "; `udogen run op` gives its default" if tensor.default is not None else ""
+        problems.warn(
+            tensor.location,
+            f"`{tensor.name}` of `{op.name}` is optional, which {row.title} does not know",
+            f"there a client must always give it{ours}",
+        )
     for param in op.params:
         if not row.has_texts and any(datatype.kind == "string" for datatype in param.datatypes):
             problems.error(
@@ -161,6 +184,29 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refus
     elif lost:
         refused.setdefault(_list(lost), []).append(tensor)
     return replace(tensor, datatypes=kept or tensor.datatypes)
+
+
+def _ignore(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:
+    """A tensor whose types this core does not know has those that the core hands on, as the documents of UDO say."""
+    lost = [row for row in tensor.datatypes if not backends.delivers(backend, row, tensor)]
+    if not lost or len(lost) < len(tensor.datatypes) or lost[0].kind == "string" or lost[0] in _STORED_ALIKE:
+        return tensor
+    taken, core = _INSTEAD[backend](lost[0].kind), backend.upper()
+    problems.warn(
+        tensor.location,
+        f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which {core} does not know: it is ignored",
+        f"taken as {taken[0].name}, which {core} hands to an op; name the type for {core} in per_core_data_types",
+    )
+    return replace(tensor, datatypes=taken)
+
+
+def _floats_and_bytes(tensor: Tensor) -> Tensor:
+    """The CPU runs models of floats and quantized ones, and a config of UDO names one of the types."""
+    if tensor.datatypes == _FLOAT:
+        return replace(tensor, converted=_BYTES[:1])
+    if set(tensor.datatypes) <= set(_BYTES):
+        return replace(tensor, datatypes=tuple(dict.fromkeys((*tensor.datatypes, _BYTES[0], *_FLOAT))))
+    return tensor
 
 
 def _one_type(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:

@@ -40,7 +40,8 @@ class Built:
         packages, _ = load(self.folder.configs)
         for package in packages:
             if package.name == self.package:
-                for op in resolve.for_backend(package, backend, problems, forced=True).ops:
+                found = resolve.for_backend(package, backend, problems, forced=True, layout=self.folder.layout)
+                for op in found.ops:
                     if op.name == name:
                         return op
         return None
@@ -89,9 +90,10 @@ def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built
 def _implementation(path: Path, backend: str) -> Path:
     """The library of a backend that a registration library of SNPE names, where the loader finds it."""
     registration, core = read_registration(path), udo_host.BACKENDS.get(backend, "")
-    if registration.library(core):
+    if registration.libraries_of(core):
         return udo_host.implementation(registration, core)
-    have = " or ".join(f"--backend {name}" for name, core in udo_host.BACKENDS.items() if registration.library(core))
+    rooms = udo_host.BACKENDS.items()
+    have = " or ".join(f"--backend {name}" for name, core in rooms if registration.libraries_of(core))
     raise UsageError(
         f"package {registration.package} names no library that runs on the {backend} backend of this machine",
         hint=have or "run it on a device",

@@ -2,8 +2,8 @@
 #include "utils/UdoUtil.hpp"
 
 % for library in libraries:
-#ifndef UDO_LIB_NAME_${library.core}
-#define UDO_LIB_NAME_${library.core} ${library.literal}
+#ifndef ${library.macro}
+#define ${library.macro} ${library.literal}
 #endif
 % endfor
 
@@ -21,7 +21,7 @@ ${table.type} ${table.name}[] = {
 
 constexpr LibrarySpec libraries[] = {
 % for library in libraries:
-    {SNPE_UDO_CORETYPE_${library.core}, UDO_LIB_NAME_${library.core}},
+    {SNPE_UDO_CORETYPE_${library.core}, ${library.macro}},
 % endfor
 };
 

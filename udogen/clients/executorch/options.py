@@ -123,7 +123,7 @@ def _keyword_only(op: Op, torch_op: Any) -> Iterator[str]:
 
 def _inputs(op: Op, torch_op: Any) -> Iterator[str]:
     tensors = len(_arguments(torch_op, tensors=True))
-    least = sum(each.mandatory for each in op.inputs)
+    least = sum(each.required for each in op.inputs)
     if not least <= tensors <= len(op.inputs) and not any(each.repeated for each in op.inputs):
         wanted = f"{least} to {len(op.inputs)}" if least < len(op.inputs) else f"{least}"
         yield f"{torch_op} has {_count(tensors, 'tensor')}, and op {op.name} {wanted}"
@@ -142,7 +142,7 @@ def _parameters(op: Op, torch_op: Any) -> Iterator[str]:
         yield f"{torch_op} has the parameters {_listed(given)}, and op {op.name} {_listed(wanted)}"
         return
     for each in op.params[len(given) :]:  # without an argument it has the default of the config
-        if each.mandatory:
+        if each.required:
             yield f"{torch_op} has no argument for {each.name}, which op {op.name} must have"
 
 

@@ -121,7 +121,7 @@ def _against(attribute: Attribute, op: Op) -> tuple[str, str] | None:
 
 
 def _counts(where: str, what: str, names: Sequence[str], tensors: Sequence[Tensor]) -> Iterator[tuple[str, str]]:
-    least = max((number for number, each in enumerate(tensors, 1) if each.mandatory), default=0)
+    least = max((number for number, each in enumerate(tensors, 1) if each.required), default=0)
     most = len(tensors)
     if any(each.repeated for each in tensors):
         return

@@ -119,7 +119,10 @@ def _snpe_net_run(ask: Request) -> Command:
     words += [*_SNPE_RUNTIMES[ask.backend], *ask.told("flag")]
     if ask.hexagon:
         words += ["--platform_options", f"unsignedPD:{'OFF' if ask.signed else 'ON'}"]
-    needed = [vendors.program("snpe-net-run", ask.system), *vendors.snpe(ask.backend, ask.system, ask.archs)]
+    needed = [vendors.program("snpe-net-run", ask.system)]
+    staged = [name for package in ask.packages for _, name in snpe.device_files(package)]
+    prepares = any(name.endswith("_AltPrep.so") for name in staged)
+    needed += vendors.snpe(ask.backend, ask.system, ask.archs, prepares=prepares)
     return Command(tuple(words), (_listed(ask),), tuple(needed), dsp_folders=(snpe.DSP_FOLDER,) if ask.hexagon else ())
 
 

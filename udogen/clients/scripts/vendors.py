@@ -34,12 +34,12 @@ def qnn(backend: str, system: str, archs: Sequence[str], *, prepares: bool = Fal
         yield _skel(f"libQnnHtp{arch.upper()}Skel.so", arch)
 
 
-def snpe(backend: str, system: str, archs: Sequence[str]) -> Iterator[Vendor]:
-    """SNPE, and its own halves for HTP."""
+def snpe(backend: str, system: str, archs: Sequence[str], *, prepares: bool) -> Iterator[Vendor]:
+    """SNPE, its own halves for HTP, and what prepares graphs there: a package's `_AltPrep.so` is linked with it."""
     yield library("libSNPE.so", system)
     if backend != "htp" or system == PC:
         return
-    yield library("libSnpeHtpPrepare.so", system, needed=False)
+    yield library("libSnpeHtpPrepare.so", system, needed=prepares)
     for arch in archs:
         yield library(f"libSnpeHtp{arch.upper()}Stub.so", system, arch=arch)
         yield _skel(f"libSnpeHtp{arch.upper()}Skel.so", arch)

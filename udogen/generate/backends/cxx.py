@@ -34,6 +34,7 @@ class Dialect:
     element: Callable[[DataType], str]  # the C++ type of one stored element
     key: Callable[[Tensor, int], str]  # how a binding finds a parameter: by its name, or by its position
     default: Callable[[str, str, Default], tuple[SimpleNamespace | None, str]]  # (table or view) -> what stands for it
+    can_omit: bool = True  # inputs; where one cannot be left out its default is the client's to give
     view: Callable[[Tensor], str] | None = None  # the C++ type of a tensor, where it does not follow from its elements
 
 
@@ -41,12 +42,15 @@ def op(number: int, op: Op, dialect: Dialect) -> SimpleNamespace:
     """One op as the templates see it."""
     prefix = f"op{number}"
     tables: list[SimpleNamespace] = []
-    inputs = _tensor_table(f"{prefix}Inputs", op.inputs, tables)
-    outputs = _tensor_table(f"{prefix}Outputs", op.outputs, tables)
-    params = _param_table(f"{prefix}Params", op.params, tables)
+    inputs = _tensor_table(f"{prefix}Inputs", op.inputs, tables, dialect)
+    outputs = _tensor_table(f"{prefix}Outputs", op.outputs, tables, dialect)
+    params = _param_table(f"{prefix}Params", op.params, tables, dialect)
     enum_types = _enum_types(op)
     fields = [
-        *(_tensor_field(tensor, index, dialect) for index, tensor in enumerate(op.inputs)),
+        *(
+            _input_field(tensor, index, f"{prefix}Input{index}", tables, dialect)
+            for index, tensor in enumerate(op.inputs)
+        ),
         *(_tensor_field(tensor, index, dialect) for index, tensor in enumerate(op.outputs)),
         *(
             _param_field(param, dialect.key(param, index), f"{prefix}Param{index}", tables, enum_types, dialect)
@@ -76,22 +80,23 @@ def op(number: int, op: Op, dialect: Dialect) -> SimpleNamespace:
 # --- tables that validation reads ---------------------------------------------------------------------------
 
 
-def _tensor_table(name: str, tensors: Sequence[Tensor], tables: list[SimpleNamespace]) -> str:
+def _tensor_table(name: str, tensors: Sequence[Tensor], tables: list[SimpleNamespace], dialect: Dialect) -> str:
     rows = [
         f"{{{cpp_string(tensor.name)}, {_types(name, index, tensor, tables)}, {_ranks(name, index, tensor, tables)}, "
-        f"{_bool(tensor.mandatory)}, {_bool(tensor.repeated)}}}"
+        f"{_bool(_required(tensor, dialect))}, {_bool(tensor.repeated)}{_only(name, index, tensor, tables)}}}"
         for index, tensor in enumerate(tensors)
     ]
     tables.append(record(type="TensorSpec", name=name, items=rows))
     return name
 
 
-def _param_table(name: str, params: Sequence[Tensor], tables: list[SimpleNamespace]) -> str:
+def _param_table(name: str, params: Sequence[Tensor], tables: list[SimpleNamespace], dialect: Dialect) -> str:
     if not params:
         return "{}"
     rows = [
         f"{{{cpp_string(param.name)}, {_types(name, index, param, tables)}, {_ranks(name, index, param, tables)}, "
-        f"{_bool(param.is_scalar)}, {_bool(_required(param))}, {len(param.enum)}}}"
+        f"{_bool(param.is_scalar)}, {_bool(_required(param, dialect))}, {len(param.enum)}"
+        f"{_only(name, index, param, tables)}}}"
         for index, param in enumerate(params)
     ]
     tables.append(record(type="ParamSpec", name=name, items=rows))
@@ -99,7 +104,7 @@ def _param_table(name: str, params: Sequence[Tensor], tables: list[SimpleNamespa
 
 
 def _types(name: str, index: int, tensor: Tensor, tables: list[SimpleNamespace]) -> str:
-    tables.append(record(type="Qnn_DataType_t", name=f"{name}{index}Types", items=[code(d) for d in tensor.datatypes]))
+    tables.append(record(type="Qnn_DataType_t", name=f"{name}{index}Types", items=[code(d) for d in tensor.accepted]))
     return f"{name}{index}Types"
 
 
@@ -117,12 +122,47 @@ def _ranks(name: str, index: int, tensor: Tensor, tables: list[SimpleNamespace])
     return f"{name}{index}Ranks"
 
 
-def _required(param: Tensor) -> bool:
-    """A mandatory parameter with a default may be left out: the default is applied."""
-    return param.mandatory and param.default is None
+def _required(tensor: Tensor, dialect: Dialect) -> bool:
+    """Whether a client must give it; an input with a default too, on a backend where none can be left out."""
+    return tensor.required if tensor.role == "param" or dialect.can_omit else tensor.mandatory
+
+
+def _only(name: str, index: int, tensor: Tensor, tables: list[SimpleNamespace]) -> str:
+    """The last member of a row: the default, where no other value is supported."""
+    if not tensor.only_default or (tensor.default is None and not tensor.default_text):
+        return ""
+    table = f"{name}{index}Only"
+    leaves = values.flatten(tensor.default) if tensor.default is not None else []
+    numbers = [leaf for leaf in leaves if isinstance(leaf, bool | int | float)]
+    whole = [int(number) for number in numbers if number == number and float(number).is_integer()]
+    halves = numbers if any(each.kind == "float" for each in tensor.accepted) else []
+    bits = [(each + (1 << 63)) % (1 << 64) - (1 << 63) for each in whole]  # of UINT_64 too
+    columns = (
+        ("std::int64_t", "Whole", [_number(each, "std::int64_t") for each in bits] if whole == numbers else []),
+        ("double", "Reals", [_number(each, "double") for each in numbers]),
+        ("std::uint16_t", "Halves", [f"0x{_half(each):04x}u" for each in halves]),
+    )
+    for kind, column, items in columns:
+        if items:
+            tables.append(record(type=kind, name=f"{table}{column}", items=items))
+    lists = ", ".join(f"{table}{column}" if items else "{}" for _, column, items in columns)
+    text = cpp_string(leaves[0]) if leaves and isinstance(leaves[0], str) else "nullptr"
+    tables.append(record(type="OnlyValue", name=table, items=[f"{{{lists}, {text}}}"]))
+    return f", {table}"
 
 
 # --- what a kernel is given ------------------------------------------------------------------------------------
+
+
+def _input_field(
+    tensor: Tensor, index: int, table: str, tables: list[SimpleNamespace], dialect: Dialect
+) -> SimpleNamespace:
+    if tensor.default is None or tensor.repeated or not dialect.can_omit:
+        return _tensor_field(tensor, index, dialect)
+    view = _view(tensor, dialect)
+    made, otherwise = dialect.default(table, view, _default_tables(tensor, table, tables, dialect))
+    tables += [made] if made is not None else []
+    return _field(tensor, view, f"node.input<{view}>({index}, {otherwise})")
 
 
 def _tensor_field(tensor: Tensor, index: int, dialect: Dialect) -> SimpleNamespace:
@@ -193,7 +233,7 @@ def _scalar_field(param: Tensor, key: str, enums: Mapping[str, str]) -> SimpleNa
 
 def _default_tables(param: Tensor, table: str, tables: list[SimpleNamespace], dialect: Dialect) -> Default:
     default = param.default if param.default is not None else 0
-    leaves, dims = values.flatten(default), values.shape(default) or (1,)
+    leaves, dims = values.flatten(default), values.shape(default) or _ones(param)
     datatype = next((row for row in param.datatypes if _holds(row, leaves)), param.datatypes[0])
     # Halves stand there as their bits: no C++ type of them makes a constant.
     half = datatype.name == "FLOAT_16"
@@ -202,6 +242,12 @@ def _default_tables(param: Tensor, table: str, tables: list[SimpleNamespace], di
     tables.append(record(type=element, name=f"{table}Data", items=numbers))
     tables.append(record(type="std::uint32_t", name=f"{table}Dims", items=[str(dim) for dim in dims]))
     return Default(datatype, f"{table}Data", f"{table}Dims", len(dims))
+
+
+def _ones(tensor: Tensor) -> tuple[int, ...]:
+    """The shape of a default that is one number: of an input, of a rank that it may have."""
+    ranks = tensor.rank.ranks if tensor.role == "input" else ()
+    return (1,) * max(1, min(ranks, default=1))
 
 
 def _holds(datatype: DataType, leaves: Sequence[object]) -> bool:
@@ -287,12 +333,16 @@ def comment(tensor: Tensor) -> list[str]:
     """What a person wants to know of a tensor, as lines of a C++ comment."""
     facts = [" or ".join(datatype.name for datatype in tensor.datatypes)]
     facts.append("scalar" if tensor.is_scalar else f"rank {tensor.rank}".replace("rank ND", "any rank"))
+    if tensor.converted:
+        facts.append(f"made of {' or '.join(each.name for each in tensor.converted)} where the client has that")
     if tensor.layout and tensor.layout != "UNDEFINED":
         facts.append(tensor.layout)
-    if tensor.role != "param" and not tensor.mandatory:
+    if tensor.role != "param" and not tensor.mandatory and tensor.default is None:
         facts.append("optional: test it before use")
-    if tensor.default is not None and tensor.role == "param":
+    if tensor.default is not None:
         facts.append(f"default {values.show(tensor.default)[:60]}")
+    if tensor.only_default and (tensor.default is not None or tensor.default_text):
+        facts.append("no other value is supported")
     if tensor.default_text:
         facts.append(f"default {tensor.default_text[:60]}, which is yours to apply")
     text = "; ".join(passage.text for passage in tensor.description)

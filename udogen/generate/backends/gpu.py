@@ -97,7 +97,7 @@ def _is_passed(tensor: Tensor, by_value: dict[str, str]) -> bool:
     if tensor.repeated:  # how many, the user's own loop says
         return False
     if tensor.role != "param":
-        return True
+        return tensor.default is None
     if identifier(tensor.name) in by_value:
         return True
     # A default is no memory of the GPU, and a text is nothing for it.

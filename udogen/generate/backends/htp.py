@@ -60,4 +60,4 @@ def _default(_table: str, view: str, default: cxx.Default) -> tuple[None, str]:
     return None, f"{view}({default.data}, shapeOf({default.dims}), elementOf({cxx.code(default.datatype)}))"
 
 
-_DIALECT = cxx.Dialect(element=_element, key=lambda _param, index: str(index), default=_default)
+_DIALECT = cxx.Dialect(element=_element, key=lambda _param, index: str(index), default=_default, can_omit=False)

@@ -97,7 +97,7 @@ def _default(table: str, view: str, default: cxx.Default) -> tuple[SimpleNamespa
     return record(type="", name=f"{table}Default", value=cxx.code(default.datatype)), f"{view}()"
 
 
-_DIALECT = cxx.Dialect(element=_element, key=lambda _param, index: str(index), default=_default)
+_DIALECT = cxx.Dialect(element=_element, key=lambda _param, index: str(index), default=_default, can_omit=False)
 
 
 def _say(said: SimpleNamespace, op: Op) -> None:

@@ -118,11 +118,21 @@ def _data(
             version=_version(package.version),
             operations=cpp_string(" ".join(reg.op.name for reg in regs)),
         ),
-        "libraries": [record(core=core, literal=cpp_string(name)) for core, name in libraries],
+        "libraries": _libraries(libraries),
         "tables": tables,
         "ops": ops,
         "sizes": ", ".join(str(max(size, 1)) for size in sizes),
     }
+
+
+def _libraries(libraries: Sequence[tuple[str, str]]) -> list[SimpleNamespace]:
+    """Each library with a macro of its own: UDO_LIB_NAME_DSP, then UDO_LIB_NAME_DSP_2 …"""
+    found: list[SimpleNamespace] = []
+    for core, name in libraries:
+        number = sum(each.core == core for each in found) + 1
+        macro = f"UDO_LIB_NAME_{core}" + (f"_{number}" if number > 1 else "")
+        found.append(record(core=core, macro=macro, literal=cpp_string(name)))
+    return found
 
 
 def _regs(by_backend: Mapping[str, OpPackage], cores: Sequence[str]) -> list[_Reg]:
@@ -174,7 +184,7 @@ def _op(reg: _Reg, tables: list[SimpleNamespace]) -> SimpleNamespace:
 def _tensor(reg: _Reg, role: str, index: int, name: str, tables: list[SimpleNamespace]) -> str:
     tensor = _tensors(reg.op, role)[index]
     types, ranks = _types(reg, role, index, name, tables), _ranks(tensor, name, tables)
-    flags = ", ".join(_bool(flag) for flag in (tensor.mandatory, tensor.repeated, tensor.static))
+    flags = ", ".join(_bool(flag) for flag in (tensor.required, tensor.repeated, tensor.static))
     return f"{{{cpp_string(tensor.name)}, {_layout(tensor)}, {types}, {ranks}, {flags}}}"
 
 
@@ -192,9 +202,15 @@ def _param(reg: _Reg, index: int, name: str, tables: list[SimpleNamespace]) -> s
     elif default is not None and values.flatten(default):
         data, dims = _default(default, _told(param.datatypes)[0], name, tables)
     required = param.mandatory and default is None
+    only = [
+        core
+        for core, ops in reg.cores.items()
+        if default is not None
+        and any(op.params[index].only_default and op.params[index].default == default for op in ops)
+    ]
     return (
         f"{{{cpp_string(param.name)}, SNPE_UDO_PARAMTYPE_{kind}, {_layout(param)}, {types}, {ranks}, "
-        f"{_bool(required)}, {{{bits}, {text}, {data}, {dims}}}}}"
+        f"{_bool(required)}, {{{bits}, {text}, {data}, {dims}}}, {_mask('CORETYPE', only)}}}"
     )
 
 
@@ -202,7 +218,8 @@ def _types(reg: _Reg, role: str, index: int, name: str, tables: list[SimpleNames
     rows = []
     for core, ops in reg.cores.items():
         datatypes = [datatype for op in ops for datatype in _tensors(op, role)[index].datatypes]
-        words = [word for datatype in datatypes for word in (_word(datatype).told, *_word(datatype).also)]
+        accepted = [datatype for op in ops for datatype in _tensors(op, role)[index].accepted]
+        words = [word for datatype in accepted for word in (_word(datatype).told, *_word(datatype).also)]
         told = _told(datatypes)[0]
         rows.append(f"{{SNPE_UDO_CORETYPE_{core}, SNPE_UDO_DATATYPE_{told}, {_mask('DATATYPE', words)}}}")
     tables.append(record(type="constexpr CoreTypes", name=f"{name}Types", items=rows))

@@ -21,6 +21,3 @@ ALL = {
     "snpe": Layout("one UDO package: a registration library, and a library per core", snpe.plan),
     "qnn": Layout("one package folder per backend, as qnn-op-package-generator lays it out", qnn.plan),
 }
-
-# The layout of a package whose config is written in this language, unless the user says otherwise.
-USUAL = {"json": "snpe", "xml": "qnn"}

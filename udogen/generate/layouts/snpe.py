@@ -51,7 +51,7 @@ _CORES = {
     "gpu": _Core("GPU", "jni/src/GPU", "libUdo{}ImplGpu.so", _STRICT, _GPU_SHOWS, True),
     # One room for each family of the DSP, by its first version; the config may name more of them at any time.
     "dsp": _Core("DSP", "jni/src/DSP_V65", "libUdo{}ImplDsp.so", _STRICT, ("include/DspOps.hpp",)),
-    "htp": _Core("DSP", "jni/src/DSP_V68", "libUdo{}ImplDsp.so", _HTP_LINK, runtime="libQnnHtpPrepare.so"),
+    "htp": _Core("DSP", "jni/src/DSP_V68", "libUdo{}ImplDsp.so", _HTP_LINK, runtime="libSnpeHtpPrepare.so"),
 }
 _REG = _Core("", "jni/src/reg", "libUdo{}Reg.so", _STRICT, android=True)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef import backends, datatypes, values
 from udogen.opdef.datatypes import DataType
-from udogen.opdef.model import Op, Tensor, Value
+from udogen.opdef.model import Op, Rank, Tensor, Value
 from udogen.opdef.problems import nearest
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
@@ -39,7 +39,8 @@ def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCa
     if op is None:
         return _blind_call(built, op_type, wishes)
     _no_strangers(op, wishes)
-    inputs = _inputs(op, wishes)
+    omits = built.folder is None or backends.ALL[built.folder.backend].can_omit
+    inputs = _inputs(op, wishes, omits=omits)
     outputs = _outputs(op, inputs, wishes)
     given = wishes.params
     if built.folder is not None and not backends.ALL[built.folder.backend].names_params:
@@ -68,8 +69,11 @@ def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
     return found
 
 
-def _inputs(op: Op, wishes: Wishes) -> tuple[TensorArg, ...]:
-    """The inputs in the op's order; `name.0`, `name.1` … are those of a repeated one."""
+def _inputs(op: Op, wishes: Wishes, *, omits: bool) -> tuple[TensorArg, ...]:
+    """The inputs in the op's order; `name.0`, `name.1` … are those of a repeated one.
+
+    One with a default may be left out; where the backend cannot `omit` any, the default is given.
+    """
     found: list[TensorArg] = []
     for tensor in op.inputs:
         names = _names_of(tensor, wishes.inputs)
@@ -77,8 +81,12 @@ def _inputs(op: Op, wishes: Wishes) -> tuple[TensorArg, ...]:
             array = wishes.inputs[name]
             quant = wishes.quants.get(name, wishes.quants.get(tensor.name))
             dtype = _dtype_of_array(op, tensor, array, quant, wishes.dtypes.get(name, ""))
+            _only_default(op, tensor, array)
             found.append(TensorArg(name, dtype.name, tuple(array.shape), array, quant, static=tensor.static))
-        if not names and tensor.mandatory:
+        if not names and tensor.default is not None and not tensor.repeated and not omits:
+            found.append(_default_input(tensor))
+            continue
+        if not names and tensor.required:
             given = ", ".join(wishes.inputs) or "none"
             raise RunFailed(
                 f"op `{op.name}` needs the input `{tensor.name}`",
@@ -87,6 +95,39 @@ def _inputs(op: Op, wishes: Wishes) -> tuple[TensorArg, ...]:
         if not names:
             found.append(TensorArg(tensor.name, tensor.datatypes[0].name, (), omitted=True))
     return tuple(_without_tail(op, found))
+
+
+def _default_input(tensor: Tensor) -> TensorArg:
+    """The default of an input, as a tensor that the graph holds."""
+    import numpy as np
+
+    assert tensor.default is not None
+    fits = (row for row in tensor.datatypes if row.numpy and not values.fault_of_default(tensor.default, row, Rank()))
+    dtype = next(fits, tensor.datatypes[0])
+    array = np.array(tensor.default, dtype=dtype.numpy or "float32")
+    ranks = tensor.rank.ranks
+    array = array.reshape((1,) * max(1, min(ranks, default=1))) if array.ndim == 0 else array
+    quant = (1.0, 0) if dtype.quantized else None
+    return TensorArg(tensor.name, dtype.name, tuple(array.shape), array, quant, static=True)
+
+
+def _only_default(op: Op, tensor: Tensor, value: object) -> None:
+    """Refuse a value where the backend supports the default alone."""
+    import numpy as np
+
+    if not tensor.only_default or (tensor.default is None and not tensor.default_text):
+        return
+    given = np.asarray(value)
+    default = np.asarray(tensor.default, dtype=given.dtype if given.dtype.kind in "fiub" else None)
+    same = given.shape == default.shape or (default.size == 1 and given.dtype.kind == default.dtype.kind)
+    if tensor.default is not None and same and np.array_equal(given, np.broadcast_to(default, given.shape)):
+        return
+    what = "parameter" if tensor.role == "param" else "input"
+    shown = tensor.default_text if tensor.default is None else values.show(tensor.default)
+    raise RunFailed(
+        f"{what} `{tensor.name}` of op `{op.name}` must be its default, {shown[:60]}: no other value is supported",
+        hint="leave it out",
+    )
 
 
 def _without_tail(op: Op, found: list[TensorArg]) -> list[TensorArg]:
@@ -113,7 +154,7 @@ def _is_part(name: str, tensor: Tensor) -> bool:
 
 def _dtype_of_array(op: Op, tensor: Tensor, array: Array, quant: tuple[float, int] | None, wanted: str) -> DataType:
     storage = str(array.dtype)
-    fitting = [row for row in tensor.datatypes if row.numpy == storage]
+    fitting = [row for row in tensor.accepted if row.numpy == storage]
     if wanted:
         row = _known(wanted)
         if row.numpy != storage:
@@ -124,7 +165,7 @@ def _dtype_of_array(op: Op, tensor: Tensor, array: Array, quant: tuple[float, in
         return row
     fitting.sort(key=lambda row: row.quantized != (quant is not None))
     if not fitting:
-        allowed = " or ".join(f"{row.numpy or '?'} ({row.name})" for row in tensor.datatypes)
+        allowed = " or ".join(f"{row.numpy or '?'} ({row.name})" for row in tensor.accepted)
         raise RunFailed(
             f"input `{tensor.name}` of op `{op.name}` holds {storage}; it must be {allowed}",
             hint=f"save it as numpy.{tensor.datatypes[0].numpy or 'float32'}",
@@ -154,7 +195,7 @@ def _output(name: str, tensor: Tensor, inputs: tuple[TensorArg, ...], wishes: Wi
     first = next((arg for arg in inputs if not arg.omitted), None)
     quant = wishes.quants.get(name, wishes.quants.get(tensor.name))
     wanted = wishes.dtypes.get(name, wishes.dtypes.get(tensor.name, ""))
-    allowed = {row.name: row for row in tensor.datatypes}
+    allowed = {row.name: row for row in tensor.accepted}
     if wanted:
         dtype = _known(wanted)
     elif first is not None and first.dtype in allowed:
@@ -181,13 +222,14 @@ def _param(op: Op, name: str, value: object, wishes: Wishes) -> ParamArg:
         if fault:
             raise RunFailed(f"parameter `{name}` of op `{op.name}` {fault}", hint="give another value")
         value = parsed
+    _only_default(op, tensor, value)
     quant = wishes.quants.get(name) if dtype.quantized else None
     return ParamArg(name, _as_param_value(value, tensor, dtype), dtype.name, quant)
 
 
 def _dtype_of_param(tensor: Tensor, value: object) -> DataType:
     """The first of the types of a parameter that can hold this value."""
-    for dtype in tensor.datatypes:
+    for dtype in tensor.accepted:
         if hasattr(value, "dtype"):
             fits = str(value.dtype) == dtype.numpy
         else:

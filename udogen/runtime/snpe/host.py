@@ -67,7 +67,7 @@ BACKENDS = {row.backend: name for name, row in _CORES.items() if row.backend}
 
 @dataclass(frozen=True)
 class CoreState:
-    """What became of one core."""
+    """What became of one library of a core."""
 
     core: str
     library: str  # its file name, as the registration says
@@ -87,12 +87,12 @@ class UdoPackage:
     cores: tuple[CoreState, ...]
 
     def core(self, name: str) -> CoreState:
-        """What became of this core."""
-        found = next((each for each in self.cores if each.core == name), None)
-        if found is None:
-            have = ", ".join(each.core for each in self.cores) or "none"
+        """What became of this core; of several libraries, the one that was registered."""
+        found = [each for each in self.cores if each.core == name]
+        if not found:
+            have = ", ".join(dict.fromkeys(each.core for each in self.cores)) or "none"
             raise UsageError(f"package {self.registration.package} has no core {name}", hint=f"it has: {have}")
-        return found
+        return next((each for each in found if each.state == REGISTERED), found[0])
 
     def open(self, core: str, **options: Any) -> OpSession:
         """A session in which the ops of one core run; options as `OpSession` has them."""
@@ -118,29 +118,46 @@ def add_op_package(path: Given, *, cores: Sequence[str] = (), runtimes: Mapping[
         arguments.mapping(runtimes, "the runtimes", hint="give a dict: {core: path}")
     registration = read_registration(path)
     _agrees_with_itself(registration)
-    unknown = [core for core in cores if not registration.library(core)]
+    unknown = [core for core in cores if not registration.libraries_of(core)]
     if unknown:
-        have = ", ".join(core for core, _ in registration.libraries)
+        have = ", ".join(dict(registration.libraries))
         raise UsageError(
             f"package {registration.package} has no library for {', '.join(unknown)}", hint=f"it has: {have}"
         )
-    wanted = [core for core, _ in registration.libraries if not cores or core in cores]
     states: list[CoreState] = []
-    lost: list[LibraryMissing] = []
-    for core in wanted:
+    lost: dict[str, LibraryMissing] = {}
+    for core, name in registration.libraries:
+        if cores and core not in cores:
+            continue
         try:
-            states.append(_add(registration, core, (runtimes or {}).get(core)))
+            states.append(_add(registration, core, name, (runtimes or {}).get(core)))
         except LibraryMissing as absent:
-            lost.append(absent)
-            states.append(CoreState(core, registration.library(core), MISSING, absent.message))
-    if lost and (cores or all(each.path is None for each in states)):
-        raise lost[0]
+            lost.setdefault(core, absent)
+            states.append(CoreState(core, name, MISSING, absent.message))
+    for core, fault in lost.items():
+        if all(each.path is None for each in states if core == each.core or not cores):
+            raise fault
     return UdoPackage(registration, tuple(states))
 
 
 def implementation(registration: Registration, core: str) -> Path:
-    """Where the loader finds a core's library: LD_LIBRARY_PATH, then the system's folders; built for this machine."""
-    name, here = registration.library(core), platform.machine()
+    """Where the loader finds the library of a core for this machine; of several, the first that is found."""
+    found: list[Path] = []
+    faults: list[RunFailed] = []
+    for name in registration.libraries_of(core) or ("",):
+        try:
+            found.append(_find(registration, core, name))
+        except RunFailed as fault:
+            faults.append(fault)
+    here = [path for path in found if elf.read(path).machine == platform.machine()]
+    if not found:
+        raise faults[0]
+    return (here or found)[0]
+
+
+def _find(registration: Registration, core: str, name: str) -> Path:
+    """Where the loader finds a library: LD_LIBRARY_PATH, then the system's folders; built for this machine."""
+    here = platform.machine()
     if not name or "/" in name:
         raise OtherPackage(
             f"{registration.path} names {f'`{name}`' if name else 'no library'} for {core}",
@@ -191,16 +208,16 @@ def _agrees_with_itself(registration: Registration) -> None:
             )
 
 
-def _add(registration: Registration, core: str, runtime: Path | None) -> CoreState:
-    row, name = _CORES[core], registration.library(core)
+def _add(registration: Registration, core: str, name: str, runtime: Path | None) -> CoreState:
+    row = _CORES[core]
     if not row.backend:
         try:  # it need not be here; where it is, it must be the right one
-            path = implementation(registration, core)
+            path = _find(registration, core, name)
         except LibraryMissing:
             return CoreState(core, name, NOT_TRIED, row.why)
         check_provider(registration, core, path)
         return CoreState(core, name, NOT_TRIED, row.why, path)
-    path = implementation(registration, core)
+    path = _find(registration, core, name)
     found = elf.read(path)
     check_provider(registration, core, path)
     if found.machine != platform.machine():

@@ -64,9 +64,9 @@ class Registration:
     version: Numbers  # of the package
     api_version: Numbers
 
-    def library(self, core: str) -> str:
-        """The file name of a core's implementation library; empty where there is none."""
-        return dict(reversed(self.libraries)).get(core, "")
+    def libraries_of(self, core: str) -> tuple[str, ...]:
+        """The file names of a core's implementation libraries: DSP V65/V66 has one for each op, beside that of V68."""
+        return tuple(name for each, name in self.libraries if each == core)
 
     def ops_of(self, core: str) -> tuple[RegisteredOp, ...]:
         """The operations for one core."""

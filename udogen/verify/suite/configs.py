@@ -137,7 +137,7 @@ def _types(group: Group, op: Op, package: OpPackage, problems: Problems) -> None
     for choice in group.dtypes:
         if seen and not any(types_of(each, choice) for each in seen):
             said = ", ".join(f"{name}: {each}" if name else each for name, each in choice.items())
-            have = dict.fromkeys(row.name for each in seen for row in each.inputs[0].datatypes)
+            have = dict.fromkeys(row.name for each in seen for row in each.inputs[0].accepted)
             problems.error(
                 group.where("dtype"), f"`dtype`: op `{op.name}` is never of {said}", f"it can be {', '.join(have)}"
             )
@@ -150,7 +150,7 @@ def types_of(op: Op, choice: Mapping[str, str]) -> Mapping[str, DataType] | None
     hit = not common
     for tensor in (*op.inputs, *op.outputs):
         wanted = choice.get(tensor.name, common)
-        match = next((row for row in tensor.datatypes if row.name == wanted), None)
+        match = next((row for row in tensor.accepted if row.name == wanted), None)
         if match is None and tensor.name in choice:
             return None
         hit = hit or match is not None

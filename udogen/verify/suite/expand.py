@@ -146,7 +146,7 @@ def _shapes_of_inputs(op: Op, group: Group, said: Mapping[str, Shape], values: M
     found: dict[str, Shape] = {}
     for tensor in op.inputs:
         named = tensor.name in said or tensor.name in values or tensor.name in group.counts
-        if not tensor.mandatory and not named:
+        if not named and (tensor.only_default or not tensor.mandatory):
             continue
         for name in _parts(tensor, group):
             own = said.get(name, said.get(tensor.name))

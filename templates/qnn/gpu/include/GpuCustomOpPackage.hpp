@@ -13,7 +13,7 @@
 
 namespace udo {
 
-/// A tensor that lives in tables: the default of a tensor parameter.
+/// A tensor that lives in tables: the default of a tensor parameter or of an input.
 struct DefaultTensor {
   Qnn_Tensor_t raw;
   TensorFacts facts;
@@ -51,10 +51,11 @@ class Binding {
   Binding(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const TensorFacts* facts)
       : spec_(spec), config_(config), facts_(facts) {}
 
-  /// The tensor at `index` of the spec.
+  /// The tensor at `index` of the spec; of an input that was left out, its default.
   template <class V>
-  V input(std::size_t index) const {
-    return at<V>(position(spec_.inputs, config_.numOfInputs, index), config_.numOfInputs, 0);
+  V input(std::size_t index, const TensorFacts* otherwise = nullptr) const {
+    const V found = at<V>(position(spec_.inputs, config_.numOfInputs, index), config_.numOfInputs, 0);
+    return found ? found : V(otherwise);
   }
   template <class V>
   V output(std::size_t index) const {

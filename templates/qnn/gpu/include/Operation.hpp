@@ -83,6 +83,9 @@ class Tensor {
   /// Scale and offset of a fixed-point tensor; scale 1 and offset 0 for every other one.
   Quantization quantization() const;
 
+  /// True for a default: its numbers are in data(), and the GPU has no memory of it.
+  bool isDefault() const { return facts_->argument == QNN_GPU_KERNEL_ARG_TYPE_NULL_PTR; }
+
   /// What the client gave with the graph, in memory of the CPU; null for a tensor that comes with an execution.
   template <class T>
   const T* data() const {

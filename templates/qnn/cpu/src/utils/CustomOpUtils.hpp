@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 #include "BackendUtils.hpp"
 #include "CPU/QnnCpuOpPackage.h"
@@ -53,6 +55,15 @@ class Shape {
   std::size_t rank_;
 };
 
+/// The whole number of type T that is nearest to a real number.
+template <class T>
+T nearest(float real) {
+  const double whole = std::nearbyint(static_cast<double>(real));
+  if (!(whole > static_cast<double>(std::numeric_limits<T>::min()))) return std::numeric_limits<T>::min();
+  return whole < static_cast<double>(std::numeric_limits<T>::max()) ? static_cast<T>(whole)
+                                                                   : std::numeric_limits<T>::max();
+}
+
 /// What every view can do, whatever its element type.
 class View {
  public:
@@ -89,6 +100,15 @@ class Input : public View {
   const T* begin() const { return data(); }
   const T* end() const { return data() + size(); }
   const T& operator[](std::size_t index) const { return data()[index]; }
+
+  /// One element as a real number; fixed point is dequantized.
+  float real(std::size_t index) const {
+    if constexpr (sizeof(T) <= 2 && !std::is_floating_point_v<T>) {
+      return quantization().toReal(static_cast<std::int32_t>(data()[index]));
+    } else {
+      return static_cast<float>(data()[index]);
+    }
+  }
 };
 
 /// An output whose elements are of type T.
@@ -100,6 +120,18 @@ class Output : public View {
   T* begin() const { return data(); }
   T* end() const { return data() + size(); }
   T& operator[](std::size_t index) const { return data()[index]; }
+
+  /// Writes one element from a real number; rounds and saturates where T is no float.
+  void setReal(std::size_t index, float real) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      data()[index] = static_cast<T>(real);
+    } else if constexpr (sizeof(T) <= 2) {
+      using Limits = std::numeric_limits<T>;
+      data()[index] = static_cast<T>(quantization().toStored(real, Limits::min(), Limits::max()));
+    } else {
+      data()[index] = nearest<T>(real);
+    }
+  }
 };
 
 /// What the views of several types share: the type is known only when the op runs.
@@ -160,23 +192,16 @@ class AnyOutput : public AnyView {
     if (isFloat()) {
       as<float>()[index] = real;
     } else if (isInt32()) {
-      as<std::int32_t>()[index] = static_cast<std::int32_t>(rounded(real, -2147483648.0, 2147483647.0));
+      as<std::int32_t>()[index] = nearest<std::int32_t>(real);
     } else if (isUint32()) {
-      as<std::uint32_t>()[index] = static_cast<std::uint32_t>(rounded(real, 0.0, 4294967295.0));
+      as<std::uint32_t>()[index] = nearest<std::uint32_t>(real);
     } else if (isInt8()) {
-      as<std::int8_t>()[index] = static_cast<std::int8_t>(rounded(real, -128.0, 127.0));
+      as<std::int8_t>()[index] = nearest<std::int8_t>(real);
     } else if (isBool()) {
       as<std::uint8_t>()[index] = real != 0.0f ? 1 : 0;
     } else {
       as<std::uint8_t>()[index] = static_cast<std::uint8_t>(quantization().toStored(real, 0, 255));
     }
-  }
-
- private:
-  static double rounded(float real, double low, double high) {
-    const double nearest = std::nearbyint(static_cast<double>(real));
-    if (!(nearest > low)) return low;
-    return nearest < high ? nearest : high;
   }
 };
 

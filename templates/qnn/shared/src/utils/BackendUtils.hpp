@@ -59,6 +59,18 @@ struct List {
   constexpr const T* end() const { return items + count; }
 };
 
+/// The default of a tensor or a parameter, where a backend supports no other value; all lists are of one length, and
+/// empty ones stand for no value at all.
+struct OnlyValue {
+  List<std::int64_t> whole;   // where all numbers are whole
+  List<double> reals;
+  List<std::uint16_t> halves;  // the same as bits of FLOAT_16
+  const char* text;
+};
+
+/// True where `count` elements of a type are the default; one number stands for any count.
+bool isOnly(const OnlyValue& only, Qnn_DataType_t type, const void* data, std::size_t count);
+
 /// One input or output of an op, as its config describes it.
 struct TensorSpec {
   const char* name;
@@ -66,6 +78,7 @@ struct TensorSpec {
   List<std::uint32_t> ranks;  // none: any rank
   bool mandatory;
   bool repeated;
+  const OnlyValue* only = nullptr;  // null: any value
 };
 
 /// One parameter of an op.
@@ -76,6 +89,7 @@ struct ParamSpec {
   bool scalar;
   bool mandatory;
   std::uint32_t enumerators;  // 0: no enumeration
+  const OnlyValue* only = nullptr;
 };
 
 /// One op.

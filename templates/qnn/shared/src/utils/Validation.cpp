@@ -80,6 +80,31 @@ Status invalid(const char* format, ...) {
   return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
 }
 
+std::size_t countOf(const Qnn_TensorV1_t& tensor) {
+  std::size_t count = 1;
+  for (std::uint32_t axis = 0; axis < tensor.rank; ++axis) count *= tensor.dimensions[axis];
+  return count;
+}
+
+/// What the client gave with the graph; null where the data comes with an execution.
+const void* dataOf(const Qnn_TensorV1_t& tensor) {
+  const bool raw = tensor.type == QNN_TENSOR_TYPE_STATIC && tensor.memType == QNN_TENSORMEMTYPE_RAW;
+  return raw ? tensor.clientBuf.data : nullptr;
+}
+
+bool isDefault(const OnlyValue& only, const Qnn_TensorV1_t& tensor) {
+  return isOnly(only, tensor.dataType, dataOf(tensor), countOf(tensor));
+}
+
+bool isDefault(const OnlyValue& only, const Qnn_Param_t& param) {
+  if (param.paramType != QNN_PARAMTYPE_SCALAR) return isDefault(only, common(param.tensorParam));
+  const Qnn_Scalar_t& scalar = param.scalarParam;
+  if (static_cast<std::uint32_t>(scalar.dataType) != 0x0608) {
+    return isOnly(only, scalar.dataType, &scalar.int64Value, 1);  // its members lie in one place
+  }
+  return only.text != nullptr && scalar.stringValue != nullptr && std::strcmp(only.text, scalar.stringValue) == 0;
+}
+
 Status validateTensor(const char* role, std::size_t number, const TensorSpec& spec, const Qnn_Tensor_t& tensor,
                       ValidationRules rules) {
   if (isLeftOut(tensor)) {
@@ -94,6 +119,10 @@ Status validateTensor(const char* role, std::size_t number, const TensorSpec& sp
   if (spec.ranks.count != 0 && !contains(spec.ranks, given.rank)) {
     return invalid("%s %zu `%s` has rank %u; it must be %s", role, number, spec.name, given.rank,
                    listOf(spec.ranks).c_str());
+  }
+  if (spec.only != nullptr && !isDefault(*spec.only, given)) {
+    return invalid("%s %zu `%s` is not its default, and no other value is supported; leave it out", role, number,
+                   spec.name);
   }
   return ok;
 }
@@ -171,6 +200,9 @@ Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::siz
     if (spec == nullptr) return invalid("has no parameter `%s`", params[i].name);
     const Status status = validateParam(*spec, params[i]);
     if (status != ok) return status;
+    if (spec->only != nullptr && !isDefault(*spec->only, params[i])) {
+      return invalid("parameter `%s` is not its default, and no other value is supported; leave it out", spec->name);
+    }
   }
   for (const ParamSpec& each : specs) {
     bool given = !each.mandatory;

@@ -247,6 +247,37 @@ class Inferred {
   Qnn_OpConfigV1_t config_ = {};
 };
 
+/// The encoding of one channel of a tensor of fixed point; of the whole tensor where it has only one.
+class Channels {
+ public:
+  explicit Channels(const RawTensor& tensor) {
+    const Qnn_QuantizeParams_t& params = tensor.quantizeParams;
+    if (params.quantizationEncoding == QNN_QUANTIZATION_ENCODING_SCALE_OFFSET) {
+      encodings_ = &params.scaleOffsetEncoding;
+    } else if (params.quantizationEncoding == QNN_QUANTIZATION_ENCODING_AXIS_SCALE_OFFSET) {
+      const Qnn_AxisScaleOffset_t& axis = params.axisScaleOffsetEncoding;
+      if (axis.axis < 0 || static_cast<std::uint32_t>(axis.axis) >= tensor.rank) return;
+      const auto at = static_cast<std::size_t>(axis.axis);
+      if (axis.numScaleOffsets != tensor.currentDimensions[at]) return;
+      encodings_ = axis.scaleOffset;
+      count_ = axis.numScaleOffsets;
+      stride_ = Shape(tensor.currentDimensions, tensor.rank).count(at + 1, tensor.rank);
+    }
+  }
+  explicit operator bool() const { return encodings_ != nullptr; }
+  Quantization of(std::size_t element) const {
+    const Qnn_ScaleOffset_t& found = encodings_[count_ == 1 ? 0 : element / stride_ % count_];
+    return Quantization{found.scale, found.offset};
+  }
+
+ private:
+  const Qnn_ScaleOffset_t* encodings_ = nullptr;
+  std::size_t count_ = 1;
+  std::size_t stride_ = 1;
+};
+
+Status unknownEncoding() { return error("a tensor is quantized in a way that cannot be made floats"); }
+
 const OpEntry* find(List<OpEntry> ops, const char* name) {
   for (const OpEntry& each : ops) {
     if (name != nullptr && std::strcmp(each.spec.name, name) == 0) return &each;
@@ -297,6 +328,53 @@ Status freeInstance(QnnOpPackage_OpImpl_t impl) {
   if (impl == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
   auto* instance = static_cast<Instance*>(reinterpret_cast<QnnCpuOpPackage_OpImpl_t*>(impl)->userData);
   if (instance != nullptr) instance->release(instance);
+  return ok;
+}
+
+RawTensor* FloatCopies::add(const RawTensor& stored, bool isOutput) {
+  auto copy = std::make_unique<Copy>(Copy{&stored, stored, isOutput, {}});
+  copy->values.resize(Shape(stored.maxDimensions, stored.rank).count());
+  copy->floats.dataType = QNN_CPU_DATATYPE_FLOAT_32;
+  copy->floats.data = copy->values.data();
+  copy->floats.quantizeParams.quantizationEncoding = QNN_QUANTIZATION_ENCODING_UNDEFINED;
+  copies_.push_back(std::move(copy));
+  return &copies_.back()->floats;
+}
+
+RawTensor* const* FloatCopies::add(RawTensor* const* first, std::size_t count, bool areOutputs) {
+  auto list = std::make_unique<RawTensor*[]>(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    list[i] = first[i]->dataType == QNN_CPU_DATATYPE_FLOAT_32 ? first[i] : add(*first[i], areOutputs);
+  }
+  lists_.push_back(std::move(list));
+  return lists_.back().get();
+}
+
+Status FloatCopies::dequantize() {
+  for (const auto& copy : copies_) {
+    const auto* stored = static_cast<const std::uint8_t*>(copy->stored->data);
+    if (copy->isOutput || stored == nullptr) continue;
+    const Channels channels(*copy->stored);
+    if (!channels) return unknownEncoding();
+    const std::size_t count = Shape(copy->stored->currentDimensions, copy->stored->rank).count();
+    if (count > copy->values.size()) return error("a tensor has become larger than it was said to be");
+    for (std::size_t i = 0; i < count; ++i) copy->values[i] = channels.of(i).toReal(stored[i]);
+  }
+  return ok;
+}
+
+Status FloatCopies::quantize() {
+  for (const auto& copy : copies_) {
+    auto* stored = static_cast<std::uint8_t*>(copy->stored->data);
+    if (!copy->isOutput || stored == nullptr) continue;
+    const Channels channels(*copy->stored);
+    if (!channels) return unknownEncoding();
+    const std::size_t count = Shape(copy->stored->currentDimensions, copy->stored->rank).count();
+    if (count > copy->values.size()) return error("a tensor has become larger than it was said to be");
+    for (std::size_t i = 0; i < count; ++i) {
+      stored[i] = static_cast<std::uint8_t>(channels.of(i).toStored(copy->values[i], 0, 255));
+    }
+  }
   return ok;
 }
 

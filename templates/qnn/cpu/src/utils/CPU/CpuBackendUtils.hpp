@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -45,16 +46,44 @@ T fromDouble(double value) {
   }
 }
 
+/// Tensors of fixed point that a kernel sees as floats: each has a copy of floats, filled before the kernel runs
+/// (inputs and parameters) or written back after it (outputs).
+class FloatCopies {
+ public:
+  /// A tensor of floats for one of fixed point, of the same shape.
+  RawTensor* add(const RawTensor& stored, bool isOutput);
+
+  /// The tensors of a repeated one, those of fixed point replaced.
+  RawTensor* const* add(RawTensor* const* first, std::size_t count, bool areOutputs);
+
+  Status dequantize();
+  Status quantize();
+
+ private:
+  struct Copy {
+    const RawTensor* stored;
+    RawTensor floats;
+    bool isOutput;
+    std::vector<float> values;
+  };
+  std::vector<std::unique_ptr<Copy>> copies_;
+  std::vector<std::unique_ptr<RawTensor*[]>> lists_;
+};
+
+template <class V>
+inline constexpr bool seesFloats = std::is_same_v<V, Input<float>> || std::is_same_v<V, Output<float>>;
+
 /// The parameters and tensors of one node, found by name and by position.
 class Binding {
  public:
-  Binding(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node, const NodeFacts& facts)
-      : spec_(spec), node_(node), facts_(facts) {}
+  Binding(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node, const NodeFacts& facts, FloatCopies& copies)
+      : spec_(spec), node_(node), facts_(facts), copies_(copies) {}
 
-  /// The view of the tensor at `index` of the spec.
+  /// The view of the tensor at `index` of the spec; of an input that was left out, its default.
   template <class V>
-  V input(std::size_t index) const {
-    return view<V>(node_.inputs, facts_.inputs, position(spec_.inputs, facts_.inputs.size(), index));
+  V input(std::size_t index, const RawTensor* otherwise = nullptr) const {
+    const V found = view<V>(node_.inputs, facts_.inputs, position(spec_.inputs, facts_.inputs.size(), index));
+    return found || otherwise == nullptr ? found : V(otherwise, false);
   }
   template <class V>
   V output(std::size_t index) const {
@@ -88,22 +117,33 @@ class Binding {
     std::size_t at = 0;
     const QnnCpuOpPackage_Param_t* found = find(param, &at);
     const bool given = found != nullptr && found->type == QNN_CPU_PARAMTYPE_TENSOR;
-    return given ? V(found->tensorParam, facts_.params[at].quantized) : V(otherwise, false);
+    return given ? view<V>(found->tensorParam, facts_.params[at].quantized) : V(otherwise, false);
   }
 
  private:
   template <class V>
-  static V view(RawTensor* const* tensors, const std::vector<TensorFacts>& facts, std::size_t at) {
-    return at < facts.size() && !facts[at].omitted ? V(tensors[at], facts[at].quantized) : V();
+  V view(const RawTensor* tensor, bool quantized) const {
+    if constexpr (seesFloats<V>) {
+      const bool isFloat = tensor == nullptr || tensor->dataType == QNN_CPU_DATATYPE_FLOAT_32;
+      if (!isFloat) return V(copies_.add(*tensor, std::is_same_v<V, Output<float>>), false);
+    }
+    return V(tensor, quantized);
   }
 
   template <class V>
-  static Repeated<V> repeated(RawTensor* const* tensors, const std::vector<TensorFacts>& facts,
-                              List<TensorSpec> specs, std::size_t index) {
+  V view(RawTensor* const* tensors, const std::vector<TensorFacts>& facts, std::size_t at) const {
+    return at < facts.size() && !facts[at].omitted ? view<V>(tensors[at], facts[at].quantized) : V();
+  }
+
+  template <class V>
+  Repeated<V> repeated(RawTensor* const* tensors, const std::vector<TensorFacts>& facts, List<TensorSpec> specs,
+                       std::size_t index) const {
     if (facts.size() <= index) return Repeated<V>();
     // Optional tensors behind it may be left out: then it stands for one, as validation counts too.
-    const std::size_t surplus = facts.size() > specs.count ? facts.size() - specs.count : 0;
-    return Repeated<V>(tensors + index, facts.data() + index, surplus + 1);
+    const std::size_t count = 1 + (facts.size() > specs.count ? facts.size() - specs.count : 0);
+    RawTensor* const* first = tensors + index;
+    if constexpr (seesFloats<V>) first = copies_.add(first, count, std::is_same_v<V, Output<float>>);
+    return Repeated<V>(first, facts.data() + index, count);
   }
 
   /// Where the tensor at `index` of the specs stands in the node: behind a repeated one it is shifted.
@@ -114,9 +154,10 @@ class Binding {
   const OpSpec& spec_;
   const QnnCpuOpPackage_Node_t& node_;
   const NodeFacts& facts_;
+  FloatCopies& copies_;
 };
 
-/// A tensor that lives in tables: the default of a tensor parameter.
+/// A tensor that lives in tables: the default of a tensor parameter or of an input.
 RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
 struct Instance;
@@ -150,11 +191,12 @@ template <class Args, class State, Args (*Bind)(const Binding&), Status (*Finali
           Status (*Execute)(const Args&, State*), void (*Free)(State*)>
 struct Kernel {
   struct Bound : Instance {
-    NodeFacts facts;  // before args, whose repeated views point into it
+    NodeFacts facts;  // before args, whose views point into it and into the copies
+    FloatCopies copies;
     Args args;
     State* state = nullptr;
     Bound(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node, NodeFacts seen)
-        : facts(std::move(seen)), args(Bind(Binding(spec, node, facts))) {}
+        : facts(std::move(seen)), args(Bind(Binding(spec, node, facts, copies))) {}
   };
 
   static Status create(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts,
@@ -164,7 +206,8 @@ struct Kernel {
     if (bound == nullptr) return QNN_OP_PACKAGE_ERROR_GENERAL;
     bound->entry = &entry;
     bound->release = release;
-    const Status status = guarded([&] { return Finalize(bound->args, bound->state); });
+    Status status = bound->copies.dequantize();  // parameters are there already
+    if (status == ok) status = guarded([&] { return Finalize(bound->args, bound->state); });
     if (status != ok) {
       release(bound);
       return status;
@@ -178,7 +221,9 @@ struct Kernel {
     auto* bound = static_cast<Bound*>(static_cast<Instance*>(userData));
     const Running running(bound->entry->spec.name);
     ++*bound->entry->executions;
-    return guarded([&] { return Execute(bound->args, bound->state); });
+    Status status = bound->copies.dequantize();
+    if (status == ok) status = guarded([&] { return Execute(bound->args, bound->state); });
+    return status == ok ? bound->copies.quantize() : status;
   }
 
   static void release(Instance* self) {

@@ -68,6 +68,9 @@ Udo_ErrorType_t checkInputs(const Operation& operation) {
       return refuse(UDO_INVALID_ARGUMENT, "input `%s` is of another data type (0x%x)", spec.name,
                     static_cast<unsigned>(tensor.dataType));
     }
+    if (spec.only != nullptr && tensor.layout != UDO_LAYOUT_NULL && !isDefault(*spec.only, tensor, spec.types)) {
+      return refuse(UDO_INVALID_ARGUMENT, "input `%s` is not its default, and no other value is supported", spec.name);
+    }
   }
   return UDO_NO_ERROR;
 }

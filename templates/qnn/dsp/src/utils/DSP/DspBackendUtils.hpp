@@ -54,9 +54,11 @@ class Binding {
  public:
   explicit Binding(const Operation& operation) : operation_(operation) {}
 
+  /// The view of an input, or of its default.
   template <class V>
-  V input(std::size_t index) const {
-    return index < operation_.inputCount ? V(&operation_.inputs[index]) : V();
+  V input(std::size_t index, const RawTensor* otherwise = nullptr) const {
+    const V found = index < operation_.inputCount ? V(&operation_.inputs[index]) : V();
+    return found || otherwise == nullptr ? found : V(otherwise);
   }
   template <class V>
   V output(std::size_t index) const {
@@ -89,7 +91,7 @@ class Binding {
   const Operation& operation_;
 };
 
-/// A tensor that lives in tables: the default of a tensor parameter.
+/// A tensor that lives in tables: the default of a tensor parameter or of an input.
 RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
 /// The op of a library.

@@ -62,7 +62,41 @@ const ParamSpec* find(List<ParamSpec> specs, const char* name) {
   return nullptr;
 }
 
+/// The type of a spec in which a tensor is stored.
+Qnn_DataType_t storedAs(Udo_DataType_t type, List<Qnn_DataType_t> types) {
+  for (const Qnn_DataType_t each : types) {
+    if (udoTypeOf(each) == type) return each;
+  }
+  for (const Qnn_DataType_t each : types) {
+    if (isStoredAlike(type, udoTypeOf(each))) return each;
+  }
+  return types.items[0];
+}
+
 bool isText(const ParamSpec& spec) { return static_cast<std::uint32_t>(spec.types.items[0]) == 0x0608; }
+
+/// As Binding::number reads a scalar.
+Qnn_DataType_t scalarTypeOf(Udo_DataType_t type) {
+  switch (type) {
+    case UDO_DATATYPE_FLOAT_32: return QNN_DATATYPE_FLOAT_32;
+    case UDO_DATATYPE_INT_32: return QNN_DATATYPE_INT_32;
+    case UDO_DATATYPE_INT_16: return QNN_DATATYPE_INT_16;
+    case UDO_DATATYPE_INT_8: return QNN_DATATYPE_INT_8;
+    case UDO_DATATYPE_UINT_16: return QNN_DATATYPE_UINT_16;
+    case UDO_DATATYPE_UINT_8: return QNN_DATATYPE_UINT_8;
+    default: return QNN_DATATYPE_UINT_32;
+  }
+}
+
+bool isDefault(const ParamSpec& spec, const Udo_Param_t& param) {
+  if (param.paramType == UDO_PARAMTYPE_TENSOR) return isDefault(*spec.only, param.tensorParam, spec.types);
+  if (param.paramType == UDO_PARAMTYPE_SCALAR) {
+    const Qnn_DataType_t type = scalarTypeOf(param.scalarParam.dataType);
+    return isOnly(*spec.only, type, &param.scalarParam.dataValue, 1);
+  }
+  return spec.only->text != nullptr && param.stringParam != nullptr &&
+         std::strcmp(spec.only->text, param.stringParam) == 0;
+}
 
 Udo_ErrorType_t checkParam(List<ParamSpec> specs, const Udo_Param_t& param) {
   const ParamSpec* spec = find(specs, param.paramName);
@@ -86,6 +120,10 @@ Udo_ErrorType_t checkParam(List<ParamSpec> specs, const Udo_Param_t& param) {
       return refuse(UDO_INVALID_ARGUMENT, "parameter `%s` is %u; its enumeration has only 0 to %u", spec->name,
                     static_cast<unsigned>(value), static_cast<unsigned>(spec->enumerators - 1));
     }
+  }
+  if (spec->only != nullptr && !isDefault(*spec, param)) {
+    return refuse(UDO_INVALID_ARGUMENT, "parameter `%s` is not its default, and no other value is supported",
+                  spec->name);
   }
   return UDO_NO_ERROR;
 }
@@ -133,6 +171,12 @@ Udo_ErrorType_t refuse(Udo_ErrorType_t code, const char* format, ...) {
   va_end(list);
   error("%s", text);
   return code;
+}
+
+bool isDefault(const OnlyValue& only, const Udo_TensorParam_t& tensor, List<Qnn_DataType_t> types) {
+  std::size_t count = 1;
+  for (std::uint32_t axis = 0; axis < tensor.tensorRank; ++axis) count *= tensor.currDimensions[axis];
+  return isOnly(only, storedAs(tensor.dataType, types), tensor.tensorData, count);
 }
 
 bool isOneOf(Udo_DataType_t type, List<Qnn_DataType_t> types) {

@@ -21,6 +21,9 @@ Udo_ErrorType_t refuse(Udo_ErrorType_t code, const char* format, ...);
 /// True where a kernel reads the right bytes of what the DSP says to be of this type.
 bool isOneOf(Udo_DataType_t type, List<Qnn_DataType_t> types);
 
+/// True where a tensor is the only value that is supported.
+bool isDefault(const OnlyValue& only, const Udo_TensorParam_t& tensor, List<Qnn_DataType_t> types);
+
 std::uint32_t bytesOf(const Udo_TensorParam_t& tensor, const std::uint32_t* dims);
 
 /// Holds the parameters that a client gives against the config.

@@ -7,10 +7,10 @@
 namespace ops::QuietPackage::Quiet {
 
 struct Args {
-  // UFIXED_POINT_8, any rank.
-  udo::Input<std::uint8_t> x;
-  // UFIXED_POINT_8, any rank.
-  udo::Output<std::uint8_t> y;
+  // UFIXED_POINT_8 or FLOAT_32, any rank.
+  udo::AnyInput x;
+  // UFIXED_POINT_8 or FLOAT_32, any rank.
+  udo::AnyOutput y;
 };
 
 // Yours: whatever finalize() prepares for execute(), such as tables or scratch memory.

@@ -9,6 +9,7 @@ namespace {
 
 constexpr Qnn_DataType_t op0Inputs0Types[] = {
     QNN_DATATYPE_UFIXED_POINT_8,
+    QNN_DATATYPE_FLOAT_32,
 };
 
 constexpr TensorSpec op0Inputs[] = {
@@ -17,6 +18,7 @@ constexpr TensorSpec op0Inputs[] = {
 
 constexpr Qnn_DataType_t op0Outputs0Types[] = {
     QNN_DATATYPE_UFIXED_POINT_8,
+    QNN_DATATYPE_FLOAT_32,
 };
 
 constexpr TensorSpec op0Outputs[] = {
@@ -25,8 +27,8 @@ constexpr TensorSpec op0Outputs[] = {
 
 ::ops::QuietPackage::Quiet::Args bind0([[maybe_unused]] const Binding& node) {
   ::ops::QuietPackage::Quiet::Args args;
-  args.x = node.input<udo::Input<std::uint8_t>>(0);
-  args.y = node.output<udo::Output<std::uint8_t>>(0);
+  args.x = node.input<udo::AnyInput>(0);
+  args.y = node.output<udo::AnyOutput>(0);
   return args;
 }
 

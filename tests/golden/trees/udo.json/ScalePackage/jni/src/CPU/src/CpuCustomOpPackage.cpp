@@ -10,10 +10,12 @@ namespace {
 
 constexpr Qnn_DataType_t op0Inputs0Types[] = {
     QNN_DATATYPE_FLOAT_32,
+    QNN_DATATYPE_UFIXED_POINT_8,
 };
 
 constexpr Qnn_DataType_t op0Inputs1Types[] = {
     QNN_DATATYPE_FLOAT_32,
+    QNN_DATATYPE_UFIXED_POINT_8,
 };
 
 constexpr TensorSpec op0Inputs[] = {
@@ -23,6 +25,7 @@ constexpr TensorSpec op0Inputs[] = {
 
 constexpr Qnn_DataType_t op0Outputs0Types[] = {
     QNN_DATATYPE_FLOAT_32,
+    QNN_DATATYPE_UFIXED_POINT_8,
 };
 
 constexpr TensorSpec op0Outputs[] = {
@@ -49,6 +52,7 @@ constexpr ParamSpec op0Params[] = {
 
 constexpr Qnn_DataType_t op1Inputs0Types[] = {
     QNN_DATATYPE_FLOAT_32,
+    QNN_DATATYPE_UFIXED_POINT_8,
 };
 
 constexpr TensorSpec op1Inputs[] = {
@@ -57,6 +61,7 @@ constexpr TensorSpec op1Inputs[] = {
 
 constexpr Qnn_DataType_t op1Outputs0Types[] = {
     QNN_DATATYPE_FLOAT_32,
+    QNN_DATATYPE_UFIXED_POINT_8,
 };
 
 constexpr TensorSpec op1Outputs[] = {

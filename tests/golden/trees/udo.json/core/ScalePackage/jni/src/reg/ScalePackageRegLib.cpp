@@ -22,9 +22,9 @@ constexpr CoreTypes op0Param2Types[] = {
     {SNPE_UDO_CORETYPE_DSP, SNPE_UDO_DATATYPE_UINT_32, SNPE_UDO_DATATYPE_UINT_32},
 };
 constexpr ParamSpec op0Params[] = {
-    {"factor", SNPE_UDO_PARAMTYPE_SCALAR, SNPE_UDO_LAYOUT_LAST, op0Param0Types, {}, true, {0x0u, "", nullptr, {}}},
-    {"steps", SNPE_UDO_PARAMTYPE_SCALAR, SNPE_UDO_LAYOUT_LAST, op0Param1Types, {}, true, {0x0u, "", nullptr, {}}},
-    {"table", SNPE_UDO_PARAMTYPE_TENSOR, SNPE_UDO_LAYOUT_NHWC, op0Param2Types, {}, true, {0, "", nullptr, {}}},
+    {"factor", SNPE_UDO_PARAMTYPE_SCALAR, SNPE_UDO_LAYOUT_LAST, op0Param0Types, {}, true, {0x0u, "", nullptr, {}}, 0},
+    {"steps", SNPE_UDO_PARAMTYPE_SCALAR, SNPE_UDO_LAYOUT_LAST, op0Param1Types, {}, true, {0x0u, "", nullptr, {}}, 0},
+    {"table", SNPE_UDO_PARAMTYPE_TENSOR, SNPE_UDO_LAYOUT_NHWC, op0Param2Types, {}, true, {0, "", nullptr, {}}, 0},
 };
 constexpr CoreTypes op0Input0Types[] = {
     {SNPE_UDO_CORETYPE_DSP, SNPE_UDO_DATATYPE_UINT_8, SNPE_UDO_DATATYPE_FIXED_8 | SNPE_UDO_DATATYPE_UINT_8},

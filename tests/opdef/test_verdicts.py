@@ -1,0 +1,71 @@
+"""`check`, `generate` and `convert` agree about configs, whatever was changed in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.opdef.texts import X, Y, collection, op, param, tensor, udo
+from tests.opdef.verdicts import configs, verdict, verdicts
+from udogen.opdef import json_write
+
+
+def test_configs_as_they_are_and_changed(tmp_path: Path) -> None:
+    found = list(verdicts(len(configs()) + 150, 1, tmp_path))
+    wrong = [each for each in found if not each.agree]
+    assert not wrong, f"{wrong[0].text}\n{wrong[0].said}"
+    assert sum(each.check == 0 for each in found) > 50 and sum(each.check == 2 for each in found) > 50
+
+
+OPEN = collection(op(tensor("Input", "x", "BACKEND_SPECIFIC") + Y))
+NO_BACKEND = collection(op(backends=""))
+OTHER_BACKEND = collection(op(backends="AIC"))
+NOT_DELIVERED = collection(op(tensor("Input", "x", "FLOAT_16") + Y))
+REPEATED = collection(op(tensor("Input", "x", more="<Repeated>true</Repeated>") + Y, backends="HTP"))
+A_TEXT = collection(op(X + Y + param("t", "STRING"), backends="HTP"))
+
+
+@pytest.mark.parametrize("text", [OPEN, NO_BACKEND, OTHER_BACKEND, NOT_DELIVERED, REPEATED, A_TEXT])
+def test_what_generate_refuses_check_refuses_too(tmp_path: Path, text: str) -> None:
+    found = verdict(text, "config.xml", tmp_path)
+    assert (found.check, found.generate) == (2, 2), found.said
+
+
+@pytest.mark.parametrize("value", [True, 1, "NHWC", ["NHWC"], {}])
+@pytest.mark.parametrize("key", ["tensor_layout", "static", "repeated", "quantization_mode"])
+def test_keys_of_tensors_in_scalar_parameters_are_ignored(tmp_path: Path, key: str, value: object) -> None:
+    text = udo(scalar_params=[{"name": "p", "data_type": "FLOAT_32", key: value}])
+    found = verdict(text, "config.json", tmp_path)
+    assert (found.check, found.generate, found.converted, found.again) == (0, 0, 0, 0), found.said
+    assert f"`{key}` is no key of a scalar parameter; it is ignored" in found.said
+
+
+def test_of_several_types_one_is_written_that_the_backends_deliver(tmp_path: Path) -> None:
+    """Not the first: JSON names one, and the result must be a config that means the same."""
+    text = collection(op(tensor("Input", "x", "FLOAT_16 UINT_16 FLOAT_32") + Y, backends="CPU HTP"))
+    found = verdict(text, "config.xml", tmp_path)
+    assert found.agree, found.said
+    [package] = json.loads((tmp_path / "converted.json").read_text()).values()
+    assert package["Operators"][0]["inputs"][0]["data_type"] == "FLOAT_32"
+    assert "the data type FLOAT_16, UINT_16 of `x` of `Scale`: lost" in found.said
+
+
+def test_a_default_chooses_the_type(tmp_path: Path) -> None:
+    text = collection(op(X + Y + param("p", "INT_32 FLOAT_32", default="2.5")))
+    found = verdict(text, "config.xml", tmp_path)
+    assert found.agree and found.converted == 0, found.said
+    [package] = json.loads((tmp_path / "converted.json").read_text()).values()
+    assert package["Operators"][0]["scalar_params"][0]["data_type"] == "FLOAT_32"
+
+
+def test_what_would_be_refused_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the writer does."""
+    monkeypatch.setattr(json_write, "write", lambda packages, problems: json_text.replace("FLOAT_32", "FLOAT_33"))
+    json_text = udo()
+    found = verdict(collection(), "config.xml", tmp_path)
+    assert (found.check, found.converted) == (0, 2)
+    assert "this cannot be converted; the result would be refused" in found.said
+    assert "converted.json:" in found.said and '"FLOAT_33" is not a data type' in found.said
+    assert not (tmp_path / "converted.json").exists()

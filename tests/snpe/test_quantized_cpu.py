@@ -1,0 +1,237 @@
+"""The CPU library of a UDO package takes floats and quantized data, in Qualcomm's own runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.making import make, make_packages, need_runtime
+from tests.snpe.packages import config, package
+from udogen.errors import RunFailed
+from udogen.opdef import resolve
+from udogen.opdef.load import load
+from udogen.opdef.problems import ConfigError, Problems
+from udogen.runtime import OpSession
+from udogen.runtime.built import Built, find_built
+from udogen.runtime.op.request import Wishes, make_call
+
+KERNELS = {
+    # y = k * x * w + table[0]; written for floats alone.
+    "Affine": """
+  for (std::size_t i = 0; i < args.x.size(); ++i) {
+    args.y[i] = args.k * args.x[i] * args.w.data()[i % args.w.size()] + args.table[0];
+  }""",
+    # The sum of all inputs.
+    "Total": """
+  for (float& each : args.y) each = 0.0f;
+  for (std::size_t k = 0; k < args.parts.size(); ++k) {
+    const auto part = args.parts[k];
+    for (std::size_t i = 0; i < part.size(); ++i) args.y[i] += part[i];
+  }""",
+    # A config of bytes: the kernel is told the type at each execution.
+    "Negate": """
+  for (std::size_t i = 0; i < args.x.size(); ++i) args.y.setReal(i, -args.x.real(i));""",
+}
+FINALIZE = {"Affine": 'if (args.table[0] != 0.5f) return udo::error("the parameter is %g", double(args.table[0]));'}
+
+
+def tensor(name: str, cpu: str = "FLOAT_32", **more: object) -> dict[str, object]:
+    return {"name": name, "per_core_data_types": {"CPU": cpu, "DSP": "UINT_8"}, **more}
+
+
+def op(name: str, inputs: list[object], output: object, **more: object) -> dict[str, object]:
+    cores = {"core_types": ["CPU", "DSP"], "dsp_arch_types": ["v68"]}
+    return {"type": name, "inputs": inputs, "outputs": [output], **cores, **more}
+
+
+OPS = [
+    op(
+        "Affine",
+        [tensor("x"), tensor("w", static=True)],
+        tensor("y"),
+        scalar_params=[{"name": "k", "data_type": "FLOAT_32", "default_value": 1.0}],
+        tensor_params=[{"name": "table", "data_type": "FLOAT_32"}],
+    ),
+    op("Total", [tensor("parts", repeated=True)], tensor("y"), core_types=["CPU"]),
+    op("Negate", [tensor("x", "UINT_8")], tensor("y", "FIXED_8")),
+]
+OPS[1].pop("dsp_arch_types")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The package, its kernels written as a person would for floats."""
+    need_runtime("cpu")
+    base = tmp_path_factory.mktemp("quantized")
+    kernels = base / "kernels" / "cpu"
+    kernels.mkdir(parents=True)
+    for name, body in KERNELS.items():
+        (kernels / f"{name}.cpp").write_text(
+            f'#include "ops/{name}.hpp"\nnamespace ops::Mixed::{name} {{\nstruct State {{}};\n'
+            f"udo::Status finalize([[maybe_unused]] const Args& args, State*&) {{ {FINALIZE.get(name, '')}\n"
+            f"  return udo::ok;\n}}\n"
+            f"udo::Status execute(const Args& args, State*) {{{body}\n  return udo::ok;\n}}\n"
+            f"void free(State*) {{}}\n}}  // namespace ops::Mixed::{name}\n"
+        )
+    [made] = make_packages(
+        [config(base, package("Mixed", *OPS))], base / "out", chosen=["cpu"], kernels=base / "kernels"
+    )
+    done = make(made.folder, "cpu_x86", flags="-Werror")
+    assert done.returncode == 0, done.stderr
+    return find_built(made.folder)
+
+
+def run(built: Built, name: str, inputs: Mapping[str, Any], **more: Any) -> Any:
+    with OpSession(built.library, built.provider, timeout=60) as session:
+        call = make_call(built.op(name, "cpu"), built, name, Wishes(inputs=inputs, **more))
+        [output] = session.run(call).outputs.values()
+        return output
+
+
+def quantized(real: Any, scale: float, offset: int) -> Any:
+    return np.clip(np.round(real / scale) - offset, 0, 255).astype("uint8")
+
+
+def real(stored: Any, scale: float, offset: int) -> Any:
+    return scale * (stored.astype("float64") + offset)
+
+
+DICE = np.random.default_rng(7)
+X, W = DICE.uniform(-2, 2, (2, 3, 4)).astype("f4"), DICE.uniform(-1, 1, (4,)).astype("f4")
+XQ, WQ, YQ, TQ = (0.02, -100), (0.01, -100), (0.025, -90), (0.5, -3)
+TABLE = np.array([0.5], "f4")
+
+
+def test_floats(built: Built) -> None:
+    found = run(built, "Affine", {"x": X, "w": W}, params={"table": TABLE, "k": 2.0})
+    np.testing.assert_allclose(found, 2 * X * W + 0.5, atol=1e-6)
+
+
+@pytest.mark.parametrize("what", ["x", "w", "y", "table", "x w", "x y", "x w y table"])
+def test_quantized_and_floats_in_any_mixture(built: Built, what: str) -> None:
+    """Each tensor for itself is of floats or of 8 bits; a quantized output is right within one step."""
+    given, quants = {"x": X, "w": W}, {}
+    seen = {"x": X.astype("f8"), "w": W.astype("f8")}
+    for name, encoding in (("x", XQ), ("w", WQ)):
+        if name in what:
+            given[name], quants[name] = quantized(given[name], *encoding), encoding
+            seen[name] = real(given[name], *encoding)
+    table: Any = TABLE
+    if "table" in what:
+        table, quants["table"] = quantized(TABLE, *TQ), TQ
+    dtypes = {"y": "UFIXED_POINT_8" if "y" in what else "FLOAT_32"}
+    if "y" in what:
+        quants["y"] = YQ
+    found = run(built, "Affine", given, quants=quants, dtypes=dtypes, params={"table": table})
+    wanted = seen["x"] * seen["w"] + 0.5
+    if "y" in what:
+        assert found.dtype == np.uint8
+        assert np.abs(found.astype(int) - quantized(wanted, *YQ).astype(int)).max() <= 1
+    else:
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_from_a_stored_context(built: Built) -> None:
+    """Restored in a fresh process, quantized tensors are still made floats."""
+    stored = quantized(X, *XQ)
+    wishes = Wishes(
+        inputs={"x": stored, "w": W},
+        quants={"x": XQ, "y": YQ},
+        dtypes={"y": "UFIXED_POINT_8"},
+        params={"table": TABLE},
+    )
+    call = make_call(built.op("Affine", "cpu"), built, "Affine", wishes)
+    with OpSession(built.library, built.provider, timeout=60) as session:
+        first = session.run(replace(call, save_context=True))
+    with OpSession(built.library, built.provider, timeout=60) as session:
+        again = session.run(replace(call, context=first.context))
+    np.testing.assert_array_equal(again.outputs["y"], first.outputs["y"])
+    assert len(set(first.outputs["y"].ravel().tolist())) > 4
+
+
+def test_a_quantized_output_saturates(built: Built) -> None:
+    found = run(
+        built,
+        "Affine",
+        {"x": 100 * X, "w": W},
+        quants={"y": YQ},
+        dtypes={"y": "UFIXED_POINT_8"},
+        params={"table": TABLE},
+    )
+    assert {0, 255} <= set(found.ravel().tolist())
+
+
+@pytest.mark.parametrize("stored", [(), (1,), (0, 2)], ids=["floats", "one", "two"])
+def test_of_repeated_inputs_some_may_be_quantized(built: Built, stored: tuple[int, ...]) -> None:
+    parts: dict[str, Any] = {f"parts.{index}": X + index for index in range(3)}
+    quants, wanted = {}, np.zeros_like(X, dtype="f8")
+    for index, (name, part) in enumerate(parts.items()):
+        if index in stored:
+            quants[name] = (0.05, -60)
+            parts[name] = quantized(part, 0.05, -60)
+        wanted += real(parts[name], 0.05, -60) if index in stored else part
+    found = run(built, "Total", parts, quants=quants, dtypes={"y": "FLOAT_32"})
+    np.testing.assert_allclose(found, wanted, atol=2e-6)
+
+
+def test_a_config_of_bytes_takes_floats_too(built: Built) -> None:
+    """The views know several types: nothing can be made bytes without a scale."""
+    np.testing.assert_array_equal(run(built, "Negate", {"x": X}, dtypes={"y": "FLOAT_32"}), -X)
+    stored = quantized(X, *XQ)
+    found = run(built, "Negate", {"x": stored}, quants={"x": XQ, "y": XQ}, dtypes={"y": "UFIXED_POINT_8"})
+    assert np.abs(found.astype(int) - quantized(-real(stored, *XQ), *XQ).astype(int)).max() <= 1
+
+
+def test_other_types_are_still_refused(built: Built) -> None:
+    with pytest.raises(RunFailed, match="holds int32; it must be"):
+        run(built, "Affine", {"x": X.astype("i4"), "w": W}, params={"table": TABLE})
+
+
+def test_a_type_that_a_core_does_not_know_is_ignored(tmp_path: Path) -> None:
+    """With a warning that names the place, the type and the core; nothing is refused."""
+    [made], _ = load([config(tmp_path, package("P", op("A", [tensor("x", "FLOAT_16")], tensor("y", "UINT_16"))))])
+    problems = Problems()
+    found = resolve.for_backend(made, "cpu", problems).ops[0]
+    assert [row.name for row in found.inputs[0].accepted] == ["FLOAT_32", "UFIXED_POINT_8"]
+    assert [row.name for row in found.outputs[0].accepted] == ["FLOAT_32", "UFIXED_POINT_8"]
+    assert not problems.errors
+    assert [(str(each.location), each.message) for each in problems.warnings] == [
+        (f"{tmp_path}/config.json:1", "`x` of `A` is FLOAT_16, which CPU does not know: it is ignored"),
+        (f"{tmp_path}/config.json:1", "`y` of `A` is UINT_16, which CPU does not know: it is ignored"),
+    ]
+
+
+@pytest.mark.parametrize(("written", "taken"), [("UINT_32", "UFIXED_POINT_8 UINT_8"), ("FLOAT_16", "FLOAT_32")])
+def test_of_v66_too(tmp_path: Path, written: str, taken: str) -> None:
+    x = {"name": "x", "data_type": written}
+    body = {
+        "type": "A",
+        "inputs": [x],
+        "outputs": [x | {"name": "y"}],
+        "core_types": ["DSP"],
+        "dsp_arch_types": ["v66"],
+    }
+    [made], problems = load([config(tmp_path, package("P", body))])
+    found = resolve.for_backend(made, "dsp", problems).ops[0]
+    assert " ".join(row.name for row in found.inputs[0].datatypes) == taken
+    assert f"`x` of `A` is {written}, which DSP does not know: it is ignored" in [p.message for p in problems.warnings]
+
+
+def test_where_no_type_is_left_it_is_an_error(tmp_path: Path) -> None:
+    """A text is no tensor; and in the layout of QNN a config means what it says."""
+    x = {"name": "x", "data_type": "STRING"}
+    path = config(
+        tmp_path, package("P", {"type": "A", "inputs": [x], "outputs": [x | {"name": "y"}], "core_types": ["CPU"]})
+    )
+    with pytest.raises(ConfigError) as caught:
+        make_packages([path], tmp_path / "out")
+    assert "`x` of `A` is STRING, which the CPU runtime never hands to an op" in caught.value.problems[0].message
+    path.write_text(path.read_text().replace("STRING", "FLOAT_16"))
+    with pytest.raises(ConfigError):
+        make_packages([path], tmp_path / "out", layout="qnn")
+    assert make_packages([path], tmp_path / "out")

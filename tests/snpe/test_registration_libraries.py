@@ -1,0 +1,120 @@
+"""What a registration library names, read by an independent host in C: each library once, as it is built."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.build.devices import EMPTY, Elf
+from tests.making import ROOT, make, make_packages
+from tests.snpe.packages import X86, config, libraries, op, package
+from udogen.build import tools
+from udogen.build.package import open_packages
+from udogen.runtime import LibraryMissing, add_op_package
+
+NOTHING = {name: "" for name in EMPTY if not name.endswith("_CXX")}
+OLD, NEW, BOTH = ["v66"], ["v68"], ["v66", "v68"]
+
+# Ops, each with its cores and versions -> the libraries, in any order.
+PACKAGES = {
+    "several old": (
+        [op("A", "DSP", archs=OLD), op("B", "DSP", archs=OLD), op("C", "DSP", archs=["v65"])],
+        ["DSP libUdoPAImplDsp.so", "DSP libUdoPBImplDsp.so", "DSP libUdoPCImplDsp.so"],
+    ),
+    "one op, old and new": ([op("A", "DSP", archs=BOTH)], ["DSP libUdoPImplDsp.so"]),
+    "several, old and new": (
+        [op("A", "DSP", archs=BOTH), op("B", "DSP", archs=OLD), op("C", "DSP", archs=NEW)],
+        ["DSP libUdoPImplDsp.so", "DSP libUdoPAImplDsp.so", "DSP libUdoPBImplDsp.so"],
+    ),
+    "every core": (
+        [op("A", "CPU", "GPU", "DSP", archs=BOTH), op("B", "CPU", "DSP", archs=BOTH)],
+        [
+            "CPU libUdoPImplCpu.so",
+            "GPU libUdoPImplGpu.so",
+            "DSP libUdoPImplDsp.so",
+            "DSP libUdoPAImplDsp.so",
+            "DSP libUdoPBImplDsp.so",
+        ],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The host, compiled."""
+    made = tmp_path_factory.mktemp("host") / "registration_host"
+    source = ROOT / "tests/snpe/registration_host.c"
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/udogen/qnn/include"]
+    subprocess.run(["gcc", *flags, str(source), "-o", str(made), "-ldl"], check=True)
+    return made
+
+
+def told(host: Path, folder: Path) -> tuple[list[str], list[str]]:
+    """(libraries, ops), as the host prints them."""
+    [library] = (folder / X86).glob("libUdo*Reg.so")
+    lines = subprocess.run([host, library], check=True, capture_output=True, text=True).stdout.splitlines()
+    rows = [line.split(" ", 1) for line in lines]
+    return [text for kind, text in rows if kind == "library"], [text for kind, text in rows if kind == "op"]
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_each_library_is_named_once(host: Path, tmp_path: Path, name: str) -> None:
+    ops, wanted = PACKAGES[name]
+    [made] = make_packages([config(tmp_path, package("P", *ops))], tmp_path)
+    done = make(made.folder, "reg_x86", **NOTHING)
+    assert done.returncode == 0, done.stderr
+    found, registered = told(host, made.folder)
+    assert sorted(found) == sorted(wanted)
+    assert sorted(registered) == [f"{each['type']} {' '.join(each['core_types'])}" for each in ops]
+    built = {part.library for part in open_packages(made.folder) if part.backend != "reg"}
+    assert {text.split()[1] for text in found} == built, "the names that the Makefiles build"
+
+
+def test_every_library_is_reachable_on_this_machine(
+    host: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is for V66 alone is missing here, and hides no other library."""
+    ops, _ = PACKAGES["every core"]
+    [made] = make_packages([config(tmp_path, package("P", *ops))], tmp_path)
+    done = make(made.folder, "cpu_x86", "dsp_x86", **NOTHING)
+    assert done.returncode == 0, done.stderr
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(made.folder / X86))
+    reg = made.folder / X86 / "libUdoPReg.so"
+    registered = add_op_package(reg)
+    assert [(each.library, each.state) for each in registered.cores] == [
+        ("libUdoPImplCpu.so", "registered"),
+        ("libUdoPImplGpu.so", "not tried"),
+        ("libUdoPImplDsp.so", "registered"),
+        ("libUdoPAImplDsp.so", "missing"),
+        ("libUdoPBImplDsp.so", "missing"),
+    ]
+    assert registered.core("DSP").library == "libUdoPImplDsp.so"
+    (made.folder / X86 / "libUdoPImplDsp.so").unlink()
+    with pytest.raises(LibraryMissing, match=r"does not find libUdoPImplDsp\.so"):
+        add_op_package(reg, cores=["DSP"])
+
+
+@pytest.mark.slow
+def test_every_library_is_built_by_its_own_makefile(host: Path, tmp_path: Path) -> None:
+    """By zig: those of V66 in dsp_v60, that of V68 in dsp_v68; each exports the provider of the package."""
+    ops, _ = PACKAGES["every core"]
+    [made] = make_packages([config(tmp_path, package("P", *ops))], tmp_path)
+    zig = shlex.join(tools.zig())
+    given = {"ZIG": zig, "AARCH64_CXX": f"{zig} c++ -target aarch64-linux-gnu.2.31", **NOTHING}
+    done = make(made.folder, "dsp", "cpu_x86", "gpu_x86", flags="", **given)
+    assert done.returncode == 0, done.stderr
+    found, _ = told(host, made.folder)
+    there = {path for path in libraries(made.folder) if not path.endswith("Reg.so")}
+    assert there == {
+        "dsp_v60/libUdoPAImplDsp.so",
+        "dsp_v60/libUdoPBImplDsp.so",
+        "dsp_v68/libUdoPImplDsp.so",
+        "x86-64_linux_clang/libUdoPImplCpu.so",
+        "x86-64_linux_clang/libUdoPImplGpu.so",
+    }
+    assert sorted(Path(path).name for path in there) == sorted(text.split()[1] for text in found)
+    for path in there:
+        assert "PInterfaceProvider" in Elf(made.folder / "libs" / path).exported
