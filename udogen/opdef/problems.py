@@ -93,6 +93,7 @@ class ConfigError(UdogenError):
 
     exit_code = 2
     kind = "config"
+    problems: tuple[Problem, ...] = ()
 
     def __init__(
         self, problems: tuple[Problem, ...], *, strict: bool = False, more: bool = False, what: str = "the config"
@@ -108,7 +109,7 @@ class ConfigError(UdogenError):
             hint = f"{len(self.problems)} of them are shown"
         if more:
             hint = "and more: checking ended here"
-        super().__init__(" and ".join(counts) + f" in {what}", hint=hint)
+        super().__init__(" and ".join(counts) + f" in {what}", hint=hint, details=map(line_of, self.problems))
 
     def as_json(self) -> dict[str, object]:
         """The error as `--json` prints it."""
@@ -125,6 +126,11 @@ def render(problem: Problem, lines: list[str] | None = None) -> str:
     if problem.hint:
         text.append(f"       = {_cut(problem.hint, 400)}")
     return "\n".join(text)
+
+
+def line_of(problem: Problem) -> str:
+    """The problem in one line."""
+    return render(problem).replace("\n       = ", "; ")
 
 
 def source_lines(file: str) -> list[str] | None:

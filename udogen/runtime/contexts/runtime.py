@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib import import_module
@@ -18,14 +19,18 @@ from udogen.qnn.devices import DeviceInfo, devices
 from udogen.qnn.handle import Closing
 from udogen.qnn.interface import WARN, Interface, LogSink, opened
 from udogen.qnn.profile import Profile
+from udogen.runtime import known
 from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.mapped import mapped
-from udogen.runtime.library import check_loadable, check_provider, find_runtime, interface_providers
+from udogen.runtime.library import BACKENDS, check_loadable, check_provider, find_runtime, interface_providers
+from udogen.runtime.worker.op_package import LoadedPackage, listen
 
 if TYPE_CHECKING:
+    from udogen.qnn import context as qnn
     from udogen.qnn.system import BinaryInfo
 
 _ALONE = threading.Lock()
+_RESTORES = threading.Lock()  # one at a time where the log says what was left out
 _SLOTS = "udogen.runtime.contexts.slots"  # brings numpy, the slowest of all that graphs need
 
 
@@ -61,9 +66,11 @@ class Runtime(Closing):
         self._soc, self._devices = soc, dict[int | None, Device]()
         self._contexts: list[Context] = []
         self._packages: list[tuple[Path, str]] = []  # library, provider
+        self._own_logs: list[LoadedPackage] = []  # of those whose log the backend does not ask for
         self._lock = threading.RLock()
         with ExitStack() as stack:
-            self._log = stack.enter_context(Log(self._interface, log, log_level)) if log else None
+            self._sink, self._log_level = log, max(log_level, WARN)
+            self._log = stack.enter_context(Log(self._interface, self._hear, log_level if log else WARN))
             self._backend = stack.enter_context(Backend(self._interface, self._log))
             self._stack = stack.pop_all()
 
@@ -109,6 +116,10 @@ class Runtime(Closing):
         self._check_symbols(library)
         with self._lock:
             self._check_open()
+            if not BACKENDS[self.backend].forwards_log:
+                package, unlisten = listen(library.resolve(), provider, self._hear_package, level=self._log_level)
+                self._stack.callback(unlisten)
+                self._own_logs.append(package)
             self._backend.register(library.resolve(), provider, target)
             self._packages.append((library.resolve(), provider))
 
@@ -169,7 +180,7 @@ class Runtime(Closing):
                 measures = Profile(self._backend) if profile else None
                 try:
                     with self.turn or nullcontext(), _importing(_SLOTS):
-                        low = self._backend.restore(binary, self._device(device), wanted)
+                        low = self._restored(binary, device, wanted, name)
                 except BaseException:
                     if measures:
                         measures.close()
@@ -180,6 +191,39 @@ class Runtime(Closing):
             if wanted.deferred:  # the runtime reads the binary again when it finalizes
                 made.keep(stack.pop_all().close)
             return made
+
+    def _restored(self, binary: Any, device: int | None, options: ContextOptions, name: str) -> qnn.Context:
+        if self.backend != "cpu" or self.emulator:
+            return self._backend.restore(binary, self._device(device), options)
+        began = time.monotonic()
+        with _RESTORES, self._log.everything() as lines:
+            low = self._backend.restore(binary, self._device(device), options)
+        missing = known.left_out(text for _, text in lines)
+        if missing is None:
+            return low
+        low.close()
+        op, package = missing
+        if package in [each.info()[0] for each in self._own_logs]:
+            what, hint = "its package does not take it", "it must be the package, and the version, it was made with"
+        else:
+            what = "that package is not registered"
+            hint = "register it first: `udogen run context --op-package LIB`, or Runtime.register"
+        raise RunFailed(
+            f"{name} cannot be restored: it needs the op `{op}` of the op package `{package}`; {what}",
+            hint=hint,
+            details=[text for _, text in self._interface.lines(began)],
+        )
+
+    def _hear(self, level: int, text: str) -> None:
+        if known.telling([text]):
+            self._interface.heard(level, text)
+        if self._sink:
+            self._sink(level, text)
+
+    def _hear_package(self, level: int, text: str) -> None:
+        self._hear(level, text)
+        if not self._sink:
+            print(text, file=sys.stderr)  # as the package does with no log at all
 
     def _check_maker(self, head: heads.Head, name: str) -> None:
         if head.emulator != self.emulator:
