@@ -55,7 +55,7 @@ def fail(fault: UdogenError) -> None:
     if wants_json():
         answer({"ok": False, "error": fault.as_json()})
         return
-    if isinstance(fault, ConfigError):
+    if isinstance(fault, ConfigError) and fault.problems:
         warnings(fault.problems)
         click.echo(f"{_colour('error:', False)} {fault.message}" + (f" ({fault.hint})" if fault.hint else ""), err=True)
         return

@@ -41,6 +41,12 @@ class OpFailed(RunFailed):
     kind = "op-failed"
 
 
+class OutOfBounds(OpFailed):
+    """The op wrote beside a tensor, or into its input."""
+
+    kind = "out-of-bounds"
+
+
 class OpCrashed(RunFailed):
     """The op ended the process, or made it unusable."""
 

@@ -22,6 +22,7 @@ from udogen.runtime.wire import Garbled, Message
 
 _KEPT_LOG_LINES = 500
 _START_SECONDS = 60.0
+_SHOWN_LINES = 60
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,16 @@ class ContextChild:
         if self._child is None:
             self._start()
         return self._ask(order, subject, timeout)
+
+    def run(self, order: Message, subject: str, timeout: float | None) -> Message:
+        """Execute a context; a graph that failed has what was printed meanwhile among its details."""
+        answer = self.ask(order, subject, timeout)
+        failed = [graph["error"] for graph in answer["graphs"] if "error" in graph]
+        printed = known.telling(self._child.chatter()) if failed and self._child else []
+        for error in failed:
+            told = "\n".join([error["message"], *error["details"]])
+            error["details"] += [line for line in printed[-_SHOWN_LINES:] if line not in told]
+        return answer
 
     def close(self) -> None:
         """End the child."""
@@ -282,6 +293,6 @@ def run_contexts(
             "keep": devices is not None,
         }
         try:
-            yield job, child.ask(order, f"context {job.binary}", how.timeout)
+            yield job, child.run(order, f"context {job.binary}", how.timeout)
         except UdogenError as problem:
             yield job, problem

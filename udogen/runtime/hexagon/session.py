@@ -174,7 +174,7 @@ class HexagonSession:
             raise _explain(scene, told, done.returncode, self._qemu, self._host)
         if told.overruns:
             name = call.outputs[told.overruns[0]].name
-            raise failures.OpFailed(
+            raise failures.OutOfBounds(
                 f"{scene.subject} wrote outside of its output `{name}`",
                 hint="let the kernel's loops and vector stores end at the tensor's own size",
                 details=scene.details(),

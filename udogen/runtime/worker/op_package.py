@@ -72,7 +72,7 @@ class LoadedPackage:
         return getattr(self._interface.v1_4, name)
 
 
-_heard: dict[tuple[Any, ...], tuple[LoadedPackage, list[LogSink]]] = {}  # by file; who hears its log, the last one only
+_heard: dict[tuple[Any, ...], tuple[LoadedPackage, list[LogSink], list[int]]] = {}  # by file: who hears it; levels
 
 
 def listen(library: Path, provider: str, sink: LogSink, *, level: int) -> tuple[LoadedPackage, Callable[[], None]]:
@@ -80,8 +80,10 @@ def listen(library: Path, provider: str, sink: LogSink, *, level: int) -> tuple[
     about = library.stat()
     key = (library, provider, about.st_dev, about.st_ino, about.st_mtime_ns)
     if key not in _heard:
-        _heard[key] = LoadedPackage(str(library), provider), []
-    package, sinks = _heard[key]
-    sinks.append(sink)
-    package.log_to(lambda level, text: sinks[-1](level, text) if sinks else print(text, file=sys.stderr), level)
+        _heard[key] = LoadedPackage(str(library), provider), [], []
+    package, sinks, levels = _heard[key]
+    sinks.append(sink)  # the last one hears it
+    if level > max(levels, default=0):
+        levels.append(level)
+        package.log_to(lambda level, text: sinks[-1](level, text) if sinks else print(text, file=sys.stderr), level)
     return package, partial(sinks.remove, sink)

@@ -15,6 +15,7 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
+from udogen.runtime.failures import OutOfBounds
 from udogen.runtime.wire import Message
 
 _PATTERN = 0xA5
@@ -42,7 +43,7 @@ class Room:
         """Refuse what was written beside it."""
         for place, pattern in (("past the end of", self.behind), ("before the beginning of", self.before)):
             if pattern.nbytes and bytes(pattern) != bytes([_PATTERN]) * pattern.nbytes:
-                raise RunFailed(
+                raise OutOfBounds(
                     f"op `{op}` wrote {place} its {self.role} `{self.name}` ({self.data.nbytes} bytes)",
                     hint="let the kernel's loops end at the tensor's own dimensions",
                 )

@@ -14,7 +14,7 @@ from udogen.build.variants import Variant
 from udogen.build.watch import build_loop, build_watch
 from udogen.errors import RunFailed, UsageError
 from udogen.runtime.built import Built
-from udogen.runtime.failures import OpCrashed
+from udogen.runtime.failures import OpCrashed, OutOfBounds
 from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.marshal import byte_sizes
 from udogen.runtime.op.session import OpSession
@@ -195,7 +195,7 @@ class Safety:
             lines = [f"in {shown(story.calls[0])}"] if story.calls else []
             lines += [f"called by {shown(each)}" for each in story.calls[1:]]
             return Finding("out-of-bounds", f"{fault.message}, in {story.where}", "\n".join(lines), fault.hint)
-        if isinstance(fault, OpCrashed) or not fault.message.startswith(f"op `{call.op_type}` wrote "):
+        if not isinstance(fault, OutOfBounds):
             raise fault
         return Finding(
             "out-of-bounds",
