@@ -219,16 +219,16 @@ def test_lines_without_end_do_not_fill_the_memory_and_do_not_shift_numbers(tmp_p
 
 def test_a_log_that_says_nothing_known(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text("all is well\nport 4005 open\n")
-    with pytest.raises(UsageError, match=r"x\.log: none of its 2 lines is known to udogen$") as caught:
+    with pytest.raises(UsageError, match=r"(?m)x\.log: none of its 2 lines is known to udogen$") as caught:
         logs.explain_log(tmp_path / "x.log")
     assert caught.value.hint.startswith("log more: --log_level verbose (qnn-net-run)")
 
 
 def test_what_is_no_log(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(bytes(range(256)) * 10)
-    with pytest.raises(UsageError, match=r"x\.bin is no log: it holds binary data$"):
+    with pytest.raises(UsageError, match=r"(?m)x\.bin is no log: it holds binary data$"):
         logs.explain_log(tmp_path / "x.bin")
-    with pytest.raises(UsageError, match=r"is a folder$"):
+    with pytest.raises(UsageError, match=r"(?m)is a folder$"):
         logs.explain_log(tmp_path)
 
 

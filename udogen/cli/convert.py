@@ -58,7 +58,7 @@ def command(
         return
     output.warnings(problems.warnings)
     if out is None:
-        click.echo(text, nl=False)
+        output.data(output.json_text(text) if language == "json" else output.xml_text(text))
     else:
         output.note(f"{out}: written")
 

@@ -69,7 +69,7 @@ def _run(command: click.Command, name: str) -> int:
         output.misuse(fault)
         return 2
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
+        output.note("interrupted")
         return 130
     except BrokenPipeError:
         return output.reader_gone()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -119,7 +120,7 @@ class ConfigError(UdogenError):
 def render(problem: Problem, lines: list[str] | None = None) -> str:
     """`file:line: error: what`, the line itself, and the hint."""
     severity = "warning" if problem.doubtful else "error"
-    text = [f"{problem.location}: {severity}: {_cut(problem.message, 400)}"]
+    text = [f"{visible(str(problem.location))}: {severity}: {_cut(problem.message, 400)}"]
     number = problem.location.line
     if lines is not None and 0 < number <= len(lines):
         text.append(f"  {number:>4} | {_cut(lines[number - 1].strip(), _SHOWN)}")
@@ -166,6 +167,24 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}" + ("s" if number > 1 else "")
 
 
+# What a terminal obeys or does not show: controls, directions of writing, tags; and halves of pairs, which are no text.
+UNSEEN = re.compile(
+    "[\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f"
+    "\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff\\U000e0000-\\U000e007f]"
+)
+
+
+def visible(text: str) -> str:
+    """Text from outside as it can be shown on a terminal: what that would obey or hide is spelled (`\\x1b`)."""
+    return UNSEEN.sub(lambda match: _spelled(ord(match[0])), text)
+
+
+def _spelled(code: int) -> str:
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of the name of a file, which is no text
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
 def _cut(text: str, limit: int) -> str:
-    printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    printable = visible(text).replace("\n", "\\n").replace("\t", " ")
     return printable if len(printable) <= limit else printable[: limit - 1] + "…"

@@ -160,5 +160,7 @@ class OpTestCase(pytest.Item):
 
 def told(fault: Any) -> str:
     """An error of udogen's in lines: what, where, what next."""
+    from udogen.opdef.problems import visible
+
     hint = [f"= {fault.hint}"] if fault.hint else []
-    return "\n".join([fault.message, *fault.details[:_MOST_DETAILS], *hint])
+    return visible("\n".join([fault.message, *fault.details[:_MOST_DETAILS], *hint]))
