@@ -6,8 +6,11 @@ An error says what is wrong, where, and what to do next.  `cli.main` prints it; 
 from __future__ import annotations
 
 import errno
+import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -127,10 +130,33 @@ def memory_limit() -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
+def open_plain(path: Path | str, *, streams: bool = False) -> BufferedReader:
+    """A plain file that a person has named, open for reading; an OSError for what may never come, or never end.
+
+    With `streams` a pipe that this process was given is taken too: /dev/stdin, or /dev/fd/N of a shell's `<(…)`.
+    """
+    if streams and str(path).startswith(("/dev/stdin", "/dev/fd/")) and Path(path).is_fifo():
+        return open(path, "rb")
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is a folder" if stat.S_ISDIR(mode) else "it is no plain file", str(path))
+    return open(descriptor, "rb")
+
+
+def read_plain(path: Path | str) -> bytes:
+    """All bytes of such a file."""
+    with open_plain(path) as file:
+        return file.read()
+
+
 @contextmanager
 def writing(file: Path | str, *, hint: str = "choose another file") -> Iterator[None]:
     """Around the writing of a file that a person has named: what the system refuses is told as theirs to mend."""
     try:
+        if Path(file).is_fifo():  # or it is waited for a reader, perhaps without end
+            os.close(os.open(file, os.O_WRONLY | os.O_NONBLOCK))
         yield
     except OSError as fault:
         raise UsageError(f"cannot write {file}: {fault.strerror}", hint=hint) from fault

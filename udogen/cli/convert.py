@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from udogen.cli import options, output
-from udogen.errors import UsageError, writing
+from udogen.errors import UsageError, read_plain, writing
 
 
 @click.command("convert")
@@ -65,7 +65,7 @@ def command(
 
 def _save(path: Path, text: str, *, force: bool) -> None:
     with writing(path, hint="choose another file with -o"):
-        if path.exists() and not force and path.read_bytes() != text.encode():
+        if path.is_file() and not force and read_plain(path) != text.encode():
             raise UsageError(f"{path} exists and is different", hint="choose another file, or --force")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")

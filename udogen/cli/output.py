@@ -127,12 +127,12 @@ def internal(fault: Exception) -> int:
     from udogen import resources
 
     text = f"udogen {__version__}\n{' '.join(sys.argv)}\n\n{traceback.format_exc()}"
-    kept: Path | None = resources.cache_dir("crashes") / f"{resources.content_key(text.encode())}.txt"
+    kept: Path | None = None
     try:
-        assert kept is not None
+        kept = resources.cache_dir("crashes") / f"{resources.content_key(text.encode('utf-8', 'replace'))}.txt"
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(text, "utf-8")
-    except OSError:
+        kept.write_text(text, "utf-8", "replace")
+    except (OSError, ValueError, UsageError):
         kept = None
     where = f"the details are in {kept}" if kept else text
     if wants_json():

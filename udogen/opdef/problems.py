@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple
 
-from udogen.errors import UdogenError
+from udogen.errors import UdogenError, open_plain
 
 _SHOWN = 160  # a longer line is cut: a 10,000-character name helps nobody
 _MOST_SHOWN = 40
@@ -137,7 +136,7 @@ def line_of(problem: Problem) -> str:
 def source_lines(file: str) -> list[str] | None:
     """The lines of a config, for showing; None where it cannot be read as text."""
     try:
-        with Path(file).open("rb") as stream:
+        with open_plain(file) as stream:
             return decode(stream.read(8 << 20)).split("\n")
     except OSError:
         return None

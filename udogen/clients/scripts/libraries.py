@@ -16,7 +16,7 @@ from udogen.clients.scripts.marks import RUN
 from udogen.clients.scripts.plan import File
 from udogen.clients.scripts.tensors import plain
 from udogen.clients.scripts.wanted import Wanted
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UsageError, read_plain
 
 
 def packages_of(wanted: Wanted) -> list[tuple[str, tuple[Package, ...]]]:
@@ -109,6 +109,6 @@ def _of_package(package: Package, ask: Request) -> Iterator[tuple[Path, str, boo
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_plain(path)
     except OSError as fault:
         raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give a file that is there") from fault

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen.errors import UsageError
+from udogen.errors import UsageError, read_plain
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Location, Problems, nearest
 
@@ -54,7 +54,7 @@ def text_of(path: Path) -> bytes:
                 f"{path} has {status.st_size >> 10} kB; rules have at most {LARGEST >> 10} kB",
                 hint="a rule is some lines of Python; is this the right file?",
             )
-        return path.read_bytes()
+        return read_plain(path)
     except (OSError, ValueError) as fault:
         reason = getattr(fault, "strerror", None) or str(fault)
         raise UsageError(f"{path} cannot be read: {reason}", hint="give a Python file with rules") from fault
