@@ -178,8 +178,26 @@ ALL = (
             "documented: Genie, Dialog JSON",
         ),
     ),
+    line(
+        "core-headers",
+        r"no member named \W?(?P<member>get_interface_scale\w*)",
+        "the source of an op for HTP calls {member}, which the C++ headers of this SDK release do not have",
+        Cause(
+            "the C++ interface of HTP (HTP/core) changes with every release, and the source is of another",
+            "build with the SDK that the source was written for, or generate with --htp-api qhpi, an interface in C "
+            "that stays the same",
+            "documented: QNN, HTP op packages",
+        ),
+    ),
     *lines_of_ort.ALL,
     *lines_of_executorch.ALL,
+    line(  # after those of clients that say which package it was
+        "registration",
+        r"Failed to register [Oo]p ?[Pp]ackage",
+        "an op package was not registered; some programs go on without its ops",
+        *_NOT_REGISTERED,
+        *causes.of("qnn", 4006)[:1],
+    ),
 )
 
 

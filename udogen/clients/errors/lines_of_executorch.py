@@ -15,6 +15,22 @@ ALL = (
         *causes.of("qnn", 4005),
     ),
     line(
+        "et-api-version",
+        r"Q(?:nn|NN)(?: API| backend library)? version (?P<there>v?[\d.]+) is mismatched"
+        r"(?:.*?supported version is (?P<least>v?[\d.]+\d))?",
+        "the QNN library that was loaded has API version {there}; the program was built for another one ({least})",
+        Cause(
+            "libQnnHtp.so, or what goes with it, is of an older SDK than the one that the program was built with",
+            "put the libraries of one SDK release beside the program, and push them all again",
+            "pytorch/executorch #4998",
+        ),
+        Cause(
+            "LD_LIBRARY_PATH finds a library of the system, or of another program, first",
+            "name the folder of yours first; `udogen doctor` lists the runtimes that are found here",
+            "pytorch/executorch #4998",
+        ),
+    ),
+    line(
         "et-platform",
         r"Failed to detect the platform\. Only support x86_64 or android",
         "ExecuTorch registers op packages on x86-64 Linux and Android alone; all were skipped",

@@ -6,9 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from udogen.errors import RunFailed
 from udogen.runtime import failures
 from udogen.runtime.child import Child, deadline_of
 from udogen.runtime.wire import Garbled, Message
+
+
+class OlderRecords(RunFailed):
+    """A package was built with headers whose kernel records a runtime of today reads wrongly."""
+
+    kind = "older-records"
 
 
 class Records(NamedTuple):
