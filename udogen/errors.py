@@ -141,7 +141,9 @@ def open_plain(path: Path | str, *, streams: bool = False) -> BufferedReader:
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is a folder" if stat.S_ISDIR(mode) else "it is no plain file", str(path))
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise OSError(errno.EINVAL, "it is no plain file", str(path))
     return open(descriptor, "rb")
 
 

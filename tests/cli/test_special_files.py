@@ -129,7 +129,7 @@ def test_the_line_of_a_problem_is_not_waited_for(folder: Path) -> None:
 
 
 def test_what_is_opened_is_a_file(folder: Path) -> None:
-    for each, why in (("FIFO.xml", "no plain file"), ("ZERO.xml", "no plain file"), ("tests", "it is a folder")):
+    for each, why in (("FIFO.xml", "no plain file"), ("ZERO.xml", "no plain file"), ("tests", "Is a directory")):
         with pytest.raises(OSError, match=why):
             open_plain(folder / each)
     with open_plain(folder / "CONFIG") as file:

@@ -69,8 +69,8 @@ class Runtime(Closing):
         self._own_logs: list[LoadedPackage] = []  # of those whose log the backend does not ask for
         self._lock = threading.RLock()
         with ExitStack() as stack:
-            self._sink, self._log_level = log, max(log_level, WARN)
-            self._log = stack.enter_context(Log(self._interface, self._hear, log_level if log else WARN))
+            self._sink, self._log_level = log, log_level
+            self._log = stack.enter_context(Log(self._interface, self._hear, max(log_level, WARN)))
             self._backend = stack.enter_context(Backend(self._interface, self._log))
             self._stack = stack.pop_all()
 
@@ -117,7 +117,9 @@ class Runtime(Closing):
         with self._lock:
             self._check_open()
             if not BACKENDS[self.backend].forwards_log:
-                package, unlisten = listen(library.resolve(), provider, self._hear_package, level=self._log_level)
+                package, unlisten = listen(
+                    library.resolve(), provider, self._hear_package, level=max(self._log_level, WARN)
+                )
                 self._stack.callback(unlisten)
                 self._own_logs.append(package)
             self._backend.register(library.resolve(), provider, target)
@@ -217,7 +219,7 @@ class Runtime(Closing):
     def _hear(self, level: int, text: str) -> None:
         if known.telling([text]):
             self._interface.heard(level, text)
-        if self._sink:
+        if self._sink and level <= self._log_level:
             self._sink(level, text)
 
     def _hear_package(self, level: int, text: str) -> None:
