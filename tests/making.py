@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import pty
+import select
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -136,3 +139,39 @@ def rewrite(folder: Path, goldens: Callable[[Path], Mapping[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as base:
         for name, content in goldens(Path(base)).items():
             (folder / name).write_text(content, "utf-8")
+
+
+def on_terminal(*arguments: object, **env: str) -> tuple[int, str]:
+    """A call of the command line whose stdout and stderr are a terminal."""
+    named = (each if isinstance(each, bytes) else str(each) for each in arguments)
+    return at_terminal([sys.executable, "-m", "udogen", *named], **env)
+
+
+def at_terminal(argv: Sequence[str | bytes], **env: str) -> tuple[int, str]:
+    """A program whose stdout and stderr are a terminal; what it writes must be UTF-8."""
+    try:
+        here, there = pty.openpty()
+    except OSError as fault:  # a container without /dev/pts
+        pytest.skip(f"no terminal can be had here: {fault}")
+    child = subprocess.Popen(
+        argv,
+        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=there, stderr=there, close_fds=True,
+        env={**{k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "CI")}, "TERM": "xterm", "COLUMNS": "120",
+             "PYTHONPATH": str(ROOT), **env},
+    )  # fmt: skip
+    os.close(there)
+    said = b""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if select.select([here], [], [], 0.2)[0]:
+            try:
+                chunk = os.read(here, 65536)
+            except OSError:
+                break
+            if not chunk:
+                break
+            said += chunk
+        elif child.poll() is not None:
+            break
+    os.close(here)
+    return child.wait(timeout=30), said.decode("utf-8")

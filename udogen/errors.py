@@ -5,13 +5,21 @@ An error says what is wrong, where, and what to do next.  `cli.main` prints it; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
+from typing import Any
 
 
 class UdogenError(Exception):
-    """Something a person can mend: a sentence, and perhaps a hint."""
+    """Something a person can mend: a sentence, perhaps a hint, and lines with more details.
+
+    All of it travels together: `str`, and so a traceback, has all three, and so have `as_json` and `of_json`.
+    """
 
     exit_code = 1
     kind = "error"
@@ -21,6 +29,13 @@ class UdogenError(Exception):
         self.message = message
         self.hint = hint
         self.details = tuple(details)
+
+    def __str__(self) -> str:
+        more = [*(f"  {line}" for line in self.details), *([f"  = {self.hint}"] if self.hint else [])]
+        return "\n".join([self.message, *more])
+
+    def __reduce__(self) -> tuple[Callable[..., UdogenError], tuple[Any, ...], dict[str, Any]]:
+        return _rebuilt, (type(self), *self.args), self.__dict__
 
     def as_json(self) -> Mapping[str, object]:
         """The error as `--json` prints it."""
@@ -62,10 +77,88 @@ class VerificationFailed(UdogenError):
     kind = "verification-failed"
 
 
+def of_json(row: Mapping[str, Any]) -> UdogenError:
+    """The error that `as_json` described, of the class that has its kind, or at least the same `exit_code`."""
+    plain = next((each for each in UdogenError.__subclasses__() if each.exit_code == row.get("exit_code")), UdogenError)
+    found = _rebuilt(_kinds(UdogenError).get(row["kind"], plain), row["message"])
+    found.__dict__.update(message=row["message"], hint=row["hint"], details=tuple(row["details"]))
+    return found
+
+
+def _rebuilt(cls: type[UdogenError], *args: Any) -> UdogenError:
+    return cls.__new__(cls, *args)  # `__init__` of a subclass may take something else
+
+
+def _kinds(root: type[UdogenError]) -> dict[str, type[UdogenError]]:
+    found = {root.kind: root}
+    for each in root.__subclasses__():
+        found = {**_kinds(each), **found}
+    return found
+
+
+_LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+_RAISE = "raise the limits of this shell: `ulimit -n` (open files), `ulimit -u` (processes), `ulimit -v` (memory)"
+
+
+def of_limit(fault: BaseException) -> RunFailed | None:
+    """The error to raise where this process has come to a limit of the system; None for every other fault."""
+    if isinstance(fault, MemoryError):
+        return RunFailed("there is no more memory", hint=f"{_RAISE}; or use smaller tensors")
+    if isinstance(fault, OSError) and fault.errno in _LIMITS:
+        return RunFailed(f"the system gives no more: {fault.strerror}", hint=_RAISE)
+    if isinstance(fault, ImportError) and memory_limit() is not None:  # whichever words the loader has for it
+        return RunFailed(f"a library cannot be loaded with so little memory: {fault}", hint=_RAISE)
+    if isinstance(fault, RuntimeError) and _from_threading(fault):
+        return RunFailed(f"the system gives no more threads: {fault}", hint=_RAISE)
+    return None
+
+
+def _from_threading(fault: RuntimeError) -> bool:
+    import threading
+
+    trace = fault.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code is threading.Thread.start.__code__
+
+
+def memory_limit() -> int | None:
+    """The bytes of address space that a process may have (`ulimit -v`); None where there is no limit."""
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def open_plain(path: Path | str, *, streams: bool = False) -> BufferedReader:
+    """A plain file that a person has named, open for reading; an OSError for what may never come, or never end.
+
+    With `streams` a pipe that this process was given is taken too: /dev/stdin, or /dev/fd/N of a shell's `<(…)`.
+    """
+    if streams and str(path).startswith(("/dev/stdin", "/dev/fd/")) and Path(path).is_fifo():
+        return open(path, "rb")
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise OSError(errno.EINVAL, "it is no plain file", str(path))
+    return open(descriptor, "rb")
+
+
+def read_plain(path: Path | str) -> bytes:
+    """All bytes of such a file."""
+    with open_plain(path) as file:
+        return file.read()
+
+
 @contextmanager
 def writing(file: Path | str, *, hint: str = "choose another file") -> Iterator[None]:
     """Around the writing of a file that a person has named: what the system refuses is told as theirs to mend."""
     try:
+        if Path(file).is_fifo():  # or it is waited for a reader, perhaps without end
+            os.close(os.open(file, os.O_WRONLY | os.O_NONBLOCK))
         yield
     except OSError as fault:
         raise UsageError(f"cannot write {file}: {fault.strerror}", hint=hint) from fault

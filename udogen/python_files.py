@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from udogen.errors import UdogenError, UsageError
+from udogen.errors import UdogenError, UsageError, read_plain
 from udogen.resources import content_key
 
 
@@ -28,7 +28,7 @@ def _load(file: Path, _changed: int) -> ModuleType:
     sys.modules[module.__name__] = module  # dataclasses look themselves up there
     sys.path.insert(0, str(file.parent))
     try:
-        exec(compile(file.read_bytes(), str(file), "exec"), vars(module))
+        exec(compile(read_plain(file), str(file), "exec"), vars(module))
     except SyntaxError as fault:
         raise UsageError(f"{file}:{fault.lineno or 0}: {fault.msg}", hint="mend the file") from fault
     except UdogenError:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from udogen.errors import UsageError
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -51,10 +55,43 @@ def emulator(name: str) -> Path:
     return _PACKAGE / "emulator" / name
 
 
+def cache_path() -> Path:
+    """The folder for things that can be made again: XDG_CACHE_HOME/udogen; a relative one is ignored, as XDG says."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "udogen"
+
+
 def cache_dir(room: str) -> Path:
-    """A folder for things that can be made again (XDG_CACHE_HOME/udogen/<room>)."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "udogen" / room
+    """A folder in the cache; what lies there is executed, so it must be ours alone (`UsageError`).
+
+    Where it cannot be made, whoever writes to it will say so.
+    """
+    root = cache_path()
+    with contextlib.suppress(OSError):
+        make_private(root)
+    return root / room
+
+
+def make_private(root: Path) -> None:
+    """Make a folder that nobody else can look into; refuse one that is there and could hold files of others."""
+    os.makedirs(root.parent, mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        root.mkdir(mode=0o700)
+    found = root.stat()
+    why = ""
+    if found.st_uid != os.geteuid():
+        why = f"belongs to another user (number {found.st_uid})"
+    elif found.st_mode & 0o022:
+        why = f"can be written by others (mode {stat.S_IMODE(found.st_mode):o})"
+    elif found.st_mode & 0o077:
+        root.chmod(0o700)
+    if why:
+        raise UsageError(
+            f"the cache {root} {why}, and what lies in it is executed",
+            hint="remove that folder, or set XDG_CACHE_HOME to a folder of your own",
+        )
 
 
 def content_key(*contents: bytes) -> str:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import select
 import shlex
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_packages, need_runtime, udogen
+from tests.making import ONE_KERNEL, ONE_OP, ROOT, make_packages, need_runtime, on_terminal, udogen
 from udogen import __version__
 from udogen.cli.main import VERBS
 
@@ -374,36 +371,6 @@ def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
             capture_output=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-
-
-def on_terminal(*arguments: object, **env: str) -> tuple[int, str]:
-    """A call whose stdout and stderr are a terminal."""
-    try:
-        here, there = pty.openpty()
-    except OSError as fault:  # a container without /dev/pts
-        pytest.skip(f"no terminal can be had here: {fault}")
-    child = subprocess.Popen(
-        [sys.executable, "-m", "udogen", *map(str, arguments)],
-        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=there, stderr=there, close_fds=True,
-        env={**{k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "CI")}, "TERM": "xterm", "COLUMNS": "120",
-             "PYTHONPATH": str(ROOT), **env},
-    )  # fmt: skip
-    os.close(there)
-    said = b""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if select.select([here], [], [], 0.2)[0]:
-            try:
-                chunk = os.read(here, 65536)
-            except OSError:
-                break
-            if not chunk:
-                break
-            said += chunk
-        elif child.poll() is not None:
-            break
-    os.close(here)
-    return child.wait(timeout=30), said.decode("utf-8", "replace")
 
 
 def test_a_bar_while_a_person_watches_and_lines_otherwise(built: Path) -> None:

@@ -220,16 +220,16 @@ def test_lines_without_end_do_not_fill_the_memory_and_do_not_shift_numbers(tmp_p
 
 def test_a_log_that_says_nothing_known(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text("all is well\nport 4005 open\n")
-    with pytest.raises(UsageError, match=r"x\.log: none of its 2 lines is known to udogen$") as caught:
+    with pytest.raises(UsageError, match=r"(?m)x\.log: none of its 2 lines is known to udogen$") as caught:
         logs.explain_log(tmp_path / "x.log")
     assert caught.value.hint.startswith("log more: --log_level verbose (qnn-net-run)")
 
 
 def test_what_is_no_log(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(bytes(range(256)) * 10)
-    with pytest.raises(UsageError, match=r"x\.bin is no log: it holds binary data$"):
+    with pytest.raises(UsageError, match=r"(?m)x\.bin is no log: it holds binary data$"):
         logs.explain_log(tmp_path / "x.bin")
-    with pytest.raises(UsageError, match=r"is a folder$"):
+    with pytest.raises(UsageError, match=r"(?m)is a folder$"):
         logs.explain_log(tmp_path)
 
 
@@ -321,3 +321,30 @@ def test_lines_have_names_of_their_own_and_fill_their_sentences() -> None:
         assert set(re.findall(r"\{(\w+)\}", row.meaning)) <= set(row.pattern.groupindex), row.id
     for number in printed_numbers():
         assert number.interface in INTERFACES and "code" in number.pattern.groupindex
+
+
+@pytest.mark.parametrize(
+    ("line", "title", "words"),
+    [
+        ("E QNN: Failed to register op package", "registration", "an op package was not registered"),
+        (
+            "[WARNING] [Qnn ExecuTorch]: Qnn API version 2.14.0 is mismatched. The minimum supported version is "
+            "2.15.0. Please make sure you have the correct backend library version.",
+            "et-api-version",
+            "has API version 2.14.0; the program was built for another one (2.15.0)",
+        ),
+        ("QNN API version 2.14.0 is mismatched", "et-api-version", "has API version 2.14.0"),
+        (
+            "src/ops/Relu.cpp:41:25: error: no member named 'get_interface_scale' in 'Tensor'",
+            "core-headers",
+            "calls get_interface_scale, which the C++ headers of this SDK release do not have",
+        ),
+    ],
+)
+def test_lines_that_people_ask_about(line: str, title: str, words: str, tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    log.write_text(f"something before\n{line}\nsomething after\n")
+    [found] = logs.explain_log(log).found
+    assert found.title == title
+    assert words in found.meaning
+    assert found.causes and all(each.remedy for each in found.causes)

@@ -344,7 +344,7 @@ def test_versions_are_looked_at_before_anything_is_imported(monkeypatch: pytest.
     with pytest.raises(ToolMissing, match=r"do not go together"):
         session(tmp_path / "none.onnx", [])
     monkeypatch.setattr(versions, "_installed", lambda _name: "")
-    with pytest.raises(ToolMissing, match=r"^onnxruntime and onnxruntime-qnn is not installed$"):
+    with pytest.raises(ToolMissing, match=r"(?m)^onnxruntime and onnxruntime-qnn is not installed$"):
         session(tmp_path / "none.onnx", [])
 
 
@@ -425,7 +425,7 @@ def test_schemas_are_never_written_over_the_model_or_away_from_its_data(tmp_path
     from onnx import helper
 
     model = good(tmp_path)
-    with pytest.raises(UsageError, match=r"is the model itself$"):
+    with pytest.raises(UsageError, match=r"(?m)is the model itself$"):
         schema.add_schemas(model, tmp_path / "." / "m.onnx")
     weights = onnx.numpy_helper.from_array(np.zeros((2, 3, 4), np.float32), "w")
     made = onnx.load(model)

@@ -382,7 +382,7 @@ def test_packages_are_found_among_weights(tmp_path: Path) -> None:
 def test_a_binary_too_large_to_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     binary = store(tmp_path, kind="real")
     monkeypatch.setattr(wrapping, "EMBEDDED_MOST", 1000)
-    with pytest.raises(wrapping.NotWrapped, match=r"it is too large for a model, which holds 2 GiB$") as caught:
+    with pytest.raises(wrapping.NotWrapped, match=r"(?m)it is too large for a model, which holds 2 GiB$") as caught:
         wrapping.wrap(binary, tmp_path / "m.onnx", embed=True)
     assert caught.value.hint == "leave --embed out"
 

@@ -208,7 +208,7 @@ def test_all_broken_rules_are_told_together() -> None:
 
 def test_the_quantizer_needs_a_cpu_implementation(tmp_path: Path) -> None:
     lay(PLAIN, tmp_path, layout="snpe", chosen=("htp",))
-    with pytest.raises(Refused, match=r"^snpe-dlc-quantize: package LeakyReluPackage has no CPU implementation$"):
+    with pytest.raises(Refused, match=r"(?m)^snpe-dlc-quantize: package LeakyReluPackage has no CPU implementation$"):
         tell("snpe-dlc-quantize", tmp_path, only="flag")
 
 
@@ -225,7 +225,7 @@ def test_a_pair_of_libraries_given_one_by_one_is_one_package(awkward: Path) -> N
     given = [each.file for each in pair.libraries]
     [merged] = find_packages(given, Wish("v75", android=True))
     assert merged.libraries == pair.libraries
-    with pytest.raises(UsageError, match=r"is the Hexagon half of package x_0X1fPackage; the ARM half is missing$"):
+    with pytest.raises(UsageError, match=r"(?m)is the Hexagon half of package x_0X1fPackage; the ARM half is missing$"):
         find_packages(given[1:], Wish("v75", android=True))
     with pytest.raises(UsageError, match=r"^package x_0X1fPackage is given twice: "):
         find_packages([awkward, awkward], Wish())
@@ -260,7 +260,7 @@ def test_wishes_that_cannot_be(awkward: Path, wish: Wish, message: str, hint: st
 
 def test_a_folder_of_several_backends_asks_which(tmp_path: Path) -> None:
     lay(PLAIN, tmp_path, chosen=("cpu", "htp"))
-    with pytest.raises(UsageError, match=r"holds packages for cpu, htp$") as caught:
+    with pytest.raises(UsageError, match=r"(?m)holds packages for cpu, htp$") as caught:
         find_packages([tmp_path], Wish())
     assert caught.value.hint == "choose with --target cpu"
     [found] = find_packages([tmp_path], Wish("htp"))
@@ -281,7 +281,7 @@ def test_what_is_not_built_is_said_with_the_command_that_builds_it(tmp_path: Pat
 
 def test_what_is_no_op_package(tmp_path: Path) -> None:
     (tmp_path / "x.so").write_text("no library")
-    with pytest.raises(UdogenError, match=r"is not a shared library \(ELF\): it is a text file$"):
+    with pytest.raises(UdogenError, match=r"(?m)is not a shared library \(ELF\): it is a text file$"):
         find_packages([tmp_path / "x.so"], Wish())
     with pytest.raises(UsageError, match=r"^there is no file or folder "):
         find_packages([tmp_path / "none"], Wish())

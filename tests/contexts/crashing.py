@@ -1,4 +1,4 @@
-"""crashing.py PACKAGE PROVIDER NAME DIR: forward_0.bin, whose op crashes, and forward_1.bin, made by libQnnHtp.
+"""crashing.py PACKAGE PROVIDER NAME DIR: forward_0.bin, whose op crashes, _1.bin, and _2.bin, whose op fails.
 
 In a process of its own: a package finds the functions of the first HTP library of its process.
 """
@@ -17,7 +17,7 @@ SHAPE = (1, 1, 1, 8)
 def main(library: Path, provider: str, package: str, folder: Path) -> None:
     with Runtime("htp", kind="real") as runtime:
         runtime.register(library, provider)
-        for number, (owner, op) in enumerate([(package, "Crashes"), ("qti.aisw", "Relu")]):
+        for number, (owner, op) in enumerate([(package, "Crashes"), ("qti.aisw", "Relu"), (package, "Fails")]):
             with runtime.composing() as context:
                 graph = context.graph("only")
                 x, y = (

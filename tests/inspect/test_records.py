@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from toys import Look, Make, told
 
+from udogen import resources
 from udogen.build import elf
 from udogen.errors import RunFailed
-from udogen.runtime.op.records import read_records
+from udogen.inspect.checks import STOPS
+from udogen.runtime.op.records import OlderRecords, read_records
 from udogen.runtime.worker import shim
 
 pytestmark = pytest.mark.skipif(platform.machine() != shim.MACHINE, reason="the stand-in is x86_64 code")
@@ -106,3 +109,19 @@ def test_records_that_cannot_be_read(make: Make, flag: str, words: str) -> None:
 def test_records_that_a_runtime_stumbles_over(make: Make, look: Look, htp: Path, flag: str, words: str) -> None:
     # Linked as if it were called, so that it is a QHPI package at all.
     assert words in told(look(make("-DQHPI", flag), htp, register=True))
+
+
+def test_records_of_an_older_sdk(make: Make, look: Look, htp: Path, tmp_path: Path) -> None:
+    """Without the reserved pointers: libQnnHtp reads beyond them, and whatever it then does has that one cause."""
+    headers = Path(shutil.copytree(resources.qnn_headers(), tmp_path / "include"))
+    header = headers / "HTP" / "core" / "qhpi.h"
+    old = header.read_text().replace("  void* reserved[4];\n", "")
+    header.write_text(old)
+    assert old.count("reserved[") == 0
+    library = make("-DQHPI", "-include", str(header))
+    with pytest.raises(OlderRecords, match=r"are those of an SDK before 2\.47"):
+        read_records(library, [NAME])
+    stops = [each for each in look(library, htp, register=True).findings if each.weight == STOPS]
+    assert [each.rule for each in stops] == ["records"]
+    assert "headers of SDK 2.47 or later" in stops[0].remedy
+    assert read_records(make("-DQHPI"), [NAME]).package == "Toy"

@@ -2,6 +2,9 @@
 // The tests build it with: g++ -std=c++17 -shared -fPIC -I udogen/qnn/include probe_package.cpp
 //   -DUNDEFINED   needs a symbol that nobody has        -DVERSION_2   announces interface version 2.0
 //   -DINITIALIZED says that it is registered already     -DMISSING_METHOD leaves a member NULL
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdarg>
 #include <cstdio>
@@ -112,6 +115,20 @@ Qnn_ErrorHandle_t execute(void *data) {
   if (type == "Throw") throw std::runtime_error("thrown by the op");
   if (type == "Loop") for (;;) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   if (type == "Spin") for (volatile unsigned long i = 0;;) i = i + 1;
+  if (type == "Scribble") {  // into whatever is open, from descriptor `first` on
+    const std::string text(size_t(param(node, "bytes", 1)), '{');
+    for (int each = int(param(node, "first", 3)); each < 8192; ++each)
+      if (fcntl(each, F_GETFD) != -1 && write(each, text.data(), text.size()) < 0) continue;
+    return 0;
+  }
+  if (type == "Pretend") {  // to be the library that watches what kernels do
+    std::fprintf(stderr, "udogen-fault nonsense\nudogen-frame x\nudogen-region 1\n");
+    std::abort();
+  }
+  if (type == "Close") {  // as daemons do
+    for (int each = 3; each < 8192; ++each) close(each);
+    return 0;
+  }
   if (type == "Chatter") {
     for (int i = 0; i < 100000; ++i) std::printf("chatter on stdout %d\n", i);
     std::fprintf(stderr, "chatter on stderr\n");
@@ -120,7 +137,7 @@ Qnn_ErrorHandle_t execute(void *data) {
 }
 
 const char *g_names[] = {"AddOne", "Dump", "CopyBytes", "Fails", "Overrun", "Segfault", "Abort", "Exit", "Throw",
-                         "Loop", "Spin", "Chatter", "Refuse", "Mute", "FailCreate", "CrashCreate"};
+                         "Loop", "Spin", "Chatter", "Scribble", "Pretend", "Close", "Refuse", "Mute", "FailCreate", "CrashCreate"};
 
 Qnn_ErrorHandle_t init(QnnOpPackage_GlobalInfrastructure_t infrastructure) {
 #ifdef INITIALIZED

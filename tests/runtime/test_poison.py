@@ -46,15 +46,15 @@ def test_outputs_of_one_byte_and_of_rank_0(session: OpSession) -> None:
 def test_what_the_op_answers_comes_through(session: OpSession) -> None:
     with pytest.raises(OpFailed, match=r"^op `Fails` answered 7 "):
         session.run(replace(call("Fails", params=(ParamArg("code", 7, "INT_32"),)), poison=0x5A))
-    with pytest.raises(OpCrashed, match=r"^op `Abort` crashed with SIGABRT \(abort\) in phase `execute`$"):
+    with pytest.raises(OpCrashed, match=r"(?m)^op `Abort` crashed with SIGABRT \(abort\) in phase `execute`$"):
         session.run(replace(call("Abort"), poison=0x5A))
-    past = r"^op `Overrun` wrote past the end of its output `y` \(24 bytes\): at byte 24, 32 in all$"
+    past = r"(?m)^op `Overrun` wrote past the end of its output `y` \(24 bytes\): at byte 24, 32 in all$"
     with pytest.raises(RunFailed, match=past):
         session.run(replace(call("Overrun"), poison=0x5A))
 
 
 def test_a_poison_is_a_byte(session: OpSession) -> None:
-    with pytest.raises(RunFailed, match=r"^outputs cannot be filled with 256$"):
+    with pytest.raises(RunFailed, match=r"(?m)^outputs cannot be filled with 256$"):
         session.run(replace(call("AddOne"), poison=256))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.clients.laying import PLAIN, lay
-from tests.making import udogen
+from tests.making import make_packages, udogen
 from tests.scripts import goldens
 from tests.scripts.goldens import GOLDEN, GRAPH, PLAIN_GRAPH
 from udogen import resources
@@ -443,3 +443,17 @@ def test_the_answer_as_json(base: Path, tmp_path: Path) -> None:
         2,
         ["error: --tolerance -1: this is not ABS[,REL]", "  = as in --tolerance 1e-3,1e-2"],
     )
+
+
+@pytest.mark.parametrize("backend", ["cpu", "htp"])
+def test_what_is_not_built_for_android_needs_its_ndk(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [made] = make_packages([PLAIN], tmp_path, chosen=[backend], layout="qnn")
+    for root in ("", "/ndk"):
+        monkeypatch.setenv("ANDROID_NDK_ROOT", root)
+        with pytest.raises(UdogenError, match="is not built for") as caught:
+            make_plan(Wanted(paths=(made.folder,), client="qnn-net-run", device="adb"))
+        hint = caught.value.hint
+        assert hint.startswith("udogen build " if root else "set ANDROID_NDK_ROOT to an Android NDK, and udogen build ")
+        assert ("or --linux" in hint) is not bool(root)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from udogen.build import targets
 from udogen.build.targets import Target
-from udogen.errors import UsageError
+from udogen.errors import UsageError, read_plain
 
 MEMORY = ".udogen"
 PROVIDER = "InterfaceProvider"  # how the symbol that a client registers ends; the package's name stands before it
@@ -182,7 +182,7 @@ def package_of(library: Path) -> PackageFolder | None:
 def read_manifest(folder: Path) -> dict[str, object] | None:
     """What `.udogen/manifest.json` of a package says; None where the folder is no package of ours."""
     try:
-        found = json.loads((folder / MANIFEST).read_text("utf-8"))
+        found = json.loads(read_plain(folder / MANIFEST))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, RecursionError) as fault:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from udogen.errors import open_plain
+
 _NUMBERS = r"\d+(?:\.\d+)+"
 # Some SDKs say their version nowhere but in the name of the folder that they unpack to: Hexagon_SDK/5.4.0.3,
 # hexagon-sdk-5.4.0, snpe-2.12.0.230626.
@@ -45,7 +47,7 @@ def hexagon_tools(root: Path) -> list[str]:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as stream:
+        with open_plain(path) as stream:
             return stream.read(1 << 16).decode("utf-8", "replace")
     except OSError:
         return ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from udogen.cli import options, output
-from udogen.errors import UsageError, writing
+from udogen.errors import UsageError, read_plain, writing
 
 if TYPE_CHECKING:
     from udogen.opdef.model import OpPackage
@@ -64,7 +64,7 @@ def command(
         return
     output.warnings(problems.warnings)
     if out is None:
-        click.echo(text, nl=False)
+        output.data(output.json_text(text) if language == "json" else output.xml_text(text))
     else:
         output.note(f"{out}: written")
 
@@ -102,7 +102,7 @@ def _check(text: str, out: Path | None, packages: Sequence[OpPackage], problems:
 
 def _save(path: Path, text: str, *, force: bool) -> None:
     with writing(path, hint="choose another file with -o"):
-        if path.exists() and not force and path.read_bytes() != text.encode():
+        if path.is_file() and not force and read_plain(path) != text.encode():
             raise UsageError(f"{path} exists and is different", hint="choose another file, or --force")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")

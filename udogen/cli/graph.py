@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from udogen.cli import output
-from udogen.errors import UsageError, writing
+from udogen.errors import UsageError, open_plain, writing
 
 if TYPE_CHECKING:
     from udogen.draw.scene import Scene
@@ -48,7 +48,7 @@ def _scene(path: Path, around: int | None, wanted: tuple[str, ...]) -> Scene:
     from udogen.draw import of_config, of_context, of_onnx
 
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             start = file.read(64)
     except OSError as fault:
         hint = "give a config, a context binary or an ONNX model"

@@ -11,7 +11,7 @@ import click  # noqa: E402
 
 from udogen import __version__  # noqa: E402
 from udogen.cli.lazy import LazyGroup  # noqa: E402
-from udogen.errors import UdogenError  # noqa: E402
+from udogen.errors import UdogenError, of_limit  # noqa: E402
 
 # verb -> (module, one line for --help)
 VERBS = {
@@ -69,7 +69,7 @@ def _run(command: click.Command, name: str) -> int:
         output.misuse(fault)
         return 2
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
+        output.note("interrupted")
         return 130
     except BrokenPipeError:
         return output.reader_gone()
@@ -77,7 +77,10 @@ def _run(command: click.Command, name: str) -> int:
         if stop.code == 1:  # click's own answer to a reader that is gone
             return output.reader_gone()
         raise
-    except OSError as fault:
-        return output.unwritable(fault) if fault.filename is None else output.internal(fault)
-    except Exception as fault:  # the last resort: a fault of ours, never shown as a bare traceback
-        return output.internal(fault)
+    except Exception as fault:
+        if limit := of_limit(fault):
+            output.fail(limit)
+            return limit.exit_code
+        if isinstance(fault, OSError) and fault.filename is None:
+            return output.unwritable(fault)
+        return output.internal(fault)  # the last resort: a fault of ours, never shown as a bare traceback

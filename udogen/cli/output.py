@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,26 +16,59 @@ import click
 
 from udogen import __version__
 from udogen.errors import UdogenError, UsageError
-from udogen.opdef.problems import ConfigError, Problem, render, source_lines
+from udogen.opdef.problems import UNSEEN, ConfigError, Problem, render, source_lines, visible
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
+_STYLES = {  # by the character that stands for it until the text is written; none of them is one of a text
+    "\ufdd0": "\x1b[0m",
+    "\ufdd1": "\x1b[31m",  # red
+    "\ufdd2": "\x1b[32m",  # green
+    "\ufdd3": "\x1b[33m",  # yellow
+    "\ufdd4": "\x1b[1m",  # bold
+}
+_END, _RED, _GREEN, _YELLOW, _BOLD = _STYLES
+
+
+def _print(text: str, *, err: bool = False) -> None:
+    """The one way to the terminal: what is not ours to say to it is spelled, colours alone are not."""
+    shown = visible(text)
+    for mark, code in _STYLES.items():
+        shown = shown.replace(mark, code)
+    click.echo(shown, err=err)
+
+
 def answer(data: Mapping[str, Any]) -> None:
     """The JSON answer of a verb."""
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    click.echo(json_text(json.dumps(data, indent=2, ensure_ascii=False)))
+
+
+def json_text(text: str) -> str:
+    """JSON that says the same, with escapes for what a terminal would obey or hide."""
+    return UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
+
+
+def xml_text(text: str) -> str:
+    """XML that says the same, with references for what a terminal would obey or hide."""
+    return UNSEEN.sub(lambda match: f"&#x{ord(match[0]):X};", text)
+
+
+def data(text: str) -> None:
+    """A file as the result, which went through one of these two."""
+    click.echo(text, nl=False)
 
 
 def say(text: str) -> None:
     """A line of the result."""
-    click.echo(text)
+    _print(text)
 
 
 def note(text: str) -> None:
     """A line for the person who watches."""
-    click.echo(text, err=True)
+    _print(text, err=True)
 
 
 def warn(text: str) -> None:
@@ -52,7 +86,7 @@ def warnings(problems: Iterable[Problem]) -> None:
         text = render(problem, lines[file])
         first, _, rest = text.partition("\n")
         word = "warning:" if problem.doubtful else "error:"
-        click.echo(first.replace(word, _colour(word, problem.doubtful), 1) + ("\n" + rest if rest else ""), err=True)
+        note(first.replace(word, _colour(word, problem.doubtful), 1) + ("\n" + rest if rest else ""))
 
 
 def fail(fault: UdogenError) -> None:
@@ -60,21 +94,28 @@ def fail(fault: UdogenError) -> None:
     if wants_json():
         answer({"ok": False, "error": fault.as_json()})
         return
-    if isinstance(fault, ConfigError):
+    if isinstance(fault, ConfigError) and fault.problems:
         warnings(fault.problems)
-        click.echo(f"{_colour('error:', False)} {fault.message}" + (f" ({fault.hint})" if fault.hint else ""), err=True)
+        note(f"{_colour('error:', False)} {fault.message}" + (f" ({fault.hint})" if fault.hint else ""))
         return
-    click.echo(f"{_colour('error:', False)} {fault.message}", err=True)
+    # A line of somebody else's that has a break in it is indented: it must not look like one of ours.
+    note(f"{_colour('error:', False)} {_indented(fault.message)}")
     for detail in fault.details:
-        click.echo(f"  {detail}", err=True)
+        note(f"  {_indented(detail)}")
     if fault.hint:
-        click.echo(f"  = {fault.hint}", err=True)
+        note(f"  = {_indented(fault.hint)}")
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n    ")
 
 
 def misuse(fault: click.ClickException) -> None:
     """Show what is wrong with a command line."""
     if not wants_json():
-        fault.show()
+        shown = StringIO()
+        fault.show(file=shown)
+        note(shown.getvalue().rstrip("\n"))
         return
     context = getattr(fault, "ctx", None)
     hint = f"see {context.command_path} --help" if context else "see udogen --help"
@@ -91,20 +132,20 @@ def internal(fault: Exception) -> int:
     from udogen import resources
 
     text = f"udogen {__version__}\n{' '.join(sys.argv)}\n\n{traceback.format_exc()}"
-    kept: Path | None = resources.cache_dir("crashes") / f"{resources.content_key(text.encode())}.txt"
+    kept: Path | None = None
     try:
-        assert kept is not None
+        kept = resources.cache_dir("crashes") / f"{resources.content_key(text.encode('utf-8', 'replace'))}.txt"
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(text, "utf-8")
-    except OSError:
+        kept.write_text(text, "utf-8", "replace")
+    except (OSError, ValueError, UsageError):
         kept = None
     where = f"the details are in {kept}" if kept else text
     if wants_json():
         error = UdogenError(f"{type(fault).__name__}: {str(fault)[:300]}", hint=f"please report it: {where}")
         answer({"ok": False, "error": {**error.as_json(), "kind": "internal"}})
         return 1
-    click.echo(f"{_colour('internal error:', False)} {type(fault).__name__}: {str(fault)[:300]}", err=True)
-    click.echo(f"  = this is a fault of udogen; please report it: {where}", err=True)
+    note(f"{_colour('internal error:', False)} {type(fault).__name__}: {_indented(str(fault)[:300])}")
+    note(f"  = this is a fault of udogen; please report it: {where}")
     return 1
 
 
@@ -143,19 +184,19 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
 
         def plain(step: str, by: int = 1) -> None:
             if not quiet:
-                click.echo(f"  {step}", err=True)
+                note(f"  {step}")
 
         yield plain
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(title, total=total)
+        task = bars.add_task(visible(title), total=total)
 
         def advance(step: str, by: int = 1) -> None:
-            bars.update(task, description=f"{title}: {step[-60:]}")
+            bars.update(task, description=visible(f"{title}: {step[-60:]}"))
             bars.advance(task, by)
 
         yield advance
@@ -175,13 +216,13 @@ def emulator_steps(backend: str, kind: str) -> Iterator[Callable[[str], None]]:
 
 def paint(text: str, state: str) -> str:
     """A word of the result in the colour of what it says; plain where nobody watches."""
-    colour = {"found": "green", "missing": "yellow", "wrong": "red"}.get(state)
+    colour = {"found": _GREEN, "missing": _YELLOW, "wrong": _RED}.get(state)
     if colour is None or os.environ.get("NO_COLOR") or not sys.stdout.isatty():
         return text
-    return click.style(text, fg=colour)
+    return f"{colour}{text}{_END}"
 
 
 def _colour(text: str, doubtful: bool) -> str:
     if os.environ.get("NO_COLOR") or not sys.stderr.isatty():
         return text
-    return click.style(text, fg="yellow" if doubtful else "red", bold=True)
+    return f"{_YELLOW if doubtful else _RED}{_BOLD}{text}{_END}"

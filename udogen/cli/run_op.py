@@ -12,7 +12,7 @@ import click
 from udogen.cli import output
 from udogen.cli.options import pairs, prove_option, runtime_kind, soc_of
 from udogen.cli.safety_options import HEAP_HELP, as_row, tell
-from udogen.errors import UsageError, VerificationFailed, writing
+from udogen.errors import UsageError, VerificationFailed, open_plain, read_plain, writing
 
 if TYPE_CHECKING:
     from udogen.runtime.built import Built
@@ -348,7 +348,7 @@ def _content(file: Path | None) -> bytes | None:
         return None
     try:
         manifest.check(file).refuse()
-        return file.read_bytes()
+        return read_plain(file)
     except OSError as fault:
         raise UsageError(f"{file} cannot be read: {fault.strerror}", hint="give a file of --save-context") from fault
 
@@ -357,7 +357,8 @@ def _array(file: str) -> Array:
     import numpy as np
 
     try:
-        array: Array = np.load(file, allow_pickle=False)
+        with open_plain(file) as stream:
+            array: Array = np.load(stream, allow_pickle=False)
     except (OSError, ValueError, EOFError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
         raise UsageError(f"{file} is no array that numpy can load: {reason}", hint="save it with numpy.save") from fault

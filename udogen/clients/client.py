@@ -24,6 +24,7 @@ class Rule(NamedTuple):
     broken: Callable[[Sequence[Package]], Iterator[str]]  # a sentence per fault
     consequence: str
     remedy: str
+    of_script: str = ""  # the remedy with the options of `udogen script`, where it is another
 
 
 class Client(NamedTuple):
@@ -42,19 +43,19 @@ class Refused(UsageError):
 
     kind = "client-rule"
 
-    def __init__(self, client: Client, faults: Sequence[tuple[Rule, str]]) -> None:
+    def __init__(self, client: Client, faults: Sequence[tuple[Rule, str]], *, script: bool = False) -> None:
         first, sentence = faults[0]
         super().__init__(
             f"{client.title}: {sentence}",
             details=[f"rule {first.id}: {first.consequence}"]
             + [line for rule, text in faults[1:] for line in (text, f"rule {rule.id}: {rule.consequence}")],
-            hint="; ".join(dict.fromkeys(rule.remedy for rule, _ in faults)),
+            hint="; ".join(dict.fromkeys((script and rule.of_script) or rule.remedy for rule, _ in faults)),
         )
         self.rules = tuple(rule.id for rule, _ in faults)
 
 
-def check(client: Client, packages: Sequence[Package]) -> None:
-    """Raise once, with every rule that is broken."""
+def check(client: Client, packages: Sequence[Package], *, script: bool = False) -> None:
+    """Raise once, with every rule that is broken; for a `script` with its options in the remedies."""
     faults = [(rule, sentence) for rule in client.rules for sentence in rule.broken(packages)]
     if faults:
-        raise Refused(client, faults)
+        raise Refused(client, faults, script=script)

@@ -58,6 +58,10 @@ class Library:
     hexagon: bool = False
 
 
+class NotBuilt(UsageError):
+    """A package has no library for the place where the client runs."""
+
+
 @dataclass(frozen=True)
 class Package:
     """One package in one place."""
@@ -243,7 +247,7 @@ def _not_built(part: PackageFolder, rows: Sequence[Target], place: Place) -> Pat
     what = f"the {place.backend} backend of {'Android' if place.system == ANDROID else 'aarch64 Linux'}"
     if not rows:
         raise UsageError(f"package {part.name} has no target for {what}", hint="see `udogen list targets`")
-    raise UsageError(
+    raise NotBuilt(
         f"package {part.name} is not built for {what}",
         hint=f"udogen build {part.goal(rows[0])} -C {shlex.quote(str(part.path))}",
     )

@@ -67,7 +67,8 @@ def _linux_device(packages: Sequence[Package]) -> Iterator[str]:
 
 def not_linux_devices(consequence: str) -> Rule:
     """Only PCs and Android."""
-    return Rule("platform", _linux_device, consequence, "--android, for a device with Android")
+    script = "--device adb without --linux, for a device with Android"
+    return Rule("platform", _linux_device, consequence, "--android, for a device with Android", script)
 
 
 def _no_android(packages: Sequence[Package]) -> Iterator[str]:

@@ -7,13 +7,14 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+from udogen import resources
 from udogen.build import targets
 from udogen.build.targets import Target
 from udogen.build.toolchains.choice import Choice
 from udogen.doctor.machine import Machine, command
 from udogen.doctor.model import FOUND, MISSING, WRONG, Check, Found
 from udogen.doctor.variables import VARIABLES
-from udogen.errors import UdogenError
+from udogen.errors import UdogenError, UsageError
 from udogen.runtime.library import BACKENDS
 
 PROGRAMS, RUNTIMES, WORKS = "Programs", "Runtimes and emulators", "What works here"
@@ -71,12 +72,14 @@ def _opencl(machine: Machine) -> Found:
 
 def _cache(machine: Machine) -> Found:
     try:
-        machine.cache.mkdir(parents=True, exist_ok=True)
+        resources.make_private(machine.cache)
         with tempfile.TemporaryFile(dir=machine.cache):
             return Found(FOUND, "", str(machine.cache))
     except OSError as fault:
         message = f"{machine.cache} cannot be written: {fault.strerror or os.strerror(fault.errno or 0)}"
         return Found(WRONG, "", str(machine.cache), message)
+    except UsageError as fault:
+        return Found(WRONG, "", str(machine.cache), fault.message, fault.hint)
 
 
 _RUNTIMES = (

@@ -49,7 +49,7 @@ def here() -> Machine:
         choose=lambda target: _or_fault(lambda: toolchains.choose(target, env)),
         runtime=lambda backend: _or_fault(lambda: find_runtime(backend, environment=env)),
         release=lambda path: ", ".join(text.removeprefix("v") for text in elf.sdk_releases(path)),
-        cache=resources.cache_dir("templates").parent,
+        cache=resources.cache_path(),
         opencl=tuple(sorted(Path("/etc/OpenCL/vendors").glob("*.icd"))),
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from udogen.build.package import MANIFEST, PROVIDER
 from udogen.build.tools import Environment
 from udogen.doctor.model import FOUND, MISSING, WRONG, Check, Found, Row
+from udogen.errors import read_plain
 from udogen.inspect.checks import STOPS, UNKNOWN
 from udogen.inspect.folder import inspect_all
 from udogen.inspect.library import How, Inspected
@@ -62,7 +63,7 @@ def _named_by_folder(folder: Path) -> Iterator[Row]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8", "replace")
+        return read_plain(path).decode("utf-8", "replace")
     except OSError:
         return ""
 

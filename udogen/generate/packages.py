@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from udogen.build.package import read_manifest
-from udogen.errors import UsageError
+from udogen.errors import UsageError, read_plain
 from udogen.generate import backends, cmake, converter, layouts
 from udogen.generate.aside import free_name, move
 from udogen.generate.plan import Plan, Source
@@ -18,7 +18,7 @@ from udogen.opdef.backends import ALL as ALL_BACKENDS
 from udogen.opdef.backends import USUAL_LAYOUT, of_op
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import make_path
-from udogen.opdef.problems import Problems
+from udogen.opdef.problems import Location, Problems
 
 # The interfaces of HTP, the usual one first, and the folder below --kernels where kernels for it are.
 HTP_APIS = {"qhpi": "htp", "core": "htp_core"}
@@ -77,10 +77,12 @@ def generate(
     from udogen.generate.render import render  # Mako is only paid for by configs that are right
 
     found: list[Generated] = []
+    looked_for: dict[str, bool] = {}  # names of kernels below --kernels -> whether it has some
     for package, by_backend in wanted:
         alone = len(by_backend) == 1
         rooms = {backend: HTP_APIS[api] if backend == "htp" else backend for backend in by_backend}
         ready = {backend: _kernels(kernels, package, room, alone=alone) for backend, room in rooms.items()}
+        looked_for |= {f"{room}/{op.name}.cpp": bool(ready[b]) for b, room in rooms.items() for op in by_backend[b].ops}
         source = Source(configs=_configs(package), kernels=ready, htp_api=api)
         plans = [*layouts.ALL[layout or USUAL_LAYOUT[package.language]].plan(by_backend, source)]
         for planned in [*plans, converter.plan(package, source)] if for_converters else plans:
@@ -98,6 +100,12 @@ def generate(
             aside = free_name(folder) if afresh and os.path.lexists(folder) else None
             changes = all_new(rendered) if aside else compare(folder, plan, rendered)
             found.append(Generated(folder, plan, rendered, changes, aside))
+    if kernels is not None and not any(looked_for.values()):
+        problems.warn(
+            Location(str(kernels)),
+            "it holds no kernel of these ops, so all of them are skeletons",
+            "it may have " + ", ".join(list(looked_for)[:6]) + (" …" if len(looked_for) > 6 else ""),
+        )
     problems.stop_if_any(strict=strict)
     if not dry_run:
         for each in found:
@@ -241,5 +249,16 @@ def _kernels(folder: Path | None, package: OpPackage, room: str, *, alone: bool)
     # What is not C++ is known by its file name.
     wanted = {op.name: f"{op.name}.cpp" for op in package.ops}
     wanted |= {f"{op.name}.cl": f"{op.name}.cl" for op in package.ops if room == "gpu"}
-    found = {key: next((p for each in places if (p := each / name).is_file()), None) for key, name in wanted.items()}
-    return {key: path.read_bytes() for key, path in found.items() if path is not None}
+    found = {
+        key: next((p for each in places if os.path.lexists(p := each / name)), None) for key, name in wanted.items()
+    }
+    return {key: _kernel(path) for key, path in found.items() if path is not None}
+
+
+def _kernel(path: Path) -> bytes:
+    """A person's source; what is no file is not passed over, or they would get a skeleton without a word."""
+    try:
+        return read_plain(path)
+    except OSError as fault:
+        hint = "give a file with C++ (or, for a GPU, OpenCL C)"
+        raise UsageError(f"the kernel {path} cannot be read: {fault.strerror}", hint=hint) from fault

@@ -12,6 +12,7 @@ from mako import exceptions
 from mako.lookup import TemplateLookup
 
 from udogen import __version__, resources
+from udogen.errors import UsageError
 from udogen.generate.plan import Plan, PlannedFile
 
 
@@ -49,12 +50,12 @@ def _lookup() -> TemplateLookup:
     """Templates, compiled once and kept: compiling them is most of the time of a cold start."""
     folder = resources.templates()
     options: dict[str, Any] = {"directories": [str(folder)], "strict_undefined": True, "input_encoding": "utf-8"}
-    kept = resources.cache_dir("templates") / __version__
     try:
+        kept = resources.cache_dir("templates") / __version__
         kept.mkdir(parents=True, exist_ok=True)
         if os.access(kept, os.W_OK):
             return TemplateLookup(**options, modulename_callable=partial(_kept_as, str(kept)))
-    except OSError:
+    except (OSError, UsageError):
         pass
     return TemplateLookup(**options)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from udogen import __version__
 from udogen.build.package import MANIFEST, MEMORY, read_manifest, read_parts
-from udogen.errors import UdogenError, UsageError
+from udogen.errors import UdogenError, UsageError, read_plain
 from udogen.generate.plan import Plan
 
 _LAST = f"{MEMORY}/last"
@@ -242,7 +242,7 @@ def _manifest(plan: Plan, *, files: Sequence[str]) -> bytes:
 
 def _read(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_plain(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as fault:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen.errors import UdogenError
-from udogen.opdef.problems import ConfigError, Problem, render
+from udogen.opdef.problems import ConfigError, Problem, line_of
 from udogen.qnn import guarded, heads, quantization, socs
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts import context_json, manifest
@@ -113,7 +113,7 @@ def lines(found: InspectedContext, *, width: int, everything: bool = False) -> I
     for label, text in _facts(found):
         yield from _wrapped(f"  {label:<{_LABEL}}", text, width)
     for problem in found.warnings:
-        yield from _wrapped("    ! ", render(problem).replace("\n       = ", "; "), width)
+        yield from _wrapped("    ! ", line_of(problem), width)
     for each in found.differences:
         yield from _wrapped("    ! ", each.message, width)
     for graph in info.graphs:
@@ -125,9 +125,6 @@ def lines(found: InspectedContext, *, width: int, everything: bool = False) -> I
 
 def _fault(fault: UdogenError, width: int) -> Iterator[str]:
     yield from _wrapped("  x ", fault.message, width)
-    if isinstance(fault, ConfigError):
-        for problem in fault.problems:
-            yield from _wrapped("      ", render(problem).replace("\n       = ", "; "), width)
     for detail in fault.details:
         yield from _wrapped("      ", detail, width)
     if fault.hint:

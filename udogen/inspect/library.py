@@ -16,7 +16,7 @@ from udogen.inspect.live import LIVE
 from udogen.inspect.symbols import resolve
 from udogen.inspect.udo import UDO
 from udogen.runtime.failures import OpCrashed, OpTimedOut
-from udogen.runtime.op.records import read_records
+from udogen.runtime.op.records import OlderRecords, read_records
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.snpe.registration import read_registration
 from udogen.runtime.worker import shim
@@ -120,12 +120,14 @@ def _read(case: Case) -> Case:
 
 
 def _record(case: Case) -> Case:
-    """The kernel records, which may also tell why the runtime refused; not of what crashes already."""
+    """The kernel records, which may also tell why the runtime refused, or crashed."""
     crashed = isinstance(case.failure, (OpCrashed, OpTimedOut))
-    if case.facts.style.id != "qhpi" or case.facts.elf.machine != shim.MACHINE or crashed:
+    if case.facts.style.id != "qhpi" or case.facts.elf.machine != shim.MACHINE:
         return case
     undefined = [symbol.name for symbol in case.facts.elf.imports if symbol.name.startswith("qhpi_")]
     try:
         return replace(case, records=read_records(case.path, undefined, timeout=_SECONDS))
     except RunFailed as fault:
+        if crashed and not isinstance(fault, OlderRecords):  # it is what is known already
+            return case
         return replace(case, records_failure=fault)

@@ -6,10 +6,15 @@ from collections.abc import Iterator
 
 from udogen.build.package import PROVIDER
 from udogen.inspect.checks import SHOWN, STOPS, WARNS, Case, Finding, Rule
+from udogen.runtime.op.records import OlderRecords
 
 
 def _registering(case: Case) -> Iterator[Finding]:
-    if case.failure is not None:
+    if isinstance(case.records_failure, OlderRecords):  # the one cause of whatever else is seen
+        fault, seen = case.records_failure, case.failure
+        details = (*fault.details, *((seen.message, *seen.details) if seen else ()))
+        yield Finding("records", STOPS, fault.message, fault.hint, details)
+    elif case.failure is not None:
         yield Finding("registering", STOPS, case.failure.message, case.failure.hint, case.failure.details)
 
 
@@ -35,7 +40,7 @@ def _names(case: Case) -> Iterator[Finding]:
 
 def _recorded(case: Case) -> Iterator[Finding]:
     """What QHPI's records say that a runtime stumbles over."""
-    if case.records_failure is not None:
+    if case.records_failure is not None and not isinstance(case.records_failure, OlderRecords):
         fault = case.records_failure
         yield Finding("records", WARNS, fault.message, fault.hint, fault.details)
     if case.records is None:

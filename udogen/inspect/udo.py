@@ -54,7 +54,7 @@ def _libraries(case: Case) -> Iterator[Finding]:
         try:
             udo_host.implementation(case.registration, core)
         except RunFailed as fault:
-            yield Finding("libraries", WARNS, fault.message, fault.hint)
+            yield Finding("libraries", WARNS, fault.message, fault.hint, fault.details)
 
 
 UDO: tuple[Rule, ...] = (_functions, _told, _libraries)

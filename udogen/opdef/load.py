@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from udogen.errors import read_plain
 from udogen.opdef import rules
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Location, Problems
@@ -56,7 +57,7 @@ def _bytes(path: Path, file: str, problems: Problems) -> bytes | None:
                 "a config describes ops, it holds no data; is this the right file?",
             )
             return None
-        data = path.read_bytes()
+        data = read_plain(path)
     except (OSError, ValueError) as fault:
         reason = getattr(fault, "strerror", None) or str(fault)
         problems.error(Location(file), f"the file cannot be read: {reason}", "give the path of a config")

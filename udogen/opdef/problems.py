@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple
 
-from udogen.errors import UdogenError
+from udogen.errors import UdogenError, open_plain
 
 _SHOWN = 160  # a longer line is cut: a 10,000-character name helps nobody
 _MOST_SHOWN = 40
@@ -93,6 +93,7 @@ class ConfigError(UdogenError):
 
     exit_code = 2
     kind = "config"
+    problems: tuple[Problem, ...] = ()
 
     def __init__(
         self, problems: tuple[Problem, ...], *, strict: bool = False, more: bool = False, what: str = "the config"
@@ -108,7 +109,7 @@ class ConfigError(UdogenError):
             hint = f"{len(self.problems)} of them are shown"
         if more:
             hint = "and more: checking ended here"
-        super().__init__(" and ".join(counts) + f" in {what}", hint=hint)
+        super().__init__(" and ".join(counts) + f" in {what}", hint=hint, details=map(line_of, self.problems))
 
     def as_json(self) -> dict[str, object]:
         """The error as `--json` prints it."""
@@ -118,7 +119,7 @@ class ConfigError(UdogenError):
 def render(problem: Problem, lines: list[str] | None = None) -> str:
     """`file:line: error: what`, the line itself, and the hint."""
     severity = "warning" if problem.doubtful else "error"
-    text = [f"{problem.location}: {severity}: {_cut(problem.message, 400)}"]
+    text = [f"{visible(str(problem.location))}: {severity}: {_cut(problem.message, 400)}"]
     number = problem.location.line
     if lines is not None and 0 < number <= len(lines):
         text.append(f"  {number:>4} | {_cut(lines[number - 1].strip(), _SHOWN)}")
@@ -127,10 +128,15 @@ def render(problem: Problem, lines: list[str] | None = None) -> str:
     return "\n".join(text)
 
 
+def line_of(problem: Problem) -> str:
+    """The problem in one line."""
+    return render(problem).replace("\n       = ", "; ")
+
+
 def source_lines(file: str) -> list[str] | None:
     """The lines of a config, for showing; None where it cannot be read as text."""
     try:
-        with Path(file).open("rb") as stream:
+        with open_plain(file) as stream:
             return decode(stream.read(8 << 20)).split("\n")
     except OSError:
         return None
@@ -160,6 +166,24 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}" + ("s" if number > 1 else "")
 
 
+# What a terminal obeys or does not show: controls, directions of writing, tags; and halves of pairs, which are no text.
+UNSEEN = re.compile(
+    "[\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f"
+    "\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff\\U000e0000-\\U000e007f]"
+)
+
+
+def visible(text: str) -> str:
+    """Text from outside as it can be shown on a terminal: what that would obey or hide is spelled (`\\x1b`)."""
+    return UNSEEN.sub(lambda match: _spelled(ord(match[0])), text)
+
+
+def _spelled(code: int) -> str:
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of the name of a file, which is no text
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
 def _cut(text: str, limit: int) -> str:
-    printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    printable = visible(text).replace("\n", "\\n").replace("\t", " ")
     return printable if len(printable) <= limit else printable[: limit - 1] + "…"

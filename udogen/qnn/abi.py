@@ -78,13 +78,16 @@ DSP = Headers(roots=("DSP/QnnDspOpPackage.h",), before=QNN.before)
 def ffi(headers: Headers = QNN) -> Any:
     """The cffi object that knows every type of these headers."""
     name = f"_udogen_qnn_abi_{_key(headers)}"
-    path = resources.cache_dir("abi") / f"{name}.py"
+    path: Path | None = None
     try:
+        path = resources.cache_dir("abi") / f"{name}.py"
         return _import(name, path)
     except Exception:  # absent, or broken by whoever wrote it: made again
         pass
     source = declarations(headers)
     try:
+        if path is None:
+            raise OSError("the cache is not ours alone")
         _write(name, path, source)
         return _import(name, path)
     except OSError:  # no folder to write to: slower, but the same

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 from udogen.qnn import abi
 from udogen.qnn.context import Context, ContextOptions
 from udogen.qnn.handle import Handle, raw_of
-from udogen.qnn.interface import INFO, Interface, LogSink, log_callback, text_of
+from udogen.qnn.interface import DEBUG, INFO, Interface, LogSink, log_callback, text_of
 from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import OpConfig
 
@@ -20,8 +22,27 @@ class Log(Handle):
     """Hands the lines of the backend, and of the op packages it registers, to a Python function."""
 
     def __init__(self, interface: Interface, sink: LogSink, level: int = INFO) -> None:
-        self._callback = log_callback(sink)
+        self._sink, self._level = sink, level
+        self._all: list[tuple[int, str]] | None = None
+        self._callback = log_callback(self._hear)
         super().__init__(interface, interface.make("logCreate", self._callback, level), "logFree")
+
+    def _hear(self, level: int, text: str) -> None:
+        if self._all is not None:
+            self._all.append((level, text))
+        if level <= self._level:
+            self._sink(level, text)
+
+    @contextmanager
+    def everything(self) -> Iterator[list[tuple[int, str]]]:
+        """Every line that is logged inside, with its level; the function hears what it always does."""
+        lines = self._all = list[tuple[int, str]]()
+        try:
+            self.interface.call("logSetLogLevel", self.raw, DEBUG)
+            yield lines
+        finally:
+            self._all = None
+            self.interface.call("logSetLogLevel", self.raw, self._level)
 
 
 class Device(Handle):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen import process
-from udogen.errors import RunFailed, UdogenError
+from udogen.errors import RunFailed, UdogenError, of_json
 from udogen.qnn import heads, quantization, system
 from udogen.qnn.heads import NoContextBinary
 from udogen.qnn.system import BinaryInfo
@@ -38,18 +38,18 @@ def file_info(library: Path, path: Path, *, timeout: float = SECONDS) -> BinaryI
         raise NoContextBinary(f"{path} is damaged: {library.name} crashed on reading it ({name})", hint=_AGAIN)
     try:
         told = json.loads(done.stdout.splitlines()[-1])
-    except (ValueError, IndexError):
+        answer = of_json(told) if "kind" in told else _taken(told)
+    except (ValueError, LookupError, TypeError, RecursionError):  # not what `main` writes
+        answer = None
+    if isinstance(answer, UdogenError):
+        raise answer
+    if not isinstance(answer, BinaryInfo):
         raise RunFailed(
             f"reading {path} in a child process failed with code {done.returncode}",
             details=done.stderr.splitlines()[-5:],
-            hint="please report this",
-        ) from None
-    if "error" in told:
-        kind = NoContextBinary if told["no_binary"] else RunFailed
-        raise kind(told["error"], hint=told["hint"], details=told["details"])
-    info = _taken(told)
-    assert isinstance(info, BinaryInfo)
-    return info
+            hint="see the details: a limit of memory (`ulimit -v`) may be too low; otherwise please report this",
+        )
+    return answer
 
 
 def head_of(path: Path) -> heads.Head:
@@ -82,12 +82,7 @@ def main() -> None:
     try:
         told = _plain(system.file_info(Path(sys.argv[1]), Path(sys.argv[2])))
     except UdogenError as fault:
-        told = {
-            "error": fault.message,
-            "hint": fault.hint,
-            "details": fault.details,
-            "no_binary": isinstance(fault, NoContextBinary),
-        }
+        told = {**fault.as_json(), "exit_code": fault.exit_code}
     answer.write(json.dumps(told) + "\n")
     answer.close()
 

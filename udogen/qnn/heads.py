@@ -22,6 +22,8 @@ _AGAIN = "take it from where it was made again"
 class NoContextBinary(RunFailed):
     """A file that is no context binary, or a damaged one."""
 
+    kind = "no-context-binary"
+
 
 class Head(NamedTuple):
     """What the first bytes say; `backend_id` is 0 and `size` None where they do not."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,18 +17,19 @@ from udogen.qnn.tensors import OpConfig
 ERROR, WARN, INFO, VERBOSE, DEBUG = 1, 2, 3, 4, 5  # QnnLog_Level_t
 LogSink = Callable[[int, str], None]
 _PRINT = ("graphFinalize", "contextFinalize")  # in libQnnHtp of a PC
+_KEPT_LINES = 60
 
 
 class QnnError(RunFailed):
-    """A call of the QNN API answered with an error number."""
+    """A call of the QNN API returned an error number; `said` are the lines that were logged meanwhile, worst first."""
 
-    def __init__(self, function: str, code: int) -> None:
+    def __init__(self, function: str, code: int, said: Sequence[str] = ()) -> None:
         self.function, self.row = function, describe(code)
+        reason = said[0] if said else self.row.meaning
         super().__init__(
-            f"{function} failed with {code} ({self.row.name}): {self.row.meaning}",
-            hint=self.row.remedy,
+            f"{function} failed with {code} ({self.row.name}): {reason}", hint=self.row.remedy, details=said[1:]
         )
-        self.code = code
+        self.code, self.said = code, tuple(said)
 
 
 def check(function: str, code: int) -> None:
@@ -48,6 +51,7 @@ class Interface:
         self.backend_version = version_text(own)
         self._table = provider.v2
         self.printed: Callable[[str], None] | None = None  # takes the lines that some calls print to stdout
+        self._heard: deque[tuple[float, int, str]] = deque(maxlen=_KEPT_LINES)  # when, level, text
 
     @classmethod
     def load(cls, path: Path) -> Interface:
@@ -64,14 +68,29 @@ class Interface:
         )
 
     def call(self, function: str, *args: Any) -> None:
-        """Call a function of the table, and raise `QnnError` if it answers with an error."""
+        """Call a function of the table, and raise `QnnError` if it returns an error."""
         found = getattr(self._table, function)
+        began = time.monotonic()
         if self.printed is None or function not in _PRINT:
             code = found(*args)
         else:
             with printing.taken(self.printed):
                 code = found(*args)
-        check(function, code)
+        if code:
+            raise self.error(function, code, began)
+
+    def heard(self, level: int, text: str) -> None:
+        """A line of a log: if a call fails while it is logged, the error has it."""
+        if level <= WARN:
+            self._heard.append((time.monotonic(), level, text))
+
+    def error(self, function: str, code: int, began: float) -> QnnError:
+        """The error of a call that began then (time.monotonic), with what was logged since."""
+        return QnnError(function, code, [text for _, text in self.lines(began)])
+
+    def lines(self, began: float) -> list[tuple[int, str]]:
+        """Errors, then warnings, that were logged since then."""
+        return sorted((level, text) for when, level, text in tuple(self._heard) if when >= began)
 
     def function(self, name: str) -> Callable[..., int]:
         """A function of the table, for calls that are timed."""
@@ -81,7 +100,9 @@ class Interface:
     def call_with_op(self, function: str, handle: Any, op: OpConfig) -> None:
         """Call one of the two functions that take an op config by value."""
         entry = abi.ffi().cast("udogen_TakesOpConfig", getattr(self._table, function))
-        check(function, entry(handle, op.by_value()))
+        began = time.monotonic()
+        if code := entry(handle, op.by_value()):
+            raise self.error(function, code, began)
 
     def make(self, function: str, *args: Any) -> Any:
         """Call a function whose last argument receives a new handle, and return the handle."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import Any
 
@@ -72,6 +73,46 @@ def _signature(row: Any) -> dict[str, str]:
 def _words(table: tuple[str, str]) -> dict[int, str]:
     prefix, names = table
     return {int(abi.ffi().integer_const(prefix + name)): name for name in names.split()}
+
+
+def is_older(count: int, rows: Any) -> bool:
+    """Whether records can be read only as they were laid out before SDK 2.47: without reserved pointers at the end.
+
+    They are looked at through a file, where an address that is none is an error and not the end of the process.
+    """
+    ffi, memory = abi.ffi(), os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+
+    def number(at: int, size: int) -> int:
+        return int.from_bytes(os.pread(memory, size, at), "little")
+
+    def word(at: int) -> bytes:
+        return os.pread(memory, 64, number(at, 8)).partition(b"\0")[0]
+
+    def fits(reserved: int) -> bool:
+        op, kernel = ("QHPI_OpInfo_v1", "QHPI_Kernel_v1")
+        sizes = {name: ffi.sizeof(name) - reserved for name in (op, kernel)}
+        base = int(ffi.cast("uintptr_t", rows))
+        for at in (base + index * sizes[op] for index in range(count)):
+            kernels = number(at + ffi.offsetof(op, "num_kernels"), 4)
+            first = number(at + ffi.offsetof(op, "kernels"), 8)
+            names = [at + ffi.offsetof(op, "name")]
+            names += [
+                first + n * sizes[kernel] + ffi.offsetof(kernel, "function_name") for n in range(min(kernels, 99))
+            ]
+            if kernels > _MOST or not all((text := word(each)) and text.isascii() for each in names):
+                return False
+        return True
+
+    def readable(reserved: int) -> bool:
+        try:
+            return fits(reserved)
+        except (OSError, OverflowError):  # an address that is none
+            return False
+
+    try:
+        return not readable(0) and readable(4 * ffi.sizeof("void *"))
+    finally:
+        os.close(memory)
 
 
 def _sane(count: int) -> int:

@@ -8,34 +8,72 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import IO, Any
 
 from udogen import process
-from udogen.runtime.wire import Message, Wire
+from udogen.errors import RunFailed, memory_limit, of_limit
+from udogen.runtime.wire import Garbled, Message, Wire
 
 _KEPT_BYTES = 16_384
+_LEAST_MEMORY = 160 << 20  # bytes of address space: with less, numpy ends the process without an exception
+
+_Fields = Mapping[str, "type | tuple[type, ...]"]
+
+# What messages have, by their kind.
+_EVENTS: dict[str, _Fields] = {
+    "phase": {"phase": str},
+    "log": {"level": int, "text": str, "source": str},
+    "failed": {"kind": str, "message": str, "hint": str, "details": list, "exit_code": int},
+}
+_QNN_FAILED: _Fields = {"function": str, "code": int}  # of a `failed` about a call of the QNN API
+
+# What the message has that ends an order, by the order.
+_ANSWERS: dict[str, _Fields] = {
+    "start": {"package": dict, "runtime": dict},
+    "run": {**dict.fromkeys(("create", "finalize", "execute"), (int, float)), "samples": list, "counts": list},
+    "open contexts": {"runtime": dict},
+    "describe context": {"graphs": list},
+    "place contexts": {"table": list, "plan": dict, "devices": dict},
+    "run context": {"seconds": (int, float), "graphs": list, "plan": dict},
+    "records": {"returned": str, "calls": list},
+    "judge": {"ops": list},
+    "locate": {"path": str, "why": str},
+}
 _START = process.python_program("udogen.runtime.worker.main")
+
+
+def check_memory() -> None:
+    """Refuse a limit of memory with which ops cannot be run; to be called before anything imports numpy."""
+    limit = memory_limit()
+    if limit is not None and limit < _LEAST_MEMORY:
+        raise RunFailed(
+            f"`ulimit -v` is {limit >> 10}: ops cannot be run with so little memory",
+            hint=f"raise it to {_LEAST_MEMORY >> 10} at least; a runtime may need more",
+        )
 
 
 class Child:
     """A running worker."""
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
-        down_read, down_write = os.pipe()
-        up_read, up_write = os.pipe()
         here = int(threading.current_thread() is threading.main_thread())
-        argv = [sys.executable, "-c", _START, *(str(n) for n in (down_read, up_write, os.getpid(), here))]
+        with ExitStack() as ours, ExitStack() as its:
+            try:
+                (down_read, down_write), (up_read, up_write) = _pipe(its, ours), _pipe(ours, its)
+                argv = [sys.executable, "-c", _START, *(str(n) for n in (down_read, up_write, os.getpid(), here))]
+                self._process = process.start(argv, env=env, pass_fds=(down_read, up_write))
+            except OSError as fault:
+                why, hint = fault.strerror, getattr(of_limit(fault), "hint", "")
+                raise RunFailed(f"the worker in which ops run cannot be started: {why}", hint=hint) from fault
+            self._wire = Wire(up_read, down_write)
+            ours.pop_all()
         try:
-            self._process = process.start(argv, env=env, pass_fds=(down_read, up_write))
-        except BaseException:
-            os.close(down_write)
-            os.close(up_read)
+            self._chatter = [_Tail(stream) for stream in (self._process.stdout, self._process.stderr) if stream]
+        except RuntimeError:  # no more threads
+            process.kill(self._process)
+            self._wire.close()
             raise
-        finally:
-            os.close(down_read)
-            os.close(up_write)
-        self._wire = Wire(up_read, down_write)
-        self._chatter = [_Tail(stream) for stream in (self._process.stdout, self._process.stderr) if stream]
 
     @property
     def pid(self) -> int:
@@ -50,8 +88,11 @@ class Child:
             raise EOFError from problem
 
     def receive(self, deadline: float | None) -> tuple[Message, list[bytearray]]:
-        """The next thing it says."""
-        return self._wire.receive(deadline)
+        """The next thing it says; raises Garbled where it, or an op in it, sends what is no message of a worker."""
+        message, buffers = self._wire.receive(deadline)
+        event = message.get("event")
+        fields = _QNN_FAILED if event == "failed" and "function" in message else _EVENTS.get(str(event), {"event": str})
+        return _checked(message, fields), buffers
 
     def ask(
         self,
@@ -65,8 +106,10 @@ class Child:
         self.send(order, buffers)
         while True:
             message, results = self.receive(deadline)
-            if message["event"] not in ("phase", "log"):
+            if message["event"] == "failed":
                 return message, results
+            if message["event"] not in _EVENTS:
+                return _checked(message, _ANSWERS.get(order["do"], {})), results
             hear(message)
 
     def quit(self, seconds: float) -> None:
@@ -78,7 +121,7 @@ class Child:
             while self.receive(deadline)[0]["event"] != "bye":
                 pass
             grace = 2.0
-        except (EOFError, TimeoutError):
+        except (EOFError, TimeoutError, Garbled):
             pass  # what it does while it is freed concerns nobody: all results are here
         finally:
             self.end(grace)
@@ -104,6 +147,21 @@ class Child:
         for tail in self._chatter:
             tail.settle()
         return [line for tail in self._chatter for line in tail.lines()]
+
+
+def _checked(message: Message, fields: _Fields) -> Message:
+    for name, kind in fields.items():
+        if not isinstance(message.get(name), kind):
+            raise Garbled(f"a message of the kind `{message.get('event')}` has no `{name}` that can be used")
+    return message
+
+
+def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
+    """A pipe, each end of which is closed by its side."""
+    ends = os.pipe()
+    for side, end in zip((reads, writes), ends, strict=True):
+        side.callback(os.close, end)
+    return ends
 
 
 class _Tail:

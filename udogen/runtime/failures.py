@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from udogen.error_tables import describe
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, UdogenError, of_json
 from udogen.opdef.problems import nearest
 from udogen.qnn.interface import WARN
 from udogen.runtime import known
@@ -44,9 +44,11 @@ class OpFailed(RunFailed):
 class OutOfBounds(OpFailed):
     """The op touched memory that is not its own."""
 
+    kind = "out-of-bounds"
+
 
 class OpCrashed(RunFailed):
-    """The op ended the process."""
+    """The op ended the process, or made it unusable."""
 
     kind = "op-crashed"
     fault: Fault | None = None  # where the process could tell of it
@@ -58,6 +60,8 @@ class OpTimedOut(RunFailed):
 
     kind = "op-timed-out"
 
+
+LOST = "udogen-lost "  # how a worker begins its last line when its pipe has gone
 
 _SIGNALS = {
     "SIGSEGV": "segmentation fault",
@@ -158,14 +162,43 @@ def of_strays(scene: Scene, strays: Sequence[Stray]) -> OutOfBounds:
     return OutOfBounds(first.sentence(scene.subject), hint=first.hint, details=[*also, *scene.details()])
 
 
-def of_text(scene: Scene, message: str, hint: str) -> RunFailed:
-    """The worker put it into words itself."""
-    kind = OpFailed if scene.call else RegistrationFailed
-    return kind(message, hint=hint, details=scene.details())
+def of_message(scene: Scene, message: Mapping[str, Any]) -> UdogenError:
+    """The worker put it into words itself: its error, with all that it has, and what was said beside it."""
+    found = of_json(message)
+    if type(found) is RunFailed:
+        kind = OpFailed if scene.call else RegistrationFailed
+        found = kind(found.message, hint=found.hint, details=found.details)
+    found.details = tuple(dict.fromkeys((*found.details, *scene.details())))
+    return found
+
+
+def of_garbled(scene: Scene, reason: str) -> RunFailed:
+    """What came from the child is no message of the worker: something else in that process wrote it."""
+    return OpCrashed(
+        f"{scene.subject} wrote to a file descriptor that is not its own in phase `{scene.phase}`: it is the pipe "
+        "through which the worker sends results",
+        hint="let the op write only to descriptors that it opened itself, and to none after it has closed them",
+        details=[f"the pipe of the worker: {reason}", *scene.details()],
+    )
 
 
 def of_death(scene: Scene, returncode: int) -> RunFailed:
     """The child ended without having been asked to."""
+    if any(line.startswith(LOST) for line in scene.chatter):
+        return OpCrashed(
+            f"{scene.subject} closed a file descriptor that is not its own in phase `{scene.phase}`: it was the pipe "
+            "to the program that runs it",
+            hint="let the op close only descriptors that it opened itself",
+            details=scene.details(),
+        )
+    if scene.phase == START:
+        last = next((line for line in reversed(scene.chatter) if line.strip()), "")
+        how = _signal(-returncode) if returncode < 0 else f"exit code {returncode}"
+        return RunFailed(
+            f"{scene.subject} ended with {how} before it was ready" + (f": {last.strip()}" if last else ""),
+            hint="the limits of this shell may be too low: `ulimit -v` (memory), `ulimit -n` (open files)",
+            details=scene.details(),
+        )
     thrown = [line.strip() for line in scene.chatter if _THROWN.search(line)]
     sanitized = [line.strip() for line in scene.chatter if line.startswith("SUMMARY: ")]
     if sanitized:

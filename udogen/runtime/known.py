@@ -87,6 +87,26 @@ def telling(lines: Iterable[str]) -> list[str]:
     return [line for line in lines if not _NOISE.match(line)]
 
 
+_NODE = re.compile(r"getnode OpPackage-Name : (?P<package>.*) Node-Type : (?P<op>.*)")
+_ADDED = re.compile(r"QnnGraph addnode end")
+
+
+def left_out(lines: Iterable[str]) -> tuple[str, str] | None:
+    """The first op, and its package, that libQnnCpu (2.47) leaves out of a graph that it restores: it returns no error.
+
+    It logs each node that it reads, at level 5, and at level 4 that it has been added.
+    """
+    pending: tuple[str, str] | None = None
+    for line in lines:
+        if found := _NODE.search(line):
+            if pending:
+                return pending
+            pending = found["op"], found["package"]
+        elif _ADDED.search(line):
+            pending = None
+    return pending
+
+
 def explain(subject: str, text: str) -> tuple[str, str] | None:
     """The sentence and the remedy for what was said; None where nothing of it is known."""
     for row in ALL:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen import __version__
-from udogen.errors import UsageError, writing
+from udogen.errors import UsageError, read_plain, writing
 from udogen.verify import terminal
 from udogen.verify.results import Outcome, TestRun
 
@@ -81,15 +81,15 @@ class Baseline:
 def load(path: Path) -> Baseline:
     """A file of `save`."""
     try:
-        content = json.loads(path.read_text("utf-8"))
+        found = json.loads(read_plain(path))
     except OSError as fault:
         raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="--save-baseline writes one") from fault
     except (ValueError, RecursionError) as fault:
         raise UsageError(f"{path} is no file of --save-baseline: {fault}", hint="--save-baseline writes one") from fault
-    if not isinstance(content, dict) or content.get("format") != _FORMAT or not isinstance(content.get("costs"), dict):
+    if not isinstance(found, dict) or found.get("format") != _FORMAT or not isinstance(found.get("costs"), dict):
         raise UsageError(f"{path} is no file of --save-baseline", hint="--save-baseline writes one")
-    costs = {key: row for key, row in content["costs"].items() if isinstance(row, dict)}
-    return Baseline(path, dict(content.get("environment") or {}), costs)
+    costs = {key: row for key, row in found["costs"].items() if isinstance(row, dict)}
+    return Baseline(path, dict(found.get("environment") or {}), costs)
 
 
 def compare(run: TestRun, baseline: Baseline) -> list[Change]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from udogen.verify.places import Session
     from udogen.verify.results import Outcome
 
+_MOST_DETAILS = 40
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Our options, in a group of their own."""
@@ -158,8 +160,7 @@ class OpTestCase(pytest.Item):
 
 def told(fault: Any) -> str:
     """An error of udogen's in lines: what, where, what next."""
-    from udogen.opdef.problems import ConfigError, render
+    from udogen.opdef.problems import visible
 
-    problems = [render(each) for each in fault.problems] if isinstance(fault, ConfigError) else []
     hint = [f"= {fault.hint}"] if fault.hint else []
-    return "\n".join([fault.message, *problems, *fault.details[:10], *hint])
+    return visible("\n".join([fault.message, *fault.details[:_MOST_DETAILS], *hint]))

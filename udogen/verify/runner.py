@@ -15,7 +15,7 @@ from udogen.errors import UdogenError
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built
-from udogen.runtime.failures import OpFailed, OpRefused
+from udogen.runtime.failures import OpFailed, OpRefused, OutOfBounds
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.library import BACKENDS
 from udogen.runtime.op.calls import POISON, OpCall, OpResult
@@ -151,7 +151,7 @@ def _executions(session: Session) -> int:
 
 def _refuses(fault: UdogenError) -> bool:
     """The op answered with an error, in validation or later; what it must not do is no answer."""
-    return isinstance(fault, OpRefused) or (isinstance(fault, OpFailed) and " wrote " not in fault.message)
+    return isinstance(fault, OpRefused) or (isinstance(fault, OpFailed) and not isinstance(fault, OutOfBounds))
 
 
 def data_type(case: Case) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from udogen.clients.errors import decode
 from udogen.clients.errors.decode import Reading
 from udogen.error_tables import Cause, log_lines, printed_numbers
-from udogen.errors import UsageError
+from udogen.errors import UsageError, open_plain
 from udogen.runtime import known as runtime_lines
 
 LINES = ("qnn", "ort", "executorch")  # files of log_lines, in the order in which they are tried
@@ -59,7 +60,7 @@ def explain_log(path: Path) -> Explained:
     try:
         if path.is_dir():
             raise UsageError(f"{path} is a folder", hint="give a log file")
-        with path.open("rb") as stream:
+        with open_plain(path, streams=True) as stream:
             found, count = _read(path, stream)
     except OSError as fault:
         raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give a log file") from fault
@@ -72,7 +73,7 @@ def explain_log(path: Path) -> Explained:
     return Explained(path, count, tuple(found))
 
 
-def _read(path: Path, stream: BinaryIO) -> tuple[list[Found], int]:
+def _read(path: Path, stream: BufferedReader) -> tuple[list[Found], int]:
     found: dict[str, Found] = {}
     window: list[str] = []
     count = 0
@@ -149,18 +150,18 @@ def shown(reading: Reading) -> str:
     return f"{reading.code:#x}" if reading.interface in ("dsp", "executorch") else str(reading.code)
 
 
-def _texts(path: Path, stream: BinaryIO) -> Iterator[str]:
+def _texts(path: Path, stream: BufferedReader) -> Iterator[str]:
     """The lines of a log, whatever it is written in; the shell of Windows writes UTF-16."""
-    head = stream.read(2)
-    encoding = _UTF16.get(head, "utf-8")
-    stream.seek(len(head) if encoding != "utf-8" else 0)
+    encoding = _UTF16.get(stream.peek(2)[:2], "utf-8")
+    if encoding != "utf-8":
+        stream.read(2)
     for raw in _raw_lines(stream, _NEWLINES.get(encoding, b"\n")):
         if encoding == "utf-8" and b"\0" in raw:
             raise UsageError(f"{path} is no log: it holds binary data", hint="`udogen inspect` tells what a file is")
         yield _COLOURS.sub("", raw.decode(encoding, "replace").rstrip("\r\n"))
 
 
-def _raw_lines(stream: BinaryIO, newline: bytes) -> Iterator[bytes]:
+def _raw_lines(stream: BufferedReader, newline: bytes) -> Iterator[bytes]:
     """Lines, none of them longer than _LONGEST: a file of one line must not fill the memory."""
     if newline == b"\n":
         while raw := stream.readline(_LONGEST):

@@ -58,7 +58,7 @@ def look(path: Path, nodes: Sequence[ContextNode], packages: Sequence[Package]) 
         try:
             found = _binary(path, main)
         except UdogenError as fault:
-            faults.append((fault.message, fault.hint))
+            faults += [(fault.message, fault.hint), *((line, "") for line in fault.details)]
             continue
         named |= found.named
         builds.append(found.info.build_id)

@@ -4,7 +4,7 @@ rules, and why a package cannot be registered.  Asked for only then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from udogen.runtime.op.session import OpSession
 _SECONDS = 30
 _WIDE = ("INT64", "UINT64", "DOUBLE")  # HTP has such tensors nowhere but before a Cast
 _RANK = 5  # dimensions that packages over QHPI have kernels for
-_NOT_REGISTERED = "could not register an op package"  # in every sentence of `explain` about that
+_NOT_REGISTERED = "ort-registration"  # the line of the log that says so (clients/errors/lines_of_ort.py)
 
 
 class Doubt(NamedTuple):
@@ -65,9 +65,12 @@ def _shape(shape: Sequence[int | str | None] | None) -> str:
     return "" if shape is None else "[" + ", ".join("?" if each is None else str(each) for each in shape) + "]"
 
 
-def of_packages(packages: Sequence[Package], fault: UdogenError, *, backend: str, runtime: Path) -> list[Doubt]:
-    """Why a package is not registered, told by registering it in a child; only where that is what went wrong."""
-    if _NOT_REGISTERED not in "\n".join((fault.message, *fault.details)):
+def of_packages(packages: Sequence[Package], logged: Collection[str], *, backend: str, runtime: Path) -> list[Doubt]:
+    """Why a package is not registered, told by registering it in a child; only where that is what the log says.
+
+    `logged` are the keys of the known lines of the log.
+    """
+    if _NOT_REGISTERED not in logged:
         return []
     found = []
     for package in packages:
@@ -77,5 +80,5 @@ def of_packages(packages: Sequence[Package], fault: UdogenError, *, backend: str
             ) as session:
                 _ = session.package
         except UdogenError as reason:
-            found.append(Doubt(reason.message, reason.hint))
+            found += [Doubt(reason.message, reason.hint), *(Doubt(line, "") for line in reason.details)]
     return found

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from udogen.clients.client import check
 from udogen.clients.errors import logs
@@ -37,12 +37,14 @@ class SessionFailed(RunFailed):
     """ONNX Runtime could not make the session."""
 
     kind = "ort-session-failed"
+    logged: frozenset[str] = frozenset()  # the keys of the lines of the log that are known
 
 
 class NotPlaced(RunFailed):
     """A custom node is not where it should be: on QNN, in our package."""
 
     kind = "ort-not-placed"
+    logged: frozenset[str] = frozenset()  # as with `SessionFailed`
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def session(
             else:
                 _check_placement(seen, found.model, chosen, said)
         except (SessionFailed, NotPlaced) as fault:
-            why = doubts.of_packages(chosen, fault, backend=backend, runtime=Path(library))
+            why = doubts.of_packages(chosen, fault.logged, backend=backend, runtime=Path(library))
             why += (
                 contexts.why_not(stored, chosen, Path(library))
                 if stored
@@ -124,8 +126,8 @@ def session(
             )
             if not why:
                 raise
-            details = [*(each.text for each in why[1:]), fault.message, *fault.details]
-            raise type(fault)(why[0].text, details=details, hint=why[0].remedy) from fault
+            details = [*(each.text for each in why[1:]), fault.message, *fault.details, fault.hint]
+            raise type(fault)(why[0].text, details=filter(None, details), hint=why[0].remedy) from fault
     return ProvingSession(made, chosen, stored=stored is not None) if prove else made
 
 
@@ -189,23 +191,32 @@ def _failed(message: str, output: str) -> SessionFailed:
     """The error with what the log says of it."""
     reasons = _reasons(output, ())
     meant = _meant(f"{output}\n{message}")
-    first = reasons[0] if reasons else meant[0][0] if meant else " ".join(message.split())[:300]
-    return SessionFailed(
+    first = reasons[0] if reasons else meant[0].text if meant else " ".join(message.split())[:300]
+    fault = SessionFailed(
         f"ONNX Runtime could not make the session: {first}",
-        details=[" ".join(message.split())[:400], *reasons[1:], *(text for text, _ in meant)],
-        hint=next((hint for _, hint in meant if hint), "")
+        details=[" ".join(message.split())[:400], *reasons[1:], *(each.text for each in meant)],
+        hint=next((each.remedy for each in meant if each.remedy), "")
         or "the details are its log; `udogen explain` knows more of it",
     )
+    fault.logged = frozenset(each.key for each in meant)
+    return fault
 
 
-def _meant(output: str) -> list[tuple[str, str]]:
-    """(what a line means, what to do) of everything known in a log; what says least comes last."""
+class _Meant(NamedTuple):
+    text: str
+    remedy: str
+    key: str  # of the line
+
+
+def _meant(output: str) -> list[_Meant]:
+    """Everything known in a log; what says least comes last."""
     lines = [_COLOURS.sub("", line) for line in output.splitlines()]
-    found: dict[str, tuple[str, str]] = {}
+    found: dict[str, _Meant] = {}
     for index, line in enumerate(lines):
         for each in logs.said(line, lines[index + 1 : index + 25]):
             if not each.harmless:
-                found.setdefault(each.key, (each.meaning, each.causes[0].remedy if each.causes else ""))
+                remedy = each.causes[0].remedy if each.causes else ""
+                found.setdefault(each.key, _Meant(each.meaning, remedy, each.key))
     ranked = sorted(found, key=lambda key: 2 if key.startswith("ort ") else 1 if key in _VAGUE else 0)
     return [found[key] for key in ranked]
 
@@ -279,12 +290,14 @@ def _quantized(package: Package, op: str) -> NotPlaced:
 
 def _not_placed(package: Package, op: str, used: int, *, where: str, said: str) -> NotPlaced:
     reasons, meant = _reasons(said, [op]), _meant(said)
-    why = reasons[0] if reasons else meant[0][0] if meant else "the log does not say why"
+    why = reasons[0] if reasons else meant[0].text if meant else "the log does not say why"
     nodes = f"the node of op {op}" if used == 1 else f"not all {used} nodes of op {op}"
     verb = "is not" if used == 1 else "are"
-    return NotPlaced(
+    fault = NotPlaced(
         f"{nodes} {verb} in package {package.name}: {where} ({why})",
-        details=[*reasons[1:], *(text for text, _ in meant)],
-        hint=next((hint for _, hint in meant if hint), "")
+        details=[*reasons[1:], *(each.text for each in meant)],
+        hint=next((each.remedy for each in meant if each.remedy), "")
         or "`udogen run op` with the node's shapes and parameters tells more",
     )
+    fault.logged = frozenset(each.key for each in meant)
+    return fault

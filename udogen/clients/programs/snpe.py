@@ -155,7 +155,7 @@ QUANTIZE = Client(
     "snpe-dlc-quantize",
     "SNPE 2.25, docs: preparing_model_with_udo.html, tools_model_preparation.html",
     (
-        Rule("pc", _on_a_device, "there is none for devices", "leave --target and --android out"),
+        Rule("pc", _on_a_device, "there is none for devices", "leave --target and --android out", "--device local"),
         REGISTRATION,
         BUILT,
         COMMAS,

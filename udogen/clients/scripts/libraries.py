@@ -9,14 +9,16 @@ from pathlib import Path, PurePosixPath
 
 from udogen.build import architectures
 from udogen.build.package import open_packages
-from udogen.clients.package import ANDROID, DEVICE_FOLDER, PC, Package, Wish, find_packages
+from udogen.build.tools import environment
+from udogen.clients.package import ANDROID, DEVICE_FOLDER, PC, NotBuilt, Package, Wish, find_packages
 from udogen.clients.programs import snpe
 from udogen.clients.scripts.commands import Request
 from udogen.clients.scripts.marks import RUN
 from udogen.clients.scripts.plan import File
 from udogen.clients.scripts.tensors import plain
 from udogen.clients.scripts.wanted import Wanted
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import RunFailed, UsageError, read_plain
+from udogen.runtime.sessions import libraries as libraries_of_devices
 
 
 def packages_of(wanted: Wanted) -> list[tuple[str, tuple[Package, ...]]]:
@@ -31,17 +33,28 @@ def packages_of(wanted: Wanted) -> list[tuple[str, tuple[Package, ...]]]:
     if target in ("cpu", "gpu"):
         target = f"{target}_{'android' if android else 'aarch64'}"
     if target != "htp":
-        found = find_packages(wanted.paths, replace(wish, target=target))
+        found = _found(wanted, replace(wish, target=target))
         return [(found[0].place.arch, found)]
     built, faults = [], []
     for arch in architectures.of_backend("htp"):
         try:
-            built.append((arch, find_packages(wanted.paths, replace(wish, target=arch))))
+            built.append((arch, _found(wanted, replace(wish, target=arch))))
         except RunFailed as fault:
             faults.append(fault)
     if not built:
         raise faults[0]
     return built
+
+
+def _found(wanted: Wanted, wish: Wish) -> tuple[Package, ...]:
+    try:
+        return find_packages(wanted.paths, wish)
+    except (libraries_of_devices.NotBuilt, NotBuilt) as fault:
+        if wish.android and not environment().android_ndk_root:  # what it says to build could not be built
+            fault.hint = (
+                f"set ANDROID_NDK_ROOT to an Android NDK, and {fault.hint}; or --linux, where the device has Linux"
+            )
+        raise
 
 
 def _only_backend(paths: Sequence[Path]) -> str:
@@ -109,6 +122,6 @@ def _of_package(package: Package, ask: Request) -> Iterator[tuple[Path, str, boo
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_plain(path)
     except OSError as fault:
         raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give a file that is there") from fault

@@ -19,7 +19,7 @@ from udogen.clients.scripts.plan import Check, File, Plan
 from udogen.clients.scripts.refusals import check_rules, client_of, forbidden, refuse_options
 from udogen.clients.scripts.tensors import Tensor
 from udogen.clients.scripts.wanted import Wanted
-from udogen.errors import UsageError
+from udogen.errors import UsageError, open_plain
 from udogen.qnn.system import GraphInfo
 
 _LINUX_FOLDER = "/var/tmp/udogen"  # where anybody may write, and start programs
@@ -124,7 +124,7 @@ def _key(content: bytes | Path) -> str:
         digest.update(content)
         return digest.hexdigest()[:32]
     try:
-        with content.open("rb") as stream:
+        with open_plain(content) as stream:
             for block in iter(lambda: stream.read(1 << 20), b""):
                 digest.update(block)
     except OSError as fault:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from udogen.clients import programs
-from udogen.clients.client import Client, Refused, check
+from udogen.clients.client import Client, check
 from udogen.clients.package import ANDROID, PC, Package, Wish, find_packages
 from udogen.clients.scripts import commands
 from udogen.clients.scripts.commands import Runs
@@ -31,12 +31,8 @@ def client_of(wanted: Wanted) -> tuple[Runs, Client]:
 
 
 def check_rules(client: Client, packages: Sequence[Package]) -> None:
-    """The client's own rules; what they say of the options of `udogen register` is said of ours."""
-    try:
-        check(client, packages)
-    except Refused as fault:
-        fault.hint = fault.hint.replace("--android", "--device adb without --linux")
-        raise
+    """The client's own rules, with our options for what they say of those of `udogen register`."""
+    check(client, packages, script=True)
 
 
 def refuse_options(wanted: Wanted, runs: Runs, packages: Sequence[Package]) -> None:

@@ -6,10 +6,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from udogen.errors import UsageError
+from udogen.errors import UsageError, read_plain
 from udogen.opdef import datatypes
 from udogen.verify import tolerances
 
@@ -67,17 +66,17 @@ def read(rows: Sequence[tuple[str, str]], option: str) -> tuple[Tensor, ...]:
 
 def _read(name: str, sample: int, path: str) -> Tensor:
     try:
-        content = Path(path).read_bytes()
+        data = read_plain(path)
     except OSError as fault:
         raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give a .npy or a raw file") from fault
     if not path.endswith(".npy"):
-        return Tensor(name, sample, content, path=path)
+        return Tensor(name, sample, data, path=path)
     import io
 
     import numpy as np
 
     try:
-        array = np.load(io.BytesIO(content), allow_pickle=False)
+        array = np.load(io.BytesIO(data), allow_pickle=False)
     except (ValueError, EOFError, OSError) as fault:
         raise UsageError(f"{path} is no array that numpy can load: {fault}", hint="save it with numpy.save") from fault
     word = "uint8" if array.dtype == np.bool_ else array.dtype.name

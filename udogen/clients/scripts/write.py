@@ -17,7 +17,7 @@ from udogen.clients.quoting import shell
 from udogen.clients.scripts import tensors
 from udogen.clients.scripts.marks import RUN, as_shell, readable
 from udogen.clients.scripts.plan import FORMAT, Plan, as_json
-from udogen.errors import UsageError, writing
+from udogen.errors import UsageError, read_plain, writing
 from udogen.generate.plan import PlannedFile
 from udogen.generate.render import render_file
 
@@ -109,7 +109,7 @@ def _earlier(folder: Path) -> set[str]:
     if not folder.is_dir() or not any(folder.iterdir()):
         return set()
     try:
-        found = json.loads((folder / MANIFEST).read_text("utf-8", "surrogateescape"))
+        found = json.loads(read_plain(folder / MANIFEST).decode("utf-8", "surrogateescape"))
         assert found["udogen_script"] == FORMAT
         sources = {str(row["source"]) for row in found["files"]} | {str(row["reference"]) for row in found["checks"]}
     except (OSError, ValueError, KeyError, TypeError, AssertionError) as fault:

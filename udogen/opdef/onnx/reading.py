@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from udogen.errors import ToolMissing, UsageError
+from udogen.errors import ToolMissing, UsageError, open_plain
 from udogen.opdef.onnx.slim import Malformed, slim
 
 _GRAPH, _GRAPHS = 5, 10  # kinds of attributes
@@ -40,7 +40,7 @@ def read_proto(path: Path) -> Any:
     """The `ModelProto` of a file without large data; external data is not looked for."""
     onnx = onnx_module()
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             size = os.fstat(file.fileno()).st_size
             if not size:
                 raise UsageError(f"{path} is empty", hint="give an ONNX model")

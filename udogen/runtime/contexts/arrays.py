@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen.errors import RunFailed, UsageError, writing
+from udogen.errors import RunFailed, UsageError, open_plain, writing
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def _read_raw(into: Array, file: Path, info: TensorInfo) -> str:
 
 def _read_npy(into: Array, file: Path, info: TensorInfo) -> str:
     try:
+        open_plain(file).close()
         found = np.load(file, allow_pickle=False, mmap_mode="r")
     except (ValueError, EOFError) as problem:
         raise UsageError(f"{file} is no array that numpy can load: {problem}", hint="use numpy.save") from problem

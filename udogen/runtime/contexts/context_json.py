@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, open_plain
 from udogen.opdef import json_text
 from udogen.opdef.problems import Location, Problem, Problems
 from udogen.qnn.system import BinaryInfo, GraphInfo, HardwareDevice, TensorInfo
@@ -64,7 +64,7 @@ def read(path: Path) -> ContextJson:
 
 def _bytes(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             data = file.read(_LARGEST_FILE + 1)
     except OSError as fault:
         raise RunFailed(

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed, UdogenError
-from udogen.qnn.interface import LogSink
+from udogen.qnn.interface import LogSink, QnnError
+from udogen.runtime import known
 from udogen.runtime.buffers.planned import PlannedBuffers
 from udogen.runtime.buffers.planning import Wishes, plan_buffers
 from udogen.runtime.buffers.values import Step
@@ -145,12 +146,19 @@ class Executor:
             if context.profile:
                 row["profile"] = [_event(event) for event in context.profile.events()[-1:]]
         except UdogenError as problem:  # the other graphs may be well
-            row["error"] = dict(problem.as_json())
+            row["error"] = dict(_in_words(problem, f"graph `{name}`").as_json())
         return row
 
     def close(self) -> None:
         """Free everything."""
         self._runtime.close()
+
+
+def _in_words(problem: UdogenError, subject: str) -> UdogenError:
+    """What is known of the reason that the runtime, or a package, logged for an error number."""
+    if isinstance(problem, QnnError) and (meant := known.explain(subject, "\n".join(problem.said))):
+        return RunFailed(meant[0], hint=meant[1], details=[problem.message, *problem.details])
+    return problem
 
 
 def _counted(library: str, provider: str, target: str) -> CountedPackage:

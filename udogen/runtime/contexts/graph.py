@@ -6,12 +6,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from udogen.errors import RunFailed
 from udogen.opdef.problems import nearest
 from udogen.qnn import abi
-from udogen.qnn.interface import QnnError
 from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import APP_READ, APP_WRITE
 from udogen.runtime import arguments
@@ -120,14 +120,15 @@ class Graph:
         with self._lock:
             if not self._ready:
                 self._refuse()
+            began = monotonic()
             code = self._call(*self._args) if not self._guarded else self._call_guarded()
         if code:
-            raise QnnError("graphExecute", code)
+            raise self._low.interface.error("graphExecute", code, began)
 
     def execute_async(self) -> Future[None]:
         """Run it on what is bound, in the backend's own time; waits only for an earlier execution of this graph."""
         future: Future[None] = Future()
-        leaving, codes = ExitStack(), list[int]()
+        leaving, codes, began = ExitStack(), list[int](), monotonic()
 
         def done(code: int) -> None:
             codes.append(code)
@@ -136,7 +137,7 @@ class Graph:
             finally:
                 self._lock.release()
                 if code:
-                    future.set_exception(QnnError("graphExecuteAsync", code))
+                    future.set_exception(self._low.interface.error("graphExecuteAsync", code, began))
                 else:
                     future.set_result(None)
 
@@ -204,12 +205,13 @@ class Graph:
                     self._refuse(lent)
                 if out and len(results) > len(self._outs):
                     self.slot(next(name for name in results if name not in slots))
+                began = monotonic()
                 code = self._call(*self._args) if not self._guarded else self._call_guarded(lent)
             finally:
                 for slot in lent:
                     slot.take_back()
         if code:
-            raise QnnError("graphExecute", code)
+            raise self._low.interface.error("graphExecute", code, began)
         return results
 
     # --- around executions ------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, open_plain
 
 SUFFIX = ".udogen.json"
 _FORMAT = 1
@@ -146,7 +146,7 @@ def write_at_once(path: Path, data: Any) -> None:
 
 
 def _read(path: Path) -> Manifest:
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         data = file.read(_MOST)
     try:
         found = json.loads(data)

@@ -18,7 +18,7 @@ from udogen.runtime import arguments
 def mapped(path: Path) -> Iterator[mmap.mmap]:
     """A file, mapped for reading; unmapped at the end of `with`, when nobody holds its memory any more."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as problem:
         raise RunFailed(
             f"{path} cannot be read: {problem.strerror}", hint="give the path of a context binary"

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from udogen.error_tables import describe
-from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError
+from udogen.errors import RunFailed, UdogenError, UsageError, of_json
 from udogen.opdef.problems import nearest
 from udogen.qnn.interface import WARN
 from udogen.runtime import failures, known
@@ -18,10 +18,11 @@ from udogen.runtime.child import Child, deadline_of
 from udogen.runtime.contexts.shards import Shard
 from udogen.runtime.library import RuntimeLibrary, find_runtime
 from udogen.runtime.op.calls import LogLine
-from udogen.runtime.wire import Message
+from udogen.runtime.wire import Garbled, Message
 
 _KEPT_LOG_LINES = 500
 _START_SECONDS = 60.0
+_SHOWN_LINES = 60
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,16 @@ class ContextChild:
             self._start()
         return self._ask(order, subject, timeout)
 
+    def run(self, order: Message, subject: str, timeout: float | None) -> Message:
+        """Execute a context; a graph that failed has what was printed meanwhile among its details."""
+        answer = self.ask(order, subject, timeout)
+        failed = [graph["error"] for graph in answer["graphs"] if "error" in graph]
+        printed = known.telling(self._child.chatter()) if failed and self._child else []
+        for error in failed:
+            told = "\n".join([error["message"], *error["details"]])
+            error["details"] += [line for line in printed[-_SHOWN_LINES:] if line not in told]
+        return answer
+
     def close(self) -> None:
         """End the child."""
         child, self._child = self._child, None
@@ -151,6 +162,10 @@ class ContextChild:
         except TimeoutError:
             self._drop()
             raise failures.of_timeout(self._scene(subject), timeout or 0.0) from None
+        except Garbled as problem:
+            scene = self._scene(subject)
+            self._drop()
+            raise failures.of_garbled(scene, str(problem)) from None
         except UdogenError:
             if order["do"] == "open contexts":
                 self._drop()
@@ -171,15 +186,13 @@ class ContextChild:
     def _explain(self, message: Message, subject: str) -> UdogenError:
         scene = self._scene(subject)
         if "function" not in message:
-            return failed(
-                message["message"], hint=message["hint"], details=message["details"], exit_code=message["exit_code"]
-            )
+            return of_json(message)
         row = describe(message["code"])
         reasons = scene.complaints()
         if meant := known.explain(scene.subject, "\n".join([*reasons, *scene.chatter])):
             number = f"{message['function']}: {message['code']} ({row.name})"
-            return failed(meant[0], hint=meant[1], details=[number, *scene.details()])
-        return failed(
+            return RunFailed(meant[0], hint=meant[1], details=[number, *scene.details()])
+        return RunFailed(
             f"{subject}: {message['function']} failed with {message['code']} ({row.name}) in phase `{self._phase}`: "
             + (reasons[0] if reasons else row.meaning),
             hint=row.remedy,
@@ -196,14 +209,6 @@ class ContextChild:
     def _drop(self, grace: float = 0.0) -> int:
         child, self._child = self._child, None
         return child.end(grace) if child else 0
-
-
-def failed(
-    message: str, *, hint: str, details: Sequence[str] = (), exit_code: int = RunFailed.exit_code
-) -> UdogenError:
-    """An error of the child, of the kind that has its exit code."""
-    kind = {each.exit_code: each for each in (UsageError, ToolMissing)}.get(exit_code, RunFailed)
-    return kind(message, hint=hint, details=details)
 
 
 def describe_contexts(
@@ -288,6 +293,6 @@ def run_contexts(
             "keep": devices is not None,
         }
         try:
-            yield job, child.ask(order, f"context {job.binary}", how.timeout)
+            yield job, child.run(order, f"context {job.binary}", how.timeout)
         except UdogenError as problem:
             yield job, problem

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ from udogen.qnn.handle import Closing
 from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink
 from udogen.qnn.profile import Profile
 from udogen.qnn.system import BinaryInfo
-from udogen.runtime import arguments
+from udogen.runtime import arguments, known
 from udogen.runtime.arguments import Given
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.context import Context
@@ -39,13 +40,16 @@ from udogen.runtime.library import (
     find_runtime,
     interface_providers,
 )
+from udogen.runtime.worker.op_package import LoadedPackage, listen
 
 if TYPE_CHECKING:
     from mmap import mmap
 
+    from udogen.qnn import context as qnn
     from udogen.runtime.contexts.binaries import StoredContext
 
 _ALONE = threading.Lock()
+_RESTORES = threading.Lock()  # one at a time where the log says what was left out
 _logger = logging.getLogger("udogen.runtime")
 _logger.addHandler(logging.NullHandler())  # a program that asks for no log gets none
 _SLOTS = "udogen.runtime.contexts.slots"  # brings numpy, the slowest of all that graphs need
@@ -117,10 +121,12 @@ class Runtime(Closing):
         self._contexts: dict[Ending, weakref.ref[Context]] = {}
         self._composed: list[qnn.Context] = []
         self._packages: list[tuple[Path, str]] = []  # library, provider
+        self._own_logs: list[LoadedPackage] = []  # of those whose log the backend does not ask for
         self._lock = threading.RLock()
         with ExitStack() as stack:
+            self._sink, self._log_level = sink, log_level
             # Without a log the libraries print, to the program's stdout.
-            self._log = stack.enter_context(Log(self._interface, sink, log_level))
+            self._log = stack.enter_context(Log(self._interface, self._hear, max(log_level, WARN)))
             self._backend = stack.enter_context(Backend(self._interface, self._log))
             self._stack = stack.pop_all()
         self._ended = False
@@ -192,6 +198,10 @@ class Runtime(Closing):
         self._check_symbols(library)
         with self._lock:
             self.check_open()
+            if not BACKENDS[self.backend].forwards_log:
+                package, unlisten = listen(library.resolve(), provider, self._hear, level=max(self._log_level, WARN))
+                self._stack.callback(unlisten)
+                self._own_logs.append(package)
             self._backend.register(library.resolve(), provider, target)
             self._packages.append((library.resolve(), provider))
 
@@ -263,17 +273,17 @@ class Runtime(Closing):
                     if text := manifest.unverified([place]):
                         warnings.warn(text, stacklevel=2)
             name = name or "(bytes)"
-            binary = in_memory(binary)
-            self._check_maker(heads.check(binary, name), name)
+            content: memoryview = in_memory(binary)
+            self._check_maker(heads.check(content, name), name)
             if info is None:
-                info = system.binary_info(self.system, binary, name=name)
+                info = system.binary_info(self.system, content, name=name)
             self._check_backend(info.backend_id, name)
             with self._lock:
                 self.check_open()
                 measures = Profile(self._backend) if profile else None
                 try:
                     with self.turn or nullcontext(), _importing(_SLOTS):
-                        low = self._backend.restore(binary, self._device(device), wanted)
+                        low = self._restored(content, device, wanted, name)
                 except BaseException:
                     if measures:
                         measures.close()
@@ -283,6 +293,34 @@ class Runtime(Closing):
             if wanted.deferred:  # the runtime reads the binary again when it finalizes
                 made.keep(stack.pop_all().close)
             return made
+
+    def _restored(self, binary: memoryview, device: int | None, options: ContextOptions, name: str) -> qnn.Context:
+        if self.backend != "cpu" or self.emulator:
+            return self._backend.restore(binary, self._device(device), options)
+        began = time.monotonic()
+        with _RESTORES, self._log.everything() as lines:
+            low = self._backend.restore(binary, self._device(device), options)
+        missing = known.left_out(text for _, text in lines)
+        if missing is None:
+            return low
+        low.close()
+        op, package = missing
+        if package in [each.info()[0] for each in self._own_logs]:
+            what, hint = "its package does not take it", "it must be the package, and the version, it was made with"
+        else:
+            what = "that package is not registered"
+            hint = "register it first: `udogen run context --op-package LIB`, or Runtime.register"
+        raise RunFailed(
+            f"{name} cannot be restored: it needs the op `{op}` of the op package `{package}`; {what}",
+            hint=hint,
+            details=[text for _, text in self._interface.lines(began)],
+        )
+
+    def _hear(self, level: int, text: str) -> None:
+        if known.telling([text]):
+            self._interface.heard(level, text)
+        if level <= self._log_level:
+            self._sink(level, text)
 
     def _check_maker(self, head: heads.Head, name: str) -> None:
         if head.emulator != self.emulator:

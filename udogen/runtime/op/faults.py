@@ -95,15 +95,18 @@ def fault_of(lines: Sequence[str]) -> Fault | None:
     told = [line for line in lines if line.startswith(_FAULT)]
     if not told:
         return None
-    _, _, how, address = told[-1].split()
-    frames = [line.removeprefix(_FRAME).partition(" ") for line in lines if line.startswith(_FRAME)]
-    regions = [line.split()[1:] for line in lines if line.startswith(_REGION)]
-    return Fault(
-        how,
-        int(address, 16),
-        tuple(Frame(library, int(offset, 16)) for offset, _, library in frames),
-        tuple(Region(int(begin, 16), int(size), int(number)) for begin, size, number in regions),
-    )
+    try:
+        _, _, how, address = told[-1].split()
+        frames = [line.removeprefix(_FRAME).partition(" ") for line in lines if line.startswith(_FRAME)]
+        regions = [line.split()[1:] for line in lines if line.startswith(_REGION)]
+        return Fault(
+            how,
+            int(address, 16),
+            tuple(Frame(library, int(offset, 16)) for offset, _, library in frames),
+            tuple(Region(int(begin, 16), int(size), int(number)) for begin, size, number in regions),
+        )
+    except ValueError:  # cut, or written by the op itself
+        return None
 
 
 def without_faults(lines: Sequence[str]) -> list[str]:

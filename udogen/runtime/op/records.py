@@ -6,9 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from udogen.errors import RunFailed
 from udogen.runtime import failures
 from udogen.runtime.child import Child, deadline_of
-from udogen.runtime.wire import Message
+from udogen.runtime.wire import Garbled, Message
+
+
+class OlderRecords(RunFailed):
+    """A package was built with headers whose kernel records a runtime of today reads wrongly."""
+
+    kind = "older-records"
 
 
 class Records(NamedTuple):
@@ -51,10 +58,13 @@ def ask(order: Message, *, library: str, timeout: float, what: str = "the op pac
     except TimeoutError:
         child.end()
         raise failures.of_timeout(scene(), timeout) from None
+    except Garbled as problem:
+        child.end()
+        raise failures.of_garbled(scene(), str(problem)) from None
     except BaseException:  # Ctrl-C: nothing may be left running
         child.end()
         raise
     child.end()
     if message["event"] == "failed":
-        raise failures.of_text(scene(), message["message"], message["hint"])
+        raise failures.of_message(scene(), message)
     return message

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from udogen.build.tools import preloading
-from udogen.errors import RunFailed
+from udogen.errors import UdogenError
 from udogen.qnn.interface import INFO, WARN
 from udogen.runtime import failures
 from udogen.runtime.child import Child, deadline_of
@@ -19,7 +19,7 @@ from udogen.runtime.op import marshal
 from udogen.runtime.op.calls import LogLine, OpCall, OpResult, PackageInfo, RuntimeInfo, Times
 from udogen.runtime.op.watch import NOTHING, Watch, of_message
 from udogen.runtime.proof import Proof, Rise
-from udogen.runtime.wire import Message
+from udogen.runtime.wire import Garbled, Message
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -105,7 +105,7 @@ class OpSession:
         return self._child.pid if self._child else None
 
     def run(self, call: OpCall, watch: Watch = NOTHING) -> OpResult:
-        """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`."""
+        """Run one op and return what it wrote; what the op, its package or the runtime does wrong is a `RunFailed`."""
         order, buffers = marshal.order_of(call)
         with self._one_at_a_time:
             answer, results = self._obeyed({**order, **watch.__dict__}, buffers, call)
@@ -231,7 +231,10 @@ class OpSession:
         except TimeoutError:
             self._drop()
             raise failures.of_timeout(self._scene(child, call), timeout or 0.0) from None
-        except RunFailed:
+        except Garbled as problem:
+            self._drop()
+            raise failures.of_garbled(self._scene(child, call), str(problem)) from None
+        except UdogenError:
             if call is None:  # a worker without a package is of no use
                 self._drop()
             raise
@@ -247,12 +250,12 @@ class OpSession:
         if self._on_phase:
             self._on_phase(self._phase)
 
-    def _explain(self, message: Message, call: OpCall | None) -> RunFailed:
+    def _explain(self, message: Message, call: OpCall | None) -> UdogenError:
         assert self._child is not None
         scene = self._scene(self._child, call)
         if "function" in message:
             return failures.of_code(scene, message["function"], message["code"])
-        return failures.of_text(scene, message["message"], message["hint"])
+        return failures.of_message(scene, message)
 
     def _scene(self, child: Child, call: OpCall | None) -> failures.Scene:
         return failures.Scene(

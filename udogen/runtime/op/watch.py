@@ -137,7 +137,9 @@ class Fence:
             if (
                 at >= 0 and len(set(bytes(abi.ffi().buffer(place)))) > 1
             ):  # of a constant any other memory could seem to be a copy
-                raise RunFailed(
+                from udogen.runtime.failures import OutOfBounds  # which needs `Frame`
+
+                raise OutOfBounds(
                     f"op `{op}` wrote into its input `{name}`, which it must not: at byte {at} of {len(place)}",
                     hint="write to outputs alone; another op may read the same input",
                 )

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _ANDROID = "aarch64-android"
 
 
+class NotBuilt(RunFailed):
+    """A package has no library for a device."""
+
+
 @dataclass(frozen=True)
 class Registration:
     """One call that registers an op package: `library` as the runtime is told of it."""
@@ -152,7 +156,7 @@ def _missing(folder: PackageFolder, rows: list[Target], what: str, others: str) 
             f"package {folder.name} has no target for {what}",
             hint="generate it for that version (`udogen list targets` names them all)",
         )
-    raise RunFailed(
+    raise NotBuilt(
         f"package {folder.name} is not built for {what}" + (f" (it is for {others})" if others else ""),
         hint=f"udogen build {folder.goal(rows[0])} -C {shlex.quote(str(folder.path))}",
     )

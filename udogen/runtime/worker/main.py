@@ -6,18 +6,21 @@ It announces each phase before it enters it, so that the parent knows where it w
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import queue
+import resource
 import signal
 import statistics
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from udogen.errors import UdogenError
+from udogen.errors import RunFailed, UdogenError, of_limit
 from udogen.qnn.backend import Backend, Device, Log
 from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import WARN, Interface, QnnError
@@ -25,7 +28,7 @@ from udogen.qnn.tensors import APP_WRITE, Tensor
 from udogen.runtime import failures, proof
 from udogen.runtime.op import stored
 from udogen.runtime.op.watch import Fence, Heap, as_message
-from udogen.runtime.wire import Message, Wire
+from udogen.runtime.wire import Garbled, Message, Wire
 from udogen.runtime.worker import probe, recorder, registrar
 from udogen.runtime.worker.op_graph import OpGraph, new_graph
 from udogen.runtime.worker.op_package import LoadedPackage
@@ -260,12 +263,19 @@ class Worker:
                 self.run_contexts(order)
             elif order["do"] in _ASKED:
                 self._say(order["do"], **_ASKED[order["do"]](order, self._phase))
-            else:
+            elif order["do"] == "quit":
                 self.quit()
+            else:
+                raise RunFailed(f"the worker knows no order `{order['do']}`", hint="please report this")
         except QnnError as error:
             self._say("failed", function=error.function, code=error.code)
         except UdogenError as error:
-            self._say("failed", exit_code=error.exit_code, **dict[str, Any](error.as_json()))
+            self._fail(error)
+        except Exception as error:
+            self._fail(of_limit(error) or _internal(error))
+
+    def _fail(self, error: UdogenError) -> None:
+        self._say("failed", exit_code=error.exit_code, **dict[str, Any](error.as_json()))
 
     def _phase(self, name: str, **more: Any) -> None:
         self._say("phase", phase=name, **more)
@@ -275,7 +285,10 @@ class Worker:
 
     def _say(self, event: str, buffers: Sequence[Any] = (), **fields: Any) -> None:
         with self._writing:
-            self._wire.send({"event": event, **fields}, buffers)
+            try:
+                self._wire.send({"event": event, **fields}, buffers)
+            except OSError as fault:
+                _leave(fault)
 
 
 # What needs no runtime: an order, the phases it announces, and its answer.
@@ -321,9 +334,7 @@ def main() -> None:
         return
     # What the runtime prints must be in the pipe when it fails, or dies.
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _IOLBF, ctypes.c_size_t(0))
-    for each in (read_fd, write_fd):  # what an op starts must not keep them open
-        os.set_inheritable(each, False)
-    wire = Wire(read_fd, write_fd)
+    wire = Wire(*(_out_of_the_way(each) for each in (read_fd, write_fd)))
     orders: queue.SimpleQueue[tuple[Message, list[bytearray]]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(wire, orders), daemon=True).start()
     worker = Worker(wire)
@@ -338,9 +349,40 @@ def _listen(wire: Wire, orders: queue.SimpleQueue[tuple[Message, list[bytearray]
     """Read orders; when the parent is gone, take the whole process group along, whatever an op is doing."""
     try:
         while True:
-            orders.put(wire.receive())
-    except (EOFError, OSError):
-        os.killpg(os.getpgrp(), signal.SIGKILL)
+            message, buffers = wire.receive()
+            orders.put(({"do": "", **message}, buffers))
+    except (EOFError, OSError, Garbled) as fault:
+        _leave(fault)
+
+
+def _leave(fault: Exception) -> NoReturn:
+    """End with everything that was started here: there is no parent any more, or no way to it."""
+    if not isinstance(fault, EOFError | BrokenPipeError):
+        sys.stderr.write(f"{failures.LOST}{fault}\n")
+        sys.stderr.flush()
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+    raise SystemExit(1)
+
+
+def _out_of_the_way(fd: int) -> int:
+    """The same file as a descriptor that an op with a stale or guessed number does not hit, nor what it starts has."""
+    highest = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 4096)
+    try:
+        moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(highest - 64, fd))
+    except OSError:  # there are so few
+        os.set_inheritable(fd, False)
+        return fd
+    os.close(fd)
+    return moved
+
+
+def _internal(fault: Exception) -> UdogenError:
+    """A fault of ours."""
+    return UdogenError(
+        f"the worker failed: {type(fault).__name__}: {fault}",
+        hint="this is a fault of udogen; please report it",
+        details=traceback.format_exc().splitlines(),
+    )
 
 
 if __name__ == "__main__":

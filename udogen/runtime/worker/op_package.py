@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
-from udogen.qnn.interface import QnnError, log_callback
+from udogen.qnn.interface import LogSink, QnnError, log_callback
 
 
 class LoadedPackage:
@@ -31,6 +34,7 @@ class LoadedPackage:
             else:
                 what, hint = "cannot be loaded", "the libraries it is linked with must be found too"
             raise RunFailed(f"the op package {what}: {text}", hint=hint) from problem
+        self._callbacks: list[Any] = []
         self._interface = ffi.new("QnnOpPackage_Interface_t *")
         code = ffi.cast("QnnOpPackage_InterfaceProvider_t", entry)(self._interface)
         if code:
@@ -38,10 +42,10 @@ class LoadedPackage:
 
     def log_to(self, sink: Callable[[int, str], None], level: int) -> None:
         """Give the package a log callback; one that has no use for it may say so, we do not mind."""
-        self._callback = log_callback(sink)
+        self._callbacks.append(log_callback(sink))  # an earlier one may be running
         function = self.v1_4("logInitialize")
         if function:
-            function(self._callback, level)
+            function(self._callbacks[-1], level)
 
     def info(self) -> tuple[str, list[str]]:
         """The package's name and its ops; empty where it does not tell."""
@@ -66,3 +70,20 @@ class LoadedPackage:
         if self._interface.interfaceVersion.major != 1:
             return None
         return getattr(self._interface.v1_4, name)
+
+
+_heard: dict[tuple[Any, ...], tuple[LoadedPackage, list[LogSink], list[int]]] = {}  # by file: who hears it; levels
+
+
+def listen(library: Path, provider: str, sink: LogSink, *, level: int) -> tuple[LoadedPackage, Callable[[], None]]:
+    """Let `sink` hear the log of a package for which its runtime does not ask; also returns what ends that."""
+    about = library.stat()
+    key = (library, provider, about.st_dev, about.st_ino, about.st_mtime_ns)
+    if key not in _heard:
+        _heard[key] = LoadedPackage(str(library), provider), [], []
+    package, sinks, levels = _heard[key]
+    sinks.append(sink)  # the last one hears it
+    if level > max(levels, default=0):
+        levels.append(level)
+        package.log_to(lambda level, text: sinks[-1](level, text) if sinks else print(text, file=sys.stderr), level)
+    return package, partial(sinks.remove, sink)

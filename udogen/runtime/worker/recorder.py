@@ -9,6 +9,7 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi, qhpi
+from udogen.runtime.op.records import OlderRecords
 from udogen.runtime.wire import Message
 from udogen.runtime.worker import shim
 
@@ -24,8 +25,14 @@ def record(order: Message, on_phase: Callable[[str], None]) -> dict[str, Any]:
     def register(count: int, rows: Any, package: Any) -> int:
         try:
             name = ffi.string(package).decode("utf-8", "replace") if package else ""
+            if qhpi.is_older(count, rows):
+                raise OlderRecords(
+                    "the kernel records of the op package are those of an SDK before 2.47: they have no reserved "
+                    "pointers at their ends, and runtimes from 2.47 on read beyond them, and may crash",
+                    hint="build the package again with the QHPI headers of SDK 2.47 or later, or with udogen's own",
+                )
             calls.append({"package": name, "ops": qhpi.ops_of(count, rows)})
-        except (ValueError, RuntimeError, MemoryError) as problem:
+        except (ValueError, RuntimeError, MemoryError, OlderRecords) as problem:
             problems.append(problem)
         return 0
 
@@ -41,6 +48,9 @@ def record(order: Message, on_phase: Callable[[str], None]) -> dict[str, Any]:
     init = getattr(package, INIT)
     init.restype = ctypes.c_char_p
     returned = init() or b""
+    for each in problems:
+        if isinstance(each, OlderRecords):
+            raise each
     if problems:
         raise RunFailed(
             f"the kernel records of the op package cannot be read: {problems[0]}",

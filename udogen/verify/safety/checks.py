@@ -196,7 +196,7 @@ class Safety:
             lines = [f"in {shown(story.calls[0])}"] if story.calls else []
             lines += [f"called by {shown(each)}" for each in story.calls[1:]]
             return Finding("out-of-bounds", f"{fault.message}, in {story.where}", "\n".join(lines), fault.hint)
-        if isinstance(fault, OpCrashed) or not fault.message.startswith(f"op `{call.op_type}` wrote "):
+        if not isinstance(fault, OutOfBounds):
             raise fault
         return Finding(
             "out-of-bounds",

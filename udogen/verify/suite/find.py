@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from udogen.errors import UsageError
+from udogen.errors import UsageError, read_plain
 from udogen.opdef.problems import Problems
 from udogen.verify.suite.model import Suite
 
@@ -60,6 +60,6 @@ def load_suite(path: Path) -> Suite:
 
 def _uses_us(path: Path) -> bool:
     try:
-        return b"import op_test" in path.read_bytes()
+        return b"import op_test" in read_plain(path)
     except OSError:
         return False

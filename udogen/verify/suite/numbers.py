@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import UdogenError, UsageError
+from udogen.errors import UdogenError, UsageError, open_plain
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Tensor
 from udogen.verify import tolerances
@@ -117,7 +117,8 @@ def _numbers(given: Given) -> Any:
         except (ValueError, TypeError) as fault:
             raise UsageError(f"`values` has a list that is no tensor: {fault}", hint="rows of equal length") from fault
     try:
-        return np.load(given.file, allow_pickle=False)
+        with open_plain(given.file) as file:
+            return np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError) as fault:
         raise UsageError(
             f"{given.file} is no array that numpy can load: {fault}", hint="save it with numpy.save"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from udogen.errors import UsageError
+from udogen.errors import UsageError, read_plain
 from udogen.opdef.problems import Location, Problems, nearest
 from udogen.resources import read_toml
 from udogen.verify.suite import lines
@@ -23,7 +23,7 @@ Where = Callable[..., Location]  # a path in the file -> where that is
 def read_file(path: Path, problems: Problems) -> list[OpTests]:
     """The ops of one file; what is wrong goes to `problems`."""
     try:
-        data = path.read_bytes()
+        data = read_plain(path)
     except OSError as fault:
         raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="give a test file") from fault
     if len(data) > LARGEST:

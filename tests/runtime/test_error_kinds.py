@@ -1,0 +1,34 @@
+"""What udogen does about an error depends on its class and its fields, never on how its sentence is worded."""
+
+from __future__ import annotations
+
+import pytest
+from probe import call, result, tensor
+
+from udogen.clients.client import Client, Refused, Rule, check
+from udogen.errors import of_json
+from udogen.runtime import OpCall, OpFailed, OpRefused, OpSession
+from udogen.runtime.failures import OutOfBounds
+from udogen.verify import runner
+
+
+def test_what_an_op_must_not_do_is_no_refusal() -> None:
+    assert runner._refuses(OpFailed("the op wrote a letter and returned 3"))
+    assert runner._refuses(OpRefused("x"))
+    assert not runner._refuses(OutOfBounds("in whichever words"))
+
+
+def test_it_keeps_its_class_on_the_way_from_the_child(session: OpSession) -> None:
+    overrun: OpCall = call("Overrun", (tensor(),), (result(),))
+    with pytest.raises(OutOfBounds, match="past the end of its output `y`") as caught:
+        session.run(overrun)
+    assert type(of_json({**caught.value.as_json(), "exit_code": 5})) is OutOfBounds
+
+
+def test_remedies_are_rows_and_not_edited_texts() -> None:
+    rule = Rule("any", lambda _packages: iter(["this is wrong"]), "it is", "--android here", "--device there")
+    client = Client("any", "Any", "", (rule,), lambda _packages: ())
+    for script, hint in ((False, "--android here"), (True, "--device there")):
+        with pytest.raises(Refused) as caught:
+            check(client, (), script=script)
+        assert caught.value.hint == hint

@@ -1,0 +1,115 @@
+"""Whatever an op does to the descriptors of its process, the parent ends with a sentence that names the op."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from probe import X, call
+
+from tests.making import ROOT
+from udogen.errors import RunFailed, UdogenError, UsageError, of_json, of_limit
+from udogen.runtime import OpCrashed, OpSession, ParamArg
+from udogen.runtime.child import Child
+from udogen.runtime.op import records
+
+
+def scribble(size: int, first: int = 3) -> tuple[ParamArg, ...]:
+    return ParamArg("bytes", size, "UINT_32"), ParamArg("first", first, "UINT_32")
+
+
+@pytest.mark.parametrize("size", [1, 7, 20, 4096])
+def test_an_op_that_writes_to_every_descriptor(session: OpSession, size: int) -> None:
+    with pytest.raises(OpCrashed, match="op `Scribble` wrote to a file descriptor that is not its own") as caught:
+        session.run(call("Scribble", params=scribble(size)))
+    assert caught.value.exit_code == 5
+    assert "`execute`" in caught.value.message
+    assert np.array_equal(session.run(call("AddOne")).outputs["y"], X + 1)
+
+
+def test_stdout_and_stderr_are_chatter_and_no_messages(session: OpSession) -> None:
+    with pytest.raises(OpCrashed, match="op `Scribble` wrote"):
+        session.run(call("Scribble", params=scribble(64, first=1)))
+
+
+def test_small_numbers_are_not_those_of_the_pipe(session: OpSession) -> None:
+    session.run(call("AddOne"))
+    links = Path(f"/proc/{session.pid}/fd")
+    pipes = [int(each.name) for each in links.iterdir() if os.readlink(each).startswith("pipe:")]
+    assert not [each for each in pipes if 2 < each < 128]
+
+
+def test_an_op_that_pretends_to_be_the_watching_library(session: OpSession) -> None:
+    with pytest.raises(OpCrashed, match="crashed with SIGABRT"):
+        session.run(call("Pretend"))
+
+
+def test_an_op_that_closes_every_descriptor(session: OpSession) -> None:
+    with pytest.raises(OpCrashed, match="op `Close` closed a file descriptor that is not its own"):
+        session.run(call("Close"))
+    assert np.array_equal(session.run(call("AddOne")).outputs["y"], X + 1)
+
+
+def test_an_unknown_order_is_an_error_and_not_the_end() -> None:
+    for _ in range(2):
+        with pytest.raises(UdogenError, match="knows no order `dance`"):
+            records.ask({"do": "dance"}, library="x.so", timeout=20)
+    child = Child()
+    try:
+        for order in ({"do": "dance"}, {}, {"do": 3}):
+            child.send(order)
+            assert child.receive(None)[0]["event"] == "failed"
+        child.send({"do": "locate", "library": "libc.so.6"})
+        while (message := child.receive(None)[0])["event"] == "phase":
+            pass
+        assert message["event"] == "locate"
+    finally:
+        child.end()
+
+
+_LIMITED = """
+import resource, sys
+kind, value, library = getattr(resource, sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+from udogen.cli import main
+resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
+sys.argv[1:] = ["run", "op", library, "AddOne", "--input", "x=x.npy"]
+main.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("NOFILE", 6), ("NOFILE", 10), ("NOFILE", 14), ("AS", 60 << 20), ("AS", 170 << 20)],
+)
+def test_limits_of_the_shell(probe: Path, kind: str, value: int, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    done = subprocess.run(
+        [sys.executable, "-c", _LIMITED, f"RLIMIT_{kind}", str(value), str(probe)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode in (0, 5), done.stderr
+    assert done.returncode == 0 or "ulimit" in done.stderr, done.stderr
+    assert "internal error" not in done.stderr
+
+
+def test_limits_are_known_by_their_kind_and_not_by_their_words() -> None:
+    assert isinstance(of_limit(MemoryError()), RunFailed)
+    assert isinstance(of_limit(OSError(errno.EMFILE, "anything")), RunFailed)
+    assert of_limit(OSError(errno.ENOENT, "Too many open files")) is None
+    assert of_limit(RuntimeError("can't start new thread")) is None
+
+
+def test_errors_keep_everything_on_their_way() -> None:
+    row = {**UsageError("what", hint="do this", details=["one", "two"]).as_json(), "exit_code": 2}
+    found = of_json(row)
+    assert type(found) is UsageError
+    assert str(found) == "what\n  one\n  two\n  = do this"
+    assert type(of_json({**row, "kind": "of a module that is not loaded", "exit_code": 5})) is RunFailed
