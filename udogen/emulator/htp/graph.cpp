@@ -83,12 +83,11 @@ void HtpGraph::layMemory(const std::vector<QHPI_Op*>& order) {
       } else if (op->kind == OpKind::input) {
         rooms_.emplace_back(value.bytes + 2 * guardBytes);
         value.data = rooms_.back().data() + guardBytes;
-        value.isGuarded = true;
+        value.isGuarded = value.isGuardedBefore = true;
         value.guard = {false, number++};
       } else {
         value.isGuarded = true;
         value.guard = {true, number++};
-        between += valueAlignment;  // with the guard before it
         spilled.emplace_back(&value, between);
         between += roundUp(value.bytes + guardBytes, valueAlignment);
       }
@@ -96,12 +95,16 @@ void HtpGraph::layMemory(const std::vector<QHPI_Op*>& order) {
   }
   shared_.needSpill(between);
   unsigned char* base = shared_.spill.data;
+  std::size_t before = 0;  // for the guard before each; what a context wants of a spill-fill buffer has none
   if (base == nullptr || between > shared_.spill.size) {
-    rooms_.emplace_back(between);
+    before = valueAlignment;
+    rooms_.emplace_back(between + before * spilled.size());
     base = rooms_.back().data();
   }
   for (const auto& [value, offset] : spilled) {
+    base += before;
     value->data = base + offset;
+    value->isGuardedBefore = before != 0;
     std::memset(value->data, chance, value->bytes);
   }
 }

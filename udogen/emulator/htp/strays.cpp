@@ -27,15 +27,17 @@ std::string nameOf(const QHPI_Op& op, bool isOutput, std::size_t index) {
 void HtpGraph::fillGuards() const {
   for (const auto& [_, value] : values_) {
     if (!value.isGuarded || value.data == nullptr) continue;
-    fillGuard(value.data - guardBytes, -static_cast<std::ptrdiff_t>(guardBytes), value.guard, executions_ > 0);
+    const std::ptrdiff_t before = -static_cast<std::ptrdiff_t>(guardBytes);
+    if (value.isGuardedBefore) fillGuard(value.data + before, before, value.guard, executions_ > 0);
     fillGuard(value.data + value.bytes, 0, value.guard, executions_ > 0);
   }
 }
 
 bool HtpGraph::areGuardsWhole(const Step& step, const Value& value, const std::string& name) const {
   const bool later = executions_ > 0;
-  const Changed before =
-      compareGuard(value.data - guardBytes, -static_cast<std::ptrdiff_t>(guardBytes), value.guard, later);
+  const std::ptrdiff_t front = -static_cast<std::ptrdiff_t>(guardBytes);
+  Changed before;
+  if (value.isGuardedBefore) before = compareGuard(value.data + front, front, value.guard, later);
   const Changed behind = compareGuard(value.data + value.bytes, 0, value.guard, later);
   if (behind.count != 0) {
     logger_.error("%s wrote past the end of its %s (%zu bytes): at byte %zu, %zu in all", step.title.c_str(), name.c_str(),
