@@ -83,12 +83,11 @@ void HtpGraph::layMemory(const std::vector<QHPI_Op*>& order) {
       } else if (op->kind == OpKind::input) {
         rooms_.emplace_back(value.bytes + 2 * guardBytes);
         value.data = rooms_.back().data() + guardBytes;
-        value.isGuarded = true;
+        value.isGuarded = value.isGuardedBefore = true;
         value.guard = {false, number++};
       } else {
         value.isGuarded = true;
         value.guard = {true, number++};
-        between += valueAlignment;  // with the guard before it
         spilled.emplace_back(&value, between);
         between += roundUp(value.bytes + guardBytes, valueAlignment);
       }
@@ -96,12 +95,16 @@ void HtpGraph::layMemory(const std::vector<QHPI_Op*>& order) {
   }
   shared_.needSpill(between);
   unsigned char* base = shared_.spill.data;
+  std::size_t before = 0;  // for the guard before each; what a context wants of a spill-fill buffer has none
   if (base == nullptr || between > shared_.spill.size) {
-    rooms_.emplace_back(between);
+    before = valueAlignment;
+    rooms_.emplace_back(between + before * spilled.size());
     base = rooms_.back().data();
   }
   for (const auto& [value, offset] : spilled) {
+    base += before;
     value->data = base + offset;
+    value->isGuardedBefore = before != 0;
     std::memset(value->data, chance, value->bytes);
   }
 }
@@ -273,65 +276,6 @@ std::uint32_t HtpGraph::call(Step& step, std::uint32_t slice) const noexcept {
   if (step.prepared != nullptr) return kernel.function_with_precomputed_data(&handle, step.prepared);
   return kernel.function(&handle, static_cast<std::uint32_t>(step.outputs.size()), step.outputs.data(),
                          static_cast<std::uint32_t>(step.inputs.size()), step.inputs.data());
-}
-
-/// As the client calls it, where the node is one of its own.
-static std::string nameOf(const QHPI_Op& op, bool isOutput, std::size_t index) {
-  const std::string number = (isOutput ? "output " : "input ") + std::to_string(index);
-  if (op.origin == nullptr) return number;
-  const Qnn_OpConfigV1_t& config = op.origin->v1();
-  const std::size_t params = index - config.numOfInputs;
-  if (isOutput && index < config.numOfOutputs) return "output `" + std::string(common(config.outputTensors[index]).name) + "`";
-  if (!isOutput && index < config.numOfInputs) return "input `" + std::string(common(config.inputTensors[index]).name) + "`";
-  if (!isOutput && params < config.numOfParams) return "parameter `" + std::string(config.params[params].name) + "`";
-  return number;
-}
-
-void HtpGraph::fillGuards() const {
-  for (const auto& [_, value] : values_) {
-    if (!value.isGuarded || value.data == nullptr) continue;
-    fillGuard(value.data - guardBytes, -static_cast<std::ptrdiff_t>(guardBytes), value.guard, executions_ > 0);
-    fillGuard(value.data + value.bytes, 0, value.guard, executions_ > 0);
-  }
-}
-
-bool HtpGraph::areGuardsWhole(const Step& step, const Value& value, const std::string& name) const {
-  const bool later = executions_ > 0;
-  const Changed before =
-      compareGuard(value.data - guardBytes, -static_cast<std::ptrdiff_t>(guardBytes), value.guard, later);
-  const Changed behind = compareGuard(value.data + value.bytes, 0, value.guard, later);
-  if (behind.count != 0) {
-    logger_.error("%s wrote past the end of its %s (%zu bytes): at byte %zu, %zu in all", step.title.c_str(), name.c_str(),
-                  value.bytes, value.bytes + behind.first, behind.count);
-  } else if (before.count != 0) {
-    logger_.error("%s wrote before the beginning of its %s (%zu bytes): %zu bytes before it, %zu in all",
-                  step.title.c_str(), name.c_str(), value.bytes, guardBytes - before.first, before.count);
-  }
-  return before.count == 0 && behind.count == 0;
-}
-
-bool HtpGraph::areTensorsWhole(const Step& step) const {
-  const QHPI_Op& op = *step.chosen.op;
-  bool whole = true;
-  for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-    const Value& value = values_.at({&op, static_cast<std::uint32_t>(i)});
-    if (!step.outputs[i]->isIndirect && !areGuardsWhole(step, value, nameOf(op, true, i))) whole = false;
-  }
-  for (std::size_t i = 0; i < step.given.size(); ++i) {
-    if (step.inputData[i] == nullptr || step.inputs[i]->isIndirect || (step.inPlace && i == 0)) continue;
-    const std::string name = nameOf(op, false, i);
-    const std::vector<unsigned char>& given = step.given[i];
-    Changed found;
-    for (std::size_t k = 0; k < given.size(); ++k) found.see(step.inputData[i][k] != given[k], k);
-    if (found.count != 0) {
-      logger_.error("%s wrote into its %s, which it must not: at byte %zu of %zu, %zu in all", step.title.c_str(),
-                    name.c_str(), found.first, given.size(), found.count);
-      whole = false;
-    }
-    const Value& value = values_.at({op.inputs[i].op, op.inputs[i].output_number});
-    if (value.isGuarded && !areGuardsWhole(step, value, name)) whole = false;
-  }
-  return whole;
 }
 
 Qnn_ErrorHandle_t HtpGraph::run(Step& step) {

@@ -22,7 +22,8 @@ class HtpGraph : public Executable {
   struct Value {
     unsigned char* data = nullptr;
     std::size_t bytes = 0;
-    bool isGuarded = false;  // what lies around it must stay as it is
+    bool isGuarded = false;  // what lies behind it must stay as it is
+    bool isGuardedBefore = false;
     GuardKey guard;
   };
   using Key = std::pair<const QHPI_Op*, std::uint32_t>;
