@@ -63,13 +63,13 @@ def test_what_cannot_be_verified_is_said_once(shards: Path) -> None:
     assert answered(shards, *CPU)["warnings"] == [line.removeprefix("warning: ")]
     for binary_file in shards.glob("*.bin"):
         assert udogen("inspect", binary_file, "--write-manifest").returncode == 0
-    assert udogen("run", "context", shards, *CPU).stderr == ""
+    assert "warning:" not in udogen("run", "context", shards, *CPU).stderr
     assert answered(shards, *CPU)["warnings"] == []
     data = bytearray((shards / "forward_2.bin").read_bytes())
     data[len(data) // 2] ^= 4
     (shards / "forward_2.bin").write_bytes(data)
     text = run(shards, *CPU, code=5)
-    assert "forward_2.bin.udogen.json describes" in text and "2 of 3 contexts fine" in text
+    assert "forward_2: failed" in text and "2 of 3 contexts fine" in text
 
 
 @pytest.mark.parametrize("kind", ["real", "emulator"])
