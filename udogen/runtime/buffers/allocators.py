@@ -79,8 +79,8 @@ def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer")
     row = ALLOCATORS.get(kind)
     if row is None:
         raise UsageError(f"there is no allocator `{kind}`", hint=f"one of: {', '.join(ALLOCATORS)}")
-    size = arguments.whole(size, f"the size of buffer `{name}`", least=-arguments.MOST, most=2**80)
-    check_alignment(arguments.whole(alignment, "the alignment", least=-arguments.MOST))
+    size = arguments.whole(size, f"the size of buffer `{name}`", least=-(2**80), most=2**80)
+    check_alignment(arguments.whole(alignment, "the alignment", least=-(2**80), most=2**80))
     if size <= 0:
         raise UsageError(f"buffer `{name}` cannot have {size} bytes", hint="a buffer has one byte or more")
     try:

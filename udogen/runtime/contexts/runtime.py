@@ -170,11 +170,6 @@ class Runtime(Closing):
         arguments.expect(target, (str, type(None)), "the target", "CPU, HTP, GPU or None")
         self.check_open()
         if target == "HTP":
-            if self.turn is not None:
-                raise RunFailed(
-                    f"{self.name} of a PC registers no library for Hexagon: it runs on this processor",
-                    hint="leave out the target, and give the library for this machine",
-                )
             with self._lock:
                 self.check_open()
                 self._backend.register(Path(library.name), provider, target)
