@@ -84,7 +84,7 @@ def generate(
         _mind_path(package, problems)
         if "dsp" in by_backend and len(by_backend["dsp"].ops) > 1:
             _mind_old_dsp(package, problems)
-    said = _rules(packages, out, rules, problems) if for_converters and not problems.errors else {}
+    said = rules_of(packages, out, rules, problems) if for_converters and not problems.errors else {}
     for package in packages if for_converters else ():
         converter.mind_gaps(package, problems, said.get(package.name))
     problems.stop_if_any(strict=strict)
@@ -123,7 +123,9 @@ def generate(
     return found
 
 
-def _rules(packages: Sequence[OpPackage], out: Path | None, given: Path | None, problems: Problems) -> dict[str, Rules]:
+def rules_of(
+    packages: Sequence[OpPackage], out: Path | None, given: Path | None, problems: Problems
+) -> dict[str, Rules]:
     """The rules of each package that has some: of the file that is given, else those it was generated with."""
     from udogen.opdef.outputs import load_rules, read_rules
 

@@ -14,17 +14,17 @@ from udogen import process
 from udogen.runtime.wire import Message, Wire
 
 _KEPT_BYTES = 16_384
-_START = process.python_program("udogen.runtime.worker.main")
+_WORKER = "udogen.runtime.worker.main"
 
 
 class Child:
-    """A running worker."""
+    """A running worker: a module whose `main` obeys."""
 
-    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, env: Mapping[str, str] | None = None, module: str = _WORKER) -> None:
         down_read, down_write = os.pipe()
         up_read, up_write = os.pipe()
         here = int(threading.current_thread() is threading.main_thread())
-        argv = [sys.executable, "-c", _START, *(str(n) for n in (down_read, up_write, os.getpid(), here))]
+        argv = [sys.executable, "-c", process.python_program(module), *(str(n) for n in (down_read, up_write, os.getpid(), here))]
         try:
             self._process = process.start(argv, env=env, pass_fds=(down_read, up_write))
         except BaseException:

@@ -32,6 +32,7 @@ class Wishes:
     outputs: tuple[str, ...] = ()
     loops: int = 1
     rules: Path | None = None  # a file that says the shapes of outputs
+    by_name: bool = False  # parameters are sent by their names, whatever the backend knows them by
 
 
 def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCall:
@@ -42,7 +43,7 @@ def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCa
     inputs = _inputs(op, wishes)
     outputs = _outputs(op, inputs, wishes)
     given = wishes.params
-    if built.folder is not None and not backends.ALL[built.folder.backend].names_params:
+    if built.folder is not None and not wishes.by_name and not backends.ALL[built.folder.backend].names_params:
         given = _in_place(op, given)
     params = tuple(_param(op, name, value, wishes) for name, value in given.items())
     if wishes.rules is not None:

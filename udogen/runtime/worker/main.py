@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from udogen.errors import UdogenError
 from udogen.qnn.backend import Backend, Device, Log
@@ -301,7 +301,19 @@ def _timed(function: Callable[[], None]) -> float:
     return time.perf_counter() - started
 
 
+class Obeys(Protocol):
+    """What does what orders say."""
+
+    def obey(self, order: Message, buffers: list[bytearray]) -> None:
+        """Do what one message says; what fails is reported, not raised."""
+
+
 def main() -> None:
+    """Run ops, and restore contexts."""
+    serve(Worker)
+
+
+def serve(make: Callable[[Wire], Obeys]) -> None:
     """Obey the parent until it says quit; die when it dies."""
     read_fd, write_fd, parent, from_main_thread = (int(text) for text in sys.argv[1:5])
     libc = ctypes.CDLL(None)
@@ -316,7 +328,7 @@ def main() -> None:
     wire = Wire(read_fd, write_fd)
     orders: queue.SimpleQueue[tuple[Message, list[bytearray]]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(wire, orders), daemon=True).start()
-    worker = Worker(wire)
+    worker = make(wire)
     while True:
         order, buffers = orders.get()
         worker.obey(order, buffers)
