@@ -66,9 +66,8 @@ def command(
     else:
         if domain:
             raise UsageError("--domain is for configs", hint="nodes of a model have their domain")
-        packages, problems = load(configs) if configs else ((), None)
-        if problems is not None:
-            output.warnings(problems.warnings)
+        packages, problems = load(configs)
+        output.warnings(problems.warnings)
         made = schema.schemas_of(
             source,
             ops,

@@ -24,7 +24,12 @@ class Child:
         down_read, down_write = os.pipe()
         up_read, up_write = os.pipe()
         here = int(threading.current_thread() is threading.main_thread())
-        argv = [sys.executable, "-c", process.python_program(module), *(str(n) for n in (down_read, up_write, os.getpid(), here))]
+        argv = [
+            sys.executable,
+            "-c",
+            process.python_program(module),
+            *(str(n) for n in (down_read, up_write, os.getpid(), here)),
+        ]
         try:
             self._process = process.start(argv, env=env, pass_fds=(down_read, up_write))
         except BaseException:

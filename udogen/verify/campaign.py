@@ -88,9 +88,12 @@ def plan(suite: Suite, options: Options) -> Program:
             key = (tests.op, place.config, number)
             if key not in made:
                 made[key] = expand.cases_of(tests, package, place.config)
-            if place.client and (*key, "") not in made:
-                made[*key, ""] = clients.cases_of(tests, package, place.config)
-            every = [*made[key], *(made[*key, ""] if place.client else ())]
+            every = made[key]
+            if place.client:
+                more = (*key, "client")
+                if more not in made:
+                    made[more] = clients.cases_of(tests, package, place.config)
+                every = [*every, *made[more]]
             chosen = [each for each in every if each.runs_on(place.id) and _matches(each, options.pattern)]
             by_package.setdefault((id(source), package.name), (source, package, []))[2].extend(chosen)
         found = [Task(place, source, package, tuple(cases)) for source, package, cases in by_package.values() if cases]

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen import process
+from udogen.clients.ort.op_session import OrtSession
 from udogen.errors import UdogenError
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
-from udogen.clients.ort.op_session import OrtSession
 from udogen.runtime.built import Built
 from udogen.runtime.failures import NotExpressible, OpFailed, OpRefused
 from udogen.runtime.library import BACKENDS
@@ -93,7 +93,7 @@ def run_cases(
         executions = 1 if place.instructions else _CHECKED
 
         if isinstance(session, OrtSession):
-            session.prepare([call for case in cases for call in _calls(case, ops[case.op], built, place)])
+            session.prepare([calls for case in cases if (calls := _beside(case, ops[case.op], built, place))])
 
         def once(case: Case) -> Outcome:
             return run_case(session, place, built, ops[case.op], case, loops=1)
@@ -170,11 +170,12 @@ def _attempt(
     if odd is not None and not case.refusal:
         why = f"tensors of {odd.ndim} axes do not exist there"
         return replace(outcome, status="skipped", trouble=Trouble("rank", why)), None
-    call = _call(case, op, built, place)
+    calls = _calls(case, op, built, place)
+    call = calls[-1]
     dtype = " ".join(dict.fromkeys(tensor.dtype for tensor in call.outputs))
     # Memory that an op does not write must not look as if zeros were its answer.
     if isinstance(session, OrtSession) and case.before:
-        result = session.run_chain([*(_call(each, op, built, place) for each in case.before), call])
+        result = session.run_chain(calls)
     else:
         result = session.run(replace(call, poison=POISON))
     # Numbers of another kernel say nothing of ours.  What a rewrite in HTP's C++ style replaces, nobody counts.
@@ -188,25 +189,30 @@ def _attempt(
     return replace(outcome, tensors=tensors, status=status), call  # type: ignore[arg-type]
 
 
-def _call(case: Case, op: Op | None, built: Built, place: Place) -> OpCall:
-    wishes = Wishes(
-        inputs=case.inputs,
-        params=case.params,
-        quants=case.quants,
-        dtypes=case.dtypes,
-        shapes=case.output_shapes,
-        loops=1 if place.instructions else _CHECKED,
-        by_name=place.client,
-    )
-    return make_call(op, built, case.op, wishes)
-
-
 def _calls(case: Case, op: Op | None, built: Built, place: Place) -> list[OpCall]:
-    """The call of a case that may run beside others; none where it stands alone, or cannot be made."""
-    if case.trouble is not None or case.refusal or case.before:
+    """The call of a case; before it those that a chain begins with."""
+
+    def call(each: Case) -> OpCall:
+        wishes = Wishes(
+            inputs=each.inputs,
+            params=each.params,
+            quants=each.quants,
+            dtypes=each.dtypes,
+            shapes=each.output_shapes,
+            loops=1 if place.instructions else _CHECKED,
+            by_name=place.client,
+        )
+        return make_call(op, built, each.op, wishes)
+
+    return [call(each) for each in (*case.before, case)]
+
+
+def _beside(case: Case, op: Op | None, built: Built, place: Place) -> list[OpCall]:
+    """The calls of a case that may run beside others; none where it is to be refused, or cannot be made."""
+    if case.trouble is not None or case.refusal:
         return []
     try:
-        return [_call(case, op, built, place)]
+        return _calls(case, op, built, place)
     except UdogenError:  # that is told when the case is run
         return []
 

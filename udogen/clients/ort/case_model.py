@@ -136,7 +136,9 @@ class _Made:
         types = {row.name for row in tensor.datatypes} if tensor is not None else {param.dtype}
         array = np.asarray(param.value)
         if array.dtype.kind not in "biuf" or array.ndim > 1 or not array.size:
-            raise _not(call, f"parameter `{param.name}` has the shape {list(array.shape)}; attributes are numbers and lists")
+            raise _not(
+                call, f"parameter `{param.name}` has the shape {list(array.shape)}; attributes are numbers and lists"
+            )
         as_float = param.dtype == "FLOAT_32" or "INT_32" not in types | {param.dtype}
         numbers = [float(each) if as_float else int(each) for each in array.ravel()]
         if not as_float and any(each not in _INT32 for each in numbers):

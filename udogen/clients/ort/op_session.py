@@ -56,56 +56,57 @@ class OrtSession:
         """ONNX Runtime, and the backend library of Qualcomm's that its provider loads."""
         return self._runtime
 
-    def prepare(self, calls: Sequence[OpCall]) -> None:
-        """Run these calls beforehand, as many as possible in one session; each `run` of one returns what came out.
+    def prepare(self, chains: Sequence[Chain]) -> None:
+        """Run these beforehand, as many as possible in one session; each `run` of one returns what came out.
 
-        A call that fails is left to its own `run`.
+        What fails is left to its own `run`.
         """
         fitting = []
-        for call in calls:
+        for chain in chains:
             try:
-                self._check(call)
-                case_model.build([[call]], self._ops([call]))
+                self._check(chain)
+                case_model.build([chain], self._ops(chain))
             except UdogenError:
                 continue
-            fitting.append(call)
+            fitting.append(chain)
         fitting.sort(key=_kind)
         for _, group in groupby(fitting, _kind):
             for part in _parts(list(group)):
                 self._together(part)
 
-    def _together(self, calls: Sequence[OpCall]) -> None:
+    def _together(self, chains: Sequence[Chain]) -> None:
         """All in one session; where that fails, in two halves, and so on."""
-        if len(calls) < 2:
+        if len(chains) < 2:
             return
         try:
-            for call, result in zip(calls, self._executed([[call] for call in calls]), strict=True):
-                self._known[_digest(call)] = result
+            for chain, result in zip(chains, self._executed(chains), strict=True):
+                self._known[_digest(chain)] = result
         except ToolMissing:
             raise
         except RunFailed:
-            middle = len(calls) // 2
-            self._together(calls[:middle])
-            self._together(calls[middle:])
+            middle = len(chains) // 2
+            self._together(chains[:middle])
+            self._together(chains[middle:])
 
     def run(self, call: OpCall) -> OpResult:
         """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`."""
-        known = self._known.pop(_digest(call), None)
-        return known or self.run_chain([call])
+        return self.run_chain([call])
 
     def run_chain(self, calls: Chain) -> OpResult:
         """The same for ops of which each takes the first output of the one before; what the last one wrote."""
-        for call in calls:
-            self._check(call)
+        known = self._known.pop(_digest(calls), None)
+        if known is not None:
+            return known
+        self._check(calls)
         return self._executed([calls])[0]
 
-    def _check(self, call: OpCall) -> None:
-        ranks = BACKENDS[self._backend].ranks
-        failures.check_ranks(call, ranks)
-        if call.context is not None or call.save_context:
-            raise RunFailed(
-                "ONNX Runtime stores contexts by itself", hint="session option ep.context_enable; or --backend htp"
-            )
+    def _check(self, calls: Chain) -> None:
+        for call in calls:
+            failures.check_ranks(call, BACKENDS[self._backend].ranks)
+            if call.context is not None or call.save_context:
+                raise RunFailed(
+                    "ONNX Runtime stores contexts by itself", hint="session option ep.context_enable; or --backend htp"
+                )
 
     def _ops(self, calls: Sequence[OpCall]) -> Mapping[str, Op]:
         for call in calls:
@@ -120,7 +121,9 @@ class OrtSession:
         every = [call for chain in chains for call in chain]
         ops = {call.op_type for call in every}
         if len(ops) > 1:
-            raise failures.NotExpressible(f"ONNX Runtime takes one op of a package, and this needs {', '.join(sorted(ops))}")
+            raise failures.NotExpressible(
+                f"ONNX Runtime takes one op of a package, and this needs {', '.join(sorted(ops))}"
+            )
         model = case_model.build(chains, self._ops(every))
         arrays = [np.ascontiguousarray(array) for _, array in model.feeds]
         loops = max(call.loops for call in every)
@@ -149,7 +152,10 @@ class OrtSession:
     ) -> Iterator[OpResult]:
         at = 0
         # What one node counted: of several, the least that may be so.
-        rises = [Rise(0, (ready - before) // nodes, (after - before) // nodes) for before, ready, after in zip(*answer["counts"], strict=True)]
+        rises = [
+            Rise(0, (ready - before) // nodes, (after - before) // nodes)
+            for before, ready, after in zip(*answer["counts"], strict=True)
+        ]
         for chain in chains:
             outputs = chain[-1].outputs
             proof = None
@@ -214,36 +220,39 @@ def _fault(message: Mapping[str, Any]) -> UdogenError:
     return found
 
 
-def _kind(call: OpCall) -> tuple[Any, ...]:
+def _kind(calls: Chain) -> tuple[Any, ...]:
     """Calls of one kind can be nodes of one model: a schema has one type for each output."""
+    call = calls[-1]
     tensors = ((arg.dtype, arg.omitted) for arg in (*call.inputs, *call.outputs))
     return call.op_type, len(call.inputs), len(call.outputs), *tensors, call.loops
 
 
-def _parts(calls: Sequence[OpCall]) -> Iterator[list[OpCall]]:
-    """Groups of calls that are not too large for one model."""
-    part: list[OpCall] = []
+def _parts(chains: Sequence[Chain]) -> Iterator[list[Chain]]:
+    """Groups that are not too large for one model."""
+    part: list[Chain] = []
     numbers = 0
-    for call in calls:
-        size = sum(arg.array.size for arg in call.inputs if arg.array is not None)
+    for chain in chains:
+        size = sum(arg.array.size for call in chain for arg in call.inputs if arg.array is not None)
         if part and (len(part) == _MOST_NODES or numbers + size > _MOST_NUMBERS):
             yield part
             part, numbers = [], 0
-        part.append(call)
+        part.append(chain)
         numbers += size
     if part:
         yield part
 
 
-def _digest(call: OpCall) -> bytes:
+def _digest(calls: Chain) -> bytes:
     """Equal for calls that say the same; what fills the memory of outputs is the same here."""
     import numpy as np
 
-    found = hashlib.sha256(repr((call.op_type, call.loops)).encode())
-    for arg in (*call.inputs, *call.outputs):
-        found.update(repr((arg.name, arg.dtype, arg.shape, arg.quant, arg.static, arg.omitted)).encode())
-        if arg.array is not None:
-            found.update(np.ascontiguousarray(arg.array).tobytes())
-    for param in call.params:
-        found.update(repr((param.name, np.asarray(param.value).tolist(), param.dtype)).encode())
+    found = hashlib.sha256()
+    for call in calls:
+        found.update(repr((call.op_type, call.loops)).encode())
+        for arg in (*call.inputs, *call.outputs):
+            found.update(repr((arg.name, arg.dtype, arg.shape, arg.quant, arg.static, arg.omitted)).encode())
+            if arg.array is not None:
+                found.update(np.ascontiguousarray(arg.array).tobytes())
+        for param in call.params:
+            found.update(repr((param.name, np.asarray(param.value).tolist(), param.dtype)).encode())
     return found.digest()

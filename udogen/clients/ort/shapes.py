@@ -20,8 +20,6 @@ from udogen.opdef.onnx.types import BY_ONNX
 from udogen.opdef.outputs import Given, OpRules, Rules, infer
 from udogen.opdef.problems import Problems
 
-
-
 MORE = (
     'say it in the config (<Constraint Type="Shape">Same shape as the input</Constraint>), in Python (`--rules '
     "FILE.py`, `rules=`), or in the model, as value_info"

@@ -11,7 +11,9 @@ from udogen.clients.scripts.plan import File
 from udogen.errors import UsageError
 
 
-def prepared(path: Path, packages: Sequence[Package], rules: Path | None = None) -> tuple[Path | bytes, tuple[File, ...]]:
+def prepared(
+    path: Path, packages: Sequence[Package], rules: Path | None = None
+) -> tuple[Path | bytes, tuple[File, ...]]:
     """What becomes of the model, and what must lie beside it: external data, context binaries."""
     if nodes := context_nodes.nodes_of(path):
         contexts.look(path, nodes, packages)

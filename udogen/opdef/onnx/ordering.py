@@ -27,7 +27,11 @@ def edits(path: Path, order: Mapping[str, Sequence[str]]) -> tuple[tuple[int, by
     wanted = {op: names for op, names in order.items() if len(names) > 1}
     if not wanted:
         return ()
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as all_:
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        memoryview(data) as all_,
+    ):
         found = list(_edits(all_, 0, len(all_), "model", wanted))
     return tuple(found)
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from udogen.clients.programs.ort import attribute_fault
 from udogen.errors import UdogenError
-from udogen.opdef.model import Op, OpPackage
+from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.verify import values
 from udogen.verify.cases import Case
 from udogen.verify.references import Reference, find
@@ -32,9 +33,7 @@ def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
     reference = find(tests.reference, tests.folder) if tests.reference else None
     if op is None or reference is None:
         return []
-    plans = [
-        (plan, places) for plan, places in plans_of(tests, package, backend, op) if plan.group.expect == "numbers"
-    ]
+    plans = [(plan, places) for plan, places in plans_of(tests, package, backend, op) if plan.group.expect == "numbers"]
     found: list[Case] = []
     for dtypes in dict.fromkeys(tuple(plan.types.items()) for plan, _ in plans):
         same = [(plan, places) for plan, places in plans if tuple(plan.types.items()) == dtypes]
@@ -73,8 +72,7 @@ def _told_apart(plan: Plan, op: Op) -> tuple[int, int]:
     """How many values of one type differ: only those show that they are exchanged."""
     by_type: dict[str, list[str]] = {}
     for name, value in _every(plan, op).items():
-        tensor = next(each for each in op.params if each.name == name)
-        by_type.setdefault(tensor.datatypes[0].name, []).append(str(value))
+        by_type.setdefault(_param(op, name).datatypes[0].name, []).append(str(value))
     size = sum(len(rows) for rows in plan.shapes.values())
     return sum(len(set(texts)) - 1 for texts in by_type.values()), size
 
@@ -98,7 +96,7 @@ def _choices(every: Mapping[str, object], op: Op) -> dict[str, dict[str, object]
     return found
 
 
-def _param(op: Op, name: str):  # type: ignore[no-untyped-def]
+def _param(op: Op, name: str) -> Tensor:
     return next(each for each in op.params if each.name == name)
 
 
@@ -158,8 +156,8 @@ def _next(before: Case, plan: Plan, reference: Reference, backend: str) -> Case 
     if out.name in before.quants:
         quants[into.name] = before.quants[out.name]
 
-    def stored(first: object) -> dict[str, object]:
-        answers = origin.reference({**case.inputs, into.name: first}, case.params, quants)  # type: ignore[dict-item]
+    def stored(first: Any) -> dict[str, Any]:
+        answers = origin.reference({**case.inputs, into.name: first}, case.params, quants)
         return {name: values.store(real, plan.types[name], quants.get(name)) for name, real in answers.items()}
 
     try:
@@ -171,14 +169,14 @@ def _next(before: Case, plan: Plan, reference: Reference, backend: str) -> Case 
     tolerance = {}
     for name, array in expected.items():
         own = case.tolerance_of(name)
-        gaps = [np.abs(each[name].astype(np.float64) - array.astype(np.float64)) for each in near]  # type: ignore[attr-defined]
+        gaps = [np.abs(each[name].astype(np.float64) - array.astype(np.float64)) for each in near]
         gap = float(np.nanmax(np.where(np.isfinite(gaps), gaps, 0), initial=0.0))
         tolerance[name] = Tolerance(own.absolute + 2 * gap, own.relative, own.ulp)
     inputs = {**case.inputs, into.name: between}
-    return replace(case, inputs=inputs, quants=quants, expected=expected, tolerance=tolerance)  # type: ignore[arg-type]
+    return replace(case, inputs=inputs, quants=quants, expected=expected, tolerance=tolerance)
 
 
-def _moved(array, distance):  # type: ignore[no-untyped-def]
+def _moved(array: Any, distance: Any) -> Any:
     """Stored numbers, that much further."""
     import numpy as np
 
@@ -187,4 +185,6 @@ def _moved(array, distance):  # type: ignore[no-untyped-def]
     limits = np.iinfo(array.dtype) if array.dtype.kind in "iu" else None
     if limits is None:
         return array
-    return np.clip(array.astype(np.int64) + np.ceil(distance).astype(np.int64), limits.min, limits.max).astype(array.dtype)
+    return np.clip(array.astype(np.int64) + np.ceil(distance).astype(np.int64), limits.min, limits.max).astype(
+        array.dtype
+    )
