@@ -44,8 +44,8 @@ class Op:
     rules: str = ""  # where no config can say the shape
 
 
-def _poly(x: Array, coefficients: Sequence[float]) -> Array:
-    return sum(np.float32(each) * x**power for power, each in enumerate(coefficients))
+def _poly(x: Array, c: Sequence[float]) -> Array:
+    return sum(np.float32(each) * x**power for power, each in enumerate(c))
 
 
 _EACH = "for (std::size_t i = 0; i < args.y.size(); ++i) "
@@ -58,14 +58,15 @@ OPS = (
     Op("Least", _EACH + "args.y[i] = args.x[i] < args.z[i] ? args.x[i] : args.z[i];", np.minimum, inputs=("x", "z")),
     Op("Poly", _EACH + "{ float sum = 0.0f;\n"
        "    for (std::size_t k = args.c.size(); k-- > 0;) sum = sum * args.x[i] + args.c[k];\n    args.y[i] = sum; }",
-       lambda x, c: _poly(x, c), params={"c": [0.5, 0.25, -0.125]}),
+       _poly, params={"c": [0.5, 0.25, -0.125]}),
     Op("Turn", _COLUMNS + "const std::size_t rows = args.x.size() / columns;\n  "
        + _EACH + "args.y[i] = args.x[(i % rows) * columns + i / rows];", np.transpose, shape="[C, N]"),
     Op("Total", _COLUMNS + _EACH + "{ float sum = 0.0f;\n"
        "    for (std::size_t k = 0; k < columns; ++k) sum += args.x[i * columns + k];\n    args.y[i] = sum; }",
        lambda x: x.sum(axis=1, keepdims=True), shape="[N, 1]"),
     Op("Twice", _COLUMNS + _EACH + "args.y[i] = args.x[i / (2 * columns) * columns + i % columns];",
-       lambda x: np.concatenate([x, x], axis=1), rules="rows, columns = op.x.shape\n    return {'y': [rows, 2 * columns]}"),
+       lambda x: np.concatenate([x, x], axis=1),
+       rules="rows, columns = op.x.shape\n    return {'y': [rows, 2 * columns]}"),
 )  # fmt: skip
 
 
@@ -88,7 +89,7 @@ EXAMPLES: Mapping[str, tuple[str, str, Callable[..., Array], Mapping[str, object
 
 
 def packages(folder: Path, backends: Sequence[str] = BACKENDS) -> Path:
-    """A built package for each op and backend, and the rules of those that need some: ONNX Runtime takes one op each."""
+    """A built package for each op and backend, for ONNX Runtime takes one op of each; and rules for their shapes."""
     for op in OPS:
         config = folder / f"{op.name}.xml"
         config.write_text(_config(op))
@@ -261,7 +262,7 @@ def run(folder: Path, backend: str, count: int, seed: int) -> dict[str, Any]:
         chosen = [next((folder / backend / stems[op]).iterdir()) for op in graph.ops]
         rules = folder / "rules.py" if any(_BY_NAME[op].rules for op in graph.ops if op in _BY_NAME) else None
         told = f"graph {number} of seed {seed}: " + "; ".join(
-            f"{step.output} = {step.op}({', '.join(step.inputs)}{''.join(f', {k}={v}' for k, v in step.params.items())})"
+            f"{step.output} = {step.op}({', '.join([*step.inputs, *(f'{k}={v}' for k, v in step.params.items())])})"
             for step in graph.steps
         )
         try:

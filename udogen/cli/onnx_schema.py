@@ -39,9 +39,9 @@ def command(
 ) -> None:
     """Give the custom ops of an ONNX model schemas, without which ONNX Runtime does not load it.
 
-    They are model-local functions: they tell types and shapes, and fail where QNN does not take the op, instead of
-    computing something else.  With --config the shapes of what custom ops return are written too, without which QNN
-    takes no chain of them.  Of a CONFIG the functions alone are written, in a model without nodes.
+      They are model-local functions: they tell types and shapes, and fail where QNN does not take the op, instead of
+    computing something else.  The shapes of what custom ops return, which QNN needs for a chain of them, are written where
+      their configs (--config) or rules say them.  Of a CONFIG the functions alone are written, in a model without nodes.
     """
     from udogen.clients.ort import schema, shapes
     from udogen.errors import UsageError, writing
@@ -68,13 +68,13 @@ def command(
             raise UsageError("--domain is for configs", hint="nodes of a model have their domain")
         packages, problems = load(configs)
         output.warnings(problems.warnings)
-        made = schema.schemas_of(
+        made = schema.add_schemas(
             source,
+            out,
             ops,
             outputs=shapes.of_configs(packages, rules),
             params=schema.params_of(op for package in packages for op in package.ops),
         )
-        schema.add_schemas(source, out, made)
         written = [str(op) for op in made.ops]
         lost = [f"{text}; {shapes.MORE}" for text in schema.without_shape(made)]
         notes = [*made.notes, *lost]

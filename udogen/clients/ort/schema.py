@@ -138,8 +138,16 @@ def without_shape(found: Schemas) -> list[str]:
     ]
 
 
-def add_schemas(path: Path, out: Path, found: Schemas) -> None:
+def add_schemas(
+    path: Path,
+    out: Path,
+    wanted: Sequence[str] = (),
+    *,
+    outputs: spread.Outputs = spread.nothing,
+    params: Mapping[str, Sequence[str]] | None = None,
+) -> Schemas:
     """Write a model with schemas for its custom ops; its weights are copied as they are."""
+    found = schemas_of(path, wanted, outputs=outputs, params=params)
     if out.exists() and out.samefile(path):
         raise UsageError(f"{out} is the model itself", hint="write it under another name")
     if found.external and out.resolve().parent != path.resolve().parent:
@@ -157,6 +165,7 @@ def add_schemas(path: Path, out: Path, found: Schemas) -> None:
                 target.write(text)
     except OSError as fault:
         raise UsageError(f"{out} cannot be written: {fault.strerror}", hint="give another -o") from fault
+    return found
 
 
 def library_of(ops: Sequence[Op], domain: str) -> bytes:
