@@ -39,9 +39,10 @@ def command(
 ) -> None:
     """Give the custom ops of an ONNX model schemas, without which ONNX Runtime does not load it.
 
-      They are model-local functions: they tell types and shapes, and fail where QNN does not take the op, instead of
-    computing something else.  The shapes of what custom ops return, which QNN needs for a chain of them, are written where
-      their configs (--config) or rules say them.  Of a CONFIG the functions alone are written, in a model without nodes.
+    They are model-local functions: they tell types and shapes, and fail where QNN does not take the op, instead of
+    computing something else.  The shapes of what custom ops return, which QNN needs for a chain of them, are written
+    where their configs (--config) or rules say them.  Of a CONFIG the functions alone are written, in a model without
+    nodes.
     """
     from udogen.clients.ort import schema, shapes
     from udogen.errors import UsageError, writing
