@@ -71,7 +71,7 @@ class _Made:
             stored = [f"{mark}o{index}" for index in range(len(call.outputs))]
             made = [name + "f" * _quantized(arg) for name, arg in zip(stored, call.outputs, strict=True)]
             node = self._helper.make_node(call.op_type, real, made, name=mark, domain=DOMAIN)
-            # The provider sends attributes in reverse order (measured: wheels 2.3.0, 2.7.0): the call's order arrives.
+            # The provider sends up to three attributes in reverse order, more in one of its own (measured: 2.3.0).
             node.attribute.extend(self._attribute(call, param) for param in reversed(call.params))
             self.nodes.append(node)
             for inner, name, arg in zip(made, stored, call.outputs, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from udogen.clients.ort import case_model
 from udogen.clients.ort.case_model import Chain
 from udogen.errors import RunFailed, ToolMissing, UdogenError
 from udogen.opdef.model import Op
-from udogen.runtime import failures
+from udogen.runtime import failures, known
 from udogen.runtime.built import Built
 from udogen.runtime.child import Child, deadline_of
 from udogen.runtime.library import BACKENDS, check_loadable, check_provider
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _MODULE = "udogen.clients.ort.worker"
 _START_SECONDS = 60.0  # a timeout is meant for calls; importing and opening may take longer than one
 _MOST_NODES, _MOST_NUMBERS = 32, 1 << 20  # of a model with several calls
+_SHOWN_LINES = 20
 _NO_TIMES = Times(0.0, 0.0, 0.0)  # a session has several nodes, and ONNX Runtime around them
 
 
@@ -196,7 +197,7 @@ class OrtSession:
             self._drop()
             raise
         if message["event"] == "failed":
-            raise _fault(message)
+            raise _fault(message, known.telling(child.chatter())[-_SHOWN_LINES:], call)
         return message, results
 
     def _hear(self, message: Mapping[str, Any]) -> None:
@@ -210,11 +211,19 @@ class OrtSession:
         return child.end(grace) if child else 0
 
 
-def _fault(message: Mapping[str, Any]) -> UdogenError:
-    """The error that the child told of."""
-    kinds: Mapping[int, Callable[..., UdogenError]] = {ToolMissing.exit_code: ToolMissing}
-    kind = failures.OpRefused if message["refused"] else kinds.get(message["exit_code"], RunFailed)
-    found = kind(message["message"], hint=message["hint"], details=message["details"])
+_KINDS = {kind.kind: kind for kind in (failures.OpFailed, failures.OpRefused, ToolMissing)}
+
+
+def _fault(message: Mapping[str, Any], said: Sequence[str], call: OpCall | None) -> UdogenError:
+    """The error that the child told of; what the op itself said on stderr is its reason."""
+    kind = failures.OpRefused if message["refused"] else _KINDS.get(message["kind"], RunFailed)
+    text, details = message["message"], [*message["details"], *said]
+    own = f"op {call.op_type}: " if call else ""
+    reason = next((line.removeprefix(own) for line in said if own and line.startswith(own)), "")
+    if reason and kind is failures.OpFailed:
+        head, _, rest = text.partition(": ")
+        text, details = f"{head}: {reason}", [rest, *(line for line in details if line != own + reason)]
+    found = kind(text, hint=message["hint"], details=details)
     if type(found) is RunFailed:
         found.kind = message["kind"]
     return found

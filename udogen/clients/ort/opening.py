@@ -37,6 +37,7 @@ class SessionFailed(RunFailed):
     """ONNX Runtime could not make the session."""
 
     kind = "ort-session-failed"
+    refused = False  # by the op itself, whose package said why
 
 
 class NotPlaced(RunFailed):
@@ -127,8 +128,7 @@ def session(
                 raise
             details = [*(each.text for each in why[1:]), fault.message, *fault.details]
             raised = type(fault)(why[0].text, details=details, hint=why[0].remedy)
-            if isinstance(raised, NotPlaced) and isinstance(fault, NotPlaced):
-                raised.refused = fault.refused
+            raised.refused = fault.refused
             raise raised from fault
     return ProvingSession(made, chosen, stored=stored is not None) if prove else made
 
@@ -204,12 +204,14 @@ def _failed(message: str, output: str) -> SessionFailed:
     reasons = _reasons(output, ())
     meant = _meant(f"{output}\n{message}")
     first = reasons[0] if reasons else meant[0][0] if meant else " ".join(message.split())[:300]
-    return SessionFailed(
+    found = SessionFailed(
         f"ONNX Runtime could not make the session: {first}",
         details=[" ".join(message.split())[:400], *reasons[1:], *(text for text, _ in meant)],
         hint=next((hint for _, hint in meant if hint), "")
         or "the details are its log; `udogen explain` knows more of it",
     )
+    found.refused = bool(reasons)
+    return found
 
 
 def _meant(output: str) -> list[tuple[str, str]]:

@@ -104,7 +104,7 @@ def schemas_of(
         added,
         (*loaded.notes, *notes),
         tuple(dict.fromkeys(_external(raw.graph))),
-        # The provider sends a node's attributes in reverse order (measured: wheels 2.3.0 and 2.7.0).
+        # The provider sends up to three attributes in reverse order, more in an order of its own (measured: 2.3.0).
         ordering.edits(path, {op: tuple(reversed(names)) for op, names in (params or {}).items()}),
     )
 

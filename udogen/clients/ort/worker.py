@@ -39,7 +39,7 @@ class Worker:
                 self._folder.cleanup()
                 self._say("bye")
         except UdogenError as error:
-            refused = isinstance(error, opening.NotPlaced) and error.refused
+            refused = isinstance(error, opening.NotPlaced | opening.SessionFailed) and error.refused
             self._say("failed", refused=refused, exit_code=error.exit_code, **dict[str, Any](error.as_json()))
 
     def _start(self, order: Message) -> None:
