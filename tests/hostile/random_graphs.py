@@ -88,17 +88,19 @@ EXAMPLES: Mapping[str, tuple[str, str, Callable[..., Array], Mapping[str, object
 # --- packages -----------------------------------------------------------------------------------------------
 
 
-def packages(folder: Path, backends: Sequence[str] = BACKENDS) -> Path:
+def packages(folder: Path, backends: Sequence[str] = BACKENDS, names: Sequence[str] = ()) -> Path:
     """A built package for each op and backend, for ONNX Runtime takes one op of each; and rules for their shapes."""
-    for op in OPS:
+    ops = [op for op in OPS if not names or op.name in names]
+    for op in ops:
         config = folder / f"{op.name}.xml"
         config.write_text(_config(op))
         for backend in backends:
             _write_kernel(op, backend, folder / op.name / backend)
-    rules = [f"def {op.name}(op):\n    {op.rules}\n" for op in OPS if op.rules]
+    rules = [f"def {op.name}(op):\n    {op.rules}\n" for op in ops if op.rules]
     (folder / "rules.py").write_text("\n\n".join(rules))
-    made = [(folder / f"{op.name}.xml", folder / op.name) for op in OPS]
-    made += [(ROOT / "examples" / config, ROOT / "examples" / kernels) for config, kernels, *_ in EXAMPLES.values()]
+    made = [(folder / f"{op.name}.xml", folder / op.name) for op in ops]
+    examples = [row for name, row in EXAMPLES.items() if not names or name in names]
+    made += [(ROOT / "examples" / config, ROOT / "examples" / kernels) for config, kernels, *_ in examples]
     for config, kernels in made:
         for backend in backends:
             [one] = make_packages(
@@ -180,15 +182,15 @@ _BY_NAME = {op.name: op for op in OPS}
 _KNOWN = (*_BY_NAME, *EXAMPLES)
 
 
-def draw(random: np.random.Generator) -> Graph:
-    """A graph of two to five nodes; what no node takes is its output."""
+def draw(random: np.random.Generator, names: Sequence[str] = ()) -> Graph:
+    """A graph of two to five nodes of these ops, or of all; what no node takes is its output."""
     shape = (int(random.integers(1, 6)), int(random.integers(1, 9)))
     feeds = {name: random.normal(size=shape).astype(np.float32) for name in ("a", "b")}
     values = dict(feeds)
     steps: list[Step] = []
     wanted = int(random.integers(2, 6))
     while len(steps) < wanted:
-        name = str(random.choice(_KNOWN))
+        name = str(random.choice(names or _KNOWN))
         taken = _choose(values, steps, len(_BY_NAME[name].inputs) if name in _BY_NAME else 1, random)
         if taken is None:
             continue
@@ -246,7 +248,7 @@ def write(graph: Graph, path: Path) -> Path:
 # --- runs ---------------------------------------------------------------------------------------------------
 
 
-def run(folder: Path, backend: str, count: int, seed: int) -> dict[str, Any]:
+def run(folder: Path, backend: str, count: int, seed: int, names: Sequence[str] = ()) -> dict[str, Any]:
     """Run graphs in this process, and count what is right."""
     from udogen.clients.ort import session
     from udogen.errors import UdogenError
@@ -257,7 +259,7 @@ def run(folder: Path, backend: str, count: int, seed: int) -> dict[str, Any]:
     stems = {**{op.name: op.name for op in OPS}, **{name: Path(row[0]).stem for name, row in EXAMPLES.items()}}
     begun = time.perf_counter()
     for number in range(count):
-        graph = draw(random)
+        graph = draw(random, names)
         model = write(graph, folder / f"{backend}.onnx")
         chosen = [next((folder / backend / stems[op]).iterdir()) for op in graph.ops]
         rules = folder / "rules.py" if any(_BY_NAME[op].rules for op in graph.ops if op in _BY_NAME) else None
@@ -284,10 +286,10 @@ def run(folder: Path, backend: str, count: int, seed: int) -> dict[str, Any]:
     return {**found, "ops": dict(ops), "seconds": round(time.perf_counter() - begun, 1)}
 
 
-def run_apart(folder: Path, backend: str, count: int, seed: int) -> dict[str, Any]:
+def run_apart(folder: Path, backend: str, count: int, seed: int, names: Sequence[str] = ()) -> dict[str, Any]:
     """The same in a process of its own: what a graph does to it is seen."""
     argv = [sys.executable, "-m", "tests.hostile.random_graphs", "--child", str(folder), "--backend", backend]
-    argv += ["--count", str(count), "--seed", str(seed)]
+    argv += ["--count", str(count), "--seed", str(seed), *(f"--op={name}" for name in names)]
     done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, timeout=LONG + 10 * count)
     if done.returncode not in (0, 1) or not done.stdout:
         return {"graphs": 0, "wrong": [f"the process ended with {done.returncode}: {done.stderr[-500:]}"]}
@@ -301,18 +303,19 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--backend", action="append", choices=BACKENDS)
+    parser.add_argument("--op", action="append", choices=_KNOWN, help="only these; may repeat")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     backends = asked.backend or list(BACKENDS)
     if asked.child is not None:
-        answer = run(asked.child, backends[0], asked.count, asked.seed)
+        answer = run(asked.child, backends[0], asked.count, asked.seed, asked.op or ())
         print(json.dumps(answer))
         return 1 if answer["wrong"] else 0
     bad = 0
     with tempfile.TemporaryDirectory(prefix="random-graphs-") as scratch:
-        folder = packages(Path(scratch), backends)
+        folder = packages(Path(scratch), backends, asked.op or ())
         for backend in backends:
-            answer = run_apart(folder, backend, asked.count, asked.seed)
+            answer = run_apart(folder, backend, asked.count, asked.seed, asked.op or ())
             wrong = answer.pop("wrong")
             bad += len(wrong)
             print(f"{backend}: {len(wrong)} wrong; {answer}")
