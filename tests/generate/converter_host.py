@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.opdef.outputs import Given
-
 from udogen.generate.converter import LIBRARY
 from udogen.opdef.datatypes import BY_NAME, by_code
+from udogen.opdef.shape_rules import Given
 from udogen.qnn.abi import ffi
 
 _PACKED = {"INT_32": "int32_t", "UINT_32": "uint32_t", "INT_64": "int64_t", "UINT_8": "uint8_t", "FLOAT_32": "float"}

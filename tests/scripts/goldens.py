@@ -81,7 +81,7 @@ def text(wanted: Wanted, *, base: Path) -> str:
     try:
         with (
             patch(f"{here}._graph", lambda *_: graph),
-            patch(f"{here}.prepared", lambda path, _: (path, ())),
+            patch(f"{here}.prepared", lambda path, *_: (path, ())),
             patch(f"{here}.build_client", lambda *_, **__: _program(base)),
         ):
             plan, kept = make_plan(wanted)

@@ -84,7 +84,8 @@ operations = "many"
         "(x = { low = -6, high = 6 }: real numbers to cover; or x = { scale = 0.05, offset = -128 })",
         '17: `tolerance`: `near` is no tolerance: as in 1e-6, "1e-5 relative", "4 ulp", "1e-6 + 2 ulp", "1 step", '
         '"exact" (by data type: { FLOAT_16 = 2e-3, fixed = 1 })',
-        "18: `backends`: `npu` is no backend (there are cpu, htp, hexagon, gpu, dsp, cpu-emulator, htp-emulator)",
+        "18: `backends`: `npu` is no backend (there are cpu, htp, hexagon, gpu, dsp, cpu-ort, htp-ort, "
+            "cpu-emulator, htp-emulator)",
         "19: `expect`: `wonders` is nothing to expect (numbers, or refusal)",
         "20: there is no key `loops` here (there are name, shape, dtype, values, seed, params, quant, count, "
         "tolerance, backends, expect)",
@@ -331,7 +332,7 @@ def test_empty_and_one_sized_axes(tmp_path: Path) -> None:
 def test_other_backends_have_no_cases_unless_the_file_names_them(tmp_path: Path) -> None:
     assert cases(tmp_path, toy.HEAD, "htp") == []
     [case] = cases(tmp_path, toy.HEAD + 'backends = "htp"\ndtype = "FLOAT_32"\nshape = "3"\n', "htp")
-    assert case.places == ("htp", "htp-emulator") and case.runs_on("htp") and not case.runs_on("hexagon")
+    assert case.places == ("htp", "htp-ort", "htp-emulator") and case.runs_on("htp") and not case.runs_on("hexagon")
 
 
 def test_a_reference_that_fails_is_told_in_the_case(tmp_path: Path) -> None:

@@ -72,6 +72,11 @@ def preloading(libraries: Sequence[Path]) -> dict[str, str]:
     return {"LD_PRELOAD": ":".join([*map(str, libraries), *([given] if given else [])])} if libraries else {}
 
 
+def custom_op_domains() -> str:
+    """The custom ops that ONNX Runtime's QNN provider makes known by itself: `DOMAIN:OP,OP;DOMAIN:OP`."""
+    return os.environ.get("ORT_QNN_CUSTOM_OP_DOMAINS", "")
+
+
 def program(name: str) -> str:
     """The path of a program on PATH; empty where there is none."""
     return shutil.which(name) or ""

@@ -18,20 +18,41 @@ _CONFIGS = (".xml", ".json")
     help="The model to write.",
 )  # fmt: skip
 @click.option("--op", "ops", multiple=True, metavar="NAME", help="Only this op, DOMAIN::TYPE or TYPE; may repeat.")
+@click.option(
+    "--config", "configs", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+    help="Of a model: the config of its ops, which says the shapes of outputs; may repeat.",
+)  # fmt: skip
+@click.option(
+    "--rules", type=click.Path(path_type=Path), metavar="FILE.py",
+    help="Of a model: rules for these shapes, as for `udogen generate --rules`; needs --config.",
+)  # fmt: skip
 @click.option("--domain", default="", metavar="NAME", help="Of a config: the ops' domain (default: the config's).")
 @output.json_option
-def command(source: Path, out: Path, ops: tuple[str, ...], domain: str, as_json: bool) -> None:
+def command(
+    source: Path,
+    out: Path,
+    ops: tuple[str, ...],
+    configs: tuple[Path, ...],
+    rules: Path | None,
+    domain: str,
+    as_json: bool,
+) -> None:
     """Give the custom ops of an ONNX model schemas, without which ONNX Runtime does not load it.
 
     They are model-local functions: they tell types and shapes, and fail where QNN does not take the op, instead of
-    computing something else.  Of a CONFIG the functions alone are written, in a model without nodes.
+    computing something else.  The shapes of what custom ops return, which QNN needs for a chain of them, are written
+    where their configs (--config) or rules say them.  Of a CONFIG the functions alone are written, in a model without
+    nodes.
     """
-    from udogen.clients.ort import schema
+    from udogen.clients.ort import schema, shapes
     from udogen.errors import UsageError, writing
+    from udogen.opdef.load import load
 
+    if rules is not None and not configs:
+        raise UsageError("--rules are read with the config of the op", hint="--config FILE.xml")
     if source.suffix.lower() in _CONFIGS:
-        from udogen.opdef.load import load
-
+        if configs:
+            raise UsageError(f"{source} is a config itself, and --config is for models", hint="leave --config out")
         packages, problems = load([source])
         output.warnings(problems.warnings)
         found = [op for package in packages for op in package.ops if not ops or op.name in ops]
@@ -46,8 +67,18 @@ def command(source: Path, out: Path, ops: tuple[str, ...], domain: str, as_json:
     else:
         if domain:
             raise UsageError("--domain is for configs", hint="nodes of a model have their domain")
-        made = schema.add_schemas(source, out, ops)
-        written, notes = [str(op) for op in made.ops], list(made.notes)
+        packages, problems = load(configs)
+        output.warnings(problems.warnings)
+        made = schema.add_schemas(
+            source,
+            out,
+            ops,
+            outputs=shapes.of_configs(packages, rules),
+            params=schema.params_of(op for package in packages for op in package.ops),
+        )
+        written = [str(op) for op in made.ops]
+        lost = [f"{text}; {shapes.MORE}" for text in schema.without_shape(made)]
+        notes = [*made.notes, *lost]
     if as_json:
         output.answer({"ok": True, "written": str(out), "ops": written, "notes": notes})
         return

@@ -67,7 +67,11 @@ _SHOWN_FUNCTIONS = 8
     metavar="NAME=TYPE",
     help="The data type of a tensor or parameter, where several fit.",
 )
-@click.option("--backend", default="cpu", metavar="NAME", help="cpu (the default), gpu, htp, hexagon, dsp.")
+@click.option(
+    "--backend",
+    metavar="NAME",
+    help="cpu, gpu, htp, hexagon, dsp (default: the only one that LIBRARY is for; cpu where it is for several).",
+)
 @click.option("--arch", metavar="vNN", help="hexagon, dsp: compile for this version (v73, v66); htp: prepare for it.")
 @click.option("--kernel", metavar="NAME", help="hexagon: take the kernel of this name, or unit (main, hvx).")
 @click.option("--slices", type=click.IntRange(1, 64), metavar="N", help="hexagon: threads of a kernel that slices.")
@@ -113,7 +117,7 @@ def command(
     shapes: tuple[str, ...],
     rules: Path | None,
     dtypes: tuple[str, ...],
-    backend: str,
+    backend: str | None,
     arch: str | None,
     kernel: str | None,
     slices: int | None,
@@ -140,7 +144,7 @@ def command(
     runtimes: they compile the HTP or DSP package in LIBRARY for the Hexagon instruction set and run its kernel under
     qemu-hexagon.
     """
-    from udogen.runtime.built import find_built, find_source
+    from udogen.runtime.built import backend_of, find_built, find_source
     from udogen.runtime.op import htp_graph
     from udogen.runtime.op.request import Wishes, make_call
     from udogen.runtime.op.session import OpSession
@@ -148,6 +152,7 @@ def command(
     from udogen.runtime.proof import proved
     from udogen.verify.safety.heap import findings_of_run, preloaded
 
+    backend = backend or backend_of(library)
     hexagon = backend in ("hexagon", "dsp")
     config_of = "htp" if backend == "hexagon" else backend
     theirs: dict[str, object] = {"--qnn-lib": qnn_lib, "--provider": provider, "--target": target, "--soc": soc}

@@ -52,6 +52,10 @@ OTHERS = "genie tflite java snpe-dlc-quantize".split()  # refused, with what to 
 @click.option("--signed-pd", "signed", is_flag=True, help="HTP: in a signed process domain, not an unsigned one.")
 @click.option("--logcat", is_flag=True, help="Keep the device's log of the run (adb: logcat; ssh: the kernel's).")
 @click.option("--prove", is_flag=True, help="Fail where the packages' own kernels did not run.")
+@click.option(
+    "--rules", type=click.Path(path_type=Path), metavar="FILE.py",
+    help="ort: rules for the shapes that the model's custom ops return, where their configs say none.",
+)  # fmt: skip
 @click.option("--folder", default="", metavar="DIR", help="Where things go on the device; run.py --remote changes it.")
 @output.json_option
 def command(
@@ -72,6 +76,7 @@ def command(
     signed: bool,
     logcat: bool,
     prove: bool,
+    rules: Path | None,
     folder: str,
     as_json: bool,
 ) -> None:
@@ -105,6 +110,7 @@ def command(
                 signed=signed,
                 logcat=logcat,
                 prove=prove,
+                rules=rules,
                 remote=folder,
                 on_step=advance,
             )

@@ -5,6 +5,7 @@ Values: `Qnn_DataType_t` of the public QNN API reference (and FLOAT_64, BFLOAT_1
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -86,6 +87,18 @@ _SPELLINGS = {
 def parse(text: str) -> DataType | None:
     """The type a config names, in any of the three spellings; None where there is none of that name."""
     return _SPELLINGS.get(text)
+
+
+def meant(text: str, allowed: Sequence[DataType] = ()) -> DataType | None:
+    """The type that a person means: a config's spelling in any case, or numpy's name (`float32`).
+
+    Of several with one name of numpy, `uint8` say, it is the one that is allowed, and rather a plain than a fixed one.
+    """
+    found = parse(text) or parse(text.upper())
+    if found is not None:
+        return found
+    rows = [row for row in ALL if row.numpy and row.numpy == text.lower()]
+    return min(rows, key=lambda row: (bool(allowed) and row not in allowed, row.quantized), default=None)
 
 
 def by_code(code: int) -> DataType | None:

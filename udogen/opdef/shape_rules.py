@@ -4,7 +4,7 @@
         batch, rows, columns, channels = op.image.shape
         return {"pooled": [batch, rows // op.stride, columns // op.stride, channels]}
 
-    rules = load_shape_rules(Path("rules.py"), package)
+    rules = load_shape_rules(Path("rules.py"), package.ops)
     rules.infer("MaxPool", {"image": Given((1, 32, 32, 3))}, {"stride": 2})["pooled"].shape
 
 The file is ordinary Python, and is run. What a rule leaves out is as the config says (`inference`).
@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef import datatypes, inference
-from udogen.opdef.model import Op, OpPackage, Tensor
+from udogen.opdef.model import Op, Tensor
 from udogen.opdef.problems import nearest
 from udogen.python_files import last_line, load_module
 
@@ -78,10 +78,10 @@ class OpView:
 
 @dataclass(frozen=True)
 class ShapeRules:
-    """The rules of one file for the ops of one package."""
+    """The rules of one file, and the ops that it may have rules for."""
 
     file: Path
-    package: OpPackage
+    ops: Mapping[str, Op]
     functions: Mapping[str, Rule]
 
     def has_shapes(self, op: str) -> bool:
@@ -101,10 +101,9 @@ class ShapeRules:
         `outputs`: how many there are of a repeated output, and 0 or 1 for an optional one. Those of a repeated output
         are named `y.0`, `y.1` …
         """
-        found = next((each for each in self.package.ops if each.name == op), None)
+        found = self.ops.get(op)
         if found is None:
-            names = [each.name for each in self.package.ops]
-            raise UsageError(_unknown(op, names, f"package `{self.package.name}`"), hint="name an op of the config")
+            raise UsageError(_unknown(op, self.ops, "the config", "op"), hint="name an op of the config")
         view = _view(found, inputs, params or {}, outputs or {})
         shapes = self._run(op, found, view)
         dtypes = self._run(op + _DTYPES, found, view)
@@ -190,17 +189,18 @@ class ShapeRules:
         raise ShapeRuleFailed(f"{self.file}:{line}: {name} {message}", hint=hint)
 
 
-def load_shape_rules(file: Path, package: OpPackage) -> ShapeRules:
-    """Run a file of rules; its functions that are named like ops of the package are the rules."""
+def load_shape_rules(file: Path, ops: Iterable[Op]) -> ShapeRules:
+    """Run a file of rules; its functions that are named like these ops are the rules."""
     found = {name: value for name, value in vars(load_module(file)).items() if callable(value)}
-    names = [name for op in package.ops for name in (op.name, op.name + _DTYPES)]
+    known = {op.name: op for op in ops}
+    names = [name for op in known for name in (op, op + _DTYPES)]
     rules = {name: found[name] for name in names if name in found}
     if not rules:
         raise UsageError(
-            f"{file} has no rule for an op of `{package.name}`",
-            hint="write one: " + " or ".join(f"def {op.name}(op): …" for op in package.ops[:3]),
+            f"{file} has no rule for any of the ops {', '.join(known)}",
+            hint="write one: " + " or ".join(f"def {op}(op): …" for op in list(known)[:3]),
         )
-    return ShapeRules(file, package, rules)
+    return ShapeRules(file, known, rules)
 
 
 def _view(

@@ -13,9 +13,11 @@ from udogen.opdef import resolve
 from udogen.opdef.load import load
 from udogen.opdef.model import Op
 from udogen.opdef.problems import Problems
-from udogen.runtime.library import interface_providers
+from udogen.runtime.library import BACKENDS, interface_providers
 from udogen.runtime.snpe import host as udo_host
 from udogen.runtime.snpe.registration import is_registration, read_registration
+
+_USUAL = "cpu"
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,16 @@ def outdated(library: Path, folder: PackageFolder | None = None) -> str:
     more = f" and {len(changed) - 1} more changed files" if len(changed) > 1 else ""
     again = f"run `udogen build -C {shlex.quote(str(folder.path))}`"
     return f"{library.name} was built from another {changed[0]}{more}; {again}"
+
+
+def backend_of(path: Path) -> str:
+    """The backend that a path is for, where it is for one alone; otherwise, or where nothing says it, cpu."""
+    if path.is_dir():
+        found = {each.backend for each in open_packages(path)} & {row.name for row in BACKENDS.values()}
+    else:
+        package = package_of(path) if path.exists() else None
+        found = {package.backend} if package is not None else set()
+    return next(iter(found)) if len(found) == 1 else _USUAL
 
 
 def find_built(path: Path, *, backend: str = "cpu", provider: str = "") -> Built:

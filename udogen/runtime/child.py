@@ -32,6 +32,8 @@ _QNN_FAILED: _Fields = {"function": str, "code": int}  # of a `failed` about a c
 _ANSWERS: dict[str, _Fields] = {
     "start": {"package": dict, "runtime": dict},
     "run": {**dict.fromkeys(("create", "finalize", "execute"), (int, float)), "samples": list, "counts": list},
+    "start ort": {"name": str, "build_id": str, "version": str, "path": str},
+    "run model": {"outputs": list, "counts": list, "counted": str},
     "open contexts": {"runtime": dict},
     "describe context": {"graphs": list},
     "place contexts": {"table": list, "plan": dict, "devices": dict},
@@ -40,7 +42,7 @@ _ANSWERS: dict[str, _Fields] = {
     "judge": {"ops": list},
     "locate": {"path": str, "why": str},
 }
-_START = process.python_program("udogen.runtime.worker.main")
+_WORKER = "udogen.runtime.worker.main"
 
 
 def check_memory() -> None:
@@ -54,14 +56,15 @@ def check_memory() -> None:
 
 
 class Child:
-    """A running worker."""
+    """A running worker: a module whose `main` obeys."""
 
-    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, env: Mapping[str, str] | None = None, module: str = _WORKER) -> None:
         here = int(threading.current_thread() is threading.main_thread())
         with ExitStack() as ours, ExitStack() as its:
             try:
                 (down_read, down_write), (up_read, up_write) = _pipe(its, ours), _pipe(ours, its)
-                argv = [sys.executable, "-c", _START, *(str(n) for n in (down_read, up_write, os.getpid(), here))]
+                numbers = (down_read, up_write, os.getpid(), here)
+                argv = [sys.executable, "-c", process.python_program(module), *map(str, numbers)]
                 self._process = process.start(argv, env=env, pass_fds=(down_read, up_write))
             except OSError as fault:
                 why, hint = fault.strerror, getattr(of_limit(fault), "hint", "")

@@ -55,6 +55,12 @@ class OpCrashed(RunFailed):
     beside: bool = False  # it was beside a tensor, and the message says so
 
 
+class NotExpressible(RunFailed):
+    """A client cannot send such a call to the op at all; this says nothing of the op."""
+
+    kind = "not-expressible"
+
+
 class OpTimedOut(RunFailed):
     """The op did not come back in time."""
 

@@ -21,7 +21,7 @@ from udogen.verify.results import BackendState, Outcome, State, TestRun, Trouble
 from udogen.verify.runner import OnCase, data_type, run_cases
 from udogen.verify.safety.checks import NOTHING, Wanted
 from udogen.verify.safety.outcomes import unchecked
-from udogen.verify.suite import configs, expand
+from udogen.verify.suite import clients, configs, expand
 from udogen.verify.suite.model import Suite
 from udogen.verify.workshop import Wish, ready
 
@@ -69,9 +69,9 @@ def plan(suite: Suite, options: Options) -> Program:
     """Make the cases; raises with everything that is wrong with the test file."""
     suite, known = configs.sources(suite)
     wanted = [place_of(name) for name in dict.fromkeys(options.backends)] or [
-        row for row in PLACES.values() if not row.twin
+        row for row in PLACES.values() if row.usual
     ]
-    made: dict[tuple[str, str, int], list[Case]] = {}  # numbers are made once for all places of a backend
+    made: dict[tuple[str | int, ...], list[Case]] = {}  # numbers are made once for all places of a backend
     tasks, left_out = [], []
     for place in PLACES.values():
         if place not in wanted and options.backends:
@@ -88,7 +88,13 @@ def plan(suite: Suite, options: Options) -> Program:
             key = (tests.op, place.config, number)
             if key not in made:
                 made[key] = expand.cases_of(tests, package, place.config)
-            chosen = [each for each in made[key] if each.runs_on(place.id) and _matches(each, options.pattern)]
+            every = made[key]
+            if place.client:
+                more = (*key, "client")
+                if more not in made:
+                    made[more] = clients.cases_of(tests, package, place.config)
+                every = [*every, *made[more]]
+            chosen = [each for each in every if each.runs_on(place.id) and _matches(each, options.pattern)]
             by_package.setdefault((id(source), package.name), (source, package, []))[2].extend(chosen)
         found = [Task(place, source, package, tuple(cases)) for source, package, cases in by_package.values() if cases]
         tasks += found

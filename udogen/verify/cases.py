@@ -56,6 +56,7 @@ class Case:
     operations: float | None = None
     loops: int = 0
     builtin: Any = field(default=None, compare=False)
+    before: tuple[Case, ...] = ()  # of a chain: the first output of each is the first input of the next
 
     def runs_on(self, place: str) -> bool:
         """Whether it is for this place; its backend's packages must run there."""

@@ -24,8 +24,8 @@ def of(case: Case, call: OpCall, result: OpResult, place: Place) -> Cost:
     given = [each.array.nbytes for each in call.inputs if each.array is not None]
     numbers = sum(array.size for array in outputs)
     return Cost(
-        execute=None if place.instructions else spread(result.times.samples),  # QEMU's time says nothing
-        finalize=None if place.instructions else result.times.finalize,
+        execute=spread(result.times.samples) if place.watched else None,  # QEMU's time says nothing
+        finalize=result.times.finalize if place.watched else None,
         packets=result.packets.total if result.packets else None,
         functions=result.packets.functions if result.packets else (),
         kernel=result.kernel,
@@ -52,7 +52,7 @@ def measure(outcome: Outcome, session: Session, call: OpCall, place: Place) -> C
     cost, case = outcome.cost, outcome.case
     if case.origin is not None:
         cost = replace(cost, numpy=spread(_timed(case.origin.baseline)))
-    if place.instructions or not isinstance(session, OpSession):
+    if not isinstance(session, OpSession):
         return cost
     loops = case.loops or _loops(outcome.execute)
     session.run(replace(call, loops=1))  # on HTP the first graph of a process stays three times as slow as the others

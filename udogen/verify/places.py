@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from udogen.clients.ort import versions
+from udogen.clients.ort.op_session import OrtSession
 from udogen.errors import UsageError
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
@@ -13,7 +15,7 @@ from udogen.runtime.library import BACKENDS, find_runtime
 from udogen.runtime.op.calls import POISON
 from udogen.runtime.op.session import OpSession
 
-Session = OpSession | HexagonSession
+Session = OpSession | HexagonSession | OrtSession
 
 
 class Place(NamedTuple):
@@ -22,14 +24,25 @@ class Place(NamedTuple):
     id: str
     config: str  # whose packages run there: a backend of configs
     title: str
-    kind: str  # a kind of `find_runtime`; `instructions`: no runtime, but the instruction set
+    kind: str  # a kind of `find_runtime`; `instructions`: no runtime, but the instruction set; `ort`: ONNX Runtime
     ranks: tuple[int, ...]
-    twin: str = ""  # ours, for what Qualcomm's own runs too: only where it is asked for
+    twin: str = ""  # the place whose cases it takes too
+    usual: bool = True  # also where it is not asked for
 
     @property
     def instructions(self) -> bool:
         """It runs Hexagon code in QEMU: each call is a process, packets are counted, time says nothing."""
         return self.kind == "instructions"
+
+    @property
+    def client(self) -> bool:
+        """A program that loads packages runs the op, as users do; times and memory of the op are not seen."""
+        return self.kind == "ort"
+
+    @property
+    def watched(self) -> bool:
+        """A runtime in a process of ours, in which times are measured and memory is watched."""
+        return not self.instructions and not self.client
 
 
 _HEXAGON_RANKS = (0, 1, 2, 3, 4)  # Hexagon NN keeps tensors with four axes
@@ -44,8 +57,10 @@ PLACES = {
         ),
         Place("gpu", "gpu", "GPU: udogen's emulator on OpenCL where there is no Adreno", "auto", BACKENDS["gpu"].ranks),
         Place("dsp", "dsp", "DSP V65/V66 kernels under qemu-hexagon", "instructions", _HEXAGON_RANKS),
-        Place("cpu-emulator", "cpu", "udogen's CPU emulator", "emulator", BACKENDS["cpu"].ranks, twin="cpu"),
-        Place("htp-emulator", "htp", "udogen's HTP emulator", "emulator", BACKENDS["htp"].ranks, twin="htp"),
+        Place("cpu-ort", "cpu", "ONNX Runtime with Qualcomm's CPU runtime", "ort", BACKENDS["cpu"].ranks, twin="cpu"),
+        Place("htp-ort", "htp", "ONNX Runtime with Qualcomm's HTP runtime", "ort", BACKENDS["htp"].ranks, twin="htp"),
+        Place("cpu-emulator", "cpu", "udogen's CPU emulator", "emulator", BACKENDS["cpu"].ranks, "cpu", usual=False),
+        Place("htp-emulator", "htp", "udogen's HTP emulator", "emulator", BACKENDS["htp"].ranks, "htp", usual=False),
     )
 }
 
@@ -69,6 +84,11 @@ def check_there(place: Place, on_step: Callable[[str], None]) -> None:
 
         emulated.find_qemu()
         emulated.compiler(emulated.HOSTS[place.config].default)
+    elif place.client:
+        from udogen.opdef.onnx.reading import onnx_module
+
+        versions.check(place.config)
+        onnx_module()
     else:
         find_runtime(place.config, kind=place.kind, on_step=on_step)
 
@@ -85,6 +105,8 @@ def open_session(
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> Session:
     """A session with the package; `count`: packets, where instructions are run."""
+    if place.client:
+        return OrtSession(built, backend=place.config, timeout=timeout)
     if not place.instructions:
         return OpSession(
             built.library,

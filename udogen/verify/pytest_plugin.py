@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="only on this backend (cpu, htp, hexagon, gpu, dsp, cpu-emulator, htp-emulator); may repeat",
+        help="only on this backend, as in --backend of `udogen test`; may repeat",
     )
     group.addoption("--udogen-timeout", type=float, default=60.0, metavar="SECONDS", help="for each case")
 

@@ -155,7 +155,7 @@ State = Literal["ran", "missing", "unbuilt", "left out"]
 class BackendState:
     """One backend: where its ops ran, or why they did not."""
 
-    backend: str  # cpu, htp, gpu, hexagon, dsp, cpu-emulator, htp-emulator
+    backend: str  # cpu, htp, gpu, hexagon, dsp, cpu-ort, htp-ort, cpu-emulator, htp-emulator
     title: str  # in words: "Qualcomm's libQnnCpu"
     state: State
     reason: str = ""  # why it did not run

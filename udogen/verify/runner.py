@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen import process
+from udogen.clients.ort.op_session import OrtSession
 from udogen.errors import UdogenError
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built
-from udogen.runtime.failures import OpFailed, OpRefused, OutOfBounds
+from udogen.runtime.failures import NotExpressible, OpFailed, OpRefused, OutOfBounds
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.library import BACKENDS
 from udogen.runtime.op.calls import POISON, OpCall, OpResult
@@ -80,7 +81,7 @@ def run_cases(
         checks: Safety | PageGuards | None = None
         if isinstance(session, HexagonSession):
             checks = PageGuards(session) if safety.guard else None
-        elif safety.anything:
+        elif safety.anything and place.watched:
             room = Safety(
                 built,
                 safety,
@@ -94,19 +95,23 @@ def run_cases(
 
         executions = _executions(session)
 
+        if isinstance(session, OrtSession):
+            session.prepare([calls for case in cases if (calls := _beside(case, ops[case.op], built, place))])
+
         def once(case: Case) -> Outcome:
             return run_case(session, place, built, ops[case.op], case, loops=1)
 
         explainer = Explainer(once, session, place, built) if explain else None
         # Where memory stays poisoned for the life of a process, times are measured in another one.
-        clean = measure and not place.instructions and BACKENDS[place.config].keeps_memory
+        clean = measure and place.watched and BACKENDS[place.config].keeps_memory
         clock = open_session(place, built, timeout=timeout, runtime=runtime, force=force) if clean else session
         if clean:
             stack.enter_context(clock)
 
         def run(case: Case) -> Outcome:
             outcome = run_case(session, place, built, ops[case.op], case, loops=loops, measure=measure, clock=clock)
-            outcome = explainer(outcome, ops[case.op], loops=executions) if explainer else outcome
+            if explainer and not case.before:  # of a chain it would look at the last op alone
+                outcome = explainer(outcome, ops[case.op], loops=executions)
             if checks is not None:
                 outcome = examined(outcome, checks, built, ops[case.op])
             on_case(outcome)
@@ -132,10 +137,12 @@ def run_case(
     outcome = replace(outcome, runtime=session.runtime)
     try:
         outcome, call = _attempt(outcome, session, place, built, op)
-        if call is not None and not place.instructions:
+        if call is not None and place.watched:
             outcome = replace(outcome, cost=_timed(outcome, session, call, loops, place))
         if call is not None and measure:
             outcome = replace(outcome, cost=costs.measure(outcome, clock or session, call, place))
+    except NotExpressible as fault:
+        outcome = replace(outcome, status="skipped", trouble=Trouble(fault.kind, fault.message, fault.hint))
     except UdogenError as fault:
         if case.refusal and _refuses(fault):
             outcome = replace(outcome, status="passed")
@@ -171,18 +178,14 @@ def _attempt(
     if odd is not None and not case.refusal:
         why = f"tensors of {odd.ndim} axes do not exist there"
         return replace(outcome, status="skipped", trouble=Trouble("rank", why)), None
-    wishes = Wishes(
-        inputs=case.inputs,
-        params=case.params,
-        quants=case.quants,
-        dtypes=case.dtypes,
-        shapes=case.output_shapes,
-        loops=1 if place.instructions else _CHECKED,
-    )
-    call = make_call(op, built, case.op, wishes)
+    calls = _calls(case, op, built, place)
+    call = calls[-1]
     dtype = " ".join(dict.fromkeys(tensor.dtype for tensor in call.outputs))
     # Memory that an op does not write must not look as if zeros were its answer.
-    result = session.run(replace(call, poison=POISON, loops=_executions(session)))
+    if isinstance(session, OrtSession) and case.before:
+        result = session.run_chain(calls)
+    else:
+        result = session.run(replace(call, poison=POISON, loops=_executions(session)))
     # Numbers of another kernel say nothing of ours.  What a rewrite in HTP's C++ style replaces, nobody counts.
     if result.proof is not None and not case.refusal and (built.folder is None or built.folder.api != "core"):
         result.proof.check()
@@ -192,6 +195,34 @@ def _attempt(
     tensors = tuple(_hold(case, call, result, name) for name in case.expected)
     status = "failed" if any(not each.passed for each in tensors) else "passed" if tensors else "ran"
     return replace(outcome, tensors=tensors, status=status), call  # type: ignore[arg-type]
+
+
+def _calls(case: Case, op: Op | None, built: Built, place: Place) -> list[OpCall]:
+    """The call of a case; before it those that a chain begins with."""
+
+    def call(each: Case) -> OpCall:
+        wishes = Wishes(
+            inputs=each.inputs,
+            params=each.params,
+            quants=each.quants,
+            dtypes=each.dtypes,
+            shapes=each.output_shapes,
+            loops=1 if place.instructions else _CHECKED,
+            by_name=place.client,
+        )
+        return make_call(op, built, each.op, wishes)
+
+    return [call(each) for each in (*case.before, case)]
+
+
+def _beside(case: Case, op: Op | None, built: Built, place: Place) -> list[OpCall]:
+    """The calls of a case that may run beside others; none where it is to be refused, or cannot be made."""
+    if case.trouble is not None or case.refusal:
+        return []
+    try:
+        return _calls(case, op, built, place)
+    except UdogenError:  # that is told when the case is run
+        return []
 
 
 def _timed(outcome: Outcome, session: Session, call: OpCall, loops: int, place: Place) -> Cost:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from udogen.clients.ort import shapes
 from udogen.clients.package import Package
 from udogen.errors import UdogenError
 from udogen.opdef.onnx.model import Graph, Model, Node, type_in, walk
@@ -49,6 +50,8 @@ def _of_node(node: Node, scopes: tuple[Graph, ...], backend: str) -> Iterator[Do
             told = f"{where}: {what} {name} is {known.dtype or '?'}" + (
                 f" {_shape(shape)}" if shape is not None else ""
             )
+            if shape is None:
+                yield Doubt(f"{told}, and nothing says its shape; QNN takes fixed shapes alone", shapes.MORE)
             if shape is not None and not all(isinstance(each, int) for each in shape):
                 yield Doubt(
                     f"{told}; QNN takes fixed shapes alone",

@@ -38,6 +38,7 @@ class SessionFailed(RunFailed):
 
     kind = "ort-session-failed"
     logged: frozenset[str] = frozenset()  # the keys of the lines of the log that are known
+    refused = False  # by the op itself, whose package said why
 
 
 class NotPlaced(RunFailed):
@@ -45,6 +46,7 @@ class NotPlaced(RunFailed):
 
     kind = "ort-not-placed"
     logged: frozenset[str] = frozenset()  # as with `SessionFailed`
+    refused = False  # by the op itself, whose package said why
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,13 @@ def session(
     options: Any = None,
     provider_options: Mapping[str, str] | None = None,
     prove: bool = False,
+    rules: Path | None = None,
 ) -> Any:
     """An `InferenceSession` of a model with these op packages: folders of generated packages, or built libraries.
 
     `ops` chooses among the ops of a package: ONNX Runtime takes one of each.  `runtime` is a backend library other than
-    the wheel's; `options` are `SessionOptions` of your own, `provider_options` more of those for QNN.
+    the wheel's; `options` are `SessionOptions` of your own, `provider_options` more of those for QNN.  `rules` is a
+    file that says the shapes of outputs, as for `udogen generate --rules`, where the config does not.
 
     Before the session there is: versions that go together, ONNX Runtime's rules for packages, a schema for each custom
     op.  After it: every custom node is on QNN and names our package, or `NotPlaced` says where it went, and why.
@@ -93,15 +97,13 @@ def session(
         chosen = asking.narrowed(path, chosen)
     check(options_of.CLIENT, chosen)
     if stored is None:
-        found = schema.schemas_of(path, [op for package in chosen for op in package.ops])
+        found = schema.for_packages(path, chosen, rules, known=versions.custom_ops())
         asking.check_model(found.model, chosen)
     for package in chosen:
         check_loadable(package.library.file, "op package")  # what is cut off would end this process
         check_provider(package.library.file, package.provider)
     ort, qnn = _modules()
-    library = str(runtime or getattr(qnn, f"get_qnn_{backend}_path")())
-    if not Path(library).is_file():
-        raise ToolMissing(f"there is no QNN backend at {library}", hint='backend="htp", or give runtime=PATH')
+    library = str(backend_library(backend, runtime))
     with tempfile.TemporaryDirectory(prefix="udogen-ort-") as dump:
         wanted = {
             **(provider_options or {}),
@@ -111,7 +113,7 @@ def session(
             "json_qnn_graph_dir": dump,
         }
         try:
-            made, said = _make(ort, qnn, path, b"" if stored else found.added, wanted, options)
+            made, said = _make(ort, qnn, path, None if stored or not found.changes else found.of(path), wanted, options)
             seen = _look(made, Path(dump))
             if stored is not None:
                 _check_contexts(seen, stored, path)
@@ -127,11 +129,21 @@ def session(
             if not why:
                 raise
             details = [*(each.text for each in why[1:]), fault.message, *fault.details, fault.hint]
-            raise type(fault)(why[0].text, details=filter(None, details), hint=why[0].remedy) from fault
+            raised = type(fault)(why[0].text, details=filter(None, details), hint=why[0].remedy)
+            raised.refused = fault.refused
+            raise raised from fault
     return ProvingSession(made, chosen, stored=stored is not None) if prove else made
 
 
 # --- ONNX Runtime -------------------------------------------------------------------------------------
+
+
+def backend_library(backend: str, given: Path | None = None) -> Path:
+    """The library of a backend: the one that is given, or the one that is installed with the provider."""
+    found = given or Path(getattr(_modules()[1], f"get_qnn_{backend}_path")())
+    if not found.is_file():
+        raise ToolMissing(f"there is no QNN backend at {found}", hint='backend="htp", or give runtime=PATH')
+    return found
 
 
 def _modules() -> tuple[Any, Any]:
@@ -170,15 +182,17 @@ def _device(ort: Any, qnn: Any) -> Any:
     )
 
 
-def _make(ort: Any, qnn: Any, path: Path, added: bytes, wanted: Mapping[str, str], given: Any) -> tuple[Any, str]:
+def _make(
+    ort: Any, qnn: Any, path: Path, changed: bytes | None, wanted: Mapping[str, str], given: Any
+) -> tuple[Any, str]:
     options = given if given is not None else ort.SessionOptions()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.resolve().parent))
     try:
         with captured() as output:
             options.add_provider_for_devices([_device(ort, qnn)], dict(wanted))
-            # By its path where nothing is added: the files of contexts are looked for beside it.
-            made = ort.InferenceSession(path.read_bytes() + added if added else str(path), options)
+            # By its path where nothing is changed: the files of contexts are looked for beside it.
+            made = ort.InferenceSession(str(path) if changed is None else changed, options)
             made.disable_fallback()  # an error in `run` would have the model run without QNN, and its answer returned
     except RunFailed:
         raise
@@ -192,14 +206,15 @@ def _failed(message: str, output: str) -> SessionFailed:
     reasons = _reasons(output, ())
     meant = _meant(f"{output}\n{message}")
     first = reasons[0] if reasons else meant[0].text if meant else " ".join(message.split())[:300]
-    fault = SessionFailed(
+    found = SessionFailed(
         f"ONNX Runtime could not make the session: {first}",
         details=[" ".join(message.split())[:400], *reasons[1:], *(each.text for each in meant)],
         hint=next((each.remedy for each in meant if each.remedy), "")
         or "the details are its log; `udogen explain` knows more of it",
     )
-    fault.logged = frozenset(each.key for each in meant)
-    return fault
+    found.logged = frozenset(each.key for each in meant)
+    found.refused = bool(reasons)
+    return found
 
 
 class _Meant(NamedTuple):
@@ -293,11 +308,12 @@ def _not_placed(package: Package, op: str, used: int, *, where: str, said: str) 
     why = reasons[0] if reasons else meant[0].text if meant else "the log does not say why"
     nodes = f"the node of op {op}" if used == 1 else f"not all {used} nodes of op {op}"
     verb = "is not" if used == 1 else "are"
-    fault = NotPlaced(
+    found = NotPlaced(
         f"{nodes} {verb} in package {package.name}: {where} ({why})",
         details=[*reasons[1:], *(each.text for each in meant)],
         hint=next((each.remedy for each in meant if each.remedy), "")
         or "`udogen run op` with the node's shapes and parameters tells more",
     )
-    fault.logged = frozenset(each.key for each in meant)
-    return fault
+    found.logged = frozenset(each.key for each in meant)
+    found.refused = bool(reasons)
+    return found

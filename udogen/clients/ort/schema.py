@@ -8,14 +8,16 @@ without a word.  It fails instead, and the name of its node says why.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from udogen.clients.ort import shapes
+from udogen.clients.package import Package
 from udogen.errors import UsageError
 from udogen.opdef.model import Op
-from udogen.opdef.onnx import custom, reading
+from udogen.opdef.onnx import custom, ordering, reading, spread
 from udogen.opdef.onnx.load import load_model
 from udogen.opdef.onnx.model import UNKNOWN, Model, Node, OpName, ValueType, type_in, walk
 
@@ -32,10 +34,24 @@ class Schemas:
     """What is to be added behind a model's bytes, so that ONNX Runtime knows its custom ops."""
 
     model: Model
-    ops: tuple[OpName, ...]  # that got a schema
+    custom: tuple[OpName, ...]  # all that the model does not define itself
+    ops: tuple[OpName, ...]  # those of them that got a schema
     added: bytes
     notes: tuple[str, ...]
     external: tuple[str, ...]  # files beside it in which some of its data lies
+    edits: tuple[tuple[int, bytes], ...] = ()  # what is to be written over a model's bytes, and where
+
+    @property
+    def changes(self) -> bool:
+        """Whether the model is to be another one."""
+        return bool(self.added or self.edits)
+
+    def of(self, path: Path) -> bytes:
+        """The model as it is to be."""
+        data = bytearray(path.read_bytes())
+        for at, text in self.edits:
+            data[at : at + len(text)] = text
+        return bytes(data) + self.added
 
 
 @dataclass(frozen=True)
@@ -47,34 +63,91 @@ class _Use:
     outputs: tuple[ValueType, ...]
 
 
-def schemas_of(path: Path, wanted: Sequence[str] = ()) -> Schemas:
-    """Schemas for the custom ops of a model, or for the wanted ones; ops that it defines itself are left alone."""
-    loaded = load_model(path, tuple(wanted))
+def schemas_of(
+    path: Path,
+    wanted: Sequence[str] = (),
+    *,
+    outputs: spread.Outputs = spread.nothing,
+    params: Mapping[str, Sequence[str]] | None = None,
+    known: Sequence[OpName] = (),
+) -> Schemas:
+    """Schemas for the custom ops of a model, or for the wanted ones; ops that it defines itself are left alone.
+
+    `outputs` says the shapes of what custom nodes return; `params` the parameters of ops in the order of their config;
+    `known` are ops that ONNX Runtime knows without a schema.
+    """
+    loaded = load_model(path, tuple(wanted), outputs)
     raw = reading.read_proto(path)
-    ops = [op for op in loaded.ops if loaded.model.function(op) is None]
+    ours = [op for op in loaded.ops if loaded.model.function(op) is None]
     if wanted:  # built-in ops that a package shall take need none
-        ops = [op for op in ops if custom.is_custom(op, loaded.model)]
+        ours = [op for op in ours if custom.is_custom(op, loaded.model)]
+    ops = [op for op in ours if op not in known]
     uses: dict[OpName, list[_Use]] = defaultdict(list)
     for node, scopes in walk(loaded.model.graph):
-        if node.op in ops:
+        if node.op in ours:
             types = (tuple(type_in(name, scopes) for name in names) for names in (node.inputs, node.outputs))
             uses[node.op].append(_Use(node, *types))
     notes = [f"{op} is defined by the model itself: that is kept" for op in loaded.ops if loaded.model.function(op)]
     opset = loaded.model.opsets.get("", _NEWEST_OPSET)
     added = b"".join(_field(_FUNCTION, _function(op, uses[op], opset, notes)) for op in ops)
-    added += _missing_types(raw, [use for each in ops for use in uses[each]])
+    added += _missing_types(raw, [use for each in ours for use in uses[each]])
     imported = {row.domain for row in raw.opset_import}
     for domain in dict.fromkeys(op.domain for op in ops):
         if domain not in imported:
             added += _field(_OPSET, _opset(domain))
     if ops and raw.ir_version < _FUNCTIONS_SINCE:
         added += _number(_IR_VERSION << 3) + _number(_FUNCTIONS_SINCE)
-    return Schemas(loaded.model, tuple(ops), added, (*loaded.notes, *notes), tuple(dict.fromkeys(_external(raw.graph))))
+    return Schemas(
+        loaded.model,
+        tuple(ours),
+        tuple(ops),
+        added,
+        (*loaded.notes, *notes),
+        tuple(dict.fromkeys(_external(raw.graph))),
+        # The provider sends up to three attributes in reverse order, more in an order of its own (measured: 2.3.0).
+        ordering.edits(path, {op: tuple(reversed(names)) for op, names in (params or {}).items()}),
+    )
 
 
-def add_schemas(path: Path, out: Path, wanted: Sequence[str] = ()) -> Schemas:
+def for_packages(
+    path: Path, packages: Sequence[Package], rules: Path | None = None, *, known: Sequence[OpName] = ()
+) -> Schemas:
+    """Schemas for the ops of packages in a model, with what their configs and rules say."""
+    return schemas_of(
+        path,
+        [op for package in packages for op in package.ops],
+        outputs=shapes.of_packages(packages, rules),
+        params=params_of(op for package in packages for op in package.models),
+        known=known,
+    )
+
+
+def params_of(ops: Iterable[Op]) -> dict[str, tuple[str, ...]]:
+    """The parameters of each op in the order of its config."""
+    return {op.name: tuple(each.name for each in op.params) for op in ops}
+
+
+def without_shape(found: Schemas) -> list[str]:
+    """The tensors that custom nodes return, and nothing says the shape of, in words."""
+    return [
+        f"nothing says the shape of tensor `{name}`, which node `{node.name or name}` of op {node.op.type} returns"
+        for node, scopes in walk(found.model.graph)
+        if node.op in found.custom
+        for name in node.outputs
+        if name and type_in(name, scopes).shape is None
+    ]
+
+
+def add_schemas(
+    path: Path,
+    out: Path,
+    wanted: Sequence[str] = (),
+    *,
+    outputs: spread.Outputs = spread.nothing,
+    params: Mapping[str, Sequence[str]] | None = None,
+) -> Schemas:
     """Write a model with schemas for its custom ops; its weights are copied as they are."""
-    found = schemas_of(path, wanted)
+    found = schemas_of(path, wanted, outputs=outputs, params=params)
     if out.exists() and out.samefile(path):
         raise UsageError(f"{out} is the model itself", hint="write it under another name")
     if found.external and out.resolve().parent != path.resolve().parent:
@@ -87,6 +160,9 @@ def add_schemas(path: Path, out: Path, wanted: Sequence[str] = ()) -> Schemas:
             while block := source.read(1 << 20):
                 target.write(block)
             target.write(found.added)
+            for at, text in found.edits:
+                target.seek(at)
+                target.write(text)
     except OSError as fault:
         raise UsageError(f"{out} cannot be written: {fault.strerror}", hint="give another -o") from fault
     return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib import metadata
 from typing import NamedTuple
 
-from udogen.build import architectures
+from udogen.build import architectures, tools
 from udogen.errors import ToolMissing
+from udogen.opdef.onnx.model import OpName
 
 Version = tuple[int, ...]
 ORT, QNN = "onnxruntime", "onnxruntime-qnn"
@@ -46,6 +47,7 @@ PAIRS = (
 )
 _GOOD = "pip install 'onnxruntime>=1.24.2,<1.28' onnxruntime-qnn==2.3.0"
 _LAST_WITH_CPU = (2, 4)  # the first without libQnnCpu.so
+DOMAINS_SINCE = (2, 7)  # the first that reads ORT_QNN_CUSTOM_OP_DOMAINS
 
 
 def check(backend: str) -> None:
@@ -72,6 +74,22 @@ def check_pair(ort: str, qnn: str, backend: str) -> None:
         raise ToolMissing(
             f"onnxruntime-qnn {qnn} carries no libQnnCpu.so", hint=f'backend="htp", or {_GOOD}, or give runtime=PATH'
         )
+
+
+def text() -> str:
+    """What is installed, for people."""
+    return " + ".join(f"{name} {_installed(name)}" for name in (ORT, QNN))
+
+
+def custom_ops() -> tuple[OpName, ...]:
+    """The ops that the provider makes known by itself: those of ORT_QNN_CUSTOM_OP_DOMAINS, where it reads that."""
+    if _numbers(_installed(QNN) or "0") < DOMAINS_SINCE:
+        return ()
+    found = []
+    for entry in tools.custom_op_domains().split(";"):
+        domain, _, names = entry.partition(":")
+        found += [OpName(domain.strip(), name.strip()) for name in names.split(",") if name.strip()]
+    return tuple(found)
 
 
 def _installed(name: str) -> str:

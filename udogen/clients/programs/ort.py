@@ -8,7 +8,8 @@ from udogen.clients import rules
 from udogen.clients.client import Client, Part, Rule
 from udogen.clients.package import Package
 from udogen.clients.programs.parts import device_parts
-from udogen.clients.quoting import block, cpp, python
+from udogen.clients.quoting import block, cpp, python, shell
+from udogen.opdef.load import load
 from udogen.opdef.model import Tensor
 
 _FALLS_BACK = "ONNX Runtime skips the entry with a warning, and the op falls back to its own CPU without an error"
@@ -61,11 +62,22 @@ def entries(packages: Sequence[Package]) -> str:
     )
 
 
+def custom_op_domains(packages: Sequence[Package]) -> str:
+    """The value of ORT_QNN_CUSTOM_OP_DOMAINS, which wheels 2.7.0 and later read: `domain:Op,Op;domain:Op`."""
+    found: dict[str, list[str]] = {}
+    for package in packages:
+        loaded = load(package.built.configs)[0] if package.built is not None and package.built.configs else ()
+        domain = next((each.domain for each in loaded if each.name == package.name and each.domain), package.name)
+        found.setdefault(domain, []).extend(package.ops)
+    return ";".join(f"{domain}:{','.join(ops)}" for domain, ops in found.items())
+
+
 def _tell(packages: Sequence[Package]) -> Iterator[Part]:
     first = packages[0]
     backend = BACKEND_LIBRARIES[first.backend]
     value = entries(packages)
     yield Part("option", "text", f"op_packages={value}")
+    yield Part("domains", "sh", f"export ORT_QNN_CUSTOM_OP_DOMAINS={shell(custom_op_domains(packages))}")
     strict = first.backend != "cpu"
     looks = (
         "" if strict else f"\n{' ' * 12}print([part.ep_name for part in session.get_provider_graph_assignment_info()])"
@@ -114,10 +126,17 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
 SCHEMA_NEEDED = "a custom op needs a schema: `udogen onnx-schema MODEL -o OUT` adds one to the model"
 
 
+DOMAINS = (
+    "onnxruntime-qnn 2.7.0 and later need no schema for the ops that ORT_QNN_CUSTOM_OP_DOMAINS names by the domain of "
+    "the model's nodes (the part `domains`), but value_info of what they return; having both is no error"
+)
+
+
 def _notes(packages: Sequence[Package]) -> Iterator[str]:
     ops = ", ".join(op for package in packages for op in package.ops)
     yield f"it takes nodes by their op type alone ({ops}), whatever their domain: a built-in op of that name too"
     yield SCHEMA_NEEDED
+    yield DOMAINS
     for package in packages:
         for op in package.models:
             for param in op.params:

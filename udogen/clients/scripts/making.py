@@ -41,7 +41,7 @@ def make_plan(wanted: Wanted) -> tuple[Plan, tuple[Tensor, ...]]:
     content: Path | bytes = model
     beside: tuple[File, ...] = ()
     if wanted.client == "ort":
-        content, beside = prepared(model, first)
+        content, beside = prepared(model, first, wanted.rules)
     graph = None
     if kind == "context" and (inputs or references or wanted.client == "cpp"):
         graph = _graph(model, wanted, first[0].backend)

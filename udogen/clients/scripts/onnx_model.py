@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from udogen.clients.ort import asking, context_nodes, contexts, schema
+from udogen.clients.ort import asking, context_nodes, contexts, schema, shapes
 from udogen.clients.package import Package
 from udogen.clients.scripts.plan import File
 from udogen.errors import UsageError
 
 
-def prepared(path: Path, packages: Sequence[Package]) -> tuple[Path | bytes, tuple[File, ...]]:
+def prepared(
+    path: Path, packages: Sequence[Package], rules: Path | None = None
+) -> tuple[Path | bytes, tuple[File, ...]]:
     """What becomes of the model, and what must lie beside it: external data, context binaries."""
     if nodes := context_nodes.nodes_of(path):
         contexts.look(path, nodes, packages)
         return path, tuple(_beside(path, name) for name in dict.fromkeys(each.file for each in nodes if each.file))
-    found = schema.schemas_of(path, [op for package in packages for op in package.ops])
+    found = schema.for_packages(path, packages, rules)
     asking.check_model(found.model, packages)
+    if lost := schema.without_shape(found):
+        raise UsageError(f"{path}: {lost[0]}; QNN takes fixed shapes alone", details=lost[1:], hint=shapes.MORE)
     files = tuple(_beside(path, name) for name in found.external)
-    return (path.read_bytes() + found.added if found.added else path), files
+    return (found.of(path) if found.changes else path), files
 
 
 def _beside(model: Path, name: str) -> File:

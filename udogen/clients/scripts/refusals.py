@@ -54,6 +54,8 @@ def refuse_options(wanted: Wanted, runs: Runs, packages: Sequence[Package]) -> N
         faults.append(f"{wanted.client} executes nothing: leave {option} out")
     if wanted.prove and hexagon and (wanted.linux or wanted.device == "ssh"):
         faults.append("--prove: what runs on Hexagon is counted there, and told in the log of Android (adb) alone")
+    if wanted.rules is not None and wanted.client != "ort":
+        faults.append("--rules are for ort: only its models are given shapes")
     if wanted.linux and wanted.device != "adb":
         faults.append("--linux is for devices behind adb; those behind ssh have Linux")
     if wanted.graph and wanted.context is None:

@@ -29,6 +29,7 @@ class Wanted:
     signed: bool = False
     logcat: bool = False
     prove: bool = False
+    rules: Path | None = None
     remote: str = ""
     on_step: Callable[[str], None] = field(default=lambda _line: None)
 

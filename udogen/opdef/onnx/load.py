@@ -13,7 +13,7 @@ from udogen.opdef.onnx import alike, custom, reading, spread
 from udogen.opdef.onnx.freeze import freeze
 from udogen.opdef.onnx.model import Graph, Model, OpName, type_in, walk
 
-_ROUNDS = 12  # of inference and conclusions; most models need one or two
+_ROUNDS = 12  # of inference and conclusions, beside one for each custom node; most models need one or two
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,11 @@ class Loaded:
     concluded: tuple[tuple[str, str, str], ...] = ()
 
 
-def load_model(path: Path, wanted: Sequence[str] = ()) -> Loaded:
-    """The model; its ops are the wanted ones (`DOMAIN::TYPE` or `TYPE`), otherwise the custom ones."""
+def load_model(path: Path, wanted: Sequence[str] = (), outputs: spread.Outputs = spread.nothing) -> Loaded:
+    """The model; its ops are the wanted ones (`DOMAIN::TYPE` or `TYPE`), otherwise the custom ones.
+
+    `outputs` says what a node returns, as far as somebody knows it; this comes before all that is concluded.
+    """
     notes: list[str] = []
     proto = reading.read_proto(path)
     model = freeze(proto, path.name)
@@ -40,7 +43,7 @@ def load_model(path: Path, wanted: Sequence[str] = ()) -> Loaded:
         proto = _inlined(proto, inside, notes)
         model = freeze(proto, path.name)
     ops = tuple(dict.fromkeys(asked)) if asked else custom.custom_ops(model)
-    proto, model, concluded = _typed(proto, path.name, ops, notes)
+    proto, model, concluded = _typed(proto, path.name, ops, notes, outputs)
     return Loaded(model, ops, proto, tuple(notes), tuple(concluded))
 
 
@@ -67,7 +70,7 @@ def _inlined(proto: Any, functions: Sequence[OpName], notes: list[str]) -> Any:
 
 
 def _typed(
-    proto: Any, file: str, ops: Sequence[OpName], notes: list[str]
+    proto: Any, file: str, ops: Sequence[OpName], notes: list[str], outputs: spread.Outputs
 ) -> tuple[Any, Model, list[tuple[str, str, str]]]:
     """Inference by onnx, and conclusions and rules of ours, by turns, until nothing new comes."""
 
@@ -77,13 +80,14 @@ def _typed(
     concluded: dict[tuple[str, str], str] = {}
     rules: list[alike.Rule] = []
     supposed = False
-    for _ in range(_ROUNDS):
+    nodes = sum(node.op in ops for node, _ in walk(freeze(proto, file).graph))
+    for _ in range(_ROUNDS + nodes):
         seen = reading.inferred(alike.through(proto, rules) if rules else proto, notes)
         known = type(proto)()
         known.CopyFrom(proto)
         _take_types(known.graph, seen.graph)
         model = freeze(known, file)
-        news = spread.conclude(model)
+        news = spread.told(model, outputs) or spread.conclude(model)
         concluded |= {(each.graph.name, each.value): each.why for each in news}
         _tell(proto.graph, model.graph, news)
         more = alike.from_uses(model, rules)

@@ -7,6 +7,7 @@ public `onnx.proto3`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 LARGEST = 1 << 12  # bytes of a tensor's data that stay: shapes, axes, scales of channels
 _DEEPEST = 90  # messages in messages; protobuf itself stops at 100
@@ -45,11 +46,41 @@ _TEXTS: Mapping[str, frozenset[int]] = {
     "value": frozenset({1}),
     "dimension": frozenset({2}),
 }
-_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+_VARINT, _EIGHT, BYTES, _FOUR = 0, 1, 2, 5
 
 
 class Malformed(ValueError):
     """These bytes are no message."""
+
+
+class Field(NamedTuple):
+    """One field of a message: where it begins with its key, where its content does, and where that ends."""
+
+    number: int
+    wire: int
+    begin: int
+    body: int
+    end: int
+
+
+def fields(data: memoryview, at: int, end: int) -> Iterator[Field]:
+    """The fields of the message between two places; raises Malformed where there is none."""
+    while at < end:
+        begin = at
+        key, at = _varint(data, at)
+        number, wire, body = key >> 3, key & 7, at
+        if wire == BYTES:
+            length, body = _varint(data, at)
+            at = body + length
+        elif wire == _VARINT:
+            _, at = _varint(data, at)
+        elif wire in (_EIGHT, _FOUR):
+            at += 8 if wire == _EIGHT else 4
+        else:
+            raise Malformed("it holds a field of no known kind")
+        if at > end or not number:
+            raise Malformed("it is cut off")
+        yield Field(number, wire, begin, body, at)
 
 
 def slim(data: memoryview) -> bytes:
@@ -65,35 +96,19 @@ def _message(data: memoryview, kind: str, depth: int) -> Iterator[bytes]:
         raise Malformed("its graphs are nested too deeply")
     inner, useless, heavy = _INNER.get(kind, {}), _USELESS.get(kind, frozenset()), _DATA.get(kind, set())
     texts = _TEXTS.get(kind, frozenset())
-    at, end = 0, len(data)
-    while at < end:
-        begin = at
-        key, at = _varint(data, at)
-        field, wire = key >> 3, key & 7
-        if wire == _BYTES:
-            length, at = _varint(data, at)
-            body, at = at, at + length
-            if at > end:
-                raise Malformed("it is cut off")
-            if field in useless or (field in heavy and length > LARGEST):
+    for number, wire, begin, at, end in fields(data, 0, len(data)):
+        if wire == BYTES:
+            if number in useless or (number in heavy and end - at > LARGEST):
                 continue
-            if field in texts:
-                _check_text(data[body:at])
-            if field in inner:
-                parts = list(_message(data[body:at], inner[field], depth + 1))
-                yield _number(key)
+            if number in texts:
+                _check_text(data[at:end])
+            if number in inner:
+                parts = list(_message(data[at:end], inner[number], depth + 1))
+                yield _number(number << 3 | wire)
                 yield _number(sum(map(len, parts)))
                 yield from parts
                 continue
-        elif wire == _VARINT:
-            _, at = _varint(data, at)
-        elif wire in (_EIGHT, _FOUR):
-            at += 8 if wire == _EIGHT else 4
-        else:
-            raise Malformed("it holds a field of no known kind")
-        if at > end or not field:
-            raise Malformed("it is cut off")
-        yield bytes(data[begin:at])
+        yield bytes(data[begin:end])
 
 
 def _check_text(raw: memoryview) -> None:

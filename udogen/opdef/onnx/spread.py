@@ -5,7 +5,7 @@ Each rule is a conclusion that a person could check: it says why.  What only may
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from udogen.opdef.onnx import custom
@@ -19,6 +19,16 @@ _KEEP_SHAPE = frozenset(
     MeanVarianceNormalization Mish Neg Not QuantizeLinear Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh
     Softmax Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu Trilu""".split()
 )
+
+
+TypeOf = Callable[[str], ValueType]  # what is known of a value where a node sees it
+# What a node returns, as far as somebody knows it; nothing, or UNKNOWN, where nobody does.
+Outputs = Callable[[Node, tuple[Graph, ...], TypeOf], Sequence[ValueType]]
+
+
+def nothing(_node: Node, _scopes: tuple[Graph, ...], _type_of: TypeOf) -> Sequence[ValueType]:
+    """Nothing is known of any node."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,24 @@ class _Taker:
 
     def type(self, name: str) -> ValueType:
         return type_in(name, self.scopes) if name else ValueType()
+
+
+def told(model: Model, outputs: Outputs) -> list[Conclusion]:
+    """New types of values that `outputs` knows; also those of nodes that take such a value."""
+    found: dict[tuple[int, str], Conclusion] = {}
+    for node, scopes in walk(model.graph):
+
+        def type_of(name: str, scopes: tuple[Graph, ...] = scopes) -> ValueType:
+            fresh = (found[key] for graph in reversed(scopes) if (key := (id(graph), name)) in found)
+            return next((each.type for each in fresh), type_in(name, scopes))
+
+        if all(not name or type_of(name).complete for name in node.outputs):
+            continue
+        for name, said in zip(node.outputs, outputs(node, scopes, type_of), strict=False):
+            if name and said.complete and not type_of(name).complete:
+                why = f"the config of {node.op.type} says it"
+                found[id(scopes[-1]), name] = Conclusion(scopes[-1], name, said, why)
+    return list(found.values())
 
 
 def conclude(model: Model) -> list[Conclusion]:

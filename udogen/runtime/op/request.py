@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Rank, Tensor, Value
 from udogen.opdef.problems import nearest
 from udogen.runtime.built import Built
+from udogen.runtime.library import BACKENDS
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
 from udogen.runtime.op.ruled import ruled
 
@@ -32,6 +33,7 @@ class Wishes:
     outputs: tuple[str, ...] = ()
     loops: int = 1
     rules: Path | None = None  # a file that says the shapes of outputs
+    by_name: bool = False  # parameters are sent by their names, whatever the backend knows them by
 
 
 def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCall:
@@ -42,8 +44,13 @@ def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCa
     omits = built.folder is None or backends.ALL[built.folder.backend].can_omit
     inputs = _inputs(op, wishes, omits=omits)
     outputs = _outputs(op, inputs, wishes)
+    if built.folder is not None and built.folder.backend in BACKENDS:
+        inputs, outputs = (
+            tuple(_of_some_rank(op, arg, BACKENDS[built.folder.backend].ranks) for arg in args)
+            for args in (inputs, outputs)
+        )
     given = wishes.params
-    if built.folder is not None and not backends.ALL[built.folder.backend].names_params:
+    if built.folder is not None and not wishes.by_name and not backends.ALL[built.folder.backend].names_params:
         given = _in_place(op, given)
     params = tuple(_param(op, name, value, wishes) for name, value in given.items())
     if wishes.rules is not None:
@@ -139,6 +146,14 @@ def _without_tail(op: Op, found: list[TensorArg]) -> list[TensorArg]:
     return found
 
 
+def _of_some_rank(op: Op, arg: TensorArg, ranks: Sequence[int]) -> TensorArg:
+    """A scalar of the config as one element, where a backend has no tensors of rank 0."""
+    tensor = next(each for each in op.tensors if each.name == arg.name or _is_part(arg.name, each))
+    if arg.shape or arg.omitted or 0 in ranks or not (tensor.rank.scalar or 0 in tensor.rank.ranks):
+        return arg
+    return replace(arg, shape=(1,), array=None if arg.array is None else arg.array.reshape(1))
+
+
 def _names_of(tensor: Tensor, given: Iterable[str]) -> list[str]:
     """The names of a tensor that a person gave: its own, and its parts in their order where it is repeated."""
     names = [name for name in given if name == tensor.name]
@@ -156,7 +171,7 @@ def _dtype_of_array(op: Op, tensor: Tensor, array: Array, quant: tuple[float, in
     storage = str(array.dtype)
     fitting = [row for row in tensor.accepted if row.numpy == storage]
     if wanted:
-        row = _known(wanted)
+        row = _known(wanted, tensor.datatypes)
         if row.numpy != storage:
             raise RunFailed(
                 f"input `{tensor.name}` holds {storage}, but {row.name} is stored as {row.numpy or 'no type of numpy'}",
@@ -197,7 +212,7 @@ def _output(name: str, tensor: Tensor, inputs: tuple[TensorArg, ...], wishes: Wi
     wanted = wishes.dtypes.get(name, wishes.dtypes.get(tensor.name, ""))
     allowed = {row.name: row for row in tensor.accepted}
     if wanted:
-        dtype = _known(wanted)
+        dtype = _known(wanted, tensor.datatypes)
     elif first is not None and first.dtype in allowed:
         dtype = allowed[first.dtype]
     else:
@@ -213,14 +228,22 @@ def _output(name: str, tensor: Tensor, inputs: tuple[TensorArg, ...], wishes: Wi
 
 def _param(op: Op, name: str, value: object, wishes: Wishes) -> ParamArg:
     tensor = next(param for param in op.params if param.name == name)
-    dtype = _known(wishes.dtypes[name]) if name in wishes.dtypes else _dtype_of_param(tensor, value)
+    dtype = _known(wishes.dtypes[name], tensor.datatypes) if name in wishes.dtypes else _dtype_of_param(tensor, value)
     if isinstance(value, str):
         parsed = values.parse_default(value, [dtype], tensor.enum)
+        if parsed is None and tensor.enum:
+            near = nearest(value, tensor.enum)
+            have = f"one of {', '.join(tensor.enum)}, or its number"
+            raise UsageError(
+                f"parameter `{name}`: `{value}` is none of its names",
+                hint=f"did you mean {near}? it is {have}" if near else have,
+            )
         if parsed is None:
-            raise RunFailed(f"parameter `{name}`: `{value}` is no value of type {dtype.name}", hint="see --help")
+            raise UsageError(f"parameter `{name}`: `{value}` is no value of type {dtype.name}", hint="see --help")
         fault = values.fault_of_default(parsed, dtype, tensor.rank, enum=tensor.enum)
         if fault:
-            raise RunFailed(f"parameter `{name}` of op `{op.name}` {fault}", hint="give another value")
+            have = f"one of {', '.join(tensor.enum)}" if tensor.enum else "give another value"
+            raise UsageError(f"parameter `{name}` of op `{op.name}` {fault}", hint=have)
         value = parsed
     _only_default(op, tensor, value)
     quant = wishes.quants.get(name) if dtype.quantized else None
@@ -277,7 +300,7 @@ def _no_stranger(what: str, names: Iterable[str], op: Op, tensors: Sequence[Tens
         if name not in known and not any(tensor.repeated and _is_part(name, tensor) for tensor in tensors):
             close = nearest(name, known)
             hint = f"did you mean `{close}`?" if close else "it has: " + (", ".join(known) or "none")
-            raise RunFailed(f"op `{op.name}` has no {what} `{name}`", hint=hint)
+            raise UsageError(f"op `{op.name}` has no {what} `{name}`", hint=hint)
 
 
 def _blind_call(built: Built, op_type: str, wishes: Wishes) -> OpCall:
@@ -319,8 +342,10 @@ def _guess(name: str, array: Array, wishes: Wishes) -> DataType:
     return rows[0]
 
 
-def _known(name: str) -> DataType:
-    row = datatypes.parse(name)
+def _known(name: str, allowed: Sequence[DataType] = ()) -> DataType:
+    row = datatypes.meant(name, allowed)
     if row is None or row.kind == "special":
-        raise UsageError(f"`{name}` is not a data type", hint="FLOAT_32, UFIXED_POINT_8, UINT_8, INT_32 …")
+        near = nearest(name.upper(), [each.name for each in datatypes.ALL])
+        hint = f"did you mean {near}?" if near else "FLOAT_32, UFIXED_POINT_8, UINT_8, INT_32 …"
+        raise UsageError(f"`{name}` is not a data type", hint=hint)
     return row

@@ -39,7 +39,7 @@ def ruled(
     packages, problems = load(built.folder.configs)
     problems.stop_if_any()
     package = next(each for each in packages if each.name == built.package)
-    found = load_shape_rules(rules, package)
+    found = load_shape_rules(rules, package.ops)
     if not found.has_shapes(op.name):
         raise UsageError(f"{rules} has no rule for the shapes of op `{op.name}`", hint=f"write def {op.name}(op): …")
     given = [each for each in op.inputs if _given(each.name, inputs)]

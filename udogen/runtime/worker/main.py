@@ -18,7 +18,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from udogen.errors import RunFailed, UdogenError, of_limit
 from udogen.qnn.backend import Backend, Device, Log
@@ -324,7 +324,19 @@ def _timed(function: Callable[[], None]) -> float:
     return time.perf_counter() - started
 
 
+class Obeys(Protocol):
+    """What does what orders say."""
+
+    def obey(self, order: Message, buffers: list[bytearray]) -> None:
+        """Do what one message says; what fails is reported, not raised."""
+
+
 def main() -> None:
+    """Run ops, and restore contexts."""
+    serve(Worker)
+
+
+def serve(make: Callable[[Wire], Obeys]) -> None:
     """Obey the parent until it says quit; die when it dies."""
     read_fd, write_fd, parent, from_main_thread = (int(text) for text in sys.argv[1:5])
     libc = ctypes.CDLL(None)
@@ -337,7 +349,7 @@ def main() -> None:
     wire = Wire(*(_out_of_the_way(each) for each in (read_fd, write_fd)))
     orders: queue.SimpleQueue[tuple[Message, list[bytearray]]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(wire, orders), daemon=True).start()
-    worker = Worker(wire)
+    worker = make(wire)
     while True:
         order, buffers = orders.get()
         worker.obey(order, buffers)

@@ -18,6 +18,8 @@ BACKENDS: Mapping[str, str] = {  # as headings have them; what is new is shown b
     "gpu": "GPU",
     "dsp": "DSP",
     "hexagon": "Hexagon",
+    "cpu-ort": "CPU, ONNX Runtime",
+    "htp-ort": "HTP, ONNX Runtime",
     "cpu-emulator": "CPU, emulated",
     "htp-emulator": "HTP, emulated",
     "gpu-emulator": "GPU, emulated",

@@ -66,6 +66,10 @@ def unchecked(wanted: Wanted, places: Iterable[Place]) -> tuple[str, ...]:
     if (others := [name for name in asked if name != "guard"]) and instructions:
         options = ", ".join(f"--{name}" for name in others)
         blind.append(f"{options}: not looked at on {', '.join(instructions)}, where code for another processor runs")
+    clients = _ids(place for place in there if place.client)
+    if names and clients:
+        options = ", ".join(f"--{name}" for name in names)
+        blind.append(f"{options}: not looked at on {', '.join(clients)}, where another program runs the op")
     return tuple(blind)
 
 

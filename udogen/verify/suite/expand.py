@@ -43,16 +43,19 @@ def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
     if op is None:
         return []
     reference = find(tests.reference, tests.folder) if tests.reference else None
-    made = []
+    plans = plans_of(tests, package, backend, op)
+    return _told_apart([_case(plan, tests, reference, backend, places) for plan, places in plans])
+
+
+def plans_of(tests: OpTests, package: OpPackage, backend: str, op: Op) -> Iterator[tuple[Plan, tuple[str, ...]]]:
+    """What the cases of one op are to be for one backend of configs, and where they run."""
     for group in tests.groups:
         places = _places(group, package, tests.op, backend)
         if places is not None:
-            made += [_case(plan, tests, reference, backend, places) for plan in _plans(group, op, package)]
+            yield from ((plan, places) for plan in _plans(group, op, package))
             hexagon = tuple(row.id for row in PLACES.values() if row.instructions and row.config == backend)
             hexagon = tuple(each for each in hexagon if not places or each in places)
-            tails = _tails(group, op, package) if hexagon else ()
-            made += [_case(plan, tests, reference, backend, hexagon) for plan in tails]
-    return _told_apart(made)
+            yield from ((plan, hexagon) for plan in (_tails(group, op, package) if hexagon else ()))
 
 
 def _places(group: Group, package: OpPackage, op: str, backend: str) -> tuple[str, ...] | None:
@@ -60,7 +63,7 @@ def _places(group: Group, package: OpPackage, op: str, backend: str) -> tuple[st
     if not group.backends:
         return () if backend in configs.of_op_named(package, op) else None
     named = tuple(name for name in group.backends if PLACES[name].config == backend)
-    twins = tuple(row.id for row in PLACES.values() if row.twin in named)  # ours stand for Qualcomm's
+    twins = tuple(row.id for row in PLACES.values() if row.twin in named)  # the same package, another host
     return tuple(dict.fromkeys((*named, *twins))) or None
 
 

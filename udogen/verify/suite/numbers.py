@@ -97,7 +97,7 @@ def _inputs(plan: Plan) -> tuple[dict[str, Any], Quants]:
         quant = _said_quant(plan, name, dtype)
         how = plan.values.get(name, plan.values.get(head, plan.values.get(EVERY, drawing.usual(dtype))))
         if isinstance(how, Given):
-            real = np.broadcast_to(_numbers(how), shape)
+            real = _given_as(how, shape, name)
         else:
             real = drawing.draw(how, dtype=dtype, shape=shape, random=random, quant=quant)
         if dtype.quantized and quant is None:
@@ -122,6 +122,20 @@ def _numbers(given: Given) -> Any:
     except (OSError, ValueError, EOFError) as fault:
         raise UsageError(
             f"{given.file} is no array that numpy can load: {fault}", hint="save it with numpy.save"
+        ) from fault
+
+
+def _given_as(how: Given, shape: Shape, name: str) -> Any:
+    import numpy as np
+
+    found = _numbers(how)
+    try:
+        return np.broadcast_to(found, shape)
+    except ValueError as fault:
+        said = "x".join(map(str, found.shape)) or "one number"
+        raise UsageError(
+            f"`values` of `{name}` are {said}, and its shape is {'x'.join(map(str, shape)) or 'that of a scalar'}",
+            hint="leave `shape` out, or give numbers of that shape",
         ) from fault
 
 

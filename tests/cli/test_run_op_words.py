@@ -1,0 +1,98 @@
+"""`udogen run op`: what may be left out, and what is said in another word or mistyped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.making import ROOT, make, make_packages, need_runtime, udogen
+from udogen.opdef import datatypes
+from udogen.opdef.datatypes import BY_NAME
+
+HERE = ROOT / "tests" / "cli" / "scale_by"
+X = np.float32([1, 2, 3])
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For HTP alone, whose tensors have one axis at least."""
+    need_runtime("htp")
+    [made] = make_packages(
+        [HERE / "ScaleBy.xml"],
+        tmp_path_factory.mktemp("scale_by"),
+        chosen=["htp"],
+        kernels=HERE / "kernels",
+        layout="qnn",
+    )
+    done = make(made.folder, "htp_x86")
+    assert done.returncode == 0, done.stderr
+    np.save(made.folder / "x.npy", X)
+    np.save(made.folder / "by.npy", np.float32(2))
+    return made.folder
+
+
+def run(package: Path, *more: str) -> tuple[int, str, str]:
+    given = ("--input", f"x={package / 'x.npy'}", "--input", f"by={package / 'by.npy'}")
+    done = udogen("run", "op", package, "ScaleBy", *given, "--json", *more)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_folder_for_one_backend_needs_no_backend_and_a_scalar_input_may_be_an_array_of_rank_0(package: Path) -> None:
+    code, out, err = run(package, "--dtype", "y=float32", "--param", "mode=EXACT")
+    assert code == 0, err
+    answer = json.loads(out)
+    assert answer["backend"] == "htp"
+    assert answer["outputs"]["y"]["data"] == [2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("more", "message", "hint"),
+    [
+        (("--param", "mood=EXACT"), "op `ScaleBy` has no parameter `mood`", "did you mean `mode`?"),
+        (
+            ("--param", "mode=EXCAT"),
+            "parameter `mode`: `EXCAT` is none of its names",
+            "did you mean EXACT? it is one of FAST, EXACT, or its number",
+        ),
+        (
+            ("--param", "mode=soon"),
+            "parameter `mode`: `soon` is none of its names",
+            "one of FAST, EXACT, or its number",
+        ),
+        (
+            ("--param", "mode=5"),
+            "parameter `mode` of op `ScaleBy` is 5, but the enumeration has only 0 … 1",
+            "one of FAST, EXACT",
+        ),
+        (("--dtype", "y=float31"), "`float31` is not a data type", "did you mean FLOAT_32?"),
+        (("--dtype", "z=float32"), "op `ScaleBy` has no tensor `z`", "it has: x, by, y, mode"),
+    ],
+)
+def test_a_mistake_is_one_of_usage_and_names_what_there_is(
+    package: Path, more: tuple[str, ...], message: str, hint: str
+) -> None:
+    code, out, _ = run(package, *more)
+    assert code == 2
+    error = json.loads(out)["error"]
+    assert (error["message"], error["hint"]) == (message, hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed", "name"),
+    [
+        ("float32", (), "FLOAT_32"),
+        ("Float_32", (), "FLOAT_32"),
+        ("qnn_datatype_int_32", (), "INT_32"),
+        ("uint8", (), "UINT_8"),
+        ("uint8", ("FLOAT_32", "UFIXED_POINT_8"), "UFIXED_POINT_8"),
+        ("bool", (), "BOOL_8"),
+        ("fixed_8", (), "UFIXED_POINT_8"),
+        ("complex64", (), None),
+    ],
+)
+def test_types_by_other_names(text: str, allowed: tuple[str, ...], name: str | None) -> None:
+    found = datatypes.meant(text, [BY_NAME[each] for each in allowed])
+    assert (found.name if found else None) == name

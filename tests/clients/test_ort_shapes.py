@@ -1,0 +1,180 @@
+"""Shapes of what custom nodes return, the order of attributes, and ops that need no schema."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.making import ROOT, udogen
+from udogen.clients.ort import schema, shapes, versions
+from udogen.clients.ort.doubts import of_model
+from udogen.clients.package import LINUX, Package, Place
+from udogen.opdef.load import load
+from udogen.opdef.onnx import ordering
+from udogen.opdef.onnx.freeze import freeze
+from udogen.opdef.onnx.model import OpName
+from udogen.opdef.onnx.reading import read_proto
+
+pytestmark = pytest.mark.skipif(not importlib.util.find_spec("onnx"), reason="without onnx")
+CONFIGS = [ROOT / "examples/leaky_relu/LeakyRelu.xml", ROOT / "examples/softmax/SoftmaxAxis.xml"]
+POOL = ROOT / "examples/max_pool"
+
+
+def model(path: Path, ops: list[str], *, shape: tuple[int, ...] = (2, 3), out: tuple[int, ...] = ()) -> Path:
+    """A chain of these ops of a domain of its own; nothing says what is between them."""
+    from onnx import TensorProto, helper
+
+    names = ["x", *(f"t{index}" for index in range(len(ops) - 1)), "y"]
+    nodes = [
+        helper.make_node(op, [names[index]], [names[index + 1]], name=f"n{index}", domain="test")
+        for index, op in enumerate(ops)
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, each)
+        for name, each in (("x", shape), ("y", out or shape))
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("test", 1)])
+    made.ir_version = 10
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def told(path: Path) -> dict[str, tuple[Any, ...] | None]:
+    return {name: each.shape for name, each in freeze(read_proto(path), "m").graph.types.items()}
+
+
+def test_shapes_of_a_chain_come_from_the_constraints_of_configs(tmp_path: Path) -> None:
+    """LeakyRelu, Softmax, LeakyRelu: without them the provider's log says `Cannot get shape`."""
+    chain = model(tmp_path / "m.onnx", ["LeakyRelu", "Softmax", "LeakyRelu"])
+    plain = schema.add_schemas(chain, tmp_path / "plain.onnx")
+    assert schema.without_shape(plain) == [
+        "nothing says the shape of tensor `t0`, which node `n0` of op LeakyRelu returns",
+        "nothing says the shape of tensor `t1`, which node `n1` of op Softmax returns",
+    ]
+    made = schema.add_schemas(chain, tmp_path / "out.onnx", outputs=shapes.of_configs(load(CONFIGS)[0]))
+    assert not schema.without_shape(made)
+    assert told(tmp_path / "out.onnx") == dict.fromkeys(("x", "t0", "t1", "y"), (2, 3))
+
+
+def test_shapes_come_from_rules_in_python(tmp_path: Path) -> None:
+    ops = ["MaxPool", "MaxPool", "LeakyRelu"]
+    chain = model(tmp_path / "m.onnx", ops, shape=(1, 8, 8, 3), out=(1, 2, 2, 3))
+    done = udogen(
+        "onnx-schema", chain, "-o", tmp_path / "out.onnx", "--op", "test::MaxPool", "--op", "LeakyRelu",
+        "--config", POOL / "MaxPool.xml", "--config", CONFIGS[0], "--rules", POOL / "rules.py", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not [note for note in json.loads(done.stdout)["notes"] if "nothing says" in note]
+    found = told(tmp_path / "out.onnx")
+    assert (found["t0"], found["t1"]) == ((1, 4, 4, 3), (1, 2, 2, 3))
+
+
+def test_a_tensor_of_unknown_shape_is_named(tmp_path: Path) -> None:
+    chain = model(tmp_path / "m.onnx", ["MaxPool", "MaxPool"], shape=(1, 8, 8, 3), out=(1, 2, 2, 3))
+    done = udogen(
+        "onnx-schema", chain, "-o", tmp_path / "out.onnx", "--op", "test::MaxPool", "--config", POOL / "MaxPool.xml"
+    )
+    assert done.returncode == 0, done.stderr
+    assert (
+        "nothing says the shape of tensor `t0`, which node `n0` of op MaxPool returns; say it in the config"
+        in done.stderr
+    )
+
+
+def test_why_a_node_is_not_placed_names_the_tensor(tmp_path: Path) -> None:
+    package = Package("P", "PInterfaceProvider", "cpu", ("Odd",), (), Place(LINUX, "cpu"), "")
+    chain = freeze(read_proto(model(tmp_path / "m.onnx", ["Odd", "Odd"])), "m.onnx")
+    [first, *_] = of_model(chain, [package], "cpu")
+    assert first.text == (
+        "node `n0` of op Odd: output t0 is ?, and nothing says its shape; QNN takes fixed shapes alone"
+    )
+    assert "value_info" in first.remedy and "--rules FILE.py" in first.remedy
+
+
+def test_rules_need_a_config(tmp_path: Path) -> None:
+    chain = model(tmp_path / "m.onnx", ["MaxPool"])
+    done = udogen("onnx-schema", chain, "-o", tmp_path / "o.onnx", "--rules", POOL / "rules.py")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: --rules are read with the config of the op\n  = --config FILE.xml\n",
+    )
+
+
+# --- the order of attributes ------------------------------------------------------------------------------------
+
+
+def with_attributes(path: Path) -> Path:
+    """Nodes in a graph and in the body of an If, with attributes as onnx's helper sorts them."""
+    from onnx import TensorProto, helper
+
+    def node(name: str, out: str) -> Any:
+        return helper.make_node("Mix", ["x"], [out], name=name, domain="test", alpha=1.0, beta=2.0, gamma=[3.0, 4.0])
+
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", "y", "z")]
+    body = helper.make_graph([node("inner", "z")], "body", [], value[2:])
+    choice = helper.make_node("If", ["c"], ["w"], then_branch=body, else_branch=body)
+    flag = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
+    out = helper.make_tensor_value_info("w", TensorProto.FLOAT, [2])
+    other = helper.make_node("LeakyRelu", ["x"], ["v"], alpha=0.5)
+    graph = helper.make_graph([node("outer", "y"), other, choice], "g", [value[0], flag], [value[1], out])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("test", 1)])
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def names_of(graph: Any) -> list[list[str]]:
+    found = []
+    for node in graph.node:
+        found.append([each.name for each in node.attribute])
+        for each in node.attribute:
+            if each.HasField("g"):
+                found += names_of(each.g)
+    return found
+
+
+def test_attributes_are_written_so_that_the_order_of_the_config_arrives(tmp_path: Path) -> None:
+    import onnx
+
+    path = with_attributes(tmp_path / "m.onnx")
+    before = onnx.load(path)
+    schema.add_schemas(path, tmp_path / "out.onnx", ["test::Mix"], params={"Mix": ("gamma", "alpha", "beta")})
+    after = onnx.load(tmp_path / "out.onnx")
+    ours = ["beta", "alpha", "gamma"]
+    assert names_of(after.graph) == [ours, ["alpha"], ["else_branch", "then_branch"], ours, ours]
+    for graph in (before.graph, after.graph):
+        for node in (graph.node[0], *(each.g.node[0] for each in graph.node[2].attribute)):
+            rows = sorted(node.attribute, key=lambda row: row.name)
+            del node.attribute[:]
+            node.attribute.extend(rows)
+    assert list(before.graph.node) == list(after.graph.node)
+
+
+def test_a_model_in_that_order_is_left_alone(tmp_path: Path) -> None:
+    path = with_attributes(tmp_path / "m.onnx")
+    assert ordering.edits(path, {"Mix": ("alpha", "beta", "gamma")}) == ()
+    assert ordering.edits(path, {"Other": ("b", "a")}) == ()
+
+
+# --- ORT_QNN_CUSTOM_OP_DOMAINS ----------------------------------------------------------------------------------
+
+
+def test_ops_that_the_provider_makes_known_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ORT_QNN_CUSTOM_OP_DOMAINS", "test:LeakyRelu,Other; more : Third ;;broken")
+    monkeypatch.setattr(versions, "_installed", lambda _name: "2.6.0")
+    assert versions.custom_ops() == ()
+    monkeypatch.setattr(versions, "_installed", lambda _name: "2.7.0")
+    known = versions.custom_ops()
+    assert known == (OpName("test", "LeakyRelu"), OpName("test", "Other"), OpName("more", "Third"))
+    chain = model(tmp_path / "m.onnx", ["LeakyRelu", "Softmax"])
+    found = schema.schemas_of(chain, outputs=shapes.of_configs(load(CONFIGS)[0]), known=known)
+    assert (found.ops, found.custom) == (
+        (OpName("test", "Softmax"),),
+        (OpName("test", "LeakyRelu"), OpName("test", "Softmax")),
+    )
+    (tmp_path / "out.onnx").write_bytes(found.of(chain))
+    assert told(tmp_path / "out.onnx")["t0"] == (2, 3)  # which the provider does not infer, either

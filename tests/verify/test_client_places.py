@@ -1,0 +1,200 @@
+"""`udogen test` through ONNX Runtime with Qualcomm's provider: cpu-ort and htp-ort, on the real libraries."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.making import ROOT, need_runtime
+from udogen.clients.ort import versions
+from udogen.clients.ort.op_session import OrtSession
+from udogen.errors import ToolMissing
+from udogen.runtime.failures import NotExpressible
+from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
+from udogen.verify import campaign
+from udogen.verify.places import PLACES, built_for
+from udogen.verify.results import Outcome, TestRun
+from udogen.verify.suite import configs
+from udogen.verify.suite.find import load_suite
+from udogen.verify.workshop import Wish, ready
+
+FOLDER = ROOT / "tests" / "verify" / "clients"
+NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
+pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, NEEDED)), reason=f"without {', '.join(NEEDED)}")
+# ONNX Runtime's provider sends attributes in an order of its own, and packages over QHPI bind them by their place.
+BY_PLACE = "HTP packages bind parameters by their place, in the order in which a client sends them"
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("work")
+
+
+@pytest.fixture(scope="module")
+def run(work: Path) -> TestRun:
+    for backend in ("cpu", "htp"):
+        need_runtime(backend)
+    options = campaign.Options(backends=("cpu-ort", "htp-ort"), wish=Wish(work=work))
+    return campaign.run(campaign.plan(load_suite(FOLDER), options), options)
+
+
+def of(run: TestRun, place: str, op: str) -> Mapping[str, Outcome]:
+    return {each.case.name: each for each in run.outcomes if each.backend == place and each.case.op == op}
+
+
+def test_the_runtime_is_named_as_qualcomms(run: TestRun) -> None:
+    states = {state.backend: state for state in run.states}
+    for place, library in (("cpu-ort", "libQnnCpu.so"), ("htp-ort", "libQnnHtp.so")):
+        state = states[place]
+        assert (state.state, state.real) == ("ran", True)
+        assert state.runtime is not None and library in state.runtime.name and "onnxruntime 1." in state.runtime.name
+
+
+CASES_OF_OURS = (
+    "client: all parameters", "client: parameters as w, c, b, a", "client: parameters as b, c, w, a",
+    "client: defaults", "client: without a", "client: without b", "client: without c",
+    "client: chain of 2", "client: chain of 3",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES_OF_OURS)
+def test_parameters_and_chains_on_cpu(run: TestRun, name: str) -> None:
+    assert of(run, "cpu-ort", "Mix")[name].status == "passed"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(reason=BY_PLACE, strict=False))
+        if "param" in name or name[-2:] in (" a", " b", " c")
+        else name
+        for name in CASES_OF_OURS
+    ],
+)
+def test_parameters_and_chains_on_htp(run: TestRun, name: str) -> None:
+    assert of(run, "htp-ort", "Mix")[name].status == "passed"
+
+
+def test_each_case_was_executed_by_the_package(run: TestRun) -> None:
+    """Otherwise its proof would have made it an error."""
+    for place in ("cpu-ort", "htp-ort"):
+        assert not [each for each in run.outcomes if each.backend == place and each.trouble and "NotExec" in str(each)]
+        assert all(each.tensors for each in of(run, place, "Mix").values())
+
+
+def test_a_crash_is_a_verdict_and_the_others_run(run: TestRun) -> None:
+    found = of(run, "cpu-ort", "Fragile")
+    crash = found["crash: 2"]
+    assert crash.status == "error" and crash.trouble is not None
+    assert crash.trouble.message == "op `Fragile` crashed with SIGSEGV (segmentation fault) in phase `execute`"
+    assert {name: each.status for name, each in found.items() if name.startswith("good")} == {
+        "good: 5": "passed",
+        "good: 2x2": "passed",
+    }
+
+
+def test_what_the_op_says_when_it_fails_reaches_the_user(run: TestRun) -> None:
+    trouble = of(run, "cpu-ort", "Fragile")["failing: 2"].trouble
+    assert trouble is not None and trouble.kind == "op-failed"
+    assert trouble.message == "op `Fragile` failed when ONNX Runtime executed it: 12 is no good"
+
+
+def test_a_refusal_is_seen_through_the_client(run: TestRun) -> None:
+    assert of(run, "cpu-ort", "Fragile")["refused: 2, limit=-1"].status == "passed"
+
+
+def test_what_onnx_cannot_say_is_skipped_with_the_reason(run: TestRun) -> None:
+    found = of(run, "cpu-ort", "Fragile")
+    why = "ONNX cannot express this call of op `Fragile`: parameter"
+    told = {name: each.trouble.message for name, each in found.items() if each.status == "skipped" and each.trouble}
+    assert told == {
+        "truth: 2, flag=True": f"{why} `flag` is BOOL_8; attributes arrive as FLOAT_32 and INT_32",
+        "text: 2, text=hello": f"{why} `text` is a STRING",
+    }
+
+
+def test_a_place_that_is_not_there_says_why(monkeypatch: pytest.MonkeyPatch, work: Path) -> None:
+    def missing(_backend: str) -> None:
+        raise ToolMissing("onnxruntime-qnn is not installed", hint="pip install it")
+
+    monkeypatch.setattr(versions, "check", missing)
+    options = campaign.Options(backends=("cpu-ort",), wish=Wish(work=work))
+    found = campaign.run(campaign.plan(load_suite(FOLDER), options), options)
+    [state] = found.states
+    assert (state.state, state.reason, state.hint) == (
+        "missing",
+        "onnxruntime-qnn is not installed",
+        "pip install it",
+    )
+    assert not found.outcomes and not found.passed
+
+
+def test_they_are_usual_places() -> None:
+    """And take the cases that a test file says are for the backend itself."""
+    for name, twin in (("cpu-ort", "cpu"), ("htp-ort", "htp")):
+        assert PLACES[name].usual and PLACES[name].client and PLACES[name].twin == twin
+
+
+# --- the session by itself ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def session(run: TestRun, work: Path) -> OrtSession:
+    suite, sources = configs.sources(load_suite(FOLDER))
+    source = sources[suite.ops[0].subject]
+    place = PLACES["cpu-ort"]
+    package = source.packages[0]
+    ready(source, package, place, ["Mix", "Fragile"], wish=Wish(work=work), on_step=lambda _line: None)
+    folder = next(each for each in work.glob("Clients-*/cpu/*") if (each / ".udogen").is_dir())
+    return OrtSession(built_for(place, folder), backend="cpu")
+
+
+X = np.arange(6, dtype=np.float32)
+
+
+def call(op: str = "Fragile", x: np.ndarray = X, **params: float) -> OpCall:
+    given = tuple(ParamArg(name, value, "FLOAT_32") for name, value in params.items())
+    return OpCall(
+        op, "ClientsPackage", (TensorArg("x", "FLOAT_32", x.shape, x),), (TensorArg("y", "FLOAT_32", x.shape),), given
+    )
+
+
+def test_prepared_calls_share_one_model(session: OrtSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [call("Mix", X + number, a=number, b=2, c=3) for number in range(5)]
+    with session:
+        asked: list[str] = []
+        ask = OrtSession._ask
+        monkeypatch.setattr(
+            OrtSession, "_ask", lambda self, order, *rest: asked.append(order["do"]) or ask(self, order, *rest)
+        )
+        session.prepare([[each] for each in calls])
+        for number, each in enumerate(calls):
+            expected = 100 * number + 23 + (X + number) * np.resize([1, 2, 3], 6)
+            assert np.allclose(session.run(each).outputs["y"], expected)
+        assert asked == ["run"]
+
+
+def test_a_crash_among_prepared_calls_takes_only_itself(session: OrtSession) -> None:
+    bad = np.float32([13, 1])
+    calls = [call(x=X), call(x=bad), call(x=X + 1), call(x=X + 2)]
+    with session:
+        session.prepare([[each] for each in calls])
+        for each, array in ((calls[0], X), (calls[2], X + 1), (calls[3], X + 2)):
+            assert np.array_equal(session.run(each).outputs["y"], array)
+
+
+def test_two_ops_of_one_package_are_no_chain(session: OrtSession) -> None:
+    """ONNX Runtime registers a package once for each op, and the second time fails (4007)."""
+    with session, pytest.raises(NotExpressible, match="ONNX Runtime takes one op of a package"):
+        session.run_chain([call("Mix"), call("Fragile")])
+
+
+def test_types_that_quantize_linear_does_not_make(session: OrtSession) -> None:
+    wide = replace(call(), inputs=(TensorArg("x", "UFIXED_POINT_32", (2,), np.uint32([1, 2]), (0.5, 0)),))
+    with session, pytest.raises(NotExpressible, match="UFIXED_POINT_32, and QuantizeLinear makes 8 and 16 bits"):
+        session.run(wide)

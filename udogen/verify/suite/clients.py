@@ -1,0 +1,190 @@
+"""Cases of ours for places in which a client runs the op: what clients do otherwise than `udogen run op`.
+
+They are made of the cases of the test file: parameters in another order, all of them, those that may be left out left
+out; and chains, in which one node takes what another one of the op returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from udogen.clients.programs.ort import attribute_fault
+from udogen.errors import UdogenError
+from udogen.opdef.model import Op, OpPackage, Tensor
+from udogen.verify import values
+from udogen.verify.cases import Case
+from udogen.verify.references import Reference, find
+from udogen.verify.suite import configs, numbers
+from udogen.verify.suite.expand import Plan, plans_of
+from udogen.verify.suite.model import OpTests
+from udogen.verify.tolerances import Tolerance
+
+_MOST_LEFT_OUT = 6  # parameters, each in a case of its own
+_LONGEST = 3  # nodes of a chain
+_MOST_NUMBERS = 4096  # of a tensor: these cases are about what goes between the nodes
+PREFIX = "client: "  # of their names
+
+
+def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
+    """The cases for one op and one backend of configs; none without a reference."""
+    op = configs.op_for(package, tests.op, backend)
+    reference = find(tests.reference, tests.folder) if tests.reference else None
+    if op is None or reference is None:
+        return []
+    plans = [(plan, places) for plan, places in plans_of(tests, package, backend, op) if plan.group.expect == "numbers"]
+    found: list[Case] = []
+    for dtypes in dict.fromkeys(tuple(plan.types.items()) for plan, _ in plans):
+        same = [(plan, places) for plan, places in plans if tuple(plan.types.items()) == dtypes]
+        found += _of_params(same, op, reference, backend)
+        found += _chains(same, reference, backend)
+    return found
+
+
+# --- parameters -------------------------------------------------------------------------------------------
+
+
+def _of_params(
+    plans: Sequence[tuple[Plan, tuple[str, ...]]], op: Op, reference: Reference, backend: str
+) -> Iterator[Case]:
+    if not op.params:
+        return
+    plan, places = max(plans, key=lambda row: _told_apart(row[0], op))
+    every = _every(plan, op)
+    for name, params in _choices(every, op).items():
+        if list(params.items()) != list(plan.params.items()):
+            made = numbers.make(replace(plan, name=f"{PREFIX}{name}", params=params), reference, backend)
+            yield replace(made, places=places)
+
+
+def _every(plan: Plan, op: Op) -> dict[str, object]:
+    """The parameters of a plan with the defaults of those that it leaves out, in the order of the config."""
+    found = {each.name: plan.params.get(each.name, each.default) for each in op.params}
+    return {
+        each.name: found[each.name]
+        for each in op.params
+        if found[each.name] is not None and (each.mandatory or not attribute_fault(each))
+    }
+
+
+def _told_apart(plan: Plan, op: Op) -> tuple[int, int]:
+    """How many values of one type differ: only those show that they are exchanged."""
+    by_type: dict[str, list[str]] = {}
+    for name, value in _every(plan, op).items():
+        by_type.setdefault(_param(op, name).datatypes[0].name, []).append(str(value))
+    size = sum(len(rows) for rows in plan.shapes.values())
+    return sum(len(set(texts)) - 1 for texts in by_type.values()), size
+
+
+def _choices(every: Mapping[str, object], op: Op) -> dict[str, dict[str, object]]:
+    """What is sent, and in which order, by the name of the case."""
+    names = list(every)
+    optional = [each.name for each in op.params if each.name in every and not each.mandatory]
+    defaults = [name for name in optional if _param(op, name).default is not None]
+    found = {"all parameters": dict(every)}
+    if len(names) > 1:
+        found[f"parameters as {', '.join(reversed(names))}"] = {name: every[name] for name in reversed(names)}
+    if len(names) > 2:
+        turned = [*names[1:], names[0]]
+        found[f"parameters as {', '.join(turned)}"] = {name: every[name] for name in turned}
+    if defaults:
+        found["defaults"] = {name: every[name] for name in names if name not in defaults}
+    if len(names) > 1:
+        for left_out in defaults[:_MOST_LEFT_OUT]:
+            found[f"without {left_out}"] = {name: every[name] for name in names if name != left_out}
+    return found
+
+
+def _param(op: Op, name: str) -> Tensor:
+    return next(each for each in op.params if each.name == name)
+
+
+# --- chains -----------------------------------------------------------------------------------------------
+
+
+def _chains(plans: Sequence[tuple[Plan, tuple[str, ...]]], reference: Reference, backend: str) -> Iterator[Case]:
+    """Two and three nodes, each with the parameters of another case where there are several."""
+    for first, places in plans:
+        case = numbers.make(first, reference, backend)
+        if not _can_follow_itself(case, first):
+            continue
+        others = [plan for plan, _ in plans if plan.shapes == first.shapes and plan.params != first.params] or [first]
+        chain = [case]
+        while len(chain) < _LONGEST:
+            plan = others[0] if len(chain) % 2 else first
+            following = _next(chain[-1], plan, reference, backend)
+            if following is None:
+                break
+            chain.append(following)
+            yield replace(
+                following,
+                name=f"{PREFIX}chain of {len(chain)}",
+                before=tuple(chain[:-1]),
+                places=places,
+                origin=None,
+            )
+        return
+
+
+def _can_follow_itself(case: Case, plan: Plan) -> bool:
+    """What comes out is what may go in."""
+    if case.trouble is not None or not case.inputs or not case.expected or not plan.op.inputs:
+        return False
+    into, out = plan.op.inputs[0], plan.op.outputs[0]
+    given, made = case.inputs.get(into.name), case.expected.get(out.name)
+    return (
+        given is not None
+        and made is not None
+        and not into.static
+        and plan.types[into.name] == plan.types[out.name]
+        and given.shape == made.shape
+        and given.size <= _MOST_NUMBERS
+    )
+
+
+def _next(before: Case, plan: Plan, reference: Reference, backend: str) -> Case | None:
+    """The case that takes what an earlier one returns; what that may be off is allowed for."""
+    import numpy as np
+
+    into, out = plan.op.inputs[0], plan.op.outputs[0]
+    case = numbers.make(plan, reference, backend)
+    if case.origin is None:
+        return None
+    origin, between = case.origin, before.expected[out.name]
+    quants = dict(case.quants)
+    if out.name in before.quants:
+        quants[into.name] = before.quants[out.name]
+
+    def stored(first: Any) -> dict[str, Any]:
+        answers = origin.reference({**case.inputs, into.name: first}, case.params, quants)
+        return {name: values.store(real, plan.types[name], quants.get(name)) for name, real in answers.items()}
+
+    try:
+        expected = stored(between)
+        allowed = before.tolerance_of(out.name).allowed(between)
+        near = [stored(_moved(between, sign * allowed)) for sign in (-1, 1)]
+    except UdogenError:
+        return None
+    tolerance = {}
+    for name, array in expected.items():
+        own = case.tolerance_of(name)
+        gaps = [np.abs(each[name].astype(np.float64) - array.astype(np.float64)) for each in near]
+        gap = float(np.nanmax(np.where(np.isfinite(gaps), gaps, 0), initial=0.0))
+        tolerance[name] = Tolerance(own.absolute + 2 * gap, own.relative, own.ulp)
+    inputs = {**case.inputs, into.name: between}
+    return replace(case, inputs=inputs, quants=quants, expected=expected, tolerance=tolerance)
+
+
+def _moved(array: Any, distance: Any) -> Any:
+    """Stored numbers, that much further."""
+    import numpy as np
+
+    if array.dtype.kind == "f":
+        return (array.astype(np.float64) + distance).astype(array.dtype)
+    limits = np.iinfo(array.dtype) if array.dtype.kind in "iu" else None
+    if limits is None:
+        return array
+    return np.clip(array.astype(np.int64) + np.ceil(distance).astype(np.int64), limits.min, limits.max).astype(
+        array.dtype
+    )
