@@ -22,7 +22,7 @@ QHPI_Shape shapeOf(const std::uint32_t (&dims)[N]) {
   return shape;
 }
 
-/// The tensors of one call: inputs, then the parameters that the client gave, in the order of the config.
+/// The tensors of one call: inputs, then the parameters in the order of the config.
 class Binding {
  public:
   Binding(const OpSpec& spec, std::uint32_t outputs, QHPI_Tensor** output, std::uint32_t inputs,
@@ -38,7 +38,7 @@ class Binding {
     return index < outputCount_ ? V(output_[index]) : V();
   }
 
-  bool has(std::size_t param) const { return spec_.inputs.count + param < inputCount_; }
+  bool has(std::size_t param) const;
 
   /// A scalar parameter, or its default.
   template <class T>

@@ -1,6 +1,8 @@
 // Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 #include "Validation.hpp"
 
+// Graphs are prepared on the host; the DSP only executes them.
+#if !defined(__hexagon__)
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -57,11 +59,20 @@ bool contains(List<T> list, T item) {
   return false;
 }
 
-bool accepts(List<Qnn_DataType_t> types, Qnn_DataType_t given, ValidationRules rules) {
-  const bool isFloat = given == QNN_DATATYPE_FLOAT_16 || given == QNN_DATATYPE_FLOAT_32;
+bool accepts(List<Qnn_DataType_t> types, Qnn_DataType_t given, const ValidationRules& rules) {
   if (contains(types, given)) return true;
-  return rules.floatsAreOne && isFloat &&
-         (contains(types, QNN_DATATYPE_FLOAT_16) || contains(types, QNN_DATATYPE_FLOAT_32));
+  for (const Qnn_DataType_t type : types) {
+    if (rules.alike != nullptr && rules.alike(given, type)) return true;
+  }
+  return false;
+}
+
+bool accepts(List<Qnn_DataType_t> types, Qnn_DataType_t type, const Qnn_Param_t& given, const ValidationRules& rules) {
+  if (contains(types, type)) return true;
+  for (const Qnn_DataType_t each : types) {
+    if (rules.fits != nullptr && rules.fits(given, each)) return true;
+  }
+  return false;
 }
 
 // v1 and v2 of a tensor agree in everything up to the client's buffer.
@@ -81,10 +92,11 @@ Status invalid(const char* format, ...) {
 }
 
 Status validateTensor(const char* role, std::size_t number, const TensorSpec& spec, const Qnn_Tensor_t& tensor,
-                      ValidationRules rules) {
+                      const ValidationRules& rules) {
   if (isLeftOut(tensor)) {
-    if (!spec.mandatory) return ok;
-    return invalid("%s %zu `%s` is mandatory, but a NULL tensor was given", role, number, spec.name);
+    if (!spec.mandatory && !rules.everyInput) return ok;
+    return invalid("%s %zu `%s` is mandatory%s, but a NULL tensor was given", role, number, spec.name,
+                   spec.mandatory ? "" : " on this backend");
   }
   const Qnn_TensorV1_t& given = common(tensor);
   if (!accepts(spec.types, given.dataType, rules)) {
@@ -99,18 +111,19 @@ Status validateTensor(const char* role, std::size_t number, const TensorSpec& sp
 }
 
 Status validateTensors(const char* role, List<TensorSpec> specs, const Qnn_Tensor_t* tensors, std::size_t count,
-                       ValidationRules rules) {
+                       const ValidationRules& rules) {
   std::size_t mandatory = 0;
   bool repeats = false;
   for (std::size_t i = 0; i < specs.count; ++i) {
-    if (specs.items[i].mandatory || specs.items[i].repeated) mandatory = i + 1;
+    if (specs.items[i].mandatory || specs.items[i].repeated || rules.everyInput) mandatory = i + 1;
     repeats = repeats || specs.items[i].repeated;
   }
   if (count < mandatory || (count > specs.count && !repeats)) {
     const bool fixed = mandatory == specs.count && !repeats;
-    return invalid("has %zu %ss; it must have %s%zu", count, role,
-                   fixed ? "" : (count < mandatory ? "at least " : "at most "),
-                   count < mandatory ? mandatory : specs.count);
+    const bool lacks = count < mandatory;
+    return invalid("has %zu %ss; it must have %s%zu%s%s%s", count, role,
+                   fixed ? "" : (lacks ? "at least " : "at most "), lacks ? mandatory : specs.count,
+                   lacks ? ": `" : "", lacks ? specs.items[count].name : "", lacks ? "` is missing" : "");
   }
   const std::size_t extra = count > specs.count ? count - specs.count : 0;
   std::size_t at = 0;
@@ -124,23 +137,10 @@ Status validateTensors(const char* role, List<TensorSpec> specs, const Qnn_Tenso
   return ok;
 }
 
-long long wholeNumber(const Qnn_Scalar_t& scalar) {
-  switch (scalar.dataType) {
-    case QNN_DATATYPE_INT_8: return scalar.int8Value;
-    case QNN_DATATYPE_INT_16: return scalar.int16Value;
-    case QNN_DATATYPE_INT_32: return scalar.int32Value;
-    case QNN_DATATYPE_UINT_8: return scalar.uint8Value;
-    case QNN_DATATYPE_UINT_16: return scalar.uint16Value;
-    case QNN_DATATYPE_UINT_32: return scalar.uint32Value;
-    case QNN_DATATYPE_BOOL_8: return scalar.bool8Value;
-    default: return scalar.int64Value;
-  }
-}
-
-Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param) {
+Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param, const ValidationRules& rules) {
   const bool scalar = param.paramType == QNN_PARAMTYPE_SCALAR;
   const Qnn_DataType_t type = scalar ? param.scalarParam.dataType : common(param.tensorParam).dataType;
-  if (!contains(spec.types, type)) {
+  if (!accepts(spec.types, type, param, rules)) {
     return invalid("parameter `%s` is %s (0x%04x); it must be %s", spec.name, nameOf(type),
                    static_cast<unsigned>(type), listOf(spec.types).c_str());
   }
@@ -162,14 +162,19 @@ Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param) {
   return ok;
 }
 
-Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::size_t count) {
+Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::size_t count,
+                      const ValidationRules& rules) {
   for (std::size_t i = 0; i < count; ++i) {
+    if (params[i].name == nullptr) return invalid("parameter %zu has no name", i);
+    for (std::size_t k = 0; k < i; ++k) {
+      if (std::strcmp(params[k].name, params[i].name) == 0) return invalid("parameter `%s` is given twice", params[i].name);
+    }
     const ParamSpec* spec = nullptr;
     for (const ParamSpec& each : specs) {
       if (std::strcmp(each.name, params[i].name) == 0) spec = &each;
     }
     if (spec == nullptr) return invalid("has no parameter `%s`", params[i].name);
-    const Status status = validateParam(*spec, params[i]);
+    const Status status = validateParam(*spec, params[i], rules);
     if (status != ok) return status;
   }
   for (const ParamSpec& each : specs) {
@@ -184,11 +189,24 @@ Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::siz
 
 bool isLeftOut(const Qnn_Tensor_t& tensor) { return common(tensor).type == QNN_TENSOR_TYPE_NULL; }
 
-Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, ValidationRules rules) {
+long long wholeNumber(const Qnn_Scalar_t& scalar) {
+  switch (scalar.dataType) {
+    case QNN_DATATYPE_INT_8: return scalar.int8Value;
+    case QNN_DATATYPE_INT_16: return scalar.int16Value;
+    case QNN_DATATYPE_INT_32: return scalar.int32Value;
+    case QNN_DATATYPE_UINT_8: return scalar.uint8Value;
+    case QNN_DATATYPE_UINT_16: return scalar.uint16Value;
+    case QNN_DATATYPE_UINT_32: return scalar.uint32Value;
+    case QNN_DATATYPE_BOOL_8: return scalar.bool8Value;
+    default: return scalar.int64Value;
+  }
+}
+
+Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const ValidationRules& rules) {
   const Running running(spec.name);
   Status status = validateTensors("input", spec.inputs, config.inputTensors, config.numOfInputs, rules);
   if (status == ok) status = validateTensors("output", spec.outputs, config.outputTensors, config.numOfOutputs, rules);
-  if (status == ok) status = validateParams(spec.params, config.params, config.numOfParams);
+  if (status == ok) status = validateParams(spec.params, config.params, config.numOfParams, rules);
   return status;
 }
 
@@ -197,3 +215,4 @@ Status noSuchOp(const char* package, const char* op, const char* known) {
 }
 
 }  // namespace udo
+#endif

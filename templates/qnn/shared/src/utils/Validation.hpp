@@ -9,11 +9,18 @@ namespace udo {
 
 /// In what the backends differ.
 struct ValidationRules {
-  bool floatsAreOne = false;  // FLOAT_16 is taken where FLOAT_32 is, and the other way round
+  // Whether a tensor of one type may be given where another is named; null: only what is named.
+  bool (*alike)(Qnn_DataType_t given, Qnn_DataType_t named) = nullptr;
+  // The same for a parameter.
+  bool (*fits)(const Qnn_Param_t& given, Qnn_DataType_t named) = nullptr;
+  bool everyInput = false;  // optional inputs cannot be left out
 };
 
 /// `ok`, or the error of validation; says in the log what is wrong.
-Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, ValidationRules rules = {});
+Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const ValidationRules& rules = {});
+
+/// The number in a scalar of an integer type or of BOOL_8.
+long long wholeNumber(const Qnn_Scalar_t& scalar);
 
 /// The answer where a package has no op of this name; `known` are those it has.
 Status noSuchOp(const char* package, const char* op, const char* known);
