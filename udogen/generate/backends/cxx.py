@@ -34,6 +34,9 @@ class Dialect:
     element: Callable[[DataType], str]  # the C++ type of one stored element
     key: Callable[[Tensor, int], str]  # how a binding finds a parameter: by its name, or by its position
     default: Callable[[str, str, Default], tuple[SimpleNamespace | None, str]]  # (table or view) -> what stands for it
+    # Of a default: the C++ type of its elements where it is another, and what is added to its integers.
+    stored: Callable[[DataType], str] | None = None
+    shift: Callable[[DataType], int] = lambda _datatype: 0
     view: Callable[[Tensor], str] | None = None  # the C++ type of a tensor, where it does not follow from its elements
 
 
@@ -197,8 +200,10 @@ def _default_tables(param: Tensor, table: str, tables: list[SimpleNamespace], di
     datatype = default_type(param)
     # Halves stand there as their bits: no C++ type of them makes a constant.
     half = datatype.name == "FLOAT_16"
-    element = "std::uint16_t" if half else dialect.element(datatype)
-    numbers = [f"0x{_half(leaf):04x}u" if half else _number(leaf, element) for leaf in leaves or [0]]
+    element = "std::uint16_t" if half else (dialect.stored or dialect.element)(datatype)
+    shift = dialect.shift(datatype)
+    whole = [leaf + shift if shift and isinstance(leaf, int | float) else leaf for leaf in leaves or [0]]
+    numbers = [f"0x{_half(leaf):04x}u" if half else _number(leaf, element) for leaf in whole]
     tables.append(record(type=element, name=f"{table}Data", items=numbers))
     tables.append(record(type="std::uint32_t", name=f"{table}Dims", items=[str(dim) for dim in dims]))
     return Default(datatype, f"{table}Data", f"{table}Dims", len(dims))

@@ -85,9 +85,16 @@ def _element(datatype: DataType) -> str:
     return cxx.stored(datatype)
 
 
+def _shift(datatype: DataType) -> int:
+    """That offset."""
+    signed = datatype.name in ("INT_8", "INT_16", "SFIXED_POINT_8", "SFIXED_POINT_16")
+    return 1 << (datatype.bits - 1) if signed else 0
+
+
 def _default(_table: str, view: str, default: cxx.Default) -> tuple[None, str]:
     """A view of the tables."""
-    return None, f"{view}({default.data}, shapeOf({default.dims}), elementOf({cxx.code(default.datatype)}))"
+    shift = f", {_shift(default.datatype)}" if _shift(default.datatype) else ""
+    return None, f"{view}({default.data}, shapeOf({default.dims}), elementOf({cxx.code(default.datatype)}){shift})"
 
 
-_DIALECT = cxx.Dialect(element=_element, key=lambda _param, index: str(index), default=_default)
+_DIALECT = cxx.Dialect(element=_element, key=lambda _param, index: str(index), default=_default, shift=_shift)

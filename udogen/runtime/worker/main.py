@@ -52,6 +52,7 @@ class Worker:
     def start(self, order: Message) -> None:
         """Load the runtime, load and register the op package."""
         self._delivers: list[str] | None = order["delivers"]
+        self._validates: bool = order["validates"]
         if order["poison"]:
             poison_heap(order["poison"])
         library, provider = order["library"], order["provider"]
@@ -172,12 +173,21 @@ class Worker:
         """Run one op many times over."""
         from udogen.runtime.worker.repeats import Repeats
 
-        op = Repeats(self._backend, self._device, order, buffers, delivers=self._delivers, phase=self._phase)
+        op = Repeats(
+            self._backend,
+            self._device,
+            order,
+            buffers,
+            delivers=self._delivers,
+            validates=self._validates,
+            phase=self._phase,
+        )
         told, answers = (op.leaks(self._library), []) if order["do"] == "leaks" else op.parallel()
         self._say("done", answers, **told)
 
     def _new_graph(self, context: Context, order: Message, buffers: list[bytearray]) -> OpGraph:
-        return new_graph(context, order, buffers, delivers=self._delivers, phase=self._phase)
+        validate = None if self._validates else self._backend.validate
+        return new_graph(context, order, buffers, delivers=self._delivers, validate=validate, phase=self._phase)
 
     def _backend_of(self, poison: int) -> Backend:
         """The one whose outputs are filled with this byte when the op executes."""

@@ -45,6 +45,7 @@ const char* operationNames[] = {
 };
 
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
+  showErrors();
   executions.begin();
   beginSession();
   return QNN_SUCCESS;

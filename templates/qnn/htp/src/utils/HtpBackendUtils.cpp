@@ -23,6 +23,16 @@ QHPI_Element_Type elementOf(Qnn_DataType_t type) {
   }
 }
 
+std::int32_t zeroOffsetOf(Qnn_DataType_t type) {
+  switch (static_cast<std::uint32_t>(type)) {
+    case QNN_DATATYPE_INT_8:
+    case QNN_DATATYPE_SFIXED_POINT_8: return 128;
+    case QNN_DATATYPE_INT_16:
+    case QNN_DATATYPE_SFIXED_POINT_16: return 32768;
+    default: return 0;
+  }
+}
+
 bool Binding::has(std::size_t param) const {
   const std::size_t index = spec_.inputs.count + param;
   return index < inputCount_ && !(hasOrder(spec_) && isAbsent(input_[index]));

@@ -13,6 +13,9 @@ namespace udo {
 /// How QHPI delivers a type: signed integers of 8 and 16 bits come as unsigned ones with an offset.
 QHPI_Element_Type elementOf(Qnn_DataType_t type);
 
+/// That offset: 0 for all other types.
+std::int32_t zeroOffsetOf(Qnn_DataType_t type);
+
 /// A shape that lives in a table.
 template <std::size_t N>
 QHPI_Shape shapeOf(const std::uint32_t (&dims)[N]) {

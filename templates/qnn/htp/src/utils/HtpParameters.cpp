@@ -95,6 +95,7 @@ namespace {
 /// A number that differs for different content.
 class Print {
  public:
+  /// Of each element some bits of the last byte may be turned: a signed integer of 8 or 16 bits arrives as an unsigned one.
   Print& add(const void* data, std::size_t bytes, unsigned char turned = 0, std::size_t element = 1) {
     const auto* const from = static_cast<const unsigned char*>(data);
     for (std::size_t i = 0; i < bytes; ++i) {
@@ -158,10 +159,7 @@ Arrived arrivedOf(std::uint32_t param, const Qnn_Param_t& given) {
   const bool isThere = isScalar || (tensor.memType == QNN_TENSORMEMTYPE_RAW && data != nullptr &&
                                     tensor.clientBuf.dataSize >= bytes);
   if (!isThere) return {param, Known::shape, print.value()};
-  // Signed integers of 8 and 16 bits arrive as unsigned ones.
-  const std::uint32_t code = static_cast<std::uint32_t>(type);
-  const bool isSigned = (code & 0xff00u) == 0x0000u || (code & 0xff00u) == 0x0300u;
-  return {param, Known::all, print.add(data, bytes, isSigned && size < 4 ? 0x80 : 0, size).value()};
+  return {param, Known::all, print.add(data, bytes, zeroOffsetOf(type) != 0 ? 0x80 : 0, size).value()};
 }
 
 /// The same of an input of a node, in each way in which it may be known.
@@ -304,53 +302,26 @@ std::string namesOf(const OpSpec& spec) {
 }
 
 const QHPI_Op* refuse(const OpSpec& spec, const QHPI_Op* node, const std::string& why) {
+  const Running running(spec.name);
   const char* const text = memory().keep("op " + std::string(spec.name) + ": " + why);
-  error("%s", text);
+  error("%s", why.c_str());
   return qhpi_op_create_error(node, text);
 }
 
 QHPI_OpRef createOmitted(const OpEntry& op, std::size_t param, const QHPI_Op* node) {
   for (const ParamDefault& each : op.defaults) {
     if (each.param != param) continue;
-    const QHPI_OutputDef made = {elementOf(each.type), {0, 1.0f}, fillShape(each.dims, 4)};
+    const QHPI_OutputDef made = {elementOf(each.type), {zeroOffsetOf(each.type), 1.0f}, fillShape(each.dims, 4)};
     return {qhpi_op_create_constant(node, &made, each.bytes, each.data), 0};
   }
   return {createAbsent(*op.spec, param, node), 0};
 }
 
-bool tensorsAreAlike(Qnn_DataType_t given, Qnn_DataType_t named) { return elementOf(given) == elementOf(named); }
-
-/// ONNX Runtime gives every integer as an INT_32; HTP delivers each with its own type.
-bool paramFits(const Qnn_Param_t& given, Qnn_DataType_t named) {
-  if (given.paramType != QNN_PARAMTYPE_SCALAR) return tensorsAreAlike(given.tensorParam.v1.dataType, named);
-  const auto isWhole = [](Qnn_DataType_t type) {
-    return type == QNN_DATATYPE_INT_8 || type == QNN_DATATYPE_INT_16 || type == QNN_DATATYPE_INT_32 ||
-           type == QNN_DATATYPE_UINT_8 || type == QNN_DATATYPE_UINT_16 || type == QNN_DATATYPE_UINT_32 ||
-           type == QNN_DATATYPE_BOOL_8;
-  };
-  if (!isWhole(named) || !isWhole(given.scalarParam.dataType)) return false;
-  const long long value = wholeNumber(given.scalarParam);
-  switch (static_cast<std::uint32_t>(named)) {
-    case QNN_DATATYPE_INT_8: return value >= INT8_MIN && value <= INT8_MAX;
-    case QNN_DATATYPE_INT_16: return value >= INT16_MIN && value <= INT16_MAX;
-    case QNN_DATATYPE_INT_32: return value >= INT32_MIN && value <= INT32_MAX;
-    case QNN_DATATYPE_UINT_8: return value >= 0 && value <= UINT8_MAX;
-    case QNN_DATATYPE_UINT_16: return value >= 0 && value <= UINT16_MAX;
-    case QNN_DATATYPE_UINT_32: return value >= 0 && value <= UINT32_MAX;
-    default: return value == 0 || value == 1;
-  }
-}
-
 }  // namespace
 
 Qnn_ErrorHandle_t validateNode(const char* package, List<OpEntry> ops, const Qnn_OpConfig_t& config) {
-  if (config.version != QNN_OPCONFIG_VERSION_1) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+  if (!isFor(package, config)) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   const Qnn_OpConfigV1_t& node = config.v1;
-  if (node.packageName == nullptr || std::strcmp(node.packageName, package) != 0) {
-    error("node `%s` is for package `%s`; this is %s", node.name == nullptr ? "" : node.name,
-          node.packageName == nullptr ? "" : node.packageName, package);
-    return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
-  }
   const OpSpec* spec = nullptr;
   std::string known;
   for (const OpEntry& each : ops) {
@@ -358,11 +329,7 @@ Qnn_ErrorHandle_t validateNode(const char* package, List<OpEntry> ops, const Qnn
     known += (known.empty() ? "" : ", ") + std::string(each.spec->name);
   }
   if (spec == nullptr) return noSuchOp(package, node.typeName, known.c_str());
-  ValidationRules rules;
-  rules.alike = tensorsAreAlike;
-  rules.fits = paramFits;
-  rules.everyInput = true;  // parameters follow the inputs by their place
-  const Status status = validateConfig(*spec, node, rules);
+  const Status status = validateConfig(*spec, node, rulesOfHtp());
   if (status != ok || !hasOrder(*spec)) return status;
   std::vector<Arrived> params;
   for (std::uint32_t i = 0; i < node.numOfParams; ++i) {

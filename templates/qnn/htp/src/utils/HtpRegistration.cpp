@@ -238,8 +238,8 @@ const QHPI_Op* rewriteEarly(const QHPI_Op* op) {
 
 QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops) {
   // Made once, for a runtime keeps what it is given, and registered each time: a backend forgets its ops at its end.
-  static QHPI_OpInfo_v1* made = nullptr;
-  if (made != nullptr) return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), made, package);
+  static QHPI_OpInfo_v1* again = nullptr;
+  if (again != nullptr) return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), again, package);
   QHPI_OpInfo_v1* const infos = forever<QHPI_OpInfo_v1>(ops.count);
   QHPI_RewriteOpFunc* const rewrites = forever<QHPI_RewriteOpFunc>(ops.count);
   OpFacts* const facts = forever<OpFacts>(1);
@@ -260,7 +260,15 @@ QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops) {
     info.build_tile = facts->buildTile;
   }
   ::operator delete(facts);
-  made = infos;
+  // How ops are cut into tiles it does not forget: libQnnHtp 2.47 crashes where it is told twice.
+  again = forever<QHPI_OpInfo_v1>(ops.count);
+  if (again == nullptr) return QHPI_ErrorFatal;
+  for (std::size_t i = 0; i < ops.count; ++i) {
+    again[i] = infos[i];
+    again[i].shape_required = nullptr;
+    again[i].shape_legalized = nullptr;
+    again[i].build_tile = nullptr;
+  }
   setOps(ops);
   firstOp = ops.items;
   ownRewrites = rewrites;

@@ -137,6 +137,19 @@ Status validateTensors(const char* role, List<TensorSpec> specs, const Qnn_Tenso
   return ok;
 }
 
+long long wholeNumber(const Qnn_Scalar_t& scalar) {
+  switch (scalar.dataType) {
+    case QNN_DATATYPE_INT_8: return scalar.int8Value;
+    case QNN_DATATYPE_INT_16: return scalar.int16Value;
+    case QNN_DATATYPE_INT_32: return scalar.int32Value;
+    case QNN_DATATYPE_UINT_8: return scalar.uint8Value;
+    case QNN_DATATYPE_UINT_16: return scalar.uint16Value;
+    case QNN_DATATYPE_UINT_32: return scalar.uint32Value;
+    case QNN_DATATYPE_BOOL_8: return scalar.bool8Value;
+    default: return scalar.int64Value;
+  }
+}
+
 Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param, const ValidationRules& rules) {
   const bool scalar = param.paramType == QNN_PARAMTYPE_SCALAR;
   const Qnn_DataType_t type = scalar ? param.scalarParam.dataType : common(param.tensorParam).dataType;
@@ -185,22 +198,60 @@ Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::siz
   return ok;
 }
 
-}  // namespace
+// --- HTP ----------------------------------------------------------------------------------------------------------
 
-bool isLeftOut(const Qnn_Tensor_t& tensor) { return common(tensor).type == QNN_TENSOR_TYPE_NULL; }
+enum class Width { w8, w16, w32, other };
 
-long long wholeNumber(const Qnn_Scalar_t& scalar) {
-  switch (scalar.dataType) {
-    case QNN_DATATYPE_INT_8: return scalar.int8Value;
-    case QNN_DATATYPE_INT_16: return scalar.int16Value;
-    case QNN_DATATYPE_INT_32: return scalar.int32Value;
-    case QNN_DATATYPE_UINT_8: return scalar.uint8Value;
-    case QNN_DATATYPE_UINT_16: return scalar.uint16Value;
-    case QNN_DATATYPE_UINT_32: return scalar.uint32Value;
-    case QNN_DATATYPE_BOOL_8: return scalar.bool8Value;
-    default: return scalar.int64Value;
+/// Types of one width arrive alike: signed ones of 8 and 16 bits as unsigned ones with an offset.
+Width widthOf(Qnn_DataType_t type) {
+  switch (static_cast<std::uint32_t>(type)) {
+    case QNN_DATATYPE_INT_8:
+    case QNN_DATATYPE_UINT_8:
+    case QNN_DATATYPE_SFIXED_POINT_8:
+    case QNN_DATATYPE_UFIXED_POINT_8:
+    case QNN_DATATYPE_BOOL_8: return Width::w8;
+    case QNN_DATATYPE_INT_16:
+    case QNN_DATATYPE_UINT_16:
+    case QNN_DATATYPE_SFIXED_POINT_16:
+    case QNN_DATATYPE_UFIXED_POINT_16: return Width::w16;
+    case QNN_DATATYPE_INT_32:
+    case QNN_DATATYPE_UINT_32: return Width::w32;
+    default: return Width::other;
   }
 }
+
+bool areAlike(Qnn_DataType_t given, Qnn_DataType_t named) {
+  return widthOf(given) != Width::other && widthOf(given) == widthOf(named);
+}
+
+/// A scalar brings its own type along: ONNX Runtime gives every integer as an INT_32.
+bool fitsParam(const Qnn_Param_t& given, Qnn_DataType_t named) {
+  if (given.paramType != QNN_PARAMTYPE_SCALAR) return areAlike(common(given.tensorParam).dataType, named);
+  if (widthOf(given.scalarParam.dataType) == Width::other) return false;
+  const long long value = wholeNumber(given.scalarParam);
+  switch (static_cast<std::uint32_t>(named)) {
+    case QNN_DATATYPE_INT_8: return value >= INT8_MIN && value <= INT8_MAX;
+    case QNN_DATATYPE_INT_16: return value >= INT16_MIN && value <= INT16_MAX;
+    case QNN_DATATYPE_INT_32: return value >= INT32_MIN && value <= INT32_MAX;
+    case QNN_DATATYPE_UINT_8: return value >= 0 && value <= UINT8_MAX;
+    case QNN_DATATYPE_UINT_16: return value >= 0 && value <= UINT16_MAX;
+    case QNN_DATATYPE_UINT_32: return value >= 0 && value <= UINT32_MAX;
+    case QNN_DATATYPE_BOOL_8: return value == 0 || value == 1;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+ValidationRules rulesOfHtp() {
+  ValidationRules rules;
+  rules.alike = areAlike;
+  rules.fits = fitsParam;
+  rules.everyInput = true;
+  return rules;
+}
+
+bool isLeftOut(const Qnn_Tensor_t& tensor) { return common(tensor).type == QNN_TENSOR_TYPE_NULL; }
 
 Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const ValidationRules& rules) {
   const Running running(spec.name);
@@ -208,6 +259,15 @@ Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const 
   if (status == ok) status = validateTensors("output", spec.outputs, config.outputTensors, config.numOfOutputs, rules);
   if (status == ok) status = validateParams(spec.params, config.params, config.numOfParams, rules);
   return status;
+}
+
+bool isFor(const char* package, const Qnn_OpConfig_t& config) {
+  if (config.version != QNN_OPCONFIG_VERSION_1) return false;
+  const Qnn_OpConfigV1_t& node = config.v1;
+  if (node.packageName != nullptr && std::strcmp(node.packageName, package) == 0) return true;
+  invalid("node `%s` is for package `%s`, and this is package %s", node.name == nullptr ? "" : node.name,
+          node.packageName == nullptr ? "" : node.packageName, package);
+  return false;
 }
 
 Status noSuchOp(const char* package, const char* op, const char* known) {

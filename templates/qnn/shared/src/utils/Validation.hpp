@@ -16,14 +16,17 @@ struct ValidationRules {
   bool everyInput = false;  // optional inputs cannot be left out
 };
 
+/// Those of HTP: it delivers types of one width alike, and knows parameters by their place behind the inputs.
+ValidationRules rulesOfHtp();
+
 /// `ok`, or the error of validation; says in the log what is wrong.
 Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const ValidationRules& rules = {});
 
-/// The number in a scalar of an integer type or of BOOL_8.
-long long wholeNumber(const Qnn_Scalar_t& scalar);
-
 /// The answer where a package has no op of this name; `known` are those it has.
 Status noSuchOp(const char* package, const char* op, const char* known);
+
+/// Whether a node is for this package; says in the log where it is not.
+bool isFor(const char* package, const Qnn_OpConfig_t& config);
 
 /// True for a tensor that stands for none.
 bool isLeftOut(const Qnn_Tensor_t& tensor);
