@@ -36,7 +36,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert sorted(set(compiled(done))) == sorted(
         [KERNEL, "makefiles/hexagon/start.cpp", "src/LeakyReluPackageInterface.cpp", "src/utils/BackendUtils.cpp",
          "src/utils/Executions.cpp", "src/utils/HtpBackendUtils.cpp", "src/utils/HtpGraph.cpp",
-         "src/utils/HtpRegistration.cpp"]
+         "src/utils/HtpParameters.cpp", "src/utils/HtpRegistration.cpp", "src/utils/Validation.cpp"]
     )  # fmt: skip
     return folder
 
@@ -176,7 +176,7 @@ def test_the_aarch64_library_asks_for_the_runtime(folder: Path, skels: Path) -> 
     compiler("zig")
     done = build(folder, "htp_aarch64")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{folder}/build/aarch64-linux-gnu/{LIBRARY} (7 compiled)\n"
+    assert done.stdout == f"{folder}/build/aarch64-linux-gnu/{LIBRARY} (9 compiled)\n"
     elf = Elf(folder / "build/aarch64-linux-gnu" / LIBRARY)
     assert (elf.machine, elf.kind) == ("EM_AARCH64", "ET_DYN")
     assert elf.needed[0] == "libQnnHtpPrepare.so"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.generate import test_order
 from tests.making import CONFIGS, KERNELS, LONG, ROOT, htp_package
-from udogen.runtime import OpSession
+from udogen.runtime import OpSession, find_runtime
 from udogen.runtime.built import Built
 from udogen.runtime.op.request import Wishes, make_call
 
@@ -34,8 +36,21 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return htp_package(CONFIGS / "both.xml", tmp_path_factory.mktemp("releases"), KERNELS / "both")
 
 
+@pytest.fixture(scope="module")
+def ordered(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return htp_package(test_order.CONFIG, tmp_path_factory.mktemp("ordered"), KERNELS / "order")
+
+
+@pytest.fixture(scope="module")
+def answers(ordered: Built) -> dict[str, Any]:
+    """What becomes of parameters in every order, in the release that is installed."""
+    return test_order.run(find_runtime("htp").path, ordered)
+
+
 @pytest.mark.parametrize("release", RELEASES)
-def test_the_same_libraries_in_this_release(release: str, built: Built, hooked: Built, tmp_path: Path) -> None:
+def test_the_same_libraries_in_this_release(
+    release: str, built: Built, hooked: Built, ordered: Built, answers: dict[str, Any], tmp_path: Path
+) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", tmp_path]
     done = subprocess.run(
         [*map(str, pip), f"onnxruntime-qnn=={release}"], capture_output=True, text=True, timeout=LONG, check=False
@@ -68,3 +83,9 @@ def test_the_same_libraries_in_this_release(release: str, built: Built, hooked: 
         wishes = Wishes({"x": table}, params={"power": 1}, quants={"x": (0.1, 0), "y": (0.1, 0)})
         found = session.run(make_call(hooked.op("Prepared", "htp"), hooked, "Prepared", wishes)).outputs["y"]
         np.testing.assert_array_equal(found, table)
+    # Sentence for sentence; what is behind the 7 numbers of Defaults is left from other graphs.
+    found, wanted = test_order.run(runtime, ordered), dict(answers)
+    for each in (found, wanted):
+        each["defaults"] = [row[0][:7] for row in each["defaults"]]
+        each["memory"] = each["memory"]["forgotten"]
+    assert found == wanted

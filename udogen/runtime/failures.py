@@ -109,16 +109,22 @@ class Scene:
     def complaints(self) -> list[str]:
         """Error and warning lines: errors first, the package's before the runtime's."""
         lines = [line for line in self.logs if line.level <= WARN]
-        own = f"op {self.call.op_type}: " if self.call else ""  # how our packages begin a line; the sentence has it
         return known.telling(
-            line.text.removeprefix(own)
+            self._without_op(line.text)
             for line in sorted(lines, key=lambda line: (line.level, line.source != "package"))
         )
+
+    def _without_op(self, line: str) -> str:
+        """Without how our packages begin a line; the sentence has it."""
+        return line.removeprefix(f"op {self.call.op_type}: ") if self.call else line
 
     def details(self, *, told: str = "") -> list[str]:
         """Everything a person may want to see below the sentence, but what the sentence told."""
         tied = f"--force: the op package is built with the C++ headers of SDK {_release(self.forced)}"
-        lines = (*self.complaints(), *known.telling(without_faults(self.chatter))[-_SHOWN_LINES:])
+        complaints = self.complaints()
+        chatter = known.telling(without_faults(self.chatter))[-_SHOWN_LINES:]
+        # HTP packages write an error to the log and to stderr.
+        lines = (*complaints, *(line for line in chatter if self._without_op(line) not in complaints))
         return [*([tied] if self.forced else []), *(line for line in lines if line != told)]
 
 

@@ -31,6 +31,8 @@ class BackendRow(NamedTuple):
     clears_outputs: bool = False
     # libQnnHtp 2.47 of x86-64 keeps the memory of tensors from one graph to the next: only in a new process is it new.
     keeps_memory: bool = False
+    # libQnnHtp 2.47 to 2.51 adds a node without calling its package's validateOpConfig: a client must ask for it.
+    validates: bool = True
     # Machines on which it can run; libQnnGpu of x86-64 wants a target server and offline compilers.
     machines: tuple[str, ...] = ("x86_64", "aarch64")
     # Machines on which all graphs of a process wait for each other: libQnnHtp of x86-64 has one pool of threads for
@@ -61,6 +63,7 @@ BACKENDS = {
             forwards_log=True,
             ranks=tuple(range(1, 6)),
             keeps_memory=True,
+            validates=False,
             one_at_a_time=("x86_64",),
             forks=False,
             prints=True,

@@ -14,7 +14,7 @@ LIBRARY_NAME := libQnn${package.name}.so
 # of ops for longer than it keeps the library loaded, so that stays.
 LINK_RULES := -Wl,-z,undefs -Wl,-z,nodelete
 AARCH64_RUNTIME := libQnnHtpPrepare.so
-SOURCES := src/${package.name}Interface.cpp src/utils/BackendUtils.cpp src/utils/Executions.cpp
+SOURCES := src/${package.name}Interface.cpp src/utils/BackendUtils.cpp src/utils/Executions.cpp src/utils/Validation.cpp
 % for util in utils:
 SOURCES += src/utils/${util}
 % endfor

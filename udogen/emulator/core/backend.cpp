@@ -130,7 +130,7 @@ Qnn_ErrorHandle_t backendValidateOpConfig(Qnn_BackendHandle_t handle, Qnn_OpConf
     if (isBuiltIn(op.v1)) return validateBuiltIn(op.v1, backend->logger);
     const auto package = backend->find(op.v1.packageName);
     if (package == nullptr) return QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND;
-    return identity.asksPackages ? package->calls().validateOpConfig(op) : QNN_SUCCESS;
+    return package->calls().validateOpConfig(op);
   });
 }
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 from udogen.generate.plan import record
 from udogen.opdef import values
-from udogen.opdef.datatypes import DataType
+from udogen.opdef.datatypes import BY_NAME, DataType
 from udogen.opdef.model import Op, Tensor
 from udogen.opdef.names import cpp_comment, cpp_string, identifier
 
@@ -35,6 +35,9 @@ class Dialect:
     key: Callable[[Tensor, int], str]  # how a binding finds a parameter: by its name, or by its position
     default: Callable[[str, str, Default], tuple[SimpleNamespace | None, str]]  # (table or view) -> what stands for it
     can_omit: bool = True  # inputs; where one cannot be left out its default is the client's to give
+    # Of a default: the C++ type of its elements where it is another, and what is added to its integers.
+    stored: Callable[[DataType], str] | None = None
+    shift: Callable[[DataType], int] = lambda _datatype: 0
     view: Callable[[Tensor], str] | None = None  # the C++ type of a tensor, where it does not follow from its elements
 
 
@@ -234,11 +237,13 @@ def _scalar_field(param: Tensor, key: str, enums: Mapping[str, str]) -> SimpleNa
 def _default_tables(param: Tensor, table: str, tables: list[SimpleNamespace], dialect: Dialect) -> Default:
     default = param.default if param.default is not None else 0
     leaves, dims = values.flatten(default), values.shape(default) or _ones(param)
-    datatype = next((row for row in param.datatypes if _holds(row, leaves)), param.datatypes[0])
+    datatype = default_type(param)
     # Halves stand there as their bits: no C++ type of them makes a constant.
     half = datatype.name == "FLOAT_16"
-    element = "std::uint16_t" if half else dialect.element(datatype)
-    numbers = [f"0x{_half(leaf):04x}u" if half else _number(leaf, element) for leaf in leaves or [0]]
+    element = "std::uint16_t" if half else (dialect.stored or dialect.element)(datatype)
+    shift = dialect.shift(datatype)
+    whole = [leaf + shift if shift and isinstance(leaf, int | float) else leaf for leaf in leaves or [0]]
+    numbers = [f"0x{_half(leaf):04x}u" if half else _number(leaf, element) for leaf in whole]
     tables.append(record(type=element, name=f"{table}Data", items=numbers))
     tables.append(record(type="std::uint32_t", name=f"{table}Dims", items=[str(dim) for dim in dims]))
     return Default(datatype, f"{table}Data", f"{table}Dims", len(dims))
@@ -248,6 +253,28 @@ def _ones(tensor: Tensor) -> tuple[int, ...]:
     """The shape of a default that is one number: of an input, of a rank that it may have."""
     ranks = tensor.rank.ranks if tensor.role == "input" else ()
     return (1,) * max(1, min(ranks, default=1))
+
+
+def default_type(param: Tensor) -> DataType:
+    """The first of a parameter's types that stores its default as it is."""
+    leaves = values.flatten(param.default if param.default is not None else 0)
+    return next((row for row in param.datatypes if _holds(row, leaves)), param.datatypes[0])
+
+
+def scalar_default(param: Tensor, table: str) -> tuple[list[SimpleNamespace], DataType]:
+    """The default of a scalar as tables with one number of 32 bits, and which type that is."""
+    default = param.default if isinstance(param.default, bool | int | float) else 0
+    if _scalar_type(param.datatypes) in ("float", "double"):
+        datatype, number = BY_NAME["FLOAT_32"], _number(default, "float")
+    else:
+        whole = round(default)
+        datatype = BY_NAME["INT_32"]
+        number = _number(whole - (1 << 32) if whole >= 1 << 31 else whole, "std::int32_t")
+    tables = [
+        record(type=stored(datatype), name=f"{table}Data", items=[number]),
+        record(type="std::uint32_t", name=f"{table}Dims", items=["1"]),
+    ]
+    return tables, datatype
 
 
 def _holds(datatype: DataType, leaves: Sequence[object]) -> bool:

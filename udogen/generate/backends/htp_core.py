@@ -97,7 +97,10 @@ def _default(table: str, view: str, default: cxx.Default) -> tuple[SimpleNamespa
     return record(type="", name=f"{table}Default", value=cxx.code(default.datatype)), f"{view}()"
 
 
-_DIALECT = cxx.Dialect(element=_element, key=lambda _param, index: str(index), default=_default, can_omit=False)
+# A default is a tensor as a client would give it.
+_DIALECT = cxx.Dialect(
+    element=_element, key=lambda _param, index: str(index), default=_default, stored=cxx.stored, can_omit=False
+)
 
 
 def _say(said: SimpleNamespace, op: Op) -> None:

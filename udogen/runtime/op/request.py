@@ -63,6 +63,9 @@ def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCa
 def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
     """The parameters as a backend takes that knows them by their place: all up to the last one that is given."""
     names = [param.name for param in op.params]
+    for param in op.params:
+        if param.mandatory and param.default is None and param.name not in given:
+            raise RunFailed(f"op `{op.name}` needs the parameter `{param.name}`", hint=f"--param {param.name}=VALUE")
     last = max((names.index(name) for name in given), default=-1)
     found: dict[str, object] = {}
     for param in op.params[: last + 1]:

@@ -202,6 +202,7 @@ class OpSession:
             "target": self._target,
             "soc": self._soc,
             "delivers": None if backend.delivers is None else sorted(backend.delivers),
+            "validates": backend.validates,
             "forwards_log": backend.forwards_log,
             "poison": poison if backend.keeps_memory else 0,
             "clears_outputs": backend.clears_outputs,

@@ -55,6 +55,7 @@ class Worker:
     def start(self, order: Message) -> None:
         """Load the runtime, load and register the op package."""
         self._delivers: list[str] | None = order["delivers"]
+        self._validates: bool = order["validates"]
         if order["poison"]:
             poison_heap(order["poison"])
         library, provider = order["library"], order["provider"]
@@ -178,12 +179,21 @@ class Worker:
         """Run one op many times over."""
         from udogen.runtime.worker.repeats import Repeats
 
-        op = Repeats(self._backend, self._device, order, buffers, delivers=self._delivers, phase=self._phase)
+        op = Repeats(
+            self._backend,
+            self._device,
+            order,
+            buffers,
+            delivers=self._delivers,
+            validates=self._validates,
+            phase=self._phase,
+        )
         told, answers = (op.leaks(self._library), []) if order["do"] == "leaks" else op.parallel()
         self._say("done", answers, **told)
 
     def _new_graph(self, context: Context, order: Message, buffers: list[bytearray]) -> OpGraph:
-        return new_graph(context, order, buffers, delivers=self._delivers, phase=self._phase)
+        validate = None if self._validates else self._backend.validate
+        return new_graph(context, order, buffers, delivers=self._delivers, validate=validate, phase=self._phase)
 
     def _guarded_backend(self, order: Message) -> GuardedPackage | None:
         """The backend in which tensors get guards and outputs a byte where the op is executed; None: none of this.

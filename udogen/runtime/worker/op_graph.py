@@ -18,9 +18,13 @@ def new_graph(
     buffers: list[bytearray],
     *,
     delivers: Sequence[str] | None,
+    validate: Callable[[OpConfig], None] | None,
     phase: Callable[[str], None],
 ) -> OpGraph:
-    """A graph of the one op, not finalized yet; `delivers` are the data types that the runtime hands to custom ops."""
+    """A graph of the one op, not finalized yet; `delivers` are the data types that the runtime hands to custom ops.
+
+    `validate` is called where the runtime itself does not ask the package.
+    """
     phase("create the graph")
     graph, op = context.graph("udogen"), order["op"]
     tensor = _TensorMaker(buffers)
@@ -30,6 +34,9 @@ def new_graph(
         graph.add_tensor(tensor.make(row["tensor"])) if "tensor" in row else Scalar(**row) for row in order["params"]
     ]
     node = OpConfig(op, package=order["package"], op_type=op, inputs=inputs, outputs=outputs, params=params)
+    if validate is not None:
+        phase("validate the node")
+        validate(node)
     phase("add the node")
     graph.add_node(node)
     # Only after the package had its say: its own message is the better one.

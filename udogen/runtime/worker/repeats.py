@@ -50,10 +50,11 @@ class Repeats:
         buffers: list[bytearray],
         *,
         delivers: Sequence[str] | None,
+        validates: bool,
         phase: Callable[[str], None],
     ) -> None:
         self._backend, self._device, self._order, self._buffers = backend, device, order, buffers
-        self._delivers, self._phase = delivers, phase
+        self._delivers, self._validates, self._phase = delivers, validates, phase
 
     def leaks(self, library: str) -> dict[str, Any]:
         """The heap and the open files after many executions of one graph, and after many graphs: thrice each."""
@@ -70,6 +71,7 @@ class Repeats:
                 self._order,
                 self._buffers,
                 delivers=self._delivers,
+                validates=self._validates,
                 phase=lambda _name: None,
             )
             return {"executions": executions, "cycles": _thrice(heap, quiet.cycle, _WARM_CYCLES, self._order["cycles"])}
@@ -129,8 +131,14 @@ class Repeats:
     def _graph(self) -> Iterator[_Made]:
         """A finalized graph with its tensors bound."""
         with self._backend.context(self._device) as context:
+            validate = None if self._validates else self._backend.validate
             graph, inputs, outputs = new_graph(
-                context, self._order, self._buffers, delivers=self._delivers, phase=self._phase
+                context,
+                self._order,
+                self._buffers,
+                delivers=self._delivers,
+                validate=validate,
+                phase=self._phase,
             )
             self._phase("finalize")
             graph.finalize()

@@ -33,7 +33,7 @@ constexpr char packageName[] = ${package.literal};
 
 const OpEntry entries[] = {
 % for op in ops:
-    {&${op.space}::Op::spec, ${op.qualified},
+    {&${op.space}::Op::spec, ${op.param_defaults}, ${op.qualified},
      [](OpFacts& facts) { describe<${op.space}::Op, ${op.space}::execute>(facts, ${op.space}::hooks); }},
 % endfor
 };
@@ -45,7 +45,9 @@ const char* operationNames[] = {
 };
 
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
+  showErrors();
   executions.begin();
+  beginSession();
   return QNN_SUCCESS;
 }
 
@@ -64,8 +66,8 @@ Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
   return QNN_SUCCESS;
 }
 
-// HTP matches the kernel records instead of asking: libQnnHtp 2.47 never calls it for a package with qhpi_init.
-Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t) { return QNN_SUCCESS; }
+// HTP itself never calls it: clients do, or do not.
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) { return validateNode(packageName, entries, config); }
 
 Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t, QnnOpPackage_OpImpl_t*) {
   return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE;

@@ -111,9 +111,9 @@ class View {
     quantization_ = Quantization{params.stepsize, -params.zero_offset};
   }
 
-  /// The view of a default that lives in a table.
-  View(const void* data, const QHPI_Shape& shape, QHPI_Element_Type type)
-      : data_(const_cast<void*>(data)), shape_(shape), type_(type) {}
+  /// The view of a default that lives in a table, as HTP would deliver it.
+  View(const void* data, const QHPI_Shape& shape, QHPI_Element_Type type, std::int32_t zeroOffset = 0)
+      : data_(const_cast<void*>(data)), shape_(shape), quantization_{1.0f, -zeroOffset}, type_(type) {}
 
   /// False for an optional tensor that the client left out.
   explicit operator bool() const { return tensor_ != nullptr || data_ != nullptr; }

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "HtpParameters.hpp"
+
 namespace udo {
 
 QHPI_Element_Type elementOf(Qnn_DataType_t type) {
@@ -21,17 +23,35 @@ QHPI_Element_Type elementOf(Qnn_DataType_t type) {
   }
 }
 
+std::int32_t zeroOffsetOf(Qnn_DataType_t type) {
+  switch (static_cast<std::uint32_t>(type)) {
+    case QNN_DATATYPE_INT_8:
+    case QNN_DATATYPE_SFIXED_POINT_8: return 128;
+    case QNN_DATATYPE_INT_16:
+    case QNN_DATATYPE_SFIXED_POINT_16: return 32768;
+    default: return 0;
+  }
+}
+
+bool Binding::has(std::size_t param) const {
+  const std::size_t index = spec_.inputs.count + param;
+  return index < inputCount_ && !(hasOrder(spec_) && isAbsent(input_[index]));
+}
+
 double Binding::number(std::size_t param) const {
   const QHPI_Tensor* tensor = input_[spec_.inputs.count + param];
   const void* data = qhpi_tensor_raw_data(tensor);
   const std::uint32_t type = spec_.params.items[param].types.items[0];
-  // A BOOL_8 arrives as a Float32 that holds an integer, so what the config says counts.
-  if (type == QNN_DATATYPE_FLOAT_32 || (type & 0xff00) == 0x0200) {
-    if (qhpi_tensor_type(tensor) == QHPI_Float32) return static_cast<double>(*static_cast<const float*>(data));
-    if (qhpi_tensor_type(tensor) == QHPI_Float16) return static_cast<double>(float(*static_cast<const Half*>(data)));
+  const QHPI_Element_Type element = qhpi_tensor_type(tensor);
+  // A BOOL_8 arrives as a Float32 of which HTP sets only the first byte.
+  if (type == QNN_DATATYPE_BOOL_8 && element != QHPI_Int32) {
+    return *static_cast<const std::uint8_t*>(data) != 0 ? 1.0 : 0.0;
   }
-  // HTP sets only the first byte of it.
-  if (type == QNN_DATATYPE_BOOL_8) return *static_cast<const std::uint8_t*>(data) != 0 ? 1.0 : 0.0;
+  if (element == QHPI_Float32) return static_cast<double>(*static_cast<const float*>(data));
+  if (element == QHPI_Float16) return static_cast<double>(float(*static_cast<const Half*>(data)));
+  const std::int32_t offset = qhpi_tensor_quant_parameters(tensor).zero_offset;
+  if (element == QHPI_QUInt8) return static_cast<double>(*static_cast<const std::uint8_t*>(data) - offset);
+  if (element == QHPI_QUInt16) return static_cast<double>(*static_cast<const std::uint16_t*>(data) - offset);
   std::uint32_t bits = 0;
   std::memcpy(&bits, data, sizeof bits);
   if ((type & 0xff00) == 0x0000) return static_cast<double>(static_cast<std::int32_t>(bits));

@@ -13,6 +13,9 @@ namespace udo {
 /// How QHPI delivers a type: signed integers of 8 and 16 bits come as unsigned ones with an offset.
 QHPI_Element_Type elementOf(Qnn_DataType_t type);
 
+/// That offset: 0 for all other types.
+std::int32_t zeroOffsetOf(Qnn_DataType_t type);
+
 /// A shape that lives in a table.
 template <std::size_t N>
 QHPI_Shape shapeOf(const std::uint32_t (&dims)[N]) {
@@ -22,7 +25,7 @@ QHPI_Shape shapeOf(const std::uint32_t (&dims)[N]) {
   return shape;
 }
 
-/// The tensors of one call: inputs, then the parameters that the client gave, in the order of the config.
+/// The tensors of one call: inputs, then the parameters in the order of the config.
 class Binding {
  public:
   Binding(const OpSpec& spec, std::uint32_t outputs, QHPI_Tensor** output, std::uint32_t inputs,
@@ -38,7 +41,7 @@ class Binding {
     return index < outputCount_ ? V(output_[index]) : V();
   }
 
-  bool has(std::size_t param) const { return spec_.inputs.count + param < inputCount_; }
+  bool has(std::size_t param) const;
 
   /// A scalar parameter, or its default.
   template <class T>

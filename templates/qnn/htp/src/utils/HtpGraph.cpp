@@ -11,11 +11,12 @@ constexpr std::uint32_t most = 32;
 Node Node::make(const char* name, const Value* inputs, std::uint32_t inputCount, const Definition* outputs,
                 std::uint32_t outputCount) const {
   if (inputCount > most || outputCount > most) return refuse("a new op has more than 32 inputs or outputs");
-  QHPI_OpRef references[most];
+  QHPI_OpRef references[most + 1];
   QHPI_OutputDef definitions[most];
   for (std::uint32_t i = 0; i < inputCount; ++i) references[i] = inputs[i].handle();
   for (std::uint32_t i = 0; i < outputCount; ++i) definitions[i] = outputs[i].handle();
-  return Node(qhpi_op_create(op_, name, inputCount, references, outputCount, definitions));
+  const std::uint32_t count = inputCount + markOrder(op_, name, inputCount, references);
+  return Node(qhpi_op_create(op_, name, count, references, outputCount, definitions));
 }
 
 Value concatenate(std::uint32_t axis, const Value* values, std::uint32_t count) {
@@ -26,14 +27,14 @@ Value concatenate(std::uint32_t axis, const Value* values, std::uint32_t count) 
 }
 
 Node sameTileOfInputs(const Node& op, const Shape& start, const Shape& extent) {
-  const std::uint32_t count = op.inputs();
+  const std::uint32_t count = qhpi_op_num_inputs(op.handle());
   if (count > most || op.outputs() != 1) return op.refuse("tiles of an elementwise op: at most 32 inputs, one output");
   const Shape out = op.output(0).shape();
   QHPI_OpRef references[most];
   for (std::uint32_t i = 0; i < count; ++i) {
     const Value input = op.input(i);
     const Shape shape = input.shape();
-    bool follows = shape.rank() == out.rank();
+    bool follows = shape.rank() == out.rank() && !input.node().isAbsent();
     for (std::size_t axis = 0; follows && axis < out.rank(); ++axis) {
       follows = shape[axis] == out[axis] || shape[axis] == 1;
     }

@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 #include "CustomOpUtils.hpp"
+#include "HtpParameters.hpp"
 
 namespace udo {
 
@@ -63,13 +64,15 @@ class Node {
   /// Its name with its package, `Package::Op`; ops of HTP's own are `<internal>`.
   const char* name() const { return qhpi_op_name(op_); }
 
-  std::uint32_t inputs() const { return qhpi_op_num_inputs(op_); }
+  /// Its inputs, then its parameters in the order of the config; one that was left out, and has no default, `isAbsent`.
+  std::uint32_t inputs() const { return countInputs(op_); }
   Value input(std::uint32_t index) const { return Value(qhpi_op_input(op_, index)); }
   std::uint32_t outputs() const { return qhpi_op_num_outputs(op_); }
   Value output(std::uint32_t index) const { return Value(QHPI_OpRef{op_, index}); }
   std::uint32_t uses() const { return qhpi_op_num_uses(op_); }
   bool feeds(const char* name) const { return qhpi_op_producer_for(op_, name) != 0; }
 
+  bool isAbsent() const { return udo::isAbsent(op_); }
   bool isConstant() const { return qhpi_op_is_constant(op_) != 0; }
 
   /// The elements of a constant; null where it is none.
@@ -78,7 +81,8 @@ class Node {
     return isConstant() ? static_cast<const T*>(qhpi_op_constant_data(op_)) : nullptr;
   }
 
-  /// A new op, of this package (`Package::Op`) or of another; at most 32 inputs and 32 outputs.
+  /// A new op, of this package (`Package::Op`) or of another; at most 32 inputs and 32 outputs.  Parameters of an op of
+  /// this package are given in the order of the config.
   Node make(const char* name, std::initializer_list<Value> inputs, std::initializer_list<Definition> outputs) const {
     return make(name, inputs.begin(), static_cast<std::uint32_t>(inputs.size()), outputs.begin(),
                 static_cast<std::uint32_t>(outputs.size()));

@@ -120,7 +120,9 @@ class Records {
     std::size_t fewest = spec_.params.count;
     while (fewest > 0 && !spec_.params.items[fewest - 1].mandatory) --fewest;
     for (bool more = true; more;) {
-      for (std::size_t params = fewest; params <= spec_.params.count; ++params) {
+      // One more: it says that the parameters are in order.
+      const std::size_t most = spec_.params.count + (hasOrder(spec_) ? 1 : 0);
+      for (std::size_t params = fewest; params <= most; ++params) {
         if (four || !five) add(false, params);
         if (five || free) add(true, params);
       }
@@ -145,7 +147,8 @@ class Records {
     if (!complete_) return;
     for (std::size_t i = 0; i < inputs; ++i) in[i] = signature(i, five);
     for (std::size_t i = 0; i < params; ++i) {
-      in[inputs + i] = flat(QHPI_Any_Element_Type, spec_.params.items[i].ranks, false);
+      const List<std::uint32_t> ranks = i < spec_.params.count ? spec_.params.items[i].ranks : List<std::uint32_t>();
+      in[inputs + i] = flat(QHPI_Any_Element_Type, ranks, false);
       // In TCM constants arrive only when the graph is executed.
       if (facts.prepare != nullptr) in[inputs + i].mem_placement = QHPI_MemLoc_DDR_Only;
     }
@@ -219,15 +222,28 @@ class Records {
   bool complete_ = true;
 };
 
+const OpEntry* firstOp = nullptr;
+const QHPI_RewriteOpFunc* ownRewrites = nullptr;  // of each op
+
+/// The op's own rewrite is called when the parameters are in order: HTP calls this again for a node that it returns.
+const QHPI_Op* rewriteEarly(const QHPI_Op* op) {
+  const OpEntry* const entry = findOp(qhpi_op_name(op));
+  if (entry == nullptr) return op;
+  const QHPI_Op* const ordered = orderParameters(*entry, op);
+  const QHPI_RewriteOpFunc own = ownRewrites[entry - firstOp];
+  return ordered != op || own == nullptr ? ordered : own(op);
+}
+
 }  // namespace
 
 QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops) {
   // Made once, for a runtime keeps what it is given, and registered each time: a backend forgets its ops at its end.
-  static QHPI_OpInfo_v1* known = nullptr;
-  if (known != nullptr) return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), known, package);
+  static QHPI_OpInfo_v1* again = nullptr;
+  if (again != nullptr) return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), again, package);
   QHPI_OpInfo_v1* const infos = forever<QHPI_OpInfo_v1>(ops.count);
+  QHPI_RewriteOpFunc* const rewrites = forever<QHPI_RewriteOpFunc>(ops.count);
   OpFacts* const facts = forever<OpFacts>(1);
-  if (infos == nullptr || facts == nullptr) return QHPI_ErrorFatal;
+  if (infos == nullptr || rewrites == nullptr || facts == nullptr) return QHPI_ErrorFatal;
   for (std::size_t i = 0; i < ops.count; ++i) {
     *facts = OpFacts{};
     ops.items[i].describe(*facts);
@@ -235,7 +251,8 @@ QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops) {
     info.kernels = Records(ops.items[i], *facts).make(info.num_kernels);
     if (info.kernels == nullptr) return QHPI_ErrorFatal;
     info.name = ops.items[i].qualifiedName;
-    info.early_rewrite = facts->earlyRewrite;
+    rewrites[i] = facts->earlyRewrite;
+    info.early_rewrite = hasOrder(*ops.items[i].spec) ? rewriteEarly : facts->earlyRewrite;
     info.late_rewrite = facts->lateRewrite;
     info.shape_required = facts->tileShape;
     info.shape_legalized = facts->legalTile;
@@ -243,7 +260,18 @@ QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops) {
     info.build_tile = facts->buildTile;
   }
   ::operator delete(facts);
-  known = infos;
+  // How ops are cut into tiles it does not forget: libQnnHtp 2.47 crashes where it is told twice.
+  again = forever<QHPI_OpInfo_v1>(ops.count);
+  if (again == nullptr) return QHPI_ErrorFatal;
+  for (std::size_t i = 0; i < ops.count; ++i) {
+    again[i] = infos[i];
+    again[i].shape_required = nullptr;
+    again[i].shape_legalized = nullptr;
+    again[i].build_tile = nullptr;
+  }
+  setOps(ops);
+  firstOp = ops.items;
+  ownRewrites = rewrites;
   return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), infos, package);
 }
 

@@ -4,18 +4,13 @@
 #pragma once
 
 #include "HtpHooks.hpp"
+#include "HtpParameters.hpp"
 
 namespace udo {
 
-/// One op of the package.
-struct OpEntry {
-  const OpSpec* spec;
-  const char* qualifiedName;  // with the package: Package::Op
-  void (*describe)(OpFacts& facts);
-};
-
 /// Registers all ops with their kernel records: for each kernel one for each combination of data types, of flat layouts,
-/// and of parameters that may be left out at the end.
+/// and of parameters that may be left out at the end.  Before an early rewrite of the op's own, parameters are put in
+/// the order of the config.
 QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops);
 
 /// What the kernel file says of its op; without `hooks`, or where they name no kernel, `execute` is the one kernel.

@@ -4,31 +4,13 @@
 #include <cstdarg>
 #include <cstdio>
 
+#if !defined(__hexagon__)
+#include <string>
+
+#include "Validation.hpp"
+#endif
+
 namespace udo {
-namespace {
-
-const Qnn_TensorV1_t& of(const Qnn_Tensor_t& tensor) {
-  // What versions 1 and 2 have in common stands at the same place.
-  return tensor.v1;
-}
-
-bool checkTensors(const char* what, List<TensorSpec> specs, const Qnn_Tensor_t* tensors, std::uint32_t count) {
-  if (count != specs.count) {
-    error("it takes %u %ss, not %u", static_cast<unsigned>(specs.count), what, static_cast<unsigned>(count));
-    return false;
-  }
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const TensorSpec& spec = specs.items[i];
-    bool known = of(tensors[i]).type == QNN_TENSOR_TYPE_NULL && !spec.mandatory;
-    for (const Qnn_DataType_t type : spec.types) known = known || type == of(tensors[i]).dataType;
-    if (known) continue;
-    error("%s %s may not be of data type 0x%04x", what, spec.name, static_cast<unsigned>(of(tensors[i]).dataType));
-    return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 GraphStatus fail(const char* format, ...) {
   char text[768];
@@ -124,19 +106,21 @@ Qnn_Param_t tensorParam(const char* name, Qnn_DataType_t type, const void* data,
   return param;
 }
 
-Qnn_ErrorHandle_t validate(const char* package, List<OpSpec> ops, const Qnn_OpConfig_t& config) {
-  const Qnn_OpConfigV1_t& node = config.v1;
-  if (node.packageName == nullptr || node.typeName == nullptr || std::strcmp(node.packageName, package) != 0) {
-    return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
-  }
+Qnn_ErrorHandle_t validate([[maybe_unused]] const char* package, [[maybe_unused]] List<OpSpec> ops,
+                           [[maybe_unused]] const Qnn_OpConfig_t& config) {
+#if defined(__hexagon__)  // graphs are prepared on the host
+  return QNN_SUCCESS;
+#else
+  if (!isFor(package, config)) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+  std::string known;
   for (const OpSpec& op : ops) {
-    if (std::strcmp(op.name, node.typeName) != 0) continue;
-    const Running running(op.name);
-    const bool fits = checkTensors("input", op.inputs, node.inputTensors, node.numOfInputs) &&
-                      checkTensors("output", op.outputs, node.outputTensors, node.numOfOutputs);
-    return fits ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+    if (config.v1.typeName != nullptr && std::strcmp(op.name, config.v1.typeName) == 0) {
+      return validateConfig(op, config.v1, rulesOfHtp());
+    }
+    known += (known.empty() ? "" : ", ") + std::string(op.name);
   }
-  return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+  return noSuchOp(package, config.v1.typeName, known.c_str());
+#endif
 }
 
 }  // namespace udo

@@ -20,6 +20,7 @@ namespace {
 
 std::atomic<QnnLog_Callback_t> logCallback{nullptr};
 std::atomic<int> logLevel{QNN_LOG_LEVEL_WARN};
+std::atomic<bool> showsErrors{false};
 
 #ifdef UDO_DSP
 // Qualcomm's own libraries for HTP have no thread-local variables, so ours shall not be the first.  Ids are small numbers.
@@ -71,6 +72,8 @@ void setLog(QnnLog_Callback_t callback, QnnLog_Level_t level) {
 
 void setLogLevel(QnnLog_Level_t level) { logLevel.store(level); }
 
+void showErrors() { showsErrors.store(true); }
+
 void log(QnnLog_Level_t level, const char* format, ...) {
   std::va_list list;
   va_start(list, format);
@@ -84,11 +87,15 @@ Status error(const char* format, ...) {
   va_start(list, format);
   std::vsnprintf(text, sizeof text, format, list);
   va_end(list);
-  if (const char* const op = runningOp()) {
-    log(QNN_LOG_LEVEL_ERROR, "op %s: %s", op, text);
-  } else {
-    log(QNN_LOG_LEVEL_ERROR, "%s", text);
+  const char* const op = runningOp();
+  const char* const before = op == nullptr ? "" : "op ";
+  const char* const after = op == nullptr ? "" : ": ";
+  log(QNN_LOG_LEVEL_ERROR, "%s%s%s%s", before, op == nullptr ? "" : op, after, text);
+#ifndef UDO_DSP
+  if (showsErrors.load() && logCallback.load() != nullptr) {
+    std::fprintf(stderr, "%s%s%s%s\n", before, op == nullptr ? "" : op, after, text);
   }
+#endif
   return QNN_OP_PACKAGE_ERROR_GENERAL;
 }
 

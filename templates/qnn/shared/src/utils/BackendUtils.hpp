@@ -27,6 +27,9 @@ __attribute__((format(printf, 1, 2)))
 #endif
 Status error(const char* format, ...);
 
+/// Writes errors to stderr too: not every client shows its log (ONNX Runtime shows nothing of libQnnHtp's).
+void showErrors();
+
 /// Receives the log of the client.
 void setLog(QnnLog_Callback_t callback, QnnLog_Level_t level);
 void setLogLevel(QnnLog_Level_t level);

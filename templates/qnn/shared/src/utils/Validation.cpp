@@ -1,6 +1,8 @@
 // Auto-generated part of every op package that udogen generates; regenerating rewrites this file.
 #include "Validation.hpp"
 
+// Graphs are prepared on the host; the DSP only executes them.
+#if !defined(__hexagon__)
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -57,11 +59,20 @@ bool contains(List<T> list, T item) {
   return false;
 }
 
-bool accepts(List<Qnn_DataType_t> types, Qnn_DataType_t given, ValidationRules rules) {
-  const bool isFloat = given == QNN_DATATYPE_FLOAT_16 || given == QNN_DATATYPE_FLOAT_32;
+bool accepts(List<Qnn_DataType_t> types, Qnn_DataType_t given, const ValidationRules& rules) {
   if (contains(types, given)) return true;
-  return rules.floatsAreOne && isFloat &&
-         (contains(types, QNN_DATATYPE_FLOAT_16) || contains(types, QNN_DATATYPE_FLOAT_32));
+  for (const Qnn_DataType_t type : types) {
+    if (rules.alike != nullptr && rules.alike(given, type)) return true;
+  }
+  return false;
+}
+
+bool accepts(List<Qnn_DataType_t> types, Qnn_DataType_t type, const Qnn_Param_t& given, const ValidationRules& rules) {
+  if (contains(types, type)) return true;
+  for (const Qnn_DataType_t each : types) {
+    if (rules.fits != nullptr && rules.fits(given, each)) return true;
+  }
+  return false;
 }
 
 // v1 and v2 of a tensor agree in everything up to the client's buffer.
@@ -106,10 +117,11 @@ bool isDefault(const OnlyValue& only, const Qnn_Param_t& param) {
 }
 
 Status validateTensor(const char* role, std::size_t number, const TensorSpec& spec, const Qnn_Tensor_t& tensor,
-                      ValidationRules rules) {
+                      const ValidationRules& rules) {
   if (isLeftOut(tensor)) {
-    if (!spec.mandatory) return ok;
-    return invalid("%s %zu `%s` is mandatory, but a NULL tensor was given", role, number, spec.name);
+    if (!spec.mandatory && !rules.everyInput) return ok;
+    return invalid("%s %zu `%s` is mandatory%s, but a NULL tensor was given", role, number, spec.name,
+                   spec.mandatory ? "" : " on this backend");
   }
   const Qnn_TensorV1_t& given = common(tensor);
   if (!accepts(spec.types, given.dataType, rules)) {
@@ -128,18 +140,19 @@ Status validateTensor(const char* role, std::size_t number, const TensorSpec& sp
 }
 
 Status validateTensors(const char* role, List<TensorSpec> specs, const Qnn_Tensor_t* tensors, std::size_t count,
-                       ValidationRules rules) {
+                       const ValidationRules& rules) {
   std::size_t mandatory = 0;
   bool repeats = false;
   for (std::size_t i = 0; i < specs.count; ++i) {
-    if (specs.items[i].mandatory || specs.items[i].repeated) mandatory = i + 1;
+    if (specs.items[i].mandatory || specs.items[i].repeated || rules.everyInput) mandatory = i + 1;
     repeats = repeats || specs.items[i].repeated;
   }
   if (count < mandatory || (count > specs.count && !repeats)) {
     const bool fixed = mandatory == specs.count && !repeats;
-    return invalid("has %zu %ss; it must have %s%zu", count, role,
-                   fixed ? "" : (count < mandatory ? "at least " : "at most "),
-                   count < mandatory ? mandatory : specs.count);
+    const bool lacks = count < mandatory;
+    return invalid("has %zu %ss; it must have %s%zu%s%s%s", count, role,
+                   fixed ? "" : (lacks ? "at least " : "at most "), lacks ? mandatory : specs.count,
+                   lacks ? ": `" : "", lacks ? specs.items[count].name : "", lacks ? "` is missing" : "");
   }
   const std::size_t extra = count > specs.count ? count - specs.count : 0;
   std::size_t at = 0;
@@ -166,10 +179,10 @@ long long wholeNumber(const Qnn_Scalar_t& scalar) {
   }
 }
 
-Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param) {
+Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param, const ValidationRules& rules) {
   const bool scalar = param.paramType == QNN_PARAMTYPE_SCALAR;
   const Qnn_DataType_t type = scalar ? param.scalarParam.dataType : common(param.tensorParam).dataType;
-  if (!contains(spec.types, type)) {
+  if (!accepts(spec.types, type, param, rules)) {
     return invalid("parameter `%s` is %s (0x%04x); it must be %s", spec.name, nameOf(type),
                    static_cast<unsigned>(type), listOf(spec.types).c_str());
   }
@@ -191,14 +204,19 @@ Status validateParam(const ParamSpec& spec, const Qnn_Param_t& param) {
   return ok;
 }
 
-Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::size_t count) {
+Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::size_t count,
+                      const ValidationRules& rules) {
   for (std::size_t i = 0; i < count; ++i) {
+    if (params[i].name == nullptr) return invalid("parameter %zu has no name", i);
+    for (std::size_t k = 0; k < i; ++k) {
+      if (std::strcmp(params[k].name, params[i].name) == 0) return invalid("parameter `%s` is given twice", params[i].name);
+    }
     const ParamSpec* spec = nullptr;
     for (const ParamSpec& each : specs) {
       if (std::strcmp(each.name, params[i].name) == 0) spec = &each;
     }
     if (spec == nullptr) return invalid("has no parameter `%s`", params[i].name);
-    const Status status = validateParam(*spec, params[i]);
+    const Status status = validateParam(*spec, params[i], rules);
     if (status != ok) return status;
     if (spec->only != nullptr && !isDefault(*spec->only, params[i])) {
       return invalid("parameter `%s` is not its default, and no other value is supported; leave it out", spec->name);
@@ -212,16 +230,76 @@ Status validateParams(List<ParamSpec> specs, const Qnn_Param_t* params, std::siz
   return ok;
 }
 
+// --- HTP ----------------------------------------------------------------------------------------------------------
+
+enum class Width { w8, w16, w32, other };
+
+/// Types of one width arrive alike: signed ones of 8 and 16 bits as unsigned ones with an offset.
+Width widthOf(Qnn_DataType_t type) {
+  switch (static_cast<std::uint32_t>(type)) {
+    case QNN_DATATYPE_INT_8:
+    case QNN_DATATYPE_UINT_8:
+    case QNN_DATATYPE_SFIXED_POINT_8:
+    case QNN_DATATYPE_UFIXED_POINT_8:
+    case QNN_DATATYPE_BOOL_8: return Width::w8;
+    case QNN_DATATYPE_INT_16:
+    case QNN_DATATYPE_UINT_16:
+    case QNN_DATATYPE_SFIXED_POINT_16:
+    case QNN_DATATYPE_UFIXED_POINT_16: return Width::w16;
+    case QNN_DATATYPE_INT_32:
+    case QNN_DATATYPE_UINT_32: return Width::w32;
+    default: return Width::other;
+  }
+}
+
+bool areAlike(Qnn_DataType_t given, Qnn_DataType_t named) {
+  return widthOf(given) != Width::other && widthOf(given) == widthOf(named);
+}
+
+/// A scalar brings its own type along: ONNX Runtime gives every integer as an INT_32.
+bool fitsParam(const Qnn_Param_t& given, Qnn_DataType_t named) {
+  if (given.paramType != QNN_PARAMTYPE_SCALAR) return areAlike(common(given.tensorParam).dataType, named);
+  if (widthOf(given.scalarParam.dataType) == Width::other) return false;
+  const long long value = wholeNumber(given.scalarParam);
+  switch (static_cast<std::uint32_t>(named)) {
+    case QNN_DATATYPE_INT_8: return value >= INT8_MIN && value <= INT8_MAX;
+    case QNN_DATATYPE_INT_16: return value >= INT16_MIN && value <= INT16_MAX;
+    case QNN_DATATYPE_INT_32: return value >= INT32_MIN && value <= INT32_MAX;
+    case QNN_DATATYPE_UINT_8: return value >= 0 && value <= UINT8_MAX;
+    case QNN_DATATYPE_UINT_16: return value >= 0 && value <= UINT16_MAX;
+    case QNN_DATATYPE_UINT_32: return value >= 0 && value <= UINT32_MAX;
+    case QNN_DATATYPE_BOOL_8: return value == 0 || value == 1;
+    default: return false;
+  }
+}
+
 }  // namespace
+
+ValidationRules rulesOfHtp() {
+  ValidationRules rules;
+  rules.alike = areAlike;
+  rules.fits = fitsParam;
+  rules.everyInput = true;
+  return rules;
+}
 
 bool isLeftOut(const Qnn_Tensor_t& tensor) { return common(tensor).type == QNN_TENSOR_TYPE_NULL; }
 
-Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, ValidationRules rules) {
+Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const ValidationRules& rules) {
   const Running running(spec.name);
   Status status = validateTensors("input", spec.inputs, config.inputTensors, config.numOfInputs, rules);
   if (status == ok) status = validateTensors("output", spec.outputs, config.outputTensors, config.numOfOutputs, rules);
-  if (status == ok) status = validateParams(spec.params, config.params, config.numOfParams);
+  if (status == ok) status = validateParams(spec.params, config.params, config.numOfParams, rules);
   return status;
+}
+
+bool isFor(const char* package, const Qnn_OpConfig_t& config) {
+  if (config.version != QNN_OPCONFIG_VERSION_1) return false;
+  const Qnn_OpConfigV1_t& node = config.v1;
+  if (node.packageName != nullptr && std::strcmp(node.packageName, package) == 0) return true;
+  invalid("node `%s` is for package `%s`, and this is package %s", node.name == nullptr ? "" : node.name,
+          node.packageName == nullptr ? "" : node.packageName, package);
+  return false;
 }
 
 Status noSuchOp(const char* package, const char* op, const char* known) {
@@ -229,3 +307,4 @@ Status noSuchOp(const char* package, const char* op, const char* known) {
 }
 
 }  // namespace udo
+#endif

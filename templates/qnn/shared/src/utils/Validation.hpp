@@ -9,14 +9,24 @@ namespace udo {
 
 /// In what the backends differ.
 struct ValidationRules {
-  bool floatsAreOne = false;  // FLOAT_16 is taken where FLOAT_32 is, and the other way round
+  // Whether a tensor of one type may be given where another is named; null: only what is named.
+  bool (*alike)(Qnn_DataType_t given, Qnn_DataType_t named) = nullptr;
+  // The same for a parameter.
+  bool (*fits)(const Qnn_Param_t& given, Qnn_DataType_t named) = nullptr;
+  bool everyInput = false;  // optional inputs cannot be left out
 };
 
+/// Those of HTP: it delivers types of one width alike, and knows parameters by their place behind the inputs.
+ValidationRules rulesOfHtp();
+
 /// `ok`, or the error of validation; says in the log what is wrong.
-Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, ValidationRules rules = {});
+Status validateConfig(const OpSpec& spec, const Qnn_OpConfigV1_t& config, const ValidationRules& rules = {});
 
 /// The answer where a package has no op of this name; `known` are those it has.
 Status noSuchOp(const char* package, const char* op, const char* known);
+
+/// Whether a node is for this package; says in the log where it is not.
+bool isFor(const char* package, const Qnn_OpConfig_t& config);
 
 /// True for a tensor that stands for none.
 bool isLeftOut(const Qnn_Tensor_t& tensor);

@@ -280,7 +280,9 @@ Status Package::validate(const char* package, List<OpEntry> ops, const Qnn_OpCon
     error("has more than %zu tensors and parameters", Operation::mostTensors);
     return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   }
-  return validateConfig(entry->spec, config, ValidationRules{/*floatsAreOne=*/true});
+  ValidationRules rules;
+  rules.alike = [](Qnn_DataType_t given, Qnn_DataType_t named) { return isFloat(given) && isFloat(named); };
+  return validateConfig(entry->spec, config, rules);
 }
 
 Status Package::create(const char* package, List<OpEntry> ops, const char* prelude, QnnGpu_Precision_t precision,

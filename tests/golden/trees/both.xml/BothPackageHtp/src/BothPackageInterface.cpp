@@ -88,6 +88,28 @@ constexpr std::uint32_t op0Param0Dims[] = {
     2,
 };
 
+constexpr std::int32_t op0Param1Data[] = {
+    1,
+};
+
+constexpr std::uint32_t op0Param1Dims[] = {
+    1,
+};
+
+constexpr std::int32_t op0Param2Data[] = {
+    1,
+};
+
+constexpr std::uint32_t op0Param2Dims[] = {
+    1,
+};
+
+constexpr ParamDefault op0Defaults[] = {
+    {0, QNN_DATATYPE_FLOAT_32, op0Param0Data, sizeof op0Param0Data, op0Param0Dims},
+    {1, QNN_DATATYPE_INT_32, op0Param1Data, sizeof op0Param1Data, op0Param1Dims},
+    {2, QNN_DATATYPE_INT_32, op0Param2Data, sizeof op0Param2Data, op0Param2Dims},
+};
+
 constexpr Qnn_DataType_t op1Inputs0Types[] = {
     QNN_DATATYPE_FLOAT_32,
     QNN_DATATYPE_FLOAT_16,
@@ -120,9 +142,9 @@ Counter counters[] = {
 constexpr char packageName[] = "BothPackage";
 
 const OpEntry entries[] = {
-    {&ops::BothPackage::ScaleShift::Op::spec, "BothPackage::ScaleShift",
+    {&ops::BothPackage::ScaleShift::Op::spec, op0Defaults, "BothPackage::ScaleShift",
      [](OpFacts& facts) { describe<ops::BothPackage::ScaleShift::Op, ops::BothPackage::ScaleShift::execute>(facts, ops::BothPackage::ScaleShift::hooks); }},
-    {&ops::BothPackage::Mix::Op::spec, "BothPackage::Mix",
+    {&ops::BothPackage::Mix::Op::spec, {}, "BothPackage::Mix",
      [](OpFacts& facts) { describe<ops::BothPackage::Mix::Op, ops::BothPackage::Mix::execute>(facts, ops::BothPackage::Mix::hooks); }},
 };
 
@@ -132,7 +154,9 @@ const char* operationNames[] = {
 };
 
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
+  showErrors();
   executions.begin();
+  beginSession();
   return QNN_SUCCESS;
 }
 
@@ -151,8 +175,8 @@ Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
   return QNN_SUCCESS;
 }
 
-// HTP matches the kernel records instead of asking: libQnnHtp 2.47 never calls it for a package with qhpi_init.
-Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t) { return QNN_SUCCESS; }
+// HTP itself never calls it: clients do, or do not.
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) { return validateNode(packageName, entries, config); }
 
 Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t, QnnOpPackage_OpImpl_t*) {
   return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE;

@@ -43,7 +43,7 @@ enum class Tensor : std::uint32_t {
 // How the arguments are found: generated, of no concern to a kernel.
 struct Op {
   using Args = ops::BothPackage::ScaleShift::Args;
-  static constexpr std::size_t mostInputs = 6;
+  static constexpr std::size_t mostInputs = 7;
   static constexpr std::size_t mostOutputs = 2;
   static const udo::OpSpec spec;
   static udo::Counter& calls;

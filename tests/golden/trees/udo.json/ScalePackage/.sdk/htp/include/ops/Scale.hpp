@@ -31,7 +31,7 @@ enum class Tensor : std::uint32_t {
 // How the arguments are found: generated, of no concern to a kernel.
 struct Op {
   using Args = ops::ScalePackage::Scale::Args;
-  static constexpr std::size_t mostInputs = 5;
+  static constexpr std::size_t mostInputs = 6;
   static constexpr std::size_t mostOutputs = 1;
   static const udo::OpSpec spec;
   static udo::Counter& calls;

@@ -59,7 +59,7 @@ Counter counters[] = {
 constexpr char packageName[] = "ScalePackage";
 
 const OpEntry entries[] = {
-    {&ops::ScalePackage::Scale::Op::spec, "ScalePackage::Scale",
+    {&ops::ScalePackage::Scale::Op::spec, {}, "ScalePackage::Scale",
      [](OpFacts& facts) { describe<ops::ScalePackage::Scale::Op, ops::ScalePackage::Scale::execute>(facts, ops::ScalePackage::Scale::hooks); }},
 };
 
@@ -68,7 +68,9 @@ const char* operationNames[] = {
 };
 
 Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
+  showErrors();
   executions.begin();
+  beginSession();
   return QNN_SUCCESS;
 }
 
@@ -87,8 +89,8 @@ Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
   return QNN_SUCCESS;
 }
 
-// HTP matches the kernel records instead of asking: libQnnHtp 2.47 never calls it for a package with qhpi_init.
-Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t) { return QNN_SUCCESS; }
+// HTP itself never calls it: clients do, or do not.
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) { return validateNode(packageName, entries, config); }
 
 Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t, QnnOpPackage_OpImpl_t*) {
   return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE;

@@ -1,0 +1,400 @@
+// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
+#include "HtpParameters.hpp"
+
+#include <cstring>
+
+// Graphs are prepared on the host; the DSP only executes them.
+#if !defined(__hexagon__)
+#define UDO_PREPARES 1
+#include <deque>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "Validation.hpp"
+#endif
+
+namespace udo {
+namespace {
+
+List<OpEntry> packageOps;
+
+constexpr std::uint32_t absentElements = 4;
+constexpr std::int32_t absent[absentElements] = {0x6f647561, 0x62736e74, -0x1d6e3c85, 0x5eed0c0d};
+
+bool isAbsent(std::uint32_t type, const QHPI_Shape& shape, const void* data) {
+  return type == QHPI_Int32 && shape.rank != 0 && shape.dims[shape.rank - 1] == absentElements && data != nullptr &&
+         std::memcmp(data, absent, sizeof absent) == 0;
+}
+
+/// Shapes of constants have at least four dimensions.
+QHPI_Shape fillShape(List<std::uint32_t> dims, std::uint32_t rank) {
+  QHPI_Shape shape = {};
+  const auto given = static_cast<std::uint32_t>(dims.count);
+  shape.rank = given < rank ? rank : given;
+  for (std::uint32_t axis = 0; axis < shape.rank; ++axis) {
+    shape.dims[axis] = axis + given < shape.rank ? 1 : dims.items[axis + given - shape.rank];
+  }
+  return shape;
+}
+
+/// What stands for a parameter that was left out, in its place.
+const QHPI_Op* createAbsent(const OpSpec& spec, std::size_t param, const QHPI_Op* root) {
+  // Kernel records say that parameters of rank 5 alone are of another layout.
+  bool wide = param < spec.params.count && spec.params.items[param].ranks.count != 0;
+  for (std::size_t i = 0; wide && i < spec.params.items[param].ranks.count; ++i) {
+    wide = spec.params.items[param].ranks.items[i] == 5;
+  }
+  constexpr std::uint32_t dims[] = {absentElements};
+  const QHPI_OutputDef made = {QHPI_Int32, {0, 1.0f}, fillShape(dims, wide ? 5 : 4)};
+  return qhpi_op_create_constant(root, &made, sizeof absent, absent);
+}
+
+}  // namespace
+
+bool isAbsent(const QHPI_Op* node) {
+  const QHPI_OutputDef made = qhpi_op_is_constant(node) != 0 ? qhpi_op_output(node, 0) : QHPI_OutputDef{};
+  return made.type == QHPI_Int32 && isAbsent(made.type, made.shape, qhpi_op_constant_data(node));
+}
+
+bool isAbsent(const QHPI_Tensor* tensor) {
+  return qhpi_tensor_type(tensor) == QHPI_Int32 &&
+         isAbsent(QHPI_Int32, qhpi_tensor_shape(tensor), qhpi_tensor_raw_data(tensor));
+}
+
+std::uint32_t countInputs(const QHPI_Op* node) {
+  const std::uint32_t count = qhpi_op_num_inputs(node);
+  return count != 0 && isAbsent(qhpi_op_input(node, count - 1).op) ? count - 1 : count;
+}
+
+void setOps(List<OpEntry> ops) { packageOps = ops; }
+
+const OpEntry* findOp(const char* qualifiedName) {
+  for (const OpEntry& each : packageOps) {
+    if (qualifiedName != nullptr && std::strcmp(each.qualifiedName, qualifiedName) == 0) return &each;
+  }
+  return nullptr;
+}
+
+std::uint32_t markOrder(const QHPI_Op* root, const char* qualifiedName, std::uint32_t count, QHPI_OpRef* inputs) {
+  const OpEntry* const op = findOp(qualifiedName);
+  if (op == nullptr || !hasOrder(*op->spec) || count <= op->spec->inputs.count) return 0;
+  if (isAbsent(inputs[count - 1].op)) return 0;
+  inputs[count] = {createAbsent(*op->spec, count - op->spec->inputs.count, root), 0};
+  return 1;
+}
+
+#ifdef UDO_PREPARES
+
+namespace {
+
+// --- the content of a parameter -----------------------------------------------------------------------------------
+
+/// A number that differs for different content.
+class Print {
+ public:
+  /// Of each element some bits of the last byte may be turned: a signed integer of 8 or 16 bits arrives as an unsigned one.
+  Print& add(const void* data, std::size_t bytes, unsigned char turned = 0, std::size_t element = 1) {
+    const auto* const from = static_cast<const unsigned char*>(data);
+    for (std::size_t i = 0; i < bytes; ++i) {
+      const bool isLast = i % element == element - 1;
+      value_ = (value_ ^ static_cast<unsigned char>(from[i] ^ (isLast ? turned : 0))) * 0x100000001b3u;
+    }
+    return *this;
+  }
+  Print& add(std::uint64_t number) { return add(&number, sizeof number); }
+  std::uint64_t value() const { return value_ ^ value_ >> 29; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325u;
+};
+
+Print printOf(std::uint32_t element, const std::uint32_t* dims, std::uint32_t rank) {
+  Print print;
+  print.add(element);
+  bool ones = true;  // HTP puts ones in front
+  for (std::uint32_t axis = 0; axis < rank; ++axis) {
+    ones = ones && dims[axis] == 1;
+    if (!ones) print.add(dims[axis]);
+  }
+  return print;
+}
+
+/// What is known of a parameter: of a truth HTP sets one byte of a Float32; a client may not tell the data of a tensor.
+enum class Known : std::uint32_t { all, truth, shape };
+constexpr std::size_t knownKinds = 3;
+
+/// One parameter as it arrived.
+struct Arrived {
+  std::uint32_t param;
+  Known known;
+  std::uint64_t print;
+
+  bool operator==(const Arrived& other) const {
+    return param == other.param && known == other.known && print == other.print;
+  }
+};
+
+std::size_t bytesOf(const Qnn_TensorV1_t& tensor) {
+  std::size_t count = qhpi_element_type_size(elementOf(tensor.dataType));
+  for (std::uint32_t axis = 0; axis < tensor.rank; ++axis) count *= tensor.dimensions[axis];
+  return count;
+}
+
+Arrived arrivedOf(std::uint32_t param, const Qnn_Param_t& given) {
+  const bool isScalar = given.paramType == QNN_PARAMTYPE_SCALAR;
+  const Qnn_TensorV1_t& tensor = given.tensorParam.v1;
+  const Qnn_DataType_t type = isScalar ? given.scalarParam.dataType : tensor.dataType;
+  if (isScalar && type == QNN_DATATYPE_BOOL_8) {
+    const std::uint32_t truth = given.scalarParam.bool8Value != 0 ? 1 : 0;
+    return {param, Known::truth, printOf(QHPI_Float32, nullptr, 0).add(truth).value()};
+  }
+  const std::uint32_t element = elementOf(type);
+  Print print = printOf(element, isScalar ? nullptr : tensor.dimensions, isScalar ? 0 : tensor.rank);
+  const std::size_t size = qhpi_element_type_size(element);
+  const std::size_t bytes = isScalar ? size : bytesOf(tensor);
+  const void* const data = isScalar ? &given.scalarParam.uint64Value : tensor.clientBuf.data;
+  const bool isThere = isScalar || (tensor.memType == QNN_TENSORMEMTYPE_RAW && data != nullptr &&
+                                    tensor.clientBuf.dataSize >= bytes);
+  if (!isThere) return {param, Known::shape, print.value()};
+  return {param, Known::all, print.add(data, bytes, zeroOffsetOf(type) != 0 ? 0x80 : 0, size).value()};
+}
+
+/// The same of an input of a node, in each way in which it may be known.
+struct Found {
+  std::uint64_t prints[knownKinds];
+};
+
+Found foundOf(const QHPI_Op* node, std::uint32_t index) {
+  const QHPI_OpRef from = qhpi_op_input(node, index);
+  const QHPI_OutputDef made = qhpi_op_output(from.op, from.output_number);
+  const Print print = printOf(made.type, made.shape.dims, made.shape.rank);
+  Found found = {{0, 0, print.value()}};
+  const void* const data = qhpi_op_is_constant(from.op) != 0 ? qhpi_op_constant_data(from.op) : nullptr;
+  if (data == nullptr) return found;
+  std::size_t bytes = qhpi_element_type_size(made.type);
+  for (std::uint32_t axis = 0; axis < made.shape.rank; ++axis) bytes *= made.shape.dims[axis];
+  const std::uint32_t truth = *static_cast<const unsigned char*>(data) != 0 ? 1 : 0;
+  found.prints[static_cast<std::size_t>(Known::all)] = Print(print).add(data, bytes).value();
+  found.prints[static_cast<std::size_t>(Known::truth)] = Print(print).add(truth).value();
+  return found;
+}
+
+// --- the nodes that were validated --------------------------------------------------------------------------------
+
+/// A node that was validated.
+struct Validated {
+  const OpSpec* op;
+  std::vector<Arrived> params;
+  std::thread::id thread;
+  bool used;  // a node of a graph was found with it
+  bool old;   // of an earlier session, and used there
+};
+
+bool isInOrder(const std::vector<Arrived>& params) {
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    if (params[i].param != i) return false;
+  }
+  return true;
+}
+
+bool fits(const Validated& known, const std::vector<Found>& found) {
+  if (known.params.size() != found.size()) return false;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Arrived& param = known.params[i];
+    if (param.print != found[i].prints[static_cast<std::size_t>(param.known)]) return false;
+  }
+  return true;
+}
+
+/// Where each parameter of the config is among those of a node; `nowhere` for one that was left out.
+using Places = std::vector<std::size_t>;
+constexpr std::size_t nowhere = SIZE_MAX;
+
+Places placesOf(const OpSpec& spec, const std::vector<Arrived>& params) {
+  Places places(spec.params.count, nowhere);
+  for (std::size_t i = 0; i < params.size(); ++i) places[params[i].param] = i;
+  return places;
+}
+
+/// Whether a node means the same in both orders.
+bool areAlike(const Places& one, const Places& other, const std::vector<Found>& found) {
+  for (std::size_t param = 0; param < one.size(); ++param) {
+    if (one[param] == other[param]) continue;
+    if (one[param] == nowhere || other[param] == nowhere) return false;
+    constexpr auto all = static_cast<std::size_t>(Known::all);
+    const std::uint64_t print = found[one[param]].prints[all];
+    if (print == 0 || print != found[other[param]].prints[all]) return false;
+  }
+  return true;
+}
+
+/// The nodes that were validated, the last ones of them.
+class Memory {
+ public:
+  static constexpr std::size_t most = 4096;
+
+  void add(const OpSpec& op, std::vector<Arrived> params) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!isInOrder(params)) permuted_.insert(&op);
+    for (auto each = nodes_.begin(); each != nodes_.end(); ++each) {
+      if (each->op != &op || !(each->params == params)) continue;
+      nodes_.erase(each);
+      break;
+    }
+    if (nodes_.size() == most) nodes_.pop_front();
+    nodes_.push_back({&op, std::move(params), std::this_thread::get_id(), false, false});
+  }
+
+  void age() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (Validated& each : nodes_) each.old = each.old || (each.used && each.thread == std::this_thread::get_id());
+  }
+
+  enum class Result { known, unknown, ambiguous };
+
+  /// The places of the parameters of a node; unknown where none such was validated and it may be in any order.
+  Result find(const OpSpec& op, const std::vector<Found>& found, Places& places) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const bool old : {false, true}) {
+      bool any = false;
+      for (Validated& each : nodes_) {
+        if (each.op != &op || each.old != old || !fits(each, found)) continue;
+        each.used = true;
+        Places other = placesOf(op, each.params);
+        if (any && !areAlike(places, other, found)) return Result::ambiguous;
+        if (!any) places = std::move(other);
+        any = true;
+      }
+      if (any) return Result::known;
+    }
+    if (permuted_.count(&op) != 0) return Result::unknown;
+    places.assign(op.params.count, nowhere);
+    for (std::size_t i = 0; i < found.size(); ++i) places[i] = i;
+    return Result::known;
+  }
+
+  /// A text that stays.
+  const char* keep(const std::string& text) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return texts_.insert(text).first->c_str();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<Validated> nodes_;
+  std::set<const OpSpec*> permuted_;  // ops of which a node came in another order than that of the config
+  std::set<std::string> texts_;       // of errors: a few for each op
+};
+
+// It outlives whatever a runtime still does while the process ends.
+Memory& memory() {
+  static auto* const only = new Memory;
+  return *only;
+}
+
+std::string namesOf(const OpSpec& spec) {
+  std::string names;
+  for (const ParamSpec& each : spec.params) names += (names.empty() ? "" : ", ") + std::string(each.name);
+  return names;
+}
+
+const QHPI_Op* refuse(const OpSpec& spec, const QHPI_Op* node, const std::string& why) {
+  const Running running(spec.name);
+  const char* const text = memory().keep("op " + std::string(spec.name) + ": " + why);
+  error("%s", why.c_str());
+  return qhpi_op_create_error(node, text);
+}
+
+QHPI_OpRef createOmitted(const OpEntry& op, std::size_t param, const QHPI_Op* node) {
+  for (const ParamDefault& each : op.defaults) {
+    if (each.param != param) continue;
+    const QHPI_OutputDef made = {elementOf(each.type), {zeroOffsetOf(each.type), 1.0f}, fillShape(each.dims, 4)};
+    return {qhpi_op_create_constant(node, &made, each.bytes, each.data), 0};
+  }
+  return {createAbsent(*op.spec, param, node), 0};
+}
+
+}  // namespace
+
+Qnn_ErrorHandle_t validateNode(const char* package, List<OpEntry> ops, const Qnn_OpConfig_t& config) {
+  if (!isFor(package, config)) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+  const Qnn_OpConfigV1_t& node = config.v1;
+  const OpSpec* spec = nullptr;
+  std::string known;
+  for (const OpEntry& each : ops) {
+    if (node.typeName != nullptr && std::strcmp(each.spec->name, node.typeName) == 0) spec = each.spec;
+    known += (known.empty() ? "" : ", ") + std::string(each.spec->name);
+  }
+  if (spec == nullptr) return noSuchOp(package, node.typeName, known.c_str());
+  const Status status = validateConfig(*spec, node, rulesOfHtp());
+  if (status != ok || !hasOrder(*spec)) return status;
+  std::vector<Arrived> params;
+  for (std::uint32_t i = 0; i < node.numOfParams; ++i) {
+    std::uint32_t param = 0;
+    while (std::strcmp(spec->params.items[param].name, node.params[i].name) != 0) ++param;
+    params.push_back(arrivedOf(param, node.params[i]));
+  }
+  memory().add(*spec, std::move(params));
+  return ok;
+}
+
+void beginSession() { memory().age(); }
+
+const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node) {
+  const OpSpec& spec = *op.spec;
+  const std::uint32_t inputs = static_cast<std::uint32_t>(spec.inputs.count);
+  const std::uint32_t count = qhpi_op_num_inputs(node);
+  if (count <= inputs || countInputs(node) != count) return node;
+  if (count > inputs + spec.params.count) return node;  // no kernel takes it, which HTP says
+  std::vector<Found> found;
+  for (std::uint32_t i = inputs; i < count; ++i) found.push_back(foundOf(node, i));
+  Places places;
+  switch (memory().find(spec, found, places)) {
+    case Memory::Result::known: break;
+    case Memory::Result::unknown:
+      return refuse(spec, node,
+                    "a node was not validated before its graph is finalized, and parameters of this op have come in "
+                    "another order than that of the config (" +
+                        namesOf(spec) + "): validate each node, or give its parameters in that order");
+    case Memory::Result::ambiguous:
+      return refuse(spec, node,
+                    "two nodes have the same values for parameters in two orders, so which is which is not known; give "
+                    "the parameters in the order of the config: " +
+                        namesOf(spec));
+  }
+  std::size_t given = 0;
+  bool inOrder = true;
+  for (std::size_t param = 0; param < places.size(); ++param) {
+    if (places[param] == nowhere) continue;
+    inOrder = inOrder && places[param] == param;
+    given = param + 1;
+  }
+  if (inOrder) return node;
+  std::vector<QHPI_OpRef> references;
+  for (std::uint32_t i = 0; i < inputs; ++i) references.push_back(qhpi_op_input(node, i));
+  for (std::size_t param = 0; param < given; ++param) {
+    references.push_back(places[param] == nowhere
+                             ? createOmitted(op, param, node)
+                             : qhpi_op_input(node, inputs + static_cast<std::uint32_t>(places[param])));
+  }
+  references.push_back({createAbsent(spec, given, node), 0});
+  std::vector<QHPI_OutputDef> outputs;
+  for (std::uint32_t i = 0; i < qhpi_op_num_outputs(node); ++i) outputs.push_back(qhpi_op_output(node, i));
+  return qhpi_op_create(node, qhpi_op_name(node), static_cast<std::uint32_t>(references.size()), references.data(),
+                        static_cast<std::uint32_t>(outputs.size()), outputs.data());
+}
+
+#else
+
+Qnn_ErrorHandle_t validateNode(const char*, List<OpEntry>, const Qnn_OpConfig_t&) { return QNN_SUCCESS; }
+
+void beginSession() {}
+
+const QHPI_Op* orderParameters(const OpEntry&, const QHPI_Op* node) { return node; }
+
+#endif
+
+}  // namespace udo

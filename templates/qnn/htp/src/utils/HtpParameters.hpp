@@ -1,0 +1,59 @@
+// Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
+//
+// Parameters by their names.  A kernel of HTP gets them without names, as further inputs, in the order in which the
+// client gave them; the names are known only when the client validates the node.  So validation remembers the order in
+// which the parameters of a node arrived, with their values, and an early rewrite finds the nodes of a graph by the
+// values and puts their parameters in the order of the config.
+#pragma once
+
+#include "HtpBackendUtils.hpp"
+
+namespace udo {
+
+struct OpFacts;
+
+/// The default of a parameter.
+struct ParamDefault {
+  std::uint32_t param;
+  Qnn_DataType_t type;
+  const void* data;
+  std::uint32_t bytes;
+  List<std::uint32_t> dims;
+};
+
+/// One op of the package.
+struct OpEntry {
+  const OpSpec* spec;
+  List<ParamDefault> defaults;
+  const char* qualifiedName;  // with the package: Package::Op
+  void (*describe)(OpFacts& facts);
+};
+
+/// The ops of the package: told once, found by their names (Package::Op); null where it has no such op.
+void setOps(List<OpEntry> ops);
+const OpEntry* findOp(const char* qualifiedName);
+
+/// Whether the order of its parameters can differ from that of the config.
+inline bool hasOrder(const OpSpec& spec) { return spec.params.count > 1; }
+
+/// `validateOpConfig`: refuses a node that is not as the config says; remembers the order of its parameters.
+Qnn_ErrorHandle_t validateNode(const char* package, List<OpEntry> ops, const Qnn_OpConfig_t& config);
+
+/// A client registers the package: what this thread validated for an earlier one, and used, gives way to what comes.
+void beginSession();
+
+/// The node with its parameters in the order of the config: itself, or another one; or an error, with the reason.
+const QHPI_Op* orderParameters(const OpEntry& op, const QHPI_Op* node);
+
+/// Whether this constant stands for a parameter that was left out.  Behind the last parameter of a node it says that the
+/// parameters are in the order of the config.
+bool isAbsent(const QHPI_Op* node);
+bool isAbsent(const QHPI_Tensor* tensor);
+
+/// How many inputs a node has, without the one that says that parameters are in order.
+std::uint32_t countInputs(const QHPI_Op* node);
+
+/// Adds that one to the inputs of a new node where its op is of this package; returns how many were added.
+std::uint32_t markOrder(const QHPI_Op* root, const char* qualifiedName, std::uint32_t count, QHPI_OpRef* inputs);
+
+}  // namespace udo
