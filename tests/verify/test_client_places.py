@@ -27,7 +27,6 @@ FOLDER = ROOT / "tests" / "verify" / "clients"
 NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
 pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, NEEDED)), reason=f"without {', '.join(NEEDED)}")
 # ONNX Runtime's provider sends attributes in an order of its own, and packages over QHPI bind them by their place.
-BY_PLACE = "HTP packages bind parameters by their place, in the order in which a client sends them"
 
 
 @pytest.fixture(scope="module")
@@ -63,21 +62,9 @@ CASES_OF_OURS = (
 
 
 @pytest.mark.parametrize("name", CASES_OF_OURS)
-def test_parameters_and_chains_on_cpu(run: TestRun, name: str) -> None:
-    assert of(run, "cpu-ort", "Mix")[name].status == "passed"
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason=BY_PLACE, strict=False))
-        if "param" in name or name[-2:] in (" a", " b", " c")
-        else name
-        for name in CASES_OF_OURS
-    ],
-)
-def test_parameters_and_chains_on_htp(run: TestRun, name: str) -> None:
-    assert of(run, "htp-ort", "Mix")[name].status == "passed"
+@pytest.mark.parametrize("place", ["cpu-ort", "htp-ort"])
+def test_parameters_and_chains(run: TestRun, place: str, name: str) -> None:
+    assert of(run, place, "Mix")[name].status == "passed"
 
 
 def test_each_case_was_executed_by_the_package(run: TestRun) -> None:
@@ -176,7 +163,7 @@ def test_prepared_calls_share_one_model(session: OrtSession, monkeypatch: pytest
         for number, each in enumerate(calls):
             expected = 100 * number + 23 + (X + number) * np.resize([1, 2, 3], 6)
             assert np.allclose(session.run(each).outputs["y"], expected)
-        assert asked == ["run"]
+        assert asked == ["run model"]
 
 
 def test_a_crash_among_prepared_calls_takes_only_itself(session: OrtSession) -> None:
