@@ -15,14 +15,15 @@ from udogen.errors import BuildFailed, ToolMissing, UdogenError, UsageError
 from udogen.opdef.model import OpPackage
 from udogen.runtime.failures import RegistrationFailed
 from udogen.runtime.op.calls import RuntimeInfo
+from udogen.verify import shapes
 from udogen.verify.cases import Case
-from udogen.verify.places import PLACES, Place, check_there, place_of
+from udogen.verify.places import PLACES, SHAPES, Place, check_there, place_of
 from udogen.verify.results import BackendState, Outcome, State, TestRun, Trouble
 from udogen.verify.runner import OnCase, data_type, run_cases
 from udogen.verify.safety.checks import NOTHING, Wanted
 from udogen.verify.safety.outcomes import unchecked
 from udogen.verify.suite import clients, configs, expand
-from udogen.verify.suite.model import Suite
+from udogen.verify.suite.model import Subject, Suite
 from udogen.verify.workshop import Wish, ready
 
 Step = Callable[[str], None]
@@ -100,12 +101,37 @@ def plan(suite: Suite, options: Options) -> Program:
         tasks += found
         if not found:
             left_out.append(BackendState(place.id, place.title, "left out", _why_no_case(options)))
+    if not options.backends or SHAPES.id in options.backends:
+        tasks += _shape_tasks(suite, known, made, options)
     if not tasks:
         raise UsageError(
             f"no case of {suite.folder} is {'called like ' + options.pattern if options.pattern else 'for this'}",
             hint="`udogen test DIR` runs all of them" if options.pattern or options.backends else "see the test file",
         )
     return Program(suite, tuple(tasks), tuple(left_out))
+
+
+def _shape_tasks(
+    suite: Suite,
+    known: Mapping[Subject, configs.Source],
+    made: dict[tuple[str | int, ...], list[Case]],
+    options: Options,
+) -> list[Task]:
+    """The cases whose shapes are compared: of each op one backend's."""
+    tasks = []
+    for number, tests in enumerate(suite.ops):
+        source = known[tests.subject]
+        package = source.package(tests.op)
+        if package is None or not (tests.subject.rules or tests.subject.converter):
+            continue
+        backend = configs.of_op_named(package, tests.op)[0]
+        key = (tests.op, backend, number)
+        if key not in made:
+            made[key] = expand.cases_of(tests, package, backend)
+        cases = tuple(each for each in made[key] if not each.refusal and _matches(each, options.pattern))
+        if cases:
+            tasks.append(Task(SHAPES, source, package, cases))
+    return tasks
 
 
 def _why_no_case(options: Options) -> str:
@@ -148,7 +174,7 @@ def run(
         states[place.id] = _joined(states.get(place.id), state)
     return TestRun(
         folder=program.suite.folder,
-        states=tuple(states[name] for name in PLACES if name in states),
+        states=tuple(states[name] for name in (*PLACES, SHAPES.id) if name in states),
         outcomes=tuple(outcomes),
         seconds=time.perf_counter() - begun,
         environment=environment(),
@@ -160,6 +186,8 @@ def _run_task(
     task: Task, options: Options, on_case: OnCase, on_step: Step, warnings: list[str]
 ) -> tuple[BackendState, list[Outcome]]:
     place, cases = task.place, task.cases
+    if place is SHAPES:
+        return _run_shapes(task, options, on_case)
     ops = list(dict.fromkeys(case.op for case in cases))
     try:
         check_there(place, on_step)
@@ -190,6 +218,21 @@ def _run_task(
         BackendState(place.id, place.title, "ran", real=is_real(runtime), runtime=runtime, cases=len(cases)),
         found,
     )
+
+
+def _run_shapes(task: Task, options: Options, on_case: OnCase) -> tuple[BackendState, list[Outcome]]:
+    try:
+        found = shapes.run_cases(
+            task.source.subject, task.package, task.cases, build=options.wish.build, timeout=options.timeout
+        )
+    except (ToolMissing, BuildFailed) as fault:
+        return _not_run(SHAPES, fault, len(task.cases)), []
+    except UdogenError as fault:
+        found = _all_broken(task, fault, on_case)
+    else:
+        for each in found:
+            on_case(each)
+    return BackendState(SHAPES.id, SHAPES.title, "ran", cases=len(found)), found
 
 
 def is_real(runtime: RuntimeInfo | None) -> bool:

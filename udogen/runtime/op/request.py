@@ -15,7 +15,7 @@ from udogen.opdef.problems import nearest
 from udogen.runtime.built import Built
 from udogen.runtime.library import BACKENDS
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
-from udogen.runtime.op.ruled import ruled
+from udogen.runtime.op.inferred_shapes import with_rules
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -54,7 +54,7 @@ def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCa
         given = _in_place(op, given)
     params = tuple(_param(op, name, value, wishes) for name, value in given.items())
     if wishes.rules is not None:
-        outputs = ruled(
+        outputs = with_rules(
             outputs, rules=wishes.rules, built=built, op=op, inputs=inputs, params=params, told=wishes.shapes
         )
     return OpCall(op_type, built.package, inputs, outputs, params, loops=wishes.loops)

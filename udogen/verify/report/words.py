@@ -23,6 +23,7 @@ BACKENDS: Mapping[str, str] = {  # as headings have them; what is new is shown b
     "cpu-emulator": "CPU, emulated",
     "htp-emulator": "HTP, emulated",
     "gpu-emulator": "GPU, emulated",
+    "shapes": "Shapes",
 }
 _CODE = re.compile(r"`([^`\n]+)`")
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")

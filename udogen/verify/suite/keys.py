@@ -195,6 +195,8 @@ SUBJECT: Mapping[str, Key] = {
     "config": Key(_path, "the XML OpDef or JSON UDO config"),
     "kernels": Key(_path, "the folder with finished kernels"),
     "htp_api": Key(_htp_api, "which interface of HTP the kernels are for"),
+    "rules": Key(_path, "shape rules in Python, compared with the references"),
+    "converter": Key(_path, "the converter op package (folder or library) that is compared with the rules"),
 }
 OP: Mapping[str, Key] = {
     **NAME,

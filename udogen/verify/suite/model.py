@@ -77,6 +77,8 @@ class Subject:
     config: Path | None = None
     kernels: Path | None = None
     htp_api: str = ""
+    rules: Path | None = None  # shape rules
+    converter: Path | None = None  # the converter op package that they are compared with
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,13 @@ class _Reader:
         return OpTests(
             op=found.get("name", ""),
             groups=tuple(groups),
-            subject=Subject(found.get("config"), found.get("kernels"), found.get("htp_api", "")),
+            subject=Subject(
+                found.get("config"),
+                found.get("kernels"),
+                found.get("htp_api", ""),
+                found.get("rules"),
+                found.get("converter"),
+            ),
             folder=self._folder,
             reference=found.get("reference", ""),
             loops=found.get("loops", 0),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from udogen.errors import UsageError
 from udogen.opdef.load import load
 from udogen.opdef.model import Op
-from udogen.opdef.shape_rules import Given, load_shape_rules
+from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import ParamArg, TensorArg
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MOST_DATA = 4096  # numbers: what is larger is data to compute with, not a shape
 
 
-def ruled(
+def with_rules(
     outputs: Sequence[TensorArg],
     *,
     rules: Path,
@@ -42,13 +42,7 @@ def ruled(
     found = load_shape_rules(rules, package.ops)
     if not found.has_shapes(op.name):
         raise UsageError(f"{rules} has no rule for the shapes of op `{op.name}`", hint=f"write def {op.name}(op): …")
-    given = [each for each in op.inputs if _given(each.name, inputs)]
-    inferred = found.infer(
-        op.name,
-        {each.name: _tensors(each.name, inputs, repeated=each.repeated) for each in given},
-        {arg.name: arg.value if isinstance(arg.value, (bool, int, float, str)) else _tensor(arg) for arg in params},
-        outputs={each.name: sum(_belongs(each.name, arg.name) for arg in outputs) for each in op.outputs},
-    )
+    inferred = infer_outputs(found, op, inputs, params, outputs)
     made = []
     for number, arg in enumerate(outputs):
         shape = list(inferred.values())[number].shape if number < len(inferred) else None
@@ -56,25 +50,34 @@ def ruled(
     return tuple(made)
 
 
+def infer_outputs(
+    rules: ShapeRules, op: Op, inputs: Sequence[TensorArg], params: Sequence[ParamArg], outputs: Sequence[TensorArg]
+) -> dict[str, Inferred]:
+    """What rules return for the outputs of a call."""
+    given: dict[str, Given | list[Given]] = {}
+    for tensor in op.inputs:
+        own = [given_of(arg) for arg in inputs if _belongs(tensor.name, arg.name) and not arg.omitted]
+        if own:
+            given[tensor.name] = own if tensor.repeated else own[0]
+    return rules.infer(
+        op.name,
+        given,
+        {arg.name: arg.value if isinstance(arg.value, (bool, int, float, str)) else given_of(arg) for arg in params},
+        outputs={each.name: sum(_belongs(each.name, arg.name) for arg in outputs) for each in op.outputs},
+    )
+
+
+def given_of(arg: TensorArg | ParamArg, *, data: bool = True) -> Given:
+    """An argument as shape rules see it, with its numbers where there are few."""
+    if isinstance(arg, TensorArg):
+        return Given(arg.shape, arg.dtype, _numbers(arg.array, arg.quant) if data else None)
+    assert not isinstance(arg.value, (bool, int, float, str))
+    return Given(tuple(arg.value.shape), arg.dtype, _numbers(arg.value, arg.quant))
+
+
 def _belongs(tensor: str, name: str) -> bool:
     head, _, number = name.rpartition(".")
     return name == tensor or (head == tensor and number.isdecimal())
-
-
-def _given(tensor: str, args: Sequence[TensorArg]) -> bool:
-    return any(_belongs(tensor, each.name) and not each.omitted for each in args)
-
-
-def _tensors(tensor: str, args: Sequence[TensorArg], *, repeated: bool) -> Given | list[Given]:
-    found = [
-        Given(each.shape, each.dtype, _numbers(each.array, each.quant)) for each in args if _belongs(tensor, each.name)
-    ]
-    return found if repeated else found[0]
-
-
-def _tensor(arg: ParamArg) -> Given:
-    assert not isinstance(arg.value, (bool, int, float, str))
-    return Given(arg.value.shape, arg.dtype, _numbers(arg.value, arg.quant))
 
 
 def _numbers(array: Array | None, quant: object) -> list[float] | None:
