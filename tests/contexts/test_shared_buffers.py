@@ -422,10 +422,10 @@ def test_the_same_memory_by_another_descriptor(context: Context, offset: int | N
 @pytest.mark.parametrize(
     ("offset", "nbytes", "said"),
     [
-        (-64, None, "the offset in buffer `kv` is -64"),
+        (-64, None, "bytes -64 to 4096 are not in buffer `kv`, which has 4096"),
         (4096, None, "bytes 4096 to 4096 are not in buffer `kv`, which has 4096"),
         (64, 4096, "bytes 64 to 4160 are not in buffer `kv`, which has 4096"),
-        (2**64, 64, f"the offset in buffer `kv` is {2**64}"),
+        (2**64, 64, f"bytes {2**64} to {2**64 + 64} are not in buffer `kv`, which has 4096"),
     ],
 )
 def test_parts_that_are_not_in_the_buffer(offset: int, nbytes: int | None, said: str) -> None:

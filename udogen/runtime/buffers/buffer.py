@@ -190,7 +190,7 @@ class Buffer:
         """Bytes of it, for a tensor among others (`Graph.bind`)."""
         from udogen.runtime.buffers import parts
 
-        begin = arguments.whole(offset, f"the offset in buffer `{self.name}`")
+        begin = arguments.whole(offset, f"the offset in buffer `{self.name}`", least=-(2**80), most=2**80)
         length = None if nbytes is None else arguments.whole(nbytes, "the number of bytes")
         self._open_memory()
         return parts.part_of(self, begin, length)
