@@ -267,11 +267,11 @@ def test_generating_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: py
     work = Work(tmp_path)
     replace, left = os.replace, [5]
 
-    def stop_at_last(*paths: Path) -> None:
+    def stop_at_last(*names: str, **folders: int) -> None:
         left[0] -= 1
         if left[0] < 0:
             raise KeyboardInterrupt
-        replace(*paths)
+        replace(*names, **folders)
 
     monkeypatch.setattr(os, "replace", stop_at_last)
     with pytest.raises(KeyboardInterrupt):
