@@ -195,17 +195,17 @@ def test_two_at_once_leave_whole_trees(tmp_path: Path) -> None:
         assert tree(small.out) in right
 
 
-def test_folders_that_were_created_for_nothing_go(work: Work, tmp_path: Path) -> None:
-    done = udogen("generate", ONE_OP, ROOT / "examples/softmax/SoftmaxAxis.xml", "-o", tmp_path / "a/b", "--dry-run")
+def test_folders_that_were_created_for_nothing_go(tmp_path: Path) -> None:
+    softmax = ROOT / "examples/softmax/SoftmaxAxis.xml"
+    done = udogen("generate", ONE_OP, "-o", tmp_path / "a/b", "--dry-run")
     assert done.returncode == 0, done.stderr
-    (tmp_path / "c/SoftmaxAxisPackage").mkdir(parents=True)
-    packages, _ = load([ROOT / "examples/softmax/SoftmaxAxis.xml"])
+    packages, _ = load([softmax])
     taken = tmp_path / "c" / packages[0].name
-    taken.mkdir(exist_ok=True)
+    taken.mkdir(parents=True)
     (taken / "Makefile").write_text("mine\n")
-    done = udogen("generate", ONE_OP, ROOT / "examples/softmax/SoftmaxAxis.xml", "-o", tmp_path / "c")
+    done = udogen("generate", ONE_OP, softmax, "-o", tmp_path / "c", "--backend", "cpu")
     assert done.returncode == 2 and "did not generate" in done.stderr
-    assert not (tmp_path / "a").exists() and not (tmp_path / "c/LeakyReluPackage").exists()
+    assert not (tmp_path / "a").exists() and list((tmp_path / "c").iterdir()) == [taken]
 
 
 def test_one_folder_under_two_names_is_refused(tmp_path: Path) -> None:
@@ -226,9 +226,9 @@ class Killed(BaseException):
 def test_interrupted_after_each_step_it_is_completed(
     work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
 ) -> None:
-    """Stopped before every third renaming; then the config changes back, and the tree is as it should be."""
+    """Stopped before every fourth renaming; then the config changes back, and the tree is as it should be."""
     right = kill_generate.snapshot(work.package)
-    steps = 0
+    steps, replace = 0, os.replace
     while True:
         place = Work(
             Path(shutil.copytree(work.config.parent, tmp_path / f"at{steps}", ignore=shutil.ignore_patterns("at*")))
@@ -239,8 +239,6 @@ def test_interrupted_after_each_step_it_is_completed(
             place.edit(HEADER, "#pragma once", "#pragma once\n// mine")
             place.edit(KERNEL, "add code here", "my own words")
         left = [steps]
-
-        replace = os.replace
 
         def limited(*names: str, left: list[int] = left, **more: int) -> None:
             left[0] -= 1
@@ -265,7 +263,7 @@ def test_interrupted_after_each_step_it_is_completed(
         shutil.rmtree(place.config.parent)
         if ended:
             break
-        steps += 3
+        steps += 4
     assert steps > 20
 
 
@@ -290,4 +288,4 @@ def test_a_forged_record_of_an_interrupted_call_does_no_harm(work: Work, content
 
 
 def test_a_few_kills(tmp_path: Path) -> None:
-    assert kill_generate.kill(tmp_path, kills=4, chance=random.Random(7)).keys().isdisjoint({"WRONG", "LOST"})
+    assert kill_generate.kill(tmp_path, kills=2, chance=random.Random(7)).keys().isdisjoint({"WRONG", "LOST"})
