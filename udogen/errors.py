@@ -130,14 +130,15 @@ def memory_limit() -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
-def open_plain(path: Path | str, *, streams: bool = False) -> BufferedReader:
+def open_plain(path: Path | str, *, streams: bool = False, at: int | None = None) -> BufferedReader:
     """A plain file that a person has named, open for reading; an OSError for what may never come, or never end.
 
     With `streams` a pipe that this process was given is taken too: /dev/stdin, or /dev/fd/N of a shell's `<(…)`.
+    `at` is a descriptor of the folder where a relative path begins.
     """
     if streams and str(path).startswith(("/dev/stdin", "/dev/fd/")) and Path(path).is_fifo():
         return open(path, "rb")
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=at)
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)

@@ -57,7 +57,9 @@ def test_one_of_another_user_is_refused(cache: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("os.geteuid", lambda: cache.stat().st_uid + 1)
     with pytest.raises(UsageError, match="belongs to another user"):
         resources.cache_dir("x")
-    done = udogen("doctor", "--json", env={"XDG_CACHE_HOME": "/proc/1/cwd"})
+    cache.parent.chmod(0)
+    done = udogen("doctor", "--json", env={"XDG_CACHE_HOME": str(cache.parent)})
+    cache.parent.chmod(0o700)
     assert "internal" not in done.stderr
 
 

@@ -267,11 +267,11 @@ def test_generating_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: py
     work = Work(tmp_path)
     replace, left = os.replace, [5]
 
-    def stop_at_last(*paths: Path) -> None:
+    def stop_at_last(*names: str, **folders: int) -> None:
         left[0] -= 1
         if left[0] < 0:
             raise KeyboardInterrupt
-        replace(*paths)
+        replace(*names, **folders)
 
     monkeypatch.setattr(os, "replace", stop_at_last)
     with pytest.raises(KeyboardInterrupt):
@@ -335,14 +335,16 @@ def test_the_output_depends_on_nothing_but_the_input(work: Work, tmp_path: Path)
 @pytest.mark.parametrize(
     "files",
     [
-        ["../../precious.txt"], ["src/../../../precious.txt"], ["/etc/hostname"], ["src"], [".udogen/manifest.json"],
+        ["../../precious.txt"], ["src/../../../precious.txt"], ["{absolute}"], ["src"], [".udogen/manifest.json"],
         ["a\x00b"], ["\ud800"], [5, None, {}], ["x" * 5000], "no list", [""], ["."],
     ],
     ids=ascii,
 )  # fmt: skip
 def test_a_manifest_that_was_tampered_with_does_no_harm(work: Work, files: object) -> None:
-    precious = work.out.parent / "precious.txt"
+    precious = work.out.parent / "precious.txt"  # no file of the machine: this is deleted where the check is missing
     precious.write_text("precious\n")
+    if files == ["{absolute}"]:
+        files = [str(precious)]
     last = work.package / ".udogen" / "last"
     (last / "precious.txt").write_text("precious\n")
     manifest = work.package / ".udogen" / "manifest.json"
@@ -351,7 +353,7 @@ def test_a_manifest_that_was_tampered_with_does_no_harm(work: Work, files: objec
     assert done.returncode in (0, 2), done.stderr
     assert "Traceback" not in done.stderr and "internal error" not in done.stderr
     assert precious.read_text() == "precious\n"
-    assert (work.package / "src").is_dir() and Path("/etc/hostname").exists()
+    assert (work.package / "src").is_dir()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "5", "[" * 100_000, "\x00", '{"files": '])

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -39,27 +40,42 @@ void free(State*) {}
 _TURN = "kill_build_turn"  # a variable of the environment by which what a build has started is found
 
 
-def main() -> int:
-    """Print the figures; 1 where something lived on, or a library was wrong."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+def kill(scratch: Path, *, kills: int, chance: random.Random) -> Counter[str]:
+    """Kill so many; what was found, how often."""
+    found: Counter[str] = Counter()
+    [made] = make_packages([ONE_OP], scratch, kernels=ONE_KERNEL)
+    folder = made.folder
+    begun = time.perf_counter()
+    _build(folder, 0).communicate()
+    longest = time.perf_counter() - begun
+    turn = 0
+    while found["killed"] < kills:
+        turn += 1
+        everything = chance.random() < 0.3
+        found += _turn(folder, turn, chance.uniform(0.0, longest if everything else longest / 3), everything)
+    return found
+
+
+def main_of(title: str | None, kill: Callable[..., Counter[str]]) -> int:
+    """The command line: prints the figures; 1 where one of them is bad, which capitals show."""
+    options = argparse.ArgumentParser(description=(title or "").partition("\n")[0])
     options.add_argument("--kills", type=int, default=100)
     options.add_argument("--seed", type=int, default=1)
     given = options.parse_args()
-    chance = random.Random(given.seed)
-    found: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as scratch:
-        [made] = make_packages([ONE_OP], Path(scratch), kernels=ONE_KERNEL)
-        folder = made.folder
-        begun = time.perf_counter()
-        _build(folder, 0).communicate()
-        longest = time.perf_counter() - begun
-        turn = 0
-        while found["killed"] < given.kills:
-            turn += 1
-            everything = chance.random() < 0.3
-            found += _turn(folder, turn, chance.uniform(0.0, longest if everything else longest / 3), everything)
+        found = kill(Path(scratch), kills=given.kills, chance=random.Random(given.seed))
     print(", ".join(f"{count} {what}" for what, count in sorted(found.items())))
-    return 1 if found["WRONG"] or found["LIVED ON"] else 0
+    return 1 if any(what.isupper() for what in found) else 0
+
+
+def end(child: subprocess.Popen[str], after: float) -> Counter[str]:
+    """End a program with SIGKILL after so many seconds; whether that was before its own end."""
+    try:
+        child.wait(after)
+    except subprocess.TimeoutExpired:
+        child.send_signal(signal.SIGKILL)
+    child.communicate()
+    return Counter({"killed": 1} if child.returncode == -signal.SIGKILL else {"at its end before the kill": 1})
 
 
 def _turn(folder: Path, turn: int, after: float, everything: bool) -> Counter[str]:
@@ -69,13 +85,7 @@ def _turn(folder: Path, turn: int, after: float, everything: bool) -> Counter[st
     if everything:  # otherwise one file and the library
         header = folder / "src/utils/BackendUtils.hpp"
         header.write_text(header.read_text() + f"// {turn}\n")
-    child = _build(folder, turn)
-    try:
-        child.wait(after)
-    except subprocess.TimeoutExpired:
-        child.send_signal(signal.SIGKILL)
-    child.communicate()
-    found = Counter({"killed": 1} if child.returncode == -signal.SIGKILL else {"built before the kill": 1})
+    found = end(_build(folder, turn), after)
     time.sleep(0.2)
     for each in _alive(turn):
         print(f"round {turn}: lives on: {each}")
@@ -123,4 +133,4 @@ def _factor(folder: Path) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main_of(__doc__, kill))

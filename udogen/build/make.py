@@ -11,7 +11,7 @@ from pathlib import Path
 
 from udogen import process
 from udogen.build import toolchains, tools
-from udogen.build.package import PackageFolder
+from udogen.build.package import UNFINISHED, PackageFolder, Say, no_say, open_locked
 from udogen.build.targets import Target, expand
 from udogen.build.toolchains import htp_core, snpe
 from udogen.build.toolchains.choice import Choice
@@ -72,8 +72,27 @@ def build(
     *,
     jobs: int = 0,
     on_step: Callable[[str], None] = lambda _line: None,
+    say: Say = no_say,
 ) -> list[Artifact]:
-    """Build every step; raises with the compilers' words, the user's own files first."""
+    """Build every step; raises with the compilers' words, the user's own files first.
+
+    No `generate` writes into the package meanwhile; `say` is called where one is waited for.
+    """
+    locked = open_locked(package.path, shared=True, say=say)
+    try:
+        if (package.path / UNFINISHED).exists():
+            raise UsageError(
+                f"{package.path} is not complete: a `udogen generate` was interrupted there",
+                hint="generate it again with the same options; what you wrote in it stays",
+            )
+        return _build_all(package, steps, jobs, on_step)
+    finally:
+        os.close(locked)
+
+
+def _build_all(
+    package: PackageFolder, steps: Sequence[Step], jobs: int, on_step: Callable[[str], None]
+) -> list[Artifact]:
     make = tools.need("make", why="to build a package", how="install it: apt-get install make")
     cores = jobs or os.cpu_count() or 1
     # One make for each target, so that what a compiler says is said of a target; together they use the cores once.

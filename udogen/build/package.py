@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +16,14 @@ from udogen.errors import UsageError, read_plain
 MEMORY = ".udogen"
 PROVIDER = "InterfaceProvider"  # how the symbol that a client registers ends; the package's name stands before it
 MANIFEST = f"{MEMORY}/manifest.json"
+UNFINISHED = f"{MEMORY}/unfinished.json"  # what a `generate` is writing; where nobody writes, one was interrupted
 ASIDE = ".bak-"  # a package that was moved aside is called so, with a number behind; it is no package to build any more
+
+Say = Callable[[str], None]  # prints a line for the person who waits
+
+
+def no_say(_line: str) -> None:
+    """For those whom nobody watches."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +97,27 @@ class PackageFolder:
                 sources = {name: was for name, was in lines.items() if not name.startswith(made)}
                 return sorted(name for name, was in sources.items() if _digest(self.path / name) != was)
         return []
+
+
+def open_locked(folder: Path, *, shared: bool, say: Say = no_say) -> int:
+    """A descriptor of a folder that is locked until it is closed: by one who writes, or by any number who read."""
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    while True:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            try:
+                fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say(f"  waiting for another udogen that is working in {folder}")
+                fcntl.flock(descriptor, how)
+            except OSError as fault:
+                say(f"  {folder} cannot be locked ({fault.strerror}): run no second udogen there meanwhile")
+            if os.path.samestat(os.fstat(descriptor), os.stat(folder)):  # or it was moved aside while we waited
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
 
 
 def _digest(file: Path) -> str:
@@ -182,12 +212,25 @@ def package_of(library: Path) -> PackageFolder | None:
 def read_manifest(folder: Path) -> dict[str, object] | None:
     """What `.udogen/manifest.json` of a package says; None where the folder is no package of ours."""
     try:
-        found = json.loads(read_plain(folder / MANIFEST))
+        content = read_plain(folder / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, RecursionError) as fault:
-        raise UsageError(
-            f"{folder / MANIFEST} cannot be read: {fault}",
-            hint="restore it, or move the folder away, generate again and put your kernels into src/ops",
-        ) from fault
+    except OSError as fault:
+        raise _unreadable(folder / MANIFEST, fault) from fault
+    return parse_manifest(content, folder / MANIFEST)
+
+
+def parse_manifest(content: bytes | None, file: Path) -> dict[str, object] | None:
+    """What a manifest says; None where there is none."""
+    try:
+        found = None if content is None else json.loads(content)
+    except (ValueError, RecursionError) as fault:
+        raise _unreadable(file, fault) from fault
     return found if isinstance(found, dict) else None
+
+
+def _unreadable(file: Path, fault: Exception) -> UsageError:
+    return UsageError(
+        f"{file} cannot be read: {fault}",
+        hint="restore it, or move the folder away, generate again and put your kernels into src/ops",
+    )

@@ -93,6 +93,8 @@ def command(
         afresh=afresh,
         with_cmake=with_cmake,
         for_converters=for_converters,
+        with_tests=with_tests,
+        say=output.note,
     )
     output.warnings(() if as_json else problems.warnings)
     if show_diff and not as_json:
@@ -141,7 +143,7 @@ def write_tests(loaded: Sequence[OpPackage], found: Sequence[Generated]) -> list
     from udogen.generate import op_tests
 
     folders = list(dict.fromkeys(each.folder.parent for each in found))
-    return [path for folder in folders for path in op_tests.write(loaded, folder)]
+    return [path for folder in folders for path in op_tests.write(loaded, folder, say=output.note)]
 
 
 def tell_of_cmake(found: Sequence[Generated]) -> None:

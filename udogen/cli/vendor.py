@@ -58,7 +58,14 @@ def generate(
 
     loaded, problems = load(configs)
     found = wing.generate(
-        loaded, out, layout=layout, problems=problems, afresh=afresh, for_converters=converter, with_cmake=cmake
+        loaded,
+        out,
+        layout=layout,
+        problems=problems,
+        afresh=afresh,
+        for_converters=converter,
+        with_cmake=cmake,
+        say=output.note,
     )
     output.warnings(problems.warnings)
     for each in found:

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
-from udogen.errors import writing
+from udogen.build.package import Say, no_say
+from udogen.errors import UsageError
+from udogen.generate.folder import opened
 from udogen.generate.plan import PlannedFile, record
 from udogen.opdef.model import Op, OpPackage, Tensor, Value
 
@@ -32,20 +34,27 @@ def files(packages: Sequence[OpPackage], *, config: str = "") -> list[PlannedFil
     ]
 
 
-def write(packages: Sequence[OpPackage], folder: Path, *, config: str = "") -> list[Path]:
+def write(packages: Sequence[OpPackage], folder: Path, *, config: str = "", say: Say = no_say) -> list[Path]:
     """Write what is not there yet; nothing of a person's is touched.  Returns what was written."""
     from udogen.generate.render import render_file
 
-    written = []
-    for file in files(packages, config=config):
-        path = folder / file.path
-        if path.exists():
-            continue
-        with writing(path, hint="choose another folder with -o"):
-            folder.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(render_file(file))
-        written.append(path)
-    return written
+    refuse_links(folder)
+    with opened(folder, say=say) as there, there.writing():
+        missing = [file for file in files(packages, config=config) if not there.exists(file.path)]
+        for file in missing:
+            there.put(file.path, render_file(file))
+    return [folder / file.path for file in missing]
+
+
+def refuse_links(folder: Path) -> None:
+    """Raise where a link has the name of a file that we would write, and leads to none."""
+    for name in (FILE, REFERENCES):
+        path = folder / name
+        if path.is_symlink() and not path.exists():
+            raise UsageError(
+                f"{path} is a link to {path.readlink()}, which does not exist",
+                hint="remove the link, or create the file that it leads to",
+            )
 
 
 def _say(op: Op) -> SimpleNamespace:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen.build.package import read_manifest
+from udogen.build.package import Say, no_say, read_manifest
 from udogen.errors import UsageError, read_plain
-from udogen.generate import backends, cmake, converter, layouts
-from udogen.generate.aside import free_name, move
+from udogen.generate import backends, cmake, converter, layouts, op_tests
+from udogen.generate.folder import Folder, free_name, opened
 from udogen.generate.plan import Plan, Source
-from udogen.generate.write import Change, Conflict, all_new, compare, was_generated, write
+from udogen.generate.write import Change, Conflict, Memory, all_new, compare, write
 from udogen.opdef import resolve
 from udogen.opdef.backends import ALL as ALL_BACKENDS
 from udogen.opdef.backends import USUAL_LAYOUT, of_op
@@ -54,12 +55,17 @@ def generate(
     afresh: bool = False,
     for_converters: bool = False,
     with_cmake: bool = False,
+    with_tests: bool = False,
+    say: Say = no_say,
 ) -> list[Generated]:
     """Generate every package into its folder below `out`; everything is checked before the first byte is written.
+
+    The folders are locked meanwhile; `say` is called where another udogen is waited for.
 
     `afresh`: a folder that is there is moved aside first, with all that is in it.
     `for_converters`: the converter op package of each package, too.
     `with_cmake`: a CMakeLists.txt beside the Makefile; who had one once keeps it.
+    `with_tests`: tests will be written beside the packages; what hinders that is an error now.
     """
     for what, given, known in (
         ("backend", chosen, backends.ALL),
@@ -76,7 +82,7 @@ def generate(
     problems.stop_if_any(strict=strict)
     from udogen.generate.render import render  # Mako is only paid for by configs that are right
 
-    found: list[Generated] = []
+    planned: list[tuple[Path, Plan, Source]] = []
     looked_for: dict[str, bool] = {}  # names of kernels below --kernels -> whether it has some
     for package, by_backend in wanted:
         alone = len(by_backend) == 1
@@ -85,34 +91,53 @@ def generate(
         looked_for |= {f"{room}/{op.name}.cpp": bool(ready[b]) for b, room in rooms.items() for op in by_backend[b].ops}
         source = Source(configs=_configs(package), kernels=ready, htp_api=api)
         plans = [*layouts.ALL[layout or USUAL_LAYOUT[package.language]].plan(by_backend, source)]
-        for planned in [*plans, converter.plan(package, source)] if for_converters else plans:
-            folder = _folder(out or Path(package.output_path or "."), planned, alone=alone)
-            keeps_cmake = not afresh and was_generated(folder, cmake.LISTS)
-            plan = cmake.add(planned, source.label) if with_cmake or keeps_cmake else planned
-            twin = next((each for each in found if each.folder == folder), None)
-            if twin is not None:
-                raise UsageError(
-                    f"{twin.plan.package} for {twin.plan.backend} and {plan.package} for {plan.backend} "
-                    f"would both go to {folder}",
-                    hint="rename one of the packages, or generate them one by one with --backend",
-                )
-            rendered = render(plan)
-            aside = free_name(folder) if afresh and os.path.lexists(folder) else None
-            changes = all_new(rendered) if aside else compare(folder, plan, rendered)
-            found.append(Generated(folder, plan, rendered, changes, aside))
+        for plan in [*plans, converter.plan(package, source)] if for_converters else plans:
+            planned.append((_folder(out or Path(package.output_path or "."), plan, alone=alone), plan, source))
     if kernels is not None and not any(looked_for.values()):
         problems.warn(
             Location(str(kernels)),
             "it holds no kernel of these ops, so all of them are skeletons",
             "it may have " + ", ".join(list(looked_for)[:6]) + (" …" if len(looked_for) > 6 else ""),
         )
-    problems.stop_if_any(strict=strict)
-    if not dry_run:
-        for each in found:
+    with _opened([(folder, plan) for folder, plan, _ in planned], afresh=afresh, shared=dry_run, say=say) as folders:
+        found: list[Generated] = []
+        for path, basic, source in planned:
+            folder = folders[path]
+            aside = free_name(path) if afresh and os.path.lexists(path) and not folder.is_new() else None
+            memory = None if aside else Memory(folder)
+            keeps_cmake = not afresh and memory is not None and cmake.LISTS in memory.files
+            plan = cmake.add(basic, source.label) if with_cmake or keeps_cmake else basic
+            rendered = render(plan)
+            changes = compare(folder, memory, plan, rendered) if memory else all_new(rendered)
+            found.append(Generated(path, plan, rendered, changes, aside))
+        problems.stop_if_any(strict=strict)
+        for base in {path.parent for path in folders} if with_tests else ():
+            op_tests.refuse_links(base)
+        for each in found if not dry_run else ():
+            folder = folders[each.folder]
             if each.set_aside is not None:
-                move(each.folder, each.set_aside)
-            write(each.folder, each.plan, each.rendered, each.changes)
+                folder.move_aside(each.set_aside)
+            write(folder, each.plan, each.rendered, each.changes)
     return found
+
+
+@contextmanager
+def _opened(
+    planned: Sequence[tuple[Path, Plan]], *, afresh: bool, shared: bool, say: Say
+) -> Iterator[dict[Path, Folder]]:
+    """The folders, open and locked; in one order, so that no two calls wait for each other."""
+    found: dict[Path, tuple[Folder, Plan]] = {}
+    with ExitStack() as stack:
+        for path, plan in sorted(planned, key=lambda each: os.path.realpath(each[0])):
+            for twin, other in found.values():
+                if twin.path == path or twin.same_as(path):
+                    raise UsageError(
+                        f"{other.package} for {other.backend} and {plan.package} for {plan.backend} "
+                        f"would both go to {path}",
+                        hint="rename one of the packages, or generate them one by one with --backend",
+                    )
+            found[path] = stack.enter_context(opened(path, shared=shared, may_be_file=afresh, say=say)), plan
+        yield {path: folder for path, (folder, _) in found.items()}
 
 
 def resolve_all(

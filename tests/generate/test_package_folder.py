@@ -1,0 +1,291 @@
+"""A package folder has one writer at a time, nothing leads out of it, and a call that was killed is completed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.generate.test_regenerate import HEADER, KERNEL, Work
+from tests.hostile import kill_generate
+from tests.making import ONE_OP, ROOT, make_packages, udogen
+from udogen.errors import UsageError
+from udogen.generate import op_tests
+from udogen.opdef.load import load
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("package")
+    Work(base)
+    make_packages([base / "LeakyRelu.xml"], base / "out")
+    return base
+
+
+@pytest.fixture
+def work(package: Path, tmp_path: Path) -> Work:
+    shutil.copytree(package, tmp_path, dirs_exist_ok=True)
+    return Work(tmp_path)
+
+
+def generate(work: Work, **options: bool) -> None:
+    """In this process; the config has one more op, so that there is something to write."""
+    work.grow()
+    packages, problems = load([work.config])
+    from udogen.generate.packages import generate as run
+
+    run(packages, work.out, problems=problems, **options)  # type: ignore[arg-type]
+
+
+def tree(folder: Path) -> dict[str, bytes | str]:
+    return {
+        str(each.relative_to(folder)): str(each.readlink()) if each.is_symlink() else each.read_bytes()
+        for each in sorted(folder.rglob("*"))
+        if each.is_symlink() or each.is_file()
+    }
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("path", ["include", "src/ops", ".udogen", ".udogen/last", ".udogen/last/src", HEADER,
+                                  ".udogen/manifest.json", ".udogen/last/Makefile", "Makefile"])  # fmt: skip
+def test_a_link_in_a_package_is_refused_before_anything_is_written(work: Work, path: str, dry_run: bool) -> None:
+    outside = work.out.parent / "outside"
+    (work.package / path).rename(outside)
+    (work.package / path).symlink_to(os.path.relpath(outside, (work.package / path).parent))
+    before = tree(work.out.parent)
+    with pytest.raises(UsageError) as raised:
+        generate(work, dry_run=dry_run)
+    assert f"{work.package / path} is a link to " in raised.value.message
+    assert str(outside.name) in raised.value.message and "may be a link" in raised.value.hint
+    after = tree(work.out.parent)
+    assert after.pop("LeakyRelu.xml") != before.pop("LeakyRelu.xml")
+    assert after == before
+
+
+@pytest.mark.parametrize("path", ["src/ops/Twice.cpp", ".udogen/unfinished.json", ".udogen/next"])
+def test_a_link_that_leads_nowhere_is_not_written_through(work: Work, path: str) -> None:
+    (work.package / path).symlink_to(work.out.parent / "nowhere")
+    before = tree(work.out)
+    with pytest.raises(UsageError, match="is a link to"):
+        generate(work)
+    assert tree(work.out) == before and not (work.out.parent / "nowhere").exists()
+
+
+def test_a_kernel_may_be_a_link_and_stays_one(work: Work) -> None:
+    mine = work.out.parent / "mine.cpp"
+    mine.write_text("// my kernel\n")
+    (work.package / KERNEL).unlink()
+    (work.package / KERNEL).symlink_to(mine)
+    generate(work)
+    assert (work.package / KERNEL).is_symlink() and mine.read_text() == "// my kernel\n"
+    assert (work.package / "src/ops/Twice.cpp").is_file()
+
+
+def test_a_forged_manifest_deletes_nothing_outside(work: Work) -> None:
+    """A folder that is no longer generated, and leads elsewhere."""
+    outside = work.out.parent / "outside"
+    outside.mkdir()
+    (outside / "precious.txt").write_text("precious\n")
+    (work.package / "gone").symlink_to(outside)
+    (work.package / ".udogen/last/gone").mkdir()
+    (work.package / ".udogen/last/gone/precious.txt").write_text("precious\n")
+    manifest = work.package / ".udogen/manifest.json"
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**content, "files": [*content["files"], "gone/precious.txt"]}))
+    with pytest.raises(UsageError, match="is a link to"):
+        generate(work)
+    assert (outside / "precious.txt").exists()
+
+
+def test_a_file_where_a_folder_has_to_be(work: Work) -> None:
+    shutil.rmtree(work.package / "include")
+    (work.package / "include").write_text("mine\n")
+    before = tree(work.out)
+    with pytest.raises(UsageError, match="include is no folder"):
+        generate(work)
+    assert tree(work.out) == before
+
+
+def test_tests_are_not_written_through_a_link(work: Work) -> None:
+    (work.out / op_tests.REFERENCES).symlink_to(work.out.parent / "nowhere.py")
+    before = tree(work.out)
+    work.grow()
+    done = udogen("generate", work.config, "-o", work.out, "--tests")
+    assert done.returncode == 2
+    assert "op_reference.py is a link to " in done.stderr and "does not exist" in done.stderr
+    assert tree(work.out) == before
+    assert not (work.out.parent / "nowhere.py").exists()
+
+
+@contextmanager
+def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+    at = os.open(folder, os.O_RDONLY)
+    fcntl.flock(at, how)
+    yield
+    os.close(at)
+
+
+def started(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "udogen", *map(str, arguments)], cwd=ROOT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("how", [fcntl.LOCK_EX, fcntl.LOCK_SH], ids=["writer", "build"])
+def test_generate_waits_for_another_and_says_so(work: Work, how: int) -> None:
+    work.grow()
+    before = tree(work.out)
+    with locked(work.package, how):
+        child = started("generate", work.config, "-o", work.out, "--json")
+        assert child.stderr is not None
+        assert child.stderr.readline() == f"  waiting for another udogen that is working in {work.package}\n"
+        assert tree(work.out) == before
+    out, _ = child.communicate(timeout=120)
+    assert child.returncode == 0 and json.loads(out)["ok"]
+    assert (work.package / "src/ops/Twice.cpp").is_file()
+
+
+def test_build_waits_for_generate_and_says_so(work: Work) -> None:
+    with locked(work.package):
+        child = started("build", "-C", work.package, "cpu_x86")
+        assert child.stderr is not None
+        lines = iter(child.stderr.readline, "")
+        assert any(line == f"  waiting for another udogen that is working in {work.package}\n" for line in lines)
+        assert not (work.package / "obj").exists()
+        child.kill()
+    child.communicate(timeout=60)
+
+
+def test_one_that_waited_for_a_folder_that_was_moved_aside_takes_the_new_one(work: Work) -> None:
+    new = work.out / "new"
+    new.mkdir()
+    with locked(work.package):
+        child = started("generate", work.config, "-o", work.out)
+        assert child.stderr is not None and "waiting" in child.stderr.readline()
+        work.package.rename(work.out / "LeakyReluPackage.bak-1")
+        new.rename(work.package)
+    child.communicate(timeout=120)
+    assert child.returncode == 0
+    assert (work.package / KERNEL).is_file()
+
+
+def test_two_at_once_leave_whole_trees(tmp_path: Path) -> None:
+    """Two configs of one package, six times; the tree is that of the second of them."""
+    small, large = Work(tmp_path), Work(tmp_path / "large" if (tmp_path / "large").mkdir() is None else tmp_path)
+    large.grow()
+    right = []
+    for each in (small, large):
+        make_packages([each.config], each.config.parent / "right")
+        right.append(tree(each.config.parent / "right"))
+    for _ in range(6):
+        shutil.rmtree(small.out, ignore_errors=True)
+        both = [started("generate", each.config, "-o", small.out) for each in (small, large)]
+        said = [child.communicate(timeout=120)[1] for child in both]
+        assert [child.returncode for child in both] == [0, 0], said
+        assert tree(small.out) in right
+
+
+def test_folders_that_were_created_for_nothing_go(tmp_path: Path) -> None:
+    softmax = ROOT / "examples/softmax/SoftmaxAxis.xml"
+    done = udogen("generate", ONE_OP, "-o", tmp_path / "a/b", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    packages, _ = load([softmax])
+    taken = tmp_path / "c" / packages[0].name
+    taken.mkdir(parents=True)
+    (taken / "Makefile").write_text("mine\n")
+    done = udogen("generate", ONE_OP, softmax, "-o", tmp_path / "c", "--backend", "cpu")
+    assert done.returncode == 2 and "did not generate" in done.stderr
+    assert not (tmp_path / "a").exists() and list((tmp_path / "c").iterdir()) == [taken]
+
+
+def test_one_folder_under_two_names_is_refused(tmp_path: Path) -> None:
+    packages, _ = load([ONE_OP, ROOT / "examples/softmax/SoftmaxAxis.xml"])
+    first, second = (tmp_path / f"{each.name}{suffix}" for each, suffix in zip(packages, ("", "Cpu"), strict=True))
+    first.mkdir()
+    second.symlink_to(first)
+    done = udogen("generate", ONE_OP, ROOT / "examples/softmax/SoftmaxAxis.xml", "-o", tmp_path)
+    assert done.returncode == 2 and "would both go to" in done.stderr
+    assert list(first.iterdir()) == []
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first", "again"])
+def test_interrupted_after_each_step_it_is_completed(
+    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    """Stopped before every fourth renaming; then the config changes back, and the tree is as it should be."""
+    right = kill_generate.snapshot(work.package)
+    steps, replace = 0, os.replace
+    while True:
+        place = Work(
+            Path(shutil.copytree(work.config.parent, tmp_path / f"at{steps}", ignore=shutil.ignore_patterns("at*")))
+        )
+        if first:
+            shutil.rmtree(place.out)
+        else:
+            place.edit(HEADER, "#pragma once", "#pragma once\n// mine")
+            place.edit(KERNEL, "add code here", "my own words")
+        left = [steps]
+
+        def limited(*names: str, left: list[int] = left, **more: int) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+            replace(*names, **more)
+
+        monkeypatch.setattr(os, "replace", limited)
+        try:
+            generate(place)
+            ended = True
+        except Killed:
+            ended = False
+        monkeypatch.undo()
+        place.shrink()
+        make_packages([place.config], place.out)
+        found = kill_generate.snapshot(place.package)
+        if not first:
+            assert "// mine" in place.text(HEADER) and "my own words" in place.text(KERNEL)
+            found |= {HEADER: right[HEADER], KERNEL: right[KERNEL]}
+        assert found == right, f"stopped at step {steps}"
+        shutil.rmtree(place.config.parent)
+        if ended:
+            break
+        steps += 4
+    assert steps > 20
+
+
+def test_a_package_that_is_not_complete_is_not_built(work: Work) -> None:
+    (work.package / ".udogen/unfinished.json").write_text("{}\n")
+    done = udogen("build", "-C", work.package, "cpu_x86")
+    assert done.returncode == 2
+    assert "not complete" in done.stderr and "generate it again" in done.stderr
+    assert set(work.actions().values()) == {"unchanged"}
+    assert not (work.package / ".udogen/unfinished.json").exists()
+
+
+@pytest.mark.parametrize("content", ["[]", '{"files": 5}', '{"files": {"../x": ["a", "b"]}}', '{"files": {"a": 1}}',
+                                     '{"files": {"Makefile": ["/etc/hostname", "x"]}, "manifest": []}'])  # fmt: skip
+def test_a_forged_record_of_an_interrupted_call_does_no_harm(work: Work, content: str) -> None:
+    right = tree(work.out)
+    (work.package / ".udogen/unfinished.json").write_text(content)
+    packages, problems = load([work.config])
+    make_packages([work.config], work.out)
+    assert packages and not problems.errors
+    assert tree(work.out) == right
+
+
+def test_a_few_kills(tmp_path: Path) -> None:
+    assert kill_generate.kill(tmp_path, kills=2, chance=random.Random(7)).keys().isdisjoint({"WRONG", "LOST"})

@@ -1,0 +1,268 @@
+"""A package folder that is open for writing: locked, and nothing that is read or written in it is outside of it.
+
+Every path is walked from a descriptor of the folder, directory by directory, without following links.  The folder
+itself may be a link, and so may any folder above it: those are the user's choice.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+from udogen.build.package import ASIDE, MEMORY, Say, no_say, open_locked
+from udogen.errors import UsageError, open_plain
+
+_HINT = "choose another folder with -o"
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_WAITING = ".udogen-tmp"  # a file until it is whole; one for each folder, since only one process writes
+
+
+class Folder:
+    """A package folder, or the empty folder that stands for one that does not exist; see `opened`."""
+
+    def __init__(self, path: Path, say: Say) -> None:
+        self.path = path
+        self._say = say
+        self._descriptor: int | None = None
+        self._made: list[Path] = []  # folders that were created only for the lock
+
+    def open(self, *, shared: bool = False) -> None:
+        """Lock it against other calls of udogen, which may be waited for; where it is missing, create it."""
+        self._refuse_file_above()
+        while self._descriptor is None:
+            with self._usable("look into" if shared else "write into"):
+                if not shared:
+                    self._make()
+                try:
+                    self._descriptor = open_locked(self.path, shared=shared, say=self._say)
+                except FileNotFoundError:
+                    if shared:
+                        return
+
+    def close(self) -> None:
+        """End the lock; a folder that was created for nothing goes."""
+        if self._descriptor is None:
+            return
+        try:
+            with suppress(OSError):  # where something is in it now
+                for each in self._made:
+                    each.rmdir()
+        finally:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def same_as(self, other: Path) -> bool:
+        """Whether another path leads to this folder."""
+        try:
+            return self._descriptor is not None and os.path.samestat(os.fstat(self._descriptor), other.stat())
+        except OSError:
+            return False
+
+    def is_new(self) -> bool:
+        """Whether it was created only now."""
+        return self.path in self._made
+
+    def move_aside(self, to: Path) -> None:
+        """Move it there with all that is in it, and begin with an empty folder."""
+        empty = self.path.with_name(f".{self.path.name}{_WAITING}")
+        with self.writing():
+            self._made = [self.path]
+            empty.mkdir(exist_ok=True)
+            locked = open_locked(empty, shared=False)  # before anybody can find it
+        try:
+            self.path.rename(to)
+            empty.rename(self.path)
+        except OSError as fault:
+            os.close(locked)
+            empty.rmdir()
+            raise UsageError(
+                f"cannot move {self.path} aside: {fault.strerror}", hint=f"move it yourself, or {_HINT}"
+            ) from fault
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor = locked
+
+    def read(self, path: str) -> bytes | None:
+        """A plain file, None where there is none.  A file of the user's may be a link, one of our memory may not."""
+        try:
+            with self._parent(path) as (parent, name):
+                if path.startswith(f"{MEMORY}/"):
+                    self._refuse_link(parent, name, path)
+                with open_plain(name, at=parent) as file:
+                    return file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as fault:
+            raise UsageError(f"cannot read {self.path / path}: {fault.strerror}", hint="move it away") from fault
+
+    def exists(self, path: str) -> bool:
+        """Whether there is something of this name, be it a link that leads nowhere."""
+        try:
+            with self._parent(path) as (parent, name):
+                return _has(parent, name)
+        except FileNotFoundError:
+            return False
+
+    def refuse_link(self, path: str) -> None:
+        """Raise where a link has this name: what is written here would replace it."""
+        with suppress(FileNotFoundError), self._parent(path) as (parent, name):
+            self._refuse_link(parent, name, path)
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write a file whole or not at all, and only where it differs."""
+        self.refuse_link(path)
+        if self.read(path) == content:
+            return
+        with self._parent(path, make=True) as (parent, name):
+            with suppress(FileNotFoundError):
+                os.unlink(_WAITING, dir_fd=parent)  # of a call that was killed
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                with open(os.open(_WAITING, flags, 0o666, dir_fd=parent), "wb") as file:
+                    file.write(content)
+                os.replace(_WAITING, name, src_dir_fd=parent, dst_dir_fd=parent)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(_WAITING, dir_fd=parent)
+                raise
+
+    def move(self, path: str, to: str) -> None:
+        """Rename a file, over one that is there."""
+        with self._parent(path) as (parent, name), self._parent(to, make=True) as (parent_to, name_to):
+            os.replace(name, name_to, src_dir_fd=parent, dst_dir_fd=parent_to)
+
+    def remove(self, path: str) -> None:
+        """Remove a file or a link, and the folders that are empty then."""
+        with suppress(FileNotFoundError), self._parent(path) as (parent, name):
+            os.unlink(name, dir_fd=parent)
+        self._prune(path)
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a folder of our memory with all that is in it; links are removed, not followed."""
+        with suppress(FileNotFoundError), self._parent(f"{path}/.") as (top, _):
+            for _, folders, files, parent in os.fwalk(".", topdown=False, dir_fd=top):
+                for name in files:
+                    os.unlink(name, dir_fd=parent)
+                for name in folders:
+                    try:
+                        os.rmdir(name, dir_fd=parent)
+                    except NotADirectoryError:  # a link to a folder
+                        os.unlink(name, dir_fd=parent)
+            with self._parent(path) as (parent, name):
+                os.rmdir(name, dir_fd=parent)
+
+    def sweep(self, path: str) -> None:
+        """Remove what a call that was killed has left where it was writing this file."""
+        with suppress(FileNotFoundError), self._parent(path) as (parent, _):
+            os.unlink(_WAITING, dir_fd=parent)
+
+    @contextmanager
+    def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """A descriptor of the folder that a file is in, and the file's name."""
+        *folders, name = path.split("/")
+        if self._descriptor is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        at = os.dup(self._descriptor)
+        try:
+            for depth, folder in enumerate(folders, 1):
+                try:
+                    if make and not _has(at, folder):
+                        os.mkdir(folder, dir_fd=at)
+                    below = os.open(folder, _DIRECTORY, dir_fd=at)
+                except NotADirectoryError as fault:
+                    where = "/".join(folders[:depth])
+                    self._refuse_link(at, folder, where)
+                    raise UsageError(
+                        f"{self.path / where} is no folder, but {path} has to be in one",
+                        hint="move it away, and generate again",
+                    ) from fault
+                os.close(at)
+                at = below
+            yield at, name
+        finally:
+            os.close(at)
+
+    def _refuse_link(self, parent: int, name: str, path: str) -> None:
+        try:
+            target = os.readlink(name, dir_fd=parent)
+        except OSError as fault:
+            if fault.errno in (errno.EINVAL, errno.ENOENT):  # it is no link, or nothing at all
+                return
+            raise
+        raise UsageError(
+            f"{self.path / path} is a link to {target}: udogen writes through no link in a package, nor over one",
+            hint="put the file or folder itself in its place, or remove the link; "
+            "the package folder as a whole may be a link",
+        )
+
+    def _prune(self, path: str) -> None:
+        with suppress(OSError):  # where something is still in it
+            while "/" in path:
+                path = path.rpartition("/")[0]
+                with self._parent(path) as (parent, name):
+                    os.rmdir(name, dir_fd=parent)
+
+    def _make(self) -> None:
+        missing = []
+        for each in (self.path, *self.path.parents):
+            if os.path.lexists(each):
+                break
+            missing.append(each)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._made = [*missing, *self._made]
+
+    def _refuse_file_above(self) -> None:
+        with self._usable("look into"):
+            above = (each for each in (self.path, *self.path.parents) if each.exists() and not each.is_dir())
+            file = next(above, None)
+        if file is not None:
+            raise UsageError(f"{file} is a file, so no folder can be there", hint=_HINT)
+
+    @contextmanager
+    def _usable(self, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as fault:
+            raise UsageError(f"cannot {verb} {self.path}: {fault.strerror}", hint=_HINT) from fault
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Around what is written into it: what the system refuses is the user's to mend."""
+        with self._usable("write into"):
+            yield
+
+
+def _has(parent: int, name: str) -> bool:
+    try:
+        os.lstat(name, dir_fd=parent)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+@contextmanager
+def opened(path: Path, *, shared: bool = False, may_be_file: bool = False, say: Say = no_say) -> Iterator[Folder]:
+    """A folder open and locked; `shared`: only to be read, and one that is missing stays so.
+
+    `may_be_file`: something else may be in its place, which is going to be moved aside.
+    """
+    folder = Folder(path, say)
+    try:
+        if not (may_be_file and os.path.lexists(path) and not path.is_dir()):
+            folder.open(shared=shared)
+        yield folder
+    finally:
+        folder.close()
+
+
+def free_name(folder: Path) -> Path:
+    """Where this folder can be moved to: `<name>.bak-1`, or the next number that is free."""
+    for number in count(1):
+        found = folder.with_name(f"{folder.name}{ASIDE}{number}")
+        if not os.path.lexists(found):
+            return found
+    raise AssertionError("numbers do not end")
