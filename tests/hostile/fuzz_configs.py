@@ -408,7 +408,7 @@ _TOKENS = re.compile(
     r'//(?:\\\r?\n|[^\n])*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|R"(\w*)\((.*?)\)\1"', re.DOTALL
 )
 _RAW = re.compile(rf"{_HEAD}[^\w]|(?<!\w){_TAIL}", re.ASCII)
-_RAW_IN_MAKE = re.compile(rf"{_HEAD}[^\w /]|(?<![\w /]){_TAIL}", re.ASCII)  # of a path there is both, in quotes
+_RAW_IN_MAKE = re.compile(rf"{_HEAD}[^\w /:]|(?<![\w /:]){_TAIL}", re.ASCII)  # a path has these, in quotes
 
 
 def unescaped(rendered: Mapping[str, bytes]) -> Iterator[str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.opdef.texts import X, Y, collection, op, param, tensor, udo
 from tests.hostile.fuzz_configs import configs, verdict, verdicts
+from tests.opdef.texts import X, Y, collection, op, param, tensor, udo
 from udogen.opdef import json_write
 
 

@@ -93,8 +93,8 @@ def command(
         afresh=afresh,
         with_cmake=with_cmake,
         for_converters=for_converters,
+        before_writing=lambda: output.warnings(() if as_json else problems.warnings),
     )
-    output.warnings(() if as_json else problems.warnings)
     if show_diff and not as_json:
         output.say("".join(diff(each.changes) for each in found).rstrip("\n"))
     elif not as_json:

@@ -58,9 +58,15 @@ def generate(
 
     loaded, problems = load(configs)
     found = wing.generate(
-        loaded, out, layout=layout, problems=problems, afresh=afresh, for_converters=converter, with_cmake=cmake
+        loaded,
+        out,
+        layout=layout,
+        problems=problems,
+        afresh=afresh,
+        for_converters=converter,
+        with_cmake=cmake,
+        before_writing=lambda: output.warnings(problems.warnings),
     )
-    output.warnings(problems.warnings)
     for each in found:
         if debug:
             for change in each.changes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,12 +54,14 @@ def generate(
     afresh: bool = False,
     for_converters: bool = False,
     with_cmake: bool = False,
+    before_writing: Callable[[], None] = lambda: None,
 ) -> list[Generated]:
     """Generate every package into its folder below `out`; everything is checked before the first byte is written.
 
     `afresh`: a folder that is there is moved aside first, with all that is in it.
     `for_converters`: the converter op package of each package, too.
     `with_cmake`: a CMakeLists.txt beside the Makefile; who had one once keeps it.
+    `before_writing` is called when all problems are collected, and nothing is written or moved.
     """
     for what, given, known in (
         ("backend", chosen, backends.ALL),
@@ -71,6 +73,8 @@ def generate(
                 raise UsageError(f"udogen generates for no {what} `{name}` yet", hint="it knows " + ", ".join(known))
     api = htp_api or next(iter(HTP_APIS))
     wanted = resolve_all(packages, problems, chosen=chosen, htp_api=api, layout=layout)
+    for package in packages if out is None else ():
+        _warn_of_output_path(package, problems)
     for package in packages if for_converters else ():
         converter.warn_of_gaps(package, problems)
     problems.stop_if_any(strict=strict)
@@ -107,6 +111,7 @@ def generate(
             "it may have " + ", ".join(list(looked_for)[:6]) + (" …" if len(looked_for) > 6 else ""),
         )
     problems.stop_if_any(strict=strict)
+    before_writing()
     if not dry_run:
         for each in found:
             if each.set_aside is not None:
@@ -219,6 +224,17 @@ def _mind_path(package: OpPackage, problems: Problems) -> None:
             package.location,
             f"SNPE_UDO_ROOT of `{package.name}` is not written into a Makefile: make would read something else in it",
             "set the environment variable SNPE_UDO_ROOT instead",
+        )
+
+
+def _warn_of_output_path(package: OpPackage, problems: Problems) -> None:
+    """Warn of a config that chooses a folder which is not below the current one."""
+    folder = os.path.realpath(package.output_path)
+    if package.output_path and not Path(folder).is_relative_to(os.path.realpath(".")):
+        problems.warn(
+            package.location,
+            f"UDO_PACKAGE_PATH of `{package.name}` leads outside the current folder: to {folder}",
+            "-o says where the package goes instead",
         )
 
 
