@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
@@ -12,22 +14,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from udogen.supervisor import PID
 
 _Result = TypeVar("_Result")
 
 
+_UNTIL_STARTED = 10.0  # seconds
+_UNTIL_ENDED = 6.0
 _ROOT = str(Path(__file__).resolve().parents[1])
 
 
-def python_program(module: str) -> str:
+def python_program(module: str, *, supervised: bool = False) -> str:
     """What a child in Python runs (`python -c`) to call `main` of a module of ours."""
+    first = "from udogen.supervisor import supervise\nsupervise()" if supervised else ""
     # A folder named udogen where the user happens to be (the empty entry) must not be imported instead of us.
     return f"""
 import sys
 sys.path = [entry for entry in sys.path if entry]
 if {_ROOT!r} not in sys.path:
     sys.path.insert(0, {_ROOT!r})
+{first}
 from {module} import main
 main()
 """
@@ -53,13 +61,18 @@ def run(
     timeout: float | None = None,
     keep: int | None = None,
     tied: bool = False,
+    supervised: bool = False,
 ) -> Completed:
     """Run a program to its end; `on_line` sees each line of its stdout as it comes, `keep` last lines are kept.
 
-    A program that is `tied` ends with us, whatever ends us, SIGKILL too; so do those that it has started.
+    A program that is `tied` ends with us, whatever ends us, SIGKILL too; so do those of its process group.
+    Of one that is `supervised`, all that it has started ends with it, daemons too.
     """
     tie = _Tie() if tied else None
-    child = start(tie.around(argv) if tie else argv, cwd=cwd, env=env, stdin=tie.end if tie else subprocess.DEVNULL)
+    if supervised:
+        child: subprocess.Popen[bytes] = Supervised([*_SUPERVISOR, *argv], cwd=cwd, env=env)
+    else:
+        child = start(tie.around(argv) if tie else argv, cwd=cwd, env=env, stdin=tie.end if tie else subprocess.DEVNULL)
     out: deque[str] = deque(maxlen=keep)
     err: deque[str] = deque(maxlen=keep)
 
@@ -119,6 +132,57 @@ class _Tie:
         os.close(self._ours)
 
 
+_SUPERVISOR = (sys.executable, "-I", "-S", "-c", python_program("udogen.supervisor"))
+
+
+class Supervised(subprocess.Popen[bytes]):
+    """A supervisor and the program behind it, which has called `supervisor.supervise()` first; `kill` ends both.
+
+    A socket that is the standard input of the supervisor ties it to us.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
+        self._program = 0
+        self._tie, its = socket.socketpair()
+        with its:
+            try:
+                super().__init__(list(argv), stdin=its.fileno(), **_how(cwd, env, pass_fds))
+            except BaseException:
+                self._tie.close()
+                raise
+
+    @property
+    def program(self) -> int:
+        """The process id of the program itself."""
+        if not self._program:
+            self._tie.settimeout(_UNTIL_STARTED)
+            try:
+                data = self._tie.recv(PID.size, socket.MSG_WAITALL)
+            except OSError:  # closed, or no answer
+                data = b""
+            self._program = PID.unpack(data)[0] if len(data) == PID.size else self.pid
+        return self._program
+
+    def end(self) -> None:
+        """Let the supervisor end everything; where it cannot, `kill` ends what is in the process group."""
+        try:
+            self._tie.shutdown(socket.SHUT_RDWR)  # a fork of ours may have it too
+        except OSError:
+            pass
+        self._tie.close()
+        try:
+            self.wait(timeout=_UNTIL_ENDED)
+        except subprocess.TimeoutExpired:
+            pass
+
+
 _running: set[subprocess.Popen[bytes]] = set()  # programs of `run`, whichever thread waits for them
 
 
@@ -170,20 +234,26 @@ def start(
     stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
     """Start a program in a process group of its own, its output piped; the caller ends it with `kill`."""
-    return subprocess.Popen(
-        list(argv),
-        cwd=cwd,
-        env=None if env is None else {**os.environ, **env},
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        pass_fds=tuple(pass_fds),
-        start_new_session=True,
-    )
+    return subprocess.Popen(list(argv), stdin=stdin, **_how(cwd, env, pass_fds))
+
+
+def _how(cwd: Path | None, env: Mapping[str, str] | None, pass_fds: Sequence[int]) -> dict[str, Any]:
+    return {
+        "cwd": cwd,
+        "env": None if env is None else {**os.environ, **env},
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "pass_fds": tuple(pass_fds),
+        "start_new_session": True,
+    }
 
 
 def kill(child: subprocess.Popen[bytes]) -> None:
     """End a program and everything it started."""
+    if isinstance(child, Supervised):
+        child.end()
+        if child.returncode is not None:
+            return
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:

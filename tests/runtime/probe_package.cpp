@@ -115,6 +115,24 @@ Qnn_ErrorHandle_t execute(void *data) {
   if (type == "Throw") throw std::runtime_error("thrown by the op");
   if (type == "Loop") for (;;) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   if (type == "Spin") for (volatile unsigned long i = 0;;) i = i + 1;
+  if (type == "Daemon") {  // leaves the session twice over; its process id is the result
+    int ends[2];
+    if (pipe(ends) != 0) return 1;
+    if (fork() == 0) {
+      setsid();
+      if (fork() != 0) _exit(0);
+      setsid();
+      const pid_t me = getpid();
+      if (write(ends[1], &me, sizeof me) < 0) _exit(1);
+      for (;;) pause();
+    }
+    pid_t daemon = 0;
+    if (read(ends[0], &daemon, sizeof daemon) < 0) return 1;
+    std::fprintf(stderr, "daemon %d\n", int(daemon));
+    if (param(node, "crash", 0) != 0) std::abort();
+    static_cast<float *>(node->outputs[0]->data)[0] = float(daemon);
+    return 0;
+  }
   if (type == "Scribble") {  // into whatever is open, from descriptor `first` on
     const std::string text(size_t(param(node, "bytes", 1)), '{');
     for (int each = int(param(node, "first", 3)); each < 8192; ++each)
@@ -137,7 +155,7 @@ Qnn_ErrorHandle_t execute(void *data) {
 }
 
 const char *g_names[] = {"AddOne", "Dump", "CopyBytes", "Fails", "Overrun", "Segfault", "Abort", "Exit", "Throw",
-                         "Loop", "Spin", "Chatter", "Scribble", "Pretend", "Close", "Refuse", "Mute", "FailCreate", "CrashCreate"};
+                         "Loop", "Spin", "Daemon", "Chatter", "Scribble", "Pretend", "Close", "Refuse", "Mute", "FailCreate", "CrashCreate"};
 
 Qnn_ErrorHandle_t init(QnnOpPackage_GlobalInfrastructure_t infrastructure) {
 #ifdef INITIALIZED

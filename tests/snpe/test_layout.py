@@ -10,6 +10,8 @@ import pytest
 from tests.making import CONFIGS, ROOT, make_packages, udogen
 from tests.snpe.packages import SOFTMAX, by_name, config, op, package, shown, softmax
 from udogen.build.package import open_packages
+from udogen.generate.packages import generate
+from udogen.opdef.load import load
 
 DOCUMENTED = Path(__file__).with_name("documented.txt")
 
@@ -101,6 +103,51 @@ def test_where_the_package_goes(tmp_path: Path) -> None:
     assert (there / "Named/Makefile").is_file() and (here / "Free/Makefile").is_file()
     assert udogen("generate", path, "-o", tmp_path / "said", cwd=here).returncode == 0
     assert (tmp_path / "said/Named/Makefile").is_file() and (tmp_path / "said/Free/Makefile").is_file()
+
+
+def test_a_config_that_leads_outside_the_current_folder_is_announced(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "link").symlink_to(tmp_path)
+    leads = "leads outside the current folder"
+    for path, outside in (
+        ("..", True),
+        (str(tmp_path / "there"), True),
+        ("link/x", True),
+        ("in/../x", False),
+        ("", False),
+    ):
+        file = config(tmp_path, package("Named", op("A", "CPU"), UDO_PACKAGE_PATH=path))
+        done = udogen("generate", file, "--dry-run", cwd=here)
+        assert (done.returncode, leads in done.stderr) == (0, outside), (path, done.stderr)
+    file = config(tmp_path, package("Named", op("A", "CPU"), UDO_PACKAGE_PATH="../there"))
+    assert udogen("generate", file, "--strict", cwd=here).returncode == 2
+    assert not (tmp_path / "there").exists()
+    told = json.loads(udogen("generate", file, "--json", cwd=here).stdout)
+    [warning] = [each for each in told["warnings"] if leads in each["message"]]
+    assert str(tmp_path / "there") in warning["message"] and "-o" in warning["hint"]
+    assert leads not in udogen("generate", file, "-o", tmp_path / "said", cwd=here).stderr
+
+
+def test_the_announcement_comes_before_the_first_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    packages, problems = load([config(tmp_path, package("Named", op("A", "CPU"), UDO_PACKAGE_PATH=".."))])
+    seen = []
+
+    def look() -> None:
+        seen.append((tmp_path / "Named").exists())
+        assert "leads outside the current folder" in problems.warnings[-1].message
+
+    generate(packages, None, problems=problems, before_writing=look)
+    assert seen == [False] and (tmp_path / "Named/Makefile").is_file()
+
+
+@pytest.mark.parametrize("path", ["a\0b", "x" * 5000, "\ud800"])
+def test_a_path_that_cannot_be_is_refused(tmp_path: Path, path: str) -> None:
+    file = config(tmp_path, package("Named", op("A", "CPU"), UDO_PACKAGE_PATH=path))
+    done = udogen("generate", file, cwd=tmp_path)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
 
 
 def test_regenerating_keeps_kernels_and_takes_a_core_that_comes_to_it(tmp_path: Path) -> None:

@@ -95,8 +95,8 @@ def command(
         for_converters=for_converters,
         with_tests=with_tests,
         say=output.note,
+        before_writing=lambda: output.warnings(() if as_json else problems.warnings),
     )
-    output.warnings(() if as_json else problems.warnings)
     if show_diff and not as_json:
         output.say("".join(diff(each.changes) for each in found).rstrip("\n"))
     elif not as_json:

@@ -66,8 +66,8 @@ def generate(
         for_converters=converter,
         with_cmake=cmake,
         say=output.note,
+        before_writing=lambda: output.warnings(problems.warnings),
     )
-    output.warnings(problems.warnings)
     for each in found:
         if debug:
             for change in each.changes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +57,7 @@ def generate(
     with_cmake: bool = False,
     with_tests: bool = False,
     say: Say = no_say,
+    before_writing: Callable[[], None] = lambda: None,
 ) -> list[Generated]:
     """Generate every package into its folder below `out`; everything is checked before the first byte is written.
 
@@ -66,6 +67,7 @@ def generate(
     `for_converters`: the converter op package of each package, too.
     `with_cmake`: a CMakeLists.txt beside the Makefile; who had one once keeps it.
     `with_tests`: tests will be written beside the packages; what hinders that is an error now.
+    `before_writing` is called when all problems are collected, and nothing is written or moved.
     """
     for what, given, known in (
         ("backend", chosen, backends.ALL),
@@ -77,6 +79,8 @@ def generate(
                 raise UsageError(f"udogen generates for no {what} `{name}` yet", hint="it knows " + ", ".join(known))
     api = htp_api or next(iter(HTP_APIS))
     wanted = resolve_all(packages, problems, chosen=chosen, htp_api=api, layout=layout)
+    for package in packages if out is None else ():
+        _warn_of_output_path(package, problems)
     for package in packages if for_converters else ():
         converter.warn_of_gaps(package, problems)
     problems.stop_if_any(strict=strict)
@@ -113,6 +117,7 @@ def generate(
         problems.stop_if_any(strict=strict)
         for base in {path.parent for path in folders} if with_tests else ():
             op_tests.refuse_links(base)
+        before_writing()
         for each in found if not dry_run else ():
             folder = folders[each.folder]
             if each.set_aside is not None:
@@ -244,6 +249,17 @@ def _mind_path(package: OpPackage, problems: Problems) -> None:
             package.location,
             f"SNPE_UDO_ROOT of `{package.name}` is not written into a Makefile: make would read something else in it",
             "set the environment variable SNPE_UDO_ROOT instead",
+        )
+
+
+def _warn_of_output_path(package: OpPackage, problems: Problems) -> None:
+    """Warn of a config that chooses a folder which is not below the current one."""
+    folder = os.path.realpath(package.output_path)
+    if package.output_path and not Path(folder).is_relative_to(os.path.realpath(".")):
+        problems.warn(
+            package.location,
+            f"UDO_PACKAGE_PATH of `{package.name}` leads outside the current folder: to {folder}",
+            "-o says where the package goes instead",
         )
 
 

@@ -59,13 +59,12 @@ class Child:
     """A running worker: a module whose `main` obeys."""
 
     def __init__(self, env: Mapping[str, str] | None = None, module: str = _WORKER) -> None:
-        here = int(threading.current_thread() is threading.main_thread())
         with ExitStack() as ours, ExitStack() as its:
             try:
                 (down_read, down_write), (up_read, up_write) = _pipe(its, ours), _pipe(ours, its)
-                numbers = (down_read, up_write, os.getpid(), here)
-                argv = [sys.executable, "-c", process.python_program(module), *map(str, numbers)]
-                self._process = process.start(argv, env=env, pass_fds=(down_read, up_write))
+                program = process.python_program(module, supervised=True)
+                argv = [sys.executable, "-c", program, str(down_read), str(up_write)]
+                self._process = process.Supervised(argv, env=env, pass_fds=(down_read, up_write))
             except OSError as fault:
                 why, hint = fault.strerror, getattr(of_limit(fault), "hint", "")
                 raise RunFailed(f"the worker in which ops run cannot be started: {why}", hint=hint) from fault
@@ -80,8 +79,8 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id, which is its group's too."""
-        return self._process.pid
+        """The id of the process in which ops run."""
+        return self._process.program
 
     def send(self, message: Message, buffers: Sequence[Any] = ()) -> None:
         """Give it an order."""

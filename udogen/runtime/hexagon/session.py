@@ -171,7 +171,7 @@ class HexagonSession:
         program = self._program(call.op_type)
         symbols = packets.Symbols(program) if self._plugin is not None else None
         argv = [self._qemu.path, "-cpu", emulated.CPU, *self._counting(symbols), str(program), "request", "answer"]
-        done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES, tied=True)
+        done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES, supervised=True)
         told = _read(scratch / "answer", self._host)
         chatter = [*told.details, *(done.stdout + done.stderr).splitlines()]
         scene = failures.Scene(

@@ -38,7 +38,6 @@ from udogen.runtime.worker.rooms import Rooms, refuse_strays
 if TYPE_CHECKING:
     from udogen.runtime.contexts.executor import Executor
 
-_PR_SET_PDEATHSIG = 1
 _MOST_SAMPLES = 10_000
 _IOLBF = 1
 
@@ -348,12 +347,8 @@ def main() -> None:
 
 def serve(make: Callable[[Wire], Obeys]) -> None:
     """Obey the parent until it says quit; die when it dies."""
-    read_fd, write_fd, parent, from_main_thread = (int(text) for text in sys.argv[1:5])
+    read_fd, write_fd = (int(text) for text in sys.argv[1:3])
     libc = ctypes.CDLL(None)
-    if from_main_thread:  # else the signal would come when the parent's thread ends
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        return
     # What the runtime prints must be in the pipe when it fails, or dies.
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _IOLBF, ctypes.c_size_t(0))
     wire = Wire(*(_out_of_the_way(each) for each in (read_fd, write_fd)))
