@@ -75,6 +75,14 @@ def test_a_damaged_binary_is_an_error(cpu_runtime: RuntimeLibrary) -> None:
         system.binary_info(cpu_runtime.system, b"not a context binary, but long enough to be looked at" * 4)
 
 
+def test_a_binary_that_is_refused_is_let_go_of(interface: Interface) -> None:
+    data = bytearray(b"not a context binary, but long enough to be looked at" * 4)
+    with Backend(interface) as backend, pytest.raises(QnnError) as told:
+        backend.restore(data)
+    assert told.value.function == "contextCreateFromBinary"
+    data.clear()  # a BufferError where something still points at it
+
+
 def test_the_log_arrives_formatted(interface: Interface) -> None:
     lines: list[tuple[int, str]] = []
     with (
