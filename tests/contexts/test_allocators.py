@@ -226,6 +226,13 @@ def test_rpcmem_without_memory_or_descriptor(tidy: None, device: ctypes.CDLL) ->
     assert said(device)[-1] == "rpcmem_free"
 
 
+def test_the_descriptor_zero_is_one(device: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that closed its standard input is given it."""
+    opened = allocators.rpcmem.open_rpcmem()
+    monkeypatch.setattr(opened, "_to_fd", lambda _address: 0)
+    assert opened.allocate(4096)[1] == 0
+
+
 def test_code_of_ones_own_on_a_hexagon_sees_a_buffer_for_a_while(tidy: None, device: ctypes.CDLL) -> None:
     with allocate("rpcmem", 4096, name="x") as buffer:
         with rpcmem.mapped_to_hexagon(buffer):

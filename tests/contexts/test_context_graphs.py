@@ -253,6 +253,15 @@ def test_a_runtime_closes_what_is_open() -> None:
         opened.restore(binary("cpu", "emulator"))
 
 
+def test_a_runtime_closes_the_contexts_that_graphs_were_made_in() -> None:
+    with open_runtime("cpu", "emulator") as opened:
+        made = [opened.composing() for _ in range(3)]
+        made[0].close()
+        made.append(opened.composing())
+        assert [each.raw is None for each in made] == [True, False, False, False]
+    assert [each.raw for each in made] == [None] * 4
+
+
 def test_from_a_file_nothing_is_left(runtime: Runtime, tmp_path: Path) -> None:
     file = tmp_path / "small.bin"
     file.write_bytes(blob(runtime))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.contexts.conftest import resources
 from tests.contexts.stepping import BACKENDS, SHAPE, array, binary, open_runtime
 from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.qnn.interface import QnnError
@@ -379,6 +380,18 @@ def test_a_freed_buffer(runtime: Runtime, domain: MemoryDomain) -> None:
     refused(lambda: step(x=array(1)), "graph `step` has no memory for `state`: buffer `state` was freed")
     refused(lambda: made.copy_from(array(1)), "buffer `state` was freed")
     made.free()
+
+
+def test_the_memory_of_a_freed_buffer_goes_though_somebody_has_the_buffer(everywhere: Runtime, tidy: None) -> None:
+    step = graph(everywhere, "step")
+    before = resources()
+    with MemoryDomain(everywhere) as domain:
+        made = domain.allocate([Role(step, "state", INPUT)])
+        step.bind({"state": made})
+        assert resources() != before
+        made.free()
+        assert resources() == before
+        assert made.nbytes
 
 
 def test_a_buffer_in_use_is_freed_when_that_has_ended(runtime: Runtime, domain: MemoryDomain, tidy: None) -> None:

@@ -122,7 +122,7 @@ def test_broken_ones(path: Path, tmp_path: Path) -> None:
     assert f"error: {path} is empty" in said(path, code=5)
     path.write_bytes(b"\x7fELF" + bytes(60))
     assert f"{path} is a library or program (ELF), not a context binary" in said(path, code=5)
-    assert answer(path, code=5)["error"]["kind"] == "run-failed"
+    assert answer(path, code=5)["error"]["kind"] == "no-context-binary"
     assert "there is no file or folder" in said(tmp_path / "none.bin", code=2)
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from tests.contexts.stepping import SHAPE, array, binary
 from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime, udogen
+from udogen.errors import UdogenError
+from udogen.runtime.contexts.running import ContextChild, How, OpLibrary
 
 CPU = ("--backend", "cpu", "--runtime", "emulator")
 
@@ -247,3 +249,16 @@ def test_files_that_do_not_fit(shards: Path, tmp_path: Path) -> None:
     ):
         text = run(shards / "forward_0.bin", *CPU, "--input", f"state={tmp_path / file}", code=5)
         assert f"{tmp_path / file} {said}" in text
+
+
+def test_no_child_is_left_where_its_runtime_does_not_start(tmp_path: Path) -> None:
+    how = How(backend="cpu", kind="emulator", packages=(OpLibrary(tmp_path / "none.so"),))
+    before = children()
+    with pytest.raises(UdogenError, match=r"none\.so"), ContextChild(how):
+        pass
+    assert children() == before
+
+
+def children() -> set[str]:
+    """The processes that this one has started and that have not ended."""
+    return {each for task in Path("/proc/self/task").iterdir() for each in (task / "children").read_text().split()}

@@ -16,6 +16,7 @@ import pytest
 from tests.contexts.stepping import BACKENDS, array, binary, open_runtime
 from tests.making import ROOT
 from udogen.errors import RunFailed, UsageError
+from udogen.qnn.interface import QnnError
 from udogen.qnn.system import binary_info
 from udogen.runtime.buffers.allocators import allocate
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, MemoryDomain, Role
@@ -226,6 +227,13 @@ def test_a_device_that_is_not_there() -> None:
             Session(runtime, SessionSpec("HTP7", 7))
         assert told.value.message == "session HTP7 is to run on device 7, which there is not"
         assert told.value.hint.startswith("devices: 0 (HTP0)")
+
+
+def test_the_number_of_a_device_reaches_the_backend() -> None:
+    with open_runtime("htp", "emulator") as runtime:
+        runtime.composing(0).close()
+        with pytest.raises(QnnError, match="there is no HTP7"):
+            runtime.composing(7)
 
 
 def test_sessions_take_turns_with_the_devices(everywhere: tuple[Runtime, bytes]) -> None:

@@ -267,6 +267,15 @@ def test_an_interrupted_write_leaves_what_was_there(tmp_path: Path) -> None:
         manifest.write_at_once(tmp_path / "none" / "x", b"x")
 
 
+def test_who_may_use_a_written_file_is_said_by_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o020)
+    try:
+        manifest.write_at_once(tmp_path / "x", b"x")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o646
+
+
 def test_a_save_that_breaks_off_accuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between binary and manifest: that of the earlier binary must be gone, or it would speak against the new one."""
     path = tmp_path / "one.bin"

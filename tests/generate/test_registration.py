@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests import registering
-from tests.making import ROOT, compiler
+from tests.making import ROOT, compiler, make_packages
+from tests.opdef.texts import X, Y, collection, op, param
 from udogen.generate.backends import reg
 from udogen.generate.plan import Source
 from udogen.opdef import resolve
@@ -157,6 +159,17 @@ def test_the_numbers_of_a_default_tensor_lie_in_memory(library: Any) -> None:
     tensor = info[0].operationsInfo[0].staticParams[3].tensorParam
     assert ffi.unpack(ffi.cast("uint32_t *", tensor.tensorData), 6) == [1, 2, 3, 4, 5, 6]
     assert tensor.maxDimensions == tensor.currDimensions
+
+
+def test_a_default_beyond_the_first_type_is_the_nearest_that_it_holds(tmp_path: Path) -> None:
+    params = param("low", "FLOAT_16 FLOAT_32", default="-1e6") + param("high", "FLOAT_16 FLOAT_32", default="1e6")
+    params += param("signed", "INT_8 INT_32", default="-300") + param("unsigned", "UINT_8 INT_32", default="-1")
+    (tmp_path / "Beyond.xml").write_text(collection(op(X + Y + params)))
+    [made] = make_packages([tmp_path / "Beyond.xml"], tmp_path / "out", layout="snpe")
+    text = "".join(path.read_text() for path in (made.folder / "jni/src/reg").rglob("*.cpp"))
+    assert re.findall(r'"(\w+)", SNPE_UDO_PARAMTYPE_SCALAR,.*\{(0x\w+)u,', text) == [
+        ("low", "0xfc00"), ("high", "0x7c00"), ("signed", "0x80"), ("unsigned", "0x0")
+    ]  # fmt: skip
 
 
 def test_versions(library: Any) -> None:

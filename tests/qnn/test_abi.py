@@ -37,3 +37,12 @@ def test_declarations_hold_no_preprocessor_but_plain_numbers() -> None:
     assert rest
     assert all(len(line.split()) == 3 for line in rest)
     assert "static_assert" not in abi.declarations()
+
+
+def test_blocks_inside_a_hidden_block_are_hidden_too_and_end_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["#ifdef __cplusplus", "hidden;", "#if 1", "hidden;", "#endif", "hidden;", "#endif", "int seen;"]
+    (tmp_path / "Nested.h").write_text("\n".join(lines))
+    monkeypatch.setattr(abi.resources, "qnn_headers", lambda: tmp_path)
+    assert abi.declarations(abi.Headers(roots=("Nested.h",))).strip() == "int seen;"

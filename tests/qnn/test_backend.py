@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +74,32 @@ def test_a_graph_runs_is_stored_described_and_restored(interface: Interface, cpu
 def test_a_damaged_binary_is_an_error(cpu_runtime: RuntimeLibrary) -> None:
     with pytest.raises(RunFailed, match="the context binary is no context binary that libQnnSystem"):
         system.binary_info(cpu_runtime.system, b"not a context binary, but long enough to be looked at" * 4)
+
+
+def test_what_the_system_library_makes_is_freed(cpu_runtime: RuntimeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it cannot read the binary."""
+    table, freed = system._table(cpu_runtime.system), []
+
+    class Watched:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(table, name)
+
+        def systemContextFree(self, handle: Any) -> int:
+            freed.append(handle)
+            return int(table.systemContextFree(handle))
+
+    monkeypatch.setattr(system, "_table", lambda _library: Watched())
+    with pytest.raises(RunFailed, match="is no context binary"):
+        system.binary_info(cpu_runtime.system, b"not a context binary, but long enough to be looked at" * 4)
+    assert len(freed) == 1
+
+
+def test_a_binary_that_is_refused_is_let_go_of(interface: Interface) -> None:
+    data = bytearray(b"not a context binary, but long enough to be looked at" * 4)
+    with Backend(interface) as backend, pytest.raises(QnnError) as told:
+        backend.restore(data)
+    assert told.value.function == "contextCreateFromBinary"
+    data.clear()  # a BufferError where something still points at it
 
 
 def test_the_log_arrives_formatted(interface: Interface) -> None:
