@@ -264,7 +264,7 @@ def test_interrupted_after_each_step_it_is_completed(
         if ended:
             break
         steps += 4
-    assert steps > 20
+    assert steps >= 16
 
 
 def test_a_package_that_is_not_complete_is_not_built(work: Work) -> None:
@@ -277,7 +277,7 @@ def test_a_package_that_is_not_complete_is_not_built(work: Work) -> None:
 
 
 @pytest.mark.parametrize("content", ["[]", '{"files": 5}', '{"files": {"../x": ["a", "b"]}}', '{"files": {"a": 1}}',
-                                     '{"files": {"Makefile": ["/etc/hostname", "x"]}, "manifest": []}'])  # fmt: skip
+                                     '{"files": {"Makefile": ["/none", "x"]}, "manifest": []}'])  # fmt: skip
 def test_a_forged_record_of_an_interrupted_call_does_no_harm(work: Work, content: str) -> None:
     right = tree(work.out)
     (work.package / ".udogen/unfinished.json").write_text(content)

@@ -69,8 +69,13 @@ def kill(scratch: Path, *, kills: int, chance: random.Random) -> Counter[str]:
             make_packages([config], out)
             _edit(out / _PACKAGE)
         config.write_text(chance.choice(forms[::2]))
+        child = _generate(config, out)
         after = chance.uniform(0.3, 1.1) * longest  # before that Python starts, and nothing is written
-        found += end(_generate(config, out), after)
+        if chance.random() < 0.8:  # at a moment after it has begun to write
+            after = chance.uniform(0.0, 0.02)
+            while child.poll() is None and not (out / _PACKAGE / ".udogen/next").exists():
+                time.sleep(0.0005)
+        found += end(child, after)
         found["killed while it wrote"] += (out / _PACKAGE / ".udogen/unfinished.json").exists()
         form = chance.choice(forms)
         config.write_text(form)
