@@ -38,6 +38,7 @@ from udogen.runtime import Runtime, find_runtime
 from udogen.runtime.contexts import binaries, context_dump, context_json, manifest
 from udogen.runtime.contexts.binaries import BINARY, JSON, StoredContext
 from udogen.runtime.contexts.differences import same_quantization
+from udogen.runtime.contexts.json_encodings import write_quantization
 
 ANY = pytest.mark.parametrize(("backend", "kind"), RUNTIMES, ids="-".join)
 SMALL = ("htp", "emulator")
@@ -387,6 +388,19 @@ def test_an_encoding_as_json_and_back(quant: Quantization, tmp_path: Path) -> No
     assert again == x and found.warnings == ()
     assert same_quantization(again.quant, quant)
     assert not same_quantization(again.quant, ScaleOffset(0.3))
+
+
+@pytest.mark.parametrize(
+    ("quant", "name"),
+    [
+        (None, "QNN_QUANTIZATION_ENCODING_UNDEFINED"),
+        (ScaleOffset(0.5), "QNN_QUANTIZATION_ENCODING_SCALE_OFFSET"),
+        (OtherEncoding("FLOAT_BLOCK"), "QNN_QUANTIZATION_ENCODING_FLOAT_BLOCK"),
+        (OtherEncoding("0x63"), "0x63"),
+    ],
+)
+def test_an_encoding_is_written_with_the_name_that_the_api_has_for_it(quant: Quantization, name: str) -> None:
+    assert write_quantization(quant)["quantizationEncoding"] == name
 
 
 @pytest.mark.parametrize(

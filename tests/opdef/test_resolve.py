@@ -181,6 +181,16 @@ def test_types_that_are_never_delivered(tmp_path: Path) -> None:
     assert not resolved(tmp_path, collection(op(tensor("Input", "x", "FLOAT_16") + Y, backends="HTP")), "htp")[1]
 
 
+def test_a_type_that_udo_ignores_beside_one_that_is_delivered_is_left_out(tmp_path: Path) -> None:
+    problems = Problems()
+    text = collection(op(tensor("Input", "x", "FLOAT_16 INT_32") + Y))
+    package = resolve.for_backend(packages(tmp_path, text)[0], "cpu", problems, layout="snpe")
+    assert types(package.ops[0].inputs[0]) == "INT_32"
+    assert [each.message for each in problems.all()] == [
+        "`x` of `Scale` may be FLOAT_16, which the CPU runtime never hands to an op"
+    ]
+
+
 def test_scalars_and_strings_may_be_of_any_type(tmp_path: Path) -> None:
     found, told = resolved(tmp_path, collection(op(X + Y + param("a", "INT_64") + param("b", "STRING", rank="1D"))))
     assert [types(each) for each in found.params] == ["INT_64", "STRING"]
