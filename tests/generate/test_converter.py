@@ -257,6 +257,12 @@ def test_behind_an_optional_input_places_are_not_known(tmp_path: Path) -> None:
 # --- the command line ---------------------------------------------------------------------------------------
 
 
+def test_all_valid_is_no_type(tmp_path: Path) -> None:
+    (tmp_path / "c.xml").write_text(collection(op(tensor("Input", "x") + tensor("Output", "y", "ALL_VALID"))))
+    [package], _ = load([tmp_path / "c.xml"])
+    assert inference.datatype(package.ops[0], package.ops[0].outputs[0]) is None
+
+
 def test_gaps_are_told_with_their_place(tmp_path: Path) -> None:
     (tmp_path / "demo.xml").write_text(CONFIG)
     done = udogen("generate", tmp_path / "demo.xml", "--converter", "-o", tmp_path)

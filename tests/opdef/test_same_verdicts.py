@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.hostile.fuzz_configs import configs, verdict, verdicts
+from tests.hostile.fuzz_configs import by_command_line, configs, does_not_compile, unescaped, verdict, verdicts
 from tests.opdef.texts import X, Y, collection, op, param, tensor, udo
 from udogen.opdef import json_write
 
@@ -17,6 +18,37 @@ def test_configs_as_they_are_and_changed(tmp_path: Path) -> None:
     wrong = [each for each in found if not each.agree]
     assert not wrong, f"{wrong[0]}"
     assert sum(each.check == 0 for each in found) > 50 and sum(each.check == 2 for each in found) > 50
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/A.cpp", 'auto x = "Fz"zF";'),
+        ("src/A.cpp", "// Fz\nzF"),
+        ("src/A.cpp", "/* Fz*/zF */"),
+        ("src/A.cpp", "int Fz$(zF = 1;"),
+        ("Makefile", "X := Fz$(zF"),
+        ("makefiles/linux.mk", "X := Fz`zF"),
+        ("src/Fz$(zF.cpp", ""),
+    ],
+)
+def test_text_that_is_not_escaped_is_found(path: str, text: str) -> None:
+    assert list(unescaped({path: text.encode()}))
+
+
+def test_escaped_text_is_no_finding() -> None:
+    text = 'int FzOp; // Fz"zF $(\nauto x = "Fz\\"zF Fz$(zF"; /* Fz`zF */'
+    assert not list(unescaped({"src/A.cpp": text.encode(), "config/a.xml": b"Fz$(zF", "Makefile": b"X := FzOp"}))
+
+
+def test_the_command_line_says_the_same_and_what_is_generated_compiles(tmp_path: Path) -> None:
+    if not shutil.which("g++"):
+        pytest.skip("g++ is not installed")
+    text = collection(op(X + tensor("Output", "y", "ALL_VALID") + param("t", default="2.5")))
+    found = verdict(text, "config.xml", tmp_path)
+    assert found.agree and not by_command_line(found, tmp_path)
+    said = list(does_not_compile(found.made, tmp_path / "compiled"))
+    assert len(said) > 5 and not any(said), said
 
 
 OPEN = collection(op(tensor("Input", "x", "BACKEND_SPECIFIC") + Y))
@@ -62,8 +94,8 @@ def test_a_default_chooses_the_type(tmp_path: Path) -> None:
 
 def test_what_would_be_refused_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the writer does."""
-    monkeypatch.setattr(json_write, "write", lambda packages, problems: json_text.replace("FLOAT_32", "FLOAT_33"))
-    json_text = udo()
+    json_text = udo().replace("FLOAT_32", "FLOAT_33")
+    monkeypatch.setattr(json_write, "write", lambda packages, problems: json_text)
     found = verdict(collection(), "config.xml", tmp_path)
     assert (found.check, found.converted) == (0, 2)
     assert "this cannot be converted; the result would be refused" in found.said

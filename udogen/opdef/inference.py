@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from udogen.opdef.datatypes import BACKEND_SPECIFIC, DataType
+from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Tensor
 
 Extent = int | tuple[int, int]  # a number, or an axis of an input: (input, axis)
@@ -58,7 +58,7 @@ def shape(op: Op, output: Tensor) -> SameAs | Extents | None:
 
 def datatype(op: Op, output: Tensor) -> SameAs | Only | None:
     """What the config says of an output's data type; None where it leaves it open."""
-    if len(output.datatypes) == 1 and output.datatypes[0] != BACKEND_SPECIFIC:
+    if len(output.datatypes) == 1 and output.datatypes[0].kind != "special":
         return Only(output.datatypes[0], "the only type of the config")
     for text in [each.text for each in output.constraints if each.type == "Datatype"]:
         found = _same(_SAME_TYPE, text, op)
