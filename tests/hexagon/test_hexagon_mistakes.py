@@ -129,7 +129,7 @@ def test_a_package_in_the_cxx_style_is_not_for_hexagon(tmp_path: Path) -> None:
     ("options", "said"),
     [
         (("--backend", "htp", "--count"), "--count means nothing with --backend htp"),
-        (("--arch", "v73"), "--arch means nothing with --backend cpu"),
+        (("--backend", "cpu", "--arch", "v73"), "--arch means nothing with --backend cpu"),
         (("--backend", "hexagon", "--save-context", "x"), "--save-context means nothing with --backend hexagon"),
         (("--backend", "hexagon", "--qnn-lib", "x"), "--qnn-lib means nothing with --backend hexagon"),
         (("--backend", "hexagon", "--arch", "v67"), "there is no Hexagon `v67`"),
