@@ -115,9 +115,9 @@ def need_opencl() -> None:
         pytest.skip(f"{problem}: apt-get install ocl-icd-libopencl1 pocl-opencl-icd opencl-headers")
 
 
-def cpu_package(config: Path, out: Path, kernels: Path | None = None) -> Built:
-    """A CPU package, built for this machine."""
-    [made] = make_packages([config], out, chosen=["cpu"], kernels=kernels, layout="qnn")
+def cpu_package(config: Path, out: Path, kernels: Path | None = None, layout: str = "qnn") -> Built:
+    """A CPU package, built for this machine; without a layout in the usual one of its config's language."""
+    [made] = make_packages([config], out, chosen=["cpu"], kernels=kernels, layout=layout)
     done = make(made.folder, "cpu_x86")
     assert done.returncode == 0, done.stderr
     return find_built(made.folder, backend="cpu")

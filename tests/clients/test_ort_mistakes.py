@@ -156,7 +156,7 @@ def test_an_op_that_fails_is_not_computed_elsewhere(answers: dict[str, Any]) -> 
             "move the op out of the body, or unroll it",
         ),
         (
-            "64 bits", "SessionFailed",
+            "64 bits", "NotPlaced",
             "node `the y` of op LeakyRelu: input x is INT64 [2, 3, 4]; HTP hands 64 bits to no custom op",
             "cast it before, and back behind",
         ),

@@ -284,7 +284,11 @@ def test_a_library_with_the_same_op_otherwise(
 @pytest.mark.parametrize(
     ("before", "after", "fault"),
     [
-        ('"CPU":"FLOAT_32"', '"CPU":"UINT_8"', "input 0 `Placeholder` is UINT_8 (0x0108); it must be FLOAT_32"),
+        (
+            '"CPU":"FLOAT_32"',
+            '"CPU":"INT_32"',
+            "input 0 `Placeholder` is INT_32 (0x0032); it must be FLOAT_32 or UFIXED_POINT_8",
+        ),
         ('"inputs":[', '"inputs":[{"name":"more","data_type":"FLOAT_32"},', "has 2 inputs; it must have 1"),
         (
             '"core_types"',

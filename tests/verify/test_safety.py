@@ -130,7 +130,7 @@ def test_the_examples_use_no_heap_over_ten_thousand_executions(folder: str, tmp_
         cases = [case for case in example.cases if case.backend == "cpu" and not case.refusal]
         if not cases:
             continue
-        built = cpu_package(example.config, tmp_path / str(number), example.kernels)
+        built = cpu_package(example.config, tmp_path / str(number), example.kernels, layout="")
         each = -(-10_000 // len(cases))
         with OpSession(built.library, built.provider, timeout=300, preload=[build_watch()]) as session:
             for case in cases:

@@ -16,6 +16,7 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
+from udogen.runtime.failures import OutOfBounds
 from udogen.runtime.op.faults import BEFORE, INTO, PAST, Stray
 from udogen.runtime.wire import Message
 
@@ -112,7 +113,7 @@ def refuse_strays(op: str, strays: Iterable[Stray]) -> None:
     found = list(dict.fromkeys(strays))
     if found:
         sentences = [each.sentence(f"op `{op}`") for each in found]
-        raise RunFailed(sentences[0], hint=found[0].hint, details=sentences[1:])
+        raise OutOfBounds(sentences[0], hint=found[0].hint, details=sentences[1:])
 
 
 class Rooms:
