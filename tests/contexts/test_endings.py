@@ -13,6 +13,7 @@ import pytest
 
 from tests.contexts.stepping import BACKENDS, binary
 from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, htp_package, need_runtime
+from udogen.runtime.contexts import manifest
 
 PRELUDE = """
 import atexit, gc, os, sys, threading, time
@@ -195,7 +196,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Plac
         if kind == "real":
             need_runtime(backend)
         stored = tmp_path_factory.mktemp("stored") / "forward_0.bin"
-        stored.write_bytes(binary(backend, kind))
+        manifest.save(stored, binary(backend, kind))
         return backend, kind, package(backend), str(stored)
 
     return made
