@@ -103,6 +103,8 @@ def generate(
             "it holds no kernel of these ops, so all of them are skeletons",
             "it may have " + ", ".join(list(looked_for)[:6]) + (" …" if len(looked_for) > 6 else ""),
         )
+    problems.stop_if_any(strict=strict)
+    before_writing()
     with _opened([(folder, plan) for folder, plan, _ in planned], afresh=afresh, shared=dry_run, say=say) as folders:
         found: list[Generated] = []
         for path, basic, source in planned:
@@ -114,10 +116,8 @@ def generate(
             rendered = render(plan)
             changes = compare(folder, memory, plan, rendered) if memory else all_new(rendered)
             found.append(Generated(path, plan, rendered, changes, aside))
-        problems.stop_if_any(strict=strict)
         for base in {path.parent for path in folders} if with_tests else ():
             op_tests.refuse_links(base)
-        before_writing()
         for each in found if not dry_run else ():
             folder = folders[each.folder]
             if each.set_aside is not None:
