@@ -37,7 +37,9 @@ def run(runtime: Path, built: Built) -> dict[str, Any]:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(argv, capture_output=True, text=True, timeout=LONG, env=env, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    # What the runtime printed may come before it or after it.
+    [answer] = [line for line in done.stdout.splitlines() if line.startswith('{"')]
+    found: dict[str, Any] = json.loads(answer)
     return found
 
 
