@@ -63,11 +63,9 @@ def outdated(library: Path, folder: PackageFolder | None = None) -> str:
 
 def backend_of(path: Path) -> str:
     """The backend that a path is for, where it is for one alone; otherwise, or where nothing says it, cpu."""
-    if path.is_dir():
-        found = {each.backend for each in open_packages(path)} & {row.name for row in BACKENDS.values()}
-    else:
-        package = package_of(path) if path.exists() else None
-        found = {package.backend} if package is not None else set()
+    package = package_of(path) if path.exists() and not path.is_dir() else None
+    packages = open_packages(path) if path.is_dir() else [package] if package is not None else []
+    found = {each.backend for each in packages} & {row.name for row in BACKENDS.values()}
     return next(iter(found)) if len(found) == 1 else _USUAL
 
 
