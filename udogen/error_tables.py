@@ -95,12 +95,6 @@ def describe(code: int) -> ErrorCode:
     )  # fmt: skip
 
 
-def causes_of(name: str, code: int) -> tuple[Cause, ...]:
-    """The causes of a number of an interface; none where they are not known."""
-    row = interface(name).by_code.get(code)
-    return row.causes if row else ()
-
-
 @cache
 def log_lines(*names: str) -> tuple[KnownLine, ...]:
     """The lines in these files of data/log_lines."""

@@ -157,10 +157,10 @@ def resolve_all(
     found = [(package, _resolve(package, chosen, problems, layout)) for package in packages]
     for package, by_backend in found:
         if "htp" in by_backend:
-            _mind_wish(package, htp_api or next(iter(HTP_APIS)), problems)
-        _mind_path(package, problems)
+            _warn_of_other_interface(package, htp_api or next(iter(HTP_APIS)), problems)
+        _warn_of_dropped_path(package, problems)
         if "dsp" in by_backend and len(by_backend["dsp"].ops) > 1:
-            _mind_old_dsp(package, problems)
+            _warn_of_several_dsp_ops(package, problems)
     return found
 
 
@@ -222,8 +222,8 @@ def _resolve(package: OpPackage, chosen: Sequence[str], problems: Problems, layo
     return by_backend
 
 
-def _mind_wish(package: OpPackage, api: str, problems: Problems) -> None:
-    """Tell where the config asks for the other interface of HTP; the command line wins."""
+def _warn_of_other_interface(package: OpPackage, api: str, problems: Problems) -> None:
+    """Warn where the config asks for the other interface of HTP; the command line wins."""
     if package.use_qhpi and api != "qhpi":
         problems.warn(
             package.location,
@@ -232,8 +232,8 @@ def _mind_wish(package: OpPackage, api: str, problems: Problems) -> None:
         )
 
 
-def _mind_old_dsp(package: OpPackage, problems: Problems) -> None:
-    """Tell of what the DSP of V65 and V66 does with several ops in one package."""
+def _warn_of_several_dsp_ops(package: OpPackage, problems: Problems) -> None:
+    """Warn of what the DSP of V65 and V66 does with several ops in one package."""
     problems.warn(
         package.location,
         f"`{package.name}` has several ops for DSP V65 or V66, where each has a library of its own: the DSP registers "
@@ -242,8 +242,8 @@ def _mind_old_dsp(package: OpPackage, problems: Problems) -> None:
     )
 
 
-def _mind_path(package: OpPackage, problems: Problems) -> None:
-    """Tell of a path in the config that is dropped, for it would be something else in a Makefile."""
+def _warn_of_dropped_path(package: OpPackage, problems: Problems) -> None:
+    """Warn of a path in the config that is dropped, for it would be something else in a Makefile."""
     if package.snpe_udo_root and not make_path(package.snpe_udo_root):
         problems.warn(
             package.location,
