@@ -97,7 +97,7 @@ def test_options_that_mean_nothing_there_are_refused(
     assert sentence in done.stderr
 
 
-def problems_of(kind: str, scratch: Path, *, repeated: bool = False) -> list[str]:
+def problems_of(kind: str, scratch: Path, *, repeated: bool = False, layout: str = "snpe") -> list[str]:
     tensor = {"name": "x", "data_type": kind, **({"repeated": True} if repeated else {})}
     op = {"type": "Op", "inputs": [tensor], "outputs": [{"name": "y", "data_type": "FLOAT_32"}]}
     op |= {"core_types": ["DSP"], "dsp_arch_types": ["v66"]}
@@ -105,14 +105,16 @@ def problems_of(kind: str, scratch: Path, *, repeated: bool = False) -> list[str
     config.write_text(json.dumps({"UdoPackage_0": {"Operators": [op], "UDO_PACKAGE_NAME": "P"}}))
     found = Problems()
     [package], _ = load([config])
-    resolve.for_backend(package, "dsp", found)
+    resolve.for_backend(package, "dsp", found, layout=layout)
     return [problem.message for problem in found.all()]
 
 
 def test_only_bytes_and_floats_reach_an_op(tmp_path: Path) -> None:
     assert problems_of("UINT_8", tmp_path) == [] == problems_of("FLOAT_32", tmp_path)
     for kind in ("UINT_16", "FLOAT_16", "UINT_32"):
-        assert any("which the DSP runtime never hands to an op" in text for text in problems_of(kind, tmp_path)), kind
+        found = problems_of(kind, tmp_path, layout="qnn")
+        assert any("which the DSP runtime never hands to an op" in text for text in found), kind
+        assert any("which DSP does not know: it is ignored" in text for text in problems_of(kind, tmp_path)), kind
 
 
 def test_inputs_of_unknown_number_are_refused(tmp_path: Path) -> None:

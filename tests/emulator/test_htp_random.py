@@ -19,6 +19,7 @@ from udogen.runtime.op.request import Wishes, make_call
 
 GRAPHS = 200
 shapes = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(tuple)
+shapes_4d = st.lists(st.integers(1, 9), min_size=4, max_size=4).map(tuple)
 quants = st.tuples(st.sampled_from([0.01, 0.1, 1.0]), st.integers(-200, 0))
 
 
@@ -55,7 +56,8 @@ def graphs(draw: Any) -> tuple[str, Wishes]:
     op = draw(
         st.sampled_from(["Scale", "HalfSquare", "Widen", "AddRow", "Bias", "Signed8", "Signed16", "Bytes", "Cast"])
     )
-    shape, params, dtypes = draw(shapes), {}, {}
+    four = op in ("AddRow", "Bias") and draw(st.integers(0, 3)) > 0  # they take rank 4 alone
+    shape, params, dtypes = draw(shapes_4d if four else shapes), {}, {}
     dtype = {"HalfSquare": "f2", "Widen": "u1", "AddRow": "i4", "Signed8": "i1", "Signed16": "i2", "Bytes": "u1"}.get(
         op, "f4"
     )

@@ -73,7 +73,7 @@ def note(text: str) -> None:
 
 def warn(text: str) -> None:
     """What a person should know though all goes on."""
-    click.echo(f"{_colour('warning:', True)} {text}", err=True)
+    note(f"{_colour('warning:', True)} {text}")
 
 
 def warnings(problems: Iterable[Problem]) -> None:
