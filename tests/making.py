@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from udogen.build import tools
+from udogen.configs.load import load
 from udogen.errors import ToolMissing
 from udogen.generate.packages import Generated, generate
-from udogen.opdef.load import load
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built, find_built
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from udogen.generate.backends import reg
-from udogen.generate.plan import PlannedFile, Source
+from udogen import backends
+from udogen.backends import reg
+from udogen.backends.plan import PlannedFile, Source
+from udogen.configs import resolve
+from udogen.configs.load import load
 from udogen.generate.render import render
-from udogen.opdef import backends, resolve
-from udogen.opdef.load import load
 from udogen.opdef.problems import Problems
 
 # Core -> our backends of it, and the end of its library's name.

@@ -27,6 +27,8 @@ LAYERS = (
     {"runtime"},
     {"generate"},
     {"build"},
+    {"configs"},
+    {"backends"},
     {"qnn"},
     {"emulator"},
     {"opdef"},

@@ -16,7 +16,7 @@ import pytest
 
 from tests.making import LONG
 from udogen import resources
-from udogen.build import architectures
+from udogen.backends import architectures
 
 WHEEL = "onnxruntime-qnn==2.7.0"
 SDK = "v2.51.0.260929181845"

@@ -22,9 +22,9 @@ from network import INPUTS, OUTPUTS, Sizes, block, weights
 from udogen.build import make, tools
 from udogen.build.package import open_packages
 from udogen.cli import output
+from udogen.configs.load import load
 from udogen.errors import RunFailed, UdogenError
 from udogen.generate.packages import generate
-from udogen.opdef.load import load
 from udogen.qnn.backend import Backend, Log
 from udogen.qnn.context import Context
 from udogen.qnn.interface import WARN, Interface

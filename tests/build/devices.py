@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.making import ROOT, make_packages, udogen
 from udogen import resources
-from udogen.build import architectures, tools
+from udogen.backends import architectures
+from udogen.build import tools
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 KERNEL = "src/ops/LeakyRelu.cpp"

@@ -19,10 +19,10 @@ import pytest
 from tests.golden import EXPLANATIONS, explanations
 from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages, udogen
 from udogen import resources
+from udogen.backends.targets import ALL
 from udogen.build import make as driver
 from udogen.build import toolchains, tools
 from udogen.build.package import PackageFolder, open_package
-from udogen.build.targets import ALL
 from udogen.errors import BuildFailed, ToolMissing, UsageError
 
 LIBRARY = "libs/x86_64-linux-clang/libLeakyReluPackage.so"

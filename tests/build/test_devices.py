@@ -15,7 +15,7 @@ from tests.build.devices import ALL, EMPTY, HEXAGON, KERNEL, LIBRARY, Elf, build
 from tests.making import LONG, compiler
 from tests.wheels import device_libraries
 from udogen import resources
-from udogen.build import architectures
+from udogen.backends import architectures
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,9 @@ from tests.build import stand_ins
 from tests.build.command_lines import GOLDEN, hexagon_clang_v66, told
 from tests.build.devices import Elf, build, compiled
 from tests.making import CONFIGS, ROOT, compiler, make, make_packages
-from udogen.build import architectures, targets, tools
+from udogen.backends import architectures, targets
 from udogen.build import make as driver
+from udogen.build import tools
 from udogen.build.package import open_package, open_packages
 from udogen.errors import ToolMissing
 

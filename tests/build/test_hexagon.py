@@ -16,8 +16,9 @@ from tests.build import stand_ins
 from tests.build.command_lines import GOLDEN, hexagon_clang, ndk_clang, told
 from tests.build.devices import ALL, EMPTY, HEXAGON, LIBRARY, build, generated
 from tests.making import ROOT
-from udogen.build import architectures, tools
+from udogen.backends import architectures
 from udogen.build import make as driver
+from udogen.build import tools
 from udogen.build.package import PackageFolder, open_package
 from udogen.errors import ToolMissing
 

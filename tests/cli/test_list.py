@@ -7,9 +7,10 @@ import json
 import pytest
 
 from tests.making import udogen
-from udogen.build import architectures, targets, toolchains
+from udogen import backends
+from udogen.backends import architectures, targets
+from udogen.build import toolchains
 from udogen.generate import layouts
-from udogen.opdef import backends
 
 KEYS = {
     "targets": ("target", {*targets.ALL, *targets.UDO}),

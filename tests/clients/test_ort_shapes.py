@@ -13,7 +13,7 @@ from tests.making import ROOT, udogen
 from udogen.clients.ort import schema, shapes, versions
 from udogen.clients.ort.doubts import of_model
 from udogen.clients.package import LINUX, Package, Place
-from udogen.opdef.load import load
+from udogen.configs.load import load
 from udogen.opdef.onnx import ordering
 from udogen.opdef.onnx.freeze import freeze
 from udogen.opdef.onnx.model import OpName

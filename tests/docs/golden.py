@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from udogen.build import targets, toolchains
+from udogen.backends import targets
+from udogen.build import toolchains
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"

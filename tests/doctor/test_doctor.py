@@ -15,7 +15,8 @@ import pytest
 
 from tests.doctor import fake
 from tests.making import ONE_OP, ROOT, make, make_packages, need_runtime, udogen
-from udogen.build import architectures, hexagon_tools, sdks, tools
+from udogen.backends import architectures
+from udogen.build import hexagon_tools, sdks, tools
 from udogen.doctor.checks import ALL
 from udogen.doctor.examine import examine
 from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG

@@ -11,9 +11,9 @@ import pytest
 from tests.dsp.conftest import SEVERAL
 from tests.hexagon.running import on_hexagon
 from tests.making import make_packages, udogen
+from udogen.configs import resolve
+from udogen.configs.load import load
 from udogen.errors import UdogenError
-from udogen.opdef import resolve
-from udogen.opdef.load import load
 from udogen.opdef.problems import Problems
 from udogen.runtime import failures
 from udogen.runtime.built import Built

@@ -13,9 +13,9 @@ import pytest
 
 from tests.making import COMPILERS, ONE_KERNEL, ONE_OP, compiler, make, udogen
 from tests.opdef.texts import collection, op, param, tensor
-from udogen.generate.converter import LIBRARY, SUFFIX
+from udogen.backends.converter import LIBRARY, SUFFIX
+from udogen.configs.load import load
 from udogen.opdef import inference
-from udogen.opdef.load import load
 from udogen.qnn.abi import ffi
 
 FLOAT, UFIXED, INT32 = 0x0232, 0x0408, 0x0032

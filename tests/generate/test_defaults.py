@@ -10,8 +10,8 @@ import pytest
 
 from tests.hexagon.running import need_tools, on_hexagon
 from tests.making import ROOT, make, make_packages, need_opencl, need_runtime
+from udogen.configs.load import load
 from udogen.errors import RunFailed
-from udogen.opdef.load import load
 from udogen.runtime import OpCall, OpSession, ParamArg, TensorArg
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.op.request import Wishes, make_call

@@ -18,9 +18,9 @@ import pytest
 from tests.generate.test_regenerate import HEADER, KERNEL, Work
 from tests.hostile import kill_generate
 from tests.making import ONE_OP, ROOT, make_packages, udogen
+from udogen.configs.load import load
 from udogen.errors import UsageError
 from udogen.generate import op_tests
-from udogen.opdef.load import load
 
 
 @pytest.fixture(scope="module")

@@ -32,10 +32,10 @@ from click.testing import CliRunner
 
 from tests.making import CORPUS, ROOT, udogen
 from udogen.cli.main import cli
+from udogen.configs.load import load
 from udogen.errors import UdogenError
 from udogen.generate.packages import Generated, resolve_all
 from udogen.generate.packages import generate as generate_packages
-from udogen.opdef.load import load
 from udogen.opdef.problems import Problems
 
 MOST_SECONDS = 10.0  # of processor time, for all that is done with one config

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.making import ROOT, udogen
+from udogen.configs.load import load
 from udogen.errors import UsageError
 from udogen.init import described, questions
-from udogen.opdef.load import load
 from udogen.opdef.model import Rank
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.init import models, smoking
 from tests.making import need_runtime, udogen
+from udogen.configs.load import load
 from udogen.init import from_onnx, writing
-from udogen.opdef.load import load
 
 RUNS = {
     "torch_style": 1, "function_style": 1, "optional_inputs": 2, "repeated_inputs": 2, "attributes": 1,

@@ -11,10 +11,10 @@ import pytest
 from lxml import etree
 
 from tests.init import models
+from udogen.configs.load import load
 from udogen.draw import of_config, of_onnx, svg
 from udogen.draw.layers import Layout, layered
 from udogen.draw.scene import KINDS, Box, Row, Scene, Section, head
-from udogen.opdef.load import load
 from udogen.opdef.onnx.load import load_model
 
 SVG = "{http://www.w3.org/2000/svg}"

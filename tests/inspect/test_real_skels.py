@@ -8,7 +8,7 @@ import pytest
 from toys import Look, Make, told
 
 from tests.wheels import PARTS, SDK, device_libraries
-from udogen.build import architectures
+from udogen.backends import architectures
 
 pytestmark = pytest.mark.slow
 VERSIONS = tuple(architectures.of_backend("htp"))

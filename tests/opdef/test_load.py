@@ -22,7 +22,7 @@ from tests.opdef.texts import (
     udo,
     warnings,
 )
-from udogen.opdef.load import load
+from udogen.configs.load import load
 from udogen.opdef.problems import ConfigError, Problems, decode
 
 CPU_X = "<Input><Name>x</Name><Datatype>FLOAT_32</Datatype></Input>"

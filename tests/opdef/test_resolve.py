@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.opdef.texts import X, Y, collection, op, packages, param, supplement, tensor, udo
-from udogen.opdef import backends, resolve
+from udogen import backends
+from udogen.configs import resolve
 from udogen.opdef.model import Op, Tensor
 from udogen.opdef.problems import Problem, Problems
 

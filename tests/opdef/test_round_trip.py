@@ -20,8 +20,7 @@ from lxml import etree
 from tests.opdef.models import common_packages, rich_packages
 from tests.opdef.texts import collection, packages
 from udogen import resources
-from udogen.opdef import json as json_read
-from udogen.opdef import json_write, resolve, xml, xml_write
+from udogen.configs import json_read, json_write, resolve, xml_read, xml_write
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.problems import Problems
 
@@ -42,7 +41,7 @@ def to_json(package: OpPackage) -> tuple[str, list[str]]:
 
 def from_xml(text: str) -> OpPackage:
     problems = Problems()
-    (found,) = xml.read(text.encode(), "a.xml", problems)
+    (found,) = xml_read.read(text.encode(), "a.xml", problems)
     assert not problems.errors
     return found
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.hostile.fuzz_configs import by_command_line, configs, does_not_compile, unescaped, verdict, verdicts
 from tests.opdef.texts import X, Y, collection, op, param, tensor, udo
-from udogen.opdef import json_write
+from udogen.configs import json_write
 
 
 def test_configs_as_they_are_and_changed(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from udogen.opdef.load import load
+from udogen.configs.load import load
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import ConfigError, Problem
 

@@ -15,8 +15,8 @@ from tests.build.command_lines import told as recorded
 from tests.build.devices import EMPTY, Elf, build
 from tests.making import make, make_packages, udogen
 from tests.snpe.packages import X86, config, libraries, op, package, softmax
+from udogen.backends.architectures import ALL
 from udogen.build import tools
-from udogen.build.architectures import ALL
 
 CPU, GPU, DSP, REG = (
     f"x86-64_linux_clang/libUdoSoftmaxUdoPackage{name}.so" for name in ("ImplCpu", "ImplGpu", "ImplDsp", "Reg")

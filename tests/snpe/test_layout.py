@@ -10,8 +10,8 @@ import pytest
 from tests.making import CONFIGS, ROOT, make_packages, udogen
 from tests.snpe.packages import SOFTMAX, by_name, config, op, package, shown, softmax
 from udogen.build.package import open_packages
+from udogen.configs.load import load
 from udogen.generate.packages import generate
-from udogen.opdef.load import load
 
 DOCUMENTED = Path(__file__).with_name("documented.txt")
 

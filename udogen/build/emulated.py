@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from udogen import process, resources
-from udogen.build import architectures, tools
+from udogen.backends import architectures
+from udogen.backends.targets import Target
+from udogen.build import tools
 from udogen.build.cached import compile_or_fail as _compile
 from udogen.build.cached import make_once as _make_once
 from udogen.build.make import Step, explain, run_make, variables
 from udogen.build.package import PackageFolder
-from udogen.build.targets import Target
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, ToolMissing, UsageError
 

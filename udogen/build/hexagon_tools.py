@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from udogen.build.architectures import version
+from udogen.backends.architectures import version
 
 SOURCE = "Qualcomm 80-N3040-23, topic tools-releases"
 

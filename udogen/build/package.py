@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen.build import targets
-from udogen.build.targets import Target
+from udogen.backends import targets
+from udogen.backends.plan import Part
+from udogen.backends.targets import Target
 from udogen.errors import UsageError, read_plain
 
 MEMORY = ".udogen"
-PROVIDER = "InterfaceProvider"  # how the symbol that a client registers ends; the package's name stands before it
 MANIFEST = f"{MEMORY}/manifest.json"
 UNFINISHED = f"{MEMORY}/unfinished.json"  # what a `generate` is writing; where nobody writes, one was interrupted
 ASIDE = ".bak-"  # a package that was moved aside is called so, with a number behind; it is no package to build any more
@@ -24,22 +24,6 @@ Say = Callable[[str], None]  # prints a line for the person who waits
 
 def no_say(_line: str) -> None:
     """For those whom nobody watches."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One library that a package folder makes, and how make is asked for it."""
-
-    backend: str
-    library: str  # the file's name
-    provider: str  # the symbol that a client registers; none in a registration library
-    ops: tuple[str, ...]
-    targets: tuple[str, ...]
-    makefile: str = "Makefile"
-    rooms: tuple[str, ...] = ("src",)  # where its sources are
-    api: str = ""  # where the backend has several interfaces: which one
-    op: str = ""  # where each op has a library of its own: its op, whose name ends the goals of make
-    versions: tuple[str, ...] = ()  # of Hexagon that the config names
 
 
 @dataclass(frozen=True)

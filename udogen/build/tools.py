@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from udogen.build import architectures
+from udogen.backends import architectures
 from udogen.errors import ToolMissing
 
 

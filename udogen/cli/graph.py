@@ -67,7 +67,7 @@ def _scene(path: Path, around: int | None, wanted: tuple[str, ...]) -> Scene:
 
         with StoredContext(path, use_json=False, check_manifest=False) as stored:
             return of_context.scene(stored.info, path.name)
-    from udogen.opdef.load import load
+    from udogen.configs.load import load
 
     packages, problems = load([path])
     output.warnings(() if output.wants_json() else problems.warnings)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from udogen import backends
 from udogen.cli import options, output
 from udogen.errors import UsageError
-from udogen.opdef import backends
 
 if TYPE_CHECKING:
     from udogen.init.draft import Draft

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from udogen.build import architectures, elf, targets
-from udogen.build.package import PROVIDER, PackageFolder, open_packages, package_of
-from udogen.build.targets import Target
+from udogen.backends import architectures, targets
+from udogen.backends.plan import PROVIDER
+from udogen.backends.targets import Target
+from udogen.build import elf
+from udogen.build.package import PackageFolder, open_packages, package_of
 from udogen.errors import UdogenError, UsageError
 from udogen.inspect import facts
 from udogen.opdef.model import Op

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from udogen import resources
-from udogen.build import targets
-from udogen.build.targets import Target
+from udogen.backends import targets
+from udogen.backends.targets import Target
 from udogen.build.toolchains.choice import Choice
 from udogen.doctor.machine import Machine, command
 from udogen.doctor.model import FOUND, MISSING, WRONG, Check, Found

@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from udogen.build.package import MANIFEST, PROVIDER
+from udogen.backends.plan import PROVIDER
+from udogen.build.package import MANIFEST
 from udogen.build.tools import Environment
 from udogen.doctor.model import FOUND, MISSING, WRONG, Check, Found, Row
 from udogen.errors import read_plain

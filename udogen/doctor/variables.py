@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from udogen.backends.architectures import version as numbers
 from udogen.build import hexagon_tools, sdks, tools
-from udogen.build.architectures import version as numbers
 from udogen.build.sdks import Sdk
 from udogen.doctor.machine import Machine, command
 from udogen.doctor.model import FOUND, UNSET, WRONG, Check, Found

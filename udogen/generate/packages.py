@@ -8,15 +8,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from udogen import backends
+from udogen.backends import USUAL_LAYOUT, converter, of_op
+from udogen.backends.plan import Plan, Source
 from udogen.build.package import Say, no_say, read_manifest
+from udogen.configs import resolve
 from udogen.errors import UsageError, read_plain
-from udogen.generate import backends, cmake, converter, layouts, op_tests
+from udogen.generate import cmake, layouts, op_tests
 from udogen.generate.folder import Folder, free_name, opened
-from udogen.generate.plan import Plan, Source
 from udogen.generate.write import Change, Conflict, Memory, all_new, compare, write
-from udogen.opdef import resolve
-from udogen.opdef.backends import ALL as ALL_BACKENDS
-from udogen.opdef.backends import USUAL_LAYOUT, of_op
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import make_path
 from udogen.opdef.problems import Location, Problems
@@ -169,9 +169,9 @@ def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
     if plan.folder:
         return out / plan.folder
     plain = out / plan.package
-    if plan.backend not in ALL_BACKENDS:
+    if plan.backend not in backends.ALL:
         return plain
-    suffixed = out / f"{plan.package}{ALL_BACKENDS[plan.backend].suffix}"
+    suffixed = out / f"{plan.package}{backends.ALL[plan.backend].suffix}"
     usual = plain if alone else suffixed
     # A folder keeps its name when its config comes to name another backend, or one less.
     return next((each for each in (usual, plain, suffixed) if _holds(each, plan)), usual)

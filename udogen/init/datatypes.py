@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from udogen.opdef import backends
+from udogen import backends
 from udogen.opdef.datatypes import BACKEND_SPECIFIC, BY_NAME, DataType
 from udogen.opdef.model import TensorSupplement
 from udogen.opdef.onnx import types

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from udogen import backends
 from udogen.init.draft import CaseTensor, DraftCase
 from udogen.init.params import Param
 from udogen.init.places import Place
 from udogen.init.tensors import plain_type, qnn_types, show_shape
-from udogen.opdef import backends
 from udogen.opdef.model import Op
 from udogen.opdef.onnx.uses import Argument, Use
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from udogen import backends
 from udogen.init import described
 from udogen.init.described import Fault
 from udogen.init.draft import USUAL_BACKENDS
-from udogen.opdef import backends, names
+from udogen.opdef import names
 
 # (question, what Enter means) -> the answer.
 Ask = Callable[[str, str], str]

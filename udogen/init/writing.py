@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from udogen.configs import json_write, xml_write
 from udogen.errors import UsageError, writing
 from udogen.init import cases_file
 from udogen.init.draft import Draft, Remark
-from udogen.opdef import json_write, xml_write
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problem, Problems
 
@@ -70,10 +70,10 @@ def comments(remarks: Sequence[Remark]) -> Mapping[tuple[str, ...], Sequence[str
 
 def check(text: str, language: str, file: str) -> tuple[OpPackage, tuple[Problem, ...]]:
     """Read a config as `udogen check` does; raises what is wrong with it, which would be a fault of ours."""
-    from udogen.opdef import json, resolve, rules, xml
+    from udogen.configs import json_read, resolve, rules, xml_read
 
     problems = Problems()
-    reader = json.read if language == "json" else xml.read
+    reader = json_read.read if language == "json" else xml_read.read
     packages = reader(text.encode(), file, problems)
     for package in packages:
         rules.check(package, problems)

@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from udogen.build import architectures, elf
+from udogen.backends import architectures
+from udogen.backends.plan import PROVIDER
+from udogen.build import elf
 from udogen.build.elf import Elf
-from udogen.build.package import PROVIDER
 from udogen.runtime.library import BUILD_ID
 
 QHPI_SINCE = (2, 47)  # the first release whose records are laid out as ours

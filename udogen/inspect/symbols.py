@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from udogen.build import architectures, elf
+from udogen.backends import architectures
+from udogen.build import elf
 from udogen.build.elf import Elf, Symbol
 from udogen.inspect import loader
 from udogen.inspect.reference import Reference

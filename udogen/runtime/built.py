@@ -6,11 +6,12 @@ import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from udogen.build.package import PROVIDER, PackageFolder, open_packages, package_of
-from udogen.build.targets import Target
+from udogen.backends.plan import PROVIDER
+from udogen.backends.targets import Target
+from udogen.build.package import PackageFolder, open_packages, package_of
+from udogen.configs import resolve
+from udogen.configs.load import load
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef import resolve
-from udogen.opdef.load import load
 from udogen.opdef.model import Op
 from udogen.opdef.problems import Problems
 from udogen.runtime.library import BACKENDS, interface_providers

@@ -47,7 +47,7 @@ class BackendRow(NamedTuple):
     @property
     def delivers(self) -> frozenset[str] | None:
         """Tensor types whose data reaches a custom op; None: the backend itself refuses what it does not have."""
-        from udogen.opdef import backends
+        from udogen import backends
 
         return frozenset(backends.ALL[self.name].delivers) or None
 
@@ -220,8 +220,8 @@ def interface_providers(path: Given) -> list[str]:
     """The interface providers that an op package exports."""
     path = arguments.path(path, "the op package")
     check_file(path, "op package")
+    from udogen.backends.plan import PROVIDER
     from udogen.build import elf
-    from udogen.build.package import PROVIDER
 
     return sorted(name for name in elf.read(path).exports if name.endswith(PROVIDER))
 

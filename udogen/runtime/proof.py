@@ -147,7 +147,7 @@ class Counters:
 
 def counters_of(library: Path | str, provider: str) -> Counters | None:
     """The counters of a library that this process has loaded; None where it has none; OSError if it is not loaded."""
-    from udogen.build.package import PROVIDER
+    from udogen.backends.plan import PROVIDER
 
     name = provider.removesuffix(PROVIDER)
     loaded = ctypes.CDLL(str(library), mode=os.RTLD_LAZY | os.RTLD_NOLOAD)

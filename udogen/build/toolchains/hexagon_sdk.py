@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from udogen.build import architectures, tools
-from udogen.build.architectures import Architecture
-from udogen.build.targets import Target
+from udogen.backends import architectures
+from udogen.backends.architectures import Architecture
+from udogen.backends.targets import Target
+from udogen.build import tools
 from udogen.build.toolchains.choice import Choice, Unfit, headers
 from udogen.build.tools import Environment
 

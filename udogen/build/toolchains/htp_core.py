@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 
 from udogen import process
+from udogen.backends.targets import Target
 from udogen.build import tools
-from udogen.build.targets import Target
 from udogen.build.toolchains.choice import Choice, without_compiler
 from udogen.build.tools import Environment
 from udogen.errors import ToolMissing

@@ -6,8 +6,8 @@ import shlex
 import sys
 from pathlib import Path
 
+from udogen.backends.targets import Target
 from udogen.build import tools
-from udogen.build.targets import Target
 from udogen.build.toolchains.choice import Choice, Unfit, without_compiler
 from udogen.build.tools import Environment
 

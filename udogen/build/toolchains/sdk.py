@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from udogen.backends.targets import Target
 from udogen.build import tools
-from udogen.build.targets import Target
 from udogen.build.toolchains import hexagon_sdk
 from udogen.build.toolchains.choice import Choice, Unfit, headers, without_compiler
 from udogen.build.tools import Environment

@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import metadata
 from typing import NamedTuple
 
-from udogen.build import architectures, tools
+from udogen.backends import architectures
+from udogen.build import tools
 from udogen.errors import ToolMissing
 from udogen.opdef.onnx.model import OpName
 

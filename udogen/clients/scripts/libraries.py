@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from udogen.build import architectures
+from udogen.backends import architectures
 from udogen.build.package import open_packages
 from udogen.build.tools import environment
 from udogen.clients.package import ANDROID, DEVICE_FOLDER, PC, NotBuilt, Package, Wish, find_packages

@@ -12,13 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from udogen import resources
+from udogen.backends.plan import PlannedFile
 from udogen.clients.programs.parts import dsp_path
 from udogen.clients.quoting import shell
 from udogen.clients.scripts import tensors
 from udogen.clients.scripts.marks import RUN, as_shell, readable
 from udogen.clients.scripts.plan import FORMAT, Plan, as_json
 from udogen.errors import UsageError, read_plain, writing
-from udogen.generate.plan import PlannedFile
 from udogen.generate.render import render_file
 
 MANIFEST = "plan.json"

@@ -59,7 +59,7 @@ class QnnOpPackageGenerator:
 
     def parse_config(self, config_paths: Paths) -> None:
         """Read XML or JSON configs, beside those that were read before; ops of one package name go together."""
-        from udogen.opdef.load import load
+        from udogen.configs.load import load
 
         given = [config_paths] if isinstance(config_paths, str) else config_paths  # a text is a sequence, of letters
         paths = [*self._paths, *(os.fspath(each) for each in given)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from udogen.backends.plan import Plan, Source
 from udogen.generate.layouts import qnn, snpe
-from udogen.generate.plan import Plan, Source
 from udogen.opdef.model import OpPackage
 
 

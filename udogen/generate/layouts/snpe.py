@@ -12,12 +12,10 @@ from itertools import chain
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from udogen.build import targets
-from udogen.build.package import Part
-from udogen.build.targets import Target
-from udogen.generate import backends
-from udogen.generate.backends import folder, reg
-from udogen.generate.plan import Plan, PlannedFile, Source, record
+from udogen import backends
+from udogen.backends import folder, reg, targets
+from udogen.backends.plan import Part, Plan, PlannedFile, Source, record
+from udogen.backends.targets import Target
 from udogen.opdef import names
 from udogen.opdef.model import OpPackage
 
@@ -59,7 +57,7 @@ _REG = _Core("", "jni/src/reg", "libUdo{}Reg.so", _STRICT, android=True)
 def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     """The one plan of a package."""
     package = next(iter(by_backend.values()))
-    made = {name: backends.ALL[name](each, source, _place(name)) for name, each in by_backend.items()}
+    made = {name: backends.GENERATORS[name](each, source, _place(name)) for name, each in by_backend.items()}
     parts = {name: _parts(name, contents.parts, by_backend[name]) for name, contents in made.items()}
     listed = [(_CORES[name].name, part.library) for name in parts for part in parts[name]]
     parts["reg"] = (_reg_part(package, [op for each in parts.values() for part in each for op in part.ops]),)

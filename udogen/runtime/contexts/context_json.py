@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from udogen.configs import json_text
 from udogen.errors import RunFailed, open_plain
-from udogen.opdef import json_text
 from udogen.opdef.problems import Location, Problem, Problems
 from udogen.qnn.system import BinaryInfo, GraphInfo, HardwareDevice, TensorInfo
 from udogen.qnn.tensors import MOST_BYTES

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-from udogen.opdef.json_text import Path
+from udogen.configs.json_text import Path
 from udogen.opdef.problems import Location, Problems
 
 MISSING: Any = object()

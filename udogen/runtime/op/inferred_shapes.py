@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from udogen.configs.load import load
 from udogen.errors import UsageError
-from udogen.opdef.load import load
 from udogen.opdef.model import Op
 from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
 from udogen.runtime.built import Built

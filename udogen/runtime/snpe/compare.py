@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from udogen.backends.plan import PROVIDER
 from udogen.build import elf
-from udogen.build.package import PROVIDER
 from udogen.errors import RunFailed
 from udogen.runtime.op.calls import PackageInfo
 from udogen.runtime.op.records import ask, read_records

@@ -7,7 +7,23 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from udogen.build.package import Part
+PROVIDER = "InterfaceProvider"  # how the symbol that a client registers ends; the package's name stands before it
+
+
+@dataclass(frozen=True)
+class Part:
+    """One library that a package folder makes, and how make is asked for it."""
+
+    backend: str
+    library: str  # the file's name
+    provider: str  # the symbol that a client registers; none in a registration library
+    ops: tuple[str, ...]
+    targets: tuple[str, ...]
+    makefile: str = "Makefile"
+    rooms: tuple[str, ...] = ("src",)  # where its sources are
+    api: str = ""  # where the backend has several interfaces: which one
+    op: str = ""  # where each op has a library of its own: its op, whose name ends the goals of make
+    versions: tuple[str, ...] = ()  # of Hexagon that the config names
 
 
 @dataclass(frozen=True)

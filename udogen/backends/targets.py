@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from udogen.build import architectures
+from udogen.backends import architectures
 
 
 class Target(NamedTuple):

@@ -7,7 +7,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from udogen.opdef import backends, values
+from udogen import backends
+from udogen.opdef import values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor, TensorSupplement, Value
 from udogen.opdef.problems import Problems

@@ -7,9 +7,12 @@ V68 and later is what QNN calls HTP; before that, and without an architecture, i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from udogen.backends import cpu, dsp, gpu, htp
+from udogen.backends.folder import Contents, Place
+from udogen.backends.plan import Source
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Supplement, Tensor
 
@@ -58,6 +61,13 @@ ALL = {
         # An input that is left out has its place (UDO_LAYOUT_NULL).
         Backend("dsp", "DSP V65/V66", "Dsp", False, True, True, True, _DSP_DELIVERS, _DSP_PARAMS, one_type=True),
     )
+}
+
+GENERATORS: dict[str, Callable[[OpPackage, Source, Place], Contents]] = {
+    "cpu": cpu.contents,
+    "gpu": gpu.contents,
+    "htp": htp.contents,
+    "dsp": dsp.contents,
 }
 
 # The layout of a package whose config is written in this language, unless the user says otherwise.

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from lxml import etree
 
 from udogen import resources
-from udogen.opdef import datatypes, schema_faults, values
-from udogen.opdef.backends import canonical, split_dsp
+from udogen.backends import canonical, split_dsp
+from udogen.configs import schema
+from udogen.opdef import datatypes, values
 from udogen.opdef.model import (
     Constraint,
     Op,
@@ -45,7 +46,7 @@ def read(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
     if root is None:
         return []
     places = _Places(file, data)
-    schema_faults.check(root, resources.schemas() / "OpDef.xsd", places.of, problems)
+    schema.check(root, resources.schemas() / "OpDef.xsd", places.of, problems)
     if root.tag != "OpDefCollection":
         return []
     return [_Reader(places, problems).collection(root)]
@@ -69,7 +70,7 @@ def _parse(data: bytes, file: str, problems: Problems) -> Node | None:
     try:
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError) as fault:
-        problems.error(Location(file, getattr(fault, "lineno", None) or 0), *schema_faults.explain_syntax(fault))
+        problems.error(Location(file, getattr(fault, "lineno", None) or 0), *schema.explain_syntax(fault))
         return None
     if root.getroottree().docinfo.doctype:  # in an encoding that the search above did not see through
         _no_dtd(Location(file, 1), problems)

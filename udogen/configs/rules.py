@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from udogen.opdef import backends, names, values
+from udogen import backends
+from udogen.opdef import names, values
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor, TensorSupplement
 from udogen.opdef.problems import Problems, nearest
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from udogen.opdef import backends, rules, values
+from udogen import backends
+from udogen.configs import rules
+from udogen.opdef import values
 from udogen.opdef.datatypes import ALL, ALL_VALID, BACKEND_SPECIFIC, BY_NAME, DataType
 from udogen.opdef.model import Constraint, Op, OpPackage, Tensor, TensorSupplement
 from udogen.opdef.problems import Location, Problems

@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 from udogen import resources
+from udogen.backends import canonical, split_dsp
+from udogen.configs.json_text import Path, Text, parse
 from udogen.opdef import datatypes, values
-from udogen.opdef.backends import canonical, split_dsp
-from udogen.opdef.json_text import Path, Text, parse
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Rank, Supplement, Tensor, TensorSupplement, Value
 from udogen.opdef.problems import Location, Problems, nearest
 
