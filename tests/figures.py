@@ -1,4 +1,4 @@
-"""How large the house is, and how tangled: `python -m tests.figures [CHECKOUT ...]` prints a table, a column for each."""
+"""How large and how tangled the house is: `python -m tests.figures [CHECKOUT ...]` prints a column for each."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ def for_types(tree: ast.Module) -> set[ast.AST]:
 def in_functions(tree: ast.Module) -> set[ast.AST]:
     """The import statements inside of functions."""
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return {
-        inner for node in functions for inner in ast.walk(node) if isinstance(inner, ast.Import | ast.ImportFrom)
-    }
+    return {inner for node in functions for inner in ast.walk(node) if isinstance(inner, ast.Import | ast.ImportFrom)}
 
 
 def import_graph(trees: dict[str, ast.Module]) -> Graph:

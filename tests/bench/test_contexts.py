@@ -22,8 +22,8 @@ LOOPS, ROUNDS = 5_000, 5
 
 def small(place: Path, backend: str, kind: str) -> Path:
     """A stored context with one Relu of 8 floats: what an execution costs that computes nothing."""
-    with Runtime(backend, kind=kind) as runtime, runtime.composing() as context:
-        graph = context.graph("small")
+    with Runtime(backend, kind=kind) as runtime, runtime.new_context() as context:
+        graph = context.new_graph("small")
         x, y = (
             graph.add_tensor(Tensor(name, dtype="FLOAT_32", shape=(8,), role=role))
             for name, role in (("x", APP_WRITE), ("y", APP_READ))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.making import ROOT, cpu_package, need_runtime
-from udogen.qnn.backend import Backend
+from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import Interface
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
 from udogen.runtime import find_runtime
@@ -34,7 +34,7 @@ def leaky(tmp_path_factory: pytest.TempPathFactory) -> Built:
 def executor(stack: ExitStack, kind: str, package: Built | None, folder: Path) -> Callable[[], None]:
     """An op of 8 floats, ready to run: LeakyRelu of the package, or Relu of the backend's own."""
     interface = Interface.load(find_runtime("cpu", kind=kind).path)
-    backend = stack.enter_context(Backend(interface))
+    backend = stack.enter_context(BackendHandle(interface))
     if package is not None:  # of one file there is one package in a process
         (folder / kind).mkdir()
         backend.register(Path(shutil.copy(package.library, folder / kind)), package.provider)

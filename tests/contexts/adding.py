@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Tensor
-from udogen.runtime.contexts.context import Context
-from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.contexts.runtime import Context, Runtime
 
 SHAPE = (1, 2, 3, 8)
 X = np.arange(48, dtype=np.float32).reshape(SHAPE)
@@ -20,9 +19,9 @@ def expected(x: np.ndarray, *, row: float = 1.0) -> np.ndarray:
 
 def binary(runtime: Runtime, *names: str, row: float = 1.0, shape: tuple[int, ...] = SHAPE) -> bytes:
     """A context with these graphs, stored."""
-    with runtime.composing() as context:
+    with runtime.new_context() as context:
         for name in names:
-            graph = context.graph(name)
+            graph = context.new_graph(name)
             weights = (row * ROW).astype(np.float32).tobytes()
             x, added, middle, y = (
                 graph.add_tensor(Tensor(each, dtype="FLOAT_32", shape=size, role=role, data=data))

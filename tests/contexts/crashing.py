@@ -18,8 +18,8 @@ def main(library: Path, provider: str, package: str, folder: Path) -> None:
     with Runtime("htp", kind="real") as runtime:
         runtime.register(library, provider)
         for number, (owner, op) in enumerate([(package, "Crashes"), ("qti.aisw", "Relu"), (package, "Fails")]):
-            with runtime.composing() as context:
-                graph = context.graph("only")
+            with runtime.new_context() as context:
+                graph = context.new_graph("only")
                 x, y = (
                     graph.add_tensor(Tensor(name, dtype="FLOAT_32", shape=SHAPE, role=role))
                     for name, role in (("x", APP_WRITE), ("y", APP_READ))

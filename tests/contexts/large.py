@@ -18,9 +18,8 @@ import pytest
 
 from tests.making import LONG, ROOT
 from udogen.qnn import abi
-from udogen.qnn.context import Context
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Scalar, ScaleOffset, Tensor
-from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.contexts.runtime import Context, Runtime
 
 GRAPH, DTYPE, QUANT = "rows", "UFIXED_POINT_8", ScaleOffset(0.02, -128)
 MEGABYTES = 1024
@@ -35,7 +34,7 @@ def table(number: int) -> np.ndarray:
 
 def compose(context: Context, tables: int) -> None:
     """The graph: a Gather for each table, their rows side by side."""
-    graph = context.graph(GRAPH)
+    graph = context.new_graph(GRAPH)
     index = graph.add_tensor(Tensor("index", dtype="INT_32", shape=(1,), role=APP_WRITE))
     rows, room = [], bytearray(SIDE * SIDE)
     for number in range(tables):
@@ -89,7 +88,7 @@ def made(place: Path, megabytes: int = MEGABYTES) -> Path:
 def main() -> None:
     place, megabytes = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else MEGABYTES
     os.dup2(2, 1)  # libQnnHtp writes to stdout
-    with Runtime("htp", kind="real") as runtime, runtime.composing() as context:
+    with Runtime("htp", kind="real") as runtime, runtime.new_context() as context:
         compose(context, megabytes // 16)
         store(context, place)
 

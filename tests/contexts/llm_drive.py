@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from udogen.qnn.backend import Backend
-from udogen.qnn.context import Graph
+from udogen.qnn.handles import BackendHandle, GraphHandle
 from udogen.qnn.interface import Interface
 from udogen.qnn.system import GraphInfo, binary_info
 from udogen.qnn.tensors import APP_READ, APP_WRITE, ScaleOffset, Tensor
@@ -37,7 +36,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class Bound:
     """A restored graph whose tensors take buffers by name."""
 
-    def __init__(self, graph: Graph, info: GraphInfo) -> None:
+    def __init__(self, graph: GraphHandle, info: GraphInfo) -> None:
         self.graph = graph
         self.inputs = [self._tensor(each, APP_WRITE) for each in info.inputs]
         self.outputs = [self._tensor(each, APP_READ) for each in info.outputs]
@@ -67,7 +66,7 @@ class RawModel:
         about = json.loads((folder / "model.json").read_text("utf-8"))
         self.sizes, self._stack = Sizes(**about["sizes"]), ExitStack()
         runtime = find_runtime("htp", kind=kind)
-        backend = self._stack.enter_context(Backend(Interface.load(runtime.path)))
+        backend = self._stack.enter_context(BackendHandle(Interface.load(runtime.path)))
         backend.register(folder / about["op_package"]["library"], about["op_package"]["provider"])
         self.shards: list[dict[str, Bound]] = []
         for shard in range(self.sizes.shards):

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from tests.making import LONG, ROOT
 from udogen.runtime import StoredContext
-from udogen.runtime.buffers.picture import draw
-from udogen.runtime.buffers.planning import Wishes, plan_buffers
-from udogen.runtime.buffers.values import Step, chain
+from udogen.runtime.buffers.picture import draw_plan
+from udogen.runtime.buffers.planning import BufferOptions, ExecutionStep, chain_links, plan_buffers
 
 PICTURES = ROOT / "docs" / "pictures"
 GRAPH = "kv_forward"
@@ -22,10 +21,10 @@ def pictures(model: Path) -> dict[str, str]:
     steps = []
     for shard in range(3):
         with StoredContext(model / f"forward_{shard}.bin") as stored:
-            steps.append(Step(shard, stored.info.graph(GRAPH)))
-    wishes = Wishes(alignment=128, packed=True, reuse=True, stepwise=True)
-    shared = plan_buffers(steps, wishes, chain(steps, {"hidden_out": "hidden"}))
-    return {"share.svg": draw(shared, title="Three shards, bytes used again"), "plan.svg": _of_the_command(model)}
+            steps.append(ExecutionStep(shard, stored.info.graph(GRAPH)))
+    wishes = BufferOptions(alignment=128, packed=True, reuse=True, stepwise=True)
+    shared = plan_buffers(steps, wishes, chain_links(steps, {"hidden_out": "hidden"}))
+    return {"share.svg": draw_plan(shared, title="Three shards, bytes used again"), "plan.svg": _of_the_command(model)}
 
 
 def _of_the_command(model: Path) -> str:

@@ -9,8 +9,8 @@ import threading
 
 from tests.contexts.stepping import SHAPE, array, binary, open_runtime
 from udogen.errors import RunFailed
-from udogen.runtime.buffers.allocators import allocate
-from udogen.runtime.contexts.context import Context
+from udogen.runtime.buffers.memory import allocate
+from udogen.runtime.contexts.runtime import Context
 
 THREADS, CONTEXTS, STEPS = 4, 3, 10
 

@@ -7,9 +7,8 @@ from functools import cache
 import numpy as np
 
 from tests.making import need_runtime
-from udogen.qnn.context import Context
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
-from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.contexts.runtime import Context, Runtime
 
 SHAPE = (1, 4, 8)
 GRAPHS = {"step": (("state", "x"), "next"), "look": (("a", "b"), "seen")}
@@ -30,14 +29,14 @@ def open_runtime(backend: str, kind: str) -> Runtime:
 @cache
 def binary(backend: str, kind: str, shape: tuple[int, ...] = SHAPE) -> bytes:
     """A context binary with both graphs."""
-    with open_runtime(backend, kind) as runtime, runtime.composing() as context:
+    with open_runtime(backend, kind) as runtime, runtime.new_context() as context:
         for name, (inputs, output) in GRAPHS.items():
             _compose(context, name, inputs, output, shape)
         return context.binary()
 
 
 def _compose(context: Context, name: str, inputs: tuple[str, ...], output: str, shape: tuple[int, ...]) -> None:
-    graph = context.graph(name)
+    graph = context.new_graph(name)
     given = [
         graph.add_tensor(Tensor(each, dtype="FLOAT_32", shape=shape, role=APP_WRITE)) for each in dict.fromkeys(inputs)
     ]

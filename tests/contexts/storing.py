@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.making import need_runtime
-from udogen.qnn.backend import Backend
+from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import Interface
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, ScaleOffset, Tensor
 from udogen.runtime import find_runtime
-from udogen.runtime.contexts import context_dump, manifest
+from udogen.runtime.contexts import context_json, manifest
 from udogen.runtime.contexts.binaries import StoredContext
 
 GRAPHS = {"prefill_forward": (1, 4, 4, 8), "kv_forward": (1, 1, 1, 8)}
@@ -29,7 +29,7 @@ def binary(backend: str, kind: str) -> bytes:
     more: dict[str, Any] = {"dtype": "FLOAT_32"}
     if backend == "htp":
         more = {"dtype": "UFIXED_POINT_8", "quant": QUANT}
-    with Backend(Interface.load(find_runtime(backend, kind=kind).path)) as made, made.context() as context:
+    with BackendHandle(Interface.load(find_runtime(backend, kind=kind).path)) as made, made.context() as context:
         for name, shape in GRAPHS.items():
             graph = context.graph(name)
             x, m, y = (
@@ -53,7 +53,7 @@ def store(folder: Path, *, name: str = "forward_0", backend: str = "htp", kind: 
 def described(path: Path) -> dict[str, Any]:
     """The JSON of a binary, as plain values to be edited."""
     with StoredContext(path, guarded=False, use_json=False) as stored:
-        return context_dump.dump(stored.info)
+        return context_json.dump(stored.info)
 
 
 def describe(path: Path, edit: Callable[[dict[str, Any]], None] = lambda _info: None) -> Path:

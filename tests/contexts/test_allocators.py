@@ -15,9 +15,9 @@ import pytest
 from tests.contexts.conftest import resources, stand_in
 from tests.making import ROOT
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.runtime.buffers import allocators, rpcmem
-from udogen.runtime.buffers.allocators import ALLOCATORS, allocate, shared_memory
+from udogen.runtime.buffers import memory
 from udogen.runtime.buffers.buffer import Buffer
+from udogen.runtime.buffers.memory import ALLOCATORS, allocate, shared_allocator
 
 HERE = ("client", "memfd")  # what every machine with Linux has
 
@@ -168,7 +168,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def device(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL]:
     """The stand-in, as the library that `rpcmem` finds."""
-    monkeypatch.setattr(allocators.rpcmem, "open_rpcmem", lambda: rpcmem.Rpcmem(str(library)))
+    monkeypatch.setattr(memory, "open_rpcmem", lambda: memory.Rpcmem(str(library)))
     opened = ctypes.CDLL(str(library))
     opened.stand_in_said.restype = ctypes.c_char_p
     opened.stand_in_forget()
@@ -205,7 +205,7 @@ def test_rpcmem_of_more_than_an_int(tidy: None, device: ctypes.CDLL) -> None:
 
 
 def test_rpcmem_of_an_old_system_ends_at_an_int(tmp_path: Path) -> None:
-    old = rpcmem.Rpcmem(str(stand_in(tmp_path, "cdsprpc.c", "libold.so", "-DOLD")))
+    old = memory.Rpcmem(str(stand_in(tmp_path, "cdsprpc.c", "libold.so", "-DOLD")))
     with pytest.raises(RunFailed) as told:
         old.allocate(2**31)
     assert told.value.message == (
@@ -228,21 +228,21 @@ def test_rpcmem_without_memory_or_descriptor(tidy: None, device: ctypes.CDLL) ->
 
 def test_the_descriptor_zero_is_one(device: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that closed its standard input is given it."""
-    opened = allocators.rpcmem.open_rpcmem()
+    opened = memory.open_rpcmem()
     monkeypatch.setattr(opened, "_to_fd", lambda _address: 0)
     assert opened.allocate(4096)[1] == 0
 
 
 def test_code_of_ones_own_on_a_hexagon_sees_a_buffer_for_a_while(tidy: None, device: ctypes.CDLL) -> None:
     with allocate("rpcmem", 4096, name="x") as buffer:
-        with rpcmem.mapped_to_hexagon(buffer):
+        with memory.mapped_to_hexagon(buffer):
             assert buffer.fastrpc == 1
             with pytest.raises(RunFailed) as told:
                 buffer.close()
             assert told.value.message == "buffer `x` cannot be closed: it is in use by fastrpc_mmap"
         assert said(device)[2:] == ["fastrpc_mmap(3, 0, 4096, 2)", "fastrpc_munmap(3, 4096)"]
         device.stand_in_blind(1)
-        with pytest.raises(RunFailed) as told, rpcmem.mapped_to_hexagon(buffer):
+        with pytest.raises(RunFailed) as told, memory.mapped_to_hexagon(buffer):
             pass
         assert told.value.message == f"fastrpc_mmap of descriptor {buffer.fd} failed with 0x8000040d"
         assert not buffer.fastrpc and not buffer.held_by
@@ -250,13 +250,13 @@ def test_code_of_ones_own_on_a_hexagon_sees_a_buffer_for_a_while(tidy: None, dev
 
 def test_a_library_that_is_no_libcdsprpc() -> None:
     with pytest.raises(ToolMissing) as told:
-        rpcmem.Rpcmem("libc.so.6")
+        memory.Rpcmem("libc.so.6")
     assert told.value.message.startswith("libc.so.6 cannot be used: ")
 
 
 def test_the_machine_chooses(library: Path) -> None:
     """In children, for a library that was opened once is there to stay."""
-    program = "from udogen.runtime.buffers.allocators import shared_memory; print(*shared_memory(), sep='|')"
+    program = "from udogen.runtime.buffers.memory import shared_allocator; print(*shared_allocator(), sep='|')"
     answers = []
     for folder in ("", str(library.parent)):
         done = subprocess.run(
@@ -272,5 +272,5 @@ def test_the_machine_chooses(library: Path) -> None:
 
 
 def test_every_row_is_an_allocator() -> None:
-    assert shared_memory().allocator in ALLOCATORS
+    assert shared_allocator().allocator in ALLOCATORS
     assert isinstance(allocate("client", 1), Buffer)

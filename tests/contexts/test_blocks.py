@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from udogen.errors import UsageError
-from udogen.runtime.sessions.blocks import BLOCK, FORMATS, pack, unpack
+from udogen.runtime.buffers.block_weights import BLOCK, FORMATS, pack, unpack
 
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 SIZES = {"Q4_0": 18, "Q8_0": 34, "MXFP4": 17}

@@ -29,17 +29,14 @@ from tests.making import ROOT
 from udogen.errors import UdogenError
 from udogen.qnn.interface import QnnError
 from udogen.qnn.system import GraphInfo, TensorInfo
-from udogen.runtime.buffers import allocators, external, ledger, registered, rpcmem
-from udogen.runtime.buffers.allocators import allocate
-from udogen.runtime.buffers.planned import PlannedBuffers
-from udogen.runtime.buffers.planning import Wishes, plan_buffers
-from udogen.runtime.buffers.pools import File, open_pool
-from udogen.runtime.buffers.registered import registrations
-from udogen.runtime.buffers.values import Step
-from udogen.runtime.contexts.context import Context
-from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.buffers import buffer as buffer_module
+from udogen.runtime.buffers import external, memory
+from udogen.runtime.buffers.memory import allocate
+from udogen.runtime.buffers.planning import BufferOptions, ExecutionStep, PlannedBuffers, plan_buffers
+from udogen.runtime.buffers.pools import FileRange, open_pool
+from udogen.runtime.contexts.runtime import Context, Runtime
 
-SHARED = Wishes(shared=True, packed=True)
+SHARED = BufferOptions(shared=True, packed=True)
 
 
 @dataclass
@@ -52,8 +49,8 @@ class World:
     patch: pytest.MonkeyPatch
     folder: Path
 
-    def plan(self, wishes: Wishes = SHARED) -> Any:
-        return plan_buffers([Step(0, graph) for graph in self.context.info.graphs], wishes)
+    def plan(self, wishes: BufferOptions = SHARED) -> Any:
+        return plan_buffers([ExecutionStep(0, graph) for graph in self.context.info.graphs], wishes)
 
     def answer(self, call: Callable[[], object]) -> str:
         """What the user is told."""
@@ -74,9 +71,9 @@ def world(htp: Runtime, stored: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path
         with htp.restore(stored, name="m") as context:
             yield World(htp, context, stored, monkeypatch, tmp_path)
             monkeypatch.undo()
-            if context.low.raw is not None:
+            if context.handle.raw is not None:
                 np.testing.assert_array_equal(run(context, "two"), expected(X))
-        assert not ledger._entries
+        assert not buffer_module._entries
 
 
 FAULTS: dict[str, Callable[[World], None]] = {}
@@ -113,7 +110,7 @@ def fd_closed_and_given_anew(world: World) -> None:
 
 @fault
 def every_fd_of_a_plan_closed_while_it_runs(world: World) -> None:
-    with PlannedBuffers(world.plan(Wishes(shared=True))) as buffers:
+    with PlannedBuffers(world.plan(BufferOptions(shared=True))) as buffers:
         buffers.bind(world.context.graph("one"))
         for buffer in buffers.buffers.values():
             os.close(buffer.descriptor())
@@ -126,14 +123,14 @@ def every_fd_of_a_plan_closed_while_it_runs(world: World) -> None:
 @fault
 def fd_that_never_was(world: World) -> None:
     for fd in (-1, 1 << 20):
-        said = world.answer(lambda fd=fd: open_pool("mmap_fd", 8, file=File(fd), name="p"))  # type: ignore[misc]
+        said = world.answer(lambda fd=fd: open_pool("mmap_fd", 8, file=FileRange(fd), name="p"))  # type: ignore[misc]
         assert said == f"pool `p`: {fd} is no open file descriptor"
 
 
 @fault
 def fd_of_a_folder(world: World) -> None:
     fd = os.open(world.folder, os.O_RDONLY)
-    said = world.answer(lambda: open_pool("mmap_fd", 8, file=File(fd, writable=False), name="p"))
+    said = world.answer(lambda: open_pool("mmap_fd", 8, file=FileRange(fd, writable=False), name="p"))
     assert said == f"pool `p`: descriptor {fd} leads to nothing that can be mapped"
     os.close(fd)
 
@@ -142,7 +139,7 @@ def fd_of_a_folder(world: World) -> None:
 def file_made_shorter_before_it_is_registered(world: World) -> None:
     path = world.folder / "weights"
     path.write_bytes(bytes(8192))
-    with path.open("r+b") as file, open_pool("mmap_fd", 8192, file=File(file.fileno()), name="p") as pool:
+    with path.open("r+b") as file, open_pool("mmap_fd", 8192, file=FileRange(file.fileno()), name="p") as pool:
         os.truncate(path, 100)
         said = world.answer(lambda: world.context.graph("one").bind({"x": pool.buffer}))
         assert said == (
@@ -155,7 +152,7 @@ def file_without_a_name_any_more(world: World) -> None:
     path = world.folder / "x"
     path.write_bytes(X.tobytes())
     with path.open("r+b") as file:
-        pool = open_pool("mmap_fd", X.nbytes, file=File(file.fileno()))
+        pool = open_pool("mmap_fd", X.nbytes, file=FileRange(file.fileno()))
     path.unlink()
     with pool, allocate("client", X.nbytes) as made:
         world.context.graph("one").bind({"x": pool.buffer, "y": made})
@@ -184,7 +181,7 @@ def too_near_to_the_end(world: World) -> None:
 @fault
 def misaligned(world: World) -> None:
     assert world.answer(lambda: allocate("memfd", 64, alignment=100)) == "buffers cannot be aligned to 100 bytes"
-    assert world.answer(lambda: world.plan(Wishes(alignment=3))) == "buffers cannot be aligned to 3 bytes"
+    assert world.answer(lambda: world.plan(BufferOptions(alignment=3))) == "buffers cannot be aligned to 3 bytes"
 
 
 @fault
@@ -195,7 +192,7 @@ def of_no_size(world: World) -> None:
 
 def planned(shape: tuple[int, ...], dtype: str = "FLOAT_32", **wishes: bool) -> Any:
     graph = GraphInfo("g", (TensorInfo(1, "t", dtype, shape, None),), ())
-    return plan_buffers([Step(0, graph)], Wishes(**wishes))
+    return plan_buffers([ExecutionStep(0, graph)], BufferOptions(**wishes))
 
 
 @fault
@@ -246,7 +243,7 @@ def used_after_close(world: World) -> None:
         lambda: buffer.reserve("x"),
         lambda: graph.bind({"x": buffer}),
         lambda: graph.bind({"x": part}),
-        lambda: external.give_weights(world.context, buffer) if world.context.deferred else buffer.descriptor(),
+        lambda: external.register_weights(world.context, buffer) if world.context.deferred else buffer.descriptor(),
     ):
         assert world.answer(use) == "buffer `b` is closed"
 
@@ -290,11 +287,11 @@ def freed_by_a_thread_while_another_executes(world: World) -> None:
 def deregistered_while_bound(world: World) -> None:
     with allocate("memfd", 4096, name="b") as buffer:
         world.context.graph("one").bind({"x": buffer})
-        said = world.answer(lambda: registrations(world.context).release(buffer))
+        said = world.answer(lambda: world.context.registrations.release(buffer))
         assert said == "buffer `b` cannot be deregistered: tensors of context m lie in it"
         world.context.graph("one").unbind(["x"])
         for _ in range(2):
-            registrations(world.context).release(buffer)
+            world.context.registrations.release(buffer)
 
 
 @fault
@@ -328,30 +325,30 @@ def the_runtime_ends_first(world: World) -> None:
 
 @fault
 def registration_refused(world: World) -> None:
-    class Refusing(registered.Memory):
+    class Refusing(buffer_module.MemoryHandle):
         def __init__(self, *_args: Any, **_named: Any) -> None:
             raise QnnError("memRegister", 8003)
 
-    world.patch.setattr(registered, "Memory", Refusing)
+    world.patch.setattr(buffer_module, "MemoryHandle", Refusing)
     with PlannedBuffers(world.plan()) as buffers:
         said = world.answer(lambda: buffers.bind(world.context.graph("one")))
         assert said.startswith("memRegister failed with 8003 (QNN_MEM_ERROR_MAPPING)")
-        assert len(registrations(world.context)) == 0
+        assert len(world.context.registrations) == 0
 
 
 @fault
 def registration_interrupted(world: World) -> None:
-    class Interrupted(registered.Memory):
+    class Interrupted(buffer_module.MemoryHandle):
         def __init__(self, *args: Any, **named: Any) -> None:
             if named["offset"]:
                 raise KeyboardInterrupt
             super().__init__(*args, **named)
 
-    world.patch.setattr(registered, "Memory", Interrupted)
+    world.patch.setattr(buffer_module, "MemoryHandle", Interrupted)
     with PlannedBuffers(world.plan()) as buffers:
         with pytest.raises(KeyboardInterrupt):
             buffers.bind(world.context.graph("one"))
-        assert len(registrations(world.context)) == 0 and not ledger._entries
+        assert len(world.context.registrations) == 0 and not buffer_module._entries
 
 
 @fault
@@ -359,7 +356,7 @@ def deregistration_fails(world: World) -> None:
     """The others end all the same, and the first error is told."""
     ended = []
 
-    class Failing(registered.Memory):
+    class Failing(buffer_module.MemoryHandle):
         def close(self) -> None:
             handle, first = self.raw, not ended
             ended.append(handle)
@@ -367,7 +364,7 @@ def deregistration_fails(world: World) -> None:
             if handle is not None and first:
                 raise QnnError("memDeRegister", 8001)
 
-    world.patch.setattr(registered, "Memory", Failing)
+    world.patch.setattr(buffer_module, "MemoryHandle", Failing)
     buffers = PlannedBuffers(world.plan())
     buffers.bind(world.context.graph("one"))
     said = world.answer(buffers.close)
@@ -380,7 +377,7 @@ def deregistration_fails(world: World) -> None:
 
 @fault
 def no_memory_for_the_second_buffer_of_a_plan(world: World) -> None:
-    real, made = allocators.ALLOCATORS["memfd"], []
+    real, made = memory.ALLOCATORS["memfd"], []
 
     def take(size: int, name: str) -> Any:
         if made:
@@ -388,8 +385,8 @@ def no_memory_for_the_second_buffer_of_a_plan(world: World) -> None:
         made.append(name)
         return real.take(size, name)
 
-    world.patch.setitem(allocators.ALLOCATORS, "memfd", real._replace(take=take))
-    said = world.answer(lambda: PlannedBuffers(world.plan(Wishes(shared=True))))
+    world.patch.setitem(memory.ALLOCATORS, "memfd", real._replace(take=take))
+    said = world.answer(lambda: PlannedBuffers(world.plan(BufferOptions(shared=True))))
     assert said == "buffer `0.one.y` cannot be allocated: 192 bytes of memfd memory: Cannot allocate memory"
 
 
@@ -402,7 +399,7 @@ def no_memory_to_map_what_was_made(world: World) -> None:
     for call in (lambda: allocate("memfd", 64, name="b"), lambda: allocate("client", 64, name="b")):
         assert world.answer(call).endswith("Cannot allocate memory")
     with open("/dev/zero", "r+b", buffering=0) as file:
-        said = world.answer(lambda: open_pool("mmap_fd", 8, file=File(file.fileno()), name="p"))
+        said = world.answer(lambda: open_pool("mmap_fd", 8, file=FileRange(file.fileno()), name="p"))
     assert said == "pool `p` cannot be allocated: 8 bytes of mmap_fd memory: Cannot allocate memory"
 
 
@@ -422,9 +419,9 @@ def no_seals(world: World) -> None:
 def no_memory_of_the_device(world: World) -> None:
     library = stand_in(world.folder, "cdsprpc.c", "libcdsprpc.so")
     device = ctypes.CDLL(str(library))
-    world.patch.setattr(rpcmem, "open_rpcmem", lambda: rpcmem.Rpcmem(str(library)))
+    world.patch.setattr(memory, "open_rpcmem", lambda: memory.Rpcmem(str(library)))
     device.stand_in_limit(1)
-    plan = world.plan(Wishes(shared=True, memory="rpcmem"))
+    plan = world.plan(BufferOptions(shared=True, memory="rpcmem"))
     assert world.answer(lambda: PlannedBuffers(plan)) == "rpcmem_alloc has no 192 bytes (heap 25)"
     device.stand_in_limit(-1)
     device.stand_in_blind(1)
@@ -437,8 +434,8 @@ def child(program: str, *, limit: tuple[int, int] | None = None, **named: Any) -
     prelude = (
         "import os, sys\n"
         "from udogen.errors import UdogenError\n"
-        "from udogen.runtime.buffers.allocators import allocate\n"
-        "from udogen.runtime.buffers.pools import File, open_pool\n"
+        "from udogen.runtime.buffers.memory import allocate\n"
+        "from udogen.runtime.buffers.pools import FileRange, open_pool\n"
         "allocate('client', 64).close()\n"
         "def told(call):\n"
         "    try:\n"
@@ -511,7 +508,7 @@ def a_second_process_writes(world: World) -> None:
         fd = place.buffer.descriptor()
         done = child(
             f"import numpy as np\n"
-            f"with open_pool('mmap_fd', 192, file=File({fd}, offset={place.offset})) as pool:\n"
+            f"with open_pool('mmap_fd', 192, file=FileRange({fd}, offset={place.offset})) as pool:\n"
             f"    np.frombuffer(pool.buffer.view, np.float32)[:] = range(48)\n",
             pass_fds=(fd,),
         )

@@ -16,9 +16,8 @@ from tests.contexts.conftest import nothing_left
 from tests.contexts.stepping import BACKENDS, SHAPE, array, binary, open_runtime
 from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime
 from udogen.errors import RunFailed
-from udogen.qnn.context import ContextOptions
-from udogen.runtime.contexts.context import Context
-from udogen.runtime.contexts.runtime import Runtime
+from udogen.qnn.handles import ContextOptions
+from udogen.runtime.contexts.runtime import Context, Runtime
 
 
 @pytest.fixture(scope="module", params=BACKENDS, ids=["-".join(row) for row in BACKENDS])
@@ -255,11 +254,11 @@ def test_a_runtime_closes_what_is_open() -> None:
 
 def test_a_runtime_closes_the_contexts_that_graphs_were_made_in() -> None:
     with open_runtime("cpu", "emulator") as opened:
-        made = [opened.composing() for _ in range(3)]
+        made = [opened.new_context() for _ in range(3)]
         made[0].close()
-        made.append(opened.composing())
-        assert [each.raw is None for each in made] == [True, False, False, False]
-    assert [each.raw for each in made] == [None] * 4
+        made.append(opened.new_context())
+        assert [each.closed for each in made] == [True, False, False, False]
+    assert all(each.closed for each in made)
 
 
 def test_from_a_file_nothing_is_left(runtime: Runtime, tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ from tests.contexts.stepping import BACKENDS, SHAPE, array, binary, open_runtime
 from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE
-from udogen.runtime.buffers.allocators import allocate
-from udogen.runtime.buffers.attachment import Attachment
+from udogen.runtime.buffers.buffer import Attachment
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferDesc, ManagedBuffer, MemoryDomain, Role, Token
-from udogen.runtime.buffers.pools import POOLS, File, open_pool
+from udogen.runtime.buffers.memory import allocate
+from udogen.runtime.buffers.pools import POOLS, FileRange, open_pool
 from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.contexts.runtime import Runtime
 
@@ -745,7 +745,7 @@ def test_pools_in_and_out(made: ManagedBuffer, kind: str, tidy: None) -> None:
             fd = os.memfd_create("pool")
             stack.callback(os.close, fd)
             os.ftruncate(fd, 4096 + BYTES)
-            file = File(fd, offset=64)
+            file = FileRange(fd, offset=64)
         pool = stack.enter_context(open_pool(kind, BYTES, file=file))
         pool.buffer.view[:] = values.tobytes()
         made.copy_from(pool)

@@ -20,7 +20,7 @@ import atexit, gc, os, sys, threading, time
 import numpy as np
 from udogen.errors import RunFailed
 from udogen.runtime import MemoryDomain, Pipeline, Role, Runtime, Session, allocate
-from udogen.runtime.sessions.plan import Layer, SessionSpec
+from udogen.runtime.sessions.placement import Layer, SessionSpec
 
 BACKEND, KIND, PACKAGE, BINARY = sys.argv[1:]
 
@@ -121,8 +121,8 @@ def last():
     assert run(graph) == 5
 """,
     "a graph in the making": """
-making = opened().composing()
-making.graph("unfinished")
+making = opened().new_context()
+making.new_graph("unfinished")
 gc.collect()
 """,
     "sessions, domains, pipelines, buffers": """
@@ -299,8 +299,8 @@ def test_with_onnxruntime_in_the_process(place: Callable[[str, str], Place], bac
 def test_an_execution_without_end_does_not_hold_up_the_end(place: Callable[[str, str], Place]) -> None:
     """A thread that never comes back: the program waits for a while, and ends with its exit code all the same."""
     program = """
-from udogen.runtime.contexts import ending
-ending._LAST_WAIT = 0.2
+from udogen.runtime.contexts import runtime as module
+module._LAST_WAIT = 0.2
 graph = step_of(opened())
 graph._lock.acquire()  # as an execution holds it
 sys.exit(7)
@@ -316,8 +316,8 @@ from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
 from udogen.runtime import Runtime
 
 def prepare(runtime):
-    with runtime.composing() as making:
-        graph = making.graph("g")
+    with runtime.new_context() as making:
+        graph = making.new_graph("g")
         x, y = (graph.add_tensor(Tensor(name, dtype="FLOAT_32", shape=(1, 4, 8), role=role))
                 for name, role in (("x", APP_WRITE), ("y", APP_READ)))
         graph.add_node(OpConfig("relu", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y]))

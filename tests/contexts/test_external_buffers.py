@@ -22,20 +22,26 @@ from tests.contexts.conftest import nothing_left, stand_in
 from tests.making import need_runtime
 from udogen.errors import RunFailed
 from udogen.qnn import abi
-from udogen.qnn.context import ContextOptions
+from udogen.qnn.handles import ContextOptions
 from udogen.qnn.interface import QnnError
-from udogen.runtime.buffers import external, ledger, rpcmem
-from udogen.runtime.buffers.allocators import allocate
-from udogen.runtime.buffers.buffer import Buffer
-from udogen.runtime.buffers.external import External, Needs, allocate_for, give_spill, give_weights, needs_of
-from udogen.runtime.buffers.ledger import SPILL, WEIGHTS
-from udogen.runtime.buffers.pools import File, open_pool
-from udogen.runtime.contexts.context import Context
-from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.buffers import buffer as buffer_module
+from udogen.runtime.buffers import external, memory
+from udogen.runtime.buffers.buffer import SPILL, WEIGHTS, Buffer
+from udogen.runtime.buffers.external import (
+    ExternalBuffer,
+    ExternalSizes,
+    allocate_external,
+    external_sizes,
+    register_spill_fill,
+    register_weights,
+)
+from udogen.runtime.buffers.memory import allocate
+from udogen.runtime.buffers.pools import FileRange, open_pool
+from udogen.runtime.contexts.runtime import Context, Runtime
 
 PAGE = 4096
-NEEDS = Needs(weights=256, spill=1024, alignment=PAGE)
-GIVE = {WEIGHTS: give_weights, SPILL: give_spill}
+NEEDS = ExternalSizes(weights=256, spill=1024, alignment=PAGE)
+GIVE = {WEIGHTS: register_weights, SPILL: register_spill_fill}
 NAMES = {WEIGHTS: "external weights buffer", SPILL: "external spill-fill buffer"}
 both = pytest.mark.parametrize("kind", [WEIGHTS, SPILL])
 
@@ -49,7 +55,7 @@ def stored(htp: Runtime) -> bytes:
 def nothing_stays(htp: Runtime) -> Iterator[None]:
     with nothing_left():
         yield
-    assert not ledger._entries and not htp.contexts
+    assert not buffer_module._entries and not htp.contexts
 
 
 @pytest.fixture
@@ -89,8 +95,8 @@ def refused(said_by_htp: list[str], call: Callable[[], object], said: str) -> No
 @pytest.mark.parametrize("kinds", [(), (WEIGHTS,), (SPILL,), (WEIGHTS, SPILL)])
 def test_a_context_runs_in_the_buffers_that_it_is_given(htp: Runtime, stored: bytes, kinds: tuple[str, ...]) -> None:
     with htp.restore(stored, deferred=True) as context:
-        assert needs_of(context) == NEEDS
-        buffers = {kind: allocate_for([context], kind) for kind in kinds}
+        assert external_sizes(context) == NEEDS
+        buffers = {kind: allocate_external([context], kind) for kind in kinds}
         for kind, made in buffers.items():
             assert made is not None and made.size == NEEDS.of(kind) and made.kind == "memfd"
             GIVE[kind](context, made)
@@ -109,8 +115,8 @@ def test_a_context_runs_in_the_buffers_that_it_is_given(htp: Runtime, stored: by
 def test_buffers_named_for_what_they_hold(deferred: Callable[..., Context]) -> None:
     first, second = deferred("a"), deferred("b")
     for made, name in (
-        (allocate_for([first], WEIGHTS), "weights of a"),
-        (allocate_for([first, second], SPILL), "spill-fill of a, b"),
+        (allocate_external([first], WEIGHTS), "weights of a"),
+        (allocate_external([first, second], SPILL), "spill-fill of a, b"),
     ):
         assert made is not None and made.name == name
         made.close()
@@ -119,11 +125,11 @@ def test_buffers_named_for_what_they_hold(deferred: Callable[..., Context]) -> N
 def test_contexts_share_a_spill_fill_buffer_of_the_largest(htp: Runtime, deferred: Callable[..., Context]) -> None:
     small = deferred("small")
     with htp.restore(binary(htp, "big", shape=(1, 16, 16, 8)), name="big", deferred=True) as big:
-        assert needs_of(big).spill > needs_of(small).spill
-        shared = allocate_for([small, big], SPILL)
-        assert shared is not None and shared.size == needs_of(big).spill
+        assert external_sizes(big).spill > external_sizes(small).spill
+        shared = allocate_external([small, big], SPILL)
+        assert shared is not None and shared.size == external_sizes(big).spill
         for context in (small, big):
-            give_spill(context, shared)
+            register_spill_fill(context, shared)
             context.finalize()
         assert small.turn is big.turn is not None
         x = np.ones((1, 16, 16, 8), np.float32)
@@ -144,10 +150,10 @@ def test_contexts_share_a_spill_fill_buffer_of_the_largest(htp: Runtime, deferre
 def test_parts_of_one_descriptor(deferred: Callable[..., Context], buffer: Buffer) -> None:
     """The start is that of descriptor and offset together."""
     first, second = deferred("first"), deferred("second")
-    give_weights(first, buffer, offset=3 * PAGE)
+    register_weights(first, buffer, offset=3 * PAGE)
     # The file's second page, seen through another mapping: its first byte is at 4096 of the descriptor.
-    with open_pool("mmap_fd", PAGE, file=File(buffer.descriptor(), offset=PAGE), name="p") as pool:
-        give_weights(second, pool.buffer)
+    with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=PAGE), name="p") as pool:
+        register_weights(second, pool.buffer)
         for context in (first, second):
             context.finalize()
             np.testing.assert_array_equal(run(context, "one"), expected(X))
@@ -159,12 +165,12 @@ def test_parts_of_one_descriptor(deferred: Callable[..., Context], buffer: Buffe
 def test_one_buffer_is_changed_for_another_before_finalize(deferred: Callable[..., Context], buffer: Buffer) -> None:
     context = deferred()
     with allocate("memfd", PAGE, name="first") as first:
-        given = give_weights(context, first)
+        given = register_weights(context, first)
         assert first.held_by == ("context m, as external weights buffer",)
         given.close()
         given.close()
         assert not first.held_by and len(first.view) == PAGE
-    give_weights(context, buffer)
+    register_weights(context, buffer)
     context.finalize()
     np.testing.assert_array_equal(run(context, "one"), expected(X))
 
@@ -177,7 +183,7 @@ def test_buffers_are_let_go_of_with_their_context(htp: Runtime, stored: bytes, b
             if finalized:
                 context.finalize()
                 np.testing.assert_array_equal(run(context, "two"), expected(X))
-        assert not buffer.held_by and not ledger._entries and len(buffer.view) == buffer.size
+        assert not buffer.held_by and not buffer_module._entries and len(buffer.view) == buffer.size
 
 
 def test_the_binary_is_kept_until_the_context_is_finalized(htp: Runtime, tmp_path: Path, stored: bytes) -> None:
@@ -201,7 +207,7 @@ def test_graphs_that_share_spill_memory_wait_for_each_other(
     """The emulator refuses what runs in parallel (1005); two graphs of each of two contexts, as fast as they can."""
     contexts = deferred("first"), deferred("second")
     for context in contexts:
-        give_spill(context, buffer)
+        register_spill_fill(context, buffer)
         context.finalize()
     said_by_htp.clear()
     faults: list[object] = []
@@ -277,7 +283,7 @@ def test_they_begin_where_the_context_wants(
 def test_descriptor_and_offset_together_are_aligned(
     deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str], kind: str
 ) -> None:
-    with open_pool("mmap_fd", PAGE, file=File(buffer.descriptor(), offset=64), name="p") as pool:
+    with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=64), name="p") as pool:
         refused(
             said_by_htp,
             lambda: GIVE[kind](deferred(), pool.buffer),
@@ -309,12 +315,12 @@ def test_spill_memory_is_as_large_as_the_largest_wants(
     htp: Runtime, deferred: Callable[..., Context], said_by_htp: list[str]
 ) -> None:
     with htp.restore(binary(htp, "big", shape=(1, 16, 16, 8)), name="big", deferred=True) as big:
-        small = allocate_for([deferred()], SPILL, name="s")
+        small = allocate_external([deferred()], SPILL, name="s")
         assert small is not None
-        needs = needs_of(big).spill
+        needs = external_sizes(big).spill
         refused(
             said_by_htp,
-            lambda: give_spill(big, small),
+            lambda: register_spill_fill(big, small),
             f"the external spill-fill buffer of context big needs {needs} bytes, buffer `s` has 1024 from byte 0 on",
         )
         small.close()
@@ -326,14 +332,14 @@ def test_their_descriptor_is_not_registered_with_fastrpc(
 ) -> None:
     with allocate("rpcmem", PAGE, name="w") as made:
         context = deferred()
-        with rpcmem.mapped_to_hexagon(made):
+        with memory.mapped_to_hexagon(made):
             refused(
                 said_by_htp,
                 lambda: GIVE[kind](context, made),
                 f"buffer `w` cannot be an {NAMES[kind]}: its descriptor is registered with fastrpc (fastrpc_mmap)",
             )
         given = GIVE[kind](context, made)
-        with pytest.raises(RunFailed) as told, rpcmem.mapped_to_hexagon(made):
+        with pytest.raises(RunFailed) as told, memory.mapped_to_hexagon(made):
             pass
         assert told.value.message == "buffer `w` cannot be mapped by fastrpc_mmap: its contents are QNN's"
         given.close()
@@ -350,7 +356,7 @@ def test_nobody_else_looks_into_them_or_writes(
         lambda: GIVE[kind](context, buffer),
         f"buffer `b` cannot become the {NAMES[kind]} of context m: arrays or views of its bytes are alive",
     )
-    assert not ledger._entries and not buffer.held_by
+    assert not buffer_module._entries and not buffer.held_by
     del view
     GIVE[kind](context, buffer)
     for _ in range(2):
@@ -381,14 +387,14 @@ def test_every_context_has_weights_of_its_own(
     deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str]
 ) -> None:
     first, second = deferred("first"), deferred("second")
-    give_weights(first, buffer)
+    register_weights(first, buffer)
     said = "buffer `{}` holds the external weights of context first: every context has a buffer of its own"
-    refused(said_by_htp, lambda: give_weights(second, buffer), said.format("b"))
-    with open_pool("mmap_fd", PAGE, file=File(buffer.descriptor(), offset=PAGE), name="again") as pool:
-        refused(said_by_htp, lambda: give_weights(second, pool.buffer), said.format("again"))
+    refused(said_by_htp, lambda: register_weights(second, buffer), said.format("b"))
+    with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=PAGE), name="again") as pool:
+        refused(said_by_htp, lambda: register_weights(second, pool.buffer), said.format("again"))
     refused(
         said_by_htp,
-        lambda: allocate_for([first, second], WEIGHTS),
+        lambda: allocate_external([first, second], WEIGHTS),
         "2 contexts cannot share an external weights buffer: every context has a buffer of its own",
     )
 
@@ -420,7 +426,7 @@ def test_a_descriptor_is_for_one_purpose(
         lambda: graph.bind({"x": buffer}),
         f"the contents of buffer `b` are QNN's: it is the {NAMES[kind]} of context m",
     )
-    with open_pool("mmap_fd", PAGE, file=File(buffer.descriptor(), offset=0), name="again") as pool:
+    with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=0), name="again") as pool:
         for place, what in (
             (pool.buffer, "the buffer of one tensor (ION)"),
             (pool.buffer.part(0), "a buffer of several tensors (SHARED_BUFFER)"),
@@ -438,7 +444,7 @@ def test_a_buffer_of_tensors_is_for_nothing_else(
 ) -> None:
     with htp.restore(stored, name="tensors") as tensors:
         tensors.graph("one").bind({"x": buffer})
-        with open_pool("mmap_fd", 4 * PAGE, file=File(buffer.descriptor()), name="again") as pool:
+        with open_pool("mmap_fd", 4 * PAGE, file=FileRange(buffer.descriptor()), name="again") as pool:
             refused(
                 said_by_htp,
                 lambda: GIVE[kind](deferred(), pool.buffer),
@@ -451,10 +457,10 @@ def test_spill_memory_is_shared_from_its_begin_or_not_at_all(
     deferred: Callable[..., Context], buffer: Buffer, said_by_htp: list[str]
 ) -> None:
     first, second = deferred("first"), deferred("second")
-    give_spill(first, buffer)
+    register_spill_fill(first, buffer)
     refused(
         said_by_htp,
-        lambda: give_spill(second, buffer, offset=PAGE),
+        lambda: register_spill_fill(second, buffer, offset=PAGE),
         "buffer `b` is a spill-fill buffer from byte 0 on for context first: one from byte 4096 on would overlap it",
     )
 
@@ -500,12 +506,12 @@ def test_graphs_are_deferred(htp: Runtime, stored: bytes, buffer: Buffer, said_b
 @both
 def test_contexts_come_from_one_binary(htp: Runtime, buffer: Buffer, said_by_htp: list[str], kind: str) -> None:
     """Composed, or restored with others from a list: what `Runtime.restore` has not made."""
-    with htp.composing() as context:
+    with htp.new_context() as context:
         refused(
             said_by_htp,
             lambda: GIVE[kind](context, buffer),
             "external buffers are for contexts that are restored from one binary (QnnContext_createFromBinary): "
-            "this Context was made in another way",
+            "context new was made in another way",
         )
 
 
@@ -540,7 +546,7 @@ def test_options_that_do_not_go_together_with_them(
     )
     refused(
         said_by_htp,
-        lambda: allocate_for([context], kind),
+        lambda: allocate_external([context], kind),
         f"context m cannot have external buffers: they do not go together with {feature}",
     )
     context.finalize()
@@ -613,8 +619,8 @@ def test_a_context_without_a_need_gets_none(
     kind: str,
 ) -> None:
     context = deferred()
-    monkeypatch.setattr(external, "needs_of", lambda *_args, **_named: Needs(0, 0, PAGE))
-    assert allocate_for([context], kind) is None
+    monkeypatch.setattr(external, "external_sizes", lambda *_args, **_named: ExternalSizes(0, 0, PAGE))
+    assert allocate_external([context], kind) is None
     refused(
         said_by_htp,
         lambda: GIVE[kind](context, buffer),
@@ -638,21 +644,23 @@ def test_a_registration_that_fails_leaves_nothing(
         patch.setattr(external, "register_external", fail)
         with pytest.raises(QnnError):
             GIVE[kind](context, buffer)
-    assert not ledger._entries and not buffer.held_by and len(buffer.view) == buffer.size and context.turn is None
-    assert isinstance(GIVE[kind](context, buffer), External)
+    assert (
+        not buffer_module._entries and not buffer.held_by and len(buffer.view) == buffer.size and context.turn is None
+    )
+    assert isinstance(GIVE[kind](context, buffer), ExternalBuffer)
 
 
 def test_a_context_that_cannot_be_finalized_gives_its_buffers_back(
     htp: Runtime, stored: bytes, buffer: Buffer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with htp.restore(stored, name="m", deferred=True) as context:
-        give_weights(context, buffer)
+        register_weights(context, buffer)
         with monkeypatch.context() as patch:
-            patch.setattr(context.low, "finalize", lambda: (_ for _ in ()).throw(QnnError("contextFinalize", 1002)))
+            patch.setattr(context.handle, "finalize", lambda: (_ for _ in ()).throw(QnnError("contextFinalize", 1002)))
             with pytest.raises(QnnError):
                 context.finalize()
         assert context.deferred
-    assert not ledger._entries and not buffer.held_by
+    assert not buffer_module._entries and not buffer.held_by
 
 
 # --- rpcmem -----------------------------------------------------------------------------------------------------------
@@ -665,15 +673,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def device(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rpcmem, "open_rpcmem", lambda: rpcmem.Rpcmem(str(library)))
+    monkeypatch.setattr(memory, "open_rpcmem", lambda: memory.Rpcmem(str(library)))
 
 
 def test_rpcmem_is_taken_where_it_is(deferred: Callable[..., Context], device: None) -> None:
     context = deferred()
-    weights, spill = (allocate_for([context], kind, memory="rpcmem") for kind in (WEIGHTS, SPILL))
+    weights, spill = (allocate_external([context], kind, memory="rpcmem") for kind in (WEIGHTS, SPILL))
     assert weights is not None and spill is not None and {weights.kind, spill.kind} == {"rpcmem"}
-    give_weights(context, weights)
-    give_spill(context, spill)
+    register_weights(context, weights)
+    register_spill_fill(context, spill)
     context.finalize()
     np.testing.assert_array_equal(run(context, "one"), expected(X))
     context.close()
@@ -686,11 +694,11 @@ def test_rpcmem_is_taken_where_it_is(deferred: Callable[..., Context], device: N
 def test_registrations_may_touch_and_not_overlap(kind: str, second: int, apart: bool) -> None:
     """Two contexts in one file, byte by byte: the first has 64 bytes from byte 100 on."""
     with allocate("memfd", 256, name="both") as buffer:
-        leave = ledger.enter(ledger.Entry(kind, buffer, 100, 64, "one", 1))
-        other = ledger.Entry(kind, buffer, second, 64, "two", 2)
+        leave = buffer_module.record_registration(buffer_module.RegisteredRange(kind, buffer, 100, 64, "one", 1))
+        other = buffer_module.RegisteredRange(kind, buffer, second, 64, "two", 2)
         if apart:
-            ledger.enter(other)()
+            buffer_module.record_registration(other)()
         else:
             with pytest.raises(RunFailed):
-                ledger.enter(other)
+                buffer_module.record_registration(other)
         leave()

@@ -13,7 +13,7 @@ import pytest
 from tests.contexts.stepping import open_runtime
 from tests.making import ROOT, compiler, make_packages
 from udogen.errors import RunFailed, UsageError
-from udogen.qnn.devices import DeviceInfo
+from udogen.qnn.handles import DeviceInfo
 from udogen.qnn.interface import QnnError
 from udogen.runtime.sessions.libraries import adsp_library_path, op_libraries, register_package
 

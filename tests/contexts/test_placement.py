@@ -11,8 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from udogen.errors import UsageError
-from udogen.runtime.sessions.placement import place, session_specs
-from udogen.runtime.sessions.plan import DEFAULT_LIMIT, MIB, Activation, Layer, SessionPlan, lines, sizes_of
+from udogen.runtime.sessions.placement import (
+    DEFAULT_LIMIT,
+    MIB,
+    Activation,
+    Layer,
+    SessionPlan,
+    place_layers,
+    session_specs,
+    sizes_of,
+    table_lines,
+)
 
 
 def layer(name: str, weights: float, cache: float = 0, compute: float = 0, **more: object) -> Layer:
@@ -43,8 +52,8 @@ def test_the_table_of_a_model_of_24_layers() -> None:
         layer(f"blk.{i}", 417.5, 4.25, 0.5, spill_fill=16 * MIB, activations=(hidden[i], hidden[i + 1]))
         for i in range(24)
     ]
-    plan = place(layers, session_specs(4), exactly=4, shared_spill_fill=True)
-    assert lines(plan) == [
+    plan = place_layers(layers, session_specs(4), exactly=4, shared_spill_fill=True)
+    assert table_lines(plan) == [
         "session [MiB]   weights   cache  compute     total    limit    free  layers",
         "HTP0            2505.00   25.50    26.00   2556.50  3337.86  781.36  blk.0 … blk.5 (6)",
         "HTP1            2505.00   25.50    26.00   2556.50  3337.86  781.36  blk.6 … blk.11 (6)",
@@ -67,7 +76,7 @@ def test_the_table_of_a_model_of_24_layers() -> None:
         "free": DEFAULT_LIMIT - int(2556.5 * MIB),
     }
     assert plan.session_of("blk.7").name == "HTP1"
-    assert place(layers, session_specs(4), exactly=4, shared_spill_fill=True) == plan
+    assert place_layers(layers, session_specs(4), exactly=4, shared_spill_fill=True) == plan
 
 
 def test_the_default_limit_is_the_smaller_reading_of_3_5_gb() -> None:
@@ -77,16 +86,16 @@ def test_the_default_limit_is_the_smaller_reading_of_3_5_gb() -> None:
 
 def test_as_few_sessions_as_will_do() -> None:
     layers = [layer(name, 1000) for name in "abcdefgh"]
-    assert runs(place(layers[:3], session_specs(8))) == [["a", "b", "c"]]
-    assert runs(place(layers, session_specs(8))) == [["a", "b", "c"], ["d", "e", "f"], ["g", "h"]]
-    assert [len(run) for run in runs(place(layers, session_specs(8), exactly=4))] == [2, 2, 2, 2]
+    assert runs(place_layers(layers[:3], session_specs(8))) == [["a", "b", "c"]]
+    assert runs(place_layers(layers, session_specs(8))) == [["a", "b", "c"], ["d", "e", "f"], ["g", "h"]]
+    assert [len(run) for run in runs(place_layers(layers, session_specs(8), exactly=4))] == [2, 2, 2, 2]
 
 
 def test_a_session_may_have_a_limit_of_its_own() -> None:
     layers = [layer(name, 100) for name in "abcd"]
     sessions = session_specs(2, limit=350 * MIB, limits={"HTP1": 150 * MIB})
-    assert runs(place(layers, sessions)) == [["a", "b", "c"], ["d"]]
-    assert runs(place(layers, session_specs(2, limit=400 * MIB, limits={"HTP0": 100 * MIB}))) == [
+    assert runs(place_layers(layers, sessions)) == [["a", "b", "c"], ["d"]]
+    assert runs(place_layers(layers, session_specs(2, limit=400 * MIB, limits={"HTP0": 100 * MIB}))) == [
         ["a"],
         ["b", "c", "d"],
     ]
@@ -103,7 +112,7 @@ def test_activations_are_counted_once_in_each_session() -> None:
     a, b = Layer("a", 100, activations=(own, shared)), Layer("b", 100, activations=(shared,))
     assert sizes_of([a, b]).compute == 13
     assert (sizes_of([a]).compute, sizes_of([b]).compute) == (13, 10)
-    plan = place([a, b], session_specs(2), exactly=2)
+    plan = place_layers([a, b], session_specs(2), exactly=2)
     assert [(each.activation, each.source, each.target, each.size) for each in plan.handovers] == [
         ("h", "HTP0", "HTP1", 10)
     ]
@@ -111,17 +120,17 @@ def test_activations_are_counted_once_in_each_session() -> None:
 
 def test_spill_fill_buffers_add_up_unless_they_are_shared() -> None:
     layers = [Layer(name, 1, spill_fill=size) for name, size in (("a", 5), ("b", 7))]
-    assert place(layers, session_specs(1)).sizes.compute == 12
-    assert place(layers, session_specs(1), shared_spill_fill=True).sizes.compute == 7
+    assert place_layers(layers, session_specs(1)).sizes.compute == 12
+    assert place_layers(layers, session_specs(1), shared_spill_fill=True).sizes.compute == 7
 
 
 def test_layers_placed_by_hand() -> None:
     layers = [layer(name, 10) for name in "abcdef"]
     all_fixed = dict(zip("abcdef", ["HTP2", "HTP0", "HTP0", "HTP2", "HTP0", "HTP0"], strict=True))
-    assert runs(place(layers, session_specs(3), pins=all_fixed)) == [["b", "c", "e", "f"], ["a", "d"]]
-    some = place(layers, session_specs(3), pins={"b": "HTP1", "c": "HTP2"}, exactly=3)
+    assert runs(place_layers(layers, session_specs(3), pins=all_fixed)) == [["b", "c", "e", "f"], ["a", "d"]]
+    some = place_layers(layers, session_specs(3), pins={"b": "HTP1", "c": "HTP2"}, exactly=3)
     assert runs(some) == [["a"], ["b"], ["c", "d", "e", "f"]]
-    assert runs(place(layers, session_specs(3), pins={"f": "HTP1"})) == [["a", "b", "c"], ["d", "e", "f"]]
+    assert runs(place_layers(layers, session_specs(3), pins={"f": "HTP1"})) == [["a", "b", "c"], ["d", "e", "f"]]
 
 
 # --- against every way ------------------------------------------------------------------------------------------------
@@ -148,9 +157,9 @@ def test_no_other_way_is_better(sizes: list[tuple[int, int, int]], count: int, l
     ]
     if not ways:
         with pytest.raises(UsageError):
-            place(layers, sessions, exactly=count, shared_spill_fill=share)
+            place_layers(layers, sessions, exactly=count, shared_spill_fill=share)
         return
-    plan = place(layers, sessions, exactly=count, shared_spill_fill=share)
+    plan = place_layers(layers, sessions, exactly=count, shared_spill_fill=share)
     assert [name for share_ in plan.shares for name in share_.layers] == [each.name for each in layers]
     found = [each.sizes.total / each.session.limit for each in plan.shares]
     least = min(max(way) for way in ways)
@@ -162,7 +171,7 @@ def test_no_other_way_is_better(sizes: list[tuple[int, int, int]], count: int, l
 
 def test_many_layers_are_placed_at_once() -> None:
     layers = [Layer(f"l{i}", 1000 + i * 7919 % 1000) for i in range(300)]
-    plan = place(layers, session_specs(16), exactly=16)
+    plan = place_layers(layers, session_specs(16), exactly=16)
     assert max(share.sizes.total for share in plan.shares) < sum(each.weights for each in layers) / 16 * 1.06
 
 
@@ -174,7 +183,7 @@ def test_a_layer_that_no_session_can_map() -> None:
         "layer `b` maps 7000.00 MiB: a session may map 3337.86 MiB",
         hint="split the model into smaller shards: this one into 3 or more",
     ):
-        place([layer("a", 1), layer("b", 6990, 4, 6)], session_specs(4))
+        place_layers([layer("a", 1), layer("b", 6990, 4, 6)], session_specs(4))
 
 
 def test_a_model_that_the_sessions_cannot_map() -> None:
@@ -190,9 +199,9 @@ def test_a_model_that_the_sessions_cannot_map() -> None:
             "all            7000.00   0.00     0.00  7000.00                    7 layers",
         ],
     ):
-        place(layers, session_specs(2))
+        place_layers(layers, session_specs(2))
     with refused("7 layers that map 7000.00 MiB do not fit into one session that may map 3337.86 MiB"):
-        place(layers, session_specs(3), exactly=1)
+        place_layers(layers, session_specs(3), exactly=1)
 
 
 def test_layers_too_large_for_the_cuts_that_are_left() -> None:
@@ -202,7 +211,7 @@ def test_layers_too_large_for_the_cuts_that_are_left() -> None:
         "3 layers that map 180.00 MiB do not fit into 2 sessions that may map 100.00 MiB each",
         hint="3 sessions are enough; or split the model into smaller shards",
     ):
-        place(layers, session_specs(2, limit=100 * MIB))
+        place_layers(layers, session_specs(2, limit=100 * MIB))
 
 
 def test_layers_placed_by_hand_where_they_do_not_fit() -> None:
@@ -211,7 +220,7 @@ def test_layers_placed_by_hand_where_they_do_not_fit() -> None:
         "HTP0 would map 4000.00 MiB, 662.14 MiB more than it may",
         hint="place layers on another session, or leave some to be placed",
     ):
-        place(layers, session_specs(2), pins={"a": "HTP0", "b": "HTP0"})
+        place_layers(layers, session_specs(2), pins={"a": "HTP0", "b": "HTP0"})
 
 
 def test_layers_placed_by_hand_out_of_order() -> None:
@@ -220,18 +229,21 @@ def test_layers_placed_by_hand_out_of_order() -> None:
         "layer `c` is placed on HTP0, `a` before it on HTP1: what lies between them cannot be placed in order",
         hint="place layers in the order of the sessions, or every layer by hand: then any order will do",
     ):
-        place(layers, session_specs(2), pins={"a": "HTP1", "c": "HTP0"})
-    assert runs(place(layers, session_specs(2), pins={"a": "HTP1", "b": "HTP1", "c": "HTP0"})) == [["c"], ["a", "b"]]
+        place_layers(layers, session_specs(2), pins={"a": "HTP1", "c": "HTP0"})
+    assert runs(place_layers(layers, session_specs(2), pins={"a": "HTP1", "b": "HTP1", "c": "HTP0"})) == [
+        ["c"],
+        ["a", "b"],
+    ]
 
 
 def test_a_layer_placed_by_hand_where_the_others_do_not_fit() -> None:
     """The hint is what helps: not more sessions, but that layer elsewhere."""
     layers = [layer(name, 10) for name in "abcd"]
     with pytest.raises(UsageError) as told:
-        place(layers, session_specs(2, limit=20 * MIB), pins={"c": "HTP0"})
+        place_layers(layers, session_specs(2, limit=20 * MIB), pins={"c": "HTP0"})
     assert told.value.hint == "they fit if `c` need not be where it is placed by hand"
     with pytest.raises(UsageError) as told:
-        place(layers, session_specs(2, limit=20 * MIB), pins={"x": "HTP0"})
+        place_layers(layers, session_specs(2, limit=20 * MIB), pins={"x": "HTP0"})
     assert told.value.hint == "sessions: HTP0, HTP1; layers: a, b, c, d"
 
 
@@ -255,7 +267,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
             "5 sessions are asked for, 2 may be opened",
         ],
     ):
-        place(layers, session_specs(2, limit=0), exactly=5, pins={"x": "HTP0", "b": "HTP9"})
+        place_layers(layers, session_specs(2, limit=0), exactly=5, pins={"x": "HTP0", "b": "HTP9"})
 
 
 @pytest.mark.parametrize(
@@ -268,4 +280,4 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
 )
 def test_nothing_to_place(layers: list[Layer], count: int, exactly: int, message: str) -> None:
     with refused(message):
-        place(layers, session_specs(count), exactly=exactly)
+        place_layers(layers, session_specs(count), exactly=exactly)

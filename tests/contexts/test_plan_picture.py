@@ -12,10 +12,8 @@ from lxml import etree
 
 from tests.contexts.pictures import PICTURES, pictures
 from udogen.qnn.system import GraphInfo, TensorInfo
-from udogen.runtime.buffers.picture import draw
-from udogen.runtime.buffers.plan import BufferPlan
-from udogen.runtime.buffers.planning import Wishes, plan_buffers
-from udogen.runtime.buffers.values import Step
+from udogen.runtime.buffers.picture import draw_plan
+from udogen.runtime.buffers.planning import BufferOptions, BufferPlan, ExecutionStep, plan_buffers
 
 SVG = "{http://www.w3.org/2000/svg}"
 LETTER = 7.23  # DejaVu Sans Mono of 12 px
@@ -23,7 +21,7 @@ LETTER = 7.23  # DejaVu Sans Mono of 12 px
 
 def plan_of(tensors: int, name: str, *, graphs: int = 5, **wishes: bool) -> BufferPlan:
     steps = [
-        Step(
+        ExecutionStep(
             shard,
             GraphInfo(
                 "prefill_forward",
@@ -36,7 +34,7 @@ def plan_of(tensors: int, name: str, *, graphs: int = 5, **wishes: bool) -> Buff
         )
         for shard in range(graphs)
     ]
-    return plan_buffers(steps, Wishes(**wishes))
+    return plan_buffers(steps, BufferOptions(**wishes))
 
 
 def boxes(svg: etree._Element) -> list[tuple[float, float, float, float]]:
@@ -57,7 +55,7 @@ def test_no_texts_touch_and_none_leaves_the_picture(
     tensors: int, graphs: int, name: str, wishes: dict[str, bool]
 ) -> None:
     plan = plan_of(tensors, name, graphs=graphs, **wishes)
-    svg = etree.fromstring(draw(plan).encode())
+    svg = etree.fromstring(draw_plan(plan).encode())
     width, height = float(svg.get("width", "")), float(svg.get("height", ""))
     placed = sorted(boxes(svg), key=lambda box: (box[1], box[0]))
     assert all(left >= 0 and right <= width and top >= 0 and bottom <= height for left, top, right, bottom in placed)
@@ -67,7 +65,7 @@ def test_no_texts_touch_and_none_leaves_the_picture(
 
 def test_every_tensor_and_every_buffer_is_there_and_is_told() -> None:
     plan = plan_of(20, "x")
-    svg = etree.fromstring(draw(plan, title="KV & rows").encode())
+    svg = etree.fromstring(draw_plan(plan, title="KV & rows").encode())
     assert svg.get("role") == "img" and svg.get("aria-labelledby") == "title what"
     titles = [each.text or "" for each in svg.iter(f"{SVG}title")]
     assert titles[0] == "KV & rows"
@@ -83,7 +81,7 @@ def test_every_tensor_and_every_buffer_is_there_and_is_told() -> None:
 
 
 def test_light_and_dark() -> None:
-    text = draw(plan_of(5, "x"))
+    text = draw_plan(plan_of(5, "x"))
     assert "prefers-color-scheme: dark" in text
     used = set(re.findall(r"var\((--\w+)\)", text))
     defined = re.findall(r"(--\w+): #", text)
@@ -92,19 +90,19 @@ def test_light_and_dark() -> None:
 
 def test_names_of_any_letters() -> None:
     plan = plan_of(3, "<&>\"'\x00\x1b\ud800\uffff", graphs=1, packed=True)
-    text = draw(plan, title="</title><script>")
+    text = draw_plan(plan, title="</title><script>")
     svg = etree.fromstring(text.encode())
     assert not list(svg.iter(f"{SVG}script"))
     assert any("<&>\"'\ufffd" in (each.text or "") for each in svg.iter(f"{SVG}text"))
 
 
 def test_a_plan_of_nothing() -> None:
-    svg = etree.fromstring(draw(plan_buffers([], Wishes())).encode())
+    svg = etree.fromstring(draw_plan(plan_buffers([], BufferOptions())).encode())
     assert next(each.text for each in svg.iter(f"{SVG}text")) == "0 bytes in 0 buffers"
 
 
 def test_the_same_plan_is_the_same_picture() -> None:
-    assert draw(plan_of(50, "x")) == draw(plan_of(50, "x"))
+    assert draw_plan(plan_of(50, "x")) == draw_plan(plan_of(50, "x"))
 
 
 def test_the_pictures_of_the_documents_are_the_planners(sharded_llm: Callable[[str], Path]) -> None:

@@ -14,9 +14,17 @@ from udogen.errors import UsageError
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import byte_size
 from udogen.runtime.buffers import planning
-from udogen.runtime.buffers.plan import BufferPlan
-from udogen.runtime.buffers.planning import Wishes, plan_buffers
-from udogen.runtime.buffers.values import Endpoint, Link, Step, Value, chain, states
+from udogen.runtime.buffers.planning import (
+    BufferOptions,
+    BufferPlan,
+    Endpoint,
+    ExecutionStep,
+    Link,
+    PlannedValue,
+    chain_links,
+    plan_buffers,
+    state_links,
+)
 
 
 def tensor(name: str, *shape: int, dtype: str = "FLOAT_32") -> TensorInfo:
@@ -27,19 +35,19 @@ def graph(name: str, inputs: list[TensorInfo], outputs: list[TensorInfo]) -> Gra
     return GraphInfo(name, tuple(inputs), tuple(outputs))
 
 
-def shards(count: int, *, graphs: tuple[str, ...] = ("prefill", "kv")) -> list[Step]:
+def shards(count: int, *, graphs: tuple[str, ...] = ("prefill", "kv")) -> list[ExecutionStep]:
     """Shards that hand a row on to the next, and keep a cache."""
     sides = [tensor("row", 1, 16), tensor("past", 4, 8)], [tensor("next", 1, 16), tensor("cache", 4, 8)]
-    return [Step(shard, graph(name, *sides)) for name in graphs for shard in range(count)]
+    return [ExecutionStep(shard, graph(name, *sides)) for name in graphs for shard in range(count)]
 
 
-def handed_on(steps: list[Step]) -> list[Link]:
-    return chain(steps, {"next": "row"}) + states(steps, {"cache": "past"})
+def handed_on(steps: list[ExecutionStep]) -> list[Link]:
+    return chain_links(steps, {"next": "row"}) + state_links(steps, {"cache": "past"})
 
 
-def refused(steps: list[Step], *links: Link, **wishes: object) -> list[str]:
+def refused(steps: list[ExecutionStep], *links: Link, **wishes: object) -> list[str]:
     with pytest.raises(UsageError) as told:
-        plan_buffers(steps, Wishes(**wishes), links)  # type: ignore[arg-type]
+        plan_buffers(steps, BufferOptions(**wishes), links)  # type: ignore[arg-type]
     assert told.value.message == "these tensors cannot be planned"
     return list(told.value.details)
 
@@ -48,7 +56,7 @@ def refused(steps: list[Step], *links: Link, **wishes: object) -> list[str]:
 
 
 def test_one_buffer_for_each_tensor() -> None:
-    plan = plan_buffers(shards(1), Wishes(shared=True, memory="memfd"))
+    plan = plan_buffers(shards(1), BufferOptions(shared=True, memory="memfd"))
     assert [(row.buffer, row.offset, row.nbytes, row.bound) for row in plan.tensors[:2]] == [
         ("0.prefill.row", 0, 64, "ION"),
         ("0.prefill.past", 0, 128, "ION"),
@@ -58,7 +66,7 @@ def test_one_buffer_for_each_tensor() -> None:
 
 
 def test_one_block_of_client_memory() -> None:
-    plan = plan_buffers(shards(2), Wishes(packed=True, alignment=128))
+    plan = plan_buffers(shards(2), BufferOptions(packed=True, alignment=128))
     assert [(buffer.name, buffer.allocator) for buffer in plan.buffers] == [("all", "client")]
     assert [row.offset for row in plan.tensors[:4]] == [0, 128, 256, 384]
     assert plan.size == 16 * 128 and plan.tensor_bytes == 8 * 64 + 8 * 128
@@ -67,7 +75,7 @@ def test_one_block_of_client_memory() -> None:
 
 def test_shared_blocks_belong_to_the_shards_that_map_them() -> None:
     steps = shards(3)
-    plan = plan_buffers(steps, Wishes(packed=True, shared=True), handed_on(steps))
+    plan = plan_buffers(steps, BufferOptions(packed=True, shared=True), handed_on(steps))
     assert [buffer.name for buffer in plan.buffers] == ["shard 0", "shard 0+1", "shard 1", "shard 1+2", "shard 2"]
     [out] = [row for row in plan.of(0, "kv") if row.tensor == "next"]
     [given_on] = [row for row in plan.of(1, "kv") if row.tensor == "row"]
@@ -80,7 +88,7 @@ def test_shared_blocks_belong_to_the_shards_that_map_them() -> None:
 def test_reuse_needs_fewer_bytes_and_stepwise_fewer_still() -> None:
     steps = shards(8)
     sizes = [
-        plan_buffers(steps, Wishes(packed=True, **wish), handed_on(steps)).size
+        plan_buffers(steps, BufferOptions(packed=True, **wish), handed_on(steps)).size
         for wish in ({}, {"reuse": True}, {"reuse": True, "stepwise": True})
     ]
     assert sizes == [8 * 128 + 2 * 9 * 64, 8 * 128 + 3 * 64, 8 * 128 + 2 * 64]
@@ -93,17 +101,20 @@ def test_lifetimes() -> None:
     def alive(plan: BufferPlan) -> dict[str, tuple[int, int]]:
         return {f"{row.shard}.{row.tensor}": (row.first, row.last) for row in plan.tensors}
 
-    whole, stepwise = (alive(plan_buffers(steps, Wishes(stepwise=each), links)) for each in (False, True))
+    whole, stepwise = (alive(plan_buffers(steps, BufferOptions(stepwise=each), links)) for each in (False, True))
     assert whole["0.row"] == (0, 0) and whole["0.next"] == whole["1.row"] == (0, 1)
     assert whole["1.cache"] == whole["1.past"] == stepwise["1.past"] == (0, 2)  # a state: from run to run
-    alone = [Step(0, graph("a", [tensor("x", 1)], [tensor("y", 1)])), Step(1, graph("b", [tensor("z", 1)], []))]
-    assert alive(plan_buffers(alone, Wishes())) == {"0.x": (0, 0), "0.y": (0, 1), "1.z": (0, 1)}
-    assert alive(plan_buffers(alone, Wishes(stepwise=True))) == {"0.x": (0, 0), "0.y": (0, 0), "1.z": (1, 1)}
+    alone = [
+        ExecutionStep(0, graph("a", [tensor("x", 1)], [tensor("y", 1)])),
+        ExecutionStep(1, graph("b", [tensor("z", 1)], [])),
+    ]
+    assert alive(plan_buffers(alone, BufferOptions())) == {"0.x": (0, 0), "0.y": (0, 1), "1.z": (0, 1)}
+    assert alive(plan_buffers(alone, BufferOptions(stepwise=True))) == {"0.x": (0, 0), "0.y": (0, 0), "1.z": (1, 1)}
 
 
 def test_a_graph_that_is_executed_twice_keeps_its_tensors_between() -> None:
-    one, two = (Step(shard, graph("g", [tensor("x", 4)], [tensor("y", 4)])) for shard in (0, 1))
-    plan = plan_buffers([one, two, one], Wishes(packed=True, reuse=True, stepwise=True))
+    one, two = (ExecutionStep(shard, graph("g", [tensor("x", 4)], [tensor("y", 4)])) for shard in (0, 1))
+    plan = plan_buffers([one, two, one], BufferOptions(packed=True, reuse=True, stepwise=True))
     assert [(row.first, row.last) for row in plan.tensors] == [(0, 2), (0, 2), (1, 1), (1, 1)]
     assert plan.size == 4 * 64
 
@@ -113,17 +124,17 @@ def test_a_context_registers_no_place_with_two_types() -> None:
     second = graph("b", [tensor("y", 256, dtype="UINT_8")], [])
     wish = {"reuse": True, "stepwise": True}
     for shard, offsets in ((0, [0, 64]), (1, [0, 0])):  # in one context, and in two
-        steps = [Step(0, first), Step(shard, second)]
-        plan = plan_buffers(steps, Wishes(shared=True, packed=True, **wish))
+        steps = [ExecutionStep(0, first), ExecutionStep(shard, second)]
+        plan = plan_buffers(steps, BufferOptions(shared=True, packed=True, **wish))
         if shard == 0:
             assert [row.offset for row in plan.tensors] == offsets
-        apart = plan_buffers(steps, Wishes(shared=True, **wish))
+        apart = plan_buffers(steps, BufferOptions(shared=True, **wish))
         assert len({row.buffer for row in apart.tensors}) == (2 if shard == 0 else 1)
-    assert [row.offset for row in plan_buffers(steps, Wishes(packed=True, **wish)).tensors] == [0, 0]
+    assert [row.offset for row in plan_buffers(steps, BufferOptions(packed=True, **wish)).tensors] == [0, 0]
 
 
 def test_nothing_is_planned_for_nothing() -> None:
-    plan = plan_buffers([], Wishes(packed=True))
+    plan = plan_buffers([], BufferOptions(packed=True))
     assert (plan.size, plan.buffers, plan.tensors) == (0, (), ())
     assert plan.as_json()["bytes"] == {"buffers": 0, "tensors": 0}
 
@@ -132,7 +143,9 @@ def test_nothing_is_planned_for_nothing() -> None:
 
 
 def test_faults_are_told_together() -> None:
-    step = Step(2, graph("g", [tensor("a", 0), tensor("b", -3), tensor("c", 4, dtype="0x999")], [tensor("d", 8)]))
+    step = ExecutionStep(
+        2, graph("g", [tensor("a", 0), tensor("b", -3), tensor("c", 4, dtype="0x999")], [tensor("d", 8)])
+    )
     faults = refused(
         [step],
         Link(Endpoint(2, "g", "e"), Endpoint(2, "g", "b")),
@@ -148,7 +161,10 @@ def test_faults_are_told_together() -> None:
 
 
 def test_links_of_tensors_that_differ() -> None:
-    steps = [Step(0, graph("a", [], [tensor("y", 4)])), Step(1, graph("b", [tensor("x", 4, dtype="INT_32")], []))]
+    steps = [
+        ExecutionStep(0, graph("a", [], [tensor("y", 4)])),
+        ExecutionStep(1, graph("b", [tensor("x", 4, dtype="INT_32")], [])),
+    ]
     link = Link(Endpoint(0, "a", "y"), Endpoint(1, "b", "x"))
     assert refused(steps, link) == [
         "`y` of graph `a` (shard 0) is FLOAT_32 [4], `x` of graph `b` (shard 1) is INT_32 [4]: "
@@ -162,38 +178,38 @@ def test_what_a_graph_reads_it_does_not_write_unless_it_may() -> None:
         "`past` of graph `kv` (shard 0) and `cache` would be the same bytes, which the graph reads and writes at once: "
         "say in_place where it appends to them, else use two buffers in turn"
     )
-    assert refused(steps, *states(steps, {"cache": "past"}, in_place=False)) == [fault]
-    assert len(plan_buffers(steps, Wishes(), states(steps, {"cache": "past"})).buffers) == 3
+    assert refused(steps, *state_links(steps, {"cache": "past"}, in_place=False)) == [fault]
+    assert len(plan_buffers(steps, BufferOptions(), state_links(steps, {"cache": "past"})).buffers) == 3
 
 
 def test_raw_buffers_end_at_four_gib() -> None:
-    steps = [Step(0, graph("g", [tensor("x", 2**30)], [tensor("y", 2**30 - 1)]))]
+    steps = [ExecutionStep(0, graph("g", [tensor("x", 2**30)], [tensor("y", 2**30 - 1)]))]
     with pytest.raises(UsageError) as told:
-        plan_buffers(steps, Wishes())
+        plan_buffers(steps, BufferOptions())
     assert told.value.message == "raw buffers of tensors end at 4294967295 bytes (QNN counts them with 32 bits)"
     assert told.value.details == ("`x` of graph `g` (shard 0) has 4294967296 bytes",)
-    plan = plan_buffers(steps, Wishes(shared=True, packed=True, alignment=4096))
+    plan = plan_buffers(steps, BufferOptions(shared=True, packed=True, alignment=4096))
     assert [row.offset for row in plan.tensors] == [0, 2**32] and plan.size == 2**33
 
 
 def test_sums_do_not_overflow() -> None:
-    steps = [Step(0, graph("g", [tensor(f"x{each}", 2**31, 2**29) for each in range(3)], []))]
+    steps = [ExecutionStep(0, graph("g", [tensor(f"x{each}", 2**31, 2**29) for each in range(3)], []))]
     for packed in (False, True):
         with pytest.raises(UsageError) as told:
-            plan_buffers(steps, Wishes(shared=True, packed=packed))
+            plan_buffers(steps, BufferOptions(shared=True, packed=packed))
         assert told.value.message.startswith(f"these tensors take {3 * 2**62} bytes, no process has more than ")
 
 
 @pytest.mark.parametrize(
     ("wishes", "said"),
     [
-        (Wishes(memory="memfd"), "raw buffers cannot be of `memfd` memory"),
-        (Wishes(memory="client", shared=True), "shared buffers cannot be of `client` memory"),
-        (Wishes(memory="nowhere"), "raw buffers cannot be of `nowhere` memory"),
-        (Wishes(alignment=100), "buffers cannot be aligned to 100 bytes"),
+        (BufferOptions(memory="memfd"), "raw buffers cannot be of `memfd` memory"),
+        (BufferOptions(memory="client", shared=True), "shared buffers cannot be of `client` memory"),
+        (BufferOptions(memory="nowhere"), "raw buffers cannot be of `nowhere` memory"),
+        (BufferOptions(alignment=100), "buffers cannot be aligned to 100 bytes"),
     ],
 )
-def test_wishes_that_cannot_be(wishes: Wishes, said: str) -> None:
+def test_wishes_that_cannot_be(wishes: BufferOptions, said: str) -> None:
     with pytest.raises(UsageError) as told:
         plan_buffers(shards(1), wishes)
     assert told.value.message == said
@@ -210,7 +226,7 @@ TENSORS = st.builds(
 )
 GRAPHS = st.tuples(st.lists(TENSORS, max_size=4), st.lists(TENSORS, max_size=4))
 WISHES = st.builds(
-    Wishes,
+    BufferOptions,
     alignment=st.sampled_from([1, 64, 128, 4096]),
     packed=st.booleans(),
     shared=st.booleans(),
@@ -224,9 +240,9 @@ def numbered(infos: list[TensorInfo], prefix: str) -> list[TensorInfo]:
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> tuple[list[Step], list[Link]]:
+def runs(draw: st.DrawFn) -> tuple[list[ExecutionStep], list[Link]]:
     made = [
-        Step(shard, graph(f"g{index}", numbered(inputs, "i"), numbered(outputs, "o")))
+        ExecutionStep(shard, graph(f"g{index}", numbered(inputs, "i"), numbered(outputs, "o")))
         for index, (inputs, outputs) in enumerate(draw(st.lists(GRAPHS, min_size=1, max_size=5)))
         for shard in [draw(st.integers(0, 2))]
     ]
@@ -248,7 +264,9 @@ def runs(draw: st.DrawFn) -> tuple[list[Step], list[Link]]:
 
 @settings(max_examples=150, deadline=None)
 @given(runs(), WISHES)
-def test_no_two_values_that_are_alive_together_overlap(run: tuple[list[Step], list[Link]], wishes: Wishes) -> None:
+def test_no_two_values_that_are_alive_together_overlap(
+    run: tuple[list[ExecutionStep], list[Link]], wishes: BufferOptions
+) -> None:
     steps, links = run
     plan = plan_buffers(steps, wishes, links)
     assert plan == plan_buffers(steps, wishes, links)
@@ -284,7 +302,7 @@ SCHEMA = json.loads((resources.schemas() / "bind_plan.schema.json").read_text())
 
 def test_the_written_plan() -> None:
     steps = shards(1, graphs=("kv",))
-    written = plan_buffers(steps, Wishes(packed=True), states(steps, {"cache": "past"})).as_json()
+    written = plan_buffers(steps, BufferOptions(packed=True), state_links(steps, {"cache": "past"})).as_json()
     assert json.loads(json.dumps(written)) == {
         "version": 1,
         "allocator": {"name": "client", "why": "nobody but this process uses it"},
@@ -330,9 +348,9 @@ def test_the_schema_is_one() -> None:
 @settings(max_examples=100, deadline=None)
 def test_every_value_lies_at_the_lowest_byte_that_is_free(rows: list[tuple[int, int, int]], alignment: int) -> None:
     """Beside what is alive with it without a byte between or in common: looked for byte by byte."""
-    wishes = Wishes(alignment=alignment, packed=True, reuse=True)
-    block = planning._packed([Value((), size, min(ends), max(ends)) for size, *ends in rows], wishes)
-    lying: list[tuple[Value, int]] = []
+    wishes = BufferOptions(alignment=alignment, packed=True, reuse=True)
+    block = planning._packed([PlannedValue((), size, min(ends), max(ends)) for size, *ends in rows], wishes)
+    lying: list[tuple[PlannedValue, int]] = []
     for value in sorted((value for value, _ in block.rows), key=lambda each: -each.nbytes):
         offset = next(begin for other, begin in block.rows if other is value)
         taken = {byte for other, begin in lying if other.meets(value) for byte in range(begin, begin + other.nbytes)}
@@ -344,6 +362,11 @@ def test_every_value_lies_at_the_lowest_byte_that_is_free(rows: list[tuple[int, 
 def test_a_gap_that_is_one_byte_too_small_is_not_taken() -> None:
     """Two are alive in step 1 in the gap of 10 bytes that the first leaves: 6 + 4 fit, 6 + 5 do not."""
     for size, offset in ((4, 6), (5, 19)):
-        values = [Value((), 10, 0, 0), Value((), 9, 0, 1), Value((), 6, 1, 1), Value((), size, 1, 1)]
-        block = planning._packed(values, Wishes(alignment=1, packed=True, reuse=True))
+        values = [
+            PlannedValue((), 10, 0, 0),
+            PlannedValue((), 9, 0, 1),
+            PlannedValue((), 6, 1, 1),
+            PlannedValue((), size, 1, 1),
+        ]
+        block = planning._packed(values, BufferOptions(alignment=1, packed=True, reuse=True))
         assert [begin for value in values for other, begin in block.rows if other is value] == [0, 10, 0, offset]

@@ -14,13 +14,12 @@ import pytest
 from tests.contexts.conftest import stand_in
 from tests.making import need_runtime
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.qnn.backend import Backend
+from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import Interface
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
 from udogen.runtime import find_runtime
-from udogen.runtime.buffers import android
-from udogen.runtime.buffers.constants import Constant, Constants
-from udogen.runtime.buffers.pools import POOLS, File, Image, Pool, open_pool
+from udogen.runtime.buffers import memory
+from udogen.runtime.buffers.pools import POOLS, ConstantPlacement, Constants, FileRange, ImageLayout, Pool, open_pool
 
 PAGE = 4096
 
@@ -55,7 +54,7 @@ def test_ashmem_is_a_memfd_where_there_is_none(tidy: None) -> None:
 def test_a_file_is_mapped_from_any_offset(tidy: None) -> None:
     with file(3 * PAGE) as fd:
         os.pwrite(fd, b"before|inside|after", PAGE + 93)
-        with open_pool("mmap_fd", 6, file=File(fd, offset=PAGE + 100)) as pool:
+        with open_pool("mmap_fd", 6, file=FileRange(fd, offset=PAGE + 100)) as pool:
             assert bytes(pool.buffer.view) == b"inside"
             assert pool.buffer.fd_offset == PAGE + 100 and pool.buffer.descriptor() != fd
             pool.buffer.view[:] = b"INSIDE"
@@ -65,17 +64,17 @@ def test_a_file_is_mapped_from_any_offset(tidy: None) -> None:
 
 def test_a_file_may_be_for_reading_alone(tidy: None) -> None:
     with file(PAGE, os.O_RDONLY) as fd:
-        with open_pool("mmap_fd", PAGE, file=File(fd, writable=False)) as pool:
+        with open_pool("mmap_fd", PAGE, file=FileRange(fd, writable=False)) as pool:
             assert pool.buffer.view.readonly
         with pytest.raises(RunFailed) as told:
-            open_pool("mmap_fd", PAGE, file=File(fd), name="w")
+            open_pool("mmap_fd", PAGE, file=FileRange(fd), name="w")
         assert told.value.message == f"pool `w`: the file of descriptor {fd} is not open for writing"
 
 
 def test_the_file_may_be_closed_when_the_pool_is_open(tidy: None) -> None:
     with file(PAGE) as fd:
         os.pwrite(fd, b"x", 0)
-        pool = open_pool("mmap_fd", PAGE, file=File(fd))
+        pool = open_pool("mmap_fd", PAGE, file=FileRange(fd))
     with pool:
         assert pool.buffer.view[0] == ord("x") and os.pread(pool.buffer.descriptor(), 1, 0) == b"x"
 
@@ -92,24 +91,24 @@ def test_the_file_may_be_closed_when_the_pool_is_open(tidy: None) -> None:
 def test_parts_that_are_not_in_the_file(tidy: None, offset: int, size: int, said: str) -> None:
     with file(PAGE) as fd:
         with pytest.raises(RunFailed) as told:
-            open_pool("mmap_fd", size, file=File(fd, offset=offset), name="p")
+            open_pool("mmap_fd", size, file=FileRange(fd, offset=offset), name="p")
         assert told.value.message == f"pool `p`: {said} of descriptor {fd}, which has 4096"
 
 
 def test_descriptors_that_lead_nowhere_or_cannot_be_mapped(tidy: None) -> None:
     with pytest.raises(RunFailed) as told:
-        open_pool("mmap_fd", 1, file=File(987), name="p")
+        open_pool("mmap_fd", 1, file=FileRange(987), name="p")
     assert told.value.message == "pool `p`: 987 is no open file descriptor"
     here, there = os.pipe()
     with pytest.raises(RunFailed) as told:
-        open_pool("mmap_fd", 1, file=File(here, writable=False), name="p")
+        open_pool("mmap_fd", 1, file=FileRange(here, writable=False), name="p")
     assert told.value.message == f"pool `p`: descriptor {here} leads to nothing that can be mapped"
     os.close(here)
     os.close(there)
 
 
 def test_a_file_that_was_made_shorter(tidy: None) -> None:
-    with file(2 * PAGE) as fd, open_pool("mmap_fd", PAGE, file=File(fd, offset=PAGE), name="p") as pool:
+    with file(2 * PAGE) as fd, open_pool("mmap_fd", PAGE, file=FileRange(fd, offset=PAGE), name="p") as pool:
         os.ftruncate(fd, PAGE)
         with pytest.raises(RunFailed) as told:
             pool.buffer.descriptor()
@@ -124,7 +123,7 @@ def test_a_file_that_was_made_shorter(tidy: None) -> None:
         ("ion", {}, "there is no memory pool `ion`"),
         ("ashmem", {}, "a pool `ashmem` is opened with size"),
         ("ashmem", {"size": -5}, "a pool `ashmem` is opened with size"),
-        ("ashmem", {"size": 5, "file": File(0)}, "a pool `ashmem` is opened with size"),
+        ("ashmem", {"size": 5, "file": FileRange(0)}, "a pool `ashmem` is opened with size"),
         ("mmap_fd", {"size": 5}, "a pool `mmap_fd` is opened with size and file"),
         ("hardware_buffer", {"size": 5}, "a pool `hardware_buffer` is opened with image"),
     ],
@@ -140,7 +139,7 @@ def test_pools_that_cannot_be(kind: str, given: dict[str, object], said: str) ->
 @pytest.mark.parametrize("kind", ["hardware_buffer_blob", "hardware_buffer"])
 def test_a_pc_has_no_hardware_buffers(kind: str) -> None:
     with pytest.raises(ToolMissing) as told:
-        open_pool(kind, **({"size": 64} if kind.endswith("blob") else {"image": Image(4, 4, 1, 4)}))  # type: ignore[arg-type]
+        open_pool(kind, **({"size": 64} if kind.endswith("blob") else {"image": ImageLayout(4, 4, 1, 4)}))  # type: ignore[arg-type]
     assert told.value.message.startswith("libnativewindow.so cannot be used: ")
     assert told.value.hint == ("it is part of Android 8 and later; elsewhere take a pool of kind ashmem or mmap_fd")
 
@@ -173,8 +172,8 @@ def device(
 ) -> Iterator[ctypes.CDLL]:
     """Android as a part of the system sees it, which has descriptors of hardware buffers, and as an app does."""
     path = str(libraries[request.param])
-    monkeypatch.setattr(android, "ASHMEM", path)
-    monkeypatch.setattr(android, "HARDWARE_BUFFERS", path)
+    monkeypatch.setattr(memory, "ASHMEM", path)
+    monkeypatch.setattr(memory, "HARDWARE_BUFFERS", path)
     opened = ctypes.CDLL(path)
     opened.stand_in_said.restype = ctypes.c_char_p
     opened.stand_in_forget()
@@ -215,7 +214,7 @@ def test_a_blob_is_locked_while_it_is_open(tidy: None, device: ctypes.CDLL) -> N
 
 
 def test_a_buffer_of_pixels_has_rows_as_long_as_the_device_wants(tidy: None, device: ctypes.CDLL) -> None:
-    with open_pool("hardware_buffer", image=Image(10, 3, 1, 4)) as pool:
+    with open_pool("hardware_buffer", image=ImageLayout(10, 3, 1, 4)) as pool:
         assert pool.buffer.size == 16 * 3 * 4
 
 
@@ -235,7 +234,7 @@ def test_hardware_buffers_that_there_are_not(tidy: None, device: ctypes.CDLL) ->
 
 
 def test_constants_do_not_lie_in_buffers_of_pixels(tidy: None, device: ctypes.CDLL) -> None:
-    with open_pool("hardware_buffer", image=Image(16, 16, 1, 4)) as pool:
+    with open_pool("hardware_buffer", image=ImageLayout(16, 16, 1, 4)) as pool:
         with pytest.raises(UsageError) as told:
             Constants(pool)
         assert told.value.message == (
@@ -244,7 +243,7 @@ def test_constants_do_not_lie_in_buffers_of_pixels(tidy: None, device: ctypes.CD
         assert told.value.hint == "one of: ashmem, mmap_fd, hardware_buffer_blob"
     with open_pool("hardware_buffer_blob", 4096) as pool, Constants(pool, threshold=0) as constants:
         constants.tensor("w", dtype="FLOAT_32", shape=(4,), data=np.ones(4, np.float32))
-        assert constants.rows == [Constant("w", "CONSTANT_REFERENCE", 16, 0)]
+        assert constants.rows == [ConstantPlacement("w", "CONSTANT_REFERENCE", 16, 0)]
 
 
 # --- constants ------------------------------------------------------------------------------------------------------
@@ -256,8 +255,8 @@ def test_small_values_are_copied_and_large_ones_referred_to(tidy: None) -> None:
         copied = constants.tensor("s", dtype="FLOAT_32", shape=(32,), data=small)
         referred = constants.tensor("l", dtype="FLOAT_32", shape=(33,), data=large)
         assert constants.rows == [
-            Constant("s", "CONSTANT_COPY", 128, 0),
-            Constant("l", "CONSTANT_REFERENCE", 132, 0),
+            ConstantPlacement("s", "CONSTANT_COPY", 128, 0),
+            ConstantPlacement("l", "CONSTANT_REFERENCE", 132, 0),
         ]
         small[0] = 9  # a copy is a copy
         assert data_of(copied)[0] == 0 and data_of(referred)[32] == 32
@@ -339,7 +338,7 @@ def test_the_real_cpu_library_reads_constants_where_they_lie() -> None:
     with (
         open_pool("ashmem", PAGE) as pool,
         Constants(pool) as constants,
-        Backend(interface) as backend,
+        BackendHandle(interface) as backend,
         backend.context() as context,
     ):
         graph = context.graph("constants")

@@ -44,9 +44,9 @@ def binary(probe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("stored") / "probe.bin"
     with Runtime("cpu", kind="real") as runtime:
         runtime.register(probe)
-        with runtime.composing() as context:
+        with runtime.new_context() as context:
             for name, op in (("good", "AddOne"), ("bad", "Fails"), ("mixed", "AddOne")):
-                graph = context.graph(name)
+                graph = context.new_graph(name)
                 x, m, y = (
                     graph.add_tensor(Tensor(each, dtype="FLOAT_32", shape=SHAPE, role=role))
                     for each, role in (("x", APP_WRITE), ("m", NATIVE), ("y", APP_READ))

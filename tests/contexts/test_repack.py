@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from udogen.errors import UsageError
-from udogen.runtime.buffers.allocators import allocate
-from udogen.runtime.sessions.blocks import FORMATS, pack
-from udogen.runtime.sessions.repack import RepackBuffer, repack, repacked_bytes, stride, unrepack
+from udogen.runtime.buffers.block_weights import FORMATS, RepackBuffer, pack, repack, repacked_bytes, stride, unrepack
+from udogen.runtime.buffers.memory import allocate
 
 SIZES = {"Q4_0": 18, "Q8_0": 34, "MXFP4": 17}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from udogen.errors import UsageError
-from udogen.runtime.contexts.shards import find_shards
+from udogen.runtime.contexts.binaries import find_shards
 
 
 def fill(folder: Path, *names: str) -> Path:

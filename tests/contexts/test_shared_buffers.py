@@ -18,24 +18,27 @@ from tests.making import need_runtime
 from udogen.errors import RunFailed
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
-from udogen.runtime.buffers import ledger, registered
-from udogen.runtime.buffers.allocators import allocate
+from udogen.runtime.buffers import buffer as buffer_module
 from udogen.runtime.buffers.buffer import Buffer
-from udogen.runtime.buffers.planned import PlannedBuffers
-from udogen.runtime.buffers.planning import Wishes, plan_buffers
-from udogen.runtime.buffers.pools import File, open_pool
-from udogen.runtime.buffers.registered import registrations
-from udogen.runtime.buffers.values import Step, chain, states
-from udogen.runtime.contexts.context import Context
-from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.buffers.memory import allocate
+from udogen.runtime.buffers.planning import (
+    BufferOptions,
+    ExecutionStep,
+    PlannedBuffers,
+    chain_links,
+    plan_buffers,
+    state_links,
+)
+from udogen.runtime.buffers.pools import FileRange, open_pool
+from udogen.runtime.contexts.runtime import Context, Runtime
 
 ALL_WISHES = [
-    Wishes(),
-    Wishes(packed=True),
-    Wishes(shared=True),
-    Wishes(shared=True, packed=True),
-    Wishes(shared=True, packed=True, reuse=True, stepwise=True),
-    Wishes(shared=True, reuse=True, stepwise=True),
+    BufferOptions(),
+    BufferOptions(packed=True),
+    BufferOptions(shared=True),
+    BufferOptions(shared=True, packed=True),
+    BufferOptions(shared=True, packed=True, reuse=True, stepwise=True),
+    BufferOptions(shared=True, reuse=True, stepwise=True),
 ]
 
 
@@ -54,18 +57,18 @@ def context(htp: Runtime, stored: bytes) -> Iterator[Context]:
 def nothing_stays_registered() -> Iterator[None]:
     with nothing_left():
         yield
-    assert not ledger._entries
+    assert not buffer_module._entries
 
 
-def steps_of(*contexts: Context) -> list[Step]:
-    return [Step(shard, graph) for shard, context in enumerate(contexts) for graph in context.info.graphs]
+def steps_of(*contexts: Context) -> list[ExecutionStep]:
+    return [ExecutionStep(shard, graph) for shard, context in enumerate(contexts) for graph in context.info.graphs]
 
 
 # --- what works -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wishes", ALL_WISHES)
-def test_graphs_run_in_the_buffers_of_any_plan(context: Context, wishes: Wishes) -> None:
+def test_graphs_run_in_the_buffers_of_any_plan(context: Context, wishes: BufferOptions) -> None:
     with PlannedBuffers(plan_buffers(steps_of(context), wishes)) as buffers:
         for name in ("one", "two"):
             buffers.bind(context.graph(name))
@@ -77,14 +80,14 @@ def test_graphs_run_in_the_buffers_of_any_plan(context: Context, wishes: Wishes)
                 np.testing.assert_array_equal(graph.array("y"), expected(factor * X))
         assert all(context.graph(name).copied == 0 for name in ("one", "two"))
         places = {(row.buffer, row.offset) for row in buffers.plan.tensors}
-        assert len(registrations(context)) == (len(places) if wishes.shared else 0)
+        assert len(context.registrations) == (len(places) if wishes.shared else 0)
 
 
 @pytest.mark.parametrize("wishes", ALL_WISHES)
-def test_an_output_is_the_input_of_the_next_shard(htp: Runtime, stored: bytes, wishes: Wishes) -> None:
+def test_an_output_is_the_input_of_the_next_shard(htp: Runtime, stored: bytes, wishes: BufferOptions) -> None:
     with htp.restore(stored) as first, htp.restore(stored) as second:
         steps = steps_of(first, second)
-        plan = plan_buffers(steps, wishes, chain(steps, {"y": "x"}))
+        plan = plan_buffers(steps, wishes, chain_links(steps, {"y": "x"}))
         with PlannedBuffers(plan) as buffers:
             for shard, context in enumerate((first, second)):
                 for graph in context.graphs.values():
@@ -97,9 +100,9 @@ def test_an_output_is_the_input_of_the_next_shard(htp: Runtime, stored: bytes, w
 
 
 @pytest.mark.parametrize("wishes", ALL_WISHES)
-def test_a_state_goes_from_execution_to_execution(context: Context, wishes: Wishes) -> None:
+def test_a_state_goes_from_execution_to_execution(context: Context, wishes: BufferOptions) -> None:
     steps = steps_of(context)
-    with PlannedBuffers(plan_buffers(steps, wishes, states(steps, {"y": "x"}))) as buffers:
+    with PlannedBuffers(plan_buffers(steps, wishes, state_links(steps, {"y": "x"}))) as buffers:
         graphs = [context.graph(name) for name in ("one", "two")]
         for graph in graphs:
             buffers.bind(graph)
@@ -110,7 +113,7 @@ def test_a_state_goes_from_execution_to_execution(context: Context, wishes: Wish
                 graph.execute()
                 wanted = expected(wanted)
         np.testing.assert_array_equal(graphs[1].array("y"), wanted)
-        assert len(registrations(context)) == (1 if wishes.shared else 0)
+        assert len(context.registrations) == (1 if wishes.shared else 0)
 
 
 def test_buffers_bind_without_a_plan(context: Context) -> None:
@@ -121,7 +124,7 @@ def test_buffers_bind_without_a_plan(context: Context) -> None:
         graph.execute()
         np.testing.assert_array_equal(np.frombuffer(made.view, np.float32)[:48], expected(X).ravel())
         graph.unbind(["x", "y"])
-        registrations(context).release(given)
+        context.registrations.release(given)
     with allocate("memfd", 4096) as both:
         graph.bind({"x": both.part(0), "y": both.part(1024, NBYTES)})
         graph.array("x")[:] = X
@@ -133,7 +136,7 @@ def test_buffers_bind_without_a_plan(context: Context) -> None:
 def test_a_part_of_a_file_is_registered_from_where_it_begins(context: Context) -> None:
     with (
         allocate("memfd", 3 * 4096) as file,
-        open_pool("mmap_fd", 4096, file=File(file.descriptor(), offset=4096)) as pool,
+        open_pool("mmap_fd", 4096, file=FileRange(file.descriptor(), offset=4096)) as pool,
     ):
         context.graph("one").bind({"x": pool.buffer, "y": pool.buffer.part(1024)})
         inside = np.frombuffer(file.view, np.float32)[1024:2048]
@@ -145,7 +148,7 @@ def test_a_part_of_a_file_is_registered_from_where_it_begins(context: Context) -
 
 
 def test_a_call_with_arrays_works_beside_bound_memory(context: Context) -> None:
-    with PlannedBuffers(plan_buffers(steps_of(context), Wishes(shared=True))) as buffers:
+    with PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True))) as buffers:
         buffers.bind(context.graph("one"))
         out = np.empty(SHAPE, np.float32)
         context.graph("one")({"x": X}, out={"y": out})
@@ -164,7 +167,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     log: list[str] = []
     made: list[Any] = []
 
-    class Spied(registered.Memory):
+    class Spied(buffer_module.MemoryHandle):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             if failing and len(made) + 1 == failing[0]:
                 raise QnnError("memRegister", 8003)
@@ -177,7 +180,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
                 log.append(f"-{made.index(self) + 1}")
             super().close()
 
-    monkeypatch.setattr(registered, "Memory", Spied)
+    monkeypatch.setattr(buffer_module, "MemoryHandle", Spied)
     failing.clear()
     return log
 
@@ -191,7 +194,7 @@ def test_the_last_registration_is_the_first_to_end(
     htp: Runtime, stored: bytes, calls: list[str], packed: bool, first: str
 ) -> None:
     context = htp.restore(stored)
-    buffers = PlannedBuffers(plan_buffers(steps_of(context), Wishes(shared=True, packed=packed)))
+    buffers = PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True, packed=packed)))
     for graph in context.graphs.values():
         buffers.bind(graph)
     for each in (buffers, context) if first == "buffers" else (context, buffers):
@@ -207,13 +210,13 @@ def test_a_registration_that_fails_takes_back_those_before_it(
 ) -> None:
     """Graph `one` has the first two, graph `two` the others: what was bound before stays bound."""
     failing.append(fails)
-    with PlannedBuffers(plan_buffers(steps_of(context), Wishes(shared=True, packed=packed))) as buffers:
+    with PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True, packed=packed))) as buffers:
         with pytest.raises(QnnError) as told:
             for name in ("one", "two"):
                 buffers.bind(context.graph(name))
         assert told.value.code == 8003
         stays = 0 if fails <= 2 else 2
-        assert len(registrations(context)) == len(ledger._entries) == stays
+        assert len(context.registrations) == len(buffer_module._entries) == stays
         assert [call for call in calls if call[0] == "-"] == [f"-{each}" for each in range(fails - 1, stays, -1)]
         failing.clear()
         np.testing.assert_array_equal(run(context, "one"), expected(X))
@@ -227,7 +230,7 @@ def test_an_error_inside_leaves_nothing(htp: Runtime, stored: bytes) -> None:
     with (
         pytest.raises(ZeroDivisionError),
         htp.restore(stored) as context,
-        PlannedBuffers(plan_buffers(steps_of(context), Wishes(shared=True))) as buffers,
+        PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True))) as buffers,
     ):
         buffers.bind(context.graph("one"))
         raise ZeroDivisionError
@@ -235,7 +238,7 @@ def test_an_error_inside_leaves_nothing(htp: Runtime, stored: bytes) -> None:
 
 
 def test_a_plan_that_cannot_be_allocated_leaves_nothing(context: Context) -> None:
-    plan = plan_buffers(steps_of(context), Wishes(shared=True))
+    plan = plan_buffers(steps_of(context), BufferOptions(shared=True))
     large = plan.buffers[-1].__class__("huge", 2**62, 64, "memfd")
     with pytest.raises(RunFailed) as told:
         PlannedBuffers(plan.__class__(plan.steps, (*plan.buffers, large), plan.tensors, plan.why))
@@ -248,8 +251,8 @@ def test_registering_again_and_again_keeps_nothing(context: Context) -> None:
         for _ in range(300):
             graph.bind({"x": buffer})
             graph.unbind(["x"])
-            registrations(context).release(buffer)
-        assert len(registrations(context)) == 0 and len(context.ending.before) == 1
+            context.registrations.release(buffer)
+        assert len(context.registrations) == 0 and len(context.ending.before) == 1
 
 
 def test_a_context_is_closed_while_another_thread_binds(htp: Runtime, stored: bytes) -> None:
@@ -295,11 +298,11 @@ def test_a_buffer_that_is_closed_is_unbound_and_deregistered(context: Context, s
     graph.bind({"x": buffer, "y": np.zeros_like(X)})
     graph.execute()
     refused(
-        lambda: registrations(context).release(buffer),
+        lambda: context.registrations.release(buffer),
         "buffer `kv` cannot be deregistered: tensors of context adds lie in it",
     )
     buffer.close()
-    assert len(registrations(context)) == 0
+    assert len(context.registrations) == 0
     refused(graph.execute, "graph `one` has no memory for `x`: buffer `kv` was closed")
     np.testing.assert_array_equal(graph(x=X), {})  # `y` is bound still
     graph.bind({"x": X.copy()})
@@ -317,7 +320,7 @@ def test_a_buffer_is_bound_unbound_and_left_inside_its_context(context: Context,
             np.testing.assert_array_equal(graph.array("y"), expected(X))
             if unbinds:
                 graph.unbind()
-                assert len(registrations(context)) == 0 and not given.held_by
+                assert len(context.registrations) == 0 and not given.held_by
         refused(
             graph.execute,
             "graph `one` has no memory for `y`, `x`"
@@ -331,10 +334,10 @@ def test_a_place_that_another_tensor_lies_in_stays_registered(context: Context) 
         for graph in (one, two):
             graph.bind({"x": both, "y": np.zeros_like(X)})
         one.unbind(["x"])
-        assert len(registrations(context)) == 1
+        assert len(context.registrations) == 1
         two.execute()
         two.unbind()
-        assert len(registrations(context)) == 0
+        assert len(context.registrations) == 0
 
 
 def test_a_descriptor_that_was_closed_behind_our_back(context: Context) -> None:
@@ -376,7 +379,7 @@ def test_one_descriptor_is_not_registered_in_two_ways(context: Context) -> None:
             "it cannot be a buffer of several tensors (SHARED_BUFFER) too",
         )
         again = os.dup(buffer.descriptor())  # another number for the same memory
-        with open_pool("mmap_fd", 4096, file=File(again), name="again") as pool:
+        with open_pool("mmap_fd", 4096, file=FileRange(again), name="again") as pool:
             refused(
                 lambda: graph.bind({"y": pool.buffer.part(1024)}),
                 "buffer `again` is registered as the buffer of one tensor (ION) with context adds: "
@@ -388,7 +391,7 @@ def test_one_descriptor_is_not_registered_in_two_ways(context: Context) -> None:
 
 def test_one_place_is_not_two_types(context: Context) -> None:
     with allocate("memfd", 4096, name="kv") as buffer:
-        known = registrations(context)
+        known = context.registrations
         known.register(buffer, how="SHARED_BUFFER", dtype="FLOAT_32", shape=(4,), offset=64)
         known.register(buffer, how="SHARED_BUFFER", dtype="FLOAT_32", shape=(2, 2), offset=64)
         assert len(known) == 1
@@ -409,7 +412,7 @@ def test_the_same_memory_by_another_descriptor(context: Context, offset: int | N
     graph = context.graph("one")
     with (
         allocate("memfd", 4096, name="kv") as buffer,
-        open_pool("mmap_fd", 4096, file=File(buffer.descriptor()), name="again") as pool,
+        open_pool("mmap_fd", 4096, file=FileRange(buffer.descriptor()), name="again") as pool,
     ):
         graph.bind({"x": buffer if offset is None else buffer.part(offset)})
         refused(
@@ -442,12 +445,12 @@ def test_memory_that_is_too_small(context: Context, kind: str) -> None:
         )
         refused(lambda: context.graph("one").bind({"x": buffer}), said)
         refused(lambda: context.graph("one").bind({"x": buffer.part(0)}), said)
-    assert len(registrations(context)) == 0
+    assert len(context.registrations) == 0
 
 
 def test_an_output_does_not_lie_in_memory_for_reading(context: Context) -> None:
     with allocate("memfd", 4096) as file:
-        given = File(file.descriptor(), writable=False)
+        given = FileRange(file.descriptor(), writable=False)
         with open_pool("mmap_fd", 4096, file=given, name="constants") as pool:
             refused(
                 lambda: context.graph("one").bind({"y": pool.buffer}),
@@ -458,7 +461,7 @@ def test_an_output_does_not_lie_in_memory_for_reading(context: Context) -> None:
 def test_a_closed_context_registers_nothing(htp: Runtime, stored: bytes) -> None:
     context = htp.restore(stored, name="adds")
     graph = context.graph("one")
-    with PlannedBuffers(plan_buffers(steps_of(context), Wishes(shared=True))) as buffers:
+    with PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True))) as buffers:
         context.close()
         refused(lambda: buffers.bind(graph), "context adds is closed")
 
@@ -473,7 +476,7 @@ def test_a_closed_buffer_is_bound_to_nothing(context: Context) -> None:
 
 def test_a_plan_of_other_graphs(context: Context) -> None:
     steps = steps_of(context)
-    with PlannedBuffers(plan_buffers(steps[:1], Wishes())) as buffers:
+    with PlannedBuffers(plan_buffers(steps[:1], BufferOptions())) as buffers:
         refused(
             lambda: buffers.bind(context.graph("two")), "the plan has no place for `x`, `y` of graph `two` (shard 0)"
         )
@@ -484,7 +487,7 @@ def test_a_plan_of_other_graphs(context: Context) -> None:
 def test_ion_memory_begins_with_its_descriptor(context: Context) -> None:
     with allocate("memfd", 4096, name="kv") as buffer:
         refused(
-            lambda: registrations(context).register(buffer, how="ION", dtype="UINT_8", shape=(4,), offset=64),
+            lambda: context.registrations.register(buffer, how="ION", dtype="UINT_8", shape=(4,), offset=64),
             "byte 64 of buffer `kv` cannot be registered as ION memory, which begins with its descriptor",
         )
 
@@ -496,14 +499,14 @@ def test_libraries_of_a_pc_register_nothing_and_say_so(backend: str) -> None:
     with Runtime(backend, kind="real") as runtime:
         stored = relu(runtime)
         with runtime.restore(stored) as context:
-            with PlannedBuffers(plan_buffers(steps_of(context), Wishes(shared=True))) as buffers:
+            with PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(shared=True))) as buffers:
                 with pytest.raises(RunFailed) as told:
                     buffers.bind(context.graph("relu"))
                 assert told.value.message == (
                     f"{runtime.path.name} registers no shared memory on this machine: it answered 1000 (not supported)"
                 )
-                assert not ledger._entries
-            with PlannedBuffers(plan_buffers(steps_of(context), Wishes(packed=True))) as buffers:
+                assert not buffer_module._entries
+            with PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(packed=True))) as buffers:
                 graph = context.graph("relu")
                 buffers.bind(graph)
                 graph.array("x")[:] = X - 20
@@ -512,8 +515,8 @@ def test_libraries_of_a_pc_register_nothing_and_say_so(backend: str) -> None:
 
 
 def relu(runtime: Runtime) -> bytes:
-    with runtime.composing() as context:
-        graph = context.graph("relu")
+    with runtime.new_context() as context:
+        graph = context.new_graph("relu")
         x, y = (
             graph.add_tensor(Tensor(name, dtype="FLOAT_32", shape=SHAPE, role=role))
             for name, role in (("x", APP_WRITE), ("y", APP_READ))

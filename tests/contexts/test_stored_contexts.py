@@ -20,7 +20,7 @@ from tests import onnx_bytes
 from tests.making import LONG, ROOT, htp_package, need_runtime, udogen
 from udogen.errors import RunFailed, ToolMissing
 from udogen.qnn import guarded, heads, quantization, system
-from udogen.qnn.backend import Backend
+from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import Interface
 from udogen.qnn.quantization import (
     AxisScaleOffset,
@@ -35,10 +35,10 @@ from udogen.qnn.quantization import (
 )
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
 from udogen.runtime import Runtime, find_runtime
-from udogen.runtime.contexts import binaries, context_dump, context_json, manifest
+from udogen.runtime.contexts import binaries, context_json, manifest
 from udogen.runtime.contexts.binaries import BINARY, JSON, StoredContext
-from udogen.runtime.contexts.differences import same_quantization
-from udogen.runtime.contexts.json_encodings import write_quantization
+from udogen.runtime.contexts.context_json import same_quantization
+from udogen.runtime.contexts.json_values import write_quantization
 
 ANY = pytest.mark.parametrize(("backend", "kind"), RUNTIMES, ids="-".join)
 SMALL = ("htp", "emulator")
@@ -87,7 +87,7 @@ def test_what_is_written_as_json_is_read_back(backend: str, kind: str, tmp_path:
     path = store(tmp_path, backend=backend, kind=kind)
     info = system.file_info(find_runtime(backend, kind=kind).system, path)
     made = tmp_path / "made.json"
-    made.write_text(context_dump.text(info))
+    made.write_text(context_json.dump_text(info))
     found = context_json.read(made)
     assert (found.info, found.warnings) == (info, ())
 
@@ -382,7 +382,7 @@ def test_an_encoding_as_json_and_back(quant: Quantization, tmp_path: Path) -> No
     graph = system.GraphInfo("g", (x,), (), (), system.HtpGraph(*range(1, 3), 3, True, 5))
     info = system.BinaryInfo(6, "v2", "2.0.0", "5.0.0", "", (graph,), 3, "3.0.0", 99, (), "v73", 43)
     made = tmp_path / "made.json"
-    made.write_text(context_dump.text(info))
+    made.write_text(context_json.dump_text(info))
     found = context_json.read(made)
     [again] = found.info.graphs[0].inputs
     assert again == x and found.warnings == ()
@@ -413,7 +413,7 @@ def test_an_encoding_is_written_with_the_name_that_the_api_has_for_it(quant: Qua
 )
 def test_an_encoding_in_a_binary(kind: str, quant: Quantization) -> None:
     runtime = find_runtime("htp", kind=kind)
-    with Backend(Interface.load(runtime.path)) as backend, backend.context() as context:
+    with BackendHandle(Interface.load(runtime.path)) as backend, backend.context() as context:
         graph = context.graph("g")
         x, y = (
             graph.add_tensor(Tensor(name, dtype="SFIXED_POINT_8", shape=(1, 1, 1, 8), role=role, quant=quant))

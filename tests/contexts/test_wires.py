@@ -7,9 +7,8 @@ import pytest
 from udogen.errors import UsageError
 from udogen.qnn.system import BinaryInfo, GraphInfo, HtpGraph, TensorInfo
 from udogen.qnn.tensors import ScaleOffset
-from udogen.runtime.sessions.measure import Shard, layers_of
-from udogen.runtime.sessions.plan import Activation
-from udogen.runtime.sessions.wires import find_wires
+from udogen.runtime.sessions.connections import find_connections
+from udogen.runtime.sessions.placement import Activation, SizedShard, layers_of
 
 
 def tensor(name: str, shape: tuple[int, ...] = (1, 4), dtype: str = "FLOAT_32", scale: float = 0) -> TensorInfo:
@@ -21,7 +20,7 @@ def graph(inputs: str, outputs: str, name: str = "g") -> GraphInfo:
 
 
 def wires(*stages: GraphInfo, links: dict[str, str] | None = None, **more: object) -> dict[str, list[str]]:
-    found = find_wires(stages, links=links, **more)  # type: ignore[arg-type]
+    found = find_connections(stages, links=links, **more)  # type: ignore[arg-type]
     return {wire.name: [f"{stage}.{each.name}" for stage, each in wire.targets] for wire in found}
 
 
@@ -65,13 +64,13 @@ def test_tensors_that_cannot_be_one_piece_of_memory() -> None:
         (tensor("h", scale=0.5), f"{output} and input `h` of stage 1 (graph `b`) are quantized in different ways"),
     ):
         with pytest.raises(UsageError) as told:
-            find_wires([writes, GraphInfo("b", (other,), ())])
+            find_connections([writes, GraphInfo("b", (other,), ())])
         assert told.value.message == f"the graphs do not fit together: {fault}"
 
 
 def test_links_that_lead_nowhere_are_told_together() -> None:
     with pytest.raises(UsageError) as told:
-        find_wires([graph("x", "y"), graph("x", "z")], links={"x": "nothing", "other": "y"})
+        find_connections([graph("x", "y"), graph("x", "z")], links={"x": "nothing", "other": "y"})
     assert told.value.message == "the graphs do not fit together: 2 links are wrong"
     assert list(told.value.details) == [
         "input `x` of stage 1: no stage before it writes `nothing`",
@@ -101,7 +100,7 @@ def shard(number: int) -> BinaryInfo:
 
 def test_what_a_context_maps_is_read_from_its_binary() -> None:
     links = {"hidden": "hidden_out"}
-    shards = [Shard(f"s{number}", shard(number), size=1000) for number in range(3)]
+    shards = [SizedShard(f"s{number}", shard(number), size=1000) for number in range(3)]
     first, middle, last = layers_of(shards, links=links, states=("past_*", "key"))
     assert (middle.name, middle.weights, middle.spill_fill) == ("s1", 1000, 500)
     assert middle.cache == 2 * 32 * 64 * 4
@@ -117,5 +116,5 @@ def test_what_a_context_maps_is_read_from_its_binary() -> None:
 
 
 def test_what_the_runtime_tells_counts_more() -> None:
-    [layer] = layers_of([Shard("s", shard(0), size=1000, weights=700, spill_fill=9)])
+    [layer] = layers_of([SizedShard("s", shard(0), size=1000, weights=700, spill_fill=9)])
     assert (layer.weights, layer.spill_fill) == (700, 9)

@@ -13,7 +13,7 @@ import pytest
 from tests.contexts.stepping import SHAPE, array, binary, open_runtime
 from tests.making import ONE_KERNEL, ONE_OP, cpu_package
 from udogen.errors import RunFailed, UdogenError
-from udogen.qnn.context import ContextOptions
+from udogen.qnn.handles import ContextOptions
 from udogen.qnn.interface import QnnError
 from udogen.runtime import (
     MemoryDomain,
@@ -31,8 +31,7 @@ from udogen.runtime import (
     interface_providers,
     read_registration,
 )
-from udogen.runtime.sessions.placement import place, session_specs
-from udogen.runtime.sessions.plan import Layer, SessionSpec
+from udogen.runtime.sessions.placement import Layer, SessionSpec, place_layers, session_specs
 
 WRONG: list[Any] = [
     None,
@@ -79,7 +78,7 @@ class World:
         self.roles = [Role(self.graph, "state", "input"), Role(self.graph, "next", "output")]
         self.managed, self.pair = self.domain.allocate(self.roles), self.domain.pair(self.roles)
         self.buffer = allocate("memfd", 4096)
-        self.plan: SessionPlan = place([Layer("b", 1)], session_specs(1))
+        self.plan: SessionPlan = place_layers([Layer("b", 1)], session_specs(1))
         self.sessions = Sessions(runtime, self.plan, {"b": blob})
         self.pipeline = Pipeline([self.sessions.context("b").graph("look")], self.domain)
         self.stored = StoredContext(self.file, guarded=False)

@@ -8,15 +8,14 @@ from tests.contexts.stepping import array, binary
 from udogen.runtime.buffers.domains import MemoryDomain
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.sessions.pipeline import Pipeline
-from udogen.runtime.sessions.placement import place
-from udogen.runtime.sessions.plan import Layer
+from udogen.runtime.sessions.placement import Layer, place_layers
 from udogen.runtime.sessions.session import Sessions, sessions_of
 
 
 def main() -> None:
     stored = binary("htp", "emulator")
     with Runtime("htp", kind="emulator") as runtime:
-        plan = place([Layer(f"s{i}", 1000) for i in range(6)], sessions_of(runtime, limit=2500))
+        plan = place_layers([Layer(f"s{i}", 1000) for i in range(6)], sessions_of(runtime, limit=2500))
         binaries = {layer.name: stored for layer in plan.layers}
         with (
             Sessions(runtime, plan, binaries) as sessions,

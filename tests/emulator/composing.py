@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from udogen.qnn.backend import Backend
-from udogen.qnn.context import Context, Graph
+from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle
 from udogen.qnn.tensors import (
     APP_READ,
     APP_WRITE,
@@ -26,7 +25,7 @@ X = np.random.default_rng(7).normal(size=SHAPE).astype(np.float32)
 QTI = "qti.aisw"
 
 
-def register(backend: Backend, built: Built) -> None:
+def register(backend: BackendHandle, built: Built) -> None:
     """Register a package in it."""
     backend.register(Path(built.library), built.provider)
 
@@ -34,7 +33,7 @@ def register(backend: Backend, built: Built) -> None:
 class Maker:
     """A graph that is being made."""
 
-    def __init__(self, context: Context, name: str = "graph") -> None:
+    def __init__(self, context: ContextHandle, name: str = "graph") -> None:
         self.graph, self._count = context.graph(name), 0
 
     def tensor(self, role: str, shape: tuple[int, ...] = SHAPE, dtype: str = "FLOAT_32", **more: Any) -> Tensor:
@@ -50,7 +49,7 @@ class Maker:
         return output
 
 
-def run(graph: Graph, inputs: dict[Tensor, np.ndarray], output: Tensor) -> np.ndarray:
+def run(graph: GraphHandle, inputs: dict[Tensor, np.ndarray], output: Tensor) -> np.ndarray:
     for tensor, array in inputs.items():
         tensor.bind(bytearray(np.ascontiguousarray(array).tobytes()))
     room = bytearray(output.nbytes)
@@ -60,7 +59,7 @@ def run(graph: Graph, inputs: dict[Tensor, np.ndarray], output: Tensor) -> np.nd
     return np.frombuffer(room, kind).reshape(output.shape)
 
 
-def mixed(context: Context, package: str, name: str = "graph") -> tuple[Maker, Tensor, Tensor]:
+def mixed(context: ContextHandle, package: str, name: str = "graph") -> tuple[Maker, Tensor, Tensor]:
     """Transpose, LeakyRelu (ours), a sum with a constant, Softmax: native tensors between."""
     make = Maker(context, name)
     x = make.tensor(APP_WRITE)

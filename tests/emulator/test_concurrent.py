@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from composing import X, mixed, mixed_in_numpy, register, run
 
-from udogen.qnn.backend import Backend
-from udogen.qnn.context import Context, Graph
+from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle, ProfileHandle
 from udogen.qnn.interface import Interface
-from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built
@@ -46,7 +44,7 @@ def together(work: Callable[[int], None]) -> None:
 # --- CPU ------------------------------------------------------------------------------------------------------------
 
 
-def executed(graph: Graph, x: Tensor, y: Tensor, number: int, profile: Profile | None = None) -> None:
+def executed(graph: GraphHandle, x: Tensor, y: Tensor, number: int, profile: ProfileHandle | None = None) -> None:
     given, room = X + number, bytearray(y.nbytes)
     x.bind(bytearray(given.tobytes()))
     y.bind(room)
@@ -56,7 +54,7 @@ def executed(graph: Graph, x: Tensor, y: Tensor, number: int, profile: Profile |
     assert np.abs(np.frombuffer(room, np.float32).reshape(y.shape) - mixed_in_numpy(given)).max() <= 1e-6
 
 
-def test_graphs_of_one_context(cpu: Backend, cpu_leaky: Built) -> None:
+def test_graphs_of_one_context(cpu: BackendHandle, cpu_leaky: Built) -> None:
     register(cpu, cpu_leaky)
     with cpu.context() as context:
         rows = [mixed(context, cpu_leaky.package, f"graph{number}") for number in range(THREADS)]
@@ -65,12 +63,12 @@ def test_graphs_of_one_context(cpu: Backend, cpu_leaky: Built) -> None:
         together(lambda number: executed(rows[number][0].graph, *rows[number][1:], number))
 
 
-def test_contexts_come_and_go_beside_executions(cpu: Backend, cpu_leaky: Built) -> None:
+def test_contexts_come_and_go_beside_executions(cpu: BackendHandle, cpu_leaky: Built) -> None:
     register(cpu, cpu_leaky)
 
     def work(number: int) -> None:
         for _ in range(3):
-            with cpu.context() as context, Profile(cpu, detailed=True) as profile:
+            with cpu.context() as context, ProfileHandle(cpu, detailed=True) as profile:
                 make, x, y = mixed(context, cpu_leaky.package)
                 make.graph.finalize(profile)
                 executed(make.graph, x, y, number, profile)
@@ -85,13 +83,13 @@ def test_contexts_come_and_go_beside_executions(cpu: Backend, cpu_leaky: Built) 
 
 
 @pytest.fixture
-def htp(hooks: Built) -> Iterator[Backend]:
-    with Backend(Interface.load(find_runtime("htp", kind="emulator").path)) as opened:
+def htp(hooks: Built) -> Iterator[BackendHandle]:
+    with BackendHandle(Interface.load(find_runtime("htp", kind="emulator").path)) as opened:
         opened.register(Path(hooks.library), hooks.provider)
         yield opened
 
 
-def hooked(context: Context, package: str, name: str) -> tuple[Graph, Tensor, Tensor]:
+def hooked(context: ContextHandle, package: str, name: str) -> tuple[GraphHandle, Tensor, Tensor]:
     """One op whose kernel works in slices, on threads of its own."""
     graph = context.graph(name)
     x, y = (
@@ -103,7 +101,7 @@ def hooked(context: Context, package: str, name: str) -> tuple[Graph, Tensor, Te
     return graph, x, y
 
 
-def test_htp_graphs_of_one_context(htp: Backend, hooks: Built) -> None:
+def test_htp_graphs_of_one_context(htp: BackendHandle, hooks: Built) -> None:
     with htp.context() as context:
         rows = [hooked(context, hooks.package, f"graph{number}") for number in range(THREADS)]
         expected = [run(graph, {x: LINE + number}, y) for number, (graph, x, y) in enumerate(rows)]
@@ -117,7 +115,7 @@ def test_htp_graphs_of_one_context(htp: Backend, hooks: Built) -> None:
         together(work)
 
 
-def test_htp_contexts_come_and_go(htp: Backend, hooks: Built) -> None:
+def test_htp_contexts_come_and_go(htp: BackendHandle, hooks: Built) -> None:
     def work(number: int) -> None:
         for _ in range(3):
             with htp.context() as context:

@@ -9,8 +9,7 @@ import pytest
 from composing import register
 
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend
-from udogen.qnn.context import Context, Graph
+from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Tensor, tensor_array
 from udogen.runtime.built import Built
 
@@ -22,12 +21,12 @@ STRANGE = FFI.cast("void *", 0x1234567)
 class World:
     """Everything that a call may need, right as it is; each row spoils one thing."""
 
-    def __init__(self, backend: Backend, package: Built) -> None:
+    def __init__(self, backend: BackendHandle, package: Built) -> None:
         self.package = package
         self.backend = backend
         self.table = backend.interface._table
         register(backend, package)
-        self.context: Context = backend.context()
+        self.context: ContextHandle = backend.context()
         self.graph, self.x, self.y = self.make("ready")
         self.graph.finalize()
         self.open, self.x2, self.y2 = self.make("open")
@@ -37,7 +36,7 @@ class World:
         self.size = FFI.new("Qnn_ContextBinarySize_t *")
         self.room = FFI.new("char[]", 65536)
 
-    def make(self, name: str) -> tuple[Graph, Tensor, Tensor]:
+    def make(self, name: str) -> tuple[GraphHandle, Tensor, Tensor]:
         graph = self.context.graph(name)
         x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=(4,), role=APP_WRITE))
         y = graph.add_tensor(Tensor("y", dtype="FLOAT_32", shape=(4,), role=APP_READ))

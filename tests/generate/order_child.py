@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend, Log
+from udogen.qnn.handles import BackendHandle, LogHandle
 from udogen.qnn.interface import Interface, QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, Scalar, Tensor
 
@@ -30,14 +30,14 @@ NUMPY = {"INT_8": "i1", "UINT_8": "u1", "INT_16": "i2", "INT_32": "i4", "FLOAT_1
 ENDS = (("x", APP_WRITE), ("y", APP_READ))
 lines: list[str] = []
 kept: list[Any] = []
-LOG = Log(INTERFACE, lambda _level, text: lines.append(text), 2)
+LOG = LogHandle(INTERFACE, lambda _level, text: lines.append(text), 2)
 
 Node = tuple[str, Mapping[str, Any]]  # the op, and its parameters in the order in which they are given
 
 
 @contextmanager
-def registered() -> Iterator[Backend]:
-    with Backend(INTERFACE, LOG) as backend:
+def registered() -> Iterator[BackendHandle]:
+    with BackendHandle(INTERFACE, LOG) as backend:
         backend.register(LIBRARY, "OrderPackageInterfaceProvider", None)
         yield backend
 
@@ -70,7 +70,7 @@ def node_of(name: str, op: str, given: Mapping[str, Any], graph: Any, x: list[Te
 
 
 def run_with(
-    backend: Backend,
+    backend: BackendHandle,
     nodes: Sequence[Node],
     *,
     validate: bool = True,

@@ -10,8 +10,7 @@ import pytest
 
 from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need_runtime
 from udogen.qnn import system
-from udogen.qnn.backend import Backend
-from udogen.qnn.context import Context, Graph
+from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle
 from udogen.qnn.interface import Interface
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, Scalar, Tensor
 from udogen.runtime import find_runtime
@@ -29,8 +28,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def backend(library: Path) -> Iterator[Backend]:
-    with Backend(Interface.load(find_runtime("cpu").path)) as opened:
+def backend(library: Path) -> Iterator[BackendHandle]:
+    with BackendHandle(Interface.load(find_runtime("cpu").path)) as opened:
         opened.register(library, f"{PACKAGE}InterfaceProvider")
         yield opened
 
@@ -44,7 +43,7 @@ def node(name: str, x: Tensor, y: Tensor, alpha: float | None) -> OpConfig:
     return OpConfig(name, package=PACKAGE, op_type="LeakyRelu", inputs=[x], outputs=[y], params=params)
 
 
-def chain(context: Context, name: str, *alphas: float | None) -> tuple[Graph, Tensor, Tensor]:
+def chain(context: ContextHandle, name: str, *alphas: float | None) -> tuple[GraphHandle, Tensor, Tensor]:
     """A graph of one LeakyRelu behind the other, not finalized yet; nodes have the same names in every graph."""
     graph = context.graph(name)
     first = last = graph.add_tensor(tensor("x", APP_WRITE))
@@ -56,7 +55,7 @@ def chain(context: Context, name: str, *alphas: float | None) -> tuple[Graph, Te
     return graph, first, last
 
 
-def run(graph: Graph, x: Tensor, y: Tensor) -> float:
+def run(graph: GraphHandle, x: Tensor, y: Tensor) -> float:
     """What becomes of -1."""
     room = bytearray(y.nbytes)
     x.bind(bytearray(struct.pack("2f", -1.0, 1.0)))
@@ -67,7 +66,7 @@ def run(graph: Graph, x: Tensor, y: Tensor) -> float:
     return float(negative)
 
 
-def test_nodes_of_one_op_keep_their_own_parameters(backend: Backend) -> None:
+def test_nodes_of_one_op_keep_their_own_parameters(backend: BackendHandle) -> None:
     with backend.context() as context:
         graph, x, y = chain(context, "chain", 0.5, None, 0.25)
         graph.finalize()
@@ -75,7 +74,7 @@ def test_nodes_of_one_op_keep_their_own_parameters(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-def test_graphs_with_nodes_of_the_same_names(backend: Backend, order: tuple[int, ...]) -> None:
+def test_graphs_with_nodes_of_the_same_names(backend: BackendHandle, order: tuple[int, ...]) -> None:
     with backend.context() as context:
         alphas: list[float | None] = [0.5, None, 0.25]
         graphs = [chain(context, f"graph{number}", alpha) for number, alpha in enumerate(alphas)]
@@ -85,7 +84,7 @@ def test_graphs_with_nodes_of_the_same_names(backend: Backend, order: tuple[int,
             assert run(*graphs[number]) == pytest.approx(-(alphas[number] or 0.01))
 
 
-def test_contexts_after_each_other(backend: Backend) -> None:
+def test_contexts_after_each_other(backend: BackendHandle) -> None:
     for alpha in (0.5, None, None, 0.25):
         with backend.context() as context:
             graph, x, y = chain(context, "graph", alpha)
@@ -93,7 +92,7 @@ def test_contexts_after_each_other(backend: Backend) -> None:
             assert run(graph, x, y) == pytest.approx(-(alpha or 0.01))
 
 
-def test_many_graphs_with_nodes_of_the_same_names(backend: Backend) -> None:
+def test_many_graphs_with_nodes_of_the_same_names(backend: BackendHandle) -> None:
     with backend.context() as context:
         alphas = [None if number % 3 == 0 else number / 8 for number in range(40)]
         graphs = [chain(context, f"graph{number}", alpha) for number, alpha in enumerate(alphas)]
@@ -106,7 +105,7 @@ def test_many_graphs_with_nodes_of_the_same_names(backend: Backend) -> None:
 def test_a_context_binary_is_restored(library: Path, alpha: float | None) -> None:
     runtime = find_runtime("cpu")
     interface = Interface.load(runtime.path)
-    with Backend(interface) as backend:
+    with BackendHandle(interface) as backend:
         backend.register(library, f"{PACKAGE}InterfaceProvider")
         with backend.context() as context:
             graph, x, y = chain(context, "kept", alpha, 0.125)
@@ -114,7 +113,7 @@ def test_a_context_binary_is_restored(library: Path, alpha: float | None) -> Non
             binary = context.binary()
     [stored] = system.binary_info(runtime.system, binary).graphs
     x.struct.v1.id, y.struct.v1.id = stored.inputs[0].id, stored.outputs[0].id
-    with Backend(interface) as backend:
+    with BackendHandle(interface) as backend:
         backend.register(library, f"{PACKAGE}InterfaceProvider")
         with backend.restore(binary) as context:
             assert run(context.retrieve("kept"), x, y) == pytest.approx(-(alpha or 0.01) * 0.125)

@@ -10,10 +10,8 @@ import pytest
 
 from udogen.errors import RunFailed
 from udogen.qnn import system
-from udogen.qnn.backend import Backend, Log
-from udogen.qnn.context import Context, Graph
+from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle, LogHandle, ProfileHandle
 from udogen.qnn.interface import VERBOSE, Interface, QnnError
-from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import (
     APP_READ,
     APP_WRITE,
@@ -29,7 +27,7 @@ from udogen.runtime.library import RuntimeLibrary
 VALUES = (-1.5, 0.0, 2.5, -7.0)
 
 
-def relu(context: Context) -> tuple[Graph, Tensor, Tensor]:
+def relu(context: ContextHandle) -> tuple[GraphHandle, Tensor, Tensor]:
     """A finalized graph with one Relu."""
     graph = context.graph("relu")
     x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=(2, 2), role=APP_WRITE))
@@ -39,7 +37,7 @@ def relu(context: Context) -> tuple[Graph, Tensor, Tensor]:
     return graph, x, y
 
 
-def execute(graph: Graph, x: Tensor, y: Tensor, profile: Profile | None = None) -> tuple[float, ...]:
+def execute(graph: GraphHandle, x: Tensor, y: Tensor, profile: ProfileHandle | None = None) -> tuple[float, ...]:
     room = bytearray(y.nbytes)
     x.bind(bytearray(struct.pack("4f", *VALUES)))
     y.bind(room)
@@ -55,7 +53,7 @@ def test_the_library_says_who_it_is(interface: Interface) -> None:
 
 
 def test_a_graph_runs_is_stored_described_and_restored(interface: Interface, cpu_runtime: RuntimeLibrary) -> None:
-    with Backend(interface) as backend:
+    with BackendHandle(interface) as backend:
         assert any(operation.name == "Relu" for operation in backend.operations())
         with backend.context() as context:
             graph, x, y = relu(context)
@@ -96,7 +94,7 @@ def test_what_the_system_library_makes_is_freed(cpu_runtime: RuntimeLibrary, mon
 
 def test_a_binary_that_is_refused_is_let_go_of(interface: Interface) -> None:
     data = bytearray(b"not a context binary, but long enough to be looked at" * 4)
-    with Backend(interface) as backend, pytest.raises(QnnError) as told:
+    with BackendHandle(interface) as backend, pytest.raises(QnnError) as told:
         backend.restore(data)
     assert told.value.function == "contextCreateFromBinary"
     data.clear()  # a BufferError where something still points at it
@@ -105,8 +103,8 @@ def test_a_binary_that_is_refused_is_let_go_of(interface: Interface) -> None:
 def test_the_log_arrives_formatted(interface: Interface) -> None:
     lines: list[tuple[int, str]] = []
     with (
-        Log(interface, lambda level, text: lines.append((level, text)), VERBOSE) as log,
-        Backend(interface, log) as backend,
+        LogHandle(interface, lambda level, text: lines.append((level, text)), VERBOSE) as log,
+        BackendHandle(interface, log) as backend,
         pytest.raises(QnnError),
     ):
         backend.register(Path("/no/such/library.so"), "PInterfaceProvider")
@@ -116,7 +114,7 @@ def test_the_log_arrives_formatted(interface: Interface) -> None:
 
 
 def test_an_error_names_the_function_the_code_and_what_to_do(interface: Interface) -> None:
-    with Backend(interface) as backend, pytest.raises(QnnError) as caught:
+    with BackendHandle(interface) as backend, pytest.raises(QnnError) as caught:
         backend.register(Path("/no/such/library.so"), "PInterfaceProvider")
     error = caught.value
     assert (error.function, error.code) == ("backendRegisterOpPackage", 4005)
@@ -127,8 +125,8 @@ def test_an_error_names_the_function_the_code_and_what_to_do(interface: Interfac
 
 def test_profile_events(interface: Interface) -> None:
     with (
-        Backend(interface) as backend,
-        Profile(backend, detailed=True) as profile,
+        BackendHandle(interface) as backend,
+        ProfileHandle(backend, detailed=True) as profile,
         backend.context() as context,
     ):
         graph, x, y = relu(context)

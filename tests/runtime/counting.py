@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from udogen.qnn import abi
-from udogen.qnn.context import Context, Graph
+from udogen.qnn.handles import GraphHandle
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
-from udogen.runtime import Runtime, executions
+from udogen.runtime import Context, Runtime, executions
 from udogen.runtime.worker.op_package import LoadedPackage
 
 CASE, CPU, OTHER, HTP = sys.argv[1], *map(Path, sys.argv[2:5])
@@ -23,9 +23,9 @@ X = np.random.default_rng(3).normal(size=(2, 3, 4)).astype(np.float32)
 THREADS, TIMES = 8, 500
 
 
-def leaky(context: Context, package: str, nodes: int = 1) -> tuple[Graph, list[Tensor], list[Tensor]]:
+def leaky(context: Context, package: str, nodes: int = 1) -> tuple[GraphHandle, list[Tensor], list[Tensor]]:
     """A finalized graph of so many LeakyRelu, side by side."""
-    graph = context.graph("graph")
+    graph = context.new_graph("graph")
     x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE))
     made = []
     for number in range(nodes):
@@ -45,7 +45,7 @@ def two_packages() -> object:
         runtime.register(CPU)
         runtime.register(OTHER)
         told = [runtime.executions()]
-        with runtime.composing() as one, runtime.composing() as two:
+        with runtime.new_context() as one, runtime.new_context() as two:
             first, second = leaky(one, "LeakyReluPackage"), leaky(two, "OtherPackage", nodes=2)
             for _ in range(3):
                 first[0].execute(*first[1:])
@@ -59,7 +59,7 @@ def two_backends() -> object:
     with Runtime("htp") as htp, Runtime("cpu") as cpu:
         htp.register(HTP)
         cpu.register(CPU)
-        with htp.composing() as one, cpu.composing() as two:
+        with htp.new_context() as one, cpu.new_context() as two:
             first, second = leaky(one, "LeakyReluPackage"), leaky(two, "LeakyReluPackage")
             for _ in range(5):
                 first[0].execute(*first[1:])
@@ -71,11 +71,11 @@ def threads() -> object:
     """Graphs of their own, executed at once: not one execution is lost."""
     with Runtime("cpu") as runtime:
         runtime.register(CPU)
-        contexts = [runtime.composing() for _ in range(THREADS)]
+        contexts = [runtime.new_context() for _ in range(THREADS)]
         graphs = [leaky(each, "LeakyReluPackage") for each in contexts]
         started = threading.Barrier(THREADS)
 
-        def work(graph: Graph, inputs: list[Tensor], outputs: list[Tensor]) -> None:
+        def work(graph: GraphHandle, inputs: list[Tensor], outputs: list[Tensor]) -> None:
             execute = graph.executor(inputs, outputs)
             started.wait()
             for _ in range(TIMES):
@@ -110,7 +110,7 @@ def told_at_the_end() -> object:
         with Runtime("cpu") as runtime:
             runtime.register(CPU)
             os.chdir("/")
-            with runtime.composing() as context:
+            with runtime.new_context() as context:
                 graph, inputs, outputs = leaky(context, "LeakyReluPackage")
                 for _ in range(number):
                     graph.execute(inputs, outputs)
@@ -124,7 +124,7 @@ def left_alone() -> object:
     """Nobody closes the runtime."""
     runtime = Runtime("cpu")
     runtime.register(CPU)
-    graph, inputs, outputs = leaky(runtime.composing(), "LeakyReluPackage")
+    graph, inputs, outputs = leaky(runtime.new_context(), "LeakyReluPackage")
     for _ in range(4):
         graph.execute(inputs, outputs)
     return 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from udogen.draw.scene import Box, Row, Scene, Section, head, quiet, shape_text
-from udogen.qnn.system import BACKENDS, BinaryInfo, GraphInfo, TensorInfo
-from udogen.runtime.contexts.differences import describe_quantization
+from udogen.qnn.system import BACKENDS_BY_ID, BinaryInfo, GraphInfo, TensorInfo
+from udogen.runtime.contexts.context_json import describe_quantization
 
 
 def scene(info: BinaryInfo, name: str) -> Scene:
     """The graphs of a context binary."""
     count = len(info.graphs)
-    backend = BACKENDS.get(info.backend_id, f"backend {info.backend_id}").upper()
+    backend = BACKENDS_BY_ID.get(info.backend_id, f"backend {info.backend_id}").upper()
     graphs = f"{count} graph{'' if count == 1 else 's'}"
     told = f"Context binary for {backend}, {graphs}; made by {info.build_id or 'an SDK that is not told'}."
     facts = {"kind": "context", "backend": backend, "graphs": [graph.name for graph in info.graphs]}

@@ -1,18 +1,94 @@
-"""The function table of a QNN backend library: load it, call it, turn its error numbers into words."""
+"""The function table of a QNN backend library: load it, call it, turn its error codes into messages."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from udogen.error_tables import describe
 from udogen.errors import RunFailed
-from udogen.qnn import abi, printing
+from udogen.qnn import abi
 from udogen.qnn.tensors import OpConfig
+
+_NAMES = ("stdout", "stderr")
+_IOLBF = 1
+_ROOM = 1 << 20  # bytes of the pipe; what a call prints beyond that is lost, for nobody waits
+
+
+@contextmanager
+def captured_prints(sink: Callable[[str], None]) -> Iterator[None]:
+    """Hand the lines that C prints inside it to `sink`, at its end."""
+    printed = _printed(os.getpid())
+    if printed is None:
+        yield
+        return
+    printed.begin()
+    try:
+        yield
+    finally:
+        for line in printed.end():
+            sink(line)
+
+
+@cache  # the streams live as long as the process: a C++ stream of the library may keep them
+def _printed(_process: int) -> _Printed | None:
+    import ctypes  # only where something prints
+
+    libc = ctypes.CDLL(None)
+    return _Printed(libc) if hasattr(libc, "gnu_get_libc_version") else None
+
+
+class _Printed:
+    """A pipe, as a C stream for writing; calls may overlap."""
+
+    def __init__(self, libc: Any) -> None:
+        import ctypes
+
+        self._read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, _ROOM)
+        libc.fdopen.restype, libc.fdopen.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_char_p)
+        self._stream = ctypes.c_void_p(libc.fdopen(write, b"w"))
+        libc.setvbuf(self._stream, None, _IOLBF, ctypes.c_size_t(0))
+        self._flush = libc.fflush
+        self._variables = [ctypes.c_void_p.in_dll(libc, name) for name in _NAMES]
+        self._before: list[int | None] = []
+        self._inside, self._lock = 0, threading.Lock()
+
+    def begin(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._before = [each.value for each in self._variables]
+                for each in self._variables:
+                    each.value = self._stream.value
+
+    def end(self) -> list[str]:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                for variable, value in zip(self._variables, self._before, strict=True):
+                    if variable.value == self._stream.value:  # nobody else has set it meanwhile
+                        variable.value = value
+            self._flush(self._stream)
+            return self._lines()
+
+    def _lines(self) -> list[str]:
+        found = bytearray()
+        try:
+            while chunk := os.read(self._read, 1 << 16):
+                found += chunk
+        except BlockingIOError:
+            pass
+        return [line for line in found.decode("utf-8", "replace").splitlines() if line.strip()]
+
 
 ERROR, WARN, INFO, VERBOSE, DEBUG = 1, 2, 3, 4, 5  # QnnLog_Level_t
 LogSink = Callable[[int, str], None]
@@ -74,7 +150,7 @@ class Interface:
         if self.printed is None or function not in _PRINT:
             code = found(*args)
         else:
-            with printing.taken(self.printed):
+            with captured_prints(self.printed):
                 code = found(*args)
         if code:
             raise self.error(function, code, began)

@@ -69,6 +69,7 @@ class Tensor:
     ) -> None:
         ffi = abi.ffi()
         self.name, self.dtype, self.shape, self.role = name, _row(dtype).name, tuple(shape), role
+        self.quant, self.dynamic = quant, tuple(dynamic)
         self._kept: list[Any] = []
         self.struct = ffi.new("Qnn_Tensor_t *")
         self.struct.version = ffi.integer_const("QNN_TENSOR_VERSION_1")

@@ -6,14 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from udogen.runtime.buffers.allocators import allocate
     from udogen.runtime.buffers.buffer import Buffer
     from udogen.runtime.buffers.domains import MemoryDomain, Role
-    from udogen.runtime.buffers.plan import BufferPlan
+    from udogen.runtime.buffers.memory import allocate
+    from udogen.runtime.buffers.planning import BufferPlan
     from udogen.runtime.contexts.binaries import StoredContext
-    from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.graph import Graph
-    from udogen.runtime.contexts.runtime import Runtime
+    from udogen.runtime.contexts.runtime import Context, Runtime
     from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
     from udogen.runtime.hexagon.session import HexagonSession
     from udogen.runtime.library import BACKENDS, RuntimeLibrary, find_runtime, interface_providers
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from udogen.runtime.op.session import OpSession
     from udogen.runtime.proof import NoCounter, NotExecuted, Proof, executions
     from udogen.runtime.sessions.pipeline import Pipeline
-    from udogen.runtime.sessions.plan import SessionPlan
+    from udogen.runtime.sessions.placement import SessionPlan
     from udogen.runtime.sessions.session import Session, Sessions
     from udogen.runtime.snpe.compare import OtherOps, OtherPackage
     from udogen.runtime.snpe.host import (
@@ -52,14 +51,13 @@ if TYPE_CHECKING:
 # Imported when one of its names is first asked for: who restores a context does not wait for what runs ops in a child,
 # and who runs an op not for numpy.
 _MODULES = {
-    "buffers.allocators": "allocate",
+    "buffers.memory": "allocate",
     "buffers.buffer": "Buffer",
     "buffers.domains": "MemoryDomain Role",
-    "buffers.plan": "BufferPlan",
+    "buffers.planning": "BufferPlan",
     "contexts.binaries": "StoredContext",
-    "contexts.context": "Context",
     "contexts.graph": "Graph",
-    "contexts.runtime": "Runtime",
+    "contexts.runtime": "Context Runtime",
     "failures": "OpCrashed OpFailed OpRefused OpTimedOut RegistrationFailed",
     "hexagon.session": "HexagonSession",
     "library": "BACKENDS RuntimeLibrary find_runtime interface_providers",
@@ -67,7 +65,7 @@ _MODULES = {
     "op.session": "OpSession",
     "proof": "NoCounter NotExecuted Proof executions",
     "sessions.pipeline": "Pipeline",
-    "sessions.plan": "SessionPlan",
+    "sessions.placement": "SessionPlan",
     "sessions.session": "Session Sessions",
     "snpe.compare": "OtherOps OtherPackage",
     "snpe.host": "CoreState LibraryMissing UdoPackage WrongMachine add_op_package",

@@ -10,7 +10,7 @@ from typing import Any
 from udogen.errors import UsageError
 
 MOST, MOST_32 = 2**63 - 1, 2**32 - 1
-Given = str | os.PathLike[str]  # a path as a caller may write it
+PathArgument = str | os.PathLike[str]  # a path as a caller may write it
 
 
 def expect(value: object, kinds: type | tuple[type, ...], what: str, wanted: str, *, hint: str = "") -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from udogen.build import tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime import arguments
-from udogen.runtime.arguments import Given
+from udogen.runtime.arguments import PathArgument
 
 
 class BackendRow(NamedTuple):
@@ -41,7 +41,7 @@ class BackendRow(NamedTuple):
     # Whether a process that is forked while the library is in use can use it too, and end.  libQnnHtp 2.47 of x86-64
     # hangs there when it is called, and crashes in its destructors.
     forks: bool = True
-    # Whether it prints to stdout and stderr what belongs into a log (`udogen.qnn.printing`).
+    # Whether it prints to stdout and stderr what belongs into a log (`udogen.qnn.interface`).
     prints: bool = False
 
     @property
@@ -107,7 +107,7 @@ class RuntimeLibrary:
 def find_runtime(
     backend: str = "cpu",
     *,
-    explicit: Given | None = None,
+    explicit: PathArgument | None = None,
     environment: tools.Environment | None = None,
     kind: str = "auto",
     on_step: Callable[[str], None] = lambda _line: None,
@@ -216,7 +216,7 @@ def _is_for_this_machine(path: Path) -> bool:
     return (magic, width, order, kind) == (b"\x7fELF", 2, 1, 3) and _MACHINES.get(machine) == platform.machine()
 
 
-def interface_providers(path: Given) -> list[str]:
+def interface_providers(path: PathArgument) -> list[str]:
     """The interface providers that an op package exports."""
     path = arguments.path(path, "the op package")
     check_file(path, "op package")

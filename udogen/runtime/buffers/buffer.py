@@ -1,4 +1,4 @@
-"""A piece of memory with an owner: given back once, never while a context has it, and never under an array's feet."""
+"""Memory with an owner, the tensors that lie in it, and its registrations with contexts."""
 
 from __future__ import annotations
 
@@ -7,18 +7,80 @@ import stat
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
+from udogen.qnn.handles import MemoryHandle
+from udogen.qnn.interface import QnnError
+from udogen.qnn.system import TensorInfo
+from udogen.qnn.tensors import APP_READ, byte_size
 from udogen.runtime import arguments
 
-if TYPE_CHECKING:
-    from udogen.qnn.system import TensorInfo
-    from udogen.runtime.buffers.attachment import Attachment
-    from udogen.runtime.buffers.parts import Part
+# How a tensor is bound: as client memory, or registered as a buffer of its own or as part of a shared one.
+RAW, ION, SHARED_BUFFER = "RAW", "ION", "SHARED_BUFFER"
+# What a session accounts memory as; caches and activations together.
+CACHE, COMPUTE, WEIGHTS_SIZE, SPILL_SIZE = "cache", "compute", "weights", "spill_fill"
+
+
+class MemoryAccount(Protocol):
+    """Who counts what is mapped for a context: a `Session`."""
+
+    def charge(self, name: str, size: int, kind: str = CACHE) -> Callable[[], None]:
+        """Count memory; returns the function that ends it."""
+        ...
+
+    def charge_buffer(self, buffer: Buffer, size: int, kind: str = COMPUTE) -> Callable[[], None]:
+        """Count a registered buffer, once however often it is registered."""
+        ...
+
+
+@dataclass(eq=False)
+class Attachment:
+    """The memory of one tensor: the client's (`data`, a writable buffer), or registered with the context (`handle`).
+
+    A graph sets `graph` and `slot` while the tensor lies there, and calls `unused` when it was unbound by its user.
+    Whoever gives the memory back calls `end_binding`.
+
+    `enter` and `leave` are called around each execution; `enter` may refuse.  Where there is `failed`, that is called
+    instead of `leave` after an execution that failed (True), or did not begin, because another memory refused (False).
+    """
+
+    data: Any = None
+    handle: Any = None
+    view: memoryview | None = None  # where the client reads and writes it, if it may
+    enter: Callable[[], None] | None = None
+    leave: Callable[[], None] | None = None
+    failed: Callable[[bool], None] | None = None
+    unused: Callable[[], None] | None = None
+    unbind: Callable[[bool], None] | None = None  # set while a tensor lies in it; True: wait for an execution
+    ended: str = ""  # why it cannot be used any more
+
+    def end_binding(self, why: str, *, wait: bool = True) -> None:
+        """The memory is to be given back: the graph is told, after an execution that runs (at once without `wait`)."""
+        self.ended = why
+        if self.unbind is not None:
+            self.unbind(wait)
+
+    def end(self, codes: Sequence[int]) -> None:
+        """After an execution that answered with these codes: none where it did not begin, 0 where it succeeded."""
+        if self.failed and list(codes) != [0]:
+            self.failed(bool(codes))
+        elif self.leave:
+            self.leave()
+
+
+class Bindable(Protocol):
+    """What `Graph.bind` takes besides arrays.  `graph` is a `udogen.runtime.contexts.graph.Graph`."""
+
+    def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
+        """The memory for this tensor of this graph; `role` is APP_WRITE (an input) or APP_READ (an output)."""
+        ...
+
 
 _Identity = tuple[int, int]
 
@@ -175,9 +237,7 @@ class Buffer:
 
     def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
         """Let one tensor of a graph lie in it (`Graph.bind`)."""
-        from udogen.runtime.buffers import parts
-
-        return parts.whole_of(self).attach(graph, info, role)
+        return whole_of(self).attach(graph, info, role)
 
     def attached(self, made: Attachment) -> Attachment:
         """Note what a tensor is bound to, so that it is unbound when the buffer is closed."""
@@ -186,14 +246,12 @@ class Buffer:
             self._attached.add(made)
         return made
 
-    def part(self, offset: int = 0, nbytes: int | None = None) -> Part:
+    def part(self, offset: int = 0, nbytes: int | None = None) -> BufferPart:
         """Bytes of it, for a tensor among others (`Graph.bind`)."""
-        from udogen.runtime.buffers import parts
-
         begin = arguments.whole(offset, f"the offset in buffer `{self.name}`", least=-(2**80), most=2**80)
         length = None if nbytes is None else arguments.whole(nbytes, "the number of bytes")
         self._open_memory()
-        return parts.part_of(self, begin, length)
+        return part_of(self, begin, length)
 
     def close(self) -> None:
         """Unbind and deregister it, after executions that run, and give the memory back; twice does nothing."""
@@ -263,3 +321,302 @@ def _close(fd: int, identity: _Identity) -> None:
             os.close(fd)
     except OSError:
         pass
+
+
+@dataclass(frozen=True)
+class BufferPart:
+    """Bytes of a buffer.  `how` is RAW (as client memory), ION or SHARED_BUFFER (registered, bound by handle).
+
+    `largest` is the tensor that the place is registered for, where another one of the context needs more of it.
+    """
+
+    buffer: Buffer
+    offset: int
+    nbytes: int
+    how: str
+    largest: tuple[str, tuple[int, ...]] | None = None
+
+    def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
+        """Let a tensor of a graph lie here."""
+        needs = byte_size(info.dtype, info.shape)
+        if needs > self.nbytes:
+            raise RunFailed(
+                f"tensor `{info.name}` ({info.dtype} {list(info.shape)}) needs {needs} bytes, byte {self.offset} of "
+                f"buffer `{self.buffer.name}` is followed by {self.nbytes}",
+                hint="allocate a larger buffer, or choose a lower offset",
+            )
+        view = self.buffer.view[self.offset : self.offset + needs]
+        if view.readonly and role == APP_READ:
+            raise RunFailed(
+                f"output `{info.name}` cannot lie in buffer `{self.buffer.name}`, which is for reading alone",
+                hint="open its file for writing",
+            )
+        if self.how == RAW:
+            return self.buffer.attached(Attachment(data=view))
+        dtype, shape = self.largest or (info.dtype, tuple(info.shape))
+        place = graph.context.registrations.register(
+            self.buffer, how=self.how, dtype=dtype, shape=shape, offset=self.offset
+        )
+        return self.buffer.attached(place.attach(view))
+
+
+def part_of(buffer: Buffer, offset: int = 0, nbytes: int | None = None) -> BufferPart:
+    """Bytes of a buffer; of memory with a descriptor they become a part of a shared buffer."""
+    length = buffer.size - offset if nbytes is None else nbytes
+    if offset < 0 or length <= 0 or offset + length > buffer.size:
+        raise RunFailed(
+            f"bytes {offset} to {offset + length} are not in buffer `{buffer.name}`, which has {buffer.size}",
+            hint="give an offset and a length inside it",
+        )
+    return BufferPart(buffer, offset, length, RAW if buffer.fd is None else SHARED_BUFFER)
+
+
+def whole_of(buffer: Buffer) -> BufferPart:
+    """All of a buffer, for one tensor."""
+    alone = ION if buffer.fd_offset == 0 else SHARED_BUFFER
+    return BufferPart(buffer, 0, buffer.size, RAW if buffer.fd is None else alone)
+
+
+WEIGHTS, SPILL = "WEIGHTS_BUFFER", "SHARED_SPILLFILL_BUFFER"
+_NAMES = {
+    ION: "the buffer of one tensor (ION)",
+    SHARED_BUFFER: "a buffer of several tensors (SHARED_BUFFER)",
+    WEIGHTS: "an external weights buffer",
+    SPILL: "an external spill-fill buffer",
+}
+EXTERNAL = frozenset({WEIGHTS, SPILL})
+
+
+@dataclass(eq=False)
+class RegisteredRange:
+    """One registration; `offset` counts from the begin of the file."""
+
+    kind: str
+    buffer: Buffer
+    offset: int
+    size: int
+    context: str  # its name
+    owner: int  # and its identity
+    turn: threading.Lock = field(default_factory=threading.Lock)  # to use a spill-fill buffer
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.size
+
+
+_entries: list[RegisteredRange] = []
+_table_lock = threading.RLock()  # a context that is collected meanwhile, in this thread, leaves
+
+
+def record_registration(new: RegisteredRange) -> Callable[[], None]:
+    """Write a registration down, if it breaks no rule; call the answer when it has ended.
+
+    A spill-fill buffer that another context uses is entered with the turn of that one.
+    """
+    with _table_lock:
+        for other in _same_file(new.buffer):
+            if fault := _fault(new, other):
+                raise RunFailed(*fault[:1], hint=fault[1])
+            if new.kind == other.kind == SPILL and new.offset == other.offset:
+                new.turn = other.turn
+        _entries.append(new)
+
+    def leave() -> None:
+        with _table_lock:
+            if new in _entries:
+                _entries.remove(new)
+
+    return leave
+
+
+def is_registered(kind: str, owner: int) -> bool:
+    """Whether a context has a registration of this kind."""
+    with _table_lock:
+        return any(entry.kind == kind and entry.owner == owner for entry in list(_entries))
+
+
+def _same_file(buffer: Buffer) -> Iterator[RegisteredRange]:
+    return (entry for entry in list(_entries) if entry.buffer.identity == buffer.identity)
+
+
+def _fault(new: RegisteredRange, other: RegisteredRange) -> tuple[str, str] | None:
+    """(what is wrong, what to do) where the two registrations cannot be together."""
+    name, is_same = f"buffer `{new.buffer.name}`", new.owner == other.owner
+    if new.kind != other.kind and ({new.kind, other.kind} & EXTERNAL or is_same):
+        return (
+            f"{name} is registered as {_NAMES[other.kind]} with context {other.context}: "
+            f"it cannot be {_NAMES[new.kind]} too",
+            "allocate another one: a file descriptor is registered for one purpose",
+        )
+    if is_same and new.kind not in EXTERNAL and new.offset == other.offset:
+        return (
+            f"byte {new.offset} of {name} is registered with context {other.context} already, "
+            f"as buffer `{other.buffer.name}`",
+            "bind to that one: a place has one handle in a context",
+        )
+    apart = new.offset >= other.end or other.offset >= new.end
+    if new.kind == WEIGHTS and not is_same and not apart:
+        return (
+            f"{name} holds the external weights of context {other.context}: every context has a buffer of its own",
+            "allocate one for each context",
+        )
+    if new.kind == SPILL and not apart and new.offset != other.offset:
+        return (
+            f"{name} is a spill-fill buffer from byte {other.offset} on for context {other.context}: "
+            f"one from byte {new.offset} on would overlap it",
+            "share it from the same byte on, or keep the two apart",
+        )
+    return None
+
+
+_NOT_SUPPORTED = 1000
+
+
+@dataclass(eq=False)
+class RegisteredPart:
+    """One place, registered."""
+
+    memory: MemoryHandle
+    buffer: Buffer
+    how: str
+    offset: int
+    dtype: str
+    nbytes: int
+    undo: Callable[[], None]
+    unused: Callable[[RegisteredPart], None]
+    attached: list[weakref.ref[Attachment]] = field(default_factory=list)
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether a tensor lies in it, or is about to."""
+        return any(each is not None and not each.ended for each in (known() for known in self.attached))
+
+    def attach(self, view: memoryview) -> Attachment:
+        """What a tensor is bound to."""
+        made = Attachment(handle=self.memory.handle, view=view, unused=self._end)
+        self.attached = [each for each in self.attached if each() is not None]
+        self.attached.append(weakref.ref(made))
+        return made
+
+    def _end(self) -> None:
+        self.unused(self)
+
+
+class Registrations:
+    """What is registered with one context."""
+
+    def __init__(self, context: Any) -> None:
+        self._context: Any = weakref.proxy(context)
+        self._owner = id(context)
+        self._rows: list[RegisteredPart] = []
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def register(self, buffer: Buffer, *, how: str, dtype: str, shape: Sequence[int], offset: int) -> RegisteredPart:
+        """The place as memory of this tensor; one that is registered already is taken again, if it fits."""
+        nbytes = byte_size(dtype, shape)
+        with self._lock:
+            self._context.check_open()
+            for row in self._rows:
+                if row.buffer is buffer and row.offset == offset and row.how == how:
+                    return self._again(row, dtype, shape, nbytes)
+            made = self._new(buffer, how, dtype, shape, offset)
+            self._rows.append(made)
+            return made
+
+    def _again(self, row: RegisteredPart, dtype: str, shape: Sequence[int], nbytes: int) -> RegisteredPart:
+        if row.dtype == dtype and row.nbytes >= nbytes:
+            return row
+        raise RunFailed(
+            f"byte {row.offset} of buffer `{row.buffer.name}` is registered with context {self._context.name} for "
+            f"{row.nbytes} bytes of {row.dtype}: it cannot be {dtype} {list(shape)} too",
+            hint="register the largest tensor of a place first, and tensors of another type at another place",
+        )
+
+    def _new(self, buffer: Buffer, how: str, dtype: str, shape: Sequence[int], offset: int) -> RegisteredPart:
+        fd, context = buffer.descriptor(), self._context
+        place = (0, 0) if how == ION else (buffer.fd_offset + offset, buffer.fd_offset + buffer.size)
+        if how == ION and (offset or buffer.fd_offset):
+            raise RunFailed(
+                f"byte {buffer.fd_offset + offset} of buffer `{buffer.name}` cannot be registered as ION memory, which "
+                "begins with its descriptor",
+                hint="register it as SHARED_BUFFER",
+            )
+        entry = RegisteredRange(how, buffer, place[0], byte_size(dtype, shape), context.name, self._owner)
+        undone: list[Callable[[], None]] = []
+
+        def undo() -> None:
+            with ExitStack() as stack:
+                for each in undone:
+                    stack.callback(each)
+
+        try:
+            undone.append(record_registration(entry))
+            undone.append(buffer.hold(f"context {context.name}", until_closed=lambda: self.release(buffer)))
+            if context.session is not None:
+                undone.append(context.session.charge_buffer(buffer, buffer.size))
+            memory = MemoryHandle(
+                context.handle, fd, dtype=dtype, shape=shape, offset=None if how == ION else place[0], size=place[1]
+            )
+        except BaseException as problem:
+            undo()
+            if isinstance(problem, QnnError) and problem.code == _NOT_SUPPORTED:
+                raise _no_shared_memory(context) from problem
+            raise
+        undone.append(memory.close)
+        return RegisteredPart(memory, buffer, how, offset, dtype, byte_size(dtype, shape), undo, self._sweep)
+
+    @contextmanager
+    def all_or_none(self) -> Iterator[None]:
+        """What is registered inside is deregistered again, last to first, if an error ends it."""
+        with self._lock:
+            before = len(self._rows)
+            try:
+                yield
+            except BaseException:
+                self._undo(self._rows[before:], quiet=True)
+                raise
+
+    def release(self, buffer: Buffer) -> None:
+        """Deregister every place of a buffer; refused while a tensor lies in one."""
+        with self._lock:
+            rows = [row for row in self._rows if row.buffer is buffer]
+            if any(row.is_bound for row in rows):
+                raise RunFailed(
+                    f"buffer `{buffer.name}` cannot be deregistered: tensors of context {self._context.name} lie in it",
+                    hint="bind them to other memory first, or unbind them",
+                )
+            self._undo(rows)
+
+    def _sweep(self, row: RegisteredPart) -> None:
+        """Deregister a place that no tensor lies in any more."""
+        with self._lock:
+            if row in self._rows and not row.is_bound:
+                self._undo([row])
+
+    def close(self) -> None:
+        """Deregister everything; the context calls this before it is freed."""
+        with self._lock:
+            self._undo(list(self._rows))
+
+    def _undo(self, rows: Sequence[RegisteredPart], *, quiet: bool = False) -> None:
+        errors: list[Exception] = []
+        for row in reversed(rows):
+            self._rows.remove(row)
+            try:
+                row.undo()
+            except Exception as problem:
+                errors.append(problem)
+        if errors and not quiet:
+            raise errors[0]
+
+
+def _no_shared_memory(context: Any) -> RunFailed:
+    runtime = context.runtime
+    return RunFailed(
+        f"{runtime.path.name} registers no shared memory on this machine: it answered {_NOT_SUPPORTED} (not supported)",
+        hint="on a PC no library of Qualcomm does: use memory of this process (no --shared; allocate client memory), "
+        'or udogen\'s emulator (--runtime emulator; kind="emulator")',
+    )

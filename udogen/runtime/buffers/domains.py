@@ -1,14 +1,4 @@
-"""Memory domains, as NNAPI has them: buffers that a session manages, allocated for the tensors they will be used as.
-
-They hold what passes from one execution to the next without anybody looking at it: the state of a sequence model, its
-KV cache, activations between shards.  The rules are those of NNAPI's page on memory pools:
-
-* a buffer is used only as what it was allocated for (`Role`), by the session and the process it was allocated in
-* its type and shape follow from its description and all its roles together; where dimensions stay open, an input finds
-  them fixed by what was written, and an output sets them
-* any number of executions may read it at a time; whoever writes it must be alone, and is refused, at once, if not
-* what was never written is not read
-"""
+""" """
 
 from __future__ import annotations
 
@@ -16,18 +6,599 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from udogen.errors import RunFailed, UsageError
-from udogen.qnn.handle import Closing
-from udogen.qnn.tensors import byte_size
+from udogen.opdef import datatypes
+from udogen.opdef.problems import nearest
+from udogen.qnn.handles import Closing
+from udogen.qnn.interface import QnnError
+from udogen.qnn.tensors import APP_READ, APP_WRITE, byte_size
 from udogen.runtime import arguments
-from udogen.runtime.buffers.managed import ManagedBuffer, Token
-from udogen.runtime.buffers.roles import INPUT, OUTPUT, BufferDesc, Role, agree
+from udogen.runtime.arguments import kind_of
+from udogen.runtime.buffers.buffer import Attachment
+from udogen.runtime.buffers.memory import allocate, shared_allocator
 
-__all__ = ["INPUT", "OUTPUT", "BufferDesc", "ManagedBuffer", "MemoryDomain", "Pair", "Role", "Token"]
+if TYPE_CHECKING:
+    from udogen.qnn.handles import MemoryHandle
+    from udogen.qnn.system import TensorInfo
+    from udogen.runtime.op.calls import Array
+
+
+_PAIR = "a graph that reads and writes one state needs a pair of buffers"
+
+
+class AccessState:
+    """The users of one buffer, by what they call themselves."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lock = threading.Lock()  # held by the callers of everything below
+        self._readers: list[str] = []
+        self._writer = ""
+
+    @property
+    def writer(self) -> str:
+        """Who is writing it; empty where nobody is."""
+        return self._writer
+
+    @property
+    def in_use(self) -> bool:
+        """Whether anybody is using it."""
+        return bool(self._writer or self._readers)
+
+    def read(self, who: str) -> None:
+        """Begin to read it."""
+        if self._writer:
+            raise RunFailed(
+                f"buffer `{self.name}` cannot be read as {who}: {self._writer} is writing it",
+                hint=f"wait for that execution; {_PAIR}",
+            )
+        self._readers.append(who)
+
+    def write(self, who: str) -> None:
+        """Begin to write it."""
+        if self._writer:
+            raise RunFailed(
+                f"buffer `{self.name}` cannot be written as {who}: {self._writer} is writing it",
+                hint="wait for that execution, or give each a buffer of its own",
+            )
+        if self._readers:
+            raise RunFailed(
+                f"buffer `{self.name}` cannot be written as {who}: {self._readers[0]} is reading it",
+                hint=f"wait for that execution; {_PAIR}",
+            )
+        self._writer = who
+
+    def end_reading(self, who: str) -> None:
+        """One reader has done."""
+        self._readers.remove(who)
+
+    def end_writing(self) -> None:
+        """The writer has done."""
+        self._writer = ""
+
+
+@contextmanager
+def bytes_of(place: Any, name: str, *, write: bool = False) -> Iterator[memoryview]:
+    """The bytes of an array, a pool or a buffer, let go of at the end; `name` is the buffer they go to or come from."""
+    if getattr(getattr(place, "kind", None), "name", "") == "hardware_buffer":
+        raise UsageError(
+            f"buffer `{name}` is not copied from or to a hardware_buffer: its layout is the graphics driver's",
+            hint="use ashmem, mmap_fd or hardware_buffer_blob",
+        )
+    memory = getattr(getattr(place, "buffer", None), "view", None)  # of a pool
+    if memory is None and not hasattr(place, "dtype"):
+        memory = getattr(place, "view", None)  # of a buffer
+    try:
+        view = memoryview(place if memory is None else memory)
+    except TypeError as problem:
+        raise UsageError(
+            f"a {type(place).__name__} cannot be copied from or to buffer `{name}`",
+            hint="give an array, a pool or a buffer",
+        ) from problem
+    with view:
+        if write and (view.readonly or not view.c_contiguous):
+            why = "it is read-only" if view.readonly else "it is not contiguous"
+            raise UsageError(f"buffer `{name}` cannot be copied there: {why}", hint="give an array made by numpy.empty")
+        with view.cast("B") if view.c_contiguous and view.nbytes else memoryview(view.tobytes()) as data:
+            yield data
+
+
+def check_type(place: Any, dtype: str, name: str) -> None:
+    """Refuse an array of another type; bytes have none."""
+    given, wanted = getattr(place, "dtype", None), _numpy(dtype)
+    if given is not None and str(given) != wanted:
+        raise UsageError(f"buffer `{name}` is {dtype}, the array is {given}", hint=f"give an array of {wanted}")
+
+
+def empty(dtype: str, shape: Sequence[int], nbytes: int) -> Array:
+    """A new array for a tensor; for elements of less than a byte, of its packed bytes."""
+    import numpy as np
+
+    row = datatypes.parse(dtype)
+    packed = row is None or row.bits % 8 != 0
+    return np.empty((nbytes,) if packed else tuple(shape), np.dtype(_numpy(dtype)))
+
+
+def _numpy(dtype: str) -> str:
+    row = datatypes.parse(dtype)
+    return str(row.numpy) if row is not None and row.numpy and row.bits % 8 == 0 else "uint8"
+
+
+INPUT, OUTPUT = "input", "output"
+USAGES = {APP_WRITE: INPUT, APP_READ: OUTPUT}
+
+Dims = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class BufferDesc:
+    """What is asked of a buffer; what is left out is taken from its roles."""
+
+    dimensions: tuple[int, ...] | None = None  # 0: not known; None: not even how many
+    dtype: str = ""
+
+
+@dataclass(frozen=True)
+class Role:
+    """One tensor that the buffer may be: `usage` is INPUT or OUTPUT of this graph."""
+
+    graph: Any  # a Graph of an open context
+    tensor: str
+    usage: str
+
+    def __str__(self) -> str:
+        return f"{self.usage} `{self.tensor}` of graph `{self.graph.name}` in {self.graph.context.name}"
+
+    def info(self) -> TensorInfo | None:
+        """The tensor; None where the graph has none of that name on that side."""
+        side = self.graph.inputs if self.usage == INPUT else self.graph.outputs
+        return next((each for each in side if each.name == self.tensor), None)
+
+
+@dataclass(frozen=True)
+class ResolvedType:
+    """The type and shape of a buffer, and how large each axis can become."""
+
+    dtype: str
+    dims: Dims  # None: not known before it is used
+    largest: tuple[int, ...]
+
+
+def resolve_type(desc: BufferDesc, roles: Sequence[Role]) -> ResolvedType:
+    """Put description and roles together; every contradiction is named."""
+    faults, hints = _faults(roles)
+    if faults:
+        raise _refused(faults, next(iter(hints), "a role is a tensor of a graph, and its use there: INPUT or OUTPUT"))
+    infos = [(str(role), info) for role in roles if (info := role.info()) is not None]
+    first, model = infos[0]
+    for name, info in infos[1:]:
+        if info.dtype != model.dtype:
+            faults.append(f"{first} is {model.dtype}, {name} is {info.dtype}")
+        elif _quantization(info) != _quantization(model):
+            faults.append(f"{first} and {name} are quantized in different ways: a copy would be needed")
+        if len(info.shape) != len(model.shape):
+            faults.append(f"{first} has {len(model.shape)} dimensions, {name} has {len(info.shape)}")
+    if desc.dtype and desc.dtype != model.dtype:
+        faults.append(f"the description says {desc.dtype}, {first} is {model.dtype}")
+    if desc.dimensions is not None and len(desc.dimensions) != len(model.shape):
+        faults.append(f"the description has {len(desc.dimensions)} dimensions, {first} has {len(model.shape)}")
+    if faults:
+        raise _refused(faults)
+    axes = [_axis(axis, desc, infos, faults) for axis in range(len(model.shape))]
+    if faults:
+        raise _refused(faults)
+    return ResolvedType(model.dtype, tuple(known for known, _ in axes), tuple(largest for _, largest in axes))
+
+
+def shape_of(info: TensorInfo) -> Dims:
+    """The dimensions of a tensor; None for those that an execution may change, which are at most as in `shape`."""
+    dynamic = getattr(info, "dynamic", ()) or (False,) * len(info.shape)
+    return tuple(None if changes else size for size, changes in zip(info.shape, dynamic, strict=True))
+
+
+def text_of(dims: Dims) -> str:
+    """Dimensions as people write them."""
+    return "[" + ", ".join("?" if size is None else str(size) for size in dims) + "]"
+
+
+def _axis(
+    axis: int, desc: BufferDesc, infos: Sequence[tuple[str, TensorInfo]], faults: list[str]
+) -> tuple[int | None, int]:
+    """How long an axis is, None where nobody knows; and how long it can become."""
+    sized = [(name, shape_of(info)[axis]) for name, info in infos]
+    asked = desc.dimensions[axis] if desc.dimensions else 0
+    known = [("the description", asked)] if asked else []
+    known += [(name, size) for name, size in sized if size is not None]
+    for name, size in known[1:]:
+        if size != known[0][1]:
+            faults.append(f"dimension {axis} is {known[0][1]} in {known[0][0]}, {size} in {name}")
+    limits = [(name, info.shape[axis]) for name, info in infos if shape_of(info)[axis] is None]
+    if not known:
+        return None, max(size for _, size in limits)
+    for name, most in limits:
+        if known[0][1] > most:
+            faults.append(f"dimension {axis} is {known[0][1]} in {known[0][0]}, at most {most} in {name}")
+    return known[0][1], known[0][1]
+
+
+def _faults(roles: Sequence[Role]) -> tuple[list[str], list[str]]:
+    """What is wrong with the roles themselves, and what was meant."""
+    if not roles:
+        return ["it has no role: say as which inputs and outputs it will be used"], []
+    faults, hints = [], []
+    for index, role in enumerate(roles):
+        if not hasattr(role.graph, "inputs") or isinstance(role.graph, type):
+            faults.append(f"the graph of a role is {kind_of(role.graph)}")
+            hints.append("give a Graph: context.graph(name)")
+        elif role.usage not in (INPUT, OUTPUT):
+            faults.append(f"`{role.usage}` is no use of a tensor: {INPUT} or {OUTPUT}")
+            hints += _meant(role.usage, (INPUT, OUTPUT))
+        elif role in roles[:index]:
+            faults.append(f"{role} is named twice")
+        elif role.info() is None:
+            other = INPUT if role.usage == OUTPUT else OUTPUT
+            names, others = _names(role.graph, role.usage), _names(role.graph, other)
+            has = ", ".join(f"`{each}`" for each in names) or "none"
+            faults.append(f"there is no {role}: its {role.usage}s are {has}")
+            if role.tensor in others:
+                hints.append(f"`{role.tensor}` is an {other}")
+            hints += _meant(role.tensor, names)
+    return faults, hints
+
+
+def _names(graph: Any, usage: str) -> list[str]:
+    return [each.name for each in (graph.inputs if usage == INPUT else graph.outputs)]
+
+
+def _meant(name: object, names: Sequence[str]) -> list[str]:
+    near = nearest(name, names) if isinstance(name, str) else None
+    return [f"did you mean `{near}`?"] if near else []
+
+
+def _quantization(info: TensorInfo) -> object:
+    return getattr(info, "quant", None) or info.scale_offset
+
+
+def _refused(faults: Sequence[str], hint: str = "") -> UsageError:
+    only = len(faults) == 1
+    return UsageError(
+        f"the buffer cannot be allocated: {faults[0] if only else f'{len(faults)} things contradict each other'}",
+        details=() if only else faults,
+        hint=hint or "a buffer has one type, one quantization and one shape for all its roles; use two, and copy",
+    )
+
+
+_NOT_SUPPORTED = (1000, 8000)  # of all calls, and of memory: what a backend without registered memory answers
+
+
+@dataclass(frozen=True)
+class Token:
+    """What stands for a buffer where the buffer itself cannot be handed over; good in its own process and domain."""
+
+    process: int
+    domain: int
+    number: int
+
+    def __int__(self) -> int:
+        return self.process << 64 | self.domain << 32 | self.number
+
+    @classmethod
+    def of(cls, number: int) -> Token:
+        """The token behind a number."""
+        return cls(number >> 64, number >> 32 & 0xFFFFFFFF, number & 0xFFFFFFFF)
+
+    def __str__(self) -> str:
+        return f"{int(self):#x}"
+
+
+class ManagedBuffer:
+    """Made by `MemoryDomain.allocate`; `Graph.bind` takes it for the tensors that it has roles for.
+
+    Its memory is registered with each context that registers memory, and given to the others as it is.  What lies in it
+    is the driver's own: `copy_from` and `copy_to` are the way in and out.
+    """
+
+    def __init__(
+        self,
+        domain: MemoryDomain,
+        *,
+        name: str,
+        token: Token,
+        agreed: ResolvedType,
+        roles: Sequence[Role],
+    ) -> None:
+        self.domain, self.name, self.token, self.roles = domain, name, token, tuple(roles)
+        self.dtype, self.dims, self._largest = agreed.dtype, agreed.dims, agreed.largest
+        self.shape: tuple[int, ...] | None = None if None in agreed.dims else agreed.largest  # None: left open yet
+        self.capacity = byte_size(agreed.dtype, agreed.largest)
+        self.copied = 0  # bytes that copy_from and copy_to have moved
+        self.written = False  # whether there is anything to read
+        self._memory = allocate(shared_allocator().allocator, max(self.capacity, 1), alignment=128, name=name)
+        self.on_free: Callable[[], None] = lambda: None
+        self._before = (self.shape, self.written)  # the last writing
+        self._access = AccessState(name)
+        self._registered: dict[Any, MemoryHandle | None] = {}  # by context and shape
+        self._attachments: dict[tuple[Any, str, str], Attachment] = {}
+        self._attaching = threading.Lock()
+        self._freed = False
+
+    def __repr__(self) -> str:
+        state = "freed" if self._freed else f"{self.capacity} bytes" + ("" if self.written else ", nothing written")
+        return f"<ManagedBuffer {self.name} ({self.dtype} {text_of(self.dims)}) of {self.domain.name}: {state}>"
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it holds now."""
+        return 0 if self.shape is None else byte_size(self.dtype, self.shape)
+
+    @property
+    def address(self) -> int:
+        """Where its memory begins in this process: the same for everybody who uses it."""
+        return self._memory.address
+
+    @property
+    def registered(self) -> tuple[str, ...]:
+        """The contexts that its memory is registered with, by name; others are given the memory as it is."""
+        return tuple(context.name for (context, _), memory in self._registered.items() if memory is not None)
+
+    # --- used by graphs ---------------------------------------------------------------------------------------------
+
+    def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
+        """Its memory for a tensor that it has a role for (the protocol of `Graph.bind`)."""
+        self.check_usable()
+        key = (graph, info.name, role)
+        found = self._attachments.get(key)  # a pair is bound anew after each execution
+        if found is not None and not graph.context.closed:
+            return found
+        self.domain.check_owner(self.name, graph)
+        wanted = Role(graph, info.name, USAGES[role])
+        if wanted not in self.roles:
+            raise UsageError(
+                f"buffer `{self.name}` may not be {wanted}",
+                details=[f"it was allocated as {each}" for each in self.roles],
+                hint="allocate it with this role too",
+            )
+        with self._attaching:
+            if key not in self._attachments:
+                self._attachments[key] = self._attached(wanted, info)
+            return self._attachments[key]
+
+    def _attached(self, role: Role, info: TensorInfo) -> Attachment:
+        who, dims = str(role), shape_of(info)
+        registered = self._register(role.graph.context, info)
+        reads = role.usage == INPUT
+        return Attachment(
+            data=self._memory.view if registered is None else None,
+            handle=None if registered is None else registered.handle,
+            enter=(lambda: self._begin_reading(who, dims)) if reads else (lambda: self._begin_writing(who)),
+            leave=(lambda: self._end_reading(who)) if reads else (lambda: self._end_writing(self._produced(dims))),
+            failed=None if reads else self._fail_writing,
+        )
+
+    def _register(self, context: Any, info: TensorInfo) -> MemoryHandle | None:
+        """Its registration with a context, made once; None where the backend registers no memory."""
+        key = (context, tuple(info.shape))
+        if key not in self._registered:
+            self._registered[key] = None
+            if self.domain.registers:
+                self._registered[key] = self._try_to_register(context, info)
+        return self._registered[key]
+
+    def _try_to_register(self, context: Any, info: TensorInfo) -> MemoryHandle | None:
+        try:
+            made: MemoryHandle = context.register(
+                self._memory.descriptor(), dtype=info.dtype, shape=info.shape, counted=True
+            )
+        except QnnError as problem:
+            if problem.code not in _NOT_SUPPORTED:
+                raise
+            self.domain.registers = False  # libQnnHtp of a PC says so on stdout, each time it is asked
+            return None
+        return made
+
+    def announce(self, shape: Sequence[int]) -> None:
+        """Tell the shape of what the running execution writes, where the model leaves it open."""
+        with self._access.lock:
+            if not self._access.writer:
+                raise RunFailed(
+                    f"buffer `{self.name}` is not being written: nobody can tell its new shape",
+                    hint="announce it during the execution that writes it",
+                )
+            self.shape = self._fitting(tuple(shape), "the output")
+
+    # --- around executions and copies -------------------------------------------------------------------------------
+
+    def _begin_reading(self, who: str, dims: Dims | None = None) -> None:
+        with self._access.lock:
+            self.check_usable()
+            self._access.read(who)
+            fault = self._unreadable(who, dims)
+            if fault:
+                self._access.end_reading(who)
+                raise fault
+
+    def _unreadable(self, who: str, dims: Dims | None) -> RunFailed | None:
+        if not self.written or self.shape is None:
+            return RunFailed(
+                f"buffer `{self.name}` cannot be read as {who}: nothing was written to it",
+                hint="initialize it with `copy_from`, or execute a graph that writes it",
+            )
+        if dims is not None and any(size not in (None, mine) for size, mine in zip(dims, self.shape, strict=True)):
+            return RunFailed(
+                f"buffer `{self.name}` cannot be read as {who}: it holds {list(self.shape)}, "
+                f"the tensor is {text_of(dims)}",
+                hint="write it by an output of that shape first",
+            )
+        return None
+
+    def _begin_writing(self, who: str) -> None:
+        with self._access.lock:
+            self.check_usable()
+            self._access.write(who)
+            self._before, self.written = (self.shape, self.written), False
+            if None in self.dims:
+                self.shape = None
+
+    def _end_reading(self, who: str) -> None:
+        with self._access.lock:
+            self._access.end_reading(who)
+            self._give_back()
+
+    def _end_writing(self, shape: tuple[int, ...] | None) -> None:
+        """Without a shape nothing was written that anybody could rely on."""
+        with self._access.lock:
+            self._access.end_writing()
+            if shape is not None:
+                self.shape, self.written = shape, True
+            self._give_back()
+
+    def _fail_writing(self, began: bool) -> None:
+        """After an execution that failed nobody knows what is in the buffer; one that did not begin left it alone."""
+        if not began:
+            with self._access.lock:
+                self.shape, self.written = self._before
+        self._end_writing(None)
+
+    def _produced(self, dims: Dims) -> tuple[int, ...]:
+        """The shape after an execution: announced, or that of the tensor, at its largest where that leaves it open."""
+        if self.shape is not None:
+            return self.shape
+        known = zip(dims, self.dims, self._largest, strict=True)
+        return tuple(its or fixed or most for its, fixed, most in known)
+
+    # --- copied in and out ------------------------------------------------------------------------------------------
+
+    def copy_from(self, source: Any, dimensions: Sequence[int] | None = None) -> None:
+        """Fill it: with an array of its type, or the bytes of a pool or buffer, whose shape `dimensions` tells."""
+        check_type(source, self.dtype, self.name)
+        with bytes_of(source, self.name) as data:
+            shape = self._fitting(self._shape_given(source, dimensions), "what is copied into it")
+            need = byte_size(self.dtype, shape)
+            if len(data) != need:
+                raise UsageError(
+                    f"{len(data)} bytes cannot be copied into buffer `{self.name}`: "
+                    f"{self.dtype} {list(shape)} takes {need}",
+                    hint="the memory must be as large as the tensor, no larger",
+                )
+            self._begin_writing("copy_from")
+            done = None
+            try:
+                self._memory.view[:need] = data
+                self.copied += need
+                done = shape
+            finally:
+                self._end_writing(done)
+
+    def copy_to(self, target: Any = None) -> Any:
+        """What is in it: in a new array, or in the array, pool or buffer that is given, which must be as large."""
+        self._begin_reading("copy_to")
+        try:
+            assert self.shape is not None  # it was written
+            made = empty(self.dtype, self.shape, self.nbytes) if target is None else target
+            check_type(made, self.dtype, self.name)
+            with bytes_of(made, self.name, write=True) as data:
+                if len(data) != self.nbytes:
+                    raise UsageError(
+                        f"buffer `{self.name}` has {self.nbytes} bytes, they cannot be copied into {len(data)}",
+                        hint="the memory must be as large as the tensor, no larger",
+                    )
+                data[:] = self._memory.view[: self.nbytes]
+                self.copied += self.nbytes
+            return made
+        finally:
+            self._end_reading("copy_to")
+
+    def _shape_given(self, source: Any, dimensions: Sequence[int] | None) -> tuple[int, ...]:
+        if dimensions is not None:
+            return arguments.wholes(dimensions, f"the dimensions of what is copied into buffer `{self.name}`")
+        if hasattr(source, "dtype") and byte_size(self.dtype, (8,)) >= 8:  # packed bytes have no shape of their own
+            return tuple(source.shape)
+        if None in self.dims:
+            raise UsageError(
+                f"the shape of buffer `{self.name}` is {text_of(self.dims)}: bytes do not tell the rest",
+                hint="give dimensions, or an array",
+            )
+        return self._largest
+
+    def _fitting(self, shape: tuple[int, ...], what: str) -> tuple[int, ...]:
+        """A shape that the buffer can have."""
+        fits = len(shape) == len(self.dims) and all(
+            (size == fixed) if fixed is not None else 0 < size <= most
+            for size, fixed, most in zip(shape, self.dims, self._largest, strict=True)
+        )
+        if not fits:
+            most = f", at most {list(self._largest)}" if None in self.dims else ""
+            raise UsageError(
+                f"{what} has the shape {list(shape)}, buffer `{self.name}` is {text_of(self.dims)}{most}",
+                hint="its shape is that of its roles and its description",
+            )
+        return shape
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    @property
+    def in_use(self) -> bool:
+        """Whether an execution or a copy is using it."""
+        return self._access.in_use
+
+    def free(self) -> None:
+        """Unbind it, and give its memory back, at once or when the executions that use it have ended."""
+        self.give_up()
+        for each in list(self._attachments.values()):
+            each.end_binding(each.ended, wait=False)  # a graph that is running looks at it before it runs again
+        with self._access.lock:
+            self._give_back()
+        self.domain.forget(self)
+
+    def give_up(self) -> None:
+        """Refuse all further uses; its memory is given back by `free`, by its domain at the latest."""
+        self._freed = True
+        for each in list(self._attachments.values()):
+            each.ended = self._why()
+
+    def _why(self) -> str:
+        if self.domain.closed:
+            return f"memory domain `{self.domain.name}` was closed"
+        return f"buffer `{self.name}` was freed"
+
+    def _give_back(self) -> None:
+        if not self._freed or self.in_use or self._memory.closed:
+            return
+        self._attachments.clear()
+        for memory in self._registered.values():
+            if memory is not None:
+                memory.close()
+        self._registered.clear()
+        self._memory.close()
+        self.on_free()
+
+    def check_usable(self) -> None:
+        """Refuse every use in another process, after the end of its domain, and after its own."""
+        if self.token.process != os.getpid():
+            raise RunFailed(
+                f"buffer `{self.name}` was allocated in process {self.token.process}, this is {os.getpid()}",
+                hint="driver-managed buffers do not survive a fork: allocate them in the process that executes",
+            )
+        if self.domain.closed:
+            raise RunFailed(
+                f"buffer `{self.name}` cannot be used: memory domain `{self.domain.name}` is closed",
+                hint="use it inside the `with` block of the domain",
+            )
+        if self._freed:
+            raise RunFailed(f"buffer `{self.name}` was freed", hint="allocate a new one")
+
+    def __enter__(self) -> ManagedBuffer:
+        self.check_usable()
+        return self
+
+    def __exit__(self, *how: object) -> None:
+        self.free()
+
 
 _numbers = itertools.count(1)
 _domains: weakref.WeakValueDictionary[int, MemoryDomain] = weakref.WeakValueDictionary()
@@ -90,7 +661,7 @@ class MemoryDomain(Closing):
             self._dropped.pop().free()
         roles = _roles(roles)
         arguments.expect(name, str, "the name of a buffer", "a str")
-        agreed = agree(_desc(desc), roles)
+        agreed = resolve_type(_desc(desc), roles)
         name = name or roles[0].tensor
         for role in roles:
             self.check_owner(name, role.graph)
@@ -114,13 +685,13 @@ class MemoryDomain(Closing):
         self._buffers[token.number] = made
         return made
 
-    def pair(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> Pair:
+    def pair(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> BufferPair:
         """Two buffers with the same roles, for a state that a graph reads and writes in one execution."""
         roles = _roles(roles)
         name = name or (roles[0].tensor if roles else "state")
         first = self.allocate(roles, desc, name=f"{name}.0")
         try:
-            return Pair(name, first, self.allocate(roles, desc, name=f"{name}.1"))
+            return BufferPair(name, first, self.allocate(roles, desc, name=f"{name}.1"))
         except BaseException:
             first.free()
             raise
@@ -198,7 +769,7 @@ class MemoryDomain(Closing):
             )
 
 
-class Pair:
+class BufferPair:
     """Two buffers that take turns: graphs read one and write the other, `swap` lets what was written be read next."""
 
     def __repr__(self) -> str:
@@ -210,7 +781,7 @@ class Pair:
 
     def bind(self, graph: Any, *, reads: str = "", writes: str = "") -> None:
         """Let an input of a graph read the state, and an output write the next one; either may be left out."""
-        if not hasattr(graph, "slot") or isinstance(graph, type):
+        if not hasattr(graph, "binding") or isinstance(graph, type):
             raise UsageError(f"state `{self.name}` is to be bound to {arguments.kind_of(graph)}", hint="give a Graph")
         for each in (reads, writes):
             arguments.expect(each, str, f"a tensor of graph `{graph.name}`", "its name")

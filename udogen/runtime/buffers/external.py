@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udogen.errors import RunFailed
-from udogen.qnn.memory import register_external
-from udogen.runtime.buffers import ledger
-from udogen.runtime.buffers.allocators import allocate, shared_memory
-from udogen.runtime.buffers.buffer import Buffer
-from udogen.runtime.buffers.ledger import SPILL, WEIGHTS
+from udogen.qnn.handles import register_external
+from udogen.runtime.buffers.buffer import SPILL, WEIGHTS, Buffer, RegisteredRange, is_registered, record_registration
+from udogen.runtime.buffers.memory import allocate, shared_allocator
 
 if TYPE_CHECKING:
-    from udogen.qnn.context import ContextOptions
-    from udogen.runtime.contexts.context import Context
+    from udogen.qnn.handles import ContextOptions
+    from udogen.runtime.contexts.runtime import Context
 
 _NAMES = {WEIGHTS: "external weights buffer", SPILL: "external spill-fill buffer"}
 _COUNTED_AS = {WEIGHTS: "weights", SPILL: "spill_fill"}  # by the fields of a layer
@@ -30,7 +28,7 @@ _DMA = ("rpcmem", "hardware_buffer_blob")  # buffers of ours that are DMA buffer
 _DMA_FILES = ("/dmabuf", "anon_inode:dmabuf")  # what Linux calls DMA buffers of others
 
 
-class Needs(NamedTuple):
+class ExternalSizes(NamedTuple):
     """What a deferred context says of its buffers, in bytes."""
 
     weights: int
@@ -42,7 +40,7 @@ class Needs(NamedTuple):
         return self.weights if kind == WEIGHTS else self.spill
 
 
-class Feature(NamedTuple):
+class IncompatibleFeature(NamedTuple):
     """What external buffers do not go together with."""
 
     name: str
@@ -51,32 +49,32 @@ class Feature(NamedTuple):
 
 
 FEATURES = (
-    Feature(
+    IncompatibleFeature(
         "REGISTER_MULTI_CONTEXTS",
         lambda options: "REGISTER_MULTI_CONTEXTS" in options.htp,
         "restore the context without that option: contexts share a spill-fill buffer by being given the same one",
     ),
-    Feature(
+    IncompatibleFeature(
         "REGISTER_CONCURRENT_RESOURCE_SHARING",
         lambda options: "REGISTER_CONCURRENT_RESOURCE_SHARING" in options.htp,
         "restore the context without that option",
     ),
-    Feature(
+    IncompatibleFeature(
         "graph switching",
         lambda options: bool(options.memory_limit_hint or options.persistent_binary),
         "restore the context without memory_limit_hint and persistent_binary",
     ),
-    Feature(
+    IncompatibleFeature(
         "udma64",
         lambda options: bool(options.htp.get("USE_EXTENDED_UDMA")),
         "turn udma64 off when the graphs are prepared, and restore the context without USE_EXTENDED_UDMA",
     ),
-    Feature("securepd", lambda _options: False, "create the device outside the secure process domain"),
+    IncompatibleFeature("securepd", lambda _options: False, "create the device outside the secure process domain"),
 )
 
 
 @dataclass(eq=False)
-class External:
+class ExternalBuffer:
     """A registered external buffer of one context."""
 
     kind: str
@@ -101,7 +99,7 @@ class External:
     def _deregister(self) -> None:
         self._is_registered = False
         try:
-            self.context.low.interface.call("memDeRegister", self.handles, 1)
+            self.context.handle.interface.call("memDeRegister", self.handles, 1)
         finally:
             self._release()
 
@@ -117,7 +115,7 @@ class External:
             self._release()
 
 
-def needs_of(context: Context, *, features: Iterable[str] = ()) -> Needs:
+def external_sizes(context: Context, *, features: Iterable[str] = ()) -> ExternalSizes:
     """The sizes and the alignment that a context wants of its external buffers; refused where it can have none.
 
     `features` names what the context cannot tell: that its binary was prepared with `udma64`, that its device runs in
@@ -125,19 +123,19 @@ def needs_of(context: Context, *, features: Iterable[str] = ()) -> Needs:
     """
     _check_context(context, set(features))
     names = ("WEIGHTS_BUFFER_SIZE", "MAX_SPILLFILL_BUFFER_SIZE", "BUFFER_START_ALIGNMENT")
-    return Needs(*(context.low.property(name) for name in names))
+    return ExternalSizes(*(context.handle.property(name) for name in names))
 
 
-def give_weights(
+def register_weights(
     context: Context, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()
-) -> External:  # fmt: skip
+) -> ExternalBuffer:  # fmt: skip
     """Let the weights of a context lie in this buffer, from `offset` on; QNN writes them when it finalizes."""
     return _give(WEIGHTS, context, buffer, offset, features)
 
 
-def give_spill(
+def register_spill_fill(
     context: Context, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()
-) -> External:  # fmt: skip
+) -> ExternalBuffer:  # fmt: skip
     """Let all graphs of a context spill to this buffer; contexts that are given the same one run in turn.
 
     Their executions wait for each other, in `Graph.execute` and in calls: no two of them are in QNN at once.
@@ -145,7 +143,7 @@ def give_spill(
     return _give(SPILL, context, buffer, offset, features)
 
 
-def allocate_for(
+def allocate_external(
     contexts: Sequence[Context], kind: str, *, memory: str = "", features: Iterable[str] = (), name: str = ""
 ) -> Buffer | None:
     """A buffer for the weights of one context, or the spilling of one or several; None where none is needed."""
@@ -154,38 +152,38 @@ def allocate_for(
             f"{len(contexts)} contexts cannot share an external weights buffer: every context has a buffer of its own",
             hint="allocate one for each context",
         )
-    wanted = [needs_of(context, features=features) for context in contexts]
+    wanted = [external_sizes(context, features=features) for context in contexts]
     size = max((needs.of(kind) for needs in wanted), default=0)
     # Its descriptor begins at any alignment; the address at that of a page, which is all that an allocator promises.
-    chosen = memory or shared_memory().allocator
+    chosen = memory or shared_allocator().allocator
     name = name or f"{'weights' if kind == WEIGHTS else 'spill-fill'} of {', '.join(each.name for each in contexts)}"
     return allocate(chosen, size, alignment=64, name=name) if size else None
 
 
-def _give(kind: str, context: Context, buffer: Buffer, offset: int, features: Iterable[str]) -> External:
+def _give(kind: str, context: Context, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:
     with _giving:
-        needs = needs_of(context, features=features)
+        needs = external_sizes(context, features=features)
         _check_buffer(kind, context, buffer)
         place = buffer.fd_offset + offset
         _check_place(kind, context, buffer, offset, needs)
         _check_alone(kind, context)
         size = buffer.size - offset
-        entry = ledger.Entry(kind, buffer, place, size, context.name, id(context))
+        entry = RegisteredRange(kind, buffer, place, size, context.name, id(context))
         undo: list[Callable[[], None]] = []
         try:
-            undo.append(ledger.enter(entry))
+            undo.append(record_registration(entry))
             undo.append(buffer.hold(f"context {context.name}, as {_NAMES[kind]}"))
             undo.append(buffer.reserve(f"{_NAMES[kind]} of context {context.name}"))
             if context.session is not None:
                 undo.append(context.session.charge_buffer(buffer, size, _COUNTED_AS[kind]))
-            handles = register_external(context.low, kind, buffer.descriptor(), offset=place, size=size)
+            handles = register_external(context.handle, kind, buffer.descriptor(), offset=place, size=size)
         except BaseException:
             _undo(undo)
             raise
         if kind == SPILL:
             context.turn = entry.turn
             undo.append(lambda: setattr(context, "turn", None))
-        made = External(kind, context, buffer, handles, lambda: _undo(undo))
+        made = ExternalBuffer(kind, context, buffer, handles, lambda: _undo(undo))
         context.on_close(made._before_the_end)
         context.keep(made._after_the_end)
         return made
@@ -200,10 +198,10 @@ def _undo(steps: list[Callable[[], None]]) -> None:
 
 
 def _check_context(context: Context, features: set[str]) -> None:
-    if not hasattr(context, "options"):
+    if not context.restored:
         raise RunFailed(
-            "external buffers are for contexts that are restored from one binary (QnnContext_createFromBinary): this "
-            f"{type(context).__name__} was made in another way",
+            "external buffers are for contexts that are restored from one binary (QnnContext_createFromBinary): "
+            f"context {context.name} was made in another way",
             hint="store the context, and restore its binary with Runtime.restore(…, deferred=True)",
         )
     context.check_open()
@@ -260,7 +258,7 @@ def _is_dma(buffer: Buffer) -> bool:
     return buffer.kind in _DMA or os.readlink(f"/proc/self/fd/{buffer.descriptor()}").startswith(_DMA_FILES)
 
 
-def _check_place(kind: str, context: Context, buffer: Buffer, offset: int, needs: Needs) -> None:
+def _check_place(kind: str, context: Context, buffer: Buffer, offset: int, needs: ExternalSizes) -> None:
     name, place = _NAMES[kind], buffer.fd_offset + offset
     if needs.of(kind) == 0:
         raise RunFailed(
@@ -283,7 +281,7 @@ def _check_place(kind: str, context: Context, buffer: Buffer, offset: int, needs
 
 
 def _check_alone(kind: str, context: Context) -> None:
-    if ledger.has(kind, id(context)):
+    if is_registered(kind, id(context)):
         raise RunFailed(
             f"context {context.name} has an {_NAMES[kind]} already",
             hint="close that one first, before the context is finalized",

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sized
 from html import escape
 
-from udogen.runtime.buffers.plan import BufferPlan, PlannedBuffer, PlannedTensor
+from udogen.runtime.buffers.planning import BufferPlan, PlannedBuffer, PlannedTensor
 
 _LINE, _HEAD, _MARGIN = 18, 34, 16  # heights of a tensor's line and of a buffer's headline; space around everything
 _NAME, _WHEN, _WHERE = 56, 300, 300  # letters of a name; widths of the two drawings
@@ -40,7 +40,7 @@ _STYLE = """
 _ROLES = (("write", "input"), ("read", "output"), ("both", "shared with another tensor"))
 
 
-def draw(plan: BufferPlan, *, title: str = "Buffer plan") -> str:
+def draw_plan(plan: BufferPlan, *, title: str = "Buffer plan") -> str:
     """The plan as a document that a browser shows in light and dark, and a screen reader reads."""
     body = list(_body(plan))
     height = body.pop()

@@ -1,30 +1,366 @@
-"""The planner: tensors and wishes in, buffers and offsets out.  The same question has the same answer."""
+"""The buffer planner: which tensors share bytes, where each lies and when, and the buffers of a plan."""
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from udogen.errors import UsageError
-from udogen.qnn.tensors import MOST_BYTES
-from udogen.runtime.buffers.allocators import ALLOCATORS, Choice, align_up, check_alignment, shared_memory
-from udogen.runtime.buffers.plan import (
-    ION,
-    RAW,
-    SHARED_BUFFER,
-    BufferPlan,
-    PlannedBuffer,
-    PlannedStep,
-    PlannedTensor,
+from udogen.errors import RunFailed, UsageError
+from udogen.qnn.handles import Closing
+from udogen.qnn.system import GraphInfo, TensorInfo
+from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, byte_size
+from udogen.runtime.buffers.buffer import ION, RAW, SHARED_BUFFER, Attachment, Buffer, BufferPart
+from udogen.runtime.buffers.memory import (
+    ALLOCATORS,
+    AllocatorChoice,
+    align_up,
+    allocate,
+    check_alignment,
+    shared_allocator,
 )
-from udogen.runtime.buffers.values import Link, Step, Value, values_of
+
+if TYPE_CHECKING:
+    from udogen.runtime.contexts.graph import Graph
+
+
+VERSION = 1  # of the JSON form: schemas/bind_plan.schema.json
+
+
+@dataclass(frozen=True)
+class PlannedBuffer:
+    """A buffer to allocate."""
+
+    name: str
+    size: int
+    alignment: int
+    allocator: str
+
+
+@dataclass(frozen=True)
+class PlannedTensor:
+    """A tensor of a graph, and its bytes: `nbytes` at `offset` of `buffer`, its own from step `first` to step `last`.
+
+    Tensors with one `value` are the same bytes on purpose: an output and the input that it becomes.
+    """
+
+    value: int
+    buffer: str
+    shard: int
+    graph: str
+    tensor: str
+    role: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+    first: int
+    last: int
+    bound: str
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """An execution; its index is the time that lifetimes are told in."""
+
+    shard: int
+    graph: str
+
+
+@dataclass(frozen=True)
+class BufferPlan:
+    """All buffers and all tensors, in the order in which they are used."""
+
+    steps: tuple[PlannedStep, ...]
+    buffers: tuple[PlannedBuffer, ...]
+    tensors: tuple[PlannedTensor, ...]
+    why: str  # this allocator
+
+    @property
+    def size(self) -> int:
+        """Bytes of all buffers."""
+        return sum(buffer.size for buffer in self.buffers)
+
+    @property
+    def tensor_bytes(self) -> int:
+        """Bytes of all tensors, each counted once for itself."""
+        return sum(tensor.nbytes for tensor in self.tensors)
+
+    def buffer(self, name: str) -> PlannedBuffer:
+        """The buffer of this name."""
+        return next(buffer for buffer in self.buffers if buffer.name == name)
+
+    def of(self, shard: int, graph: str) -> tuple[PlannedTensor, ...]:
+        """The tensors of a graph."""
+        return tuple(row for row in self.tensors if (row.shard, row.graph) == (shard, graph))
+
+    def as_json(self) -> Mapping[str, object]:
+        """The plan as `--bind-plan-out` writes it."""
+        return {
+            "version": VERSION,
+            "allocator": {"name": self.buffers[0].allocator if self.buffers else "", "why": self.why},
+            "bytes": {"buffers": self.size, "tensors": self.tensor_bytes},
+            "steps": [
+                {"step": index, "shard": step.shard, "graph": step.graph} for index, step in enumerate(self.steps)
+            ],
+            "buffers": [
+                {"name": row.name, "size": row.size, "alignment": row.alignment, "allocator": row.allocator}
+                for row in self.buffers
+            ],
+            "tensors": [
+                {
+                    "shard": row.shard,
+                    "graph": row.graph,
+                    "tensor": row.tensor,
+                    "role": row.role,
+                    "dtype": row.dtype,
+                    "shape": list(row.shape),
+                    "buffer": row.buffer,
+                    "offset": row.offset,
+                    "nbytes": row.nbytes,
+                    "lifetime": [row.first, row.last],
+                    "value": row.value,
+                    "bound": row.bound,
+                }
+                for row in self.tensors
+            ],
+        }
+
+
+class ExecutionStep(NamedTuple):
+    """An execution of a graph of a shard (a context); a list of them is the order of a run."""
+
+    shard: int
+    graph: GraphInfo
+
+
+class Endpoint(NamedTuple):
+    """A tensor of a graph, by names."""
+
+    shard: int
+    graph: str
+    tensor: str
+
+    def __str__(self) -> str:
+        return f"`{self.tensor}` of graph `{self.graph}` (shard {self.shard})"
+
+
+class Link(NamedTuple):
+    """Two tensors that shall be the same bytes: an output and the input that it becomes, or two inputs.
+
+    `in_place` says that a graph may write these bytes while it reads them, as it is with a cache that it appends to.
+    """
+
+    source: Endpoint
+    target: Endpoint
+    in_place: bool = False
+
+
+def chain_links(steps: Sequence[ExecutionStep], names: Mapping[str, str]) -> list[Link]:
+    """Links from outputs of a graph to inputs of the graph of its name in the next shard: {output: input}."""
+    links = []
+    graphs = _graphs(steps)
+    shards = sorted({shard for shard, _ in graphs})
+    for here, following in pairwise(shards):
+        for (shard, name), graph in graphs.items():
+            other = graphs.get((following, name))
+            if shard != here or other is None:
+                continue
+            links += [
+                Link(Endpoint(here, name, output), Endpoint(following, name, given))
+                for output, given in names.items()
+                if _has(graph.outputs, output) and _has(other.inputs, given)
+            ]
+    return links
+
+
+def state_links(steps: Sequence[ExecutionStep], names: Mapping[str, str], *, in_place: bool = True) -> list[Link]:
+    """Links that make an output of any graph of a shard the input of all graphs of that shard: {output: input}."""
+    links = []
+    graphs = _graphs(steps)
+    for (shard, writer), graph in graphs.items():
+        for (other, reader), following in graphs.items():
+            links += [
+                Link(Endpoint(shard, writer, output), Endpoint(shard, reader, given), in_place)
+                for output, given in names.items()
+                if shard == other and _has(graph.outputs, output) and _has(following.inputs, given)
+            ]
+    return links
+
+
+class TensorUse(NamedTuple):
+    """A tensor at the edge of a graph, and the steps that execute it."""
+
+    shard: int
+    graph: str
+    role: str
+    info: TensorInfo
+    steps: tuple[int, ...]
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.shard, self.graph, self.info.name)
+
+
+@dataclass(frozen=True)
+class PlannedValue:
+    """Bytes that one tensor or several are bound to; its own from step `first` to step `last`, both included."""
+
+    uses: tuple[TensorUse, ...]
+    nbytes: int
+    first: int
+    last: int
+
+    @property
+    def shards(self) -> tuple[int, ...]:
+        return tuple(sorted({use.shard for use in self.uses}))
+
+    @property
+    def dtype(self) -> str:
+        return self.uses[0].info.dtype
+
+    def meets(self, other: PlannedValue) -> bool:
+        """Whether there is a step in which both are needed."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def resolve_values(steps: Sequence[ExecutionStep], links: Iterable[Link], *, stepwise: bool) -> list[PlannedValue]:
+    """The values of a run, in the order of their first use; every fault of steps and links is told at once.
+
+    A value is alive from the step that first has it to the step that last has it.  What comes from outside is there
+    from the beginning, and what nobody reads stays to the end; unless `stepwise`: then inputs are filled just before
+    their graph runs, and outputs are read just after.
+    """
+    faults: list[str] = []
+    uses = _uses(steps, faults)
+    groups = _joined(uses, links, faults)
+    values = [_value(group, len(steps), stepwise=stepwise) for group in groups]
+    if faults:
+        raise UsageError(
+            "these tensors cannot be planned",
+            details=faults,
+            hint="mend the metadata of the graphs, or the links between them",
+        )
+    return values
+
+
+def _graphs(steps: Sequence[ExecutionStep]) -> dict[tuple[int, str], GraphInfo]:
+    return {(step.shard, step.graph.name): step.graph for step in steps}
+
+
+def _has(tensors: Sequence[TensorInfo], name: str) -> bool:
+    return any(tensor.name == name for tensor in tensors)
+
+
+def _uses(steps: Sequence[ExecutionStep], faults: list[str]) -> list[TensorUse]:
+    executed: dict[tuple[int, str], list[int]] = {}
+    for index, step in enumerate(steps):
+        executed.setdefault((step.shard, step.graph.name), []).append(index)
+    uses = []
+    for (shard, name), graph in _graphs(steps).items():
+        for role, tensors in ((APP_WRITE, graph.inputs), (APP_READ, graph.outputs)):
+            uses += [TensorUse(shard, name, role, info, tuple(executed[shard, name])) for info in tensors]
+    faults += [fault for use in uses if (fault := _fault_of(use))]
+    return uses
+
+
+def _fault_of(use: TensorUse) -> str:
+    if any(not isinstance(size, int) or size <= 0 for size in use.info.shape):
+        return f"{use.endpoint} has the shape {list(use.info.shape)}: every dimension is 1 or more"
+    try:
+        nbytes = byte_size(use.info.dtype, use.info.shape)
+    except RunFailed as problem:
+        return f"{use.endpoint}: {problem.message}"
+    return f"{use.endpoint} takes no bytes" if nbytes == 0 else ""
+
+
+def _joined(uses: list[TensorUse], links: Iterable[Link], faults: list[str]) -> list[list[TensorUse]]:
+    """Uses in groups: those that links connect, whichever way."""
+    group_of: dict[int, list[int]] = {index: [index] for index in range(len(uses))}
+    may_be_in_place: set[int] = set()
+    places: dict[Endpoint, dict[str, int]] = {}
+    for index, use in enumerate(uses):
+        places.setdefault(use.endpoint, {})[use.role] = index
+    for link in links:
+        ends = [_place(places, end, role) for end, role in ((link.source, APP_READ), (link.target, APP_WRITE))]
+        fault = _link_fault(uses, link, ends)
+        if fault or None in ends:
+            faults.append(fault)
+            continue
+        one, other = (end for end in ends if end is not None)
+        if link.in_place:
+            may_be_in_place |= {one, other}
+        if group_of[one] is not group_of[other]:
+            join_plans = sorted(group_of[one] + group_of[other])
+            group_of.update(dict.fromkeys(join_plans, join_plans))
+    groups = {id(group): group for group in group_of.values()}.values()
+    for group in groups:
+        faults += _overwritten([(uses[index], index in may_be_in_place) for index in group])
+    return [[uses[index] for index in group] for group in sorted(groups)]
+
+
+def _place(places: Mapping[Endpoint, Mapping[str, int]], end: Endpoint, role: str) -> int | None:
+    """The tensor of this name; where a graph has an input and an output of one name, that of the role."""
+    found = places.get(end, {})
+    return found.get(role, next(iter(found.values()), None))
+
+
+def _link_fault(uses: list[TensorUse], link: Link, ends: list[int | None]) -> str:
+    for end, index in zip(link[:2], ends, strict=True):
+        if index is None:
+            there = [use.info.name for use in uses if (use.shard, use.graph) == (end.shard, end.graph)]
+            return f"there is no tensor {end}; that graph has: {', '.join(there) or 'nothing that is executed'}"
+    source, target = (uses[index] for index in ends if index is not None)
+    try:
+        sizes = [byte_size(use.info.dtype, use.info.shape) for use in (source, target)]
+    except RunFailed:
+        return ""  # said of the tensor
+    if source.info.dtype != target.info.dtype or sizes[0] != sizes[1]:
+        return (
+            f"{link.source} is {source.info.dtype} {list(source.info.shape)}, "
+            f"{link.target} is {target.info.dtype} {list(target.info.shape)}: they cannot be the same bytes"
+        )
+    return ""
+
+
+def _overwritten(group: list[tuple[TensorUse, bool]]) -> list[str]:
+    """A graph that would write what it reads, and nobody said that it may."""
+    return [
+        f"{reads.endpoint} and `{writes.info.name}` would be the same bytes, which the graph reads and writes at once: "
+        "say in_place where it appends to them, else use two buffers in turn"
+        for reads, may_read in group
+        for writes, may_write in group
+        if (reads.shard, reads.graph) == (writes.shard, writes.graph)
+        and (reads.role, writes.role) == (APP_WRITE, APP_READ)
+        and not (may_read and may_write)
+    ]
+
+
+def _value(group: list[TensorUse], steps: int, *, stepwise: bool) -> PlannedValue:
+    reads = [step for use in group if use.role == APP_WRITE for step in use.steps]
+    writes = [step for use in group if use.role == APP_READ for step in use.steps]
+    begins, ends = min(reads + writes), max(reads + writes)
+    if reads and writes and min(reads) <= min(writes):  # what one run leaves is what the next one begins with
+        begins, ends = 0, steps - 1
+    elif not stepwise:
+        begins = begins if writes else 0
+        ends = steps - 1 if writes and max(writes) >= max(reads, default=-1) else ends
+    info = group[0].info
+    try:
+        nbytes = byte_size(info.dtype, info.shape)
+    except RunFailed:
+        nbytes = 0  # told already
+    return PlannedValue(tuple(group), nbytes, begins, ends)
+
 
 LARGEST_BUFFER = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Wishes:
+class BufferOptions:
     """How the buffers shall be.
 
     packed: many tensors in one buffer (SHARED_BUFFER where it is shared), instead of a buffer for each (ION).
@@ -42,11 +378,11 @@ class Wishes:
     memory: str = ""
 
 
-def plan_buffers(steps: Sequence[Step], wishes: Wishes, links: Iterable[Link] = ()) -> BufferPlan:
+def plan_buffers(steps: Sequence[ExecutionStep], wishes: BufferOptions, links: Iterable[Link] = ()) -> BufferPlan:
     """Give every tensor of these graphs its place."""
     check_alignment(wishes.alignment)
     choice = _allocator(wishes)
-    values = values_of(steps, links, stepwise=wishes.stepwise)
+    values = resolve_values(steps, links, stepwise=wishes.stepwise)
     _check_sizes(values, wishes)
     blocks = _blocks(values, wishes)
     names = _names(blocks, wishes)
@@ -68,25 +404,25 @@ def plan_buffers(steps: Sequence[Step], wishes: Wishes, links: Iterable[Link] = 
 class _Block:
     """A buffer in the making: its values, by offset."""
 
-    rows: list[tuple[Value, int]]
+    rows: list[tuple[PlannedValue, int]]
 
     @property
     def end(self) -> int:
         return max(offset + value.nbytes for value, offset in self.rows)
 
 
-def _allocator(wishes: Wishes) -> Choice:
+def _allocator(wishes: BufferOptions) -> AllocatorChoice:
     if not wishes.memory:
-        return shared_memory() if wishes.shared else Choice("client", "nobody but this process uses it")
+        return shared_allocator() if wishes.shared else AllocatorChoice("client", "nobody but this process uses it")
     row = ALLOCATORS.get(wishes.memory)
     if row is None or row.shared != wishes.shared:
         fitting = [name for name, each in ALLOCATORS.items() if each.shared == wishes.shared]
         kind = "shared" if wishes.shared else "raw"
         raise UsageError(f"{kind} buffers cannot be of `{wishes.memory}` memory", hint=f"one of: {', '.join(fitting)}")
-    return Choice(wishes.memory, "asked for")
+    return AllocatorChoice(wishes.memory, "asked for")
 
 
-def _check_sizes(values: list[Value], wishes: Wishes) -> None:
+def _check_sizes(values: list[PlannedValue], wishes: BufferOptions) -> None:
     largest = LARGEST_BUFFER if wishes.shared else MOST_BYTES
     large = [f"{value.uses[0].endpoint} has {value.nbytes} bytes" for value in values if value.nbytes > largest]
     total = sum(align_up(value.nbytes, wishes.alignment) for value in values)
@@ -104,17 +440,17 @@ def _check_sizes(values: list[Value], wishes: Wishes) -> None:
         )
 
 
-def _blocks(values: list[Value], wishes: Wishes) -> list[_Block]:
+def _blocks(values: list[PlannedValue], wishes: BufferOptions) -> list[_Block]:
     if not wishes.packed:
         return _separate(values, wishes)
-    groups: dict[tuple[int, ...], list[Value]] = {}
+    groups: dict[tuple[int, ...], list[PlannedValue]] = {}
     for value in values:
         # A context maps the whole of a shared buffer: what a shard does not use lies in another one.
         groups.setdefault(value.shards if wishes.shared else (), []).append(value)
     return [_packed(group, wishes) for group in groups.values()]
 
 
-def _packed(values: list[Value], wishes: Wishes) -> _Block:
+def _packed(values: list[PlannedValue], wishes: BufferOptions) -> _Block:
     block = _Block([])
     if not wishes.reuse:
         end = 0
@@ -127,11 +463,11 @@ def _packed(values: list[Value], wishes: Wishes) -> _Block:
     return block
 
 
-def _offset(row: tuple[Value, int]) -> int:
+def _offset(row: tuple[PlannedValue, int]) -> int:
     return row[1]
 
 
-def _lowest(block: _Block, value: Value, wishes: Wishes) -> int:
+def _lowest(block: _Block, value: PlannedValue, wishes: BufferOptions) -> int:
     """The lowest offset at which nothing lies that is alive with it."""
     offset = 0
     while True:
@@ -145,12 +481,12 @@ def _lowest(block: _Block, value: Value, wishes: Wishes) -> int:
         offset += wishes.alignment
 
 
-def _clash(value: Value, other: Value, wishes: Wishes) -> bool:
+def _clash(value: PlannedValue, other: PlannedValue, wishes: BufferOptions) -> bool:
     """Whether one context would have to register one place of a shared buffer with two data types."""
     return wishes.shared and value.dtype != other.dtype and bool(set(value.shards) & set(other.shards))
 
 
-def _separate(values: list[Value], wishes: Wishes) -> list[_Block]:
+def _separate(values: list[PlannedValue], wishes: BufferOptions) -> list[_Block]:
     if not wishes.reuse:
         return [_Block([(value, 0)]) for value in values]
     blocks: list[_Block] = []
@@ -168,7 +504,7 @@ def _separate(values: list[Value], wishes: Wishes) -> list[_Block]:
     return blocks
 
 
-def _names(blocks: list[_Block], wishes: Wishes) -> list[str]:
+def _names(blocks: list[_Block], wishes: BufferOptions) -> list[str]:
     """A name for each, which says whose it is; none twice."""
     names: dict[str, None] = {}
     for block in blocks:
@@ -187,7 +523,9 @@ def _names(blocks: list[_Block], wishes: Wishes) -> list[str]:
     return list(names)
 
 
-def _tensors(values: list[Value], places: dict[int, tuple[str, int]], wishes: Wishes) -> Iterable[PlannedTensor]:
+def _tensors(
+    values: list[PlannedValue], places: dict[int, tuple[str, int]], wishes: BufferOptions
+) -> Iterable[PlannedTensor]:
     bound = (SHARED_BUFFER if wishes.packed else ION) if wishes.shared else RAW
     for number, value in enumerate(values):
         buffer, offset = places[id(value)]
@@ -207,3 +545,127 @@ def _tensors(values: list[Value], places: dict[int, tuple[str, int]], wishes: Wi
                 last=value.last,
                 bound=bound,
             )
+
+
+def read_plan(found: Mapping[str, Any]) -> BufferPlan:
+    """The plan that `BufferPlan.as_json` wrote."""
+    allocator = found["allocator"]
+    return BufferPlan(
+        steps=tuple(PlannedStep(row["shard"], row["graph"]) for row in found["steps"]),
+        buffers=tuple(PlannedBuffer(**row) for row in found["buffers"]),
+        tensors=tuple(_tensor(row) for row in found["tensors"]),
+        why=allocator["why"],
+    )
+
+
+def _tensor(row: Mapping[str, Any]) -> PlannedTensor:
+    rest = {name: value for name, value in row.items() if name not in ("lifetime", "shape")}
+    first, last = row["lifetime"]
+    return PlannedTensor(**rest, shape=tuple(row["shape"]), first=first, last=last)
+
+
+def join_plans(plans: Sequence[BufferPlan]) -> BufferPlan:
+    """All of them, one after the other: buffers are named after their shards, steps and values counted through."""
+    steps: list[PlannedStep] = []
+    buffers: list[PlannedBuffer] = []
+    tensors: list[PlannedTensor] = []
+    values = 0
+    for plan in plans:
+        taken = {row.name for row in buffers}
+        names = {row.name: _free(row.name, plan, taken) for row in plan.buffers}
+        buffers += [replace(row, name=names[row.name]) for row in plan.buffers]
+        tensors += [
+            replace(
+                row,
+                buffer=names[row.buffer],
+                value=row.value + values,
+                first=row.first + len(steps),
+                last=row.last + len(steps),
+            )
+            for row in plan.tensors
+        ]
+        values = max((row.value for row in tensors), default=-1) + 1
+        steps += plan.steps
+    return BufferPlan(tuple(steps), tuple(buffers), tuple(tensors), plans[0].why if plans else "")
+
+
+def _free(name: str, plan: BufferPlan, taken: set[str]) -> str:
+    shards = "+".join(str(shard) for shard in dict.fromkeys(step.shard for step in plan.steps))
+    return name if name not in taken and name != "all" else f"{name} of shard {shards}"
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """An attachment that is made already."""
+
+    made: Attachment
+
+    def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
+        return self.made
+
+
+class PlannedBuffers(Closing):
+    """Every buffer of a plan; a context manager.
+
+    `close` unbinds what was bound here, deregisters it last to first, and gives the memory back; contexts may be
+    closed before or after it.
+    """
+
+    def __init__(self, plan: BufferPlan) -> None:
+        self.plan = plan
+        self.buffers: dict[str, Buffer] = {}
+        self._largest: dict[tuple[int, str, int], PlannedTensor] = {}
+        for row in plan.tensors:
+            place = (row.shard, row.buffer, row.offset)
+            if place not in self._largest or self._largest[place].nbytes < row.nbytes:
+                self._largest[place] = row
+        with ExitStack() as stack:
+            for each in plan.buffers:
+                made = allocate(each.allocator, each.size, alignment=each.alignment, name=each.name)
+                self.buffers[each.name] = stack.enter_context(made)
+            stack.pop_all()
+
+    def part(self, shard: int, graph: str, tensor: str) -> BufferPart:
+        """The place of one tensor."""
+        for row in self.plan.of(shard, graph):
+            if row.tensor == tensor:
+                return self._part(row)
+        raise RunFailed(
+            f"the plan has no tensor `{tensor}` of graph `{graph}` (shard {shard})",
+            hint="plan the buffers of all graphs that are executed",
+        )
+
+    def bind(self, graph: Graph, *, shard: int = 0) -> None:
+        """Let every tensor of a graph lie where the plan says; all of them, or none and an error."""
+        names = {info.name for info in (*graph.inputs, *graph.outputs)}
+        infos = {(role, info.name): info for role, side in _sides(graph) for info in side}
+        rows = [row for row in self.plan.of(shard, graph.name) if (row.role, row.tensor) in infos]
+        if missing := names - {row.tensor for row in rows}:
+            raise RunFailed(
+                f"the plan has no place for {', '.join(f'`{name}`' for name in sorted(missing))} of graph "
+                f"`{graph.name}` (shard {shard})",
+                hint="make the plan from the graphs of this context",
+            )
+        with graph.context.registrations.all_or_none():
+            made = {row.tensor: self._part(row).attach(graph, infos[row.role, row.tensor], row.role) for row in rows}
+        graph.bind({name: _Ready(each) for name, each in made.items()})
+
+    def close(self) -> None:
+        """Unbind, deregister, give back, all of it, then raise the first error; a second time does nothing."""
+        errors: list[Exception] = []
+        for buffer in reversed(self.buffers.values()):
+            try:
+                buffer.close()
+            except Exception as problem:
+                errors.append(problem)
+        if errors:
+            raise errors[0]
+
+    def _part(self, row: PlannedTensor) -> BufferPart:
+        largest = self._largest[row.shard, row.buffer, row.offset]
+        known = None if row.bound == RAW else (largest.dtype, largest.shape)
+        return BufferPart(self.buffers[row.buffer], row.offset, row.nbytes, row.bound, known)
+
+
+def _sides(graph: Graph) -> tuple[tuple[str, tuple[TensorInfo, ...]], ...]:
+    return ("APP_WRITE", graph.inputs), ("APP_READ", graph.outputs)

@@ -1,4 +1,4 @@
-"""Shared memory pools by the names that NNAPI has for them (its page on memory pools)."""
+"""Shared memory pools by their NNAPI names, and constants that lie in them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import errno
 import mmap
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.runtime.buffers import android
-from udogen.runtime.buffers.allocators import align_up, allocate, out_of_memory
+from udogen.qnn import abi
+from udogen.qnn.handles import Closing
+from udogen.qnn.tensors import STATIC, Quantization, Tensor, byte_size
+from udogen.runtime.buffers import memory
 from udogen.runtime.buffers.buffer import Buffer
+from udogen.runtime.buffers.memory import align_up, allocate, out_of_memory
 
 
-class File(NamedTuple):
+class FileRange(NamedTuple):
     """A part of a file that somebody else has opened; it may be closed when the pool is open."""
 
     fd: int
@@ -24,7 +28,7 @@ class File(NamedTuple):
     writable: bool = True
 
 
-class Image(NamedTuple):
+class ImageLayout(NamedTuple):
     """What a general AHardwareBuffer holds: pixels of a format of android/hardware_buffer.h."""
 
     width: int
@@ -38,7 +42,7 @@ class PoolKind(NamedTuple):
 
     name: str
     what: str
-    open: Callable[[int, File | None, Image | None, str], Buffer]
+    open: Callable[[int, FileRange | None, ImageLayout | None, str], Buffer]
     takes: str  # what it is opened with
     holds_constants: bool = True
 
@@ -87,7 +91,7 @@ class Pool:
 
 
 def open_pool(
-    kind: str, size: int = 0, *, file: File | None = None, image: Image | None = None, name: str = "pool"
+    kind: str, size: int = 0, *, file: FileRange | None = None, image: ImageLayout | None = None, name: str = "pool"
 ) -> Pool:
     """A pool of one of the kinds of `POOLS`."""
     row = POOLS.get(kind)
@@ -103,23 +107,23 @@ def open_pool(
     return Pool(row, row.open(size, file, image, name))
 
 
-def _ashmem(size: int, _file: File | None, _image: Image | None, name: str) -> Buffer:
+def _ashmem(size: int, _file: FileRange | None, _image: ImageLayout | None, name: str) -> Buffer:
     try:
-        fd = android.ashmem(name, size)
+        fd = memory.ashmem(name, size)
     except ToolMissing:  # no Android: what replaced ashmem in Linux
         return allocate("memfd", size, alignment=mmap.PAGESIZE, name=name)
     try:
-        return _mapped(File(fd), size, name, kind="ashmem")
+        return _mapped(FileRange(fd), size, name, kind="ashmem")
     finally:
         os.close(fd)
 
 
-def _mmap_fd(size: int, file: File | None, _image: Image | None, name: str) -> Buffer:
+def _mmap_fd(size: int, file: FileRange | None, _image: ImageLayout | None, name: str) -> Buffer:
     assert file is not None  # `takes` says so
     return _mapped(file, size, name, kind="mmap_fd")
 
 
-def _mapped(file: File, size: int, name: str, *, kind: str) -> Buffer:
+def _mapped(file: FileRange, size: int, name: str, *, kind: str) -> Buffer:
     """A part of a file, mapped from the page that it begins in."""
     what = f"pool `{name}`"
     try:
@@ -161,16 +165,16 @@ def _mapped(file: File, size: int, name: str, *, kind: str) -> Buffer:
         raise
 
 
-def _blob(size: int, _file: File | None, _image: Image | None, name: str) -> Buffer:
-    made = android.hardware_buffer(width=size, height=1, pixel_format=android.FORMAT_BLOB, pixel_bytes=1)
+def _blob(size: int, _file: FileRange | None, _image: ImageLayout | None, name: str) -> Buffer:
+    made = memory.hardware_buffer(width=size, height=1, pixel_format=memory.FORMAT_BLOB, pixel_bytes=1)
     return Buffer(
         made.memory, name=name, kind="hardware_buffer_blob", size=size, alignment=1, fd=made.fd, owns_fd=False
     )  # fmt: skip
 
 
-def _hardware_buffer(_size: int, _file: File | None, image: Image | None, name: str) -> Buffer:
+def _hardware_buffer(_size: int, _file: FileRange | None, image: ImageLayout | None, name: str) -> Buffer:
     assert image is not None  # `takes` says so
-    made = android.hardware_buffer(**image._asdict())
+    made = memory.hardware_buffer(**image._asdict())
     size = len(made.memory)
     return Buffer(made.memory, name=name, kind="hardware_buffer", size=size, alignment=1, fd=made.fd, owns_fd=False)
 
@@ -184,3 +188,108 @@ POOLS = {
         PoolKind("hardware_buffer", "an AHardwareBuffer of pixels", _hardware_buffer, "image", holds_constants=False),
     )
 }
+
+
+COPY, REFERENCE = "CONSTANT_COPY", "CONSTANT_REFERENCE"
+# ANEURALNETWORKS_MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES
+THRESHOLD = 128
+
+
+@dataclass(frozen=True)
+class ConstantPlacement:
+    """How a constant is held; `offset` is that in the pool, 0 for a copy."""
+
+    name: str
+    lifetime: str
+    nbytes: int
+    offset: int
+
+
+class Constants(Closing):
+    """The constants of a graph; a context manager that holds the pool until all graphs made of it are closed."""
+
+    def __init__(self, pool: Pool | None = None, *, threshold: int = THRESHOLD) -> None:
+        if pool is not None and not pool.kind.holds_constants:
+            fitting = ", ".join(row.name for row in POOLS.values() if row.holds_constants)
+            raise UsageError(
+                f"constants cannot lie in a pool `{pool.kind.name}`: it is for inputs and outputs of executions",
+                hint=f"one of: {fitting}",
+            )
+        self.rows: list[ConstantPlacement] = []
+        self._pool, self._threshold = pool, threshold
+        self._let_go: list[Callable[[], None]] = []
+
+    def tensor(
+        self, name: str, *, dtype: str, shape: Sequence[int], data: Any, quant: Quantization = None
+    ) -> Tensor:  # fmt: skip
+        """A static tensor of these values; above the threshold they are moved into the pool, unless they lie there."""
+        nbytes, given = byte_size(dtype, shape), _flat(name, data)
+        if len(given) != nbytes:
+            raise RunFailed(
+                f"constant `{name}` ({dtype} {list(shape)}) has {nbytes} bytes, {len(given)} were given",
+                hint="give the values the shape and type of the tensor",
+            )
+        if nbytes <= self._threshold:
+            return self._made(name, dtype, shape, bytearray(given), quant, ConstantPlacement(name, COPY, nbytes, 0))
+        if self._pool is None:
+            raise UsageError(
+                f"constant `{name}` has {nbytes} bytes: more than {self._threshold} are not copied",
+                hint="open a pool for constants, or raise the threshold",
+            )
+        offset = self._offset_of(given)
+        if offset is None:
+            offset = self._pool.take(nbytes)
+            self._pool.buffer.view[offset : offset + nbytes] = given
+        return self._referring(name, dtype, shape, offset, quant)
+
+    def refer(
+        self, name: str, *, dtype: str, shape: Sequence[int], offset: int, quant: Quantization = None
+    ) -> Tensor:  # fmt: skip
+        """A static tensor of what lies at this offset of the pool; nothing is copied."""
+        nbytes = byte_size(dtype, shape)
+        if self._pool is None:
+            raise UsageError(
+                f"constant `{name}` refers to a pool, and there is none", hint="open one for the constants"
+            )
+        if offset < 0 or offset + nbytes > self._pool.buffer.size:
+            raise RunFailed(
+                f"constant `{name}` would be bytes {offset} to {offset + nbytes} of pool `{self._pool.name}`, "
+                f"which has {self._pool.buffer.size}",
+                hint="give an offset inside the pool",
+            )
+        return self._referring(name, dtype, shape, offset, quant)
+
+    def close(self) -> None:
+        """Let go of the pool."""
+        while self._let_go:
+            self._let_go.pop()()
+
+    def _referring(self, name: str, dtype: str, shape: Sequence[int], offset: int, quant: Quantization) -> Tensor:
+        assert self._pool is not None  # both callers have looked
+        nbytes, buffer = byte_size(dtype, shape), self._pool.buffer
+        view = buffer.view[offset : offset + nbytes]
+        self._let_go.append(buffer.hold(f"constant `{name}`"))
+        return self._made(name, dtype, shape, view, quant, ConstantPlacement(name, REFERENCE, nbytes, offset))
+
+    def _made(
+        self, name: str, dtype: str, shape: Sequence[int], data: Any, quant: Quantization, row: ConstantPlacement
+    ) -> Tensor:
+        self.rows.append(row)
+        return Tensor(name, dtype=dtype, shape=shape, role=STATIC, quant=quant, data=data)
+
+    def _offset_of(self, given: memoryview) -> int | None:
+        """Where in the pool these bytes lie; None where they do not."""
+        ffi = abi.ffi()
+        buffer = self._pool.buffer if self._pool else None
+        offset = int(ffi.cast("uintptr_t", ffi.from_buffer(given))) - buffer.address if buffer else -1
+        return offset if buffer and 0 <= offset <= buffer.size - len(given) else None
+
+
+def _flat(name: str, data: Any) -> memoryview:
+    try:
+        view = memoryview(data)
+    except TypeError as problem:
+        raise UsageError(
+            f"the values of constant `{name}` are no buffer: {problem}", hint="give a numpy array, or bytes"
+        ) from problem
+    return view.cast("B") if view.c_contiguous else memoryview(view.tobytes())

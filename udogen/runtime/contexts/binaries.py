@@ -1,30 +1,187 @@
-"""A stored context before it is restored: the file mapped, checked, and described by itself and by its JSON.
-
-Where both describe it, the binary counts: it is what the runtime executes.  Differences are named tensor by tensor; a
-JSON by which buffers would be too small for the binary is refused.
-"""
+""" """
 
 from __future__ import annotations
 
 import mmap
+import os
+import re
+import stat
 import warnings
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from udogen.errors import RunFailed, ToolMissing
+from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.qnn import guarded, heads, system
-from udogen.qnn.handle import Closing
+from udogen.qnn.handles import Closing
 from udogen.qnn.system import BinaryInfo
 from udogen.runtime import arguments
-from udogen.runtime.arguments import Given
+from udogen.runtime.arguments import PathArgument
 from udogen.runtime.contexts import context_json, manifest
-from udogen.runtime.contexts.context_json import ContextJson
-from udogen.runtime.contexts.differences import Difference, compare, too_small
-from udogen.runtime.contexts.manifest import Verdict
-from udogen.runtime.contexts.mapped import mapped
-from udogen.runtime.contexts.shards import Shard, json_of
+from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, too_small
+from udogen.runtime.contexts.manifest import ManifestCheck
 from udogen.runtime.library import BACKENDS, find_runtime
+
+
+@contextmanager
+def mapped_file(path: Path) -> Iterator[mmap.mmap]:
+    """A file, mapped for reading; unmapped at the end of `with`, when nobody holds its memory any more."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as problem:
+        raise RunFailed(
+            f"{path} cannot be read: {problem.strerror}", hint="give the path of a context binary"
+        ) from problem
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise RunFailed(f"{path} is no file", hint="give the path of a context binary")
+        if found.st_size == 0:
+            raise RunFailed(
+                f"{path} is empty", hint="write the context binary again: it seems to have been interrupted"
+            )
+        memory = mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+    finally:
+        os.close(fd)
+    try:
+        yield memory
+    finally:
+        with suppress(BufferError):  # the traceback of an error may still hold it; then it goes with that
+            memory.close()
+
+
+def flat_view(binary: Any) -> Any:
+    """A context binary in memory, as it is."""
+    hint = "give the path of a context binary (a str or a Path), or its bytes"
+    try:
+        view = memoryview(binary)
+    except TypeError as problem:
+        raise UsageError(f"the context binary is {arguments.kind_of(binary)}", hint=hint) from problem
+    except ValueError as problem:  # a mapping that was closed
+        raise UsageError(f"the context binary cannot be read: {problem}", hint=hint) from problem
+    if not view.c_contiguous:
+        raise UsageError("the context binary is not contiguous in its memory", hint=hint)
+    return binary if view.format in ("B", "b", "c") and view.ndim == 1 else view.cast("B")
+
+
+_BINARY = re.compile(r"forward_(\d+)\.bin")
+_JSON = re.compile(r"forward_(\d+)(?:_json)?\.json")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A context binary, and the JSON that describes it, where there is one."""
+
+    binary: Path
+    json: Path | None = None
+    index: int | None = None  # of forward_<index>.bin
+
+    @property
+    def name(self) -> str:
+        """What people call it: forward_0."""
+        return self.binary.stem
+
+
+class FoundShards(NamedTuple):
+    """What was found, in the order in which it runs, and what is odd about it."""
+
+    shards: tuple[Shard, ...]
+    notes: tuple[str, ...] = ()
+
+
+def find_shards(paths: Sequence[Path]) -> FoundShards:
+    """The binaries of folders and files; raises `UsageError` with everything that cannot be."""
+    faults: list[str] = []
+    notes: list[str] = []
+    found: list[Shard] = []
+    for path in paths:
+        if path.is_dir():
+            found += _in_folder(path, faults, notes)
+        elif path.exists():
+            found.append(Shard(path, json_of(path), _index(path)))
+        else:
+            faults.append(f"there is no file or folder {path}")
+    seen: set[Path] = set()
+    for shard in found:
+        real = shard.binary.resolve()
+        if real in seen:
+            faults.append(f"{shard.binary} is given twice")
+        seen.add(real)
+    if faults:
+        raise UsageError(
+            faults[0] if len(faults) == 1 else f"{len(faults)} things are wrong with the context binaries",
+            details=faults if len(faults) > 1 else (),
+            hint="give a folder of forward_<i>.bin and forward_<i>_json.json, or files *.bin",
+        )
+    return FoundShards(tuple(found), tuple(notes))
+
+
+def json_of(binary: Path) -> Path | None:
+    """The JSON beside a binary: <name>_json.json, or <name>.json."""
+    places = (binary.with_name(f"{binary.stem}_json.json"), binary.with_name(f"{binary.stem}.json"))
+    return next((place for place in places if place.is_file()), None)
+
+
+def _in_folder(folder: Path, faults: list[str], notes: list[str]) -> list[Shard]:
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as fault:
+        faults.append(f"the folder {folder} cannot be read: {fault.strerror}")
+        return []
+    binaries = [each for each in entries if each.suffix == ".bin"]
+    for each in binaries:
+        if not each.is_file():
+            faults.append(f"{each} is {'a link to nothing' if each.is_symlink() else 'no file'}")
+    numbered = [each for each in binaries if _BINARY.fullmatch(each.name)]
+    if not numbered:
+        orphans = [each.name for each in entries if _JSON.fullmatch(each.name)]
+        if orphans:
+            faults.append(f"{folder} has {_and(orphans)}, but no forward_<i>.bin")
+        elif not binaries:
+            faults.append(f"{folder} holds no context binary (*.bin)")
+        return [Shard(each, json_of(each)) for each in sorted(binaries, key=_naturally)]
+    by_index: dict[int, Path] = {}
+    for each in numbered:
+        index = _index(each)
+        assert index is not None
+        if index in by_index:
+            faults.append(f"{by_index[index].name} and {each.name} in {folder} have one number")
+        by_index[index] = each
+    _odd(folder, entries, by_index, notes)
+    return [Shard(by_index[index], json_of(by_index[index]), index) for index in sorted(by_index)]
+
+
+def _odd(folder: Path, entries: Iterable[Path], by_index: dict[int, Path], notes: list[str]) -> None:
+    """Gaps, descriptions of nothing, and binaries that are not shards."""
+    last = max(by_index)
+    gaps = [f"forward_{index}.bin" for index in range(min(last, 10_000)) if index not in by_index]
+    if gaps:
+        notes.append(f"{folder}: {_and(gaps)} {'is' if len(gaps) == 1 else 'are'} missing before {by_index[last].name}")
+    for each in entries:
+        described = _JSON.fullmatch(each.name)
+        if described and int(described[1]) not in by_index:
+            notes.append(f"{each} describes forward_{described[1]}.bin, which is not there")
+        elif each.suffix == ".bin" and not _BINARY.fullmatch(each.name):
+            notes.append(f"{each} is left out: beside forward_<i>.bin other names are no shards")
+
+
+def _index(path: Path) -> int | None:
+    match = _BINARY.fullmatch(path.name)
+    return int(match[1]) if match else None
+
+
+def _naturally(path: Path) -> list[tuple[int, int, str]]:
+    """part_2 comes before part_10."""
+    parts = re.split(r"(\d+)", path.name)
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
+
+
+def _and(names: Sequence[str]) -> str:
+    shown = list(names[:8]) + (["…"] if len(names) > 8 else [])
+    return ", ".join(shown[:-1]) + (f" and {shown[-1]}" if len(shown) > 1 else shown[-1])
+
 
 BINARY, JSON = "binary", "json"
 
@@ -42,9 +199,9 @@ class StoredContext(Closing):
 
     def __init__(
         self,
-        shard: Shard | Given,
+        shard: Shard | PathArgument,
         *,
-        system_library: Given | None = None,
+        system_library: PathArgument | None = None,
         use_json: bool = True,
         check_manifest: bool = True,
         guarded: bool = True,
@@ -63,7 +220,7 @@ class StoredContext(Closing):
         self.description: ContextJson | None = None
         self.differences: tuple[Difference, ...] = ()
         with ExitStack() as stack:
-            self.data: mmap.mmap = stack.enter_context(mapped(self.path))
+            self.data: mmap.mmap = stack.enter_context(mapped_file(self.path))
             head = heads.check(self.data, str(self.path))
             if shard.json is not None and use_json:
                 self.description = context_json.read(shard.json)
@@ -102,10 +259,10 @@ class StoredContext(Closing):
         self._stack.close()
 
 
-def _verdict(path: Path, check: bool) -> Verdict:
+def _verdict(path: Path, check: bool) -> ManifestCheck:
     guarded.head_of(path)  # what is no file, or no context binary, is told in these words
     if not check:
-        return Verdict(manifest.ABSENT, "its manifest was not looked at")
+        return ManifestCheck(manifest.ABSENT, "its manifest was not looked at")
     verdict = manifest.check(path)
     verdict.refuse()
     return verdict
@@ -121,7 +278,7 @@ def system_library_of(
             raise ToolMissing(f"there is no QNN system library at {found}", hint="give the path of libQnnSystem.so")
         return found
     if head.emulator:
-        backend = system.BACKENDS.get(head.backend_id)
+        backend = system.BACKENDS_BY_ID.get(head.backend_id)
         if backend is None:
             raise RunFailed(f"the emulator has no backend of number {head.backend_id}", hint="the file may be damaged")
         return find_runtime(backend, kind="emulator", on_step=on_step).system

@@ -1,34 +1,39 @@
-"""The JSON that qnn-context-binary-utility writes of a context binary, read into a `BinaryInfo`.
-
-Three shapes are understood: with an `info` inside each binary, graph and tensor; flat, as newer releases write it
-(both are the JSON schemas inside libQnnSystem 2.47); and flat with shorter names (`inputs`, `dims`, `quantization`),
-as programs that read such files write them.  All problems of a file are collected, each with its line.
-"""
+""" """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from udogen.configs import json_text
 from udogen.errors import RunFailed, open_plain
+from udogen.opdef import datatypes
 from udogen.opdef.problems import Location, Problem, Problems
-from udogen.qnn.system import BinaryInfo, GraphInfo, HardwareDevice, TensorInfo
+from udogen.qnn import quantization
+from udogen.qnn.quantization import OtherEncoding, Quantization
+from udogen.qnn.system import BinaryInfo, GraphInfo, HardwareDevice, HtpGraph, TensorInfo
 from udogen.qnn.tensors import MOST_BYTES
-from udogen.runtime.contexts.json_encodings import read_quantization
-from udogen.runtime.contexts.json_nodes import MISSING, Node, Where
-from udogen.runtime.contexts.json_words import (
+from udogen.runtime.contexts.json_values import (
+    FORMATS,
+    HTP_KEYS,
+    MISSING,
+    JsonNode,
+    JsonProblems,
     code_of,
     data_format,
     data_type,
     htp_graph,
     last_number,
     of_width,
+    read_quantization,
     type_hint,
+    write_quantization,
 )
-from udogen.runtime.contexts.json_words import role as role_of
+from udogen.runtime.contexts.json_values import role as role_of
 
 _LARGEST_FILE = 256 << 20
 _MOST_VALUES = 5_000_000
@@ -54,9 +59,9 @@ def read(path: Path) -> ContextJson:
         info = _Reader(str(path), problems, lambda _path: Location(str(path))).binary(value)
     if info is None or problems.all():  # once more, with the lines that the quick parser does not tell
         problems = Problems()
-        text = _with_lines(data, str(path), problems)
-        if text is not None:
-            info = _Reader(str(path), problems, text.place).binary(text.value)
+        dump_text = _with_lines(data, str(path), problems)
+        if dump_text is not None:
+            info = _Reader(str(path), problems, dump_text.place).binary(dump_text.value)
     problems.stop_if_any(what=name)
     assert info is not None
     return ContextJson(path, info, problems.warnings)
@@ -88,7 +93,7 @@ def _quickly(data: bytes) -> Any:
         return made
 
     def constant(text: str) -> Any:
-        raise ValueError(f"{text} is no JSON")
+        raise ValueError(f"{dump_text} is no JSON")
 
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant)
@@ -98,26 +103,26 @@ def _quickly(data: bytes) -> Any:
 
 def _with_lines(data: bytes, file: str, problems: Problems) -> json_text.Text | None:
     try:
-        text = data.decode("utf-8-sig")
+        dump_text = data.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         line = data.count(b"\n", 0, fault.start) + 1
         problems.error(Location(file, line), "this is not text in UTF-8", "is this the binary? give its JSON")
         return None
-    if not text.strip():
+    if not dump_text.strip():
         problems.error(Location(file, 1), "the file is empty", "was writing it interrupted? make it again")
         return None
-    return json_text.parse(text, file, problems, most=_MOST_VALUES)
+    return json_text.parse(dump_text, file, problems, most=_MOST_VALUES)
 
 
 class _Reader:
     """One pass over a parsed file."""
 
     def __init__(self, file: str, problems: Problems, place: Callable[[json_text.Path], Location]) -> None:
-        self._where = Where(problems, place)
+        self._where = JsonProblems(problems, place)
         self._error = self._where.error
 
     def binary(self, value: Any) -> BinaryInfo | None:
-        top = Node(value, (), self._where)
+        top = JsonNode(value, (), self._where)
         if not top.is_object:
             self._error((), "this is no description of a context binary: it is not an object", _MAKE)
             return None
@@ -154,7 +159,7 @@ class _Reader:
             devices=self._devices(top),
         )
 
-    def _devices(self, top: Node) -> tuple[HardwareDevice, ...]:
+    def _devices(self, top: JsonNode) -> tuple[HardwareDevice, ...]:
         platform = top.get("platformInfo")
         listed = platform.get("hwDevices") if platform is not None and platform.is_object else None
         if listed is None or not isinstance(listed.value, list):
@@ -162,13 +167,13 @@ class _Reader:
         rows = (row for row in listed.items() if row.is_object)
         return tuple(HardwareDevice(*(row.whole(key, 0) for key in _DEVICE)) for row in rows)
 
-    def _rows(self, node: Node, what: str) -> list[Node]:
+    def _rows(self, node: JsonNode, what: str) -> list[JsonNode]:
         if not isinstance(node.value, list):
             self._error(node.path, f"`{what}` is no list", _MAKE)
             return []
         return list(node.items())
 
-    def _graph(self, row: Node) -> GraphInfo | None:
+    def _graph(self, row: JsonNode) -> GraphInfo | None:
         if not row.is_object:
             self._error(row.path, f"a graph is an object, not {row.shown}", _MAKE)
             return None
@@ -200,14 +205,14 @@ class _Reader:
                 self._error(path, f"two of the {what} have {which} `{key}`", "each has one of its own")
             seen.add(key)
 
-    def _counted(self, row: Node, key: str, rows: Sequence[Node], what: str) -> None:
+    def _counted(self, row: JsonNode, key: str, rows: Sequence[JsonNode], what: str) -> None:
         said = row.get(key)
         if said is not None and said.value != len(rows):
             self._error(
                 said.path, f"`{key}` is {said.shown}, but {what} are {len(rows)}", "was the file cut or edited?"
             )
 
-    def _tensor(self, row: Node, role: str, graph: str = "") -> TensorInfo:
+    def _tensor(self, row: JsonNode, role: str, graph: str = "") -> TensorInfo:
         if not row.is_object:
             self._error(row.path, f"a tensor is an object, not {row.shown}", _MAKE)
             return _NONE
@@ -229,7 +234,7 @@ class _Reader:
         self._check_size(row, info, what)
         return info
 
-    def _id(self, row: Node, what: str) -> int:
+    def _id(self, row: JsonNode, what: str) -> int:
         node = row.get("id")
         if node is None:
             self._error(row.path, f"{what} has no `id`", "a graph knows its tensors by their ids")
@@ -239,7 +244,7 @@ class _Reader:
             return -1
         return int(node.value)
 
-    def _shape(self, row: Node, what: str) -> tuple[int, ...]:
+    def _shape(self, row: JsonNode, what: str) -> tuple[int, ...]:
         """`currentDimensions` are those that the graph runs with, so they win over `dimensions`."""
         found = {key: node for key in ("currentDimensions", "dimensions", "dims") if (node := row.get(key)) is not None}
         if not found:
@@ -259,7 +264,7 @@ class _Reader:
             self._error(rank.path, f"{what}: its rank is {rank.shown}, but `{key}` has {len(shape)} axes", _MAKE)
         return shape
 
-    def _dims(self, node: Node, key: str, what: str) -> tuple[int, ...]:
+    def _dims(self, node: JsonNode, key: str, what: str) -> tuple[int, ...]:
         if not isinstance(node.value, list):
             self._error(node.path, f"{what}: `{key}` is {node.shown}, not a list of whole numbers", _MAKE)
             return ()
@@ -273,7 +278,7 @@ class _Reader:
                 )
         return tuple(each.value if each.is_whole and 0 < each.value <= _MOST_DIM else 1 for each in node.items())
 
-    def _dtype(self, row: Node, what: str) -> str:
+    def _dtype(self, row: JsonNode, what: str) -> str:
         """The data type; where `bytesPerElement` says otherwise, the one of its kind that takes so many."""
         width = self._width(row, what)
         node = row.get("dataType", "data_type")
@@ -298,7 +303,7 @@ class _Reader:
         self._where.warn(node.path, f"{what}: {why}; taken as {taken}", "`bytesPerElement` counts")
         return taken
 
-    def _width(self, row: Node, what: str) -> int:
+    def _width(self, row: JsonNode, what: str) -> int:
         node = row.get("bytesPerElement")
         if node is None:
             return 0
@@ -307,7 +312,7 @@ class _Reader:
             return 0
         return int(node.value)
 
-    def _role(self, row: Node, role: str, what: str) -> str:
+    def _role(self, row: JsonNode, role: str, what: str) -> str:
         node = row.get("type")
         if node is None:
             return role
@@ -321,7 +326,7 @@ class _Reader:
             )
         return found
 
-    def _dynamic(self, row: Node, shape: tuple[int, ...], what: str) -> tuple[bool, ...]:
+    def _dynamic(self, row: JsonNode, shape: tuple[int, ...], what: str) -> tuple[bool, ...]:
         node = row.get("isDynamicDimensions")
         if node is None or not node.value:
             return ()
@@ -331,7 +336,7 @@ class _Reader:
             return ()
         return tuple(map(bool, flags)) if any(flags) else ()
 
-    def _check_size(self, row: Node, info: TensorInfo, what: str) -> None:
+    def _check_size(self, row: JsonNode, info: TensorInfo, what: str) -> None:
         size = info.nbytes
         shape = " x ".join(map(str, info.shape))
         if size > MOST_BYTES:
@@ -358,3 +363,246 @@ _DEVICE = ("deviceId", "deviceType", "numCores")
 
 def _bits(bits: int) -> str:
     return f"{bits // 8}" if bits % 8 == 0 else f"{bits} bits"
+
+
+def dump_text(info: BinaryInfo) -> str:
+    """The JSON text of a description."""
+    return json.dumps(dump(info), indent=2, ensure_ascii=False) + "\n"
+
+
+def dump(info: BinaryInfo) -> dict[str, Any]:
+    """The description as plain values, in the shape with an `info` inside each part."""
+    made: dict[str, Any] = {
+        "backendId": info.backend_id,
+        "buildId": info.build_id,
+        "coreApiVersion": info.api_version,
+        "backendApiVersion": info.backend_version,
+        "socVersion": info.soc,
+        "contextBlobVersion": info.blob_version,
+        "contextBlobSize": info.blob_size,
+        "numContextTensors": len(info.context_tensors),
+        "contextTensors": _tensors(info.context_tensors),
+        "numGraphs": len(info.graphs),
+        "graphs": [_graph(graph, info.version) for graph in info.graphs],
+    }
+    if info.version >= 3:
+        made["socModel"] = info.soc_model
+    if info.devices:
+        rows = [{"deviceId": row.id, "deviceType": row.type, "numCores": row.cores} for row in info.devices]
+        made["platformInfo"] = {"numHwDevices": len(rows), "hwDevices": rows}
+    if info.arch:
+        version = "QNN_SYSTEM_CONTEXT_HTP_CONTEXT_INFO_BLOB_VERSION_V1"
+        made["contextMetadata"] = {"version": version, "info": {"dspArch": int(info.arch.removeprefix("v"))}}
+    return {"version": f"QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_{info.version}", "info": made}
+
+
+def _graph(graph: GraphInfo, version: int) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "graphName": graph.name,
+        "numGraphInputs": len(graph.inputs),
+        "graphInputs": _tensors(graph.inputs),
+        "numGraphOutputs": len(graph.outputs),
+        "graphOutputs": _tensors(graph.outputs),
+        "numUpdateableTensors": len(graph.updateable),
+        "updateableTensors": _tensors(graph.updateable),
+    }
+    if graph.htp is not None:
+        made["graphBlobInfo"] = _htp(graph.htp)
+    return {"version": f"QNN_SYSTEM_CONTEXT_GRAPH_INFO_VERSION_{version}", "info": made}
+
+
+def _htp(graph: HtpGraph) -> dict[str, Any]:
+    return {
+        "version": "QNN_SYSTEM_CONTEXT_HTP_GRAPH_INFO_BLOB_VERSION_V1",
+        "info": {key: int(getattr(graph, field)) for key, field in HTP_KEYS},
+    }
+
+
+def _tensors(tensors: Sequence[TensorInfo]) -> list[dict[str, Any]]:
+    return [_tensor(tensor) for tensor in tensors]
+
+
+def _tensor(tensor: TensorInfo) -> dict[str, Any]:
+    row = datatypes.parse(tensor.dtype)
+    made: dict[str, Any] = {
+        "id": tensor.id,
+        "name": tensor.name,
+        "type": f"QNN_TENSOR_TYPE_{tensor.role}",
+        "dataFormat": _format(tensor.data_format),
+        "dataType": row.qnn if row else tensor.dtype,
+        "rank": len(tensor.shape),
+        "dimensions": list(tensor.shape),
+        "memType": "QNN_TENSORMEMTYPE_RAW",
+        "quantizeParams": write_quantization(tensor.quant),
+    }
+    if tensor.dynamic:
+        made["isDynamicDimensions"] = [int(each) for each in tensor.dynamic]
+    return {"version": f"QNN_TENSOR_VERSION_{2 if tensor.dynamic else 1}", "info": made}
+
+
+def _format(number: int) -> str | int:
+    return f"QNN_TENSOR_DATA_FORMAT_{FORMATS[number]}" if number < len(FORMATS) else number
+
+
+class Difference(NamedTuple):
+    """One thing that the two say otherwise; `tensor` and `graph` are empty for what is of the whole file."""
+
+    graph: str
+    tensor: str
+    field: str
+    in_json: str
+    in_binary: str
+
+    @property
+    def message(self) -> str:
+        """A sentence."""
+        what = f"tensor `{self.tensor}` of graph `{self.graph}`" if self.tensor else ""
+        what = what or (f"graph `{self.graph}`" if self.graph else "the context")
+        return f"{what}: {self.field} is {self.in_json} in the JSON, {self.in_binary} in the binary"
+
+
+def compare(described: ContextJson, binary: BinaryInfo) -> tuple[Difference, ...]:
+    """Every difference, in the order of the binary; the binary counts."""
+    return tuple(_compare(described.info, binary))
+
+
+def too_small(described: ContextJson, binary: BinaryInfo, path: Path) -> None:
+    """Refuse a JSON by which a buffer would be smaller than what the binary reads or writes."""
+    faults = []
+    for graph, side, tensor in _edges(binary):
+        other = next((each for each in _side(described.info, graph, side) if each.name == tensor.name), None)
+        if other is not None and other.nbytes < tensor.nbytes:
+            faults.append(
+                f"tensor `{tensor.name}` of graph `{graph}` takes {tensor.nbytes} bytes ({_shown(tensor)}), "
+                f"by the JSON {other.nbytes} ({_shown(other)})"
+            )
+    strange = not _common(described.info, binary)
+    if faults or strange:
+        name = described.path.name
+        raise RunFailed(
+            f"{name} does not describe {path.name}: it has none of its graphs"
+            if strange
+            else f"{name} does not describe {path.name}: buffers made by it would be too small",
+            details=faults,
+            hint="is it the JSON of another shard? write it again with qnn-context-binary-utility, or remove it: "
+            "the binary describes itself",
+        )
+
+
+def _common(one: BinaryInfo, other: BinaryInfo) -> bool:
+    names = {graph.name for graph in one.graphs} & {graph.name for graph in other.graphs}
+    return bool(names) or not other.graphs
+
+
+def _compare(json: BinaryInfo, binary: BinaryInfo) -> Iterator[Difference]:
+    for what, attribute in _WHOLE:
+        said, is_ = getattr(json, attribute), getattr(binary, attribute)
+        if said and is_ and said != is_:
+            yield Difference("", "", what, str(said), str(is_))
+    yield from _names("", "graphs", [g.name for g in json.graphs], [g.name for g in binary.graphs])
+    by_name = {graph.name: graph for graph in json.graphs}
+    for graph in binary.graphs:
+        if graph.name in by_name:
+            yield from _graphs(by_name[graph.name], graph)
+
+
+_WHOLE = (
+    ("backendId", "backend_id"),
+    ("buildId", "build_id"),
+    ("coreApiVersion", "api_version"),
+    ("contextBlobSize", "blob_size"),
+    ("socModel", "soc_model"),
+    ("dspArch", "arch"),
+)
+
+
+def _names(graph: str, what: str, said: Sequence[str], there: Sequence[str]) -> Iterator[Difference]:
+    if sorted(said) != sorted(there):
+        yield Difference(graph, "", f"the list of {what}", _list(said), _list(there))
+
+
+def _graphs(json: GraphInfo, binary: GraphInfo) -> Iterator[Difference]:
+    for what, said, there in (
+        ("inputs", json.inputs, binary.inputs),
+        ("outputs", json.outputs, binary.outputs),
+    ):
+        yield from _names(binary.name, what, [each.name for each in said], [each.name for each in there])
+        by_name = {each.name: each for each in said}
+        for tensor in there:
+            other = by_name.get(tensor.name)
+            if other is not None:
+                yield from _compare_edges(binary.name, other, tensor)
+
+
+def _compare_edges(graph: str, json: TensorInfo, binary: TensorInfo) -> Iterator[Difference]:
+    for what, field, show in _FIELDS:
+        said, there = getattr(json, field), getattr(binary, field)
+        if said != there:
+            yield Difference(graph, binary.name, what, show(said), show(there))
+    if not same_quantization(json.quant, binary.quant):
+        yield Difference(
+            graph, binary.name, "quantization", describe_quantization(json.quant), describe_quantization(binary.quant)
+        )
+
+
+def same_quantization(one: Quantization, other: Quantization) -> bool:
+    """Whether two are alike, as far as a float of 32 bits and its text tell; of one that is only named, by its name."""
+    if isinstance(one, OtherEncoding) or isinstance(other, OtherEncoding):
+        return quantization.name_of(one) == quantization.name_of(other)
+    return type(one) is type(other) and _close(_values(one), _values(other))
+
+
+def describe_quantization(quant: Quantization) -> str:
+    """An encoding in a few words: its name, and its first numbers."""
+    values = _values(quant)
+    shown = ", ".join(f"{value:g}" for value in values[:4]) + (", …" if len(values) > 4 else "")
+    return quantization.name_of(quant) + (f" ({shown})" if values and not isinstance(quant, OtherEncoding) else "")
+
+
+def _values(quant: Any) -> list[float]:
+    if is_dataclass(quant):
+        return [value for field in fields(quant) for value in _values(getattr(quant, field.name))]
+    if isinstance(quant, tuple):
+        return [len(quant), *(value for each in quant for value in _values(each))]
+    return [] if quant is None else [quant]
+
+
+def _close(one: Sequence[float], other: Sequence[float]) -> bool:
+    return len(one) == len(other) and all(math.isclose(a, b, rel_tol=1e-5) for a, b in zip(one, other, strict=True))
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return str(list(shape))
+
+
+def _dynamic(flags: tuple[bool, ...]) -> str:
+    return str([axis for axis, each in enumerate(flags) if each])
+
+
+_FIELDS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+    ("id", "id", str),
+    ("dataType", "dtype", str),
+    ("dimensions", "shape", _shape),
+    ("type", "role", str),
+    ("dataFormat", "data_format", str),
+    ("the list of axes that may change", "dynamic", _dynamic),
+)
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names) or "empty"
+
+
+def _shown(tensor: TensorInfo) -> str:
+    return f"{tensor.dtype} {list(tensor.shape)}"
+
+
+def _edges(info: BinaryInfo) -> Iterator[tuple[str, str, TensorInfo]]:
+    for graph in info.graphs:
+        yield from ((graph.name, "inputs", each) for each in graph.inputs)
+        yield from ((graph.name, "outputs", each) for each in graph.outputs)
+
+
+def _side(info: BinaryInfo, graph: str, side: str) -> tuple[TensorInfo, ...]:
+    found = next((each for each in info.graphs if each.name == graph), None)
+    return () if found is None else found.inputs if side == "inputs" else found.outputs

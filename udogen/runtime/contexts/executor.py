@@ -13,21 +13,18 @@ from typing import TYPE_CHECKING, Any
 from udogen.errors import RunFailed, UdogenError
 from udogen.qnn.interface import LogSink, QnnError
 from udogen.runtime import known
-from udogen.runtime.buffers.planned import PlannedBuffers
-from udogen.runtime.buffers.planning import Wishes, plan_buffers
-from udogen.runtime.buffers.values import Step
+from udogen.runtime.buffers.planning import BufferOptions, ExecutionStep, PlannedBuffers, plan_buffers
 from udogen.runtime.contexts import arrays
-from udogen.runtime.contexts.binaries import StoredContext
+from udogen.runtime.contexts.binaries import Shard, StoredContext
 from udogen.runtime.contexts.running import keys_of
 from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.contexts.shards import Shard
 from udogen.runtime.proof import CountedPackage, NoCounter, counted_package
 from udogen.runtime.wire import Message
 
 if TYPE_CHECKING:
-    from udogen.qnn.profile import ProfileEvent
-    from udogen.runtime.contexts.context import Context
+    from udogen.qnn.handles import ProfileEvent
     from udogen.runtime.contexts.graph import Graph
+    from udogen.runtime.contexts.runtime import Context
 
 OnPhase = Callable[[str], None]
 _UNFIT = re.compile(r"[^\w.-]+")  # for a file's name
@@ -73,18 +70,18 @@ class Executor:
 
     def place(self, order: Message, on_phase: OnPhase) -> Message:
         """The contexts on sessions: a table, and the device of each."""
-        from udogen.runtime.sessions import measure, placement, plan, session
+        from udogen.runtime.sessions import placement, session
 
         shards = []
         for row in order["contexts"]:
             with self._stored(row, on_phase, check=False) as stored:
-                shards.append(measure.Shard(row["name"], stored.info, stored.path.stat().st_size))
+                shards.append(placement.SizedShard(row["name"], stored.info, stored.path.stat().st_size))
         on_phase("place the contexts on sessions")
         sessions = session.sessions_of(self._runtime, order["sessions"], limit=order["limit"])
-        layers = measure.layers_of(shards)
-        found = placement.place(layers, sessions, exactly=order["sessions"])
+        layers = placement.layers_of(shards)
+        found = placement.place_layers(layers, sessions, exactly=order["sessions"])
         devices = {row["name"]: found.session_of(row["name"]).device for row in order["contexts"]}
-        return {"table": plan.lines(found), "plan": found.as_json(), "devices": devices}
+        return {"table": placement.table_lines(found), "plan": found.as_json(), "devices": devices}
 
     def _stored(self, order: Message, on_phase: OnPhase, *, check: bool = True) -> StoredContext:
         on_phase("read what the context says of itself")
@@ -115,13 +112,13 @@ class Executor:
                         hint=f"it has: {', '.join(context.names) or 'none'}",
                     )
                 on_phase("bind its tensors")
-                steps = [Step(order["index"], context.info.graph(name)) for name in names]
-                plan = plan_buffers(steps, Wishes(**order["wishes"]))
-                with PlannedBuffers(plan) as buffers:
+                steps = [ExecutionStep(order["index"], context.info.graph(name)) for name in names]
+                placement = plan_buffers(steps, BufferOptions(**order["wishes"]))
+                with PlannedBuffers(placement) as buffers:
                     rows = [self._graph(context, name, buffers, order, on_phase) for name in names]
                 on_phase("free the context")
         proof = {"proof": self._rises(before)} if self._counted else {}
-        return {"seconds": seconds, "graphs": rows, "plan": plan.as_json(), **_said_of(stored), **proof}
+        return {"seconds": seconds, "graphs": rows, "plan": placement.as_json(), **_said_of(stored), **proof}
 
     def _rises(self, before: list[dict[str, int]]) -> list[Message]:
         pairs = zip(self._counted, before, strict=True)

@@ -1,57 +1,238 @@
-"""A graph of a restored context: bind its tensors once, or call it with arrays; nothing is copied that fits."""
+"""A graph of a context: bind its tensors once, or call it with arrays; what fits is not copied."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
+from functools import partial
+from math import prod
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from udogen.errors import RunFailed
+from udogen.opdef import datatypes
 from udogen.opdef.problems import nearest
 from udogen.qnn import abi
-from udogen.qnn.profile import Profile
-from udogen.qnn.tensors import APP_READ, APP_WRITE
+from udogen.qnn.handles import GraphHandle, ProfileHandle
+from udogen.qnn.system import GraphInfo, TensorInfo
+from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, Tensor, byte_size
 from udogen.runtime import arguments
+from udogen.runtime.arguments import kind_of
+from udogen.runtime.buffers.buffer import Attachment, Bindable
 
 if TYPE_CHECKING:
-    from udogen.qnn import context as qnn
-    from udogen.qnn.system import GraphInfo, TensorInfo
-    from udogen.runtime.buffers.attachment import Attachment, Bindable
-    from udogen.runtime.contexts.context import Context
-    from udogen.runtime.contexts.slots import Slot
+    from udogen.runtime.contexts.runtime import Context
     from udogen.runtime.op.calls import Array
+
+
+class TensorBinding:
+    """One tensor of a graph, and what it is bound to."""
+
+    def __init__(self, info: TensorInfo, role: str, array: Any, index: int) -> None:
+        ffi = abi.ffi()
+        self.info, self.role = info, role
+        self.nbytes = byte_size(info.dtype, info.shape)
+        self._tensor = Tensor(info.name, dtype=info.dtype, shape=info.shape, role=role, quant=info.quant, id=info.id)
+        self._struct = ffi.addressof(array, index)
+        ffi.memmove(self._struct, self._tensor.struct, ffi.sizeof("Qnn_Tensor_t"))
+        body = self._struct.v1
+        self._body, self._memory = body, body.clientBuf
+        self._raw = ffi.integer_const("QNN_TENSORMEMTYPE_RAW")
+        self._registered = ffi.integer_const("QNN_TENSORMEMTYPE_MEMHANDLE")
+        self._from_buffer, self._null = ffi.from_buffer, ffi.NULL
+        row = datatypes.parse(info.dtype)
+        # Elements of less than a byte have no type in numpy: bytes stand for them.
+        whole = row is not None and row.numpy and row.bits % 8 == 0
+        self._dtype = np.dtype(row.numpy) if row is not None and whole else np.dtype(np.uint8)
+        self._shape = tuple(info.shape) if whole else (self.nbytes,)
+        self._attachment: Attachment | None = None
+        self._held: Any = None  # keeps the bound memory where it is
+        self._borrowed: Any = None
+        self._why = ""  # its memory was taken away
+
+    @property
+    def bound(self) -> bool:
+        """Whether it has memory of its own."""
+        return self._attachment is not None and not self._attachment.ended
+
+    def holds(self, memory: Attachment) -> bool:
+        """Whether the tensor is bound to this memory."""
+        return self._attachment is memory
+
+    @property
+    def why(self) -> str:
+        """Why it has no memory any more; empty where it had none, or was unbound by its user."""
+        return self._attachment.ended if self._attachment is not None else self._why
+
+    @property
+    def guarded(self) -> bool:
+        """Whether its memory wants to know of each execution."""
+        found = self._attachment
+        return found is not None and (found.enter or found.leave or found.failed) is not None
+
+    def bind(self, graph: Graph, place: Any) -> None:
+        """Let the tensor lie there; refuses what is too small, of another type, or cannot be written to."""
+        if hasattr(place, "attach") and not isinstance(place, type):
+            found: Attachment = place.attach(graph, self.info, self.role)
+        else:
+            if isinstance(place, np.ndarray):
+                self._check(place)
+            found = Attachment(data=place)
+        held = self._hold(found.data) if found.handle is None else None
+        if self._attachment is not None:
+            self._attachment.unbind = None
+        self._attachment, self._held, self._why = found, held, ""
+        found.unbind = partial(graph.release, self, found)
+        self._restore()
+
+    def array(self) -> Array:
+        """The bound memory as an array."""
+        found = self._attachment
+        view = None if found is None else (found.view if found.view is not None else found.data)
+        if view is None:
+            raise RunFailed(
+                f"tensor `{self.info.name}` has no memory that can be looked into",
+                hint="bind it to an array or a buffer first",
+            )
+        flat = np.frombuffer(view, np.uint8)[: self.nbytes]
+        return flat.view(self._dtype).reshape(self._shape)
+
+    def enter(self) -> Attachment:
+        """Tell the memory that an execution begins; answers who is to be told of its end."""
+        assert self._attachment is not None
+        if self._attachment.enter:
+            self._attachment.enter()
+        return self._attachment
+
+    def borrow(self, array: Array, *, into: bool = False) -> int:
+        """Let the tensor lie in this array for one execution; returns how many bytes had to be copied for that."""
+        copied = 0
+        if array.__class__ is not np.ndarray or array.dtype != self._dtype or array.shape != self._shape:
+            self._check(array)
+        try:
+            held = self._from_buffer(array, require_writable=into)
+        except (BufferError, ValueError):
+            if into:
+                self._refuse_output(array)
+            array = np.ascontiguousarray(array)
+            held, copied = self._from_buffer(array), self.nbytes
+        body = self._body
+        body.memType = self._raw
+        self._memory.data, self._memory.dataSize = held, self.nbytes
+        self._borrowed = held
+        return copied
+
+    def empty(self) -> Array:
+        """A new array for an output."""
+        return np.empty(self._shape, self._dtype)
+
+    def zeros(self) -> Array:
+        """An array for an input."""
+        return np.zeros(self._shape, self._dtype)
+
+    def end_borrowing(self) -> None:
+        """After an execution on a borrowed array: what is bound holds again."""
+        self._borrowed = None
+        self._restore()
+
+    def clear(self) -> Callable[[], None] | None:
+        """Let go of the memory; the answer is to be called when all that are to be forgotten are."""
+        found, self._attachment = self._attachment, None
+        self._held = self._borrowed = None
+        self._restore()
+        if found is None:
+            return None
+        found.unbind, self._why = None, found.ended
+        return found.unused
+
+    def _restore(self) -> None:
+        found = self._attachment
+        if found is None:
+            self._memory.data, self._memory.dataSize = self._null, 0
+        elif found.data is None:
+            self._body.memType, self._body.memHandle = self._registered, found.handle
+        else:
+            self._body.memType = self._raw
+            self._memory.data, self._memory.dataSize = self._held, self.nbytes
+
+    def _hold(self, data: Any) -> Any:
+        """A writable buffer that holds the whole tensor, kept where it is."""
+        if self.nbytes > MOST_BYTES:
+            raise RunFailed(
+                f"tensor `{self.info.name}` has {self.nbytes:,} bytes; client memory ends at 4 GiB",
+                hint="bind it to registered memory, or split the tensor",
+            )
+        try:
+            held = self._from_buffer(data, require_writable=self.role != APP_WRITE)
+        except (BufferError, TypeError, ValueError) as problem:
+            raise RunFailed(
+                f"tensor `{self.info.name}` cannot lie in this {type(data).__name__}: {problem}",
+                hint="give a contiguous array, a writable buffer, or memory of udogen (`udogen.runtime.allocate`)",
+            ) from problem
+        if len(held) < self.nbytes:
+            raise RunFailed(
+                f"tensor `{self.info.name}` ({self.info.dtype} {list(self.info.shape)}) needs {self.nbytes} bytes, "
+                f"its memory has {len(held)}",
+                hint="give it at least that many",
+            )
+        return held
+
+    def _check(self, array: Any) -> None:
+        if not isinstance(array, np.ndarray):
+            raise RunFailed(
+                f"`{self.info.name}` is given {kind_of(array)}", hint="give a numpy array, or bind a buffer"
+            )
+        if isinstance(array, np.ma.MaskedArray):
+            raise RunFailed(
+                f"`{self.info.name}` is given a masked array, and a runtime knows no masks",
+                hint="say what stands for the masked elements: array.filled(value)",
+            )
+        if array.dtype != self._dtype or array.shape != self._shape:
+            raise RunFailed(
+                f"tensor `{self.info.name}` is {self.info.dtype} {list(self.info.shape)}, "
+                f"its array is {array.dtype} {list(array.shape)}",
+                hint=f"give an array of {self._dtype} with the shape {list(self._shape)}"
+                + (", its packed bytes" if prod(self.info.shape) != prod(self._shape) else ""),
+            )
+
+    def _refuse_output(self, array: Array) -> None:
+        why = "is read-only" if not array.flags.writeable else "is not contiguous"
+        raise RunFailed(
+            f"the array for output `{self.info.name}` {why}", hint="give one made by numpy.empty, or none at all"
+        )
 
 
 class Graph:
     """One graph, ready to run.  Several threads may use it: its executions wait for each other."""
 
-    def __init__(self, context: Context, low: qnn.Graph, info: GraphInfo, *, profile: Profile | None = None) -> None:
-        from udogen.runtime.contexts import slots  # and numpy with it: both are there, imported meanwhile
-
+    def __init__(
+        self, context: Context, handle: GraphHandle, info: GraphInfo, *, profile: ProfileHandle | None = None
+    ) -> None:
         ffi = abi.ffi()
         self.context, self.info, self.name = context, info, info.name
         self.inputs: tuple[TensorInfo, ...] = info.inputs
         self.outputs: tuple[TensorInfo, ...] = info.outputs
         self.copied = 0  # bytes that calls have copied, because an array did not fit as it was
-        self._low = low
+        self._handle = handle
         arrays = [ffi.new("Qnn_Tensor_t[]", max(len(side), 1)) for side in (self.inputs, self.outputs)]
-        self._ins = [slots.Slot(each, APP_WRITE, arrays[0], i) for i, each in enumerate(self.inputs)]
-        self._outs = [slots.Slot(each, APP_READ, arrays[1], i) for i, each in enumerate(self.outputs)]
-        self._slots = {slot.info.name: slot for slot in (*self._outs, *self._ins)}
+        self._ins = [TensorBinding(each, APP_WRITE, arrays[0], i) for i, each in enumerate(self.inputs)]
+        self._outs = [TensorBinding(each, APP_READ, arrays[1], i) for i, each in enumerate(self.outputs)]
+        self._bindings = {binding.info.name: binding for binding in (*self._outs, *self._ins)}
         self._arrays = arrays
-        self._call, self._args = low.call(*arrays, counts=(len(self.inputs), len(self.outputs)), profile=profile)
-        self._lock = low.one_at_a_time
-        self._guarded: tuple[Slot, ...] = ()  # whose memory wants to know of each execution
+        self._call, self._args = handle.call(*arrays, counts=(len(self.inputs), len(self.outputs)), profile=profile)
+        self._lock = handle.one_at_a_time
+        self._guarded: tuple[TensorBinding, ...] = ()  # whose memory wants to know of each execution
         self._ready = False  # every tensor is bound
         self._open = True
 
     def __repr__(self) -> str:
         tensors = ", ".join(
-            f"{slot.info.name} {slot.info.dtype} {list(slot.info.shape)}{' (bound)' if slot.bound else ''}"
-            for slot in (*self._ins, *self._outs)
+            f"{binding.info.name} {binding.info.dtype} {list(binding.info.shape)}{' (bound)' if binding.bound else ''}"
+            for binding in (*self._ins, *self._outs)
         )
         return f"<Graph {self.name} of context {self.context.name}: {tensors if self._open else 'closed'}>"
 
@@ -65,9 +246,9 @@ class Graph:
             self._check_open()
             try:
                 for name, place in places.items():
-                    self.slot(name).bind(self, place)
+                    self.binding(name).bind(self, place)
             finally:
-                self._look_at_slots()
+                self._update_state()
 
     def unbind(self, names: Sequence[str] | None = None) -> None:
         """Let go of the memory of these tensors, or of all; they need some before the graph runs again.
@@ -77,43 +258,43 @@ class Graph:
         if names is not None:
             arguments.names(names, f"what is to be unbound of graph `{self.name}`")
         with self._lock:
-            slots = [self.slot(name) for name in (self._slots if names is None else names)]
-            unused = [let_go for slot in slots if (let_go := slot.forget()) is not None]
-            self._look_at_slots()
+            graph = [self.binding(name) for name in (self._bindings if names is None else names)]
+            unused = [let_go for binding in graph if (let_go := binding.clear()) is not None]
+            self._update_state()
         for let_go in dict.fromkeys(reversed(unused)):
             let_go()
 
-    def release(self, attached: Attachment, *, wait: bool = True) -> None:
-        """Let go of memory that its owner gives back; without `wait`, not while the graph is running."""
+    def release(self, binding: TensorBinding, memory: Attachment, wait: bool) -> None:
+        """Unbind memory that its owner frees; without `wait`, only if the graph is not running."""
         if not self._lock.acquire(blocking=wait):
             return
         try:
-            if attached.slot is not None:
-                attached.slot.forget()
-            self._look_at_slots()
+            if binding.holds(memory):
+                binding.clear()
+            self._update_state()
         finally:
             self._lock.release()
 
-    def _look_at_slots(self) -> None:
+    def _update_state(self) -> None:
         every = (*self._ins, *self._outs)
-        self._guarded = tuple(slot for slot in every if slot.guarded)
-        self._ready = self._open and all(slot.bound for slot in every)
+        self._guarded = tuple(binding for binding in every if binding.guarded)
+        self._ready = self._open and all(binding.bound for binding in every)
 
-    def slot(self, name: str) -> Slot:
+    def binding(self, name: str) -> TensorBinding:
         """The place of one tensor in the graph's arguments."""
         arguments.expect(name, str, f"the name of a tensor of graph `{self.name}`", "its name")
-        found = self._slots.get(name)
+        found = self._bindings.get(name)
         if found is None:
-            near = nearest(name, self._slots)
+            near = nearest(name, self._bindings)
             raise RunFailed(
                 f"graph `{self.name}` has no tensor `{name}`",
-                hint=f"did you mean `{near}`?" if near else f"it has: {', '.join(self._slots)}",
+                hint=f"did you mean `{near}`?" if near else f"it has: {', '.join(self._bindings)}",
             )
         return found
 
     def array(self, name: str) -> Array:
         """The bound memory of a tensor, as an array: written before an execution, read after it."""
-        return self.slot(name).array()
+        return self.binding(name).array()
 
     def execute(self) -> None:
         """Run it on what is bound."""
@@ -123,7 +304,7 @@ class Graph:
             began = monotonic()
             code = self._call(*self._args) if not self._guarded else self._call_guarded()
         if code:
-            raise self._low.interface.error("graphExecute", code, began)
+            raise self._handle.interface.error("graphExecute", code, began)
 
     def execute_async(self) -> Future[None]:
         """Run it on what is bound, in the backend's own time; waits only for an earlier execution of this graph."""
@@ -137,7 +318,7 @@ class Graph:
             finally:
                 self._lock.release()
                 if code:
-                    future.set_exception(self._low.interface.error("graphExecuteAsync", code, began))
+                    future.set_exception(self._handle.interface.error("graphExecuteAsync", code, began))
                 else:
                     future.set_result(None)
 
@@ -152,7 +333,7 @@ class Graph:
                 self._refuse()
             self._enter(leaving, codes)
             future.set_running_or_notify_cancel()
-            self._low.start(self._args, done)
+            self._handle.start(self._args, done)
         except BaseException:
             leaving.close()
             self._lock.release()
@@ -161,7 +342,7 @@ class Graph:
 
     def zeros(self) -> dict[str, Array]:
         """An array of zeros for each input that is not bound: something to call it with."""
-        return {slot.info.name: slot.zeros() for slot in self._ins if not slot.bound}
+        return {binding.info.name: binding.zeros() for binding in self._ins if not binding.bound}
 
     # --- called with arrays -----------------------------------------------------------------------------------------
 
@@ -173,67 +354,67 @@ class Graph:
         Arrays have the tensors' own types (a fixed-point tensor its stored integers); those of `out` are written to.
         """
         for each in (inputs, out):
-            if each is not None and (each.__class__ is not dict or not self._slots.keys() >= each.keys()):
+            if each is not None and (each.__class__ is not dict or not self._bindings.keys() >= each.keys()):
                 arguments.mapping(
                     each, f"what graph `{self.name}` is given", hint='give arrays in a dict: {"tensor": …}'
                 )
         given = {**inputs, **named} if inputs else named
-        slots, results = self._slots, dict(out) if out else {}
-        lent = []
+        graph, results = self._bindings, dict(out) if out else {}
+        borrowed = []
         with self._lock:
             if not self._open:
                 self._check_open()
             try:
                 for name, array in given.items():
-                    slot = slots.get(name) or self.slot(name)
-                    if slot.role != APP_WRITE:
+                    binding = graph.get(name) or self.binding(name)
+                    if binding.role != APP_WRITE:
                         raise RunFailed(
                             f"`{name}` is an output of graph `{self.name}`", hint="give its array with out={…}"
                         )
-                    lent.append(slot)
-                    self.copied += slot.lend(array)
-                for slot in self._outs:
-                    wanted = results.get(slot.info.name)
+                    borrowed.append(binding)
+                    self.copied += binding.borrow(array)
+                for binding in self._outs:
+                    wanted = results.get(binding.info.name)
                     if wanted is not None:
-                        slot.lend(wanted, into=True)
-                    elif slot.bound:
+                        binding.borrow(wanted, into=True)
+                    elif binding.bound:
                         continue
                     else:
-                        slot.lend(results.setdefault(slot.info.name, slot.empty()), into=True)
-                    lent.append(slot)
-                if not self._ready and len(lent) < len(slots):
-                    self._refuse(lent)
+                        binding.borrow(results.setdefault(binding.info.name, binding.empty()), into=True)
+                    borrowed.append(binding)
+                if not self._ready and len(borrowed) < len(graph):
+                    self._refuse(borrowed)
                 if out and len(results) > len(self._outs):
-                    self.slot(next(name for name in results if name not in slots))
+                    self.binding(next(name for name in results if name not in graph))
                 began = monotonic()
-                code = self._call(*self._args) if not self._guarded else self._call_guarded(lent)
+                code = self._call(*self._args) if not self._guarded else self._call_guarded(borrowed)
             finally:
-                for slot in lent:
-                    slot.take_back()
+                for binding in borrowed:
+                    binding.end_borrowing()
         if code:
-            raise self._low.interface.error("graphExecute", code, began)
+            raise self._handle.interface.error("graphExecute", code, began)
         return results
 
     # --- around executions ------------------------------------------------------------------------------------------
 
-    def _call_guarded(self, lent: Sequence[Slot] = ()) -> int:
+    def _call_guarded(self, borrowed: Sequence[TensorBinding] = ()) -> int:
         codes: list[int] = []  # how it ended, for those who are told when it has
         with ExitStack() as leaving:
-            self._enter(leaving, codes, lent)
+            self._enter(leaving, codes, borrowed)
             codes.append(self._call(*self._args))
         return codes[0]
 
-    def _enter(self, leaving: ExitStack, codes: list[int], lent: Sequence[Slot] = ()) -> None:
-        for slot in self._guarded:
-            if slot not in lent:
-                leaving.callback(slot.enter().end, codes)
+    def _enter(self, leaving: ExitStack, codes: list[int], borrowed: Sequence[TensorBinding] = ()) -> None:
+        for binding in self._guarded:
+            if binding not in borrowed:
+                leaving.callback(binding.enter().end, codes)
 
-    def _refuse(self, lent: Sequence[Slot] = ()) -> None:
+    def _refuse(self, borrowed: Sequence[TensorBinding] = ()) -> None:
         self._check_open()
-        missing = [slot for slot in self._slots.values() if not slot.bound and slot not in lent]
+        missing = [binding for binding in self._bindings.values() if not binding.bound and binding not in borrowed]
         if missing:
-            names = ", ".join(f"`{slot.info.name}`" for slot in missing)
-            why = dict.fromkeys(slot.why for slot in missing if slot.why)
+            names = ", ".join(f"`{binding.info.name}`" for binding in missing)
+            why = dict.fromkeys(binding.why for binding in missing if binding.why)
             raise RunFailed(
                 f"graph `{self.name}` has no memory for {names}" + (f": {'; '.join(why)}" if why else ""),
                 hint="give an array for each input, or bind it",
@@ -248,9 +429,9 @@ class Graph:
         """Wait for a running execution, and refuse further ones; its context calls this."""
         with self._lock:
             self._open = False
-            for slot in self._slots.values():
-                slot.forget()
-            self._look_at_slots()
+            for binding in self._bindings.values():
+                binding.clear()
+            self._update_state()
 
     def idle(self, within: float) -> bool:
         """Whether it ends what it is executing in so many seconds."""

@@ -34,7 +34,7 @@ class Manifest(NamedTuple):
     build_id: str = ""  # of the runtime that wrote it
 
 
-class Verdict(NamedTuple):
+class ManifestCheck(NamedTuple):
     """What comes of holding a binary against its manifest: one of ABSENT, MATCHES, DIFFERS, BROKEN, and a sentence."""
 
     state: str
@@ -80,16 +80,16 @@ def write(binary: Path, *, build_id: str = "") -> Manifest:
     return made
 
 
-def check(binary: Path) -> Verdict:
+def check(binary: Path) -> ManifestCheck:
     """Hold a binary against the manifest beside it."""
     beside = path_of(binary)
     try:
         found = _read(beside)
     except FileNotFoundError:
-        return Verdict(ABSENT, f"there is no {beside.name} beside {binary.name}: nobody vouches for its bytes")
+        return ManifestCheck(ABSENT, f"there is no {beside.name} beside {binary.name}: nobody vouches for its bytes")
     except (OSError, ValueError) as fault:
         why = fault.strerror if isinstance(fault, OSError) else str(fault)
-        return Verdict(BROKEN, f"the manifest {beside} cannot be used: {why}")
+        return ManifestCheck(BROKEN, f"the manifest {beside} cannot be used: {why}")
     try:
         return _held(binary, beside, found)
     except OSError as fault:
@@ -99,19 +99,19 @@ def check(binary: Path) -> Verdict:
         ) from fault
 
 
-def _held(binary: Path, beside: Path, found: Manifest) -> Verdict:
+def _held(binary: Path, beside: Path, found: Manifest) -> ManifestCheck:
     size = binary.stat().st_size
     if size != found.size:
         message = f"{binary} is not the file that {beside.name} describes: it has {size} bytes, not {found.size}"
-        return Verdict(DIFFERS, message, found)
+        return ManifestCheck(DIFFERS, message, found)
     size, digest = _measured(binary, found.algorithm)
     if digest != found.digest:
         message = (
             f"{binary} is not the file that {beside.name} describes: its {found.algorithm} is {digest}, "
             f"not {found.digest}, though it has as many bytes"
         )
-        return Verdict(DIFFERS, message, found)
-    return Verdict(MATCHES, f"{binary.name} is as {beside.name} says ({found.algorithm} {digest})", found)
+        return ManifestCheck(DIFFERS, message, found)
+    return ManifestCheck(MATCHES, f"{binary.name} is as {beside.name} says ({found.algorithm} {digest})", found)
 
 
 def unverified(binaries: Sequence[Path]) -> str:

@@ -15,7 +15,7 @@ from udogen.opdef.problems import nearest
 from udogen.qnn.interface import WARN
 from udogen.runtime import failures, known
 from udogen.runtime.child import Child, deadline_of
-from udogen.runtime.contexts.shards import Shard
+from udogen.runtime.contexts.binaries import Shard
 from udogen.runtime.library import RuntimeLibrary, find_runtime
 from udogen.runtime.op.calls import LogLine
 from udogen.runtime.wire import Garbled, Message

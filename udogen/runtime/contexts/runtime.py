@@ -1,7 +1,8 @@
-"""A backend in this process, in which context binaries are restored and executed."""
+"""A QNN backend in this process, the contexts restored in it, and how both end."""
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -9,29 +10,40 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from importlib import import_module
+from mmap import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen.errors import RunFailed, UsageError
-from udogen.qnn import context as qnn
-from udogen.qnn import heads, printing, system
-from udogen.qnn import interface as qnn_interface
-from udogen.qnn.backend import Backend, Device, Log
-from udogen.qnn.context import ContextOptions
-from udogen.qnn.devices import DeviceInfo, devices
-from udogen.qnn.handle import Closing
+from udogen.opdef.problems import nearest
+from udogen.qnn import heads, interface, system
+from udogen.qnn.handles import (
+    DMA_BUF,
+    ION,
+    BackendHandle,
+    Closing,
+    ContextHandle,
+    ContextOptions,
+    DeviceHandle,
+    DeviceInfo,
+    GraphHandle,
+    LogHandle,
+    MemoryHandle,
+    ProfileHandle,
+    devices,
+)
 from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink
-from udogen.qnn.profile import Profile
-from udogen.qnn.system import BinaryInfo
+from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+from udogen.qnn.tensors import APP_READ, APP_WRITE, Tensor, byte_size
 from udogen.runtime import arguments, known
-from udogen.runtime.arguments import Given
+from udogen.runtime.arguments import PathArgument
+from udogen.runtime.buffers.buffer import COMPUTE, MemoryAccount, Registrations
 from udogen.runtime.contexts import manifest
-from udogen.runtime.contexts.context import Context
-from udogen.runtime.contexts.ending import Ending, lost, opened
-from udogen.runtime.contexts.mapped import in_memory, mapped
+from udogen.runtime.contexts.binaries import StoredContext, flat_view, mapped_file
 from udogen.runtime.library import (
     BACKENDS,
     KINDS,
@@ -43,16 +55,324 @@ from udogen.runtime.library import (
 from udogen.runtime.worker.op_package import LoadedPackage, listen
 
 if TYPE_CHECKING:
-    from mmap import mmap
+    from udogen.runtime.contexts.graph import Graph
 
-    from udogen.qnn import context as qnn
-    from udogen.runtime.contexts.binaries import StoredContext
+
+_LAST_WAIT = 5.0  # seconds, for executions that other threads have not ended when the interpreter ends
+
+
+class ContextCleanup:
+    """What a context gives back at its end, in order, once.
+
+    It does not refer to the context, so that a runtime can hold it and the context is freed when nobody uses it.
+    """
+
+    def __init__(self, handle: ContextHandle, profile: ProfileHandle | None) -> None:
+        self.handle, self.profile = handle, profile
+        self.before: dict[object, Callable[[], None]] = {}  # undone last to first, before the context is freed
+        self.after: list[Callable[[], None]] = []  # let go of when it is freed
+        self._lock, self._process = threading.RLock(), os.getpid()
+
+    def run(self) -> None:
+        """All of it, then raise the first error."""
+        with self._lock:
+            errors: list[Exception] = []
+            after = [*self.after, *([self.profile.close] if self.profile else [])]
+            before = [] if self._process != os.getpid() else list(self.before.values())  # a fork's are its parent's
+            steps = [*reversed(before), self.handle.close, *reversed(after)]
+            self.before.clear()
+            self.after.clear()
+            for step in steps:
+                try:
+                    step()
+                except Exception as problem:
+                    errors.append(problem)
+        if errors:
+            raise errors[0]
+
+
+opened: weakref.WeakKeyDictionary[Runtime, None] = weakref.WeakKeyDictionary()  # in the order of their opening
+lost: dict[Path, int] = {}  # libraries that do not work here, for they were in use when this process was forked
+
+
+@atexit.register
+def _close_all() -> None:
+    """The interpreter ends: what is open is closed, last to first, before the destructors of libraries run.
+
+    libQnnHtp with an op package in it that was not freed aborts in its destructors.
+    """
+    for runtime in reversed(list(opened)):
+        try:
+            if runtime.process != os.getpid():
+                continue
+            if all(each.idle(_LAST_WAIT) for each in runtime.contexts):
+                runtime.close()
+            else:  # a thread executes a graph without end
+                _skip_destructors()
+        except RunFailed:
+            pass  # nobody is left who could do something about it
+
+
+def _after_fork() -> None:
+    """In the child: nothing of the parent's is used, freed or destroyed."""
+    for runtime in list(opened):
+        runtime.disown()
+    opened.clear()
+    if lost:
+        _skip_destructors()
+
+
+def _skip_destructors() -> None:
+    """Have the process end, with its exit code, before the destructors of the libraries that are loaded by now."""
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "on_exit"):  # glibc; called last to first
+        libc.on_exit(libc._exit, None)
+        libc["__cxa_atexit"](libc.fflush, None, None)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _tensor_info(tensor: Tensor) -> TensorInfo:
+    return TensorInfo(
+        tensor.id, tensor.name, tensor.dtype, tensor.shape, tensor.quant, tensor.role, dynamic=tensor.dynamic
+    )
+
+
+class Context(Closing):
+    """Graphs of one binary.  Made by `Runtime.restore`; closed by `with`, `close`, with its runtime, or when neither it
+    nor a graph of it is in use any more."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        handle: ContextHandle,
+        info: BinaryInfo,
+        *,
+        name: str,
+        options: ContextOptions,
+        profile: ProfileHandle | None = None,
+        restored: bool = True,
+    ) -> None:
+        self.runtime, self.handle, self.info, self.name, self.options = runtime, handle, info, name, options
+        self.restored = restored  # from a binary
+        self.deferred = options.deferred  # until `finalize`
+        self.turn: threading.Lock | None = runtime.turn  # of graphs that may not run in parallel, in whichever context
+        self.profile = profile
+        self.session: MemoryAccount | None = None  # whose limit counts what is mapped for it
+        self.ending = ContextCleanup(handle, profile)
+        self._graphs: dict[str, Graph] = {}
+        self._lock = threading.RLock()
+        self._is_ending = False
+        self._registrations: Registrations | None = None
+
+    def __repr__(self) -> str:
+        graphs = ", ".join(self.names) or "no graphs"
+        return f"<Context {self.name} of {self.runtime.name}: {'closed' if self.closed else graphs}>"
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, by itself or with its runtime."""
+        return self.handle.raw is None or self._is_ending
+
+    @property
+    def registrations(self) -> Registrations:
+        """The shared memory that is registered with it."""
+        with self._lock:
+            if self._registrations is None:
+                self._registrations = Registrations(self)
+                self.on_close(self._registrations.close)
+            return self._registrations
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its graphs."""
+        return tuple(each.name for each in self.info.graphs)
+
+    @property
+    def graphs(self) -> dict[str, Graph]:
+        """Every graph, by name."""
+        return {name: self.graph(name) for name in self.names}
+
+    def graph(self, name: str) -> Graph:
+        """One graph, ready to be bound or called."""
+        has = f"it has: {', '.join(self.names) or 'none'}"
+        arguments.expect(name, str, f"the name of a graph of context {self.name}", "its name", hint=has)
+        with self._lock:
+            self.check_open()
+            if name in self._graphs:
+                return self._graphs[name]
+            info = next((each for each in self.info.graphs if each.name == name), None)
+            if info is None:
+                near = nearest(name, self.names)
+                raise RunFailed(
+                    f"context {self.name} has no graph `{name}`", hint=f"did you mean `{near}`?" if near else has
+                )
+            if self.deferred:
+                raise RunFailed(
+                    f"the graphs of context {self.name} are deferred", hint="register its buffers and call `finalize`"
+                )
+            return self._add(self.handle.retrieve(name), info)
+
+    def new_graph(self, name: str, *, precision: str = "") -> GraphHandle:
+        """An empty graph to add tensors and nodes to; `precision` (FP32, FP16, HYBRID) is for GPU."""
+        with self._lock:
+            self.check_open()
+            made = self.handle.graph(name, precision=precision)
+            made.owner = self
+            return made
+
+    def finalize_graph(self, built: GraphHandle) -> Graph:
+        """Prepare a graph made by `new_graph`; from then on it can be executed, and `binary` stores it."""
+        with self._lock:
+            self.check_open()
+            built.finalize(self.profile)
+            inputs, outputs = (tuple(map(_tensor_info, built.of_role(role))) for role in (APP_WRITE, APP_READ))
+            info = GraphInfo(built.name, inputs, outputs)
+            self.info = replace(self.info, graphs=(*self.info.graphs, info))
+            return self._add(built, info)
+
+    def _add(self, handle: GraphHandle, info: GraphInfo) -> Graph:
+        from udogen.runtime.contexts.graph import Graph  # numpy: imported by `restore` in a thread
+
+        if self.turn is not None:
+            handle.one_at_a_time = self.turn
+        made = Graph(self, handle, info, profile=self.profile)
+        self._graphs[info.name] = made
+        return made
+
+    def finalize(self) -> None:
+        """Initialize the graphs of a context that was restored with deferred graphs."""
+        with self._lock:
+            self.check_open()
+            if not self.deferred:
+                raise RunFailed(
+                    f"context {self.name} has its graphs already",
+                    hint="`finalize` is for a deferred one",
+                )
+            self.handle.finalize()
+            self.deferred = False
+
+    def register(
+        self,
+        fd: int,
+        *,
+        dtype: str,
+        shape: Sequence[int],
+        kind: str = ION,
+        address: int = 0,
+        offset: int | None = None,
+        size: int = 0,
+        counted: bool = False,
+    ) -> MemoryHandle:
+        """Tell the context of memory for one tensor; with `offset`, of a part of a buffer that others share.
+
+        Deregistered by `Memory.close`, or with the context, last to first.  `counted` says that the session of the
+        context counts it already.
+        """
+        hint = "give the descriptor of a buffer (`Buffer.fd`)"
+        number = arguments.whole(fd, "the file descriptor", most=2**31 - 1, hint=hint)
+        arguments.expect(dtype, str, "the data type", "its name: FLOAT_32")
+        shape = arguments.wholes(shape, "the shape")
+        if kind not in (ION, DMA_BUF):
+            raise UsageError(f"the kind of memory is {arguments.kind_of(kind)}", hint=f"one of: {ION}, {DMA_BUF}")
+        for value, what in ((address, "the address"), (size, "the size"), (offset, "the offset")):
+            if value is not offset or offset is not None:
+                arguments.whole(value, what)
+        with self._lock:
+            self.check_open()
+            with ExitStack() as stack:
+                if self.session is not None and not counted:
+                    nbytes = size or byte_size(dtype, shape)
+                    stack.callback(self.session.charge(f"of descriptor {number}", nbytes, COMPUTE))
+                made = MemoryHandle(
+                    self.handle, number, dtype=dtype, shape=shape, kind=kind, address=address, offset=offset, size=size
+                )
+                stack.callback(self.on_close(made.close))
+                made.when_closed = stack.pop_all().close
+            return made
+
+    def on_close(self, undo: Callable[[], None]) -> Callable[[], None]:
+        """Have this called before the context is freed, after what was asked for later; the answer withdraws it.
+
+        What it refers to lives as long as the context; where that is the context itself, it ends with its runtime.
+        """
+        key, waiting = object(), self.ending.before
+        with self._lock:
+            self.check_open()
+            waiting[key] = undo
+
+        def withdraw() -> None:
+            waiting.pop(key, None)
+
+        return withdraw
+
+    def keep(self, release: Callable[[], None]) -> None:
+        """Have this called after the context is freed: what the runtime may read until then."""
+        with self._lock:
+            self.check_open()
+            self.ending.after.append(release)
+
+    def binary(self) -> bytes:
+        """The context as a binary again, where the runtime can (HTP cannot store a restored one)."""
+        with self._lock:
+            self.check_open()
+            return self.handle.binary()
+
+    def check_open(self) -> None:
+        """Refuse any use after the end."""
+        self.runtime.check_process(f"context {self.name}")
+        if self.closed:
+            raise RunFailed(f"context {self.name} is closed", hint="use it inside its `with` block")
+
+    def close(self) -> None:
+        """Wait for running executions; free memory, graphs and context, all of them, then raise the first error."""
+        with self._lock:
+            self._is_ending = True  # from here on nothing is added
+            graphs = list(self._graphs.values())
+            self._graphs.clear()
+        # Without the lock: a graph that is being bound may be about to ask for it.
+        for graph in graphs:
+            graph.close()
+        self._end()
+
+    def _end(self) -> None:
+        try:
+            self.ending.run()
+        finally:
+            self.runtime.forget(self)
+
+    def __enter__(self) -> Context:
+        self.check_open()
+        return self
+
+    def __del__(self) -> None:
+        # Nobody has a graph of it, so none is running, and no lock of theirs is waited for.
+        if hasattr(self, "_is_ending"):
+            self._is_ending = True
+            self._end()
+
+    # --- beside an execution ----------------------------------------------------------------------------------------
+
+    def idle(self, within: float) -> bool:
+        """Whether every graph ends what it is executing in so many seconds."""
+        return all(graph.idle(within) for graph in list(self._graphs.values()))
+
+    def disown(self) -> None:
+        """In a process that was forked: all of it is the parent's."""
+        self._lock = threading.RLock()
+        self._is_ending = True
+        for graph in self._graphs.values():
+            graph.disown()
+
 
 _ALONE = threading.Lock()
 _RESTORES = threading.Lock()  # one at a time where the log says what was left out
 _logger = logging.getLogger("udogen.runtime")
 _logger.addHandler(logging.NullHandler())  # a program that asks for no log gets none
-_SLOTS = "udogen.runtime.contexts.slots"  # brings numpy, the slowest of all that graphs need
+_GRAPH_MODULE = "udogen.runtime.contexts.graph"  # brings numpy, the slowest of all that graphs need
 
 
 class Runtime(Closing):
@@ -70,8 +390,8 @@ class Runtime(Closing):
         backend: str = "htp",
         *,
         kind: str = "auto",
-        library: Given | None = None,
-        system: Given | None = None,
+        library: PathArgument | None = None,
+        system: PathArgument | None = None,
         soc: int = 0,
         log: LogSink | None = None,
         log_level: int = WARN,
@@ -110,24 +430,23 @@ class Runtime(Closing):
                 if log_level >= INFO:
                     sink(INFO, line)
 
-        with nullcontext() if printed is None else printing.taken(printed):
+        with nullcontext() if printed is None else interface.captured_prints(printed):
             self._interface = Interface.load(found.path)
         self._interface.printed = printed
         self.name, self.build_id = self._interface.name, self._interface.build_id()
         # libQnnCpu says no, takes an execution all the same, and never tells its end.
         self.asynchronous = self._interface.supports("QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION")
-        self._soc, self._devices = soc, dict[int | None, Device]()
+        self._soc, self._devices = soc, dict[int | None, DeviceHandle]()
         # A context is the user's: it goes when nobody uses it.  How it ends is known here until it has.
-        self._contexts: dict[Ending, weakref.ref[Context]] = {}
-        self._composed: list[qnn.Context] = []
+        self._contexts: dict[ContextCleanup, weakref.ref[Context]] = {}
         self._packages: list[tuple[Path, str]] = []  # library, provider
         self._own_logs: list[LoadedPackage] = []  # of those whose log the backend does not ask for
         self._lock = threading.RLock()
         with ExitStack() as stack:
             self._sink, self._log_level = sink, log_level
             # Without a log the libraries print, to the program's stdout.
-            self._log = stack.enter_context(Log(self._interface, self._hear, max(log_level, WARN)))
-            self._backend = stack.enter_context(Backend(self._interface, self._log))
+            self._log = stack.enter_context(LogHandle(self._interface, self._hear, max(log_level, WARN)))
+            self._backend = stack.enter_context(BackendHandle(self._interface, self._log))
             self._stack = stack.pop_all()
         self._ended = False
         opened[self] = None
@@ -160,7 +479,7 @@ class Runtime(Closing):
 
     # --- what it is told --------------------------------------------------------------------------------------------
 
-    def register(self, library: Given, provider: str = "", target: str | None = None) -> None:
+    def register(self, library: PathArgument, provider: str = "", target: str | None = None) -> None:
         """Register an op package: its library, or the folder it was built in; `provider` as the library exports it.
 
         With the target HTP, the name of a library for Hexagon: it is looked for there, by ADSP_LIBRARY_PATH, not here.
@@ -215,7 +534,7 @@ class Runtime(Closing):
         from udogen.build import elf  # only now: it is slow to import, and contexts of built-in ops need none
 
         here = self.path.resolve()
-        loaded = qnn_interface.opened
+        loaded = interface.opened
         before = loaded[: loaded.index(here)] if here in loaded else []
         other = next(
             (each for each in before if each != here and "qhpi_register_ops_v1" in elf.read(each).exports), None
@@ -229,7 +548,7 @@ class Runtime(Closing):
 
     def restore(
         self,
-        binary: Given | bytes | bytearray | memoryview | mmap | StoredContext,
+        binary: PathArgument | bytes | bytearray | memoryview | mmap | StoredContext,
         *,
         name: str = "",
         info: BinaryInfo | None = None,
@@ -255,50 +574,48 @@ class Runtime(Closing):
         self._check_device(device)
         with ExitStack() as stack:
             if isinstance(binary, Closing):
-                from udogen.runtime.contexts.binaries import StoredContext
-
                 arguments.expect(binary, StoredContext, "the context binary", "a path, bytes or a StoredContext")
                 assert isinstance(binary, StoredContext)
                 name, info, binary = name or str(binary.path), info or binary.info, binary.data
             if isinstance(binary, (str, os.PathLike)):
                 place = arguments.path(binary, "the context binary")
-                name, binary = name or str(place), stack.enter_context(mapped(place))
+                name, binary = name or str(place), stack.enter_context(mapped_file(place))
                 if check_manifest:
                     manifest.check(place).refuse()
                     if text := manifest.unverified([place]):
                         warnings.warn(text, stacklevel=2)
             name = name or "(bytes)"
-            content: memoryview = in_memory(binary)
+            content: memoryview = flat_view(binary)
             self._check_maker(heads.check(content, name), name)
             if info is None:
                 info = system.binary_info(self.system, content, name=name)
             self._check_backend(info.backend_id, name)
             with self._lock:
                 self.check_open()
-                measures = Profile(self._backend) if profile else None
+                measures = ProfileHandle(self._backend) if profile else None
                 try:
-                    with self.turn or nullcontext(), _importing(_SLOTS):
-                        low = self._restored(content, device, wanted, name)
+                    with self.turn or nullcontext(), _importing(_GRAPH_MODULE):
+                        handle = self._restored(content, device, wanted, name)
                 except BaseException:
                     if measures:
                         measures.close()
                     raise
-                made = Context(self, low, info, name=name, options=wanted, profile=measures)
+                made = Context(self, handle, info, name=name, options=wanted, profile=measures)
                 self._contexts[made.ending] = weakref.ref(made)
             if wanted.deferred:  # the runtime reads the binary again when it finalizes
                 made.keep(stack.pop_all().close)
             return made
 
-    def _restored(self, binary: memoryview, device: int | None, options: ContextOptions, name: str) -> qnn.Context:
+    def _restored(self, binary: memoryview, device: int | None, options: ContextOptions, name: str) -> ContextHandle:
         if self.backend != "cpu" or self.emulator:
             return self._backend.restore(binary, self._device(device), options)
         began = time.monotonic()
         with _RESTORES, self._log.everything() as lines:
-            low = self._backend.restore(binary, self._device(device), options)
+            handle = self._backend.restore(binary, self._device(device), options)
         missing = known.left_out(text for _, text in lines)
         if missing is None:
-            return low
-        low.close()
+            return handle
+        handle.close()
         op, package = missing
         if package in [each.info()[0] for each in self._own_logs]:
             what, hint = "its package does not take it", "it must be the package, and the version, it was made with"
@@ -325,20 +642,32 @@ class Runtime(Closing):
         self._check_backend(head.backend_id, name)
 
     def _check_backend(self, number: int, name: str) -> None:
-        made_for = system.BACKENDS.get(number)
+        made_for = system.BACKENDS_BY_ID.get(number)
         if made_for is not None and made_for != self.backend:
             raise RunFailed(
                 f"{name} was made for the backend {made_for}, not {self.backend}", hint=f"use --backend {made_for}"
             )
 
-    def composing(self, device: int | None = None) -> qnn.Context:
-        """A new, empty context of the API, to make graphs in; closed by `with`, `close`, or with the runtime."""
+    def new_context(self, name: str = "new", *, device: int | None = None, profile: bool = False) -> Context:
+        """An empty context to build graphs in: `Context.new_graph`, then `Context.finalize_graph`."""
         with self._lock:
             self.check_open()
             self._check_device(device)
-            made = self._backend.context(self._device(device))
-            made.user = self
-            self._composed = [*(each for each in self._composed if each.raw is not None), made]
+            with ExitStack() as stack:
+                measures = stack.enter_context(ProfileHandle(self._backend)) if profile else None
+                handle = self._backend.context(self._device(device))
+                stack.pop_all()
+            interface = self._interface
+            info = BinaryInfo(
+                backend_id=interface.backend_id,
+                build_id=self.build_id,
+                api_version=interface.api_version,
+                backend_version=interface.backend_version,
+                soc="",
+                graphs=(),
+            )
+            made = Context(self, handle, info, name=name, options=ContextOptions(), profile=measures, restored=False)
+            self._contexts[made.ending] = weakref.ref(made)
             return made
 
     def _check_device(self, number: int | None) -> None:
@@ -346,11 +675,11 @@ class Runtime(Closing):
             hint = "give a number of `devices()`, or None"
             arguments.whole(number, "the device", most=arguments.MOST_32, hint=hint)
 
-    def _device(self, number: int | None) -> Device | None:
+    def _device(self, number: int | None) -> DeviceHandle | None:
         if number is None and not self._soc:
             return None
         if number not in self._devices:
-            made = Device(self._interface, self._log, soc=self._soc, number=number)
+            made = DeviceHandle(self._interface, self._log, soc=self._soc, number=number)
             self._devices[number] = self._stack.enter_context(made)
         return self._devices[number]
 
@@ -382,7 +711,7 @@ class Runtime(Closing):
             opened.pop(self, None)
         steps = [each.close for each in reversed(self.contexts)]
         steps += [each.run for each in reversed(list(self._contexts))]  # of contexts that nobody uses
-        for step in [*steps, *(each.close for each in reversed(self._composed)), self._stack.close]:
+        for step in [*steps, self._stack.close]:
             try:
                 step()
             except Exception as problem:
@@ -416,7 +745,7 @@ def _to_logging(level: int, line: str) -> None:
 def _options(options: ContextOptions | None, deferred: bool) -> ContextOptions:
     if options is None:
         return ContextOptions(deferred=bool(deferred))
-    arguments.expect(options, ContextOptions, "options", "a ContextOptions (udogen.qnn.context)")
+    arguments.expect(options, ContextOptions, "options", "a ContextOptions (udogen.qnn.handles)")
     if deferred and not options.deferred:
         raise UsageError(
             "deferred=True, and options that say otherwise", hint="say it in the options: ContextOptions(deferred=True)"

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 _ANDROID = "aarch64-android"
 
 
-class NotBuilt(RunFailed):
+class DeviceLibraryMissing(RunFailed):
     """A package has no library for a device."""
 
 
 @dataclass(frozen=True)
-class Registration:
+class LibraryRegistration:
     """One call that registers an op package: `library` as the runtime is told of it."""
 
     library: str  # a full path; of the Hexagon library its name alone, for another loader looks for it
@@ -44,7 +44,7 @@ class OpLibraries:
 
     package: str
     arch: str  # of Hexagon: v73; empty where none is involved
-    registrations: tuple[Registration, ...]
+    registrations: tuple[LibraryRegistration, ...]
     search: tuple[Path, ...]  # folders for ADSP_LIBRARY_PATH, before those that are in it; it is separated by `;`
 
 
@@ -61,7 +61,7 @@ def op_libraries(package: Path, *, arch: str | int = "", machine: str = "", andr
         # The target must be NULL (or CPU) here: libQnnHtp answers 4003 to HTP on a PC.
         file = _built(folder, [row for row in folder.rows if row.native and row.backend == "htp"], "this PC")
         _check(file, "x86_64", "")
-        return OpLibraries(folder.name, "", (Registration(str(file), folder.provider, None, file),), ())
+        return OpLibraries(folder.name, "", (LibraryRegistration(str(file), folder.provider, None, file),), ())
     if machine not in ("aarch64", "arm64"):
         raise UsageError(f"HTP runs on no {machine}", hint="on x86_64 (Qualcomm's emulator) and aarch64")
     version = _version(arch)
@@ -75,8 +75,8 @@ def op_libraries(package: Path, *, arch: str | int = "", machine: str = "", andr
         folder.name,
         version,
         (
-            Registration(str(arm), folder.provider, "CPU", arm),
-            Registration(hexagon.name, folder.provider, "HTP", hexagon),
+            LibraryRegistration(str(arm), folder.provider, "CPU", arm),
+            LibraryRegistration(hexagon.name, folder.provider, "HTP", hexagon),
         ),
         (hexagon.parent,),
     )
@@ -157,7 +157,7 @@ def _missing(folder: PackageFolder, rows: list[Target], what: str, others: str) 
             f"package {folder.name} has no target for {what}",
             hint="generate it for that version (`udogen list targets` names them all)",
         )
-    raise NotBuilt(
+    raise DeviceLibraryMissing(
         f"package {folder.name} is not built for {what}" + (f" (it is for {others})" if others else ""),
         hint=f"udogen build {folder.goal(rows[0])} -C {shlex.quote(str(folder.path))}",
     )

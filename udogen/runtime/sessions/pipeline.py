@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef.problems import nearest
-from udogen.qnn.handle import Closing
+from udogen.qnn.handles import Closing
 from udogen.runtime import arguments
-from udogen.runtime.buffers.domains import INPUT, OUTPUT, ManagedBuffer, MemoryDomain, Pair, Role
-from udogen.runtime.sessions.wires import Wire, find_wires
+from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, ManagedBuffer, MemoryDomain, Role
+from udogen.runtime.sessions.connections import Connection, find_connections
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
@@ -56,7 +56,7 @@ class Pipeline(Closing):
         domain: MemoryDomain,
         *,
         links: Mapping[str, str] | None = None,
-        states: Iterable[Pair] = (),
+        states: Iterable[BufferPair] = (),
     ) -> None:
         _check(graphs, domain, links, states)
         self.buffers: dict[str, ManagedBuffer] = {}
@@ -66,9 +66,9 @@ class Pipeline(Closing):
             (number, tensor.name)
             for number, graph in enumerate(graphs)
             for tensor in (*graph.inputs, *graph.outputs)
-            if graph.slot(tensor.name).bound
+            if graph.binding(tensor.name).bound
         }
-        self.wires: tuple[Wire, ...] = find_wires(graphs, links=links, apart=apart)
+        self.wires: tuple[Connection, ...] = find_connections(graphs, links=links, apart=apart)
         wired = {(wire.source, wire.output.name) for wire in self.wires}
         wired |= {(number, tensor.name) for wire in self.wires for number, tensor in wire.targets}
         self._inputs = self._open_ends("inputs", apart | wired)
@@ -168,7 +168,7 @@ class Pipeline(Closing):
         for tensor, array in made.items():
             results[stage.outputs[tensor]] = array
 
-    def _lay(self, wire: Wire) -> None:
+    def _lay(self, wire: Connection) -> None:
         """One buffer for a wire, bound in every graph that has an end of it."""
         ends = [(wire.source, wire.output.name, OUTPUT), *((stage, each.name, INPUT) for stage, each in wire.targets)]
         roles = [Role(self.graphs[stage], tensor, usage) for stage, tensor, usage in ends]
@@ -223,14 +223,14 @@ def _check(graphs: Any, domain: Any, links: Any, states: Any) -> None:
     if not graphs:
         raise UsageError("a pipeline without graphs does nothing", hint=hint)
     for number, graph in enumerate(graphs):
-        if not hasattr(graph, "slot") or isinstance(graph, type):
+        if not hasattr(graph, "binding") or isinstance(graph, type):
             raise UsageError(f"stage {number} of the pipeline is {arguments.kind_of(graph)}", hint=hint)
         graph.context.check_open()
     arguments.expect(domain, MemoryDomain, "the domain of a pipeline", "a MemoryDomain")
-    if isinstance(states, Pair) or not isinstance(states, Iterable):
+    if isinstance(states, BufferPair) or not isinstance(states, Iterable):
         raise UsageError(f"the states of a pipeline are {arguments.kind_of(states)}", hint="give pairs in a list")
     for state in states if isinstance(states, Collection) else ():
-        arguments.expect(state, Pair, "a state of a pipeline", "pairs of a MemoryDomain (`pair`)")
+        arguments.expect(state, BufferPair, "a state of a pipeline", "pairs of a MemoryDomain (`pair`)")
     if links is not None:
         arguments.mapping(links, "the links", hint='give a dict: {"input": "output"}')
 

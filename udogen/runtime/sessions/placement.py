@@ -1,23 +1,208 @@
-"""Places layers on sessions: in order, within what each may map, the fullest one as empty as can be."""
+"""Which layer of a model runs in which session: sizes, placement, and the table that explains it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import pairwise
 from math import lcm
+from typing import TYPE_CHECKING, NamedTuple
 
 from udogen.errors import UsageError
-from udogen.runtime.sessions.plan import (
-    DEFAULT_LIMIT,
-    Layer,
-    SessionPlan,
-    SessionSpec,
-    Share,
-    handovers_of,
-    lines,
-    size_text,
-    sizes_of,
-)
+from udogen.qnn.interface import QnnError
+from udogen.runtime.sessions.connections import Connection, find_connections
+
+if TYPE_CHECKING:
+    from udogen.qnn.handles import ContextHandle
+    from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+
+
+MIB = 1 << 20
+# "Limited to a memory mapping of around 3.5GB" (ggml-hexagon's developer page): the smaller reading of GB, for a model
+# that maps too much fails on the device, and one session too many only costs a hand-over.
+DEFAULT_LIMIT = 3_500_000_000
+
+
+class Activation(NamedTuple):
+    """A tensor that one layer hands to the next in shared memory: each session that has one of them maps it once."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What is placed as a whole: a context, or a layer of one; sizes in bytes."""
+
+    name: str
+    weights: int
+    cache: int = 0
+    compute: int = 0  # inputs, outputs and room of its own
+    spill_fill: int = 0
+    activations: tuple[Activation, ...] = ()
+
+
+@dataclass(frozen=True)
+class SessionSpec:
+    """A session that may be opened: its name, the device it runs on, how much it may map."""
+
+    name: str
+    device: int
+    limit: int = DEFAULT_LIMIT
+
+
+class Sizes(NamedTuple):
+    """What some layers map together."""
+
+    weights: int = 0
+    cache: int = 0
+    compute: int = 0  # with spill-fill and activations
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.cache + self.compute
+
+
+@dataclass(frozen=True)
+class SessionShare:
+    """What one session gets."""
+
+    session: SessionSpec
+    layers: tuple[str, ...]
+    sizes: Sizes
+
+    @property
+    def free(self) -> int:
+        """What it could map besides; negative where it is too much."""
+        return self.session.limit - self.sizes.total
+
+
+@dataclass(frozen=True)
+class Handover:
+    """An activation that goes from one session to another."""
+
+    activation: str
+    size: int
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class SessionPlan:
+    """The layers of a model on sessions; layers keep their order, sessions without layers are left out."""
+
+    layers: tuple[Layer, ...]
+    shares: tuple[SessionShare, ...]
+    handovers: tuple[Handover, ...]
+    shared_spill_fill: bool = False
+
+    def session_of(self, layer: str) -> SessionSpec:
+        """The session that a layer is placed in."""
+        return next(share.session for share in self.shares if layer in share.layers)
+
+    @property
+    def sizes(self) -> Sizes:
+        """What all sessions map together."""
+        return Sizes(*(sum(share.sizes[each] for share in self.shares) for each in range(3)))
+
+    def as_json(self) -> dict[str, object]:
+        """The plan as `--json` prints it; sizes in bytes."""
+        return {
+            "sessions": [
+                {
+                    "name": share.session.name,
+                    "device": share.session.device,
+                    "layers": list(share.layers),
+                    **share.sizes._asdict(),
+                    "total": share.sizes.total,
+                    "limit": share.session.limit,
+                    "free": share.free,
+                }
+                for share in self.shares
+            ],
+            "handovers": [
+                {"activation": each.activation, "size": each.size, "source": each.source, "target": each.target}
+                for each in self.handovers
+            ],
+            "shared_spill_fill": self.shared_spill_fill,
+            "total": self.sizes.total,
+        }
+
+
+def sizes_of(layers: Sequence[Layer], *, shared_spill_fill: bool = False) -> Sizes:
+    """What these layers map in one session: an activation once, spill-fill buffers together or one for all."""
+    spills = [layer.spill_fill for layer in layers]
+    handed = {each.name: each.size for layer in layers for each in layer.activations}
+    spill = max(spills, default=0) if shared_spill_fill else sum(spills)
+    return Sizes(
+        weights=sum(layer.weights for layer in layers),
+        cache=sum(layer.cache for layer in layers),
+        compute=sum(layer.compute for layer in layers) + spill + sum(handed.values()),
+    )
+
+
+def handovers_of(layers: Sequence[Layer], sessions: Mapping[str, SessionSpec]) -> tuple[Handover, ...]:
+    """The activations that layers in different sessions share, in the order of the layers."""
+    found: dict[tuple[str, str, str], Handover] = {}
+    last: dict[str, SessionSpec] = {}
+    for layer in layers:
+        here = sessions[layer.name]
+        for each in layer.activations:
+            source = last.get(each.name, here)
+            if source != here:
+                made = Handover(each.name, each.size, source.name, here.name)
+                found.setdefault((each.name, source.name, here.name), made)
+            last[each.name] = here
+    return tuple(found.values())
+
+
+def size_text(size: int) -> str:
+    """A size as sentences have it."""
+    return f"{size / MIB:.2f} MiB" if abs(size) >= MIB / 10 else f"{size} bytes"
+
+
+# --- the table --------------------------------------------------------------------------------------------------
+
+_HEAD = ("session [MiB]", "weights", "cache", "compute", "total", "limit", "free", "layers")
+
+
+def table_lines(plan: SessionPlan) -> list[str]:
+    """The plan as a table, one session in a line; below it what goes from one session to the next."""
+    rows = [_row(share) for share in plan.shares]
+    rows.append(
+        ("all", *(_mib(each) for each in (*plan.sizes, plan.sizes.total)), "", "", f"{len(plan.layers)} layers")
+    )
+    table = _columns([_HEAD, *rows])
+    for source, target in dict.fromkeys((each.source, each.target) for each in plan.handovers):
+        handed = [each for each in plan.handovers if (each.source, each.target) == (source, target)]
+        names = ", ".join(f"`{each.activation}`" for each in handed)
+        table.append(f"{source} -> {target}: {names}: {size_text(sum(each.size for each in handed))} mapped by both")
+    return table
+
+
+def _row(share: SessionShare) -> tuple[str, ...]:
+    sizes = share.sizes
+    numbers = (*sizes, sizes.total, share.session.limit, share.free)
+    return (share.session.name, *(_mib(each) for each in numbers), _names(share.layers))
+
+
+def _names(layers: Sequence[str]) -> str:
+    return ", ".join(layers) if len(layers) < 3 else f"{layers[0]} … {layers[-1]} ({len(layers)})"
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:.2f}"
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[index]) for row in rows) for index in range(len(_HEAD))]
+    made = []
+    for row in rows:
+        numbers = "  ".join(text.rjust(width) for text, width in zip(row[1:-1], widths[1:-1], strict=True))
+        made.append(f"{row[0].ljust(widths[0])}  {numbers}  {row[-1]}".rstrip())
+    return made
 
 
 def session_specs(
@@ -37,7 +222,7 @@ def session_specs(
     return made
 
 
-def place(
+def place_layers(
     layers: Sequence[Layer],
     sessions: Sequence[SessionSpec],
     *,
@@ -76,7 +261,7 @@ def _placed(
                 f"{name} would map {size_text(total)}, {size_text(more)} more than it may" for name, total, more in over
             ),
             hint="place layers on another session, or leave some to be placed",
-            details=lines(plan),
+            details=table_lines(plan),
         )
     return plan
 
@@ -91,7 +276,9 @@ def _plan(
     return SessionPlan(
         layers=tuple(layers),
         shares=tuple(
-            Share(session, tuple(layer.name for layer in run), sizes_of(run, shared_spill_fill=shared_spill_fill))
+            SessionShare(
+                session, tuple(layer.name for layer in run), sizes_of(run, shared_spill_fill=shared_spill_fill)
+            )
             for session, run in runs
         ),
         handovers=handovers_of(layers, where),
@@ -274,7 +461,7 @@ def _too_much(table: _Table, count: int) -> UsageError:
                 f"in the most even way {session.name} would map {size_text(more)} more than it may"
                 for session, more in over
             ),
-            *lines(_plan(layers, sessions, runs, table.shared_spill_fill)),
+            *table_lines(_plan(layers, sessions, runs, table.shared_spill_fill)),
         ]
     return UsageError(
         f"{len(layers)} layers that map {size_text(everything)} do not fit into {_sessions(sessions)}",
@@ -315,3 +502,103 @@ def _sessions(sessions: Sequence[SessionSpec]) -> str:
 
 def _index(sessions: Sequence[SessionSpec], name: str) -> int:
     return next(index for index, session in enumerate(sessions) if session.name == name)
+
+
+STATES = ("past_*", "*_cache", "*_cache_in", "*_cache_out", "kv_*")
+
+
+@dataclass(frozen=True)
+class SizedShard:
+    """One context binary of a model."""
+
+    name: str
+    info: BinaryInfo
+    size: int  # of the file
+    weights: int | None = None  # where the runtime tells
+    spill_fill: int | None = None
+
+
+def context_sizes(context: ContextHandle) -> tuple[int | None, int | None]:
+    """What a deferred HTP context wants for weights and for spilling; None where it does not tell."""
+    found: list[int | None] = []
+    for name in ("WEIGHTS_BUFFER_SIZE", "MAX_SPILLFILL_BUFFER_SIZE"):
+        try:
+            found.append(context.property(name))
+        except QnnError:
+            found.append(None)
+    return found[0], found[1]
+
+
+def layers_of(
+    shards: Sequence[SizedShard], *, links: Mapping[str, str] | None = None, states: Sequence[str] = STATES
+) -> tuple[Layer, ...]:
+    """The shards of a model as layers, in order.
+
+    weights: what the runtime tells, else the size of the file, which is somewhat more.  cache: tensors, of both sides,
+    whose names match `states`.  activations: what one shard hands to another, in graphs of the same name.  compute: all
+    other tensors of the graph that has most of them, for graphs of a context run one after another.  spill-fill: what
+    the runtime or the binary tells.
+    """
+    wires = _wires(shards, links or {})
+    return tuple(_layer(number, shard, wires, states) for number, shard in enumerate(shards))
+
+
+def _wires(
+    shards: Sequence[SizedShard], links: Mapping[str, str]
+) -> dict[str, tuple[list[int], tuple[Connection, ...]]]:
+    """By the name of the graph: the shards that have it, and what flows between them."""
+    names = dict.fromkeys(graph.name for shard in shards for graph in shard.info.graphs)
+    found = {}
+    for name in names:
+        having = [i for i, shard in enumerate(shards) if any(graph.name == name for graph in shard.info.graphs)]
+        stages = [shards[i].info.graph(name) for i in having]
+        here = {each.name for stage in stages for each in stage.inputs}
+        found[name] = (having, find_connections(stages, links={a: b for a, b in links.items() if a in here}))
+    return found
+
+
+def _layer(
+    number: int,
+    shard: SizedShard,
+    wires: Mapping[str, tuple[list[int], tuple[Connection, ...]]],
+    states: Sequence[str],
+) -> Layer:
+    cache: dict[str, int] = {}
+    activations: dict[str, int] = {}
+    rest = []
+    for graph in shard.info.graphs:
+        handed, others = _handed(number, graph.name, wires), 0
+        for key, tensor in _edges(graph):
+            if key in handed:
+                activations[f"{graph.name}:{handed[key]}"] = tensor.nbytes
+            elif any(fnmatchcase(tensor.name, each) for each in states):
+                cache[key] = max(cache.get(key, 0), tensor.nbytes)
+            else:
+                others += tensor.nbytes
+        rest.append(others)
+    told = max((graph.htp.spill_fill for graph in shard.info.graphs if graph.htp), default=0)
+    return Layer(
+        shard.name,
+        weights=shard.size if shard.weights is None else shard.weights,
+        cache=sum(cache.values()),
+        compute=max(rest, default=0),
+        spill_fill=told if shard.spill_fill is None else shard.spill_fill,
+        activations=tuple(Activation(name, size) for name, size in sorted(activations.items())),
+    )
+
+
+def _handed(number: int, graph: str, wires: Mapping[str, tuple[list[int], tuple[Connection, ...]]]) -> dict[str, str]:
+    """The edges of a shard's graph that another shard has too: edge -> what flows there."""
+    having, found = wires[graph]
+    here = having.index(number)
+    handed = {f"out {wire.output.name}": wire.name for wire in found if wire.source == here}
+    for wire in found:
+        handed.update({f"in {tensor.name}": wire.name for target, tensor in wire.targets if target == here})
+    return handed
+
+
+def _edges(graph: GraphInfo) -> list[tuple[str, TensorInfo]]:
+    return [
+        *((f"in {each.name}", each) for each in graph.inputs),
+        *((f"out {each.name}", each) for each in graph.outputs),
+    ]

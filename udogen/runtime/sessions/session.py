@@ -11,23 +11,27 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed, UsageError
-from udogen.qnn.handle import Closing
+from udogen.qnn.handles import Closing
 from udogen.qnn.interface import QnnError
 from udogen.runtime import arguments
-from udogen.runtime.contexts.context import COMPUTE
-from udogen.runtime.sessions.placement import session_specs
-from udogen.runtime.sessions.plan import DEFAULT_LIMIT, Layer, SessionPlan, SessionSpec, Sizes, size_text, sizes_of
+from udogen.runtime.buffers.buffer import CACHE, COMPUTE, SPILL_SIZE, WEIGHTS_SIZE, Buffer
+from udogen.runtime.sessions.placement import (
+    DEFAULT_LIMIT,
+    Layer,
+    SessionPlan,
+    SessionSpec,
+    Sizes,
+    session_specs,
+    size_text,
+    sizes_of,
+)
 
 if TYPE_CHECKING:
-    from udogen.qnn.devices import DeviceInfo
-    from udogen.runtime.buffers.buffer import Buffer
-    from udogen.runtime.contexts.context import Context
+    from udogen.qnn.handles import DeviceInfo
     from udogen.runtime.contexts.graph import Graph
-    from udogen.runtime.contexts.runtime import Runtime
+    from udogen.runtime.contexts.runtime import Context, Runtime
 
-# What a layer counts, by its fields: caches and activations together.
-CACHE, WEIGHTS, SPILL_FILL = "cache", "weights", "spill_fill"
-KINDS = (CACHE, COMPUTE, WEIGHTS, SPILL_FILL)
+KINDS = (CACHE, COMPUTE, WEIGHTS_SIZE, SPILL_SIZE)
 
 
 def devices_of(runtime: Runtime) -> tuple[DeviceInfo, ...]:
@@ -59,7 +63,7 @@ class Session(Closing):
     def __init__(self, runtime: Runtime, spec: SessionSpec, *, shared_spill_fill: bool = False) -> None:
         if not callable(getattr(runtime, "restore", None)):
             raise UsageError(f"the runtime of a session is {arguments.kind_of(runtime)}", hint="give a Runtime")
-        arguments.expect(spec, SessionSpec, "the session", "a SessionSpec (udogen.runtime.sessions.plan)")
+        arguments.expect(spec, SessionSpec, "the session", "a SessionSpec (udogen.runtime.sessions.placement)")
         self.runtime, self.spec, self.name, self.limit = runtime, spec, spec.name, spec.limit
         self._devices = devices_of(runtime)
         if self._devices and spec.device not in [each.number for each in self._devices]:
@@ -95,9 +99,9 @@ class Session(Closing):
             counted = sizes_of(list(self._layers.values()), shared_spill_fill=self._shared_spill_fill)
             over = {kind: self._over(kind) for kind in KINDS}
         return Sizes(
-            weights=counted.weights + over[WEIGHTS],
+            weights=counted.weights + over[WEIGHTS_SIZE],
             cache=counted.cache + over[CACHE],
-            compute=counted.compute + over[COMPUTE] + over[SPILL_FILL],
+            compute=counted.compute + over[COMPUTE] + over[SPILL_SIZE],
         )
 
     @property
@@ -107,7 +111,7 @@ class Session(Closing):
 
     def open(self, layer: Layer, binary: Any, **options: Any) -> Context:
         """Restore a context here; refused where the session would map more than it may."""
-        arguments.expect(layer, Layer, "the layer", "a Layer (udogen.runtime.sessions.plan): its name and sizes")
+        arguments.expect(layer, Layer, "the layer", "a Layer (udogen.runtime.sessions.placement): its name and sizes")
         with self._lock:
             if layer.name in self._layers:
                 raise UsageError(f"session {self.name} has a context `{layer.name}` already", hint="close it first")
@@ -178,7 +182,7 @@ class Session(Closing):
         if kind == CACHE:
             handed = {each.name: each.size for layer in layers for each in layer.activations}
             return sum(layer.cache for layer in layers) + sum(handed.values())
-        if kind == SPILL_FILL and self._shared_spill_fill:
+        if kind == SPILL_SIZE and self._shared_spill_fill:
             return max((layer.spill_fill for layer in layers), default=0)
         return sum(int(getattr(layer, kind)) for layer in layers)
 

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from udogen.errors import RunFailed, UdogenError, of_limit
-from udogen.qnn.backend import Backend, Device, Log
-from udogen.qnn.context import Context, Graph
+from udogen.qnn.handles import BackendHandle, ContextHandle, DeviceHandle, GraphHandle, LogHandle
 from udogen.qnn.interface import WARN, Interface, QnnError
 from udogen.qnn.tensors import APP_WRITE, Tensor
 from udogen.runtime import failures, proof
@@ -68,12 +67,12 @@ class Worker:
         if not order["forwards_log"]:
             package.log_to(self._sink("package"), order["log_level"])
         self._phase("create the backend")
-        self._log = Log(interface, self._sink("runtime"), order["runtime_log_level"])
-        self._backend = Backend(interface, self._log)
-        self._device: Device | None = None
+        self._log = LogHandle(interface, self._sink("runtime"), order["runtime_log_level"])
+        self._backend = BackendHandle(interface, self._log)
+        self._device: DeviceHandle | None = None
         if order["soc"]:
             self._phase("create the device")
-            self._device = Device(interface, self._log, soc=order["soc"])
+            self._device = DeviceHandle(interface, self._log, soc=order["soc"])
         self._phase("register the op package")
         self._backend.register(Path(library), provider, order["target"])
         self._phase("ask the op package what it has")
@@ -190,7 +189,7 @@ class Worker:
         told, answers = (op.leaks(self._library), []) if order["do"] == "leaks" else op.parallel()
         self._say("done", answers, **told)
 
-    def _new_graph(self, context: Context, order: Message, buffers: list[bytearray]) -> OpGraph:
+    def _new_graph(self, context: ContextHandle, order: Message, buffers: list[bytearray]) -> OpGraph:
         validate = None if self._validates else self._backend.validate
         return new_graph(context, order, buffers, delivers=self._delivers, validate=validate, phase=self._phase)
 
@@ -214,13 +213,13 @@ class Worker:
         self._poisoned.expect(order)
         return self._poisoned
 
-    def _restored(self, backend: Backend, binary: bytes) -> Context:
+    def _restored(self, backend: BackendHandle, binary: bytes) -> ContextHandle:
         self._phase("restore the context")
         return backend.restore(binary, self._device)
 
     def _stored_graph(
-        self, context: Context, binary: bytes, order: Message
-    ) -> tuple[Graph, list[Tensor], list[Tensor]]:
+        self, context: ContextHandle, binary: bytes, order: Message
+    ) -> tuple[GraphHandle, list[Tensor], list[Tensor]]:
         info = stored.only_graph(self._libraries, binary)
         given = [row for row in order["inputs"] if row["role"] == APP_WRITE]  # static ones are in the binary
         return (

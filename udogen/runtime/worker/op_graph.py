@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from udogen.errors import RunFailed
-from udogen.qnn.context import Context, Graph
+from udogen.qnn.handles import ContextHandle, GraphHandle
 from udogen.qnn.tensors import NULL, STATIC, OpConfig, Param, Scalar, ScaleOffset, Tensor
 from udogen.runtime.wire import Message
 
-OpGraph = tuple[Graph, list[Tensor], list[Tensor]]  # with its inputs and outputs
+OpGraph = tuple[GraphHandle, list[Tensor], list[Tensor]]  # with its inputs and outputs
 
 
 def new_graph(
-    context: Context,
+    context: ContextHandle,
     order: Message,
     buffers: list[bytearray],
     *,

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend, Device
-from udogen.qnn.context import Graph
+from udogen.qnn.handles import BackendHandle, DeviceHandle, GraphHandle
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_WRITE, Tensor, tensor_array
 from udogen.runtime.op.watch import Heap, as_message
@@ -25,7 +24,7 @@ _WARM_EXECUTIONS, _WARM_CYCLES = 20, 5  # what is made once and kept is no leak
 class _Made:
     """A finalized graph with what it needs to be executed."""
 
-    def __init__(self, graph: Graph, inputs: list[Tensor], outputs: list[Tensor], rooms: list[Room]) -> None:
+    def __init__(self, graph: GraphHandle, inputs: list[Tensor], outputs: list[Tensor], rooms: list[Room]) -> None:
         self._graph, self._inputs, self._outputs, self._rooms = graph, inputs, outputs, rooms
         self._arrays = tensor_array(inputs), tensor_array(outputs)
         self.execute = graph.executor(inputs, outputs)
@@ -44,8 +43,8 @@ class Repeats:
 
     def __init__(
         self,
-        backend: Backend,
-        device: Device | None,
+        backend: BackendHandle,
+        device: DeviceHandle | None,
         order: Message,
         buffers: list[bytearray],
         *,

@@ -32,7 +32,7 @@ class Stage(Protocol):
 
 
 @dataclass(frozen=True)
-class Wire:
+class Connection:
     """An output of one stage, and the inputs of later ones that read it: (number of the stage, tensor)."""
 
     source: int
@@ -50,9 +50,9 @@ class Wire:
         return f"{self.source}.{self.output.name}"
 
 
-def find_wires(
+def find_connections(
     stages: Sequence[Stage], *, links: Mapping[str, str] | None = None, apart: Collection[tuple[int, str]] = ()
-) -> tuple[Wire, ...]:
+) -> tuple[Connection, ...]:
     """Each input gets the output of that name of the nearest stage before it; without one it comes from outside.
 
     `links` names outputs that are called otherwise: {"hidden": "hidden_out"} for every stage that has that input, or
@@ -85,7 +85,8 @@ def find_wires(
             hint='links are {"input": "output"}, or {"stage.input": "stage.output"} with numbers of stages from 0 on',
         )
     return tuple(
-        Wire(stage, _tensor(stages[stage].outputs, name), tuple(found[stage, name])) for stage, name in sorted(found)
+        Connection(stage, _tensor(stages[stage].outputs, name), tuple(found[stage, name]))
+        for stage, name in sorted(found)
     )
 
 

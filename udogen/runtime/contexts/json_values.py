@@ -1,15 +1,15 @@
-"""Quantization in the JSON of a context binary, both ways.
-
-The simple encodings and those of axes have the shape of qnn-context-binary-utility; for blocks and vectors, of which no
-file of its could be seen, the names are those of the C structs.
-"""
+"""Values in the JSON of a context binary: nodes with their line, names and codes, quantization."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
+from udogen.configs.json_text import Path
+from udogen.opdef import datatypes
+from udogen.opdef.problems import Location, Problems, nearest
 from udogen.qnn import quantization
 from udogen.qnn.quantization import (
     AxisScaleOffset,
@@ -22,7 +22,211 @@ from udogen.qnn.quantization import (
     ScaleOffset,
     VectorEncoding,
 )
-from udogen.runtime.contexts.json_nodes import Node
+from udogen.qnn.system import HtpGraph
+
+MISSING: Any = object()
+
+
+class JsonProblems(NamedTuple):
+    """Where problems are told, and the line of each value."""
+
+    problems: Problems
+    place: Callable[[Path], Location]
+
+    def error(self, path: Path, message: str, hint: str) -> None:
+        """Something that must be mended."""
+        self.problems.error(self.place(path), message, hint)
+
+    def warn(self, path: Path, message: str, hint: str) -> None:
+        """Something that is taken as it is."""
+        self.problems.warn(self.place(path), message, hint)
+
+
+class JsonNode:
+    """One value; of an object with an `info` in it, the keys of both."""
+
+    __slots__ = ("_layers", "path", "value", "where")
+
+    def __init__(self, value: Any, path: Path, where: JsonProblems) -> None:
+        self.value, self.path, self.where = value, path, where
+        self._layers: list[tuple[dict[str, Any], Path]] = []
+        if isinstance(value, dict):
+            inner = value.get("info")
+            if isinstance(inner, dict):
+                self._layers.append((inner, (*path, "info")))
+            self._layers.append((value, path))
+
+    @property
+    def is_object(self) -> bool:
+        """Whether it is one."""
+        return bool(self._layers) or isinstance(self.value, dict)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a whole number; true and false are none."""
+        return isinstance(self.value, int) and not isinstance(self.value, bool)
+
+    @property
+    def shown(self) -> str:
+        """The value as messages show it."""
+        if isinstance(self.value, (dict, list)):
+            return "an object" if isinstance(self.value, dict) else f"a list of {len(self.value)}"
+        text = repr(self.value) if isinstance(self.value, str) else {None: "null"}.get(self.value, str(self.value))
+        return text if len(text) <= 60 else text[:59] + "…"
+
+    def get(self, *keys: str) -> JsonNode | None:
+        """What stands under the first of these keys that is there and not null."""
+        for key in keys:
+            for layer, path in self._layers:
+                value = layer.get(key)
+                if value is None and " " not in key:
+                    value = layer.get(_spaced(key))  # some releases of the utility wrote `soc model`
+                if value is not None:
+                    return JsonNode(value, (*path, key), self.where)
+        return None
+
+    def path_of(self, *keys: str) -> Path:
+        """The place of the first of these keys that is there; its own where none is."""
+        node = self.get(*keys)
+        return self.path if node is None else node.path
+
+    def items(self) -> Iterator[JsonNode]:
+        """The elements of a list."""
+        for index, value in enumerate(self.value):
+            yield JsonNode(value, (*self.path, index), self.where)
+
+    def text(self, *keys: str) -> str:
+        """A text; empty where there is none."""
+        node = self.get(*keys)
+        if node is None:
+            return ""
+        if not isinstance(node.value, str):
+            self.where.error(node.path, f"`{keys[0]}` is {node.shown}, not a text", "mend it, or write the file again")
+            return ""
+        return node.value
+
+    def whole(self, key: str, otherwise: int) -> int:
+        """A whole number that is not negative."""
+        node = self.get(key)
+        if node is None:
+            return otherwise
+        if not node.is_whole or node.value < 0:
+            self.where.error(
+                node.path, f"`{key}` is {node.shown}, not a whole number", "mend it, or write the file again"
+            )
+            return otherwise
+        return int(node.value)
+
+
+@cache
+def _spaced(key: str) -> str:
+    return "".join(f" {c.lower()}" if c.isupper() else c for c in key)
+
+
+def code_of(value: Any) -> int | None:
+    """The number that a JSON value is, or is the text of."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    try:
+        return int(value, 0) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def data_type(value: Any) -> datatypes.DataType | None:
+    """The data type with this name or number; None where there is none that a tensor can have."""
+    code = code_of(value)
+    row = datatypes.by_code(code) if code is not None else None
+    if row is None and isinstance(value, str):
+        row = datatypes.parse(value)
+    return None if row is None or row.kind in ("special", "string") else row
+
+
+def of_width(row: datatypes.DataType, bits: int) -> str:
+    """The data type of the same kind with so many bits; empty where there is none."""
+    return next((each.name for each in datatypes.ALL if (each.kind, each.bits) == (row.kind, bits)), "")
+
+
+def type_hint(value: Any) -> str:
+    """What to write instead of something that is no data type."""
+    code = code_of(value)
+    if code is not None:
+        try:
+            row = datatypes.by_code(int(str(code), 16))
+        except ValueError:
+            row = None
+        return f"{row.name} is 0x{row.code:04x}, that is {row.code}" if row else "such as 1032 (0x0408, UFIXED_POINT_8)"
+    near = nearest(str(value), datatypes.spellings())
+    return f"did you mean {near}?" if near else "such as QNN_DATATYPE_UFIXED_POINT_8, or its code 1032 (0x0408)"
+
+
+_ROLES = ("APP_WRITE", "APP_READ", "APP_READWRITE", "NATIVE", "STATIC", "NULL")
+_ALL_ROLES = (
+    *_ROLES,
+    *(f"UPDATEABLE_{name}" for name in ("STATIC", "NATIVE", "APP_WRITE", "APP_READ", "APP_READWRITE")),
+    *(f"OPTIONAL_{name}" for name in ("APP_WRITE", "APP_READ", "APP_READWRITE")),
+)  # in the order of their numbers
+
+
+def role(value: Any) -> str:
+    """The type of a tensor without prefix; empty where there is none of this name or number."""
+    code = code_of(value)
+    if code is not None:
+        return _ALL_ROLES[code] if 0 <= code < len(_ALL_ROLES) else ""
+    name = value.removeprefix("QNN_TENSOR_TYPE_") if isinstance(value, str) else ""
+    return name if name in _ALL_ROLES else ""
+
+
+FORMATS = ("FLAT_BUFFER", "SPARSE", "CODEBOOK", "MX", "UBWC_RGBA8888", "UBWC_NV12", "UBWC_NV12_Y", "UBWC_NV12_UV")
+
+
+def data_format(row: JsonNode) -> int:
+    """How the data of a tensor lies in memory, as a number; flat where nothing is said."""
+    node = row.get("dataFormat")
+    if node is None:
+        return 0
+    code = code_of(node.value)
+    name = str(node.value).removeprefix("QNN_TENSOR_DATA_FORMAT_")
+    return code if code is not None else FORMATS.index(name) if name in FORMATS else 0
+
+
+def last_number(text: str) -> int:
+    """3 of QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_3; 1 where there is no number."""
+    digits = text.rpartition("_")[2]
+    return int(digits) if digits.isdigit() else 1
+
+
+HTP_KEYS = (  # keys of graphBlobInfo and of graphBlobInfoV2, and the fields they are here
+    ("spillFillBufferSize", "spill_fill"),
+    ("vtcmSize", "vtcm"),
+    ("optimizationLevel", "optimization"),
+    ("htpDlbc", "dlbc"),
+    ("numHvxThreads", "hvx_threads"),
+    ("nativeKChannelSize", "native_k_channel"),
+    ("nativeVChannelSize", "native_v_channel"),
+    ("isSafeShareIO", "safe_to_share_io"),
+    ("ioTensorSize", "io_tensors"),
+    ("opDataSize", "op_data"),
+    ("constSize", "constants"),
+    ("ddrTensorSize", "ddr_tensors"),
+    ("sharedWeightsSize", "shared_weights"),
+)
+_TRUTHS = {"dlbc", "safe_to_share_io"}
+
+
+def htp_graph(row: JsonNode) -> HtpGraph | None:
+    """What HTP says of a graph; None where nothing is told."""
+    blobs = [node for key in ("graphBlobInfo", "graphBlobInfoV2") if (node := row.get(key)) is not None]
+    found: dict[str, Any] = {}
+    for blob in blobs:
+        for key, field in HTP_KEYS:
+            if blob.is_object and blob.get(key) is not None:
+                number = blob.whole(key, 0)
+                found[field] = bool(number) if field in _TRUTHS else number
+    if "vtcm" in found and found["vtcm"] <= 1 << 16:
+        found["vtcm"] <<= 20  # the utility tells MiB where the binary does
+    return HtpGraph(**found) if found else None
+
 
 _PREFIX = "QNN_QUANTIZATION_ENCODING_"
 _CODES = (
@@ -32,7 +236,7 @@ _CODES = (
 )  # in the order of their numbers
 
 
-def read_quantization(tensor: Node, what: str) -> Quantization:
+def read_quantization(tensor: JsonNode, what: str) -> Quantization:
     """The quantization of a tensor; problems are told at its place."""
     params = tensor.get("quantizeParams", "quantization", "quantizationParams")
     if params is None:
@@ -81,7 +285,7 @@ def write_quantization(quant: Quantization) -> dict[str, Any]:
 _HINT = "mend it, or write the file again with qnn-context-binary-utility"
 
 
-def _name(node: Node) -> str:
+def _name(node: JsonNode) -> str:
     value = node.value
     if isinstance(value, int) and not isinstance(value, bool):
         return _CODES[value] if 0 <= value < len(_CODES) else "UNDEFINED" if value == 0x7FFFFFFF else str(value)
@@ -91,7 +295,7 @@ def _name(node: Node) -> str:
 # --- one pair of functions for each encoding --------------------------------------------------------------------------
 
 
-def _scale_offset(node: Node, what: str) -> ScaleOffset:
+def _scale_offset(node: JsonNode, what: str) -> ScaleOffset:
     return ScaleOffset(_number(node, "scale", what), _integer(node, "offset", what))
 
 
@@ -99,7 +303,7 @@ def _write_scale_offset(quant: ScaleOffset) -> dict[str, Any]:
     return {"scale": quant.scale, "offset": quant.offset}
 
 
-def _axis(node: Node, what: str) -> AxisScaleOffset:
+def _axis(node: JsonNode, what: str) -> AxisScaleOffset:
     listed = node.get("scaleOffsets", "scaleOffset")
     if listed is None and node.get("scales") is not None:
         scales, offsets = _numbers(node, "scales", what), _integers(node, "offsets", what)
@@ -120,7 +324,7 @@ def _write_axis(quant: AxisScaleOffset) -> dict[str, Any]:
     }
 
 
-def _bw(node: Node, what: str) -> BwScaleOffset:
+def _bw(node: JsonNode, what: str) -> BwScaleOffset:
     bits = _integer(node, "bitwidth", what)
     return BwScaleOffset(bits, _number(node, "scale", what), _integer(node, "offset", what))
 
@@ -129,7 +333,7 @@ def _write_bw(quant: BwScaleOffset) -> dict[str, Any]:
     return {"bitwidth": quant.bitwidth, "scale": quant.scale, "offset": quant.offset}
 
 
-def _bw_axis(node: Node, what: str) -> BwAxisScaleOffset:
+def _bw_axis(node: JsonNode, what: str) -> BwAxisScaleOffset:
     scales, offsets = _numbers(node, "scales", what), _integers(node, "offsets", what)
     _same_length(node, "offsets", len(scales), len(offsets) or len(scales), what)
     _counted(node, "numElements", len(scales), what)
@@ -147,7 +351,7 @@ def _write_bw_axis(quant: BwAxisScaleOffset) -> dict[str, Any]:
     }
 
 
-def _block(node: Node, what: str) -> BlockEncoding:
+def _block(node: JsonNode, what: str) -> BlockEncoding:
     return BlockEncoding(tuple(_integers(node, "blockSize", what)), _pairs(node, what))
 
 
@@ -155,7 +359,7 @@ def _write_block(quant: BlockEncoding) -> dict[str, Any]:
     return {"blockSize": list(quant.block), "scaleOffsets": [_write_scale_offset(pair) for pair in quant.pairs]}
 
 
-def _expansion(node: Node, what: str) -> BlockwiseExpansion:
+def _expansion(node: JsonNode, what: str) -> BlockwiseExpansion:
     storage = node.get("blockScaleStorageType")
     return BlockwiseExpansion(
         axis=_integer(node, "axis", what),
@@ -178,7 +382,7 @@ def _write_expansion(quant: BlockwiseExpansion) -> dict[str, Any]:
     }
 
 
-def _vector(node: Node, what: str) -> Quantization:
+def _vector(node: JsonNode, what: str) -> Quantization:
     codebook = node.get("bwAxisScaleOffset")
     if codebook is None:
         node.where.error(node.path, f"{what}: its vectors have no `bwAxisScaleOffset`", _HINT)
@@ -201,7 +405,7 @@ class _Row(NamedTuple):
     kind: type
     key: str  # of its object
     needs: tuple[str, ...]  # which of its keys stand in `quantizeParams` itself, in the flat shape
-    read: Callable[[Node, str], Quantization]
+    read: Callable[[JsonNode, str], Quantization]
     write: Callable[[Any], Mapping[str, Any]]
 
 
@@ -221,7 +425,7 @@ _ROWS = (
 # --- what several of them need ----------------------------------------------------------------------------------------
 
 
-def _number(node: Node, key: str, what: str) -> float:
+def _number(node: JsonNode, key: str, what: str) -> float:
     found = node.get(key)
     value = None if found is None else found.value
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
@@ -231,7 +435,7 @@ def _number(node: Node, key: str, what: str) -> float:
     return float(value)
 
 
-def _integer(node: Node, key: str, what: str) -> int:
+def _integer(node: JsonNode, key: str, what: str) -> int:
     found = node.get(key)
     if found is None or not found.is_whole or not -(1 << 31) <= found.value < 1 << 32:
         shown = "missing" if found is None else found.shown
@@ -242,7 +446,7 @@ def _integer(node: Node, key: str, what: str) -> int:
     return int(found.value)
 
 
-def _numbers(node: Node, key: str, what: str) -> list[float]:
+def _numbers(node: JsonNode, key: str, what: str) -> list[float]:
     values = _list(node, key, what)
     if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
         node.where.error(node.path_of(key), f"{what}: `{key}` of its quantization has what is no number", _HINT)
@@ -250,7 +454,7 @@ def _numbers(node: Node, key: str, what: str) -> list[float]:
     return [float(value) for value in values]
 
 
-def _integers(node: Node, key: str, what: str) -> list[int]:
+def _integers(node: JsonNode, key: str, what: str) -> list[int]:
     values = _list(node, key, what)
     if any(isinstance(value, bool) or not isinstance(value, int) for value in values):
         node.where.error(node.path_of(key), f"{what}: `{key}` of its quantization has what is no whole number", _HINT)
@@ -258,7 +462,7 @@ def _integers(node: Node, key: str, what: str) -> list[int]:
     return list(values)
 
 
-def _pairs(node: Node, what: str) -> tuple[ScaleOffset, ...]:
+def _pairs(node: JsonNode, what: str) -> tuple[ScaleOffset, ...]:
     listed = node.get("scaleOffsets", "scaleOffset")
     if listed is None or not isinstance(listed.value, list):
         node.where.error(node.path, f"{what}: its quantization has no list `scaleOffsets`", _HINT)
@@ -266,7 +470,7 @@ def _pairs(node: Node, what: str) -> tuple[ScaleOffset, ...]:
     return tuple(_scale_offset(each, what) for each in listed.items())
 
 
-def _list(node: Node, key: str, what: str) -> list[Any]:
+def _list(node: JsonNode, key: str, what: str) -> list[Any]:
     found = node.get(key)
     if found is None:
         return []
@@ -276,7 +480,7 @@ def _list(node: Node, key: str, what: str) -> list[Any]:
     return found.value
 
 
-def _counted(node: Node, key: str, count: int, what: str) -> None:
+def _counted(node: JsonNode, key: str, count: int, what: str) -> None:
     said = node.get(key)
     if said is not None and said.value != count:
         node.where.error(
@@ -284,6 +488,6 @@ def _counted(node: Node, key: str, count: int, what: str) -> None:
         )
 
 
-def _same_length(node: Node, key: str, wanted: int, has: int, what: str) -> None:
+def _same_length(node: JsonNode, key: str, wanted: int, has: int, what: str) -> None:
     if wanted != has:
         node.where.error(node.path_of(key), f"{what}: its quantization has {wanted} scales and {has} offsets", _HINT)

@@ -1,0 +1,351 @@
+"""Kinds of memory: one row each, behind `allocate`; and the device libraries that some of them come from."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import mmap
+import os
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from udogen.errors import RunFailed, ToolMissing, UsageError
+from udogen.runtime import arguments
+from udogen.runtime.buffers.buffer import Buffer
+
+if TYPE_CHECKING:
+    from udogen.runtime.buffers.buffer import Buffer
+
+
+LIBRARY = "libcdsprpc.so"
+HEAP_ID_SYSTEM, DEFAULT_FLAGS = 25, 1
+CDSP, FASTRPC_MAP_FD = 3, 2  # the Hexagon that runs HTP; a mapping that lives until it is ended
+_LARGEST_INT = 2**31 - 1
+_MAP = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_int)
+_UNMAP = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
+
+
+class Rpcmem:
+    """The functions of one libcdsprpc.so."""
+
+    def __init__(self, library: str = LIBRARY) -> None:
+        try:
+            self._library = ctypes.CDLL(library)
+            self._alloc = self._function("rpcmem_alloc", ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_int)
+            self._to_fd = self._function("rpcmem_to_fd", ctypes.c_int, ctypes.c_void_p)
+            self._free = self._function("rpcmem_free", None, ctypes.c_void_p)
+        except (OSError, AttributeError) as problem:
+            raise ToolMissing(
+                f"{library} cannot be used: {problem}",
+                hint="it is part of the system of a Snapdragon device; on a PC take memfd",
+            ) from problem
+        wide = (ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_size_t)
+        # Newer releases only; `rpcmem_alloc` counts with an int.
+        self._alloc2 = self._function("rpcmem_alloc2", *wide) if hasattr(self._library, "rpcmem_alloc2") else None
+
+    def allocate(self, size: int) -> tuple[Any, int]:
+        """Memory of this size as an object whose end frees it, and its descriptor, which is freed with it."""
+        if size > _LARGEST_INT and self._alloc2 is None:
+            raise RunFailed(
+                f"rpcmem_alloc cannot allocate {size} bytes: its size is an int, and {LIBRARY} has no rpcmem_alloc2",
+                hint="use buffers of less than 2 GiB, or a device with a newer system",
+            )
+        alloc = self._alloc2 if size > _LARGEST_INT else self._alloc
+        address = alloc(HEAP_ID_SYSTEM, DEFAULT_FLAGS, size)  # type: ignore[misc]
+        if not address:
+            raise RunFailed(
+                f"rpcmem_alloc has no {size} bytes (heap {HEAP_ID_SYSTEM})",
+                hint="close other buffers or contexts, or use smaller buffers",
+            )
+        fd = int(self._to_fd(address))
+        if fd < 0:
+            self._free(address)
+            raise RunFailed(
+                f"rpcmem_to_fd knows no descriptor for the {size} bytes that rpcmem_alloc gave",
+                hint="the device shares no memory with its Hexagon in this process: look into its log",
+            )
+        memory = (ctypes.c_ubyte * size).from_address(address)
+        weakref.finalize(memory, self._free, address).atexit = False
+        return memory, fd
+
+    def map(self, fd: int, address: int, size: int, *, domain: int) -> None:
+        """Let a processor see a buffer (fastrpc_mmap)."""
+        call = self._function("fastrpc_mmap", ctypes.c_int, *_MAP)
+        if code := call(domain, fd, address, 0, size, FASTRPC_MAP_FD):
+            raise RunFailed(
+                f"fastrpc_mmap of descriptor {fd} failed with {code & 0xFFFFFFFF:#x}",
+                hint="look into the device's log: the processor may be without memory, or the descriptor no DMA buffer",
+            )
+
+    def unmap(self, fd: int, address: int, size: int, *, domain: int) -> None:
+        """End that (fastrpc_munmap)."""
+        self._function("fastrpc_munmap", ctypes.c_int, *_UNMAP)(domain, fd, address, size)
+
+    def _function(self, name: str, result: Any, *arguments: Any) -> Any:
+        function = getattr(self._library, name)
+        function.restype, function.argtypes = result, arguments
+        return function
+
+
+@cache
+def open_rpcmem(library: str = LIBRARY) -> Rpcmem:
+    """The library, opened once; ToolMissing where there is none."""
+    return Rpcmem(library)
+
+
+@contextmanager
+def mapped_to_hexagon(buffer: Buffer, *, domain: int = CDSP) -> Iterator[None]:
+    """Let code of your own on a Hexagon see a buffer; QNN maps what is registered with it by itself."""
+    fd, library = buffer.descriptor(), open_rpcmem()
+    let_go = buffer.hold("fastrpc_mmap")
+    try:
+        if buffer.is_reserved:
+            raise RunFailed(
+                f"buffer `{buffer.name}` cannot be mapped by fastrpc_mmap: its contents are QNN's",
+                hint="allocate another one",
+            )
+        library.map(fd, buffer.address, buffer.size, domain=domain)
+        buffer.fastrpc += 1
+        try:
+            yield
+        finally:
+            buffer.fastrpc -= 1
+            library.unmap(fd, buffer.address, buffer.size, domain=domain)
+    finally:
+        let_go()
+
+
+ASHMEM, HARDWARE_BUFFERS = "libandroid.so", "libnativewindow.so"
+
+# Values of android/hardware_buffer.h, in the NDK's public reference.
+FORMAT_BLOB = 0x21
+CPU_OFTEN = 3 | 3 << 4  # AHARDWAREBUFFER_USAGE_CPU_READ_OFTEN and _CPU_WRITE_OFTEN
+GPU_DATA = 1 << 24
+
+
+class _Description(ctypes.Structure):
+    """AHardwareBuffer_Desc."""
+
+    _fields_ = (
+        ("width", ctypes.c_uint32),
+        ("height", ctypes.c_uint32),
+        ("layers", ctypes.c_uint32),
+        ("format", ctypes.c_uint32),
+        ("usage", ctypes.c_uint64),
+        ("stride", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("reserved_too", ctypes.c_uint64),
+    )
+
+
+class _Handle(ctypes.Structure):
+    """The beginning of a native_handle_t with a descriptor."""
+
+    _fields_ = (("version", ctypes.c_int), ("fds", ctypes.c_int), ("ints", ctypes.c_int), ("first", ctypes.c_int))
+
+
+class HardwareBuffer(NamedTuple):
+    """A locked AHardwareBuffer: its bytes, with which it is released, and its descriptor where one is told."""
+
+    memory: Any
+    fd: int | None
+
+
+def ashmem(name: str, size: int) -> int:
+    """The descriptor of a new piece of ashmem."""
+    fd = int(_Library(ASHMEM).function("ASharedMemory_create", ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t)(
+        name.encode(), size
+    ))  # fmt: skip
+    if fd < 0:
+        raise RunFailed(
+            f"ASharedMemory_create has no {size} bytes (it answered {fd})",
+            hint="close other buffers, or use smaller ones",
+        )
+    return fd
+
+
+def hardware_buffer(*, width: int, height: int, pixel_format: int, pixel_bytes: int) -> HardwareBuffer:
+    """A new AHardwareBuffer, locked for the CPU; a BLOB has one row of bytes."""
+    functions, pointer = _Library(HARDWARE_BUFFERS), ctypes.c_void_p
+    allocate = functions.function("AHardwareBuffer_allocate", ctypes.c_int, pointer, pointer)
+    describe = functions.function("AHardwareBuffer_describe", None, pointer, pointer)
+    release = functions.function("AHardwareBuffer_release", None, pointer)
+    unlock = functions.function("AHardwareBuffer_unlock", ctypes.c_int, pointer, pointer)
+    lock = functions.function(
+        "AHardwareBuffer_lock", ctypes.c_int, pointer, ctypes.c_uint64, ctypes.c_int32, pointer, pointer
+    )
+    if not (0 < width < 2**32 and 0 < height < 2**32):
+        raise RunFailed(
+            f"no AHardwareBuffer is {width} x {height}: it counts with 32 bits",
+            hint="use several buffers, or a pool of kind ashmem",
+        )
+    wanted = _Description(width, height, 1, pixel_format, CPU_OFTEN | GPU_DATA, 0, 0, 0)
+    made, address = ctypes.c_void_p(), ctypes.c_void_p()
+    if code := allocate(ctypes.byref(wanted), ctypes.byref(made)):
+        raise RunFailed(
+            f"AHardwareBuffer_allocate refuses {width} x {height} of format {pixel_format:#x} (it answered {code})",
+            hint="the device has no such buffer, or no memory for it",
+        )
+    if code := lock(made, CPU_OFTEN, -1, None, ctypes.byref(address)):
+        release(made)
+        raise RunFailed(
+            f"AHardwareBuffer_lock gives no address (it answered {code})",
+            hint="the device does not let the CPU into buffers of this format",
+        )
+    describe(made, ctypes.byref(wanted))
+    memory = (ctypes.c_ubyte * (wanted.stride * height * pixel_bytes or width * height * pixel_bytes)).from_address(
+        address.value or 0
+    )
+    weakref.finalize(memory, _end, unlock, release, made).atexit = False
+    return HardwareBuffer(memory, _descriptor(functions, made))
+
+
+def _end(unlock: Any, release: Any, made: ctypes.c_void_p) -> None:
+    unlock(made, None)
+    release(made)
+
+
+def _descriptor(functions: _Library, made: ctypes.c_void_p) -> int | None:
+    """Its first descriptor; the function is there for the parts of a system, not for apps."""
+    if not functions.has("AHardwareBuffer_getNativeHandle"):
+        return None
+    handle = functions.function("AHardwareBuffer_getNativeHandle", ctypes.POINTER(_Handle), ctypes.c_void_p)(made)
+    return int(handle.contents.first) if handle and handle.contents.fds > 0 else None
+
+
+class _Library:
+    """A library of Android; ToolMissing where there is none."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        try:
+            self._library = ctypes.CDLL(name)
+        except OSError as problem:
+            raise self._missing(problem) from problem
+
+    def has(self, name: str) -> bool:
+        return hasattr(self._library, name)
+
+    def function(self, name: str, result: Any, *arguments: Any) -> Any:
+        try:
+            function = getattr(self._library, name)
+        except AttributeError as problem:
+            raise self._missing(problem) from problem
+        function.restype, function.argtypes = result, arguments
+        return function
+
+    def _missing(self, problem: Exception) -> ToolMissing:
+        return ToolMissing(
+            f"{self._name} cannot be used: {problem}",
+            hint="it is part of Android 8 and later; elsewhere take a pool of kind ashmem or mmap_fd",
+        )
+
+
+LARGEST_ALIGNMENT = mmap.PAGESIZE  # every allocator begins at a page
+
+
+class Allocator(NamedTuple):
+    """One source of memory."""
+
+    name: str
+    shared: bool  # a descriptor leads to it, by which other processors and processes find it
+    what: str
+    take: Callable[[int, str], tuple[Any, int | None]]  # (size, name) -> what owns the bytes, its descriptor
+    owns_fd: bool = True  # the descriptor is ours to close
+
+
+def _client(size: int, _name: str) -> tuple[Any, None]:
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), None
+
+
+def _memfd(size: int, name: str) -> tuple[Any, int]:
+    fd = os.memfd_create(name[:200], os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(fd, size)
+        # Whoever has the descriptor could make it shorter, and end us with SIGBUS.
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        return mmap.mmap(fd, size, flags=mmap.MAP_SHARED), fd
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def _rpcmem(size: int, _name: str) -> tuple[Any, int]:
+    return open_rpcmem().allocate(size)
+
+
+ALLOCATORS = {
+    row.name: row
+    for row in (
+        Allocator("client", False, "memory of this process", _client),
+        Allocator("memfd", True, "a file in memory, for PCs", _memfd),
+        Allocator("rpcmem", True, "DMA memory of a Snapdragon device, by libcdsprpc.so", _rpcmem, owns_fd=False),
+    )
+}
+
+
+class AllocatorChoice(NamedTuple):
+    """An allocator, and why it."""
+
+    allocator: str
+    why: str
+
+
+def shared_allocator() -> AllocatorChoice:
+    """The allocator of shared memory that this machine has: rpcmem, else memfd."""
+    try:
+        open_rpcmem()
+    except ToolMissing as missing:
+        return AllocatorChoice("memfd", missing.message)
+    return AllocatorChoice("rpcmem", f"{LIBRARY} is there")
+
+
+def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer") -> Buffer:
+    """A new buffer of `size` bytes, all zero where the system gives such, beginning at a multiple of `alignment`."""
+    arguments.expect(kind, str, "the allocator", f"one of: {', '.join(ALLOCATORS)}")
+    arguments.expect(name, str, "the name of a buffer", "a str")
+    row = ALLOCATORS.get(kind)
+    if row is None:
+        raise UsageError(f"there is no allocator `{kind}`", hint=f"one of: {', '.join(ALLOCATORS)}")
+    size = arguments.whole(size, f"the size of buffer `{name}`", least=-(2**80), most=2**80)
+    check_alignment(arguments.whole(alignment, "the alignment", least=-(2**80), most=2**80))
+    if size <= 0:
+        raise UsageError(f"buffer `{name}` cannot have {size} bytes", hint="a buffer has one byte or more")
+    try:
+        memory, fd = row.take(size, name)
+    except (OSError, OverflowError, ValueError) as problem:
+        raise out_of_memory(f"buffer `{name}`", size, problem, kind=kind) from problem
+    made = Buffer(memory, name=name, kind=kind, size=size, alignment=alignment, fd=fd, owns_fd=row.owns_fd)
+    if made.address % alignment:
+        made.close()
+        raise RunFailed(
+            f"{kind} gave buffer `{name}` memory at {made.address:#x}, which is no multiple of {alignment}",
+            hint="ask for a smaller alignment",
+        )
+    return made
+
+
+def out_of_memory(what: str, size: int, problem: Exception, *, kind: str) -> RunFailed:
+    """The sentence for memory that the system does not have."""
+    why = getattr(problem, "strerror", None) or str(problem)
+    return RunFailed(
+        f"{what} cannot be allocated: {size} bytes of {kind} memory: {why}",
+        hint="close other buffers, use smaller ones, or raise the limit of the process (ulimit -v, -n)",
+    )
+
+
+def check_alignment(alignment: int) -> None:
+    """Refuse what is no alignment of a buffer."""
+    if alignment < 1 or alignment & (alignment - 1) or alignment > LARGEST_ALIGNMENT:
+        raise UsageError(
+            f"buffers cannot be aligned to {alignment} bytes",
+            hint=f"64 (a cache line), 128 (a vector of HVX), {LARGEST_ALIGNMENT} (a page), or a power of two below it",
+        )
+
+
+def align_up(number: int, alignment: int) -> int:
+    """The next multiple."""
+    return -(-number // alignment) * alignment
