@@ -61,16 +61,15 @@ def command(
     from udogen.build import tools
     from udogen.errors import RunFailed, ToolMissing
     from udogen.inspect import report
-    from udogen.inspect.checks import STOPS, UNKNOWN
-    from udogen.inspect.folder import inspect_all
-    from udogen.inspect.library import How
+    from udogen.inspect.inspection import InspectOptions, inspect_all
+    from udogen.inspect.rules import STOPS, UNKNOWN
 
-    how = How(against, tools.environment(), register=not no_register)
+    options = InspectOptions(against, tools.environment(), register=not no_register)
     if path.is_dir():
         with output.progress("inspect") as advance:
-            found = inspect_all(path, how, on_library=advance)
+            found = inspect_all(path, options, on_library=advance)
     else:
-        found = inspect_all(path, how)
+        found = inspect_all(path, options)
     weights = {each.weight for each in found.judged}
     code = RunFailed.exit_code if STOPS in weights else ToolMissing.exit_code if UNKNOWN in weights else 0
     if as_json:

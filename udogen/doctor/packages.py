@@ -11,9 +11,8 @@ from udogen.build.package import MANIFEST, PROVIDER
 from udogen.build.tools import Environment
 from udogen.doctor.model import FOUND, MISSING, WRONG, Check, Found, Row
 from udogen.errors import read_plain
-from udogen.inspect.checks import STOPS, UNKNOWN
-from udogen.inspect.folder import inspect_all
-from udogen.inspect.library import How, Inspected
+from udogen.inspect.inspection import InspectedLibrary, InspectOptions, inspect_all
+from udogen.inspect.rules import STOPS, UNKNOWN
 
 GROUP = "Packages"
 _PROVIDER = re.compile(rf"\b([A-Za-z_]\w*){PROVIDER}\s*\(")
@@ -22,7 +21,7 @@ _FROM_FOLDER = re.compile(r"^\s*(?:export\s+)?PACKAGE_NAME\s*[:?]?=\s*\$\(notdir
 
 def packages_in(folder: Path, env: Environment) -> Iterator[Row]:
     """A row for each package and library; only read, nothing of them runs."""
-    found = inspect_all(folder, How((), env, register=False))
+    found = inspect_all(folder, InspectOptions((), env, register=False))
     for package in found.packages:
         name = package.folder.name
         yield _row(f"{name} ({package.folder.backend})", Found(FOUND, "", str(package.folder.path)))
@@ -37,10 +36,10 @@ def packages_in(folder: Path, env: Environment) -> Iterator[Row]:
     yield from _named_by_folder(folder)
 
 
-def _library(found: Inspected) -> Row:
+def _library(found: InspectedLibrary) -> Row:
     name = found.target or found.path.name
     fault = next((each for each in found.findings if each.weight in (STOPS, UNKNOWN)), None)
-    machine = found.case.facts.elf.processor if found.case else ""
+    machine = found.evidence.facts.elf.processor if found.evidence else ""
     if fault is None:
         return _row(name, Found(FOUND, machine, str(found.path)))
     state = WRONG if fault.weight == STOPS else MISSING
