@@ -21,10 +21,10 @@ def command(context: click.Context, folder: Path | None, as_json: bool) -> None:
     runtime; 3: it cannot; 5: that works, but a package in DIR is not right.
     """
     from udogen.doctor import report
-    from udogen.doctor.examine import examine
-    from udogen.doctor.machine import here
+    from udogen.doctor.examination import examine
+    from udogen.doctor.model import this_machine
 
-    found = examine(here(), folder)
+    found = examine(this_machine(), folder)
     if as_json:
         output.answer(
             {

@@ -13,7 +13,7 @@ from udogen.build import elf, tools
 from udogen.build.package import MANIFEST, PackageFolder, open_packages, package_of
 from udogen.errors import RunFailed, UsageError
 from udogen.inspect import kinds
-from udogen.inspect.rules import LIVE, STATIC, STOPS, UDO, UNKNOWN, VERDICTS, WARNS, Evidence, RuleFinding, run
+from udogen.inspect.rules import LIVE, STATIC, STOPS, UDO, UNKNOWN, VERDICTS, WARNS, LibraryEvidence, RuleFinding, run
 from udogen.inspect.symbols import NO_RUNTIME, find_compared, resolve
 from udogen.runtime.failures import OpCrashed, OpTimedOut
 from udogen.runtime.op.records import OlderRecords, read_records
@@ -29,7 +29,7 @@ class InspectedLibrary:
     """A library and the verdict on it; no case where the file is no ELF library."""
 
     path: Path
-    evidence: Evidence | None
+    evidence: LibraryEvidence | None
     findings: tuple[RuleFinding, ...]
     target: str = ""  # of the package, where it is the library of one
 
@@ -81,7 +81,7 @@ def inspect(
         runtime = find_compared(facts, options.against, backend=backend, env=options.env, choose=choose)
     fits = all(each.machine == found.machine for each in runtime.libraries)
     here = native and fits
-    evidence = Evidence(
+    evidence = LibraryEvidence(
         facts=facts,
         runtime=runtime,
         resolution=resolve(found, runtime if fits else NO_RUNTIME, native=here),
@@ -101,7 +101,7 @@ def inspect(
     return InspectedLibrary(path, evidence, tuple(findings), target)
 
 
-def _register(evidence: Evidence, backend: str) -> Evidence:
+def _register(evidence: LibraryEvidence, backend: str) -> LibraryEvidence:
     try:
         with OpSession(
             evidence.path, evidence.provider, backend=backend, runtime=evidence.runtime.main.path, timeout=_SECONDS
@@ -111,7 +111,7 @@ def _register(evidence: Evidence, backend: str) -> Evidence:
         return replace(evidence, failure=fault)
 
 
-def _read(evidence: Evidence) -> Evidence:
+def _read(evidence: LibraryEvidence) -> LibraryEvidence:
     """What a registration library tells."""
     try:
         return replace(evidence, registration=read_registration(evidence.path, timeout=_SECONDS))
@@ -119,7 +119,7 @@ def _read(evidence: Evidence) -> Evidence:
         return replace(evidence, failure=fault)
 
 
-def _record(evidence: Evidence) -> Evidence:
+def _record(evidence: LibraryEvidence) -> LibraryEvidence:
     """The kernel records, which may also tell why the runtime refused, or crashed."""
     crashed = isinstance(evidence.failure, (OpCrashed, OpTimedOut))
     if evidence.facts.kind.id != "qhpi" or evidence.facts.elf.machine != shim.MACHINE:

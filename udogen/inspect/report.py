@@ -8,7 +8,7 @@ from typing import Any
 
 from udogen.build.demangle import demangled
 from udogen.inspect.inspection import InspectedLibrary, InspectedPackage, Inspection
-from udogen.inspect.rules import Evidence, RuleFinding
+from udogen.inspect.rules import LibraryEvidence, RuleFinding
 from udogen.runtime.snpe.registration import RegisteredOp, RegisteredParam, RegisteredTensor, Registration
 
 _LABEL = 12
@@ -58,7 +58,7 @@ def _library(found: InspectedLibrary, width: int, everything: bool) -> Iterator[
     yield ""
 
 
-def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
+def _facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
     facts, found = evidence.facts, evidence.facts.elf
     yield (
         "file",
@@ -87,7 +87,7 @@ def _facts(evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield "tells", "not asked" if evidence.native else "not asked: it is for another machine"
 
 
-def _symbols(evidence: Evidence) -> str:
+def _symbols(evidence: LibraryEvidence) -> str:
     there = evidence.resolution
     undefined = f"{there.undefined} undefined"
     if not there.seen:
@@ -101,7 +101,7 @@ def _symbols(evidence: Evidence) -> str:
     return f"{undefined}, {missing}{where}, {len(there.assumed)} assumed ({', '.join(names)})"
 
 
-def _kernels(evidence: Evidence, width: int, everything: bool) -> Iterator[str]:
+def _kernels(evidence: LibraryEvidence, width: int, everything: bool) -> Iterator[str]:
     if evidence.records is None:
         return
     yield "  kernels"
@@ -187,7 +187,7 @@ def _finding_json(finding: RuleFinding) -> dict[str, Any]:
     }
 
 
-def _case_json(evidence: Evidence) -> dict[str, Any]:
+def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
     facts, found, there = evidence.facts, evidence.facts.elf, evidence.resolution
     registered = None
     if evidence.registered:

@@ -44,7 +44,7 @@ class RuleFinding(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Evidence:
+class LibraryEvidence:
     """All that is known of one library."""
 
     facts: LibraryFacts
@@ -65,15 +65,15 @@ class Evidence:
         return self.facts.elf.path
 
 
-VerdictRule = Callable[[Evidence], Iterator[RuleFinding]]
+VerdictRule = Callable[[LibraryEvidence], Iterator[RuleFinding]]
 
 
-def run(rules: Sequence[VerdictRule], evidence: Evidence) -> list[RuleFinding]:
+def run(rules: Sequence[VerdictRule], evidence: LibraryEvidence) -> list[RuleFinding]:
     """What these rules find."""
     return [finding for rule in rules for finding in rule(evidence)]
 
 
-def _kind(evidence: Evidence) -> Iterator[RuleFinding]:
+def _kind(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     found = evidence.facts.elf
     if found.kind != "shared library":
         hint = "link it with -shared (and compile with -fPIC)"
@@ -88,7 +88,7 @@ def _kind(evidence: Evidence) -> Iterator[RuleFinding]:
         )
 
 
-def _machine(evidence: Evidence) -> Iterator[RuleFinding]:
+def _machine(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     """Only an op package can be for the wrong machine, and only where it is compared with something."""
     found = evidence.facts.elf
     if not evidence.facts.is_package or not evidence.runtime.libraries:
@@ -117,7 +117,7 @@ def _machine(evidence: Evidence) -> Iterator[RuleFinding]:
         )
 
 
-def _provider(evidence: Evidence) -> Iterator[RuleFinding]:
+def _provider(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     facts = evidence.facts
     if not facts.is_package:
         return
@@ -145,7 +145,7 @@ def _provider(evidence: Evidence) -> Iterator[RuleFinding]:
         )
 
 
-def _init(evidence: Evidence) -> Iterator[RuleFinding]:
+def _init(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     kind = evidence.facts.kind
     if kind.init and kind.init not in evidence.facts.elf.exports:
         yield RuleFinding(
@@ -156,7 +156,7 @@ def _init(evidence: Evidence) -> Iterator[RuleFinding]:
         )
 
 
-def _backend(evidence: Evidence) -> Iterator[RuleFinding]:
+def _backend(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     there, own = evidence.runtime.backend, evidence.facts.kind.backend
     if not own or not there or there == own:
         return
@@ -169,7 +169,7 @@ def _backend(evidence: Evidence) -> Iterator[RuleFinding]:
     yield RuleFinding("backend", STOPS, text, remedy)
 
 
-def _needed(evidence: Evidence) -> Iterator[RuleFinding]:
+def _needed(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     if not evidence.resolution.seen and not evidence.native:
         return  # nothing is known of the device
     for name in evidence.resolution.absent:
@@ -183,7 +183,7 @@ def _needed(evidence: Evidence) -> Iterator[RuleFinding]:
         yield RuleFinding("needed", STOPS, text, remedy)
 
 
-def _old(evidence: Evidence) -> Iterator[RuleFinding]:
+def _old(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     for each in evidence.resolution.old:
         own = Path(each.by).name == evidence.path.name
         yield RuleFinding(
@@ -208,7 +208,7 @@ def _old(evidence: Evidence) -> Iterator[RuleFinding]:
             )
 
 
-def _symbols(evidence: Evidence) -> Iterator[RuleFinding]:
+def _symbols(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     if not evidence.facts.is_package or not evidence.resolution.seen or _wrong_runtime(evidence):
         return
     missing = evidence.resolution.missing
@@ -225,7 +225,7 @@ def _symbols(evidence: Evidence) -> Iterator[RuleFinding]:
         )
 
 
-def _remedy_of(evidence: Evidence, missing: tuple[str, ...]) -> str:
+def _remedy_of(evidence: LibraryEvidence, missing: tuple[str, ...]) -> str:
     if any(name.startswith("qhpi_") for name in missing):
         return "use a runtime of a newer SDK, or do without these functions"
     if any("4hnnx" in name for name in missing):
@@ -238,12 +238,12 @@ def _remedy_of(evidence: Evidence, missing: tuple[str, ...]) -> str:
     return "avoid them, link them in, or give the library of the device that has them with a further --against"
 
 
-def _wrong_runtime(evidence: Evidence) -> bool:
+def _wrong_runtime(evidence: LibraryEvidence) -> bool:
     """True where looking for symbols would only repeat that it is the wrong runtime."""
     return any(finding.weight == STOPS for rule in (_kind, _machine, _backend) for finding in rule(evidence))
 
 
-def _release(evidence: Evidence) -> Iterator[RuleFinding]:
+def _release(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     built, there = evidence.facts.sdk.release, evidence.runtime.sdk
     if not there or _wrong_runtime(evidence):
         return
@@ -268,7 +268,7 @@ def _release(evidence: Evidence) -> Iterator[RuleFinding]:
         )
 
 
-def _stack(evidence: Evidence) -> Iterator[RuleFinding]:
+def _stack(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     if evidence.facts.elf.executable_stack:
         yield RuleFinding(
             "stack",
@@ -278,7 +278,7 @@ def _stack(evidence: Evidence) -> Iterator[RuleFinding]:
         )
 
 
-def _reference(evidence: Evidence) -> Iterator[RuleFinding]:
+def _reference(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     """Without a runtime to compare with, nobody can say."""
     if evidence.facts.is_package and not evidence.runtime.libraries and not _wrong_runtime(evidence):
         yield RuleFinding("reference", UNKNOWN, "there is no runtime to compare it with", evidence.runtime.hint)
@@ -292,7 +292,7 @@ STATIC: tuple[VerdictRule, ...] = (
 # --- rules for a library that was registered -------------------------------------------------------------------------
 
 
-def _registering(evidence: Evidence) -> Iterator[RuleFinding]:
+def _registering(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     if isinstance(evidence.records_failure, OlderRecords):  # the one cause of whatever else is seen
         fault, seen = evidence.records_failure, evidence.failure
         details = (*fault.details, *((seen.message, *seen.details) if seen else ()))
@@ -303,7 +303,7 @@ def _registering(evidence: Evidence) -> Iterator[RuleFinding]:
         )
 
 
-def _names(evidence: Evidence) -> Iterator[RuleFinding]:
+def _names(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     if evidence.registered is None or not evidence.registered[0].name:
         return
     package, own = evidence.registered[0], evidence.provider.removesuffix(PROVIDER)
@@ -323,7 +323,7 @@ def _names(evidence: Evidence) -> Iterator[RuleFinding]:
         )
 
 
-def _recorded(evidence: Evidence) -> Iterator[RuleFinding]:
+def _recorded(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     """What QHPI's records say that a runtime stumbles over."""
     if evidence.records_failure is not None and not isinstance(evidence.records_failure, OlderRecords):
         fault = evidence.records_failure
@@ -358,14 +358,14 @@ LIVE: tuple[VerdictRule, ...] = (_registering, _names, _recorded)
 # --- rules for registration libraries of SNPE ------------------------------------------------------------------------
 
 
-def _functions(evidence: Evidence) -> Iterator[RuleFinding]:
+def _functions(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     exports = evidence.facts.elf.exports
     if missing := [name for name in udo.FUNCTIONS if name not in exports]:
         remedy = "declare them with UDO_API, and see jni/src/reg for those that it must have"
         yield RuleFinding("functions", STOPS, f"it exports no {', '.join(missing)}", remedy)
 
 
-def _registration(evidence: Evidence) -> Iterator[RuleFinding]:
+def _registration(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     if evidence.failure is not None:
         yield RuleFinding("told", STOPS, evidence.failure.message, evidence.failure.hint, evidence.failure.details)
     if evidence.registration is None:
@@ -390,7 +390,7 @@ def _registration(evidence: Evidence) -> Iterator[RuleFinding]:
         )
 
 
-def _libraries(evidence: Evidence) -> Iterator[RuleFinding]:
+def _libraries(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     """Whether the loader would find what it names: only a warning, as that is a matter of the place."""
     if evidence.registration is None:
         return
