@@ -37,12 +37,12 @@ def command(path: Path, svg: Path | None, around: int | None, wanted: tuple[str,
     if svg is not None:
         _save(svg, drawing.draw(found))
     if as_json:
-        output.answer({"ok": True, "svg": str(svg) if svg else None, **layout.as_json(found)})
+        output.print_json({"ok": True, "svg": str(svg) if svg else None, **layout.as_json(found)})
         return
     for line in diagrams.lines(found):
-        output.say(line)
+        output.print_result(line)
     if svg is not None:
-        output.note(f"{svg}: written")
+        output.print_note(f"{svg}: written")
 
 
 def _diagram(path: Path, around: int | None, wanted: tuple[str, ...]) -> Diagram:
@@ -71,7 +71,7 @@ def _diagram(path: Path, around: int | None, wanted: tuple[str, ...]) -> Diagram
     from udogen.opdef.load import load
 
     packages, problems = load([path])
-    output.warnings(() if output.wants_json() else problems.warnings)
+    output.print_problems(() if output.json_requested() else problems.warnings)
     return sources.config_diagram(packages, path.name)
 
 

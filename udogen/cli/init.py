@@ -94,7 +94,7 @@ def _from_flags(options: InitOptions) -> None:
                 "the flags do not describe an op, and there is no terminal to ask questions on",
                 hint="udogen init NAME --input x:FLOAT_32:4D [--output …] [--param …], or --from-onnx MODEL",
             )
-        answers = from_flags.interview(name, ask=_ask, log=output.note)
+        answers = from_flags.interview(name, ask=_ask, log=output.print_note)
         name, inputs, outputs, params = answers.name, answers.inputs, answers.outputs, answers.params
         chosen = chosen or answers.chosen
     draft = from_flags.draft(
@@ -135,7 +135,7 @@ def _write(draft: Draft, options: InitOptions, *, source: str) -> None:
 
     written = write.write(draft, options.out or Path(f"{draft.package.name}.xml"), source=source)
     if options.as_json:
-        output.answer(
+        output.print_json(
             {
                 "ok": True,
                 "package": draft.package.name,
@@ -147,9 +147,9 @@ def _write(draft: Draft, options: InitOptions, *, source: str) -> None:
             }
         )
         return
-    output.warnings(written.warnings)
+    output.print_problems(written.warnings)
     for path, action in written.files.items():
-        output.say(f"{path}: {action}")
+        output.print_result(f"{path}: {action}")
     for remark in draft.remarks:
         if remark.decide:
-            output.note(f"  {'.'.join(remark.about) or draft.package.name}: {remark.sentence}")
+            output.print_note(f"  {'.'.join(remark.about) or draft.package.name}: {remark.sentence}")
