@@ -9,13 +9,14 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from udogen.configs.load import load
+
 from udogen import resources
 from udogen.build import make, tools
 from udogen.build.package import PackageFolder, open_packages
 from udogen.cli import output
 from udogen.errors import UdogenError
 from udogen.generate.packages import generate
-from udogen.opdef.load import load
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.verify.cases import Example, load_examples
 from udogen.verify.runner import Outcome, run_cases

@@ -21,23 +21,20 @@ from types import TracebackType
 import numpy as np
 from model import Array, Grid, Model, mask, padded, rounded
 from network import KV, PREFILL, Sizes
+from udogen.runtime.buffers.memory import align_up, allocate, shared_allocator
 
 from udogen.cli import output
 from udogen.errors import UdogenError
 from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import TensorInfo
-from udogen.runtime.buffers.allocators import align_up, allocate, shared_memory
-from udogen.runtime.buffers.domains import INPUT, OUTPUT, MemoryDomain, Pair, Role
-from udogen.runtime.buffers.parts import Part
-from udogen.runtime.buffers.plan import RAW, SHARED_BUFFER
-from udogen.runtime.contexts.binaries import StoredContext
+from udogen.runtime.buffers.buffer import BufferPart
+from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, MemoryDomain, Role
+from udogen.runtime.buffers.planning import RAW, SHARED_BUFFER
+from udogen.runtime.contexts.binaries import StoredContext, find_shards
 from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.contexts.shards import find_shards
-from udogen.runtime.sessions.measure import Shard, layers_of
 from udogen.runtime.sessions.pipeline import Pipeline
-from udogen.runtime.sessions.placement import place
-from udogen.runtime.sessions.plan import lines
+from udogen.runtime.sessions.placement import SizedShard, layers_of, place_layers, table_lines
 from udogen.runtime.sessions.session import Sessions, sessions_of
 
 CACHES = {"past_key": "key", "past_value": "value"}  # what a graph reads, and what it writes next
@@ -66,9 +63,9 @@ class ShardedModel:
             package = about["op_package"]
             self.runtime.register(folder / package["library"], package["provider"])
             stored = [stack.enter_context(StoredContext(each)) for each in find_shards([folder]).shards]
-            shards = [Shard(each.name, each.info, len(each.data)) for each in stored]
+            shards = [SizedShard(each.name, each.info, len(each.data)) for each in stored]
             layers = layers_of(shards, links=HANDED_ON, states=(*CACHES, *CACHES.values()))
-            self.plan = place(layers, sessions_of(self.runtime, sessions), exactly=sessions)
+            self.plan = place_layers(layers, sessions_of(self.runtime, sessions), exactly=sessions)
             binaries = {each.name: each.path for each in stored}
             self.sessions = stack.enter_context(Sessions(self.runtime, self.plan, binaries))
             self.graphs = {name: self.sessions.graphs(name) for name in self.sizes.graphs}
@@ -84,7 +81,7 @@ class ShardedModel:
 
     # --- who lies where ---------------------------------------------------------------------------------------------
 
-    def _bind_caches(self, domain: MemoryDomain) -> list[Pair]:
+    def _bind_caches(self, domain: MemoryDomain) -> list[BufferPair]:
         """A pair of buffers for each cache of each shard, which both of its graphs read and write."""
         states = []
         for shard, graphs in enumerate(zip(*self.graphs.values(), strict=True)):
@@ -111,11 +108,11 @@ class ShardedModel:
             offsets.append(end)
             end = align_up(end + users[0][1].nbytes, 128)
         shared = self.memory == "shared"
-        allocator = shared_memory().allocator if shared else "client"
+        allocator = shared_allocator().allocator if shared else "client"
         buffer = last.enter_context(allocate(allocator, end, alignment=128, name="client"))
         self._places: dict[tuple[str, str], Array] = {}
         for offset, (where, users) in zip(offsets, places.items(), strict=True):
-            part = Part(buffer, offset, users[0][1].nbytes, SHARED_BUFFER if shared else RAW)
+            part = BufferPart(buffer, offset, users[0][1].nbytes, SHARED_BUFFER if shared else RAW)
             for graph, info in users:
                 graph.bind({info.name: part})
             self._places[where] = users[0][0].array(info.name)
@@ -215,7 +212,7 @@ def main() -> int:
             for token, each in zip(made, copies, strict=True)
         ]
         print(told["runtime"], f"{model.memory} memory", sep=", ", file=answers)
-        print(*lines(model.plan), "", sep="\n", file=answers)
+        print(*table_lines(model.plan), "", sep="\n", file=answers)
         print(output.table(("token", "state", "activations", "client"), rows), file=answers)
         print("the tokens of the numpy model" if made == expected else f"numpy has {expected}", file=answers)
     answers.close()

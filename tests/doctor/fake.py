@@ -6,7 +6,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from udogen.build.targets import Target
+from udogen.backends.targets import Target
+
 from udogen.build.toolchains.choice import Choice
 from udogen.build.tools import Environment
 from udogen.doctor.examination import Examination, examine

@@ -12,10 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from udogen.backends import architectures
 
 from tests.doctor import fake
 from tests.making import ONE_OP, ROOT, make, make_packages, need_runtime, udogen
-from udogen.build import architectures, hexagon_tools, sdks, tools
+from udogen.build import hexagon_tools, sdks, tools
 from udogen.doctor.checks import ALL
 from udogen.doctor.examination import examine
 from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG

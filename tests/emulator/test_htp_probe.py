@@ -17,15 +17,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from udogen.qnn.handles import BackendHandle, ContextHandle, DeviceHandle, GraphHandle, LogHandle, ProfileHandle
 
 from tests.emulator import htp_drive
 from tests.making import ROOT, compiler, need_runtime
 from udogen import resources
 from udogen.qnn import abi, socs
-from udogen.qnn.backend import Backend, Device, Log
-from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor, tensor_array
 from udogen.runtime import find_runtime
 
@@ -60,8 +58,8 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def backend(interface: Interface, said: list[str], build: Callable[..., Path]) -> Iterator[Backend]:
-    with Log(interface, lambda _level, text: said.append(text)) as log, Backend(interface, log) as opened:
+def backend(interface: Interface, said: list[str], build: Callable[..., Path]) -> Iterator[BackendHandle]:
+    with LogHandle(interface, lambda _level, text: said.append(text)) as log, BackendHandle(interface, log) as opened:
         opened.register(build(), "ProbeInterfaceProvider")
         yield opened
 
@@ -168,7 +166,7 @@ FAULTS = dict(
 def test_a_wrong_record_is_refused_at_registration(
     interface: Interface, said: list[str], build: Callable[..., Path], fault: int
 ) -> None:
-    with Log(interface, lambda _level, text: said.append(text)) as log, Backend(interface, log) as backend:
+    with LogHandle(interface, lambda _level, text: said.append(text)) as log, BackendHandle(interface, log) as backend:
         for _ in range(2):  # it is not asked twice, and refused all the same
             with pytest.raises(QnnError) as told:
                 backend.register(build(fault), "ProbeInterfaceProvider")
@@ -176,7 +174,7 @@ def test_a_wrong_record_is_refused_at_registration(
         assert any(FAULTS[fault] in line for line in said), said
 
 
-def test_other_libraries_are_no_packages(backend: Backend, said: list[str], tmp_path: Path) -> None:
+def test_other_libraries_are_no_packages(backend: BackendHandle, said: list[str], tmp_path: Path) -> None:
     libc = Path("/lib/x86_64-linux-gnu/libm.so.6")
     for path, provider, target, code in (
         (tmp_path / "none.so", "ProbeInterfaceProvider", None, 4005),
@@ -189,16 +187,16 @@ def test_other_libraries_are_no_packages(backend: Backend, said: list[str], tmp_
     assert any("Unable to find the op package initialization function" in line for line in said)
 
 
-def test_the_same_package_twice_is_refused(backend: Backend, build: Callable[..., Path]) -> None:
+def test_the_same_package_twice_is_refused(backend: BackendHandle, build: Callable[..., Path]) -> None:
     with pytest.raises(QnnError) as told:
         backend.register(build(), "ProbeInterfaceProvider", "CPU")
     assert told.value.code == 4007
 
 
 def test_two_backends_have_the_package(
-    backend: Backend, interface: Interface, build: Callable[..., Path], said: list[str]
+    backend: BackendHandle, interface: Interface, build: Callable[..., Path], said: list[str]
 ) -> None:
-    with Backend(interface) as second:
+    with BackendHandle(interface) as second:
         second.register(build(), "ProbeInterfaceProvider")
         with second.context() as context:
             assert execute(*one_op(context, "Copied"))[5] == 5
@@ -208,8 +206,8 @@ def test_two_backends_have_the_package(
 
 
 def one_op(
-    context: Context, op: str, *, name: str = "g", out: tuple[int, ...] = (1, 1, 1, 256), finalize: bool = True
-) -> tuple[Graph, Tensor, Tensor]:
+    context: ContextHandle, op: str, *, name: str = "g", out: tuple[int, ...] = (1, 1, 1, 256), finalize: bool = True
+) -> tuple[GraphHandle, Tensor, Tensor]:
     graph = context.graph(name)
     shape = out if op == "Copied" else (1, 2, 3, 4)
     x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=shape, role=APP_WRITE))
@@ -220,7 +218,7 @@ def one_op(
     return graph, x, y
 
 
-def execute(graph: Graph, x: Tensor, y: Tensor, profile: Profile | None = None) -> np.ndarray:
+def execute(graph: GraphHandle, x: Tensor, y: Tensor, profile: ProfileHandle | None = None) -> np.ndarray:
     room = bytearray(y.nbytes)
     x.bind(np.arange(x.nbytes // 4, dtype=np.float32).tobytes())
     y.bind(room)
@@ -239,7 +237,7 @@ def custom(header: str, **fields: Any) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("threads", [None, 2, 7])
 def test_slices_run_at_once_on_threads_of_their_own(
-    backend: Backend, interface: Interface, threads: int | None
+    backend: BackendHandle, interface: Interface, threads: int | None
 ) -> None:
     with backend.context() as context:
         graph, x, y = one_op(context, "Meet", finalize=False)
@@ -255,7 +253,7 @@ def test_slices_run_at_once_on_threads_of_their_own(
 
 @pytest.mark.parametrize("fields", [{"option": 99}, {"option": 6, "numHvxThreads": 0}])
 def test_an_option_of_a_graph_that_does_not_exist(
-    backend: Backend, interface: Interface, fields: dict[str, int]
+    backend: BackendHandle, interface: Interface, fields: dict[str, int]
 ) -> None:
     with backend.context() as context:
         graph, _, _ = one_op(context, "Copied", finalize=False)
@@ -275,7 +273,7 @@ def test_an_option_of_a_graph_that_does_not_exist(
         ("Wide8", "none of its 3 kernels takes these tensors"),
     ],
 )
-def test_what_a_rewrite_does_wrong(backend: Backend, said: list[str], op: str, sentence: str) -> None:
+def test_what_a_rewrite_does_wrong(backend: BackendHandle, said: list[str], op: str, sentence: str) -> None:
     with backend.context() as context:
         with pytest.raises(QnnError) as told:
             one_op(context, op)
@@ -283,7 +281,7 @@ def test_what_a_rewrite_does_wrong(backend: Backend, said: list[str], op: str, s
         assert any(sentence in line for line in said), said
 
 
-def test_writing_past_the_end_is_told(backend: Backend, said: list[str]) -> None:
+def test_writing_past_the_end_is_told(backend: BackendHandle, said: list[str]) -> None:
     with backend.context() as context:
         made = one_op(context, "Overrun")
         with pytest.raises(QnnError) as told:
@@ -294,7 +292,7 @@ def test_writing_past_the_end_is_told(backend: Backend, said: list[str]) -> None
 
 
 def test_a_graph_is_written_down_after_each_stage(
-    backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: BackendHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "graphs.jsonl"
     monkeypatch.setenv("UDOGEN_HTP_GRAPH", str(file))
@@ -312,7 +310,9 @@ def test_a_graph_is_written_down_after_each_stage(
 # --- contexts, time, devices ----------------------------------------------------------------------------------------
 
 
-def test_a_context_of_two_graphs_is_restored_and_a_flipped_byte_is_told(backend: Backend, said: list[str]) -> None:
+def test_a_context_of_two_graphs_is_restored_and_a_flipped_byte_is_told(
+    backend: BackendHandle, said: list[str]
+) -> None:
     with backend.context() as context:
         ids = [(x.id, y.id) for _, x, y in (one_op(context, "Copied"), one_op(context, "Flat4", name="h"))]
         binary = context.binary()
@@ -330,7 +330,7 @@ def test_a_context_of_two_graphs_is_restored_and_a_flipped_byte_is_told(backend:
     assert told.value.code == 5005 and any("checksum" in line for line in said)
 
 
-def test_executions_may_wait_for_their_turn(backend: Backend, interface: Interface) -> None:
+def test_executions_may_wait_for_their_turn(backend: BackendHandle, interface: Interface) -> None:
     with backend.context() as context:
         graph, x, y = one_op(context, "Slow")
         room = bytearray(y.nbytes)
@@ -357,8 +357,8 @@ def test_executions_may_wait_for_their_turn(backend: Backend, interface: Interfa
         assert np.frombuffer(room, np.float32)[0] == 1
 
 
-def test_a_profile_has_the_kernels(backend: Backend) -> None:
-    with backend.context() as context, Profile(backend, detailed=True) as profile:
+def test_a_profile_has_the_kernels(backend: BackendHandle) -> None:
+    with backend.context() as context, ProfileHandle(backend, detailed=True) as profile:
         made = one_op(context, "Slow")
         execute(*made, profile)
         [event] = profile.events()
@@ -411,12 +411,12 @@ def test_devices_are_those_that_are_named(named: str | None, rows: list[list[int
     assert json.loads(done.stdout) == [rows, codes]
 
 
-def test_a_device_is_of_a_known_processor(backend: Backend, interface: Interface) -> None:
+def test_a_device_is_of_a_known_processor(backend: BackendHandle, interface: Interface) -> None:
     for row in socs.ALL.values():
-        with Device(interface, soc=row.model) as device, backend.context(device) as context:
+        with DeviceHandle(interface, soc=row.model) as device, backend.context(device) as context:
             one_op(context, "Copied")
     with pytest.raises(QnnError) as told:
-        Device(interface, soc=9999)
+        DeviceHandle(interface, soc=9999)
     assert told.value.code == 14001
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from udogen.configs.load import load
 
 from tests.init import models, smoking
 from tests.making import need_runtime, udogen
 from udogen.init import from_onnx, write
-from udogen.opdef.load import load
 
 RUNS = {
     "torch_style": 1, "function_style": 1, "optional_inputs": 2, "repeated_inputs": 2, "attributes": 1,

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from lxml import etree
+from udogen.configs.load import load
 
 from tests.init import models
 from udogen.draw import sources, svg
 from udogen.draw.diagram import KINDS, Box, Diagram, Section, TextLine, head
 from udogen.draw.layout import DiagramLayout, arrange, layered
-from udogen.opdef.load import load
 from udogen.opdef.onnx.load import load_model
 
 SVG = "{http://www.w3.org/2000/svg}"

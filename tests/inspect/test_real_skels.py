@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from toys import Look, Make, told
+from udogen.backends import architectures
 
 from tests.wheels import PARTS, SDK, device_libraries
-from udogen.build import architectures
 
 pytestmark = pytest.mark.slow
 VERSIONS = tuple(architectures.of_backend("htp"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from udogen.build.targets import ALL, GROUPS, UDO
+from udogen.backends.targets import ALL, GROUPS, UDO
 from udogen.cli import output
 from udogen.errors import UsageError
 
@@ -125,7 +125,7 @@ def _share(
     names: tuple[str, ...], found: list[PackageFolder], *, ndk: bool
 ) -> list[tuple[PackageFolder, tuple[str, ...]]]:
     """The targets for each package: of several packages, those that each of them has."""
-    from udogen.build.targets import expand
+    from udogen.backends.targets import expand
 
     if len(found) == 1 or not names:
         return [(package, names) for package in found]

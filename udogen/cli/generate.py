@@ -75,9 +75,9 @@ def command(
     Generating again updates what udogen wrote and keeps what you wrote; where both changed the same lines, yours
     stays and ours is written beside it.
     """
+    from udogen.configs.load import load
     from udogen.generate import packages as wing
     from udogen.generate.write import diff
-    from udogen.opdef.load import load
 
     loaded, problems = load(options.all_configs(configs, config_paths), strict=strict)
     found = wing.generate(

@@ -84,7 +84,7 @@ def _context(
     path: Path, against: tuple[Path, ...], verbose: bool, write_manifest: bool, json_out: Path | None, as_json: bool
 ) -> int:
     from udogen.inspect import context
-    from udogen.runtime.contexts import context_dump, manifest
+    from udogen.runtime.contexts import context_json, manifest
 
     library = None
     if against:
@@ -95,7 +95,7 @@ def _context(
             manifest.write(path, build_id=found.info.build_id)
             found = context.inspect_context(path, system_library=library, on_step=advance)
     if json_out is not None:
-        manifest.write_at_once(json_out, context_dump.text(found.info).encode())
+        manifest.write_at_once(json_out, context_json.info_json(found.info).encode())
     if as_json:
         output.print_json({"ok": found.exit_code == 0, "context": context.as_json(found)})
     else:

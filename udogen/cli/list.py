@@ -18,7 +18,8 @@ class _Registry(NamedTuple):
 
 
 def _targets() -> list[tuple[str, ...]]:
-    from udogen.build import targets, toolchains
+    from udogen.backends import targets
+    from udogen.build import toolchains
 
     return [
         (
@@ -35,8 +36,8 @@ def _targets() -> list[tuple[str, ...]]:
 
 
 def _backends() -> list[tuple[str, ...]]:
-    from udogen.generate import backends as generators
-    from udogen.opdef import backends
+    from udogen import backends
+    from udogen import backends as generators
 
     return [
         (row.id, row.title, "yes" if row.id in generators.ALL else "not yet", ", ".join(row.delivers) or "-")
@@ -61,7 +62,7 @@ def _toolchains() -> list[tuple[str, ...]]:
 
 
 def _archs() -> list[tuple[str, ...]]:
-    from udogen.build import architectures
+    from udogen.backends import architectures
     from udogen.qnn import socs
 
     return [

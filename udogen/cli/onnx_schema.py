@@ -45,8 +45,8 @@ def command(
     nodes.
     """
     from udogen.clients.ort import schema, shapes
+    from udogen.configs.load import load
     from udogen.errors import UsageError, writing
-    from udogen.opdef.load import load
 
     if rules is not None and not configs:
         raise UsageError("--rules are read with the config of the op", hint="--config FILE.xml")

@@ -53,8 +53,8 @@ def generate(
 ) -> None:
     """Generate in a layout, and say it."""
     from udogen.cli.generate import tell, tell_of_cmake
+    from udogen.configs.load import load
     from udogen.generate import packages as wing
-    from udogen.opdef.load import load
 
     loaded, problems = load(configs)
     found = wing.generate(

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from udogen.build import architectures, elf, targets
+from udogen.backends import architectures, targets
+from udogen.backends.targets import Target
+from udogen.build import elf
 from udogen.build.package import PROVIDER, PackageFolder, open_packages, package_of
-from udogen.build.targets import Target
 from udogen.errors import UdogenError, UsageError
 from udogen.inspect import kinds
 from udogen.opdef.model import Op

@@ -9,10 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from udogen import resources
-from udogen.build import hexagon_tools, sdks, targets, tools
-from udogen.build.architectures import version as numbers
+from udogen.backends import targets
+from udogen.backends.architectures import version as numbers
+from udogen.backends.targets import Target
+from udogen.build import hexagon_tools, sdks, tools
 from udogen.build.sdks import Sdk
-from udogen.build.targets import Target
 from udogen.build.toolchains.choice import Choice
 from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, CheckOutcome, Machine, MachineCheck, command
 from udogen.errors import UdogenError, UsageError

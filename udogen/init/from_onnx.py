@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from udogen import backends
 from udogen.errors import UsageError
 from udogen.init.draft import USUAL_BACKENDS, CaseTensor, Draft, DraftCase, Remark, clean, obstacle
 from udogen.init.onnx_params import FormalAttribute, Param, params_of
@@ -21,7 +22,7 @@ from udogen.init.onnx_tensors import (
     show_shape,
     tensor_of,
 )
-from udogen.opdef import backends, names
+from udogen.opdef import names
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Passage, Supplement, Tensor, TensorSupplement
 from udogen.opdef.onnx import custom, standalone
 from udogen.opdef.onnx.load import Loaded, load_model
