@@ -156,7 +156,7 @@ def compose_shard(order: Order, shard: int, log: LogHandle) -> str:
             binary = context.binary()
     manifest.save(place, binary, build_id=log.interface.build_id())
     info = binary_info(order.runtime.with_name("libQnnSystem.so"), binary)
-    place.with_name(f"forward_{shard}_json.json").write_text(context_json.dump_text(info), "utf-8")
+    place.with_name(f"forward_{shard}_json.json").write_text(context_json.info_json(info), "utf-8")
     return place.name
 
 
@@ -176,7 +176,7 @@ def build(out: Path, *, sizes: Sizes, seed: int, kind: str, jobs: int) -> list[P
     """Everything below `out`; the files of the shards, in their order."""
     out.mkdir(parents=True, exist_ok=True)
     library, provider = build_package(out / "package")
-    runtime = find_runtime("htp", kind=kind, on_step=output.note)
+    runtime = find_runtime("htp", kind=kind, on_step=output.print_note)
     order = Order(runtime.path.resolve(), library.resolve(), provider, out, sizes, seed)
     # Each process has a runtime of its own; a spawned one has inherited no thread of this one.
     with (
@@ -209,7 +209,7 @@ def main() -> int:
     given = parser.parse_args()
     sizes = Sizes(shards=given.shards)
     for place in build(given.out, sizes=sizes, seed=given.seed, kind=given.runtime, jobs=given.jobs):
-        output.say(f"{place}: {', '.join(sizes.graphs)}, {place.stat().st_size} bytes")
+        output.print_result(f"{place}: {', '.join(sizes.graphs)}, {place.stat().st_size} bytes")
     return 0
 
 
@@ -217,5 +217,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except UdogenError as fault:
-        output.fail(fault)
+        output.print_error(fault)
         sys.exit(fault.exit_code)

@@ -223,5 +223,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except UdogenError as fault:
-        output.fail(fault)
+        output.print_error(fault)
         sys.exit(fault.exit_code)

@@ -9,9 +9,8 @@ from pathlib import Path
 from udogen.backends.targets import Target
 from udogen.build.toolchains.choice import Choice
 from udogen.build.tools import Environment
-from udogen.doctor.examine import Examination, examine
-from udogen.doctor.machine import Machine
-from udogen.doctor.model import Found, Row
+from udogen.doctor.examination import Examination, examine
+from udogen.doctor.model import CheckOutcome, CheckResult, Machine
 from udogen.doctor.report import lines
 from udogen.errors import ToolMissing, UdogenError
 from udogen.runtime.library import BACKENDS, RuntimeLibrary
@@ -140,7 +139,10 @@ MACHINES = {"bare": machine, "everything": everything, "all_wrong": all_wrong}
 def text(name: str, root: Path) -> str:
     """What is said of a machine, whose SDKs lie in /SDKS whatever the folder is."""
     found = examine(MACHINES[name](root))
-    rows = tuple(Row(row.check, Found(*(each.replace(str(root), "/SDKS") for each in row.found))) for row in found.rows)
+    rows = tuple(
+        CheckResult(row.check, CheckOutcome(*(each.replace(str(root), "/SDKS") for each in row.outcome)))
+        for row in found.rows
+    )
     return "\n".join(lines(Examination(rows), width=80)) + f"\nexit {found.exit_code}\n"
 
 

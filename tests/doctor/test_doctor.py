@@ -18,14 +18,14 @@ from tests.making import ONE_OP, ROOT, make, make_packages, need_runtime, udogen
 from udogen.backends import architectures
 from udogen.build import hexagon_tools, sdks, tools
 from udogen.doctor.checks import ALL
-from udogen.doctor.examine import examine
+from udogen.doctor.examination import examine
 from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG
 
 
 def states(root: Path, **variables: str) -> dict[str, tuple[str, str]]:
     """State and version by the name of the check."""
     found = examine(fake.machine(root, **variables))
-    return {row.check.id: (row.found.state, row.found.version) for row in found.rows}
+    return {row.check.id: (row.outcome.state, row.outcome.version) for row in found.rows}
 
 
 @pytest.mark.parametrize("name", fake.MACHINES)
@@ -80,11 +80,11 @@ def test_the_releases_of_each_version_of_hexagon_know_it() -> None:
 def test_variables_of_one_version_are_shown_only_where_they_are_set(tmp_path: Path) -> None:
     assert not any(name.endswith("_V73") for name in states(tmp_path))
     found = examine(fake.machine(tmp_path))
-    assert all(row.found.state == UNSET for row in found.rows if row.check.id.startswith("HEXAGON_"))
+    assert all(row.outcome.state == UNSET for row in found.rows if row.check.id.startswith("HEXAGON_"))
     machine = fake.machine(fake.sdks(tmp_path))
     env = tools.Environment(hexagon_tools_versions={"v73": "latest"})
     rows = {row.check.id: row for row in examine(replace(machine, env=env)).rows}
-    assert rows["HEXAGON_TOOLS_VERSION_V73"].found.state == WRONG
+    assert rows["HEXAGON_TOOLS_VERSION_V73"].outcome.state == WRONG
 
 
 @pytest.mark.parametrize(

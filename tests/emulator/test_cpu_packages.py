@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from composing import Maker, X, mixed, mixed_in_numpy, register, run
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from tests.making import ROOT, cpu_package
 from udogen import resources
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle
@@ -24,12 +20,9 @@ from udogen.qnn.tensors import (
     NATIVE,
     STATIC,
     Scalar,
-    ScaleOffset,
     Tensor,
 )
-from udogen.runtime import OpSession
 from udogen.runtime.built import Built
-from udogen.runtime.op.request import Wishes, make_call
 
 FFI = abi.ffi()
 NULL = FFI.NULL
@@ -80,52 +73,6 @@ def test_images_reach_a_built_in_op(backend: BackendHandle, kinds: Built) -> Non
         make.node("Relu", [between], y)
         make.graph.finalize()
         assert np.abs(run(make.graph, {x: picture}, y) - np.maximum(picture + 1, 0)).max() <= 1e-6
-
-
-@pytest.fixture(scope="session")
-def softmax(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    folder = ROOT / "examples" / "softmax"
-    return cpu_package(folder / "SoftmaxAxis.xml", tmp_path_factory.mktemp("softmax"), folder / "kernels" / "any_axis")
-
-
-@given(
-    shape=st.lists(st.integers(1, 6), min_size=1, max_size=5).map(tuple),
-    dtype=st.sampled_from(["FLOAT_32", "UFIXED_POINT_8"]),
-    alpha=st.one_of(st.none(), st.floats(-4, 4, width=32)),
-    seed=st.integers(0, 2**16),
-)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_one_op_graphs_equal_those_of_libqnncpu(
-    both: list[BackendHandle], cpu_leaky: Built, shape: tuple[int, ...], dtype: str, alpha: float | None, seed: int
-) -> None:
-    random = np.random.default_rng(seed)
-    quant = ScaleOffset(0.05, -100) if dtype != "FLOAT_32" else None
-    x_data = random.normal(size=shape).astype(np.float32) if quant is None else random.integers(0, 256, shape, np.uint8)
-    found = []
-    for backend in both:
-        with backend.context() as context:
-            make = Maker(context)
-            x = make.tensor(APP_WRITE, shape, dtype, quant=quant)
-            y = make.tensor(APP_READ, shape, dtype, quant=quant)
-            params = [] if alpha is None else [Scalar("alpha", "FLOAT_32", alpha)]
-            make.node("LeakyRelu", [x], y, *params, package=cpu_leaky.package)
-            make.graph.finalize()
-            found.append(run(make.graph, {x: x_data}, y))
-    assert np.array_equal(found[0], found[1])
-
-
-def test_the_examples_equal_those_of_libqnncpu(softmax: Built) -> None:
-    for axis in (0, 1, 2):
-        answers = []
-        for kind in ("real", "emulator"):
-            with OpSession(softmax.library, softmax.provider, runtime_kind=kind) as session:
-                [op] = session.package.operations
-                [name] = [each.name for each in softmax.op(op, "cpu").inputs]
-                call = make_call(softmax.op(op, "cpu"), softmax, op, Wishes({name: X}, {"axis": axis}))
-                result = session.run(call)
-                assert result.runtime.emulator is (kind == "emulator")
-                answers += result.outputs.values()
-        assert np.array_equal(answers[0], answers[1])
 
 
 def test_a_type_that_reaches_no_op_is_refused(cpu: BackendHandle, said: list[str], tmp_path: Path) -> None:
@@ -185,24 +132,3 @@ def test_what_a_foreign_package_does_wrong(cpu: BackendHandle, said: list[str], 
             with pytest.raises(QnnError, match=str(code)):
                 run(make.graph, {x: X[0, :2, :3]}, y)
         assert any(sentence in line for line in said), said
-
-
-def test_an_execution_costs_no_more_than_twice_that_of_libqnncpu(both: list[BackendHandle], cpu_leaky: Built) -> None:
-    best = []
-    for backend in both:
-        with backend.context() as context:
-            make = Maker(context)
-            x, y = make.tensor(APP_WRITE, (8,)), make.tensor(APP_READ, (8,))
-            make.node("LeakyRelu", [x], y, package=cpu_leaky.package)
-            make.graph.finalize()
-            x.bind(bytearray(32))
-            y.bind(bytearray(32))
-            execute = make.graph.executor([x], [y])
-            rounds = []
-            for _ in range(10):
-                started = time.perf_counter()
-                for _ in range(2000):
-                    execute()
-                rounds.append(time.perf_counter() - started)
-            best.append(min(rounds))
-    assert best[0] <= 2 * best[1]

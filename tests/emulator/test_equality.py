@@ -8,12 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.making import KERNELS, ROOT, cpu_package, htp_package, need_runtime
+from udogen.errors import RunFailed
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
+from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.request import Wishes, make_call
 
 Draw = Callable[[st.SearchStrategy[object]], object]
@@ -31,7 +33,7 @@ NUMPY = {
     "SFIXED_POINT_16": np.int16,
 }
 FLOATS = st.floats(-4, 4, width=32)
-SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple)
+SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=5).map(tuple)
 FOUR = st.lists(st.integers(1, 6), min_size=4, max_size=4).map(tuple)
 
 
@@ -43,13 +45,18 @@ class Both(NamedTuple):
     sessions: list[OpSession]
 
     def check(self, op: str, wishes: Wishes) -> None:
-        """The same call, the same bytes."""
+        """The same call gives the same bytes, or is refused by both."""
         call = make_call(self.built.op(op, self.backend), self.built, op, wishes)
-        real, ours = (session.run(call) for session in self.sessions)
-        assert ours.runtime.emulator and not real.runtime.emulator
-        assert real.outputs.keys() == ours.outputs.keys()
-        for name, array in real.outputs.items():
-            assert array.tobytes() == ours.outputs[name].tobytes(), name
+        real, emulated = (self._run(session, call) for session in self.sessions)
+        assert real == emulated
+        assume(real is not None)  # hypothesis fails if most are refused
+
+    @staticmethod
+    def _run(session: OpSession, call: OpCall) -> dict[str, bytes] | None:
+        try:
+            return {name: each.tobytes() for name, each in session.run(call).outputs.items()}
+        except RunFailed:
+            return None
 
 
 def opened(built: Built, backend: str) -> Iterator[Both]:
@@ -120,7 +127,6 @@ def mixes(draw: Draw) -> Wishes:
     return Wishes(inputs, params=params, quants=quants, dtypes=types, shapes={"y": shape, "seen": (8,)})
 
 
-@pytest.mark.slow
 @given(wishes=mixes())
 @EXAMPLES
 def test_cpu(on_cpu: Both, wishes: Wishes) -> None:
@@ -151,7 +157,7 @@ ROWS = [
     Row("Scale", {"x": "FLOAT_32"}, {"y": "FLOAT_32"}, params={"by": FLOATS}),
     Row("HalfSquare", {"x": "FLOAT_16"}, {"y": "FLOAT_16"}),
     Row("Widen", {"x": "UFIXED_POINT_8"}, {"y": "UFIXED_POINT_16"}),
-    Row("AddRow", {"x": "INT_32"}, {"y": "INT_32"}, FOUR, always={"row": WORDS}),
+    Row("AddRow", {"x": "INT_32"}, {"y": "INT_32"}, always={"row": WORDS}),
     Row("Bias", {"x": "FLOAT_32"}, {"y": "FLOAT_32"}, FOUR, {"bias": BIASES}),
     Row("Signed8", {"x": "SFIXED_POINT_8"}, {"y": "SFIXED_POINT_8"}),
     Row("Signed16", {"x": "SFIXED_POINT_16"}, {"y": "SFIXED_POINT_16"}),
@@ -179,7 +185,6 @@ def on_htp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     yield from opened(htp_package(ROOT / "tests/configs/Twelve.xml", folder, KERNELS / "twelve"), "htp")
 
 
-@pytest.mark.slow
 @given(case=twelve())
 @EXAMPLES
 def test_htp(on_htp: Both, case: tuple[str, Wishes]) -> None:

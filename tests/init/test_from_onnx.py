@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.init import models
 from tests.making import udogen
 from udogen.errors import UsageError
-from udogen.init import from_onnx, writing
+from udogen.init import from_onnx, write
 from udogen.init.draft import Draft
 from udogen.opdef.model import Rank, Tensor
 from udogen.opdef.onnx.load import load_model
@@ -118,7 +118,7 @@ def test_every_type_of_onnx_becomes_one_that_the_backend_hands_to_an_op(
     from udogen.opdef.problems import Problems
 
     draft = of_text(f"g ({kind}[4] x) => ({kind}[4] y) {{ y = acme.Copy (x) }}", tmp_path)
-    written = writing.write(draft, tmp_path / "c.xml", source="m")
+    written = write.write(draft, tmp_path / "c.xml", source="m")
     assert written.warnings == ()
     for backend, expected in (("cpu", cpu), ("htp", htp)):
         problems = Problems()
@@ -325,7 +325,7 @@ def test_the_function_of_a_model_tells_names_and_defaults_and_is_the_reference(t
 
 def test_the_test_file_is_toml_with_the_shapes_of_the_model(tmp_path: Path) -> None:
     path = models.save("quantized", tmp_path)
-    writing.write(from_onnx.draft(path), tmp_path / "gain.xml", source=path.name)
+    write.write(from_onnx.draft(path), tmp_path / "gain.xml", source=path.name)
     said = tomllib.loads((tmp_path / "op_tests.toml").read_text())
     assert said["config"] == "gain.xml"
     assert said["op"][0]["name"] == "Gain" and "reference" not in said["op"][0]
@@ -464,8 +464,8 @@ def test_bytes_at_random_never_end_in_a_traceback(tmp_path: Path) -> None:
         path.write_bytes(data)
         try:
             draft = from_onnx.draft(path)
-            text, _ = writing.config_text(draft, "xml")
-            writing.check(text, "xml", "c.xml")
+            text, _ = write.config_text(draft, "xml")
+            write.check(text, "xml", "c.xml")
             usable += 1
         except UdogenError as fault:
             assert fault.exit_code == 2

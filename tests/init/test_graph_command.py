@@ -16,7 +16,8 @@ from tests.contexts import storing
 from tests.init import models
 from tests.init.test_pictures import check_document, hold
 from tests.making import ROOT, udogen
-from udogen.draw import of_context, of_onnx, svg
+from udogen.draw import sources, svg
+from udogen.draw.layout import arrange
 from udogen.opdef.onnx.load import load_model
 from udogen.runtime.contexts.binaries import StoredContext
 
@@ -48,12 +49,12 @@ def test_a_context_binary(backend: str, kind: str, tmp_path: Path) -> None:
     """Stored by Qualcomm's runtime."""
     path = storing.store(tmp_path, backend=backend, kind=kind)
     with StoredContext(path) as stored:
-        scene = of_context.scene(stored.info, path.name)
-    assert {section.title for section in scene.sections} == {f"graph {name}" for name in storing.GRAPHS}
-    for section in scene.sections:
-        hold(svg.arrange(section))
-    check_document(svg.draw(scene))
-    boxes = {row.text for section in scene.sections for box in section.boxes for row in box.rows}
+        diagram = sources.context_diagram(stored.info, path.name)
+    assert {section.title for section in diagram.sections} == {f"graph {name}" for name in storing.GRAPHS}
+    for section in diagram.sections:
+        hold(arrange(section))
+    check_document(svg.draw(diagram))
+    boxes = {row.text for section in diagram.sections for box in section.boxes for row in box.rows}
     dtype = "UFIXED_POINT_8" if backend == "htp" else "FLOAT_32"
     assert {f"input: {dtype} 1x4x4x8", f"output: {dtype} 1x1x1x8"} <= boxes
     done = udogen("graph", path, "--json")
@@ -95,14 +96,14 @@ def chain(length: int, custom: int) -> onnx.ModelProto:
 def test_of_a_large_graph_what_is_near_custom_ops(tmp_path: Path) -> None:
     path = tmp_path / "chain.onnx"
     onnx.save(chain(400, 200), path)
-    [section] = of_onnx.scene(load_model(path)).sections
+    [section] = sources.onnx_diagram(load_model(path)).sections
     assert section.note == "7 of 400 nodes: those at most 3 away from a custom op."
     assert [box.rows[0].text for box in section.boxes if box.kind in ("op", "custom")] == [
         "Relu", "Relu", "Relu", "Blur", "Relu", "Relu", "Relu",
     ]  # fmt: skip
-    [whole] = of_onnx.scene(load_model(path), around=1000).sections
+    [whole] = sources.onnx_diagram(load_model(path), around=1000).sections
     assert len(whole.boxes) == 400 + 401
-    hold(svg.arrange(section))
+    hold(arrange(section))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_of_a_large_graph_what_is_near_custom_ops(tmp_path: Path) -> None:
     [
         (["none.xml"], "error: none.xml cannot be read: No such file or directory\n"),
         (["."], "error: . cannot be read: Is a directory\n"),
-        ([SOFTMAX, "--around", "2"], f"error: --around is for ONNX models; {SOFTMAX} is none\n"),
+        ([SOFTMAX, "--around", "2"], f"error: --around is for ONNX models; {SOFTMAX} is not one\n"),
         ([SOFTMAX, "--svg", SOFTMAX / "x.svg"], f"error: cannot write {SOFTMAX / 'x.svg'}: "),
     ],
 )
@@ -137,7 +138,7 @@ def test_a_picture_is_not_written_over_its_source(tmp_path: Path) -> None:
 @pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
 def test_a_browser_measures_no_text_outside_of_its_box(tmp_path: Path) -> None:
     """Chromium lays the document out with its own fonts, and says where each text has come to lie."""
-    scene = of_onnx.scene(load_model(models.save("torch_style", tmp_path)))
+    diagram = sources.onnx_diagram(load_model(models.save("torch_style", tmp_path)))
     script = """<script>addEventListener('load', () => {
       const wrong = [...document.querySelectorAll('g > rect')].filter((rect) => {
         const box = rect.getBBox();
@@ -150,7 +151,7 @@ def test_a_browser_measures_no_text_outside_of_its_box(tmp_path: Path) -> None:
       document.body.dataset.boxes = document.querySelectorAll('g > rect').length;
     })</script>"""
     page = tmp_path / "page.html"
-    page.write_text(f"<!doctype html><meta charset=utf-8><body>{svg.draw(scene)}{script}</body>")
+    page.write_text(f"<!doctype html><meta charset=utf-8><body>{svg.draw(diagram)}{script}</body>")
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"file://{page}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     body = etree.HTML(done.stdout).find(".//body")

@@ -12,9 +12,9 @@ from lxml import etree
 
 from tests.init import models
 from udogen.configs.load import load
-from udogen.draw import of_config, of_onnx, svg
-from udogen.draw.layers import Layout, layered
-from udogen.draw.scene import KINDS, Box, Row, Scene, Section, head
+from udogen.draw import sources, svg
+from udogen.draw.diagram import KINDS, Box, Diagram, Section, TextLine, head
+from udogen.draw.layout import DiagramLayout, arrange, layered
 from udogen.opdef.onnx.load import load_model
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -22,7 +22,7 @@ LETTER = 7.23  # DejaVu Sans Mono of 12 px
 Rectangle = tuple[float, float, float, float]
 
 
-def rectangles(layout: Layout) -> list[Rectangle]:
+def rectangles(layout: DiagramLayout) -> list[Rectangle]:
     return [(each.x, each.y, each.x + each.box.width, each.y + each.box.height) for each in layout.boxes]
 
 
@@ -45,14 +45,14 @@ def curve(points: tuple[tuple[float, float], ...], *, sideways: bool) -> list[tu
     return found
 
 
-def hold(layout: Layout) -> None:
+def hold(layout: DiagramLayout) -> None:
     """Boxes do not overlap, wires touch only the boxes that they join, and all is on the page."""
     boxes = {each.box.id: box for each, box in zip(layout.boxes, rectangles(layout), strict=True)}
     for (first, one), (second, other) in combinations(boxes.items(), 2):
         assert not overlap(one, other), (first, second)
     right, bottom = layout.width + 0.15, layout.height + 0.15  # places are rounded to tenths
     assert all(x >= -0.15 and y >= -0.15 and r <= right and b <= bottom for x, y, r, b in boxes.values())
-    for wire in layout.wires:
+    for wire in layout.connectors:
         assert all(-0.15 <= x <= right and -0.15 <= y <= bottom for x, y in wire.points)
         for x, y in curve(wire.points, sideways=wire.sideways):
             for name, (x0, y0, x1, y1) in boxes.items():
@@ -65,26 +65,26 @@ def test_no_box_overlaps_and_no_line_crosses_a_box(seed: int) -> None:
     dice = random.Random(seed)
     count = dice.choice((1, 2, 7, 30, 80))
     boxes = [
-        Box(str(n), "op", tuple(Row("x" * dice.randint(1, 60)) for _ in range(dice.randint(1, 6))))
+        Box(str(n), "op", tuple(TextLine("x" * dice.randint(1, 60)) for _ in range(dice.randint(1, 6))))
         for n in range(count)
     ]
     edges = [(str(dice.randrange(count)), str(dice.randrange(count))) for _ in range(dice.randint(0, 2 * count))]
     layout = layered(boxes, edges)  # with loops, circles and edges twice
     hold(layout)
     joined = {frozenset(edge) for edge in edges if edge[0] != edge[1]}
-    assert {frozenset((wire.source, wire.target)) for wire in layout.wires} == joined
+    assert {frozenset((wire.source, wire.target)) for wire in layout.connectors} == joined
     assert layout == layered(boxes, edges)
 
 
 @pytest.mark.parametrize("name", models.ALL)
 def test_models(name: str, tmp_path: Path) -> None:
     loaded = load_model(models.save(name, tmp_path))
-    scene = of_onnx.scene(loaded)
-    for section in scene.sections:
-        hold(svg.arrange(section))
-    custom = [box for section in scene.sections for box in section.boxes if box.kind == "custom"]
-    assert len(custom) == sum(row["uses"] for row in scene.facts["custom"])  # type: ignore[attr-defined]
-    check_document(svg.draw(scene))
+    diagram = sources.onnx_diagram(loaded)
+    for section in diagram.sections:
+        hold(arrange(section))
+    custom = [box for section in diagram.sections for box in section.boxes if box.kind == "custom"]
+    assert len(custom) == sum(row["uses"] for row in diagram.facts["custom"])  # type: ignore[attr-defined]
+    check_document(svg.draw(diagram))
 
 
 @pytest.mark.parametrize(
@@ -92,11 +92,11 @@ def test_models(name: str, tmp_path: Path) -> None:
 )
 def test_configs(config: Path) -> None:
     packages, _ = load([config])
-    scene = of_config.scene(packages, config.name)
-    for section in scene.sections:
-        hold(svg.arrange(section))
-    check_document(svg.draw(scene))
-    assert len(scene.sections) == sum(len(package.ops) for package in packages)
+    diagram = sources.config_diagram(packages, config.name)
+    for section in diagram.sections:
+        hold(arrange(section))
+    check_document(svg.draw(diagram))
+    assert len(diagram.sections) == sum(len(package.ops) for package in packages)
 
 
 def texts(root: etree._Element) -> list[Rectangle]:
@@ -135,7 +135,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_texts_have_contrast_in_light_and_dark() -> None:
-    document = svg.draw(Scene("t", "d", (Section("s", (Box("a", "op", (head("a"),)),)),)))
+    document = svg.draw(Diagram("t", "d", (Section("s", (Box("a", "op", (head("a"),)),)),)))
     light, dark = (dict(re.findall(r"--(\w+): (#\w{6})", part)) for part in document.split("@media", 1))
     assert light.keys() == dark.keys()
     for colours in (light, dark):
@@ -148,23 +148,23 @@ def test_texts_have_contrast_in_light_and_dark() -> None:
 
 def test_kinds_are_told_in_words_too(tmp_path: Path) -> None:
     """Whoever does not see colours reads `custom`, `input`, `output`."""
-    scene = of_onnx.scene(load_model(models.save("torch_style", tmp_path)))
-    for section in scene.sections:
+    diagram = sources.onnx_diagram(load_model(models.save("torch_style", tmp_path)))
+    for section in diagram.sections:
         for box in section.boxes:
             if box.kind in ("custom", "input", "output"):
                 assert any(row.text.startswith(box.kind) for row in box.rows), box
-    assert set(KINDS) >= {box.kind for section in scene.sections for box in section.boxes}
+    assert set(KINDS) >= {box.kind for section in diagram.sections for box in section.boxes}
 
 
 def test_names_of_any_letters() -> None:
     name = "<&>\"'\x00\x1b\ud800\uffff]]>"
     box = Box(name, "op", (head(name),), name)
-    text = svg.draw(Scene("</title><script>", name, (Section(name, (box,)),)))
+    text = svg.draw(Diagram("</title><script>", name, (Section(name, (box,)),)))
     root = etree.fromstring(text.encode())
     assert not list(root.iter(f"{SVG}script"))
     assert any("<&>\"'\ufffd" in (each.text or "") for each in root.iter(f"{SVG}text"))
 
 
 def test_nothing_to_draw() -> None:
-    check = etree.fromstring(svg.draw(Scene("empty", "0 nodes", (Section("graph", ()),))).encode())
+    check = etree.fromstring(svg.draw(Diagram("empty", "0 nodes", (Section("graph", ()),))).encode())
     assert [each.text for each in check.iter(f"{SVG}text")][:2] == ["empty", "0 nodes"]

@@ -13,7 +13,7 @@ from udogen import resources
 from udogen.build import tools
 from udogen.build.tools import Environment
 from udogen.errors import ToolMissing
-from udogen.inspect.library import How, Inspected, inspect
+from udogen.inspect.inspection import InspectedLibrary, InspectOptions, inspect
 from udogen.runtime import find_runtime
 
 SOURCE = Path(__file__).with_name("package.c")
@@ -69,8 +69,8 @@ def make_for(tmp_path_factory: pytest.TempPathFactory) -> Make:
 def look() -> Look:
     """Inspect a library, without anything of this machine's environment."""
 
-    def run(path: Path, *against: Path, register: bool = False) -> Inspected:
-        return inspect(path, How(against, Environment(), register=register))
+    def run(path: Path, *against: Path, register: bool = False) -> InspectedLibrary:
+        return inspect(path, InspectOptions(against, Environment(), register=register))
 
     return run
 

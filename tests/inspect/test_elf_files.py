@@ -91,7 +91,7 @@ def test_a_file_that_is_cut_off_at_any_place(make: Make, look: Look, tmp_path: P
     for length in [4, 5, 20, 52, 63, 64, 100, *range(120, len(whole), len(whole) // 40), len(whole) - 1]:
         cut.write_bytes(whole[:length])
         found = look(cut)
-        assert found.case is None, length
+        assert found.evidence is None, length
         assert "is cut off: it has" in told(found) or length < 64
 
 

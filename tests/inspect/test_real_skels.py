@@ -23,9 +23,9 @@ def device() -> Path:
 def test_a_package_for_each_hexagon(version: str, make_for: Make, look: Look, device: Path) -> None:
     found = look(make_for(f"hexagon {version}", "-DQHPI"), device)
     assert (found.verdict, told(found)) == ("will register", "")
-    assert found.case is not None
-    assert found.case.reference.main.path.name == f"libQnnHtp{version.upper()}Skel.so"
-    assert found.case.reference.sdk == SDK
+    assert found.evidence is not None
+    assert found.evidence.runtime.main.path.name == f"libQnnHtp{version.upper()}Skel.so"
+    assert found.evidence.runtime.sdk == SDK
 
 
 def test_what_a_skel_does_not_have(make_for: Make, look: Look, device: Path) -> None:

@@ -14,7 +14,7 @@ from toys import Look, Make, told
 from udogen import resources
 from udogen.build import elf
 from udogen.errors import RunFailed
-from udogen.inspect.checks import STOPS
+from udogen.inspect.rules import STOPS
 from udogen.runtime.op.records import OlderRecords, read_records
 from udogen.runtime.worker import shim
 

@@ -15,8 +15,7 @@ from tests.making import ROOT
 from udogen import resources
 from udogen.build import tools
 from udogen.inspect import report
-from udogen.inspect.folder import Inspection
-from udogen.inspect.library import How, Inspected, inspect
+from udogen.inspect.inspection import InspectedLibrary, Inspection, InspectOptions, inspect
 from udogen.runtime.built import find_built
 
 MANY = ROOT / "tests" / "configs" / "Udo.xml"
@@ -35,8 +34,8 @@ def library(sources: Path) -> Path:
     return registering.build(sources, sources / "libUdoManyUdoReg.so")
 
 
-def look(path: Path, *, register: bool = True) -> Inspected:
-    return inspect(path, How((), tools.environment(), register=register))
+def look(path: Path, *, register: bool = True) -> InspectedLibrary:
+    return inspect(path, InspectOptions((), tools.environment(), register=register))
 
 
 def broken(folder: Path, *flags: str) -> Path:

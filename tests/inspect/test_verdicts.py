@@ -27,8 +27,8 @@ def test_packages_that_register(make: Make, look: Look, htp: Path, cpu: Path) ->
     for flags, runtime in ((["-DQHPI"], "HTP_QTI_AISW"), ([], "CPU_QTI_AISW")):
         found = look(make(*flags), register=True)
         assert (found.verdict, found.findings) == ("will register", ())
-        assert found.case is not None and found.case.registered is not None
-        package, told_runtime = found.case.registered
+        assert found.evidence is not None and found.evidence.registered is not None
+        package, told_runtime = found.evidence.registered
         assert (package.name, package.operations, told_runtime.name) == ("Toy", ("Copy",), runtime)
 
 
@@ -36,7 +36,7 @@ def test_without_registering_nothing_of_the_library_runs(make: Make, look: Look,
     crashes = make("-DQHPI", "-DCRASHES")
     found = look(crashes, htp)
     assert found.verdict == "will register"
-    assert found.case is not None and found.case.registered is None
+    assert found.evidence is not None and found.evidence.registered is None
     found = look(crashes, htp, register=True)
     assert found.verdict == "will not register"
     assert "crashed with SIGSEGV (segmentation fault)" in told(found)
@@ -139,7 +139,7 @@ def test_the_release_of_a_package_in_the_c_plus_plus_style(make: Make, look: Loo
     found = look(other, runtime)
     assert found.verdict == "will not register"
     assert "built with the headers of SDK v2.43.0.260129000000, the runtime is of v2.99.0.991231235959" in told(found)
-    assert found.case is not None and found.case.facts.sdk.source == "its symbol udogen_qnn_sdk_build_id"
+    assert found.evidence is not None and found.evidence.facts.sdk.source == "its symbol udogen_qnn_sdk_build_id"
     assert "does not say which SDK its headers were of" in told(look(none, runtime))
 
 
@@ -165,8 +165,8 @@ def test_a_hexagon_library_and_a_skel(make_for: Make, look: Look) -> None:
     found = look(make_for("hexagon v73", "-DQHPI", "-DNEEDS_MALLOC"), skel)
     assert "malloc = the device has __wrap_malloc: link with -Wl,--wrap=malloc" in told(found)
     found = look(make_for("hexagon v73", "-DQHPI", "-DNEEDS_WEAK"), skel)
-    assert found.verdict == "will register" and found.case is not None
-    assert [each.name for each in found.case.resolution.assumed] == ["HAP_perhaps"]
+    assert found.verdict == "will register" and found.evidence is not None
+    assert [each.name for each in found.evidence.resolution.assumed] == ["HAP_perhaps"]
     found = look(make_for("hexagon v73", "-DQHPI", "-DMISSING"), skel)
     assert "nobody_has_this = avoid them, link them in" in told(found)
 

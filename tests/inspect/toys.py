@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from udogen.inspect.library import Inspected
+from udogen.inspect.inspection import InspectedLibrary
 
 Make = Callable[..., Path]
-Look = Callable[..., Inspected]
+Look = Callable[..., InspectedLibrary]
 
 
-def told(found: Inspected) -> str:
+def told(found: InspectedLibrary) -> str:
     """All findings, as one text."""
     return "\n".join(f"{each.weight}: {each.message} = {each.remedy}" for each in found.findings)

@@ -36,7 +36,7 @@ def command(
     resolve_all(packages, problems, chosen=chosen, layout=layout or "")
     problems.stop_if_any(strict=strict)
     if as_json:
-        output.answer(
+        output.print_json(
             {
                 "ok": True,
                 "packages": [
@@ -51,8 +51,10 @@ def command(
             }
         )
         return
-    output.warnings(problems.warnings)
+    output.print_problems(problems.warnings)
     for package in packages:
         named = sorted({b for op in package.ops for b in backends.of_op(op, package)})
         count = f"{len(package.ops)} op{'s' if len(package.ops) != 1 else ''}"
-        output.say(f"{', '.join(package.sources)}: ok: {package.name}, {count}, {' '.join(named) or 'no backend'}")
+        output.print_result(
+            f"{', '.join(package.sources)}: ok: {package.name}, {count}, {' '.join(named) or 'no backend'}"
+        )

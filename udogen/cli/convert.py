@@ -60,13 +60,13 @@ def command(
         _save(out, text, force=force)
     if as_json:
         told = [problem.as_json() for problem in problems.warnings]
-        output.answer({"ok": True, "file": str(out) if out else None, "text": text, "warnings": told})
+        output.print_json({"ok": True, "file": str(out) if out else None, "text": text, "warnings": told})
         return
-    output.warnings(problems.warnings)
+    output.print_problems(problems.warnings)
     if out is None:
-        output.data(output.json_text(text) if language == "json" else output.xml_text(text))
+        output.print_file(output.json_text(text) if language == "json" else output.xml_text(text))
     else:
-        output.note(f"{out}: written")
+        output.print_note(f"{out}: written")
 
 
 def _check(text: str, out: Path | None, packages: Sequence[OpPackage], problems: Problems) -> None:

@@ -21,12 +21,12 @@ def command(context: click.Context, folder: Path | None, as_json: bool) -> None:
     runtime; 3: it cannot; 5: that works, but a package in DIR is not right.
     """
     from udogen.doctor import report
-    from udogen.doctor.examine import examine
-    from udogen.doctor.machine import here
+    from udogen.doctor.examination import examine
+    from udogen.doctor.model import this_machine
 
-    found = examine(here(), folder)
+    found = examine(this_machine(), folder)
     if as_json:
-        output.answer(
+        output.print_json(
             {
                 "ok": found.exit_code == 0,
                 "works": found.works,
@@ -36,5 +36,5 @@ def command(context: click.Context, folder: Path | None, as_json: bool) -> None:
         )
     else:
         width = min(shutil.get_terminal_size().columns, 100)
-        output.say("\n".join(report.lines(found, width=width, paint=output.paint)))
+        output.print_result("\n".join(report.lines(found, width=width, paint=output.paint)))
     context.exit(found.exit_code)

@@ -42,6 +42,6 @@ def command(errors: tuple[str, ...], of: str | None, as_json: bool) -> None:
             texts.append(report.readings_text(error, readings, width=width))
             data.append(report.readings_json(error, readings))
     if as_json:
-        output.answer({"ok": True, "errors": data})
+        output.print_json({"ok": True, "errors": data})
     else:
-        output.say("\n\n".join(texts))
+        output.print_result("\n\n".join(texts))

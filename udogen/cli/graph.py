@@ -11,7 +11,7 @@ from udogen.cli import output
 from udogen.errors import UsageError, open_plain, writing
 
 if TYPE_CHECKING:
-    from udogen.draw.scene import Scene
+    from udogen.draw.diagram import Diagram
 
 
 @click.command("graph")
@@ -29,23 +29,24 @@ def command(path: Path, svg: Path | None, around: int | None, wanted: tuple[str,
 
     The picture is one SVG file for browsers, light and dark.  --json answers with what is in it, and where.
     """
-    from udogen.draw import report
+    from udogen.draw import diagram as diagrams
+    from udogen.draw import layout
     from udogen.draw import svg as drawing
 
-    scene = _scene(path, around, wanted)
+    found = _diagram(path, around, wanted)
     if svg is not None:
-        _save(svg, drawing.draw(scene))
+        _save(svg, drawing.draw(found))
     if as_json:
-        output.answer({"ok": True, "svg": str(svg) if svg else None, **report.as_json(scene)})
+        output.print_json({"ok": True, "svg": str(svg) if svg else None, **layout.as_json(found)})
         return
-    for line in report.lines(scene):
-        output.say(line)
+    for line in diagrams.lines(found):
+        output.print_result(line)
     if svg is not None:
-        output.note(f"{svg}: written")
+        output.print_note(f"{svg}: written")
 
 
-def _scene(path: Path, around: int | None, wanted: tuple[str, ...]) -> Scene:
-    from udogen.draw import of_config, of_context, of_onnx
+def _diagram(path: Path, around: int | None, wanted: tuple[str, ...]) -> Diagram:
+    from udogen.draw import sources
 
     try:
         with open_plain(path) as file:
@@ -53,25 +54,25 @@ def _scene(path: Path, around: int | None, wanted: tuple[str, ...]) -> Scene:
     except OSError as fault:
         hint = "give a config, a context binary or an ONNX model"
         raise UsageError(f"{path} cannot be read: {fault.strerror}", hint=hint) from fault
-    if of_onnx.is_onnx(start, path.suffix):
+    if sources.is_onnx(start, path.suffix):
         from udogen.opdef.onnx.load import load_model
 
-        return of_onnx.scene(load_model(path, wanted), around=around)
+        return sources.onnx_diagram(load_model(path, wanted), around=around)
     for option, given in (("--around", around is not None), ("--op", wanted)):
         if given:
-            raise UsageError(f"{option} is for ONNX models; {path} is none", hint="leave it out")
+            raise UsageError(f"{option} is for ONNX models; {path} is not one", hint="leave it out")
     from udogen.inspect.context import looks_like_one
 
     if looks_like_one(path):
         from udogen.runtime.contexts.binaries import StoredContext
 
         with StoredContext(path, use_json=False, check_manifest=False) as stored:
-            return of_context.scene(stored.info, path.name)
+            return sources.context_diagram(stored.info, path.name)
     from udogen.configs.load import load
 
     packages, problems = load([path])
-    output.warnings(() if output.wants_json() else problems.warnings)
-    return of_config.scene(packages, path.name)
+    output.print_problems(() if output.json_requested() else problems.warnings)
+    return sources.config_diagram(packages, path.name)
 
 
 def _save(path: Path, text: str) -> None:

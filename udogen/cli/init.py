@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from udogen import backends
-from udogen.cli import options, output
+from udogen.cli import output
+from udogen.cli.options import pairs
 from udogen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,61 +39,68 @@ if TYPE_CHECKING:
     help="The config to write, .xml or .json (default: <package>.xml).",
 )  # fmt: skip
 @output.json_option
-def command(
-    name: str | None,
-    model: Path | None,
-    wanted: tuple[str, ...],
-    dims: tuple[str, ...],
-    inputs: tuple[str, ...],
-    outputs: tuple[str, ...],
-    params: tuple[str, ...],
-    package: str | None,
-    chosen: tuple[str, ...],
-    out: Path | None,
-    as_json: bool,
-) -> None:
+def command(**given: Any) -> None:
     """Write a config to start from, and test cases beside it.
 
     From a model: its custom ops, over all their uses, with the shapes of the model in the test cases; what the model
-    leaves open stands in the config as a comment.  With NAME: the op that the flags describe, or that you describe
-    when asked.  A file that is there is never overwritten.
+    leaves open becomes a comment in the config.  With NAME: the op that the flags describe, or that you describe
+    when asked.  An existing file is never overwritten.
     """
-    if model is not None:
-        for option, given in (("--input", inputs), ("--output", outputs), ("--param", params), ("NAME", name)):
-            if given:
-                raise UsageError(f"{option} means nothing with --from-onnx", hint="the model says what its ops are")
-        _from_onnx(model, wanted, _dims(dims), package or "", chosen, out, as_json=as_json)
-        return
-    for option, given in (("--op", wanted), ("--dim", dims)):
-        if given:
-            raise UsageError(f"{option} is for --from-onnx", hint="leave it out")
-    _described(name or "", inputs, outputs, params, package or "", chosen, out, as_json=as_json)
+    options = InitOptions(**given)
+    if options.model is not None:
+        _refuse(options.described, "means nothing with --from-onnx", "the model defines its ops")
+        _from_onnx(options, options.model)
+    else:
+        _refuse((("--op", options.wanted), ("--dim", options.dims)), "is for --from-onnx", "leave it out")
+        _from_flags(options)
 
 
-def _described(
-    name: str,
-    inputs: tuple[str, ...],
-    outputs: tuple[str, ...],
-    params: tuple[str, ...],
-    package: str,
-    chosen: tuple[str, ...],
-    out: Path | None,
-    *,
-    as_json: bool,
-) -> None:
-    from udogen.init import described, questions
+@dataclass(frozen=True)
+class InitOptions:
+    """What the command line asks for."""
 
+    name: str | None
+    model: Path | None
+    wanted: tuple[str, ...]
+    dims: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    params: tuple[str, ...]
+    package: str | None
+    chosen: tuple[str, ...]
+    out: Path | None
+    as_json: bool
+
+    @property
+    def described(self) -> tuple[tuple[str, object], ...]:
+        """The options that describe one op."""
+        return ("--input", self.inputs), ("--output", self.outputs), ("--param", self.params), ("NAME", self.name)
+
+
+def _refuse(options: Iterable[tuple[str, object]], why: str, hint: str) -> None:
+    for option, value in options:
+        if value:
+            raise UsageError(f"{option} {why}", hint=hint)
+
+
+def _from_flags(options: InitOptions) -> None:
+    from udogen.init import from_flags
+
+    name, inputs, outputs, params = options.name or "", options.inputs, options.outputs, options.params
+    chosen = options.chosen
     if not (name and inputs):
-        if as_json or not (sys.stdin and sys.stdin.isatty()):
+        if options.as_json or not (sys.stdin and sys.stdin.isatty()):
             raise UsageError(
-                "nobody is there to be asked, and the flags do not describe an op",
+                "the flags do not describe an op, and there is no terminal to ask questions on",
                 hint="udogen init NAME --input x:FLOAT_32:4D [--output …] [--param …], or --from-onnx MODEL",
             )
-        said = questions.interview(name, ask=_ask, say=output.note)
-        name, inputs, outputs, params = said.name, said.inputs, said.outputs, said.params
-        chosen = chosen or said.chosen
-    draft = described.draft(name, inputs=inputs, outputs=outputs, params=params, package=package, chosen=chosen)
-    _write(draft, out, source="", as_json=as_json)
+        answers = from_flags.interview(name, ask=_ask, log=output.print_note)
+        name, inputs, outputs, params = answers.name, answers.inputs, answers.outputs, answers.params
+        chosen = chosen or answers.chosen
+    draft = from_flags.draft(
+        name, inputs=inputs, outputs=outputs, params=params, package=options.package or "", chosen=chosen
+    )
+    _write(draft, options, source="")
 
 
 def _ask(question: str, usual: str) -> str:
@@ -100,35 +110,32 @@ def _ask(question: str, usual: str) -> str:
 
 def _dims(texts: tuple[str, ...]) -> dict[str, int]:
     found = {}
-    for name, text in options.pairs(texts, "--dim"):
+    for name, text in pairs(texts, "--dim"):
         if not text.isdecimal() or not 0 < int(text) < 1 << 24:
-            raise UsageError(f"--dim {name}={text}: this is no size", hint=f"as in --dim {name}=16")
+            raise UsageError(f"--dim {name}={text}: that is not a size", hint=f"as in --dim {name}=16")
         found[name] = int(text)
     return found
 
 
-def _from_onnx(
-    model: Path,
-    wanted: tuple[str, ...],
-    dims: dict[str, int],
-    package: str,
-    chosen: tuple[str, ...],
-    out: Path | None,
-    *,
-    as_json: bool,
-) -> None:
+def _from_onnx(options: InitOptions, model: Path) -> None:
     from udogen.init import from_onnx
 
-    draft = from_onnx.draft(model, wanted=wanted, package=package, chosen=chosen, dims=dims)
-    _write(draft, out, source=model.name, as_json=as_json)
+    draft = from_onnx.draft(
+        model,
+        wanted=options.wanted,
+        package=options.package or "",
+        chosen=options.chosen,
+        dims=_dims(options.dims),
+    )
+    _write(draft, options, source=model.name)
 
 
-def _write(draft: Draft, out: Path | None, *, source: str, as_json: bool) -> None:
-    from udogen.init import writing
+def _write(draft: Draft, options: InitOptions, *, source: str) -> None:
+    from udogen.init import write
 
-    written = writing.write(draft, out or Path(f"{draft.package.name}.xml"), source=source)
-    if as_json:
-        output.answer(
+    written = write.write(draft, options.out or Path(f"{draft.package.name}.xml"), source=source)
+    if options.as_json:
+        output.print_json(
             {
                 "ok": True,
                 "package": draft.package.name,
@@ -140,9 +147,9 @@ def _write(draft: Draft, out: Path | None, *, source: str, as_json: bool) -> Non
             }
         )
         return
-    output.warnings(written.warnings)
+    output.print_problems(written.warnings)
     for path, action in written.files.items():
-        output.say(f"{path}: {action}")
+        output.print_result(f"{path}: {action}")
     for remark in draft.remarks:
         if remark.decide:
-            output.note(f"  {'.'.join(remark.about) or draft.package.name}: {remark.sentence}")
+            output.print_note(f"  {'.'.join(remark.about) or draft.package.name}: {remark.sentence}")

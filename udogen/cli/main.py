@@ -58,18 +58,18 @@ def _run(command: click.Command, name: str) -> int:
 
     try:
         code = command.main(prog_name=name, standalone_mode=False)
-        output.finish()
+        output.flush()
         return code if isinstance(code, int) else 0  # a verb whose answer is "no" says so with its exit code
     except UdogenError as fault:
-        output.fail(fault)
+        output.print_error(fault)
         return fault.exit_code
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as fault:
-        output.misuse(fault)
+        output.print_usage_error(fault)
         return 2
     except (KeyboardInterrupt, click.Abort):
-        output.note("interrupted")
+        output.print_note("interrupted")
         return 130
     except BrokenPipeError:
         return output.reader_gone()
@@ -79,8 +79,8 @@ def _run(command: click.Command, name: str) -> int:
         raise
     except Exception as fault:
         if limit := of_limit(fault):
-            output.fail(limit)
+            output.print_error(limit)
             return limit.exit_code
         if isinstance(fault, OSError) and fault.filename is None:
-            return output.unwritable(fault)
-        return output.internal(fault)  # the last resort: a fault of ours, never shown as a bare traceback
+            return output.stdout_failed(fault)
+        return output.print_internal_error(fault)  # the last resort: a fault of ours, never shown as a bare traceback

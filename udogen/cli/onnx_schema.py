@@ -54,7 +54,7 @@ def command(
         if configs:
             raise UsageError(f"{source} is a config itself, and --config is for models", hint="leave --config out")
         packages, problems = load([source])
-        output.warnings(problems.warnings)
+        output.print_problems(problems.warnings)
         found = [op for package in packages for op in package.ops if not ops or op.name in ops]
         if not found:
             raise UsageError(f"{source} has no op {', '.join(ops)}", hint="leave --op out")
@@ -68,7 +68,7 @@ def command(
         if domain:
             raise UsageError("--domain is for configs", hint="nodes of a model have their domain")
         packages, problems = load(configs)
-        output.warnings(problems.warnings)
+        output.print_problems(problems.warnings)
         made = schema.add_schemas(
             source,
             out,
@@ -80,8 +80,8 @@ def command(
         lost = [f"{text}; {shapes.MORE}" for text in schema.without_shape(made)]
         notes = [*made.notes, *lost]
     if as_json:
-        output.answer({"ok": True, "written": str(out), "ops": written, "notes": notes})
+        output.print_json({"ok": True, "written": str(out), "ops": written, "notes": notes})
         return
-    output.say(f"{out}: {', '.join(written) or 'no op of it needs a schema'}")
+    output.print_result(f"{out}: {', '.join(written) or 'no op of it needs a schema'}")
     for note in notes:
-        output.note(f"note: {note}")
+        output.print_note(f"note: {note}")

@@ -41,7 +41,7 @@ def _print(text: str, *, err: bool = False) -> None:
     click.echo(shown, err=err)
 
 
-def answer(data: Mapping[str, Any]) -> None:
+def print_json(data: Mapping[str, Any]) -> None:
     """The JSON answer of a verb."""
     click.echo(json_text(json.dumps(data, indent=2, ensure_ascii=False)))
 
@@ -56,27 +56,27 @@ def xml_text(text: str) -> str:
     return UNSEEN.sub(lambda match: f"&#x{ord(match[0]):X};", text)
 
 
-def data(text: str) -> None:
+def print_file(text: str) -> None:
     """A file as the result, which went through one of these two."""
     click.echo(text, nl=False)
 
 
-def say(text: str) -> None:
+def print_result(text: str) -> None:
     """A line of the result."""
     _print(text)
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """A line for the person who watches."""
     _print(text, err=True)
 
 
 def warn(text: str) -> None:
     """What a person should know though all goes on."""
-    note(f"{_colour('warning:', True)} {text}")
+    print_note(f"{_colour('warning:', True)} {text}")
 
 
-def warnings(problems: Iterable[Problem]) -> None:
+def print_problems(problems: Iterable[Problem]) -> None:
     """Show problems on stderr with their lines."""
     lines: dict[str, list[str] | None] = {}
     for problem in problems:
@@ -86,48 +86,48 @@ def warnings(problems: Iterable[Problem]) -> None:
         text = render(problem, lines[file])
         first, _, rest = text.partition("\n")
         word = "warning:" if problem.doubtful else "error:"
-        note(first.replace(word, _colour(word, problem.doubtful), 1) + ("\n" + rest if rest else ""))
+        print_note(first.replace(word, _colour(word, problem.doubtful), 1) + ("\n" + rest if rest else ""))
 
 
-def fail(fault: UdogenError) -> None:
+def print_error(fault: UdogenError) -> None:
     """Show an error: what, where, what next."""
-    if wants_json():
-        answer({"ok": False, "error": fault.as_json()})
+    if json_requested():
+        print_json({"ok": False, "error": fault.as_json()})
         return
     if isinstance(fault, ConfigError) and fault.problems:
-        warnings(fault.problems)
-        note(f"{_colour('error:', False)} {fault.message}" + (f" ({fault.hint})" if fault.hint else ""))
+        print_problems(fault.problems)
+        print_note(f"{_colour('error:', False)} {fault.message}" + (f" ({fault.hint})" if fault.hint else ""))
         return
     # A line of somebody else's that has a break in it is indented: it must not look like one of ours.
-    note(f"{_colour('error:', False)} {_indented(fault.message)}")
+    print_note(f"{_colour('error:', False)} {_indented(fault.message)}")
     for detail in fault.details:
-        note(f"  {_indented(detail)}")
+        print_note(f"  {_indented(detail)}")
     if fault.hint:
-        note(f"  = {_indented(fault.hint)}")
+        print_note(f"  = {_indented(fault.hint)}")
 
 
 def _indented(text: str) -> str:
     return text.replace("\n", "\n    ")
 
 
-def misuse(fault: click.ClickException) -> None:
+def print_usage_error(fault: click.ClickException) -> None:
     """Show what is wrong with a command line."""
-    if not wants_json():
+    if not json_requested():
         shown = StringIO()
         fault.show(file=shown)
-        note(shown.getvalue().rstrip("\n"))
+        print_note(shown.getvalue().rstrip("\n"))
         return
     context = getattr(fault, "ctx", None)
     hint = f"see {context.command_path} --help" if context else "see udogen --help"
-    answer({"ok": False, "error": UsageError(fault.format_message(), hint=hint).as_json()})
+    print_json({"ok": False, "error": UsageError(fault.format_message(), hint=hint).as_json()})
 
 
-def wants_json() -> bool:
+def json_requested() -> bool:
     """True where the command line asked for JSON, even if it was wrong in other ways."""
     return "--json" in sys.argv[1:]
 
 
-def internal(fault: Exception) -> int:
+def print_internal_error(fault: Exception) -> int:
     """A fault of ours: one sentence, and the traceback in a file for the report."""
     from udogen import resources
 
@@ -140,16 +140,16 @@ def internal(fault: Exception) -> int:
     except (OSError, ValueError, UsageError):
         kept = None
     where = f"the details are in {kept}" if kept else text
-    if wants_json():
+    if json_requested():
         error = UdogenError(f"{type(fault).__name__}: {str(fault)[:300]}", hint=f"please report it: {where}")
-        answer({"ok": False, "error": {**error.as_json(), "kind": "internal"}})
+        print_json({"ok": False, "error": {**error.as_json(), "kind": "internal"}})
         return 1
-    note(f"{_colour('internal error:', False)} {type(fault).__name__}: {_indented(str(fault)[:300])}")
-    note(f"  = this is a fault of udogen; please report it: {where}")
+    print_note(f"{_colour('internal error:', False)} {type(fault).__name__}: {_indented(str(fault)[:300])}")
+    print_note(f"  = this is a fault of udogen; please report it: {where}")
     return 1
 
 
-def finish() -> None:
+def flush() -> None:
     """Bring everything that was said to whoever reads it."""
     if sys.stdout is not None:  # it is None where it was closed before we began
         sys.stdout.flush()
@@ -161,10 +161,10 @@ def reader_gone() -> int:
     return 0
 
 
-def unwritable(fault: OSError) -> int:
+def stdout_failed(fault: OSError) -> int:
     """Our stdout takes nothing more."""
     reader_gone()
-    fail(UsageError(f"the answer cannot be written: {fault.strerror}", hint="is the disk full?"))
+    print_error(UsageError(f"the answer cannot be written: {fault.strerror}", hint="is the disk full?"))
     return UsageError.exit_code
 
 
@@ -179,12 +179,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
     """A bar while a person watches; otherwise a plain line per step.  A step may count for nothing: `by=0`."""
-    if not sys.stderr.isatty() or wants_json():
-        quiet = wants_json()
+    if not sys.stderr.isatty() or json_requested():
+        quiet = json_requested()
 
         def plain(step: str, by: int = 1) -> None:
             if not quiet:
-                note(f"  {step}")
+                print_note(f"  {step}")
 
         yield plain
         return

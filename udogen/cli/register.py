@@ -50,9 +50,9 @@ def command(
     packages = find_packages(paths, Wish(target, android, ops, folder))
     told = telling.tell(found, packages, only=only)
     if as_json:
-        output.answer({"ok": True, **telling.as_json(told)})
+        output.print_json({"ok": True, **telling.as_json(told)})
         return
-    output.say(telling.as_text(told, only=bool(only)))
+    output.print_result(telling.as_text(told, only=bool(only)))
     if not only:
         for note in told.notes:
-            output.note(f"note: {note}")
+            output.print_note(f"note: {note}")

@@ -146,7 +146,7 @@ def command(
     warnings = [text for text in (manifest.unverified([job.binary for job in jobs]),) if text]
     for text in warnings:
         output.warn(text)
-    show_log = None if level is None else lambda line: output.note(f"[{line.source} {line.level}] {line.text}")
+    show_log = None if level is None else lambda line: output.print_note(f"[{line.source} {line.level}] {line.text}")
     with (
         output.emulator_steps(backend, kind) as advance,
         ContextChild(how, on_step=advance, on_log=show_log) as child,
@@ -186,7 +186,7 @@ def _jobs(paths: list[Path]) -> list[Job]:
         raise UsageError("no context was given", hint="name a folder of context binaries, or files; see --help")
     found = find_shards(paths)
     for each in found.notes:
-        output.note(f"! {each}")
+        output.print_note(f"! {each}")
     return jobs_of(found.shards)
 
 
@@ -268,12 +268,12 @@ def _tell(
     if as_json:
         about = {"bind_plan": str(plan_file or "") or None, "sessions": placed and placed["plan"], "warnings": warnings}
         error = {"error": fault.as_json()} if fault else {}
-        output.answer({"ok": not wrong and not fault, **report.as_json(rows, runtime), **about, **error})
+        output.print_json({"ok": not wrong and not fault, **report.as_json(rows, runtime), **about, **error})
         return wrong
     for line in (*placed["table"], "") if placed else ():
-        output.say(line)
+        output.print_result(line)
     for line in report.lines(rows, runtime):
-        output.say(line)
+        output.print_result(line)
     if fault:
-        output.fail(fault)
+        output.print_error(fault)
     return wrong

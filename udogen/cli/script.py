@@ -117,12 +117,12 @@ def command(
         )
         written = write.write(out, write.render(plan, kept))
     if as_json:
-        output.answer({"ok": True, "folder": str(out), "written": written, "plan": plans.as_json(plan)})
+        output.print_json({"ok": True, "folder": str(out), "written": written, "plan": plans.as_json(plan)})
         return
-    output.say(f"{out}: {plan.title} ({len(written)} files written)")
-    output.say(f"  python3 {shlex.quote(str(out / 'run.py'))}")
+    output.print_result(f"{out}: {plan.title} ({len(written)} files written)")
+    output.print_result(f"  python3 {shlex.quote(str(out / 'run.py'))}")
     for note in plan.notes:
-        output.note(f"note: {note}")
+        output.print_note(f"note: {note}")
 
 
 def _tolerance(text: str) -> tuple[float, float] | None:

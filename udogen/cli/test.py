@@ -112,12 +112,12 @@ def command(
         from dataclasses import asdict
 
         compared = {"changes": [{**asdict(each), "ratio": each.ratio} for each in changes]} if before else {}
-        output.answer({**telling.answer(run), **compared})
+        output.print_json({**telling.answer(run), **compared})
     else:
         for line in terminal.lines(run, paint=output.paint, costs=options.measure):
-            output.say(line)
+            output.print_result(line)
         for line in baseline.lines(changes, run, before) if before else ():
-            output.say(line)
+            output.print_result(line)
     if run.count("failed"):
         return VerificationFailed.exit_code
     return RunFailed.exit_code if run.bad else 0 if run.passed else ToolMissing.exit_code
@@ -128,11 +128,11 @@ def _progress(program: Program) -> Iterator[Listeners]:
     """A bar that counts cases while a person watches; otherwise a line for each package and place."""
     from udogen.verify.terminal import many
 
-    if not sys.stderr.isatty() or output.wants_json():
+    if not sys.stderr.isatty() or output.json_requested():
 
         def tell(task: Task) -> None:
-            if not output.wants_json():
-                output.note(f"  {task.package.name} on {task.place.id}: {many(len(task.cases), 'case')}")
+            if not output.json_requested():
+                output.print_note(f"  {task.package.name} on {task.place.id}: {many(len(task.cases), 'case')}")
 
         yield tell, lambda _outcome: None, lambda _step: None
         return

@@ -65,13 +65,13 @@ def generate(
         afresh=afresh,
         for_converters=converter,
         with_cmake=cmake,
-        say=output.note,
-        before_writing=lambda: output.warnings(problems.warnings),
+        say=output.print_note,
+        before_writing=lambda: output.print_problems(problems.warnings),
     )
     for each in found:
         if debug:
             for change in each.changes:
-                output.note(f"  {change.action:<9} {each.folder / change.path}")
+                output.print_note(f"  {change.action:<9} {each.folder / change.path}")
         tell(each)
     if cmake:
         tell_of_cmake(found)

@@ -11,9 +11,9 @@ from udogen.backends import architectures, targets
 from udogen.backends.plan import PROVIDER
 from udogen.backends.targets import Target
 from udogen.build import elf
-from udogen.build.package import PackageFolder, open_packages, package_of
+from udogen.build.package import PROVIDER, PackageFolder, open_packages, package_of
 from udogen.errors import UdogenError, UsageError
-from udogen.inspect import facts
+from udogen.inspect import kinds
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.op.session import OpSession
@@ -290,11 +290,11 @@ def _of_file(path: Path, place: Place, wish: Wish) -> Package:
     if is_registration(path):
         return _of_registration(path, place, wish)
     found = elf.read(path)
-    kind = facts.look(found)
-    if not kind.is_package:
-        raise UsageError(f"{path} is {kind.style.words}", hint=kind.style.remedy or "give an op package")
-    built = find_built(path.resolve(), backend=place.backend or kind.style.backend)
-    backend = (built.folder.backend if built.folder else "") or place.backend or kind.style.backend
+    facts = kinds.identify(found)
+    if not facts.is_package:
+        raise UsageError(f"{path} is {facts.kind.words}", hint=facts.kind.remedy or "give an op package")
+    built = find_built(path.resolve(), backend=place.backend or facts.kind.backend)
+    backend = (built.folder.backend if built.folder else "") or place.backend or facts.kind.backend
     if place.backend and place.backend != backend:
         raise UsageError(f"{path} is a package for {backend}", hint=f"--target {backend}, or leave it out")
     system = PC if found.machine == "x86_64" else ANDROID if wish.android else LINUX

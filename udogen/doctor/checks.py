@@ -1,21 +1,157 @@
-"""The checks of a machine, as rows: programs, SDKs, variables, runtimes, emulators, and what works with them."""
+"""The checks of a machine, as rows: programs, variables, runtimes, emulators, and what works with them."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from udogen import resources
 from udogen.backends import targets
+from udogen.backends.architectures import version as numbers
 from udogen.backends.targets import Target
+from udogen.build import hexagon_tools, sdks, tools
+from udogen.build.sdks import Sdk
 from udogen.build.toolchains.choice import Choice
-from udogen.doctor.machine import Machine, command
-from udogen.doctor.model import FOUND, MISSING, WRONG, Check, Found
-from udogen.doctor.variables import VARIABLES
+from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, CheckOutcome, Machine, MachineCheck, command
 from udogen.errors import UdogenError, UsageError
 from udogen.runtime.library import BACKENDS
+
+GROUP = "SDKs and variables"
+_QPM = "Qualcomm Package Manager, or Qualcomm's software center"
+
+_Judge = Callable[[Machine, str], CheckOutcome]
+
+
+def _look(machine: Machine, *, name: str, judge: _Judge) -> CheckOutcome:
+    value = _value(machine.env, name)
+    return judge(machine, value) if value else CheckOutcome(UNSET)
+
+
+def _value(env: tools.Environment, name: str) -> str:
+    """What an environment says of a variable, by the variable's name."""
+    for prefix, by_version in (
+        ("HEXAGON_SDK_ROOT_", env.hexagon_sdk_roots),
+        ("HEXAGON_TOOLS_VERSION_", env.hexagon_tools_versions),
+    ):
+        if name.startswith(prefix):
+            return by_version.get(name.removeprefix(prefix).lower(), "")
+    return str(getattr(env, name.lower()))
+
+
+def _sdk(_machine: Machine, value: str, *, sdk: Sdk, least: int = 0, get: str = "") -> CheckOutcome:
+    root = Path(value)
+    fault = sdk.fault(root)
+    if fault:
+        return CheckOutcome(WRONG, "", value, f"is {value}: {fault}", get or f"set it to the folder of the {sdk.title}")
+    version = sdk.version(root)
+    if least and version and numbers(version)[:1] < (least,):
+        return CheckOutcome(
+            WRONG, version, value, f"is {value}: that is version {version}, and {least} or later is needed"
+        )
+    return CheckOutcome(FOUND, version, value)
+
+
+def _udo_root(_machine: Machine, value: str) -> CheckOutcome:
+    if sdks.udo_headers(Path(value)) is None:
+        message = f"is {value}: there is no UdoBase.h in it, nor in SnpeUdo or include/SnpeUdo below it"
+        return CheckOutcome(WRONG, "", value, message, "set it to $SNPE_ROOT/include/SNPE/SnpeUdo, or unset it")
+    return CheckOutcome(FOUND, "", value)
+
+
+def _hexagon_sdk(machine: Machine, value: str, *, least: int = 0) -> CheckOutcome:
+    found = _sdk(machine, value, sdk=sdks.HEXAGON, least=least)
+    if found.state != FOUND:
+        return found
+    there = sdks.hexagon_tools(Path(value))
+    if not there and not machine.env.hexagon_tools_root:
+        message = f"is {value}: there is no {sdks.TOOLS}/*/{sdks.COMPILER} in it, and HEXAGON_TOOLS_ROOT is not set"
+        return found._replace(state=WRONG, message=message, get="install the Hexagon tools into it")
+    return found._replace(where=f"{value}, tools {', '.join(there)}" if there else value)
+
+
+def _hexagon_tools(machine: Machine, value: str) -> CheckOutcome:
+    root = Path(value)
+    root = root.parent if root.name == "Tools" else root
+    if not machine.program(str(root / sdks.COMPILER)):
+        message = f"is {value}: there is no {sdks.COMPILER} in it"
+        get = "set it to $HEXAGON_SDK_ROOT/tools/HEXAGON_Tools/<version>, or unset it"
+        return CheckOutcome(WRONG, "", value, message, get)
+    known = hexagon_tools.known_to(root.name)
+    return CheckOutcome(FOUND, root.name, f"{value}, for {known[0]} to {known[-1]}" if known else value)
+
+
+def _setup_done(machine: Machine, value: str) -> CheckOutcome:
+    if not machine.env.hexagon_sdk_root:
+        message = f"is {value}, but HEXAGON_SDK_ROOT is not set"
+        return CheckOutcome(
+            WRONG, "", value, message, "source setup_sdk_env.source of the Hexagon SDK again, or unset it"
+        )
+    return CheckOutcome(FOUND, "", value)
+
+
+def _folder_of_opencl(_machine: Machine, value: str) -> CheckOutcome:
+    if not (Path(value) / "libOpenCL.so").is_file():
+        return CheckOutcome(WRONG, "", value, f"is {value}: there is no libOpenCL.so in it", "pull it from the device")
+    return CheckOutcome(FOUND, "", value)
+
+
+def _compiler(machine: Machine, value: str) -> CheckOutcome:
+    words = command(value)
+    if not machine.program(words[0]):
+        message = f"names `{words[0]}`, but there is no such program"
+        return CheckOutcome(WRONG, "", value, message, "set it to a C++ compiler that is there, or unset it")
+    return CheckOutcome(FOUND, machine.version([*words, "--version"]), value)
+
+
+def _tools_version(_machine: Machine, value: str) -> CheckOutcome:
+    if not numbers(value):
+        return CheckOutcome(
+            WRONG, "", value, f"is {value}: that is no version", "set it to one like 8.7.06, or unset it"
+        )
+    return CheckOutcome(FOUND, value, "")
+
+
+# Variable, what it is for, how to get what it shall name, what judges it.
+_ROWS: tuple[tuple[str, str, str, _Judge], ...] = (
+    ("QNN_SDK_ROOT", "QNN's headers and runtime, instead of ours", _QPM, partial(_sdk, sdk=sdks.QNN)),
+    ("SNPE_ROOT", "SNPE's headers, converters and runtime", _QPM, partial(_sdk, sdk=sdks.SNPE)),
+    ("SNPE_UDO_ROOT", "SNPE's UDO headers, instead of ours", "it is in the SNPE SDK", _udo_root),
+    ("ANDROID_NDK_ROOT", "all Android targets", "NDK r26c: developer.android.com/ndk", partial(_sdk, sdk=sdks.NDK)),
+    ("HEXAGON_SDK_ROOT", "hexagon-clang++ (SDK 3.5 for V65/V66)", _QPM, _hexagon_sdk),
+    ("HEXAGON_SDK4_ROOT", "the SDK for V68 on, if the other is a 3.5", _QPM, partial(_hexagon_sdk, least=4)),
+    ("HEXAGON_TOOLS_ROOT", "Hexagon tools outside of their SDK", "they are in the Hexagon SDK", _hexagon_tools),
+    ("SDK_SETUP_ENV", "set by the Hexagon SDK's setup script", "source setup_sdk_env.source", _setup_done),
+    ("CL_LIBRARY_PATH", "GPU libraries for Android", "the device's own libOpenCL.so", _folder_of_opencl),
+    ("X86_CXX", "another compiler for x86-64", "", _compiler),
+    ("AARCH64_CXX", "another compiler for aarch64 Linux", "", _compiler),
+)
+
+_BY_VERSION: tuple[tuple[str, str, _Judge], ...] = (
+    ("HEXAGON_SDK_ROOT_", "the Hexagon SDK for {} alone", _hexagon_sdk),
+    ("HEXAGON_TOOLS_VERSION_", "the Hexagon tools for {} alone", _tools_version),
+)
+
+
+def _check(name: str, purpose: str, get: str, judge: _Judge) -> MachineCheck:
+    return MachineCheck(name, GROUP, purpose, get, partial(_look, name=name, judge=judge))
+
+
+VARIABLES = (
+    *(_check(*row) for row in _ROWS),
+    *(
+        _check(name, purpose.format(name.removeprefix(prefix).lower()), "", judge)
+        for prefix, purpose, judge in _BY_VERSION
+        for name in tools.VARIABLES
+        if name.startswith(prefix)
+    ),
+)
+
+# Shown only where they are set: nobody needs them.
+OF_ONE_VERSION = frozenset(row.id for row in VARIABLES[len(_ROWS) :])
+
 
 PROGRAMS, RUNTIMES, WORKS = "Programs", "Runtimes and emulators", "What works here"
 
@@ -23,27 +159,29 @@ PROGRAMS, RUNTIMES, WORKS = "Programs", "Runtimes and emulators", "What works he
 # --- programs -----------------------------------------------------------------------------------------------
 
 
-def _program(name: str, purpose: str, get: str, *, flag: str = "--version", essential: bool = False) -> Check:
-    return Check(name, PROGRAMS, purpose, get, partial(_find, name=name, flag=flag), essential)
+def _program(name: str, purpose: str, get: str, *, flag: str = "--version", essential: bool = False) -> MachineCheck:
+    return MachineCheck(name, PROGRAMS, purpose, get, partial(_find, name=name, flag=flag), essential)
 
 
-def _find(machine: Machine, *, name: str, flag: str) -> Found:
+def _find(machine: Machine, *, name: str, flag: str) -> CheckOutcome:
     path = machine.program(name)
     if not path:
-        return Found(MISSING, message="not on PATH")
-    return Found(FOUND, machine.version([path, flag]), path)
+        return CheckOutcome(MISSING, message="not on PATH")
+    return CheckOutcome(FOUND, machine.version([path, flag]), path)
 
 
-def _zig(machine: Machine) -> Found:
+def _zig(machine: Machine) -> CheckOutcome:
     version = machine.wheel("ziglang")
-    return Found(FOUND, version, "package ziglang") if version else Found(MISSING, message="not installed")
+    return (
+        CheckOutcome(FOUND, version, "package ziglang") if version else CheckOutcome(MISSING, message="not installed")
+    )
 
 
 _PROGRAMS = (
     _program("make", "building packages", "apt-get install make", essential=True),
     _program("clang++", "x86-64, the usual compiler", "apt-get install clang"),
     _program("g++", "x86-64, where there is no clang++", "apt-get install g++"),
-    Check("zig", PROGRAMS, "Hexagon and aarch64 without an SDK", "pip install ziglang", _zig),
+    MachineCheck("zig", PROGRAMS, "Hexagon and aarch64 without an SDK", "pip install ziglang", _zig),
     _program("aarch64-linux-gnu-g++", "aarch64 Linux, where there is no zig", "apt-get install g++-aarch64-linux-gnu"),
     _program("cmake", "packages generated with --gen_cmakelists", "pip install cmake, or apt-get install cmake"),
     _program("adb", "bringing libraries to a device", "apt-get install adb, or the Android platform tools"),
@@ -53,38 +191,38 @@ _PROGRAMS = (
 # --- runtimes, emulators, cache -----------------------------------------------------------------------------
 
 
-def _runtime(machine: Machine, *, backend: str) -> Found:
+def _runtime(machine: Machine, *, backend: str) -> CheckOutcome:
     found = machine.runtime(backend)
     if isinstance(found, UdogenError):
-        return Found(MISSING, message=found.message, get=found.hint)
-    return Found(FOUND, machine.release(found.path), f"{found.path.name}, {_origin(found.origin)}")
+        return CheckOutcome(MISSING, message=found.message, get=found.hint)
+    return CheckOutcome(FOUND, machine.release(found.path), f"{found.path.name}, {_origin(found.origin)}")
 
 
 def _origin(origin: str) -> str:
     return "package onnxruntime-qnn" if origin == "onnxruntime_qnn" else origin
 
 
-def _opencl(machine: Machine) -> Found:
+def _opencl(machine: Machine) -> CheckOutcome:
     if not machine.opencl:
-        return Found(MISSING, message="no OpenCL platform is registered")
-    return Found(FOUND, "", ", ".join(path.stem for path in machine.opencl))
+        return CheckOutcome(MISSING, message="no OpenCL platform is registered")
+    return CheckOutcome(FOUND, "", ", ".join(path.stem for path in machine.opencl))
 
 
-def _cache(machine: Machine) -> Found:
+def _cache(machine: Machine) -> CheckOutcome:
     try:
         resources.make_private(machine.cache)
         with tempfile.TemporaryFile(dir=machine.cache):
-            return Found(FOUND, "", str(machine.cache))
+            return CheckOutcome(FOUND, "", str(machine.cache))
     except OSError as fault:
         message = f"{machine.cache} cannot be written: {fault.strerror or os.strerror(fault.errno or 0)}"
-        return Found(WRONG, "", str(machine.cache), message)
+        return CheckOutcome(WRONG, "", str(machine.cache), message)
     except UsageError as fault:
-        return Found(WRONG, "", str(machine.cache), fault.message, fault.hint)
+        return CheckOutcome(WRONG, "", str(machine.cache), fault.message, fault.hint)
 
 
 _RUNTIMES = (
     *(
-        Check(
+        MachineCheck(
             f"{row.name} runtime",
             RUNTIMES,
             f"running {row.name} packages",
@@ -94,16 +232,16 @@ _RUNTIMES = (
         )
         for row in BACKENDS.values()
     ),
-    Check(
+    MachineCheck(
         "qemu-hexagon", RUNTIMES, "running kernels as Hexagon code", "apt-get install qemu-user",
         partial(_find, name="qemu-hexagon", flag="--version"),
     ),
-    Check(
+    MachineCheck(
         "qemu-aarch64", RUNTIMES, "running what is built for aarch64", "apt-get install qemu-user libc6-arm64-cross",
         partial(_find, name="qemu-aarch64", flag="--version"),
     ),
-    Check("OpenCL", RUNTIMES, "running GPU kernels here", "apt-get install pocl-opencl-icd", _opencl),
-    Check(
+    MachineCheck("OpenCL", RUNTIMES, "running GPU kernels here", "apt-get install pocl-opencl-icd", _opencl),
+    MachineCheck(
         "cache", RUNTIMES, "what is compiled once and kept", "set XDG_CACHE_HOME to a writable folder", _cache
     ),
 )  # fmt: skip
@@ -112,12 +250,12 @@ _RUNTIMES = (
 # --- what works ---------------------------------------------------------------------------------------------
 
 
-def _builds(machine: Machine, *, target: Target) -> Found:
+def _builds(machine: Machine, *, target: Target) -> CheckOutcome:
     found = machine.choose(target)
     if isinstance(found, Choice):
-        return Found(FOUND, found.toolchain, _short(found.title))
+        return CheckOutcome(FOUND, found.toolchain, _short(found.title))
     why = "; ".join(found.details) or found.message
-    return Found(MISSING, message=why, get=found.hint)
+    return CheckOutcome(MISSING, message=why, get=found.hint)
 
 
 def _short(title: str) -> str:
@@ -128,7 +266,7 @@ def _short(title: str) -> str:
 
 
 _WORKS = tuple(
-    Check(
+    MachineCheck(
         f"build {row.id}",
         WORKS,
         "",

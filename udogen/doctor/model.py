@@ -1,16 +1,94 @@
-"""What a check is, and what it finds."""
+"""What a machine is asked, what a check is, and what it finds; tests answer the questions for other machines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import importlib.metadata
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
-from udogen.doctor.machine import Machine
+from udogen import process, resources
+from udogen.backends.targets import Target
+from udogen.build import elf, toolchains, tools
+from udogen.build.toolchains.choice import Choice
+from udogen.errors import UdogenError
+from udogen.runtime.library import RuntimeLibrary, find_runtime
+
+_Answer = TypeVar("_Answer")
+
+_SECONDS = 5.0  # for a program to say its version
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What there is."""
+
+    env: tools.Environment
+    program: Callable[[str], str]  # its path; empty where there is none
+    version: Callable[[Sequence[str]], str]  # what a program says of itself; empty where it does not run
+    wheel: Callable[[str], str]  # the version of an installed Python package; empty where there is none
+    choose: Callable[[Target], Choice | UdogenError]  # what would compile a target
+    runtime: Callable[[str], RuntimeLibrary | UdogenError]  # of a backend
+    release: Callable[[Path], str]  # the SDK release of a runtime library
+    cache: Path
+    opencl: tuple[Path, ...]  # the files that register OpenCL platforms
+
+
+def this_machine() -> Machine:
+    """This machine."""
+    env = tools.environment()
+    return Machine(
+        env=env,
+        program=tools.program,
+        version=_version,
+        wheel=_wheel,
+        choose=lambda target: _or_fault(lambda: toolchains.choose(target, env)),
+        runtime=lambda backend: _or_fault(lambda: find_runtime(backend, environment=env)),
+        release=lambda path: ", ".join(text.removeprefix("v") for text in elf.sdk_releases(path)),
+        cache=resources.cache_path(),
+        opencl=tuple(sorted(Path("/etc/OpenCL/vendors").glob("*.icd"))),
+    )
+
+
+def command(text: str) -> list[str]:
+    """The words of a command line of the user's; all of it where its quotes do not match."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return [text]
+
+
+def _or_fault(ask: Callable[[], _Answer]) -> _Answer | UdogenError:
+    try:
+        return ask()
+    except UdogenError as fault:
+        return fault
+
+
+def _version(argv: Sequence[str]) -> str:
+    try:
+        done = process.run(argv, timeout=_SECONDS)
+    except OSError:
+        return ""
+    match = _VERSION.search(done.stdout or done.stderr) if done.returncode == 0 else None
+    return match[0] if match else ""
+
+
+def _wheel(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
 
 FOUND, MISSING, WRONG, UNSET = "found", "missing", "wrong", "unset"
 
 
-class Found(NamedTuple):
+class CheckOutcome(NamedTuple):
     """What a check found."""
 
     state: str
@@ -20,38 +98,38 @@ class Found(NamedTuple):
     get: str = ""  # what helps, where that is not what the check says
 
 
-class Check(NamedTuple):
+class MachineCheck(NamedTuple):
     """One row of the answer, before anybody has looked."""
 
     id: str
     group: str
     purpose: str
     get: str  # how to get it
-    look: Callable[[Machine], Found]
+    look: Callable[[Machine], CheckOutcome]
     essential: bool = False  # the open path does not work without it
 
 
-class Row(NamedTuple):
+class CheckResult(NamedTuple):
     """One row of the answer."""
 
-    check: Check
-    found: Found
+    check: MachineCheck
+    outcome: CheckOutcome
 
     @property
     def fails(self) -> bool:
         """True where the open path does not work because of it."""
-        return self.check.essential and self.found.state != FOUND
+        return self.check.essential and self.outcome.state != FOUND
 
     def as_json(self) -> dict[str, Any]:
         """The row as `--json` prints it."""
         return {
             "id": self.check.id,
             "group": self.check.group,
-            "state": self.found.state,
-            "version": self.found.version,
-            "where": self.found.where,
-            "message": self.found.message,
+            "state": self.outcome.state,
+            "version": self.outcome.version,
+            "where": self.outcome.where,
+            "message": self.outcome.message,
             "needed_for": self.check.purpose,
-            "get": self.found.get or self.check.get,
+            "get": self.outcome.get or self.check.get,
             "essential": self.check.essential,
         }

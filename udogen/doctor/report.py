@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
-from udogen.doctor.examine import Examination
-from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, Row
+from udogen.doctor.examination import Examination
+from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, CheckResult
 
 Paint = Callable[[str, str], str]  # (text, state) -> the text as it is shown
 
@@ -28,30 +28,30 @@ def lines(found: Examination, *, width: int, paint: Paint = lambda text, _state:
     else:
         names = ", ".join(row.check.id for row in found.rows if row.fails)
         yield from textwrap.wrap(f"The open path does not work: see {names} above.", width)
-    wrong = [row for row in found.packages if row.found.state == WRONG]
+    wrong = [row for row in found.packages if row.outcome.state == WRONG]
     if wrong:
         yield f"{len(wrong)} thing{'s' if len(wrong) > 1 else ''} wrong with the packages."
 
 
-def _group(rows: Sequence[Row], width: int, paint: Paint) -> Iterator[str]:
+def _group(rows: Sequence[CheckResult], width: int, paint: Paint) -> Iterator[str]:
     named = max([_LEAST, *(len(row.check.id) for row in rows)])
-    numbered = max(len(row.found.version) for row in rows if row.found.state == FOUND) if _any_found(rows) else 0
+    numbered = max(len(row.outcome.version) for row in rows if row.outcome.state == FOUND) if _any_found(rows) else 0
     for row in rows:
-        state = WRONG if row.fails else row.found.state
-        head = f"  {paint(MARKS[row.found.state], state)} {row.check.id:<{named}}"
-        if row.found.state == FOUND:
-            before = f"{head}  {row.found.version:<{numbered}}  " if numbered else f"{head}  "
-            yield (before + _fitted(row.found.where, width - named - numbered - 8)).rstrip()
-        elif row.found.state == UNSET:
+        state = WRONG if row.fails else row.outcome.state
+        head = f"  {paint(MARKS[row.outcome.state], state)} {row.check.id:<{named}}"
+        if row.outcome.state == FOUND:
+            before = f"{head}  {row.outcome.version:<{numbered}}  " if numbered else f"{head}  "
+            yield (before + _fitted(row.outcome.where, width - named - numbered - 8)).rstrip()
+        elif row.outcome.state == UNSET:
             yield f"{head}  {_fitted(f'not set: {row.check.purpose}', width - named - 6)}"
         else:
-            short = row.found.message if len(row.found.message) <= _SHORT else ""
-            yield f"{head}  {paint(short or _WORDS[row.found.state], state)}".rstrip()
-            yield from _more(row, "" if short else row.found.message, width)
+            short = row.outcome.message if len(row.outcome.message) <= _SHORT else ""
+            yield f"{head}  {paint(short or _WORDS[row.outcome.state], state)}".rstrip()
+            yield from _more(row, "" if short else row.outcome.message, width)
 
 
-def _more(row: Row, message: str, width: int) -> Iterator[str]:
-    for label, text in (("", message), ("for: ", row.check.purpose), ("get: ", row.found.get or row.check.get)):
+def _more(row: CheckResult, message: str, width: int) -> Iterator[str]:
+    for label, text in (("", message), ("for: ", row.check.purpose), ("get: ", row.outcome.get or row.check.get)):
         if text:
             yield from textwrap.wrap(
                 label + text,
@@ -63,8 +63,8 @@ def _more(row: Row, message: str, width: int) -> Iterator[str]:
             )
 
 
-def _any_found(rows: Sequence[Row]) -> bool:
-    return any(row.found.state == FOUND for row in rows)
+def _any_found(rows: Sequence[CheckResult]) -> bool:
+    return any(row.outcome.state == FOUND for row in rows)
 
 
 def _fitted(text: str, width: int) -> str:

@@ -1,4 +1,4 @@
-"""Scene -> SVG: one document, no script, no font of its own, nothing fetched."""
+"""Diagram -> SVG: one document, no script, no font of its own, nothing fetched."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import pairwise
 
-from udogen.draw.layers import Layout, Placed, Point, layered
-from udogen.draw.scene import KINDS, LETTER, LINE, PAD_X, PAD_Y, Scene, Section
-from udogen.draw.sides import beside
+from udogen.draw.diagram import KINDS, LETTER, LINE, PAD_X, PAD_Y, Diagram, Section
+from udogen.draw.layout import DiagramLayout, PlacedBox, Point, arrange
 
 MARGIN = 20
 _BETWEEN = 44
@@ -42,20 +41,20 @@ _STYLE = """
 """
 
 
-def draw(scene: Scene) -> str:
+def draw(diagram: Diagram) -> str:
     """The picture as a document."""
-    layouts = [(section, arrange(section)) for section in scene.sections]
+    layouts = [(section, arrange(section)) for section in diagram.sections]
     kinds = [kind for kind in KINDS if any(box.kind == kind for section, _ in layouts for box in section.boxes)]
-    wide = max([_NARROWEST, *(layout.width for _, layout in layouts), *map(_wide, _texts(scene, kinds))])
+    wide = max([_NARROWEST, *(layout.width for _, layout in layouts), *map(_wide, _texts(diagram, kinds))])
     width = round(wide + 2 * MARGIN)
-    body = list(_body(scene, layouts, kinds))
+    body = list(_body(diagram, layouts, kinds))
     height = body.pop()
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
             f'height="{height}" role="img" aria-labelledby="title what">',
-            f'<title id="title">{text_of(scene.title)}</title>',
-            f'<desc id="what">{text_of(scene.told)}</desc>',
+            f'<title id="title">{text_of(diagram.title)}</title>',
+            f'<desc id="what">{text_of(diagram.description)}</desc>',
             f"<style>{_STYLE}</style>",
             f'<rect width="{width}" height="{height}" fill="var(--paper)"/>',
             *body,
@@ -65,16 +64,11 @@ def draw(scene: Scene) -> str:
     )
 
 
-def arrange(section: Section) -> Layout:
-    """Where the boxes of a section are."""
-    return beside(section.boxes, section.edges) if section.sides else layered(section.boxes, section.edges)
-
-
-def _texts(scene: Scene, kinds: Sequence[str]) -> Iterator[str]:
+def _texts(diagram: Diagram, kinds: Sequence[str]) -> Iterator[str]:
     """The lines that are no boxes, and must fit too."""
-    yield scene.title + "    "  # it is larger
-    yield scene.told
-    for section in scene.sections:
+    yield diagram.title + "    "  # it is larger
+    yield diagram.description
+    for section in diagram.sections:
         yield section.title
         yield section.note
     yield "".join(KINDS[kind] + "      " for kind in kinds)
@@ -84,12 +78,12 @@ def _wide(text: str) -> float:
     return len(text) * LETTER * (1.25 if text.endswith("    ") else 1)
 
 
-def _body(scene: Scene, layouts: Sequence[tuple[Section, Layout]], kinds: Sequence[str]) -> Iterator[str]:
+def _body(diagram: Diagram, layouts: Sequence[tuple[Section, DiagramLayout]], kinds: Sequence[str]) -> Iterator[str]:
     """The elements from top to bottom; the last one is the height that they have taken."""
     y = MARGIN + 14.0
-    yield _line(MARGIN, y, scene.title, "big")
+    yield _line(MARGIN, y, diagram.title, "big")
     y += LINE
-    yield _line(MARGIN, y, scene.told, "quiet")
+    yield _line(MARGIN, y, diagram.description, "quiet")
     y += LINE
     x = float(MARGIN)
     for kind in kinds:
@@ -111,8 +105,8 @@ def _body(scene: Scene, layouts: Sequence[tuple[Section, Layout]], kinds: Sequen
     yield f"{y + MARGIN:g}"
 
 
-def _section(layout: Layout, top: float) -> Iterator[str]:
-    for wire in layout.wires:
+def _section(layout: DiagramLayout, top: float) -> Iterator[str]:
+    for wire in layout.connectors:
         points = [(x + MARGIN, y + top) for x, y in wire.points]
         yield f'<path class="wire" d="{_path(points, sideways=wire.sideways)}"/>'
         yield _tip(*points[-1], sideways=wire.sideways)
@@ -140,11 +134,11 @@ def _tip(x: float, y: float, *, sideways: bool) -> str:
     return f'<path class="tip" d="M{x:g} {y:g} {"l-7 -4 v8 z" if sideways else "l-4 -7 h8 z"}"/>'
 
 
-def _box(placed: Placed, top: float) -> Iterator[str]:
+def _box(placed: PlacedBox, top: float) -> Iterator[str]:
     box, x, y = placed.box, placed.x + MARGIN, placed.y + top
     round_ = 6 if box.kind in ("op", "custom") else 12
-    told = box.told or " ".join(row.text for row in box.rows)
-    yield f"<g><title>{text_of(told)}</title>"
+    description = box.description or " ".join(row.text for row in box.rows)
+    yield f"<g><title>{text_of(description)}</title>"
     place = f'x="{x:g}" y="{y:g}" width="{box.width:g}" height="{box.height:g}"'
     yield f'<rect class="box {box.kind}" {place} rx="{round_}"/>'
     for number, row in enumerate(box.rows):

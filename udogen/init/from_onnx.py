@@ -1,26 +1,37 @@
-"""A model -> a draft: the ops that QNN does not know, over all their uses."""
+"""An ONNX model -> a draft: its custom ops, over all their uses, with test cases."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from udogen import backends
 from udogen.errors import UsageError
-from udogen.init import model_cases, naming, params, tensors
-from udogen.init.draft import USUAL_BACKENDS, Draft, DraftCase, Remark, clean, obstacle
-from udogen.init.params import FormalAttribute
-from udogen.init.places import Formal, Place, places_of
+from udogen.init.draft import USUAL_BACKENDS, CaseTensor, Draft, DraftCase, Remark, clean, obstacle
+from udogen.init.onnx_params import FormalAttribute, Param, params_of
+from udogen.init.onnx_tensors import (
+    FormalOperand,
+    Operand,
+    operands_of,
+    plain_type,
+    qnn_types,
+    same_shape,
+    show_shape,
+    tensor_of,
+)
+from udogen.opdef import names
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Passage, Supplement, Tensor, TensorSupplement
 from udogen.opdef.onnx import custom, standalone
 from udogen.opdef.onnx.load import Loaded, load_model
 from udogen.opdef.onnx.model import Attribute, Function, OpName
-from udogen.opdef.onnx.uses import Use, uses_of
+from udogen.opdef.onnx.uses import Argument, Use, uses_of
 
 
 @dataclass(frozen=True)
-class Found:
+class DraftedOp:
     """One op of a model, as a config has it."""
 
     op: Op
@@ -43,14 +54,14 @@ def draft(
     loaded = load_model(model, wanted)
     if not loaded.ops:
         raise _nothing_custom(loaded)
-    names = naming.op_names([(op.domain, op.type) for op in loaded.ops])
+    op_labels = op_names([(op.domain, op.type) for op in loaded.ops])
     found = tuple(
-        _found(loaded, op, name, tuple(chosen) or USUAL_BACKENDS, dims or {})
-        for op, name in zip(loaded.ops, names, strict=True)
+        _drafted_op(loaded, op, name, tuple(chosen) or USUAL_BACKENDS, dims or {})
+        for op, name in zip(loaded.ops, op_labels, strict=True)
     )
     made = OpPackage(
-        name=package or naming.package_name(model.stem),
-        domain=naming.domain(loaded.ops[0].domain),
+        name=package or package_name(model.stem),
+        domain=domain_name(loaded.ops[0].domain),
         version="1.0",
         ops=tuple(each.op for each in found),
         supplements=tuple(_supplements(found, tuple(chosen) or USUAL_BACKENDS)),
@@ -66,6 +77,30 @@ def draft(
     )
 
 
+def op_names(types: Sequence[tuple[str, str]]) -> list[str]:
+    """A name of QNN for each (domain, type): the type, if it can be one and no other op has it."""
+    found: list[str] = []
+    for domain, name in types:
+        made = names.suggestion(name)
+        if made.lower() in {each.lower() for each in found}:
+            made = names.suggestion(f"{domain}_{name}")
+        while made.lower() in {each.lower() for each in found}:
+            made = names.suggestion(f"{made}_2")
+        found.append(made)
+    return found
+
+
+def package_name(stem: str) -> str:
+    """A package named after a model's file: `yolo_v5` becomes YoloV5OpPackage."""
+    words = [part for part in re.split(r"[^A-Za-z0-9]+", stem) if part]
+    return names.suggestion("".join(part[0].upper() + part[1:] for part in words) + "OpPackage", "MyOpPackage")
+
+
+def domain_name(name: str) -> str:
+    """A Domain for the package: that of the op, where it has one."""
+    return name if re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", name) else "custom"
+
+
 def _nothing_custom(loaded: Loaded) -> UsageError:
     from collections import Counter
 
@@ -79,7 +114,7 @@ def _nothing_custom(loaded: Loaded) -> UsageError:
     )
 
 
-def _found(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dims: Mapping[str, int]) -> Found:
+def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dims: Mapping[str, int]) -> DraftedOp:
     model = loaded.model
     uses, function, schema = uses_of(model, source), model.function(source), custom.schema(source, model.opsets)
     remarks: list[Remark] = []
@@ -87,9 +122,9 @@ def _found(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dim
         told = f"the model calls it {source}, which cannot be its name here; converters look for the model's name"
         remarks.append(Remark((name,), told, decide=True))
     taken: set[str] = set()
-    inputs = places_of(uses, "input", _formals(function, schema, "inputs"), taken)
-    outputs = places_of(uses, "output", _formals(function, schema, "outputs"), taken)
-    attributes = params.params_of(uses, name, _formal_attributes(function, schema), taken, remarks)
+    inputs = operands_of(uses, "input", _formals(function, schema, "inputs"), taken)
+    outputs = operands_of(uses, "output", _formals(function, schema, "outputs"), taken)
+    attributes = params_of(uses, name, _formal_attributes(function, schema), taken, remarks)
     if not inputs or not outputs:
         side = "input" if not inputs else "output"
         raise UsageError(
@@ -104,8 +139,8 @@ def _found(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dim
         left = ("cpu",)
     made, supplements = _tensors([*inputs, *outputs], name, left, remarks)
     made = [
-        replace(tensor, constraints=tensors.same_shape(place, inputs)) if place.role == "output" else tensor
-        for tensor, place in zip(made, (*inputs, *outputs), strict=True)
+        replace(tensor, constraints=same_shape(operand, inputs)) if operand.role == "output" else tensor
+        for tensor, operand in zip(made, (*inputs, *outputs), strict=True)
     ]
     remarks += _of_op(name, inputs, outputs)
     remarks += _concluded(name, (*inputs, *outputs), loaded)
@@ -117,9 +152,9 @@ def _found(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dim
         description=(Passage(clean(_described(source, uses, model.file))),),
         backends=tuple(backend.upper() for backend in left),
     )
-    cases = model_cases.cases_of(op, uses, (*inputs, *outputs), attributes, dims)
+    cases = cases_of(op, uses, (*inputs, *outputs), attributes, dims)
     reference, file = _reference(loaded, source, op, uses)
-    return Found(op, tuple(remarks), tuple(cases), supplements, reference, file)
+    return DraftedOp(op, tuple(remarks), tuple(cases), supplements, reference, file)
 
 
 def _reference(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use]) -> tuple[str, bytes | None]:
@@ -135,11 +170,11 @@ def _described(source: OpName, uses: Sequence[Use], file: str) -> str:
     return f"{source} of {file}, which uses it {times}." if uses else f"{source} of {file}."
 
 
-def _formals(function: Function | None, schema: Any, side: str) -> list[Formal]:
+def _formals(function: Function | None, schema: Any, side: str) -> list[FormalOperand]:
     if function is not None:
-        return [Formal(name) for name in getattr(function, side)]
+        return [FormalOperand(name) for name in getattr(function, side)]
     return [
-        Formal(each.name, each.option.name == "Optional", each.option.name == "Variadic")
+        FormalOperand(each.name, each.option.name == "Optional", each.option.name == "Variadic")
         for each in (getattr(schema, side) if schema is not None else ())
     ]
 
@@ -160,19 +195,19 @@ def _formal_attributes(function: Function | None, schema: Any) -> list[FormalAtt
 
 
 def _tensors(
-    places: Sequence[Place], op: str, chosen: Sequence[str], remarks: list[Remark]
+    operands: Sequence[Operand], op: str, chosen: Sequence[str], remarks: list[Remark]
 ) -> tuple[list[Tensor], Mapping[str, tuple[TensorSupplement, ...]]]:
     made = []
     by_backend: dict[str, tuple[TensorSupplement, ...]] = {}
-    for place in places:
-        tensor, supplements = tensors.tensor_of(place, op, chosen, remarks)
+    for operand in operands:
+        tensor, supplements = tensor_of(operand, op, chosen, remarks)
         made.append(tensor)
         for backend, entry in supplements.items():
             by_backend[backend] = (*by_backend.get(backend, ()), entry)
     return made, by_backend
 
 
-def _supplements(found: Sequence[Found], chosen: Sequence[str]) -> list[Supplement]:
+def _supplements(found: Sequence[DraftedOp], chosen: Sequence[str]) -> list[Supplement]:
     made = []
     for backend in chosen:
         ops = tuple(
@@ -183,15 +218,17 @@ def _supplements(found: Sequence[Found], chosen: Sequence[str]) -> list[Suppleme
     return made
 
 
-def _concluded(op: str, places: Sequence[Place], loaded: Loaded) -> list[Remark]:
+def _concluded(op: str, operands: Sequence[Operand], loaded: Loaded) -> list[Remark]:
     """What is known of tensors only because it follows from something else."""
     reasons = {value: why for _, value, why in loaded.concluded}
-    found = {(place.name, reasons[each.name]): None for place in places for each in place.all if each.name in reasons}
+    found = {
+        (operand.name, reasons[each.name]): None for operand in operands for each in operand.all if each.name in reasons
+    }
     return [Remark((op, name), f"not told by the model, but concluded: {why}") for name, why in found]
 
 
-def _of_op(op: str, inputs: Sequence[Place], outputs: Sequence[Place]) -> list[Remark]:
-    ranks = {len(each.type.shape or ()) for place in (*inputs, *outputs) for each in place.all if not each.static}
+def _of_op(op: str, inputs: Sequence[Operand], outputs: Sequence[Operand]) -> list[Remark]:
+    ranks = {len(each.type.shape or ()) for operand in (*inputs, *outputs) for each in operand.all if not each.static}
     if 4 not in ranks:
         return []
     told = (
@@ -199,3 +236,119 @@ def _of_op(op: str, inputs: Sequence[Place], outputs: Sequence[Place]) -> list[R
         "if this op cares which axis is which, add a <Layout>"
     )
     return [Remark((op,), told, decide=True)]
+
+
+# --- test cases ------------------------------------------------------------------------------------------------------
+
+
+MOST = 16  # cases of one op; a model may use it a thousand times
+_MOST_VALUES = 64  # numbers of a constant that stand in the test file
+_BATCH = ("batch", "n", "b", "bs")
+_OTHER = 8  # the size of an axis that the model leaves open
+
+
+def size_of(extent: int | str | None, dims: Mapping[str, int]) -> int:
+    """The size that an axis has in a case: 1 for a batch, 8 for any other that is open."""
+    if isinstance(extent, int):
+        return extent
+    if extent is None:
+        return dims.get("?", _OTHER)
+    known = next((row for name, row in dims.items() if name.lower() == extent.lower()), None)
+    return known or (1 if extent.lower() in _BATCH or "batch" in extent.lower() else _OTHER)
+
+
+def cases_of(
+    op: Op,
+    uses: Sequence[Use],
+    operands: Sequence[Operand],
+    params: Sequence[Param],
+    dims: Mapping[str, int],
+) -> list[DraftCase]:
+    """A case for each different use, one more where it is quantized; uses of unknown shapes have none."""
+    found: dict[str, DraftCase] = {}
+    for number, use in enumerate(uses):
+        for quantized in (False, True):
+            made = _case(op, use, number, operands, params, dims, quantized=quantized)
+            if made is not None and len(found) < MOST:
+                found.setdefault(repr((made.inputs, made.outputs, made.params)), made)
+    return list(found.values())
+
+
+def _case(
+    op: Op,
+    use: Use,
+    number: int,
+    operands: Sequence[Operand],
+    params: Sequence[Param],
+    dims: Mapping[str, int],
+    *,
+    quantized: bool,
+) -> DraftCase | None:
+    made: dict[str, dict[str, CaseTensor]] = {"input": {}, "output": {}}
+    for operand in operands:
+        for part, argument in enumerate(operand.arguments[number]):
+            if argument.type.shape is None and operand.role == "input":
+                return None
+            if argument.type.shape is not None:
+                name = f"{operand.name}.{part}" if operand.repeated else operand.name
+                made[operand.role][name] = _tensor(argument, dims, quantized=quantized)
+    tensors = [*made["input"].values(), *made["output"].values()]
+    if quantized and not any(each.quant for each in tensors):
+        return None
+    return DraftCase(
+        name=use.title + (", quantized" if quantized else ""),
+        op=op.name,
+        inputs=made["input"],
+        outputs=made["output"],
+        params=_params(op, params, number),
+        backends=_where(op, made["input"], made["output"]),
+        note=_open(operands, number),
+    )
+
+
+def _open(operands: Sequence[Operand], number: int) -> str:
+    """What the model says of tensors with axes that it leaves open."""
+    told = {
+        operand.name: show_shape(argument)
+        for operand in operands
+        for argument in operand.arguments[number]
+        if any(not isinstance(extent, int) for extent in argument.type.shape or ())
+    }
+    return f"in the model: {', '.join(f'{name} {shape}' for name, shape in told.items())}" if told else ""
+
+
+def _params(op: Op, params: Sequence[Param], number: int) -> dict[str, object]:
+    """The values of one use that are not the default; of an enumeration its words."""
+    found: dict[str, object] = {}
+    for each in params:
+        value = each.in_uses[number]
+        if value is not None and not _is_default(op, each.tensor.name, value):
+            found[each.tensor.name] = each.tensor.enum[value] if each.tensor.enum and isinstance(value, int) else value
+    return found
+
+
+def _where(op: Op, inputs: Mapping[str, CaseTensor], outputs: Mapping[str, CaseTensor]) -> tuple[str, ...]:
+    """The backends that hand these tensors to an op; none said where that are all of the op's."""
+    mine = [name.lower() for name in op.backends]
+    kinds = {each.dtype for each in (*inputs.values(), *outputs.values())}
+    given = {*inputs, *outputs}
+    omitted = any(not each.mandatory and each.name not in given for each in (*op.inputs, *op.outputs))
+    able = [
+        name
+        for name in mine
+        if not backends.ALL[name].delivers or kinds <= set(backends.ALL[name].delivers)
+        if backends.ALL[name].can_omit or not omitted
+    ]
+    return tuple(able) if able != mine else ()
+
+
+def _is_default(op: Op, name: str, value: object) -> bool:
+    return any(param.name == name and param.default == value for param in op.params)
+
+
+def _tensor(argument: Argument, dims: Mapping[str, int], *, quantized: bool) -> CaseTensor:
+    shape = tuple(size_of(each, dims) for each in argument.type.shape or ())
+    dtype, quant = qnn_types(argument) if quantized else plain_type(argument)
+    array = argument.constant.array if argument.constant is not None else None
+    small = array is not None and array.size <= _MOST_VALUES and array.dtype.kind in "fiub"
+    return CaseTensor(shape or (1,), dtype, quant, array if small and quant is None else None)

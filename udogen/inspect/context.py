@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from udogen.errors import UdogenError
+from udogen.inspect.report import wrapped
 from udogen.opdef.problems import ConfigError, Problem, line_of
 from udogen.qnn import guarded, heads, quantization, socs
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
@@ -109,11 +109,11 @@ def lines(found: InspectedContext, *, width: int, everything: bool = False) -> I
     for fault in found.faults:
         yield from _fault(fault, width)
     for label, text in _facts(found):
-        yield from _wrapped(f"  {label:<{_LABEL}}", text, width)
+        yield from wrapped(f"  {label:<{_LABEL}}", text, width)
     for problem in found.warnings:
-        yield from _wrapped("    ! ", line_of(problem), width)
+        yield from wrapped("    ! ", line_of(problem), width)
     for each in found.differences:
-        yield from _wrapped("    ! ", each.message, width)
+        yield from wrapped("    ! ", each.message, width)
     for graph in info.graphs:
         yield from _graph(graph, width, everything)
     if info.context_tensors:
@@ -122,11 +122,11 @@ def lines(found: InspectedContext, *, width: int, everything: bool = False) -> I
 
 
 def _fault(fault: UdogenError, width: int) -> Iterator[str]:
-    yield from _wrapped("  x ", fault.message, width)
+    yield from wrapped("  x ", fault.message, width)
     for detail in fault.details:
-        yield from _wrapped("      ", detail, width)
+        yield from wrapped("      ", detail, width)
     if fault.hint:
-        yield from _wrapped("    = ", fault.hint, width)
+        yield from wrapped("    = ", fault.hint, width)
 
 
 def _facts(found: InspectedContext) -> Iterator[tuple[str, str]]:
@@ -160,7 +160,7 @@ def _graph(graph: GraphInfo, width: int, everything: bool) -> Iterator[str]:
     if graph.htp is not None:
         told = graph.htp._asdict()
         shown = [f"{name.replace('_', ' ')} {_amount(value)}" for name, value in told.items() if value]
-        yield from _wrapped("    HTP      ", ", ".join(shown) or "nothing told", width)
+        yield from wrapped("    HTP      ", ", ".join(shown) or "nothing told", width)
     for what, side in (("inputs", graph.inputs), ("outputs", graph.outputs), ("updateable", graph.updateable)):
         if side:
             total = sum(each.nbytes for each in side if not each.dtype.startswith("0x"))
@@ -193,13 +193,6 @@ def _extra(tensor: TensorInfo) -> str:
 
 def _amount(value: int | bool) -> str:
     return "yes" if value is True else f"{value:,}"
-
-
-def _wrapped(label: str, text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text, max(width, 40), initial_indent=label, subsequent_indent=" " * len(label),
-        break_long_words=False, break_on_hyphens=False,
-    ) or [label.rstrip()]  # fmt: skip
 
 
 # --- for a program ----------------------------------------------------------------------------------------------------

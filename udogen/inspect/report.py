@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from udogen.build.demangle import demangled
-from udogen.inspect import udo
-from udogen.inspect.checks import Case, Finding
-from udogen.inspect.folder import InspectedPackage, Inspection
-from udogen.inspect.library import Inspected
+from udogen.inspect.inspection import InspectedLibrary, InspectedPackage, Inspection
+from udogen.inspect.rules import LibraryEvidence, RuleFinding
+from udogen.runtime.snpe.registration import RegisteredOp, RegisteredParam, RegisteredTensor, Registration
 
 _LABEL = 12
 _ASSUMED = 6  # names shown
@@ -27,15 +26,15 @@ def lines(found: Inspection, *, width: int, everything: bool = False) -> Iterato
         if each in found.judged:
             yield from _library(each, width, everything)
     for each in found.others:
-        if each not in found.judged and each.case is not None:
-            yield f"{each.path}: {each.case.facts.style.words}"
+        if each not in found.judged and each.evidence is not None:
+            yield f"{each.path}: {each.evidence.facts.kind.words}"
 
 
 def _package(found: InspectedPackage, width: int, everything: bool) -> Iterator[str]:
     folder = found.folder
     yield f"{folder.path}: {folder.backend} package {folder.name}, {_count(len(folder.ops), 'op')}"
     for note in found.notes:
-        yield from _wrapped("  ! ", note, width)
+        yield from wrapped("  ! ", note, width)
     for each in found.not_built:
         yield f"  - {each.target} is not built: {each.command}"
     yield ""
@@ -43,58 +42,58 @@ def _package(found: InspectedPackage, width: int, everything: bool) -> Iterator[
         yield from _library(built, width, everything)
 
 
-def _library(found: Inspected, width: int, everything: bool) -> Iterator[str]:
+def _library(found: InspectedLibrary, width: int, everything: bool) -> Iterator[str]:
     target = f" ({found.target})" if found.target else ""
     yield f"{found.path}{target}: {found.verdict}"
     for finding in found.findings:
-        yield from _wrapped(f"  {_MARKS[finding.weight]} ", finding.message, width)
+        yield from wrapped(f"  {_MARKS[finding.weight]} ", finding.message, width)
         if finding.remedy:
-            yield from _wrapped("    = ", finding.remedy, width)
+            yield from wrapped("    = ", finding.remedy, width)
         for detail in finding.details[:_DETAILS]:
-            yield from _wrapped("      ", detail.strip(), width)
-    if found.case is not None:
-        for label, text in _facts(found.case):
-            yield from _wrapped(f"  {label:<{_LABEL}}", text, width)
-        yield from _kernels(found.case, width, everything)
+            yield from wrapped("      ", detail.strip(), width)
+    if found.evidence is not None:
+        for label, text in _facts(found.evidence):
+            yield from wrapped(f"  {label:<{_LABEL}}", text, width)
+        yield from _kernels(found.evidence, width, everything)
     yield ""
 
 
-def _facts(case: Case) -> Iterator[tuple[str, str]]:
-    facts, found = case.facts, case.facts.elf
+def _facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
+    facts, found = evidence.facts, evidence.facts.elf
     yield (
         "file",
         f"{found.bits}-bit {found.kind} for {found.processor}"
         + (f", soname {found.soname}" if found.soname and found.soname != found.path.name else ""),
     )
     if facts.is_package:
-        yield "package", f"{facts.style.words}, provider {', '.join(facts.providers) or 'none'}"
+        yield "package", f"{facts.kind.words}, provider {', '.join(facts.providers) or 'none'}"
         yield "SDK", f"{facts.sdk.release} ({facts.sdk.source})" if facts.sdk.release else facts.sdk.source
     else:
-        yield "is", facts.style.words
+        yield "is", facts.kind.words
     if found.needed:
-        absent = case.resolution.absent if case.native or case.resolution.seen else ()
+        absent = evidence.resolution.absent if evidence.native or evidence.resolution.seen else ()
         yield "needs", ", ".join(f"{name} (not found)" if name in absent else name for name in found.needed)
     if facts.is_package:
-        yield "symbols", _symbols(case)
-    if case.registered:
-        package, runtime = case.registered
+        yield "symbols", _symbols(evidence)
+    if evidence.registered:
+        package, runtime = evidence.registered
         yield "registered", f"as {package.name or '(no name)'} in {runtime.name} {runtime.build_id}"
         yield "ops", ", ".join(package.operations) or "none told"
-    elif facts.is_package and case.failure is None:
-        yield "registered", "not tried" if case.native else "not tried: it is for another machine"
-    if case.registration:
-        yield from udo.lines(case.registration)
-    elif facts.is_registration and case.failure is None:
-        yield "tells", "not asked" if case.native else "not asked: it is for another machine"
+    elif facts.is_package and evidence.failure is None:
+        yield "registered", "not tried" if evidence.native else "not tried: it is for another machine"
+    if evidence.registration:
+        yield from _registration_lines(evidence.registration)
+    elif facts.is_registration and evidence.failure is None:
+        yield "tells", "not asked" if evidence.native else "not asked: it is for another machine"
 
 
-def _symbols(case: Case) -> str:
-    there = case.resolution
+def _symbols(evidence: LibraryEvidence) -> str:
+    there = evidence.resolution
     undefined = f"{there.undefined} undefined"
     if not there.seen:
         return f"{undefined}, not compared with a runtime"
     missing = f"{len(there.missing)} missing" if there.missing else "none missing"
-    where = f" in {case.reference.title}" if case.reference.libraries else ""
+    where = f" in {evidence.runtime.title}" if evidence.runtime.libraries else ""
     if not there.assumed:
         return f"{undefined}, {missing}{where}"
     names = [demangled(each.name) for each in there.assumed[:_ASSUMED]]
@@ -102,18 +101,18 @@ def _symbols(case: Case) -> str:
     return f"{undefined}, {missing}{where}, {len(there.assumed)} assumed ({', '.join(names)})"
 
 
-def _kernels(case: Case, width: int, everything: bool) -> Iterator[str]:
-    if case.records is None:
+def _kernels(evidence: LibraryEvidence, width: int, everything: bool) -> Iterator[str]:
+    if evidence.records is None:
         return
     yield "  kernels"
-    for op in case.records.ops:
+    for op in evidence.records.ops:
         extra = [*op["hooks"], *(["tiled output " + str(op["tiled_output"])] if op["tiled_output"] is not None else [])]
         title = f"{op['name']}: {_count(len(op['kernels']), 'record')}"
-        yield from _wrapped("    ", title + (f"; {', '.join(extra)}" if extra else ""), width)
+        yield from wrapped("    ", title + (f"; {', '.join(extra)}" if extra else ""), width)
         shown = op["kernels"] if everything else op["kernels"][:_KERNELS]
         name_width = max((len(kernel["function"]) for kernel in shown), default=0)
         for kernel in shown:
-            yield from _wrapped(f"      {kernel['function']:<{name_width}}  ", _kernel(kernel), width)
+            yield from wrapped(f"      {kernel['function']:<{name_width}}  ", _kernel(kernel), width)
         if len(shown) < len(op["kernels"]):
             yield f"      … and {len(op['kernels']) - len(shown)} more (-v shows all)"
 
@@ -139,7 +138,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _wrapped(label: str, text: str, width: int) -> list[str]:
+def wrapped(label: str, text: str, width: int) -> list[str]:
     return textwrap.wrap(
         text, max(width, 40), initial_indent=label, subsequent_indent=" " * len(label),
         break_long_words=False, break_on_hyphens=False,
@@ -168,17 +167,17 @@ def as_json(found: Inspection) -> dict[str, Any]:
     }
 
 
-def _library_json(found: Inspected) -> dict[str, Any]:
+def _library_json(found: InspectedLibrary) -> dict[str, Any]:
     return {
         "path": str(found.path),
         "target": found.target or None,
         "verdict": found.verdict,
         "findings": [_finding_json(each) for each in found.findings],
-        **(_case_json(found.case) if found.case else {}),
+        **(_case_json(found.evidence) if found.evidence else {}),
     }
 
 
-def _finding_json(finding: Finding) -> dict[str, Any]:
+def _finding_json(finding: RuleFinding) -> dict[str, Any]:
     return {
         "rule": finding.rule,
         "weight": finding.weight,
@@ -188,11 +187,11 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _case_json(case: Case) -> dict[str, Any]:
-    facts, found, there = case.facts, case.facts.elf, case.resolution
+def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
+    facts, found, there = evidence.facts, evidence.facts.elf, evidence.resolution
     registered = None
-    if case.registered:
-        package, runtime = case.registered
+    if evidence.registered:
+        package, runtime = evidence.registered
         registered = {
             "package": package.name,
             "ops": list(package.operations),
@@ -212,16 +211,16 @@ def _case_json(case: Case) -> dict[str, Any]:
             "executable_stack": found.executable_stack,
         },
         "package": {
-            "style": facts.style.id,
-            "backend": facts.style.backend or None,
+            "style": facts.kind.id,
+            "backend": facts.kind.backend or None,
             "providers": list(facts.providers),
             "sdk": facts.sdk.release or None,
             "sdk_source": facts.sdk.source,
         },
         "against": {
-            "libraries": [str(each.path) for each in case.reference.libraries],
-            "origin": case.reference.origin or None,
-            "sdk": case.reference.sdk or None,
+            "libraries": [str(each.path) for each in evidence.runtime.libraries],
+            "origin": evidence.runtime.origin or None,
+            "sdk": evidence.runtime.sdk or None,
         },
         "symbols": {
             "undefined": there.undefined,
@@ -230,6 +229,47 @@ def _case_json(case: Case) -> dict[str, Any]:
             "assumed": [each._asdict() for each in there.assumed],
         },
         "registered": registered,
-        "kernels": list(case.records.ops) if case.records else None,
-        **({"registration": udo.as_json(case.registration)} if case.registration else {}),
+        "kernels": list(evidence.records.ops) if evidence.records else None,
+        **({"registration": _registration_json(evidence.registration)} if evidence.registration else {}),
     }
+
+
+# --- registration libraries of SNPE ----------------------------------------------------------------------------------
+
+
+def _registration_lines(found: Registration) -> Iterator[tuple[str, str]]:
+    """(label, text) of what it tells."""
+    numbers = [".".join(map(str, version)) for version in (found.version, found.api_version)]
+    yield "package", f"{found.package} {numbers[0]}, API {numbers[1]} of UDO"
+    yield "libraries", ", ".join(f"{core} {name}" for core, name in found.libraries) or "none"
+    for op in found.ops:
+        yield "op", _op(op)
+
+
+def _op(op: RegisteredOp) -> str:
+    inputs, outputs = (", ".join(map(_tensor, tensors)) or "nothing" for tensors in (op.inputs, op.outputs))
+    params = "; ".join(map(_param, op.params))
+    return f"{op.type} for {' '.join(op.cores)}: {inputs} -> {outputs}" + (f"; {params}" if params else "")
+
+
+def _tensor(tensor: RegisteredTensor) -> str:
+    """`x FLOAT_32 NHWC`, or `x (CPU FLOAT_32, DSP UINT_8)` where the cores differ."""
+    types = set(tensor.types.values())
+    told = types.pop() if len(types) == 1 else f"({', '.join(f'{c} {t}' for c, t in tensor.types.items())})"
+    flags = [word for word, flag in (("repeated", tensor.repeated), ("static", tensor.static)) if flag]
+    layout = [] if tensor.layout in ("", "LAST") else [tensor.layout]
+    return " ".join([tensor.name, told, *layout, *flags])
+
+
+def _param(param: RegisteredParam) -> str:
+    if param.kind == "tensor":
+        shape = "x".join(map(str, param.shape))
+        return f"{param.name} {param.type} tensor" + (f" {shape}" if shape else "")
+    return f"{param.name} {param.type or 'text'} = {param.value!r}"
+
+
+def _registration_json(found: Registration) -> dict[str, Any]:
+    """Everything that it tells, as plain data."""
+    from dataclasses import asdict
+
+    return {**asdict(found), "path": str(found.path), "libraries": [list(row) for row in found.libraries]}

@@ -1,17 +1,201 @@
-"""Which undefined symbols of a library somebody has: the runtime, what the loader finds, the system of a device."""
+"""The runtime that a library is compared with: given, of this machine or of the SDK; and which symbols it lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import platform
+import re
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from udogen import process
 from udogen.backends import architectures
-from udogen.build import elf
+from udogen.build import elf, tools
 from udogen.build.elf import Elf, Symbol
-from udogen.inspect import loader
-from udogen.inspect.reference import Reference
+from udogen.errors import ToolMissing, UsageError
+from udogen.inspect.kinds import LibraryFacts
+from udogen.runtime.library import BACKENDS, find_runtime
+
+# The libraries of a runtime by machine and backend: those that have the functions which op packages call.
+# On Arm, libQnnHtp.so opens libQnnHtpPrepare.so, and only that one exports QHPI (seen in 2.51).
+_NAMES = {
+    ("hexagon", "htp"): ("libQnnHtp{arch}Skel.so",),
+    ("hexagon", "dsp"): ("libQnnDsp{arch}Skel.so", "libSnpeDsp{arch}Skel.so"),
+    ("aarch64", "htp"): ("libQnnHtp.so", "libQnnHtpPrepare.so"),
+    ("aarch64", "cpu"): ("libQnnCpu.so",),
+    ("aarch64", "gpu"): ("libQnnGpu.so",),
+    ("x86_64", "htp"): ("libQnnHtp.so",),
+    ("x86_64", "cpu"): ("libQnnCpu.so",),
+}
+_OF_BACKEND = re.compile(r"lib(?:Qnn|Snpe)(?P<backend>Cpu|Htp|Gpu|Dsp|Lpai)")
+
+
+@dataclass(frozen=True)
+class ComparedRuntime:
+    """The libraries of a runtime; none where there is nothing to compare with."""
+
+    libraries: tuple[Elf, ...]
+    origin: str
+    sdk: str = ""
+    hint: str = ""  # how to get one, where there is none
+
+    @property
+    def backend(self) -> str:
+        """cpu, htp …, by the name of the first library that has one."""
+        for each in self.libraries:
+            if match := _OF_BACKEND.match(each.soname) or _OF_BACKEND.match(each.path.name):
+                return match["backend"].lower()
+        return ""
+
+    @property
+    def main(self) -> Elf:
+        """The library that registers."""
+        return self.libraries[0]
+
+    @property
+    def title(self) -> str:
+        """Its name and release, for sentences."""
+        names = " and ".join(each.path.name for each in self.libraries)
+        release = f" {self.sdk}" if self.sdk else ""
+        return f"{names}{release} ({self.origin})"
+
+
+NO_RUNTIME = ComparedRuntime((), "")
+
+
+def find_compared(
+    facts: LibraryFacts, given: tuple[Path, ...], *, backend: str, env: tools.Environment, choose: bool = False
+) -> ComparedRuntime:
+    """The runtime for a library of this machine and backend; `choose` leaves out what is given for other ones."""
+    paths = dict.fromkeys(path for each in given for path in _expand(each, facts.elf, backend, choose=choose))
+    libraries = [_read(path) for path in paths]
+    if choose:
+        libraries = [each for each in libraries if (each.machine, each.arch) == (facts.elf.machine, facts.elf.arch)]
+    if libraries:
+        return _compared(libraries, "given")
+    if facts.elf.machine == platform.machine() and facts.elf.bits == 64:
+        if backend not in BACKENDS:
+            return ComparedRuntime((), "", hint=f"no runtime of this machine runs {backend} packages")
+        try:
+            runtime = find_runtime(backend, environment=env)
+        except ToolMissing as missing:
+            return ComparedRuntime((), "", hint=f"{missing.message}: {missing.hint}")
+        beside = [runtime.path.with_name(name) for name in _names(facts.elf, backend)]
+        paths = dict.fromkeys([runtime.path, *(path for path in beside if path.is_file())])
+        return _compared([elf.read(path) for path in paths], runtime.origin)
+    found = _in_sdk(facts.elf, backend, env)
+    if found:
+        return _compared([elf.read(path) for path in found], "QNN_SDK_ROOT")
+    wanted = ", ".join(_names(facts.elf, backend)) or "runtime"
+    return ComparedRuntime((), "", hint=f"give the {wanted} of the device with --against, or set QNN_SDK_ROOT")
+
+
+def _compared(libraries: list[Elf], origin: str) -> ComparedRuntime:
+    releases = next((found for each in libraries if (found := elf.sdk_releases(each.path))), [])
+    return ComparedRuntime(tuple(libraries), origin, releases[0] if len(releases) == 1 else "")
+
+
+def _names(found: Elf, backend: str) -> list[str]:
+    return [name.format(arch=found.arch.upper()) for name in _NAMES.get((found.machine, backend), ())]
+
+
+def _expand(given: Path, found: Elf, backend: str, *, choose: bool) -> list[Path]:
+    """A folder stands for the right libraries in it; a library brings along those it opens beside it."""
+    if not given.is_dir():
+        siblings = [given.with_name(name) for name in _names(found, backend)] if found.machine == "aarch64" else []
+        return [given, *(each for each in siblings if each.is_file() and given.name in _names(found, backend))]
+    names = _names(found, backend)
+    there = [given / name for name in names if (given / name).is_file()]
+    if not there and not (choose and any(given.glob("libQnn*.so"))):
+        wanted = " or ".join(names) or f"runtime for {found.processor}"
+        raise UsageError(f"--against {given}: there is no {wanted} in it", hint="give the runtime library itself")
+    return there
+
+
+def _read(path: Path) -> Elf:
+    try:
+        return elf.read(path)
+    except elf.NotElf as fault:
+        raise UsageError(
+            f"--against: {fault.message}", hint="give a runtime library, for example libQnnHtp.so"
+        ) from fault
+
+
+def _in_sdk(found: Elf, backend: str, env: tools.Environment) -> list[Path]:
+    root = Path(env.qnn_sdk_root or "/nowhere") / "lib"
+    if found.machine == "hexagon":
+        folders = [root / f"hexagon-{found.arch}" / "unsigned", root / f"hexagon-{found.arch}"]
+    else:
+        android = "libc.so" in found.needed
+        folders = sorted(root.glob(f"{found.machine}-android*" if android else f"{found.machine}-*linux*"))
+    for folder in folders:
+        there = [folder / name for name in _names(found, backend) if (folder / name).is_file()]
+        if there:
+            return there
+    return []
+
+
+# --- the dynamic loader of this machine: `ld.so --list` runs nothing of a library ------------------------------------
+
+
+_FOUND = re.compile(r"^\s*(?P<name>\S+) => (?P<path>/.*) \(0x[0-9a-f]+\)$")
+_ABSENT = re.compile(r"^\s*(?P<name>\S+) => not found$")
+_VERSION = re.compile(r"(?P<library>\S+): version `(?P<version>[^']+)' not found \(required by (?P<by>[^)]+)\)")
+_LOADER_ITSELF = re.compile(r"^\s*(?P<path>/\S+) \(0x[0-9a-f]+\)$")
+
+
+class OlderLibrary(NamedTuple):
+    """A library that is there, but older than what somebody needs."""
+
+    library: str
+    version: str  # GLIBC_2.38
+    by: str
+
+
+class LoadedLibraries(NamedTuple):
+    """What the loader would load with a library."""
+
+    found: Mapping[str, Path]  # by the name that asks for it, directly or not
+    absent: tuple[str, ...]
+    old: tuple[OlderLibrary, ...]
+
+
+def _loaded_with(library: Path) -> LoadedLibraries | None:
+    """What the loader says; None where there is no loader to ask."""
+    loader = _loader()
+    if not loader:
+        return None
+    done = process.run([loader, "--list", str(library.resolve())], timeout=30, env={"LC_ALL": "C"})
+    found: dict[str, Path] = {}
+    absent: list[str] = []
+    old: list[OlderLibrary] = []
+    for line in (done.stdout + done.stderr).splitlines():
+        if match := _FOUND.match(line):
+            found[match["name"]] = Path(match["path"])
+        elif match := _ABSENT.match(line):
+            absent.append(match["name"])
+        elif match := _VERSION.search(line):
+            old.append(OlderLibrary(match["library"], match["version"], match["by"]))
+        elif match := _LOADER_ITSELF.match(line):
+            found[Path(match["path"]).name] = Path(match["path"])
+    return LoadedLibraries(found, tuple(dict.fromkeys(absent)), tuple(dict.fromkeys(old)))
+
+
+@cache
+def _loader() -> str:
+    """The loader that this Python was started with: an op package is loaded by the same."""
+    try:
+        named = elf.read(Path(sys.executable).resolve()).interpreter
+    except elf.NotElf:
+        return ""
+    return named if Path(named).is_file() else ""
+
+
+# --- symbols ---------------------------------------------------------------------------------------------------------
+
 
 # Libraries that are always there together with the C library, whatever a runtime needs.
 _SYSTEMS = {
@@ -45,7 +229,7 @@ class Resolution:
     needed: tuple[Needed, ...]
     missing: tuple[str, ...]
     assumed: tuple[Assumed, ...]
-    old: tuple[loader.Old, ...] = ()
+    old: tuple[OlderLibrary, ...] = ()
     wrapped: tuple[str, ...] = ()  # missing, but there as __wrap_...: a DSP has malloc under that name only
     seen: bool = True  # false where there was nothing to look into
 
@@ -55,29 +239,29 @@ class Resolution:
         return tuple(each.name for each in self.needed if not each.place)
 
 
-def resolve(found: Elf, reference: Reference, *, native: bool) -> Resolution:
+def resolve(found: Elf, runtime: ComparedRuntime, *, native: bool) -> Resolution:
     """Look for every undefined symbol of a library."""
     wanted = [symbol for symbol in found.imports if not symbol.weak]
-    return (_native if native else _foreign)(found, wanted, reference)
+    return (_native if native else _foreign)(found, wanted, runtime)
 
 
-def _native(found: Elf, wanted: list[Symbol], reference: Reference) -> Resolution:
-    loaded = loader.needed_by(found.path)
+def _native(found: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Resolution:
+    loaded = _loaded_with(found.path)
     if loaded is None:
-        return _foreign(found, wanted, reference)
-    runtime = {each.soname or each.path.name: each for each in reference.libraries}
-    exports = {name for each in runtime.values() for name in each.exports}
-    for each in runtime.values():  # is loaded for all to see, and all that it needs with it
-        beside = loader.needed_by(each.path)
+        return _foreign(found, wanted, runtime)
+    libraries = {each.soname or each.path.name: each for each in runtime.libraries}
+    exports = {name for each in libraries.values() for name in each.exports}
+    for each in libraries.values():  # is loaded for all to see, and all that it needs with it
+        beside = _loaded_with(each.path)
         exports |= _exports_of(beside.found.values()) if beside else set()
     exports |= _exports_of(loaded.found.values())
     needed = tuple(
-        Needed(name, str(runtime[name].path if name in runtime else loaded.found.get(name, "")))
+        Needed(name, str(libraries[name].path if name in libraries else loaded.found.get(name, "")))
         for name in found.needed
     )
     further = tuple(Needed(name, "") for name in loaded.absent if name not in found.needed)
     missing = tuple(symbol.name for symbol in wanted if symbol.name not in exports)
-    seen = bool(runtime) or not missing
+    seen = bool(libraries) or not missing
     return Resolution(len(wanted), needed + further, missing, (), loaded.old, seen=seen)
 
 
@@ -100,23 +284,15 @@ def _exports(path: str) -> frozenset[str]:
     return _kept[path]
 
 
-def _foreign(found: Elf, wanted: list[Symbol], reference: Reference) -> Resolution:
-    """For another machine: what its runtime has, and what it needs itself, which must be there too."""
-    libraries = reference.libraries
-    has = {name for each in libraries for name in each.exports}
-    if found.machine == "hexagon" and libraries:
-        row = architectures.ALL.get(found.arch)
-        has |= architectures.dsp_symbols(row.backend if row else "htp")
-    uses = {symbol.name: symbol.weak for each in libraries for symbol in each.imports}
-    beside = {name: each.path.name for each in libraries for name in each.needed}
-    beside.update({each.soname or each.path.name: str(each.path) for each in libraries})
-    for name, (system, names) in _SYSTEMS.items():
-        if name in found.needed and found.machine == "aarch64" and libraries:
-            beside.update({each: system for each in names if each not in beside})
+def _foreign(found: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Resolution:
+    """For another machine: what its runtime exports, and what it needs itself, which must be there too."""
+    exported = _exports_of_device(found, runtime)
+    uses = {symbol.name: symbol.weak for each in runtime.libraries for symbol in each.imports}
+    beside = _libraries_of_device(found, runtime)
     missing: list[str] = []
     assumed: list[Assumed] = []
     for symbol in wanted:
-        if symbol.name in has or uses.get(symbol.name) is False:
+        if symbol.name in exported or uses.get(symbol.name) is False:
             continue
         if symbol.version and symbol.origin in beside:
             assumed.append(Assumed(symbol.name, f"{symbol.version} of the device's {symbol.origin}"))
@@ -126,4 +302,23 @@ def _foreign(found: Elf, wanted: list[Symbol], reference: Reference) -> Resoluti
             missing.append(symbol.name)
     needed = tuple(Needed(name, beside.get(name, "")) for name in found.needed)
     wrapped = tuple(name for name in missing if f"__wrap_{name}" in uses)
-    return Resolution(len(wanted), needed, tuple(missing), tuple(assumed), wrapped=wrapped, seen=bool(libraries))
+    seen = bool(runtime.libraries)
+    return Resolution(len(wanted), needed, tuple(missing), tuple(assumed), wrapped=wrapped, seen=seen)
+
+
+def _exports_of_device(found: Elf, runtime: ComparedRuntime) -> set[str]:
+    exported = {name for each in runtime.libraries for name in each.exports}
+    if found.machine == "hexagon" and runtime.libraries:
+        row = architectures.ALL.get(found.arch)
+        exported |= architectures.dsp_symbols(row.backend if row else "htp")
+    return exported
+
+
+def _libraries_of_device(found: Elf, runtime: ComparedRuntime) -> dict[str, str]:
+    """Names of the libraries that are loaded with the runtime -> where that is known from."""
+    beside = {name: each.path.name for each in runtime.libraries for name in each.needed}
+    beside.update({each.soname or each.path.name: str(each.path) for each in runtime.libraries})
+    for name, (system, names) in _SYSTEMS.items():
+        if name in found.needed and found.machine == "aarch64" and runtime.libraries:
+            beside.update({each: system for each in names if each not in beside})
+    return beside

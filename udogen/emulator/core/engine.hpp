@@ -45,9 +45,9 @@ class Executable {
 };
 
 /// What all graphs of a context share, such as compiled kernels.
-class Shared {
+class ContextState {
  public:
-  virtual ~Shared() = default;
+  virtual ~ContextState() = default;
 };
 
 /// A graph as an engine sees it.
@@ -66,13 +66,13 @@ class Engine {
   /// What a person is told of the processor.
   virtual const std::string& title() const = 0;
   virtual QnnOpPackage_GlobalInfrastructure_t infrastructure() = 0;
-  virtual std::unique_ptr<Shared> share() = 0;
+  virtual std::unique_ptr<ContextState> makeContextState() = 0;
   /// Reads a graph's own config into Composed::option.
   virtual Qnn_ErrorHandle_t configure(const QnnGraph_CustomConfig_t config, std::uint32_t& option) const = 0;
-  virtual Qnn_ErrorHandle_t compile(Shared& shared, const Composed& graph, const Logger& logger,
+  virtual Qnn_ErrorHandle_t compile(ContextState& shared, const Composed& graph, const Logger& logger,
                                     std::unique_ptr<Executable>& made) = 0;
   /// Reads the descriptor of custom memory.  Here: a buffer that many tensors share (HTP/QnnHtpMem.h).
-  virtual Qnn_ErrorHandle_t readMemory(Qnn_MemInfoCustom_t info, MemWish& wish, const Logger& logger) const;
+  virtual Qnn_ErrorHandle_t readMemory(Qnn_MemInfoCustom_t info, MemRequest& request, const Logger& logger) const;
   /// Answers a property of a context that only this backend has.
   virtual Qnn_ErrorHandle_t property(const Context&, QnnContext_CustomProperty_t) const {
     return QNN_CONTEXT_ERROR_UNSUPPORTED_FEATURE;

@@ -135,7 +135,7 @@ Qnn_ErrorHandle_t Graph::bufferOf(const Qnn_TensorV1_t& given, const Tensor& wan
     fault = "which is not registered";
   } else if (mem->context.lock() != context) {
     fault = "which is registered with another context";
-  } else if (!mem->wish.hasTensor) {
+  } else if (!mem->request.hasTensor) {
     fault = "which is not for tensors";
   } else if (mem->dataType != wanted.dataType()) {
     fault = "which is registered with another data type";

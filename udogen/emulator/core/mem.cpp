@@ -14,19 +14,19 @@ namespace emulator {
 namespace {
 
 /// Reads a descriptor: those that all backends have, and the engine's own.
-Qnn_ErrorHandle_t read(const Backend& backend, const Qnn_MemDescriptor_t& from, MemWish& wish) {
+Qnn_ErrorHandle_t read(const Backend& backend, const Qnn_MemDescriptor_t& from, MemRequest& request) {
   switch (from.memType) {
-    case QNN_MEM_TYPE_ION: wish.fd = from.ionInfo.fd; return QNN_SUCCESS;
+    case QNN_MEM_TYPE_ION: request.fd = from.ionInfo.fd; return QNN_SUCCESS;
     case QNN_MEM_TYPE_DMA_BUF:
       if (from.dmaBufInfo.data == nullptr) {
         backend.logger.error("a DMA buffer is registered with the address at which its client has mapped it");
         return QNN_MEM_ERROR_INVALID_ARGUMENT;
       }
-      wish.fd = from.dmaBufInfo.fd;
+      request.fd = from.dmaBufInfo.fd;
       return QNN_SUCCESS;
     case QNN_MEM_TYPE_CUSTOM:
       if (from.customInfo == nullptr) return QNN_MEM_ERROR_INVALID_ARGUMENT;
-      return backend.engine->readMemory(from.customInfo, wish, backend.logger);
+      return backend.engine->readMemory(from.customInfo, request, backend.logger);
     default:
       backend.logger.error("memory of the type %d is not known", static_cast<int>(from.memType));
       return QNN_MEM_ERROR_UNSUPPORTED_MEMTYPE;
@@ -34,16 +34,16 @@ Qnn_ErrorHandle_t read(const Backend& backend, const Qnn_MemDescriptor_t& from, 
 }
 
 bool isSameFile(const Mem& a, const Mem& b) {
-  return a.wish.fd == b.wish.fd && a.file[0] == b.file[0] && a.file[1] == b.file[1];
+  return a.request.fd == b.request.fd && a.file[0] == b.file[0] && a.file[1] == b.file[1];
 }
 
 /// One descriptor and one handle, or one descriptor and one handle for each offset.
 Qnn_ErrorHandle_t checkAlone(const Context& context, const Mem& wanted) {
   for (const auto& [_, other] : context.memory) {
     if (!isSameFile(*other, wanted)) continue;
-    if (wanted.wish.isShared && other->wish.isShared && wanted.wish.offset != other->wish.offset) continue;
-    context.backend->logger.error("file descriptor %d is registered already%s", wanted.wish.fd,
-                                  wanted.wish.isShared && other->wish.isShared ? " at this offset" : "");
+    if (wanted.request.isShared && other->request.isShared && wanted.request.offset != other->request.offset) continue;
+    context.backend->logger.error("file descriptor %d is registered already%s", wanted.request.fd,
+                                  wanted.request.isShared && other->request.isShared ? " at this offset" : "");
     return QNN_MEM_ERROR_ALREADY_REGISTERED;
   }
   return QNN_SUCCESS;
@@ -61,10 +61,10 @@ Qnn_ErrorHandle_t memRegister(Qnn_ContextHandle_t handle, const Qnn_MemDescripto
     Qnn_ErrorHandle_t code = QNN_SUCCESS;
     std::uint32_t done = 0;
     for (; done < count && code == QNN_SUCCESS; ++done) {
-      MemWish wish;
+      MemRequest request;
       std::shared_ptr<Mem> mem;
-      code = read(*context->backend, what[done], wish);
-      if (code == QNN_SUCCESS) code = Mem::map(what[done], wish, context->backend->logger, mem);
+      code = read(*context->backend, what[done], request);
+      if (code == QNN_SUCCESS) code = Mem::map(what[done], request, context->backend->logger, mem);
       if (code == QNN_SUCCESS) code = checkAlone(*context, *mem);
       if (code != QNN_SUCCESS) break;
       mem->context = context;
@@ -86,7 +86,7 @@ Qnn_ErrorHandle_t letGo(Qnn_MemHandle_t handle) {
   if (mem == nullptr) return QNN_MEM_ERROR_INVALID_HANDLE;
   const auto context = mem->context.lock();
   if (mem->uses != 0) {
-    if (context != nullptr) context->backend->logger.error("memory of file descriptor %d is in use", mem->wish.fd);
+    if (context != nullptr) context->backend->logger.error("memory of file descriptor %d is in use", mem->request.fd);
     return QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED;
   }
   if (objects().take<Mem>(handle) == nullptr) return QNN_MEM_ERROR_INVALID_HANDLE;
@@ -114,12 +114,12 @@ Mem::~Mem() {
   if (mapped != nullptr) munmap(mapped, length);
 }
 
-Qnn_ErrorHandle_t Mem::map(const Qnn_MemDescriptor_t& from, const MemWish& wish, const Logger& logger,
+Qnn_ErrorHandle_t Mem::map(const Qnn_MemDescriptor_t& from, const MemRequest& request, const Logger& logger,
                            std::shared_ptr<Mem>& made) {
   auto mem = std::make_shared<Mem>();
-  mem->wish = wish;
+  mem->request = request;
   mem->type = from.memType;
-  if (wish.hasTensor) {
+  if (request.hasTensor) {
     mem->dataType = from.dataType;
     const Qnn_MemShape_t& shape = from.memShape;
     if (bitsOf(from.dataType) == 0 || shape.numDim == 0 || shape.dimSize == nullptr) {
@@ -141,28 +141,28 @@ Qnn_ErrorHandle_t Mem::map(const Qnn_MemDescriptor_t& from, const MemWish& wish,
     mem->bytes = static_cast<std::size_t>((elements * bitsOf(from.dataType) + 7) / 8);
   }
   struct stat found = {};
-  if (wish.fd < 0 || fstat(wish.fd, &found) != 0) {
-    logger.error("file descriptor %d is none: %s", wish.fd, std::strerror(wish.fd < 0 ? EBADF : errno));
+  if (request.fd < 0 || fstat(request.fd, &found) != 0) {
+    logger.error("file descriptor %d is none: %s", request.fd, std::strerror(request.fd < 0 ? EBADF : errno));
     return QNN_MEM_ERROR_MAPPING;
   }
   mem->file[0] = found.st_dev;
   mem->file[1] = found.st_ino;
   std::uint64_t needs = 0;
-  const bool overflows = __builtin_add_overflow(wish.offset, std::uint64_t{mem->bytes}, &needs);
-  if (wish.size != 0 && (overflows || needs > wish.size)) {
+  const bool overflows = __builtin_add_overflow(request.offset, std::uint64_t{mem->bytes}, &needs);
+  if (request.size != 0 && (overflows || needs > request.size)) {
     logger.error("a tensor of %zu bytes at offset %llu does not fit into memory of %llu bytes", mem->bytes,
-                 static_cast<unsigned long long>(wish.offset), static_cast<unsigned long long>(wish.size));
+                 static_cast<unsigned long long>(request.offset), static_cast<unsigned long long>(request.size));
     return QNN_MEM_ERROR_INVALID_SHAPE;
   }
-  if (wish.size > needs) needs = wish.size;
+  if (request.size > needs) needs = request.size;
   if (overflows || needs == 0 || needs > static_cast<std::uint64_t>(found.st_size)) {
-    logger.error("file descriptor %d has %lld bytes, %llu were to be mapped", wish.fd,
+    logger.error("file descriptor %d has %lld bytes, %llu were to be mapped", request.fd,
                  static_cast<long long>(found.st_size), static_cast<unsigned long long>(needs));
     return QNN_MEM_ERROR_MAPPING;
   }
-  void* const mapped = mmap(nullptr, needs, PROT_READ | PROT_WRITE, MAP_SHARED, wish.fd, 0);
+  void* const mapped = mmap(nullptr, needs, PROT_READ | PROT_WRITE, MAP_SHARED, request.fd, 0);
   if (mapped == MAP_FAILED) {
-    logger.error("file descriptor %d cannot be mapped: %s", wish.fd, std::strerror(errno));
+    logger.error("file descriptor %d cannot be mapped: %s", request.fd, std::strerror(errno));
     return QNN_MEM_ERROR_MAPPING;
   }
   mem->mapped = mapped;
@@ -172,7 +172,7 @@ Qnn_ErrorHandle_t Mem::map(const Qnn_MemDescriptor_t& from, const MemWish& wish,
 }
 
 /// Many tensors in one buffer; what the public headers have for it is HTP's, and no backend has another.
-Qnn_ErrorHandle_t Engine::readMemory(Qnn_MemInfoCustom_t info, MemWish& wish, const Logger& logger) const {
+Qnn_ErrorHandle_t Engine::readMemory(Qnn_MemInfoCustom_t info, MemRequest& request, const Logger& logger) const {
   const auto& given = *static_cast<const QnnMemHtp_Descriptor_t*>(info);
   if (given.type != QNN_HTP_MEM_SHARED_BUFFER) {
     logger.error("custom memory of the type %d is not emulated for this backend", static_cast<int>(given.type));
@@ -182,10 +182,10 @@ Qnn_ErrorHandle_t Engine::readMemory(Qnn_MemInfoCustom_t info, MemWish& wish, co
     logger.error("a shared buffer is registered with its whole size");
     return QNN_MEM_ERROR_INVALID_ARGUMENT;
   }
-  wish.fd = given.sharedBufferConfig.fd;
-  wish.offset = given.sharedBufferConfig.offset;
-  wish.size = given.size;
-  wish.isShared = true;
+  request.fd = given.sharedBufferConfig.fd;
+  request.offset = given.sharedBufferConfig.offset;
+  request.size = given.size;
+  request.isShared = true;
   return QNN_SUCCESS;
 }
 

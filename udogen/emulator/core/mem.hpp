@@ -12,7 +12,7 @@ namespace emulator {
 struct Context;
 
 /// What a descriptor asks for, in words that fit each kind of memory.
-struct MemWish {
+struct MemRequest {
   int fd = -1;
   std::uint64_t offset = 0;  // of the tensor in the memory
   std::uint64_t size = 0;    // of the whole memory; 0: what the tensor takes
@@ -26,12 +26,12 @@ struct Mem : Object {
   ~Mem() override;
 
   /// Maps it; 8000, 8003 or 8004, with a sentence in the log, where it cannot be.
-  static Qnn_ErrorHandle_t map(const Qnn_MemDescriptor_t& from, const MemWish& wish, const Logger& logger,
+  static Qnn_ErrorHandle_t map(const Qnn_MemDescriptor_t& from, const MemRequest& request, const Logger& logger,
                                std::shared_ptr<Mem>& made);
 
-  void* data() const { return static_cast<unsigned char*>(mapped) + wish.offset; }
+  void* data() const { return static_cast<unsigned char*>(mapped) + request.offset; }
 
-  MemWish wish;
+  MemRequest request;
   Qnn_MemType_t type = QNN_MEM_TYPE_UNDEFINED;
   Qnn_DataType_t dataType = QNN_DATATYPE_UNDEFINED;
   std::size_t bytes = 0;         // that the tensor takes

@@ -71,10 +71,10 @@ struct Graph;
 struct Context : Object {
   static constexpr Kind itsKind = Kind::context;
   explicit Context(std::shared_ptr<Backend> of)
-      : Object(itsKind), backend(std::move(of)), shared(backend->engine->share()) {}
+      : Object(itsKind), backend(std::move(of)), shared(backend->engine->makeContextState()) {}
 
   const std::shared_ptr<Backend> backend;
-  const std::unique_ptr<Shared> shared;
+  const std::unique_ptr<ContextState> shared;
   std::mutex mutex;
   std::map<std::string, std::pair<std::shared_ptr<Graph>, void*>> graphs;  // with their handles
   std::map<void*, std::shared_ptr<Mem>> memory;                            // registered, by handle

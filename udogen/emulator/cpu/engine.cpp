@@ -14,13 +14,13 @@ class CpuEngine : public Engine {
   // As libQnnCpu 2.47: packages are given no infrastructure.
   QnnOpPackage_GlobalInfrastructure_t infrastructure() override { return nullptr; }
 
-  std::unique_ptr<Shared> share() override { return std::make_unique<Shared>(); }
+  std::unique_ptr<ContextState> makeContextState() override { return std::make_unique<ContextState>(); }
 
   Qnn_ErrorHandle_t configure(QnnGraph_CustomConfig_t, std::uint32_t&) const override {
     return QNN_GRAPH_ERROR_UNSUPPORTED_FEATURE;
   }
 
-  Qnn_ErrorHandle_t compile(Shared&, const Composed& graph, const Logger& logger,
+  Qnn_ErrorHandle_t compile(ContextState&, const Composed& graph, const Logger& logger,
                             std::unique_ptr<Executable>& made) override {
     auto compiled = std::make_unique<CpuGraph>(logger);
     const Qnn_ErrorHandle_t code = compiled->compile(graph);

@@ -33,7 +33,7 @@ class ClEngine : public Engine {
     return reinterpret_cast<QnnOpPackage_GlobalInfrastructure_t>(&infrastructure_);
   }
 
-  std::unique_ptr<Shared> share() override { return std::make_unique<Programs>(device_); }
+  std::unique_ptr<ContextState> makeContextState() override { return std::make_unique<Programs>(device_); }
 
   // Kept with one added, so that what no config was given for is told from FP32.
   Qnn_ErrorHandle_t configure(QnnGraph_CustomConfig_t config, std::uint32_t& option) const override {
@@ -44,7 +44,7 @@ class ClEngine : public Engine {
     return QNN_SUCCESS;
   }
 
-  Qnn_ErrorHandle_t compile(Shared& shared, const Composed& graph, const Logger& logger,
+  Qnn_ErrorHandle_t compile(ContextState& shared, const Composed& graph, const Logger& logger,
                             std::unique_ptr<Executable>& made) override {
     QnnGpuOpPackage_GraphInfrastructure_t infrastructure = {QNN_GPU_PRECISION_USER_PROVIDED, &properties_};
     if (graph.option != 0) infrastructure.precisionMode = static_cast<QnnGpu_Precision_t>(graph.option - 1);

@@ -10,7 +10,7 @@
 
 namespace emulator {
 
-class Programs : public Shared {
+class Programs : public ContextState {
  public:
   explicit Programs(std::shared_ptr<ClDevice> device) : device_(std::move(device)) {}
 

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "HTP/QnnHtpMem.h"
-#include "own.hpp"
+#include "overrides.hpp"
 
 namespace emulator {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 using File = std::array<std::uint64_t, 2>;
 
 /// What is asked for: which file, what part of it, for what.
-struct Wanted {
+struct Descriptor {
   QnnHtpMem_Type_t type = QNN_HTP_MEM_UNDEFINED;  // undefined: ION or a DMA buffer
   int fd = -1;
   std::uint64_t offset = 0, size = 0;
@@ -30,65 +30,65 @@ const char* nameOf(QnnHtpMem_Type_t type) {
   }
 }
 
-Wanted read(const Qnn_MemDescriptor_t& from) {
-  Wanted wanted;
+Descriptor read(const Qnn_MemDescriptor_t& from) {
+  Descriptor descriptor;
   if (from.memType == QNN_MEM_TYPE_CUSTOM && from.customInfo != nullptr) {
     const auto& given = *static_cast<const QnnMemHtp_Descriptor_t*>(from.customInfo);
-    wanted.type = given.type;
-    wanted.fd = given.sharedBufferConfig.fd;
-    wanted.offset = given.sharedBufferConfig.offset;
-    wanted.size = given.size;
+    descriptor.type = given.type;
+    descriptor.fd = given.sharedBufferConfig.fd;
+    descriptor.offset = given.sharedBufferConfig.offset;
+    descriptor.size = given.size;
   } else if (from.memType == QNN_MEM_TYPE_ION) {
-    wanted.fd = from.ionInfo.fd;
+    descriptor.fd = from.ionInfo.fd;
   } else if (from.memType == QNN_MEM_TYPE_DMA_BUF) {
-    wanted.fd = from.dmaBufInfo.fd;
+    descriptor.fd = from.dmaBufInfo.fd;
   }
   struct stat found = {};
-  if (wanted.fd >= 0 && fstat(wanted.fd, &found) == 0) wanted.file = {found.st_dev, found.st_ino};
-  return wanted;
+  if (descriptor.fd >= 0 && fstat(descriptor.fd, &found) == 0) descriptor.file = {found.st_dev, found.st_ino};
+  return descriptor;
 }
 
 File fileOf(const Mem& mem) { return {mem.file[0], mem.file[1]}; }
 
 class Rules {
  public:
-  Rules(const std::shared_ptr<Context>& context, const Wanted& wanted)
-      : context_(context), shared_(sharedOf(*context)), wanted_(wanted), logger_(context->backend->logger) {}
+  Rules(const std::shared_ptr<Context>& context, const Descriptor& descriptor)
+      : context_(context), shared_(memoryOf(*context)), descriptor_(descriptor), logger_(context->backend->logger) {}
 
   Qnn_ErrorHandle_t check() const {
-    if (wanted_.file == File{}) return QNN_SUCCESS;  // no file at all: the core says so
+    if (descriptor_.file == File{}) return QNN_SUCCESS;  // no file at all: the core says so
     Qnn_ErrorHandle_t code = checkOthers();
-    if (code == QNN_SUCCESS && wanted_.isExternal()) code = checkContext();
-    if (code == QNN_SUCCESS && wanted_.isExternal()) code = checkPlace();
+    if (code == QNN_SUCCESS && descriptor_.isExternal()) code = checkContext();
+    if (code == QNN_SUCCESS && descriptor_.isExternal()) code = checkPlace();
     return code;
   }
 
  private:
-  const char* name() const { return nameOf(wanted_.type); }
+  const char* name() const { return nameOf(descriptor_.type); }
 
   /// What this file is registered for already, in whichever context.
   Qnn_ErrorHandle_t checkOthers() const {
     for (const auto& other : objects().all<Context>()) {
-      const HtpShared& theirs = sharedOf(*other);
+      const ContextMemory& theirs = memoryOf(*other);
       const std::lock_guard<std::mutex> lock(other->mutex);
       for (const auto& [_, mem] : other->memory) {
-        if (fileOf(*mem) != wanted_.file) continue;
+        if (fileOf(*mem) != descriptor_.file) continue;
         const bool isWeights = mem == theirs.weights.holder, isSpill = mem == theirs.spill.holder;
-        if (!isWeights && !isSpill && !wanted_.isExternal()) continue;
+        if (!isWeights && !isSpill && !descriptor_.isExternal()) continue;
         const QnnHtpMem_Type_t is = isWeights ? QNN_HTP_MEM_WEIGHTS_BUFFER
                                     : isSpill ? QNN_HTP_MEM_SHARED_SPILLFILL_BUFFER
                                               : QNN_HTP_MEM_UNDEFINED;
-        if (is != wanted_.type) {
-          logger_.error("file descriptor %d is registered as %s: it cannot be used as %s too", wanted_.fd, nameOf(is), name());
+        if (is != descriptor_.type) {
+          logger_.error("file descriptor %d is registered as %s: it cannot be used as %s too", descriptor_.fd, nameOf(is), name());
           return QNN_MEM_ERROR_ALREADY_REGISTERED;
         }
-        const std::uint64_t end = mem->wish.size, begin = mem->wish.offset;
-        const bool apart = wanted_.offset >= end || wanted_.offset + wanted_.size <= begin;
+        const std::uint64_t end = mem->request.size, begin = mem->request.offset;
+        const bool apart = descriptor_.offset >= end || descriptor_.offset + descriptor_.size <= begin;
         if (isWeights && !apart) {
           logger_.error("these bytes are the external weights buffer of another context: each context has one of its own");
           return QNN_MEM_ERROR_ALREADY_REGISTERED;
         }
-        if (isSpill && !apart && wanted_.offset != begin) {
+        if (isSpill && !apart && descriptor_.offset != begin) {
           logger_.error("this spill-fill buffer overlaps one that begins at another offset");
           return QNN_MEM_ERROR_ALREADY_REGISTERED;
         }
@@ -103,15 +103,15 @@ class Rules {
                     "QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT", name());
       return QNN_MEM_ERROR_NOT_SUPPORTED;
     }
-    if (shared_.bars != nullptr) {
-      logger_.error("an %s does not go together with %s", name(), shared_.bars);
+    if (shared_.conflict != nullptr) {
+      logger_.error("an %s does not go together with %s", name(), shared_.conflict);
       return QNN_MEM_ERROR_NOT_SUPPORTED;
     }
     if (shared_.isFinalized) {
       logger_.error("the context is finalized: an %s is registered before that", name());
       return QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED;
     }
-    const bool isWeights = wanted_.type == QNN_HTP_MEM_WEIGHTS_BUFFER;
+    const bool isWeights = descriptor_.type == QNN_HTP_MEM_WEIGHTS_BUFFER;
     if ((isWeights ? shared_.weights : shared_.spill).holder != nullptr) {
       logger_.error("the context has an %s already", name());
       return QNN_MEM_ERROR_ALREADY_REGISTERED;
@@ -120,16 +120,16 @@ class Rules {
   }
 
   Qnn_ErrorHandle_t checkPlace() const {
-    if (wanted_.offset % bufferAlignment != 0) {
+    if (descriptor_.offset % bufferAlignment != 0) {
       logger_.error("an %s begins at a multiple of %zu bytes (BUFFER_START_ALIGNMENT), not at offset %llu", name(),
-                    bufferAlignment, static_cast<unsigned long long>(wanted_.offset));
+                    bufferAlignment, static_cast<unsigned long long>(descriptor_.offset));
       return QNN_MEM_ERROR_INVALID_SHAPE;
     }
-    const bool isWeights = wanted_.type == QNN_HTP_MEM_WEIGHTS_BUFFER;
-    const std::size_t needs = isWeights ? shared_.weightsWanted : shared_.spillWanted;
-    if (wanted_.size < needs) {
+    const bool isWeights = descriptor_.type == QNN_HTP_MEM_WEIGHTS_BUFFER;
+    const std::size_t needs = isWeights ? shared_.weightsRequired : shared_.spillRequired;
+    if (descriptor_.size < needs) {
       logger_.error("the %s has %llu bytes, the context needs %zu (%s)", name(),
-                    static_cast<unsigned long long>(wanted_.size), needs,
+                    static_cast<unsigned long long>(descriptor_.size), needs,
                     isWeights ? "WEIGHTS_BUFFER_SIZE" : "MAX_SPILLFILL_BUFFER_SIZE");
       return QNN_MEM_ERROR_INVALID_SHAPE;
     }
@@ -137,8 +137,8 @@ class Rules {
   }
 
   const std::shared_ptr<Context> context_;
-  const HtpShared& shared_;
-  const Wanted& wanted_;
+  const ContextMemory& shared_;
+  const Descriptor& descriptor_;
   const Logger& logger_;
 };
 
@@ -153,15 +153,15 @@ std::shared_ptr<std::mutex> turnOf(const File& file, std::uint64_t offset) {
   return turn;
 }
 
-void keep(HtpShared& shared, const Wanted& wanted, void* handle) {
-  if (!wanted.isExternal()) return;
+void keep(ContextMemory& shared, const Descriptor& descriptor, void* handle) {
+  if (!descriptor.isExternal()) return;
   External made;
   made.holder = objects().find<Mem>(handle);
   made.handle = handle;
   made.data = static_cast<unsigned char*>(made.holder->data());
-  made.size = wanted.size;
-  const bool isWeights = wanted.type == QNN_HTP_MEM_WEIGHTS_BUFFER;
-  if (!isWeights) made.turn = turnOf(wanted.file, wanted.offset);
+  made.size = descriptor.size;
+  const bool isWeights = descriptor.type == QNN_HTP_MEM_WEIGHTS_BUFFER;
+  if (!isWeights) made.turn = turnOf(descriptor.file, descriptor.offset);
   (isWeights ? shared.weights : shared.spill) = std::move(made);
 }
 
@@ -175,11 +175,11 @@ Qnn_ErrorHandle_t memRegister(Qnn_ContextHandle_t handle, const Qnn_MemDescripto
   return guarded([&]() -> Qnn_ErrorHandle_t {
     for (std::uint32_t i = 0; i < count; ++i) made[i] = nullptr;
     for (std::uint32_t i = 0; i < count; ++i) {
-      const Wanted wanted = read(what[i]);
-      Qnn_ErrorHandle_t code = Rules(context, wanted).check();
+      const Descriptor descriptor = read(what[i]);
+      Qnn_ErrorHandle_t code = Rules(context, descriptor).check();
       if (code == QNN_SUCCESS) code = core.memRegister(handle, &what[i], 1, &made[i]);
       if (code == QNN_SUCCESS) {
-        keep(sharedOf(*context), wanted, made[i]);
+        keep(memoryOf(*context), descriptor, made[i]);
         continue;
       }
       for (; i > 0; --i) {
@@ -197,7 +197,7 @@ Qnn_ErrorHandle_t memDeRegister(const Qnn_MemHandle_t* handles, std::uint32_t co
   return guarded([&]() -> Qnn_ErrorHandle_t {
     for (std::uint32_t i = 0; i < count; ++i) {
       for (const auto& context : objects().all<Context>()) {
-        HtpShared& shared = sharedOf(*context);
+        ContextMemory& shared = memoryOf(*context);
         for (External* const each : {&shared.weights, &shared.spill}) {
           if (each->holder == nullptr || each->handle != handles[i]) continue;
           if (!shared.isFinalized) {

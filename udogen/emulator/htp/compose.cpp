@@ -86,7 +86,7 @@ std::string textOf(const QHPI_Shape& shape) {
   return text;
 }
 
-void turnSigns(Qnn_DataType_t type, std::size_t bytes, const void* from, void* to) {
+void flipSigns(Qnn_DataType_t type, std::size_t bytes, const void* from, void* to) {
   std::memcpy(to, from, bytes);
   const Delivered* const row = rowOf(type);
   if (row == nullptr || row->shift == 0) return;
@@ -118,7 +118,7 @@ QHPI_Op* Preparation::constant(const Tensor& tensor, const std::string& node) {
   made->tensor = &tensor;
   made->outputs.push_back(definitionOf(tensor));
   made->data.resize(tensor.bytes());
-  turnSigns(tensor.dataType(), tensor.bytes(), tensor.data().data(), made->data.data());
+  flipSigns(tensor.dataType(), tensor.bytes(), tensor.data().data(), made->data.data());
   return made;
 }
 
@@ -127,7 +127,7 @@ QHPI_Op* Preparation::scalar(const Qnn_Param_t& param, const std::string& node) 
   QHPI_Op* const made = make(OpKind::constant, "$Const");
   made->node = node;
   made->isParam = true;
-  // A truth arrives as a Float32 of which the first byte is set, and the rest is chance.
+  // A truth arrives as a Float32 of which the first byte is set, and the rest is uncleared.
   const bool isTruth = row.type == QNN_DATATYPE_BOOL_8;
   const QHPI_Element_Type element = isTruth ? static_cast<QHPI_Element_Type>(QHPI_Float32) : row.element;
   made->outputs.push_back({element, {row.shift, 1.0f}, {4, {1, 1, 1, 1}}});
@@ -135,7 +135,7 @@ QHPI_Op* Preparation::scalar(const Qnn_Param_t& param, const std::string& node) 
   if (isTruth) {
     made->data[0] = param.scalarParam.bool8Value != 0;
   } else {
-    turnSigns(param.scalarParam.dataType, made->data.size(), &param.scalarParam.uint64Value, made->data.data());
+    flipSigns(param.scalarParam.dataType, made->data.size(), &param.scalarParam.uint64Value, made->data.data());
   }
   return made;
 }

@@ -1,14 +1,14 @@
-// Contexts: for a processor, and in two steps where the client wants to give memory to them.
+// Contexts that are made in two steps, so that the client can give memory to them in between.
 #include "HTP/QnnHtpContext.h"
-#include "own.hpp"
+#include "overrides.hpp"
 
 namespace emulator {
 namespace {
 
 /// What a list of configs asks for that the core does not know, and the rest of it.
-struct Wishes {
+struct ContextOptions {
   bool isDeferred = false;
-  const char* bars = nullptr;  // an option that does not go together with external buffers
+  const char* conflict = nullptr;  // an option that does not go together with external buffers
   std::vector<const QnnContext_Config_t*> others;
 
   Qnn_ErrorHandle_t read(const QnnContext_Config_t** config, const Logger& logger) {
@@ -17,9 +17,9 @@ struct Wishes {
       switch (each.option) {
         case QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT: isDeferred = each.isGraphInitDeferred != 0; break;
         case QNN_CONTEXT_CONFIG_MEMORY_LIMIT_HINT:
-        case QNN_CONTEXT_CONFIG_GRAPH_RETENTION_ORDER: bars = "graph switching"; break;
+        case QNN_CONTEXT_CONFIG_GRAPH_RETENTION_ORDER: conflict = "graph switching"; break;
         case QNN_CONTEXT_CONFIG_PERSISTENT_BINARY:
-          if (each.isPersistentBinary != 0) bars = "graph switching";
+          if (each.isPersistentBinary != 0) conflict = "graph switching";
           others.push_back(*config);
           break;
         case QNN_CONTEXT_CONFIG_OPTION_CUSTOM: {
@@ -46,12 +46,12 @@ struct Wishes {
           logger.error("the first context of the group is no context");
           return QNN_CONTEXT_ERROR_INVALID_CONFIG;
         }
-        bars = isMulti ? "QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_MULTI_CONTEXTS"
+        conflict = isMulti ? "QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_MULTI_CONTEXTS"
                        : "QNN_HTP_CONTEXT_CONFIG_OPTION_REGISTER_CONCURRENT_RESOURCE_SHARING";
         return QNN_SUCCESS;
       }
       case QNN_HTP_CONTEXT_CONFIG_OPTION_USE_EXTENDED_UDMA:
-        if (given.useExtendedUdma != 0) bars = "QNN_HTP_CONTEXT_CONFIG_OPTION_USE_EXTENDED_UDMA (udma64)";
+        if (given.useExtendedUdma != 0) conflict = "QNN_HTP_CONTEXT_CONFIG_OPTION_USE_EXTENDED_UDMA (udma64)";
         return QNN_SUCCESS;
       default:
         if (given.option >= QNN_HTP_CONTEXT_CONFIG_OPTION_WEIGHT_SHARING_ENABLED &&
@@ -69,18 +69,17 @@ Qnn_ErrorHandle_t contextCreate(Qnn_BackendHandle_t handle, Qnn_DeviceHandle_t d
   return guarded([&]() -> Qnn_ErrorHandle_t {
     const auto backend = objects().find<Backend>(handle);
     if (backend == nullptr) return QNN_CONTEXT_ERROR_INVALID_HANDLE;
-    Wishes wishes;
-    Qnn_ErrorHandle_t code = wishes.read(config, backend->logger);
+    ContextOptions options;
+    Qnn_ErrorHandle_t code = options.read(config, backend->logger);
     if (code != QNN_SUCCESS) return code;
-    if (wishes.isDeferred) {
+    if (options.isDeferred) {
       backend->logger.error("QNN_CONTEXT_CONFIG_OPTION_DEFER_GRAPH_INIT is for contexts that are made of a binary");
       return QNN_CONTEXT_ERROR_INVALID_CONFIG;
     }
-    code = core.contextCreate(handle, device, wishes.others.data(), made);
+    code = core.contextCreate(handle, device, options.others.data(), made);
     if (code != QNN_SUCCESS) return code;
-    HtpShared& shared = sharedOf(*objects().find<Context>(*made));
-    shared.processor = processorOf(device);
-    shared.bars = wishes.bars;
+    ContextMemory& shared = memoryOf(*objects().find<Context>(*made));
+    shared.conflict = options.conflict;
     return code;
   });
 }
@@ -90,26 +89,25 @@ Qnn_ErrorHandle_t contextSetConfig(Qnn_ContextHandle_t handle, const QnnContext_
     const auto context = objects().find<Context>(handle);
     if (context == nullptr) return QNN_CONTEXT_ERROR_INVALID_HANDLE;
     if (config == nullptr) return QNN_CONTEXT_ERROR_INVALID_ARGUMENT;
-    Wishes wishes;
-    const Qnn_ErrorHandle_t code = wishes.read(config, context->backend->logger);
+    ContextOptions options;
+    const Qnn_ErrorHandle_t code = options.read(config, context->backend->logger);
     if (code != QNN_SUCCESS) return code;
-    if (wishes.isDeferred) return QNN_CONTEXT_ERROR_INVALID_CONFIG;
-    return core.contextSetConfig(handle, wishes.others.data());
+    if (options.isDeferred) return QNN_CONTEXT_ERROR_INVALID_CONFIG;
+    return core.contextSetConfig(handle, options.others.data());
   });
 }
 
 /// A context like this one, restored and let go of again, for what it needs.
-Qnn_ErrorHandle_t measure(Qnn_BackendHandle_t backend, HtpShared& shared) {
+Qnn_ErrorHandle_t measure(Qnn_BackendHandle_t backend, ContextMemory& shared) {
   Qnn_ContextHandle_t trial = nullptr;
   Qnn_ErrorHandle_t code = core.contextCreate(backend, nullptr, nullptr, &trial);
   if (code != QNN_SUCCESS) return code;
   {
     const auto context = objects().find<Context>(trial);
-    HtpShared& own = sharedOf(*context);
-    own.processor = shared.processor;
+    ContextMemory& own = memoryOf(*context);
     code = restore(shared.binary, shared.binarySize, context);
-    shared.weightsWanted = own.weightsSize();
-    shared.spillWanted = own.spillSize();
+    shared.weightsRequired = own.weightsSize();
+    shared.spillRequired = own.spillSize();
   }
   core.contextFree(trial, nullptr);
   return code;
@@ -125,22 +123,21 @@ Qnn_ErrorHandle_t contextCreateFromBinary(Qnn_BackendHandle_t handle, Qnn_Device
     if (backend == nullptr) return QNN_CONTEXT_ERROR_INVALID_HANDLE;
     std::shared_ptr<Profile> measures;
     if (!findProfile(profile, measures)) return QNN_CONTEXT_ERROR_SET_PROFILE;
-    Wishes wishes;
-    Qnn_ErrorHandle_t code = wishes.read(config, backend->logger);
+    ContextOptions options;
+    Qnn_ErrorHandle_t code = options.read(config, backend->logger);
     if (code == QNN_SUCCESS) code = checkBinary(binary, size, backend->logger);
     Qnn_ContextHandle_t context = nullptr;
-    if (code == QNN_SUCCESS) code = core.contextCreate(handle, device, wishes.others.data(), &context);
+    if (code == QNN_SUCCESS) code = core.contextCreate(handle, device, options.others.data(), &context);
     if (code != QNN_SUCCESS) return code;
     {
       const auto found = objects().find<Context>(context);
-      HtpShared& shared = sharedOf(*found);
-      shared.processor = processorOf(device);
-      shared.bars = wishes.bars;
+      ContextMemory& shared = memoryOf(*found);
+      shared.conflict = options.conflict;
       shared.isFromBinary = true;
-      shared.isDeferred = wishes.isDeferred;
+      shared.isDeferred = options.isDeferred;
       shared.binary = binary;
       shared.binarySize = size;
-      code = wishes.isDeferred ? measure(handle, shared) : restore(binary, size, found);
+      code = options.isDeferred ? measure(handle, shared) : restore(binary, size, found);
     }
     if (code != QNN_SUCCESS) {
       core.contextFree(context, nullptr);
@@ -157,7 +154,7 @@ Qnn_ErrorHandle_t contextFinalize(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_
     if (context == nullptr) return QNN_CONTEXT_ERROR_INVALID_HANDLE;
     std::shared_ptr<Profile> measures;
     if (!findProfile(profile, measures)) return QNN_CONTEXT_ERROR_SET_PROFILE;
-    HtpShared& shared = sharedOf(*context);
+    ContextMemory& shared = memoryOf(*context);
     const Logger& logger = context->backend->logger;
     if (!shared.isDeferred || shared.isFinalized) {
       logger.error(shared.isFinalized ? "the context is finalized already"
@@ -178,7 +175,7 @@ Qnn_ErrorHandle_t contextFinalize(Qnn_ContextHandle_t handle, Qnn_ProfileHandle_
 
 Qnn_ErrorHandle_t graphRetrieve(Qnn_ContextHandle_t handle, const char* name, Qnn_GraphHandle_t* found) {
   const auto context = objects().find<Context>(handle);
-  if (context != nullptr && sharedOf(*context).isDeferred && !sharedOf(*context).isFinalized) {
+  if (context != nullptr && memoryOf(*context).isDeferred && !memoryOf(*context).isFinalized) {
     context->backend->logger.error("the context has no graphs yet: its initialization is deferred, call "
                                    "QnnContext_finalize first");
     return QNN_GRAPH_ERROR_GRAPH_DOES_NOT_EXIST;

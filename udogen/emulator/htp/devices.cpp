@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "HTP/QnnHtpDevice.h"
-#include "own.hpp"
+#include "overrides.hpp"
 
 namespace emulator {
 namespace {
@@ -31,7 +31,7 @@ const Soc* socOf(const std::string& name) {
   return nullptr;
 }
 
-/// What the process is told of its hardware, once: HTP0, HTP1 … in the order of the variable.
+/// What the process is stages of its hardware, once: HTP0, HTP1 … in the order of the variable.
 struct Platform {
   struct Row {
     Soc soc;
@@ -92,12 +92,6 @@ const Platform& platform() {
   return all;
 }
 
-void take(const Soc& soc, Processor& processor) {
-  processor.soc = soc.model;
-  processor.arch = soc.arch;
-  processor.tcm = soc.tcm << 20;
-}
-
 Qnn_ErrorHandle_t deviceGetPlatformInfo(Qnn_LogHandle_t log, const QnnDevice_PlatformInfo_t** info) {
   if (info == nullptr) return QNN_DEVICE_ERROR_INVALID_ARGUMENT;
   if (log != nullptr && objects().find<Log>(log) == nullptr) return QNN_DEVICE_ERROR_INVALID_HANDLE;
@@ -113,18 +107,15 @@ Qnn_ErrorHandle_t deviceFreePlatformInfo(Qnn_LogHandle_t, const QnnDevice_Platfo
 }
 
 /// A processor by its number, which releases of the SDK put in two places, or a version of Hexagon.
-Qnn_ErrorHandle_t takeCustom(const QnnHtpDevice_CustomConfig_t& given, const Logger& logger, Processor& processor) {
+Qnn_ErrorHandle_t checkCustom(const QnnHtpDevice_CustomConfig_t& given, const Logger& logger) {
   if (given.option == QNN_HTP_DEVICE_CONFIG_OPTION_SOC) {
-    if (findSoc(given.socModel, processor) || findSoc(given.socModelAt4, processor)) return QNN_SUCCESS;
+    if (socOf(given.socModel) != nullptr || socOf(given.socModelAt4) != nullptr) return QNN_SUCCESS;
     logger.error("no processor has the number %u", given.socModel);
     return QNN_DEVICE_ERROR_INVALID_CONFIG;
   }
   if (given.option == QNN_HTP_DEVICE_CONFIG_OPTION_ARCH) {
     for (const Soc& row : socs) {
-      if (row.arch != given.arch.arch) continue;
-      processor.arch = row.arch;
-      if (processor.soc == 0) processor.tcm = row.tcm << 20;
-      return QNN_SUCCESS;
+      if (row.arch == given.arch.arch) return QNN_SUCCESS;
     }
     logger.error("no processor has Hexagon v%u", given.arch.arch);
     return QNN_DEVICE_ERROR_INVALID_CONFIG;
@@ -133,8 +124,8 @@ Qnn_ErrorHandle_t takeCustom(const QnnHtpDevice_CustomConfig_t& given, const Log
                            : QNN_DEVICE_ERROR_INVALID_CONFIG;
 }
 
-/// One device of those that there are, with cores that it has.
-Qnn_ErrorHandle_t takeHardware(const QnnDevice_PlatformInfo_t* wanted, const Logger& logger, Processor& processor) {
+/// One of the devices of this machine, with cores that it has.
+Qnn_ErrorHandle_t checkHardware(const QnnDevice_PlatformInfo_t* wanted, const Logger& logger) {
   if (wanted == nullptr || wanted->version != QNN_DEVICE_PLATFORM_INFO_VERSION_1 || wanted->v1.numHwDevices != 1) {
     logger.error("a device is made of one hardware device of the platform info");
     return QNN_DEVICE_ERROR_INVALID_CONFIG;
@@ -151,7 +142,6 @@ Qnn_ErrorHandle_t takeHardware(const QnnDevice_PlatformInfo_t* wanted, const Log
                  rows[device.deviceId].cores.size());
     return QNN_DEVICE_ERROR_INVALID_CONFIG;
   }
-  take(rows[device.deviceId].soc, processor);
   return QNN_SUCCESS;
 }
 
@@ -161,18 +151,16 @@ Qnn_ErrorHandle_t deviceCreate(Qnn_LogHandle_t log, const QnnDevice_Config_t** c
     const auto found = objects().find<Log>(log);
     if (log != nullptr && found == nullptr) return QNN_DEVICE_ERROR_INVALID_HANDLE;
     const Logger logger(found);
-    auto device = std::make_shared<HtpDevice>();
     for (; config != nullptr && *config != nullptr; ++config) {
       Qnn_ErrorHandle_t code = QNN_DEVICE_ERROR_INVALID_CONFIG;
       if ((*config)->option == QNN_DEVICE_CONFIG_OPTION_CUSTOM && (*config)->customConfig != nullptr) {
-        code = takeCustom(*static_cast<const QnnHtpDevice_CustomConfig_t*>((*config)->customConfig), logger,
-                          device->processor);
+        code = checkCustom(*static_cast<const QnnHtpDevice_CustomConfig_t*>((*config)->customConfig), logger);
       } else if ((*config)->option == QNN_DEVICE_CONFIG_OPTION_PLATFORM_INFO) {
-        code = takeHardware((*config)->hardwareInfo, logger, device->processor);
+        code = checkHardware((*config)->hardwareInfo, logger);
       }
       if (code != QNN_SUCCESS) return code;
     }
-    *made = objects().add(std::move(device));
+    *made = objects().add(std::make_shared<Device>());
     return QNN_SUCCESS;
   });
 }
@@ -183,17 +171,6 @@ Qnn_ErrorHandle_t deviceGetInfo(Qnn_DeviceHandle_t handle, const QnnDevice_Platf
 }
 
 }  // namespace
-
-bool findSoc(std::uint32_t model, Processor& found) {
-  const Soc* const row = socOf(model);
-  if (row != nullptr) take(*row, found);
-  return row != nullptr;
-}
-
-Processor processorOf(Qnn_DeviceHandle_t handle) {
-  const auto device = objects().find<Device>(handle);
-  return device == nullptr ? Processor() : static_cast<const HtpDevice&>(*device).processor;
-}
 
 void fillDevices(QnnInterface_ImplementationV2_t& table) {
   table.deviceGetPlatformInfo = deviceGetPlatformInfo;

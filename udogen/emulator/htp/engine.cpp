@@ -8,14 +8,13 @@
 #include "HTP/QnnHtpGraph.h"
 #include "HTP/QnnHtpMem.h"
 #include "graph.hpp"
-#include "own.hpp"
+#include "overrides.hpp"
+#include "registry.hpp"
 
 namespace emulator {
 namespace {
 
-// A graph's own options as one number: threads of HVX in the first byte, KiB of TCM above it.
-constexpr std::uint32_t threadsMask = 0xff;
-constexpr std::uint32_t tcmShift = 8;
+constexpr std::uint32_t defaultThreads = 4;  // of HVX, that slice a kernel
 
 /// Appends a line for each graph to the file that UDOGEN_HTP_GRAPH names.
 void write(const char* graph, const std::vector<std::string>& stages, const Logger& logger) {
@@ -41,88 +40,125 @@ class HtpEngine : public Engine {
     return text;
   }
 
-  // QHPI packages are told nothing: they ask.
+  // QHPI packages are stages nothing: they ask.
   QnnOpPackage_GlobalInfrastructure_t infrastructure() override { return nullptr; }
 
-  std::unique_ptr<Shared> share() override { return std::make_unique<HtpShared>(); }
+  std::unique_ptr<ContextState> makeContextState() override { return std::make_unique<ContextMemory>(); }
 
   Qnn_ErrorHandle_t configure(QnnGraph_CustomConfig_t config, std::uint32_t& option) const override {
     if (config == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
     const auto& given = *static_cast<const QnnHtpGraph_CustomConfig_t*>(config);
-    const auto setTcm = [&option](std::uint64_t bytes) -> Qnn_ErrorHandle_t {
-      if (bytes == 0 || bytes > (1u << 30)) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
-      option = (option & threadsMask) | static_cast<std::uint32_t>((bytes + 1023) / 1024) << tcmShift;
+    if (given.option == QNN_HTP_GRAPH_CONFIG_OPTION_NUM_HVX_THREADS) {
+      if (given.numHvxThreads == 0 || given.numHvxThreads > 64) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
+      option = static_cast<std::uint32_t>(given.numHvxThreads);
       return QNN_SUCCESS;
-    };
-    switch (given.option) {
-      case QNN_HTP_GRAPH_CONFIG_OPTION_NUM_HVX_THREADS:
-        if (given.numHvxThreads == 0 || given.numHvxThreads > 64) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
-        option = (option & ~threadsMask) | static_cast<std::uint32_t>(given.numHvxThreads);
-        return QNN_SUCCESS;
-      case QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_MB: return setTcm(std::uint64_t{given.vtcmSizeInMB} << 20);
-      case QNN_HTP_GRAPH_CONFIG_OPTION_VTCM_SIZE_IN_BYTES: return setTcm(given.vtcmSizeInBytes);
-      default:  // what the others say has no meaning here
-        return given.option >= QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION &&
-                       given.option <= QNN_HTP_GRAPH_CONFIG_OPTION_PRECISION_COMPENSATION
-                   ? QNN_SUCCESS
-                   : QNN_GRAPH_ERROR_INVALID_ARGUMENT;
     }
+    const bool isKnown = given.option >= QNN_HTP_GRAPH_CONFIG_OPTION_OPTIMIZATION &&
+                         given.option <= QNN_HTP_GRAPH_CONFIG_OPTION_PRECISION_COMPENSATION;
+    return isKnown ? QNN_SUCCESS : QNN_GRAPH_ERROR_INVALID_ARGUMENT;  // the others have no effect here
   }
 
-  Qnn_ErrorHandle_t compile(Shared& shared, const Composed& graph, const Logger& logger,
+  Qnn_ErrorHandle_t compile(ContextState& shared, const Composed& graph, const Logger& logger,
                             std::unique_ptr<Executable>& made) override {
-    auto& own = static_cast<HtpShared&>(shared);
-    Processor processor = own.processor;
-    if ((graph.option & threadsMask) != 0) processor.threads = graph.option & threadsMask;
-    if (const std::uint32_t wanted = graph.option >> tcmShift; wanted != 0) {
-      if (std::uint64_t{wanted} * 1024 > processor.tcm) {
-        logger.error("graph `%s` asks for %u KiB of TCM, the processor has %u", graph.name, wanted, processor.tcm / 1024);
-        return QNN_GRAPH_ERROR_FINALIZE_FAILED;
-      }
-      processor.tcm = wanted * 1024;
-    }
     std::vector<std::string> stages;
-    const bool isWanted = std::getenv("UDOGEN_HTP_GRAPH") != nullptr;
-    auto compiled = std::make_unique<HtpGraph>(own, logger);
-    const Qnn_ErrorHandle_t code = compiled->compile(graph, processor, isWanted ? &stages : nullptr);
-    if (isWanted) write(graph.name, stages, logger);
+    const bool isRequested = std::getenv("UDOGEN_HTP_GRAPH") != nullptr;
+    auto compiled = std::make_unique<HtpGraph>(static_cast<ContextMemory&>(shared), logger);
+    const std::uint32_t threads = graph.option == 0 ? defaultThreads : graph.option;
+    const Qnn_ErrorHandle_t code = compiled->compile(graph, threads, isRequested ? &stages : nullptr);
+    if (isRequested) write(graph.name, stages, logger);
     if (code == QNN_SUCCESS) made = std::move(compiled);
     return code;
   }
 
-  Qnn_ErrorHandle_t readMemory(Qnn_MemInfoCustom_t info, MemWish& wish, const Logger& logger) const override;
+  Qnn_ErrorHandle_t readMemory(Qnn_MemInfoCustom_t info, MemRequest& request, const Logger& logger) const override;
   Qnn_ErrorHandle_t property(const Context& context, QnnContext_CustomProperty_t property) const override;
 };
 
 /// Buffers of a whole context have no tensor; buffers.cpp has looked at them already.
-Qnn_ErrorHandle_t HtpEngine::readMemory(Qnn_MemInfoCustom_t info, MemWish& wish, const Logger& logger) const {
+Qnn_ErrorHandle_t HtpEngine::readMemory(Qnn_MemInfoCustom_t info, MemRequest& request, const Logger& logger) const {
   const auto& given = *static_cast<const QnnMemHtp_Descriptor_t*>(info);
   if (given.type != QNN_HTP_MEM_WEIGHTS_BUFFER && given.type != QNN_HTP_MEM_SHARED_SPILLFILL_BUFFER) {
-    return Engine::readMemory(info, wish, logger);
+    return Engine::readMemory(info, request, logger);
   }
-  wish.fd = given.weightsBufferConfig.fd;
-  wish.offset = given.weightsBufferConfig.offset;
-  wish.size = given.weightsBufferConfig.offset + given.size;
-  wish.isShared = true;
-  wish.hasTensor = false;
+  request.fd = given.weightsBufferConfig.fd;
+  request.offset = given.weightsBufferConfig.offset;
+  request.size = given.weightsBufferConfig.offset + given.size;
+  request.isShared = true;
+  request.hasTensor = false;
   return QNN_SUCCESS;
 }
 
 Qnn_ErrorHandle_t HtpEngine::property(const Context& context, QnnContext_CustomProperty_t property) const {
   auto& wanted = *static_cast<QnnHtpContext_CustomProperty_t*>(property);
-  const HtpShared& shared = sharedOf(context);
+  const ContextMemory& shared = memoryOf(context);
   switch (wanted.option) {
     case QNN_HTP_CONTEXT_GET_PROP_BUFFER_START_ALIGNMENT:
       wanted.bufferStartAlignment = bufferAlignment;
       return QNN_SUCCESS;
     case QNN_HTP_CONTEXT_GET_PROP_MAX_SPILLFILL_BUFFER_SIZE:
-      wanted.spillfillBufferSize = shared.isDeferred ? shared.spillWanted : shared.spillSize();
+      wanted.spillfillBufferSize = shared.isDeferred ? shared.spillRequired : shared.spillSize();
       return QNN_SUCCESS;
     case QNN_HTP_CONTEXT_GET_PROP_WEIGHTS_BUFFER_SIZE:
-      wanted.weightsBufferSize = shared.isDeferred ? shared.weightsWanted : shared.weightsSize();
+      wanted.weightsBufferSize = shared.isDeferred ? shared.weightsRequired : shared.weightsSize();
       return QNN_SUCCESS;
     default: return QNN_CONTEXT_ERROR_INVALID_ARGUMENT;
   }
+}
+
+Qnn_ErrorHandle_t backendRegisterOpPackage(Qnn_BackendHandle_t handle, const char* path, const char* provider,
+                                           const char* target) {
+  return guarded([&]() -> Qnn_ErrorHandle_t {
+    const auto backend = objects().find<Backend>(handle);
+    const bool fits = target == nullptr || std::string(target) == identity.target;
+    if (backend != nullptr && path != nullptr && provider != nullptr && fits) {
+      const Qnn_ErrorHandle_t code = registerKernels(path, backend->logger);
+      if (code != QNN_SUCCESS) return code;
+    }
+    return core.backendRegisterOpPackage(handle, path, provider, target);
+  });
+}
+
+Qnn_ErrorHandle_t tensorCreateGraphTensor(Qnn_GraphHandle_t handle, Qnn_Tensor_t* tensor) {
+  const auto graph = objects().find<Graph>(handle);
+  if (graph != nullptr && tensor != nullptr && common(*tensor).type != QNN_TENSOR_TYPE_NULL) {
+    const Qnn_TensorV1_t& given = common(*tensor);
+    const Logger& logger = graph->context->backend->logger;
+    const char* const name = given.name == nullptr ? "" : given.name;
+    if (!hasTensorsOf(given.dataType)) {
+      logger.error("tensor `%s`: tensor datatype 0x%04x not supported", name, static_cast<unsigned>(given.dataType));
+      return QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM;  // as libQnnHtp answers
+    }
+    if (given.rank < 1 || given.rank > 6) {
+      logger.error("tensor `%s` has rank %u; HTP has flat tensors of ranks 1 to 6", name, given.rank);
+      return QNN_TENSOR_ERROR_INVALID_TENSOR_PARAM;  // as libQnnHtp answers
+    }
+  }
+  return core.tensorCreateGraphTensor(handle, tensor);
+}
+
+Qnn_ErrorHandle_t checkParams(const Qnn_OpConfigV1_t& op, const Logger& logger) {
+  const bool isBuiltIn = op.packageName != nullptr && std::string(op.packageName) == builtInPackage;
+  for (std::uint32_t i = 0; !isBuiltIn && i < op.numOfParams && op.params != nullptr; ++i) {
+    const Qnn_Param_t& param = op.params[i];
+    if (param.paramType != QNN_PARAMTYPE_SCALAR || hasScalarsOf(param.scalarParam.dataType)) continue;
+    const bool isText = static_cast<std::uint32_t>(param.scalarParam.dataType) == QNN_DATATYPE_STRING;
+    logger.error("node `%s`: Unable to add scalar param %s: HTP has no %s", op.name == nullptr ? "" : op.name,
+                 param.name == nullptr ? "" : param.name,
+                 isText ? "texts" : "numbers of this type as parameters (make it a tensor, or of another type)");
+    return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
+  }
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t graphAddNode(Qnn_GraphHandle_t handle, Qnn_OpConfig_t op) {
+  return guarded([&]() -> Qnn_ErrorHandle_t {
+    const auto graph = objects().find<Graph>(handle);
+    if (graph != nullptr && op.version == QNN_OPCONFIG_VERSION_1) {
+      const Qnn_ErrorHandle_t code = checkParams(op.v1, graph->context->backend->logger);
+      if (code != QNN_SUCCESS) return code;
+    }
+    return core.graphAddNode(handle, op);
+  });
 }
 
 void specialize(QnnInterface_ImplementationV2_t& table) {
@@ -130,7 +166,9 @@ void specialize(QnnInterface_ImplementationV2_t& table) {
   fillDevices(table);
   fillContexts(table);
   fillBuffers(table);
-  fillGraphs(table);
+  table.backendRegisterOpPackage = backendRegisterOpPackage;
+  table.tensorCreateGraphTensor = tensorCreateGraphTensor;
+  table.graphAddNode = graphAddNode;
 }
 
 }  // namespace

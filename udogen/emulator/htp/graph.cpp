@@ -11,7 +11,7 @@
 namespace emulator {
 namespace {
 
-constexpr unsigned char chance = 0xCD;  // what memory holds that HTP does not clear
+constexpr unsigned char uncleared = 0xCD;  // what memory holds that HTP does not clear
 
 /// Copies a region between two row-major tensors, row by row.
 void copyRegion(const QHPI_Shape& extent, std::size_t element, const unsigned char* from, const QHPI_Shape& fromShape,
@@ -38,11 +38,11 @@ void copyRegion(const QHPI_Shape& extent, std::size_t element, const unsigned ch
 
 // --- finalize -------------------------------------------------------------------------------------------------
 
-Qnn_ErrorHandle_t HtpGraph::prepareAll(const Composed& graph, std::vector<std::string>* told,
-                                       std::vector<Chosen>& chosen) {
+Qnn_ErrorHandle_t HtpGraph::prepareAll(const Composed& graph, std::vector<std::string>* stages,
+                                       std::vector<KernelChoice>& chosen) {
   Preparation& preparation = *preparation_;
   const auto note = [&](const char* stage) {
-    if (told != nullptr) told->push_back(tell(preparation, stage, chosen));
+    if (stages != nullptr) stages->push_back(toJson(preparation, stage, chosen));
   };
   Qnn_ErrorHandle_t code = preparation.compose(graph);
   if (code != QNN_SUCCESS) return code;
@@ -50,16 +50,13 @@ Qnn_ErrorHandle_t HtpGraph::prepareAll(const Composed& graph, std::vector<std::s
   code = preparation.rewrite(true);
   if (code != QNN_SUCCESS) return code;
   note("early rewrites");
-  code = preparation.tile();
-  if (code != QNN_SUCCESS) return code;
-  note("tiles");
   code = preparation.rewrite(false);
   if (code != QNN_SUCCESS) return code;
   note("late rewrites");
   for (const QHPI_Op* const op : preparation.order()) {
     if (op->kind != OpKind::op) continue;
-    Chosen one;
-    code = choose(*op, preparation.processor, logger_, one);
+    KernelChoice one;
+    code = choose(*op, logger_, one);
     if (code != QNN_SUCCESS) return code;
     chosen.push_back(std::move(one));
   }
@@ -81,8 +78,8 @@ void HtpGraph::layMemory(const std::vector<QHPI_Op*>& order) {
       if (op->kind == OpKind::constant) {
         value.data = const_cast<unsigned char*>(shared_.place(op->data));
       } else if (op->kind == OpKind::input) {
-        rooms_.emplace_back(value.bytes + 2 * guardBytes);
-        value.data = rooms_.back().data() + guardBytes;
+        owned_.emplace_back(value.bytes + 2 * guardBytes);
+        value.data = owned_.back().data() + guardBytes;
         value.isGuarded = value.isGuardedBefore = true;
         value.guard = {false, number++};
       } else {
@@ -98,18 +95,18 @@ void HtpGraph::layMemory(const std::vector<QHPI_Op*>& order) {
   std::size_t before = 0;  // for the guard before each; what a context wants of a spill-fill buffer has none
   if (base == nullptr || between > shared_.spill.size) {
     before = valueAlignment;
-    rooms_.emplace_back(between + before * spilled.size());
-    base = rooms_.back().data();
+    owned_.emplace_back(between + before * spilled.size());
+    base = owned_.back().data();
   }
   for (const auto& [value, offset] : spilled) {
     base += before;
     value->data = base + offset;
     value->isGuardedBefore = before != 0;
-    std::memset(value->data, chance, value->bytes);
+    std::memset(value->data, uncleared, value->bytes);
   }
 }
 
-void HtpGraph::addKernel(Chosen chosen) {
+void HtpGraph::addKernel(KernelChoice chosen, std::uint32_t threads) {
   auto step = std::make_unique<Step>();
   const QHPI_Op& op = *chosen.op;
   const QHPI_Kernel_v1& kernel = *chosen.kernel;
@@ -119,9 +116,9 @@ void HtpGraph::addKernel(Chosen chosen) {
     if (!tensor.isIndirect) return;
     const std::size_t bytes = blockBytes(tensor.layout, sizeOfElement(tensor.definition.type));
     const std::size_t count = blocksOf(tensor.layout, tensor.definition.shape);
-    step->rooms.emplace_back(bytes * count);
-    for (std::size_t i = 0; i < count; ++i) tensor.blocks.push_back(step->rooms.back().data() + i * bytes);
-    std::memset(step->rooms.back().data(), 0, bytes * count);
+    step->owned.emplace_back(bytes * count);
+    for (std::size_t i = 0; i < count; ++i) tensor.blocks.push_back(step->owned.back().data() + i * bytes);
+    std::memset(step->owned.back().data(), 0, bytes * count);
   };
   for (std::size_t i = 0; i < chosen.outputs.size(); ++i) {
     const Value& value = values_.at({&op, static_cast<std::uint32_t>(i)});
@@ -144,15 +141,15 @@ void HtpGraph::addKernel(Chosen chosen) {
                     bytesOf(in.definition) == bytesOf(out.definition);
     if (step->inPlace) in.data = out.data;
   }
-  if (kernel.multithreaded) step->slices = preparation_->processor.threads;
+  if (kernel.multithreaded) step->slices = threads;
   if (kernel.sync_block_size != 0) {
-    step->rooms.emplace_back(kernel.sync_block_size);
-    step->shared = step->rooms.back().data();
+    step->owned.emplace_back(kernel.sync_block_size);
+    step->shared = step->owned.back().data();
   }
   if (kernel.do_precomputation_function != nullptr && kernel.function_with_precomputed_data != nullptr) {
-    step->rooms.emplace_back(kernel.precomputed_data_size);
-    step->prepared = step->rooms.back().data();
-    std::memset(step->prepared, chance, kernel.precomputed_data_size);
+    step->owned.emplace_back(kernel.precomputed_data_size);
+    step->prepared = step->owned.back().data();
+    std::memset(step->prepared, uncleared, kernel.precomputed_data_size);
     // Only constants that the kernel wants in DDR are there yet.
     std::vector<std::pair<QHPI_Tensor*, void*>> hidden;
     const auto hide = [&](QHPI_Tensor* tensor) {
@@ -163,7 +160,7 @@ void HtpGraph::addKernel(Chosen chosen) {
     for (std::size_t i = 0; i < chosen.inputs.size(); ++i) {
       if (!chosen.isReadable[i]) hide(chosen.inputs[i].get());
     }
-    QHPI_RuntimeHandle handle = {1, 0, step->shared, kernel.resources};
+    QHPI_RuntimeHandle handle = {1, 0, step->shared};
     const std::uint32_t code = kernel.do_precomputation_function(
         &handle, step->prepared, static_cast<std::uint32_t>(step->outputs.size()), step->outputs.data(),
         static_cast<std::uint32_t>(step->inputs.size()), step->inputs.data());
@@ -223,14 +220,14 @@ Qnn_ErrorHandle_t HtpGraph::addWork(const QHPI_Op& op) {
           continue;
         }
         given[i].resize(bytesOf(definitionOf(it->inputs[i])));
-        turnSigns(common(config.inputTensors[i]).dataType, given[i].size(), in[i], given[i].data());
+        flipSigns(common(config.inputTensors[i]).dataType, given[i].size(), in[i], given[i].data());
         from.push_back(given[i].data());
       }
       std::vector<void*> to(out.begin(), out.end());
       builtIn->execute(from.data(), to.data());
       for (std::size_t i = 0; i < out.size(); ++i) {
         std::vector<unsigned char> made(out[i], out[i] + bytesOf(it->outputs[i]));
-        turnSigns(common(config.outputTensors[i]).dataType, made.size(), made.data(), out[i]);
+        flipSigns(common(config.outputTensors[i]).dataType, made.size(), made.data(), out[i]);
       }
     };
   }
@@ -238,18 +235,17 @@ Qnn_ErrorHandle_t HtpGraph::addWork(const QHPI_Op& op) {
   return QNN_SUCCESS;
 }
 
-Qnn_ErrorHandle_t HtpGraph::compile(const Composed& graph, const Processor& processor,
-                                    std::vector<std::string>* told) {
-  preparation_ = std::make_unique<Preparation>(processor, logger_);
-  std::vector<Chosen> chosen;
-  Qnn_ErrorHandle_t code = prepareAll(graph, told, chosen);
+Qnn_ErrorHandle_t HtpGraph::compile(const Composed& graph, std::uint32_t threads, std::vector<std::string>* stages) {
+  preparation_ = std::make_unique<Preparation>(logger_);
+  std::vector<KernelChoice> chosen;
+  Qnn_ErrorHandle_t code = prepareAll(graph, stages, chosen);
   if (code != QNN_SUCCESS) return code;
   const std::vector<QHPI_Op*> order = preparation_->order();
   layMemory(order);
   std::size_t next = 0;
   for (const QHPI_Op* const op : order) {
     if (op->kind == OpKind::op) {
-      addKernel(std::move(chosen[next++]));
+      addKernel(std::move(chosen[next++]), threads);
     } else if (op->kind != OpKind::input && op->kind != OpKind::constant && op->kind != OpKind::shape) {
       code = addWork(*op);
       if (code != QNN_SUCCESS) return code;
@@ -272,7 +268,7 @@ Qnn_ErrorHandle_t HtpGraph::compile(const Composed& graph, const Processor& proc
 
 std::uint32_t HtpGraph::call(Step& step, std::uint32_t slice) const noexcept {
   const QHPI_Kernel_v1& kernel = *step.chosen.kernel;
-  QHPI_RuntimeHandle handle = {step.slices, slice, step.shared, kernel.resources};
+  QHPI_RuntimeHandle handle = {step.slices, slice, step.shared};
   if (step.prepared != nullptr) return kernel.function_with_precomputed_data(&handle, step.prepared);
   return kernel.function(&handle, static_cast<std::uint32_t>(step.outputs.size()), step.outputs.data(),
                          static_cast<std::uint32_t>(step.inputs.size()), step.inputs.data());
@@ -334,7 +330,7 @@ Qnn_ErrorHandle_t HtpGraph::execute(const std::vector<const void*>& inputs, cons
   fillGuards();
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const auto& [tensor, value] = inputs_[i];
-    if (value.data != nullptr) turnSigns(tensor->dataType(), value.bytes, inputs[i], value.data);
+    if (value.data != nullptr) flipSigns(tensor->dataType(), value.bytes, inputs[i], value.data);
   }
   for (const auto& step : steps_) {
     Qnn_ErrorHandle_t code = stopped();
@@ -349,7 +345,7 @@ Qnn_ErrorHandle_t HtpGraph::execute(const std::vector<const void*>& inputs, cons
   }
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const auto& [tensor, value] = outputs_[i];
-    turnSigns(tensor->dataType(), value.bytes, value.data, outputs[i]);
+    flipSigns(tensor->dataType(), value.bytes, value.data, outputs[i]);
   }
   ++executions_;
   return QNN_SUCCESS;

@@ -5,16 +5,16 @@
 
 #include "guards.hpp"
 #include "kernels.hpp"
-#include "shared.hpp"
+#include "context_memory.hpp"
 
 namespace emulator {
 
 class HtpGraph : public Executable {
  public:
-  HtpGraph(HtpShared& shared, const Logger& logger) : shared_(shared), logger_(logger) {}
+  HtpGraph(ContextMemory& shared, const Logger& logger) : shared_(shared), logger_(logger) {}
 
-  /// Prepares the graph; `told` gets what it is after each stage, where somebody wants to know.
-  Qnn_ErrorHandle_t compile(const Composed& graph, const Processor& processor, std::vector<std::string>* told);
+  /// Prepares the graph for so many threads; `stages` gets the graph after each stage, as JSON, unless it is null.
+  Qnn_ErrorHandle_t compile(const Composed& graph, std::uint32_t threads, std::vector<std::string>* stages);
   Qnn_ErrorHandle_t execute(const std::vector<const void*>& inputs, const std::vector<void*>& outputs,
                             Measured* measured) override;
 
@@ -31,12 +31,12 @@ class HtpGraph : public Executable {
   /// A kernel with its tensors, or work of HTP's own.
   struct Step {
     std::string title;
-    Chosen chosen;
+    KernelChoice chosen;
     std::vector<QHPI_Tensor*> outputs;
     std::vector<const QHPI_Tensor*> inputs;
     std::vector<unsigned char*> inputData, outputData;  // flat
     std::vector<std::vector<unsigned char>> given;      // what inputs held before the kernel was called
-    std::vector<Room> rooms;                            // of its blocks, of what it prepared, of its slices
+    std::vector<AlignedMemory> owned;                            // of its blocks, of what it prepared, of its slices
     void* prepared = nullptr;
     void* shared = nullptr;
     std::uint32_t slices = 1;
@@ -44,9 +44,9 @@ class HtpGraph : public Executable {
     std::function<void()> work;
   };
 
-  Qnn_ErrorHandle_t prepareAll(const Composed& graph, std::vector<std::string>* told, std::vector<Chosen>& chosen);
+  Qnn_ErrorHandle_t prepareAll(const Composed& graph, std::vector<std::string>* stages, std::vector<KernelChoice>& chosen);
   void layMemory(const std::vector<QHPI_Op*>& order);
-  void addKernel(Chosen chosen);
+  void addKernel(KernelChoice chosen, std::uint32_t threads);
   Qnn_ErrorHandle_t addWork(const QHPI_Op& op);
   Qnn_ErrorHandle_t run(Step& step);
   /// An exception of a kernel ends the process, as it does in libQnnHtp.
@@ -56,17 +56,17 @@ class HtpGraph : public Executable {
   bool areGuardsWhole(const Step& step, const Value& value, const std::string& name) const;
   void fillGuards() const;
 
-  HtpShared& shared_;
+  ContextMemory& shared_;
   const Logger logger_;
   std::unique_ptr<Preparation> preparation_;  // its nodes are the keys of the values
   std::map<Key, Value> values_;
   std::vector<std::unique_ptr<Step>> steps_;
-  std::vector<Room> rooms_;
+  std::vector<AlignedMemory> owned_;
   std::vector<std::pair<const Tensor*, Value>> inputs_, outputs_;
   std::size_t executions_ = 0;
 };
 
 /// The graph of a stage as JSON; `chosen` is empty before kernels are chosen.
-std::string tell(const Preparation& graph, const char* stage, const std::vector<Chosen>& chosen);
+std::string toJson(const Preparation& graph, const char* stage, const std::vector<KernelChoice>& chosen);
 
 }  // namespace emulator

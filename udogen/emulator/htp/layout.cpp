@@ -6,21 +6,11 @@ namespace emulator {
 namespace {
 
 constexpr Layout rows[] = {
-    {QHPI_Layout_Flat4, 4, 4, {{0, 0}, {1, 0}, {2, 0}, {3, 0}}},
-    {QHPI_Layout_Flat5, 5, 5, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}}},
-    {QHPI_Layout_Flat6, 6, 6, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}}},
-    {QHPI_Layout_Singular, 4, 4, {{0, 0}, {1, 0}, {2, 0}, {3, 0}}},
-    {QHPI_Layout_NCHW, 4, 4, {{0, 0}, {3, 0}, {2, 0}, {1, 0}}},
-    {QHPI_Layout_Depth32, 4, 6, {{0, 0}, {1, 0}, {3, 0}, {2, 0}, {2, 4}, {3, 32}}},
-    {QHPI_Layout_Weights8x4, 4, 9, {{0, 0}, {1, 0}, {3, 0}, {2, 0}, {0, 8}, {1, 4}, {2, 16}, {3, 32}, {2, 2}}},
-    {QHPI_Layout_Crouton_8, 4, 7, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {1, 8}, {2, 8}, {3, 32}}},
-    {QHPI_Layout_Crouton_16, 4, 8, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {1, 8}, {2, 2}, {3, 32}, {2, 2}}},
-    {QHPI_Layout_Crouton_32, 4, 7, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {1, 2}, {2, 2}, {3, 32}}},
-    {QHPI_Layout_Crouton4x1, 4, 8, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {1, 8}, {2, 2}, {3, 32}, {2, 4}}},
-    {QHPI_Layout_Crouton2x2, 4, 9, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {1, 4}, {2, 4}, {3, 32}, {1, 2}, {2, 2}}},
-    {QHPI_Layout_WideCrouton_8, 4, 7, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {1, 2}, {2, 32}, {3, 32}}},
-    {QHPI_Layout_WideCrouton_32, 4, 7, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {1, 2}, {2, 8}, {3, 32}}},
-    {QHPI_Layout_WideCrouton2x2, 4, 8, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {2, 16}, {3, 32}, {1, 2}, {2, 2}}},
+    {QHPI_Layout_Flat4, "Flat4", 4, 4, {{0, 0}, {1, 0}, {2, 0}, {3, 0}}},
+    {QHPI_Layout_Flat5, "Flat5", 5, 5, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}}},
+    {QHPI_Layout_Flat6, "Flat6", 6, 6, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}}},
+    {QHPI_Layout_Crouton_8, "Crouton_8", 4, 7, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {1, 8}, {2, 8}, {3, 32}}},
+    {QHPI_Layout_Crouton_16, "Crouton_16", 4, 8, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {1, 8}, {2, 2}, {3, 32}, {2, 2}}},
 };
 
 std::uint32_t chunkOf(const Layout& layout, std::uint32_t dim) {
@@ -105,6 +95,9 @@ std::size_t blockBytes(QHPI_Standard_Layout code, std::uint32_t elementSize) {
   return product;
 }
 
+namespace {
+
+/// Which block, and which element of it, holds the element at these coordinates.
 void locate(QHPI_Standard_Layout code, const QHPI_Shape& shape, const std::uint32_t* at, std::size_t& block,
             std::size_t& element) {
   const Layout& layout = *layoutOf(code);
@@ -123,6 +116,8 @@ void locate(QHPI_Standard_Layout code, const QHPI_Shape& shape, const std::uint3
     element = element * size + at[dim] / below % size;
   }
 }
+
+}  // namespace
 
 void toBlocks(QHPI_Standard_Layout code, const QHPI_Shape& shape, std::uint32_t elementSize, const void* flat,
               void* const* blocks) {

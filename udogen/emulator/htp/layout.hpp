@@ -1,4 +1,4 @@
-// How tensors lie in memory: flat, or in blocks.  The rows are what `qhpi_chunked_layout` of libQnnHtp 2.47 answers.
+// How tensors lie in memory: flat, or in the two kinds of blocks that libQnnHtp 2.47 delivers.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,13 @@ struct Chunk {
 
 struct Layout {
   QHPI_Standard_Layout code;
+  const char* name;
   std::uint32_t rank;
   std::uint32_t count;
-  Chunk chunks[9];
+  Chunk chunks[8];
 };
 
-/// The row of a layout; null for those without data, and for numbers that are none.
+/// The row of a layout; null for one in which the emulator has no tensors.
 const Layout* layoutOf(QHPI_Standard_Layout code);
 /// The flat layout of a rank, which HTP gives at least four dimensions.
 QHPI_Standard_Layout flatOf(std::uint32_t rank);
@@ -42,8 +43,5 @@ void toBlocks(QHPI_Standard_Layout code, const QHPI_Shape& shape, std::uint32_t 
               void* const* blocks);
 void fromBlocks(QHPI_Standard_Layout code, const QHPI_Shape& shape, std::uint32_t elementSize, void* flat,
                 void* const* blocks);
-/// Which block, and which element of it, holds the element at these coordinates.
-void locate(QHPI_Standard_Layout code, const QHPI_Shape& shape, const std::uint32_t* at, std::size_t& block,
-            std::size_t& element);
 
 }  // namespace emulator

@@ -1,4 +1,4 @@
-// A graph while HTP prepares it: what rewrites and tiling see, and change.
+// A graph while HTP prepares it: what rewrites see and change.
 #pragma once
 
 #include <deque>
@@ -39,24 +39,15 @@ struct QHPI_Op {
 
 namespace emulator {
 
-/// What the processor has, as far as preparing a graph depends on it.
-struct Processor {
-  std::uint32_t soc = 0;   // 0: none was named
-  std::uint32_t arch = 68;
-  std::uint32_t tcm = 4u << 20;  // bytes; libQnnHtp of x86 takes 4 MiB where no processor is named
-  std::uint32_t threads = 4;     // of HVX, that slice a kernel
-};
 
 class Preparation {
  public:
-  Preparation(const Processor& processor, const Logger& logger) : processor(processor), logger(logger) {}
+  explicit Preparation(const Logger& logger) : logger(logger) {}
 
   /// The client's graph as nodes.
   Qnn_ErrorHandle_t compose(const Composed& graph);
   /// Lets the packages replace their ops: `when` is early or late.
   Qnn_ErrorHandle_t rewrite(bool early);
-  /// Cuts ops whose tensors do not fit in TCM into tiles.
-  Qnn_ErrorHandle_t tile();
 
   QHPI_Op* make(OpKind kind, const std::string& name, const QHPI_Op* like = nullptr);
   QHPI_Op* fail(const std::string& why, const QHPI_Op* like = nullptr);
@@ -70,7 +61,6 @@ class Preparation {
   };
   std::vector<Result> results;
 
-  const Processor processor;
   const Logger& logger;
 
  private:
@@ -78,7 +68,6 @@ class Preparation {
   QHPI_Op* constant(const Tensor& tensor, const std::string& node);
   QHPI_Op* scalar(const Qnn_Param_t& param, const std::string& node);
   Qnn_ErrorHandle_t replace(QHPI_Op* old, const QHPI_Op* with, const char* stage);
-  Qnn_ErrorHandle_t tileOne(QHPI_Op* op);
   std::deque<std::unique_ptr<QHPI_Op>> ops_;
 };
 
@@ -88,7 +77,7 @@ std::size_t bytesOf(const QHPI_OutputDef& output);
 const QHPI_OutputDef& definitionOf(const QHPI_OpRef& ref);
 std::string textOf(const QHPI_Shape& shape);
 /// Signed types of 8 and 16 bits travel as unsigned ones: copies, and turns their highest bit.
-void turnSigns(Qnn_DataType_t type, std::size_t bytes, const void* from, void* to);
+void flipSigns(Qnn_DataType_t type, std::size_t bytes, const void* from, void* to);
 /// Whether HTP has tensors of this type, and parameters of it that are one number.
 bool hasTensorsOf(Qnn_DataType_t type);
 bool hasScalarsOf(Qnn_DataType_t type);

@@ -2,95 +2,51 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <set>
-
-#include "layout.hpp"
 
 namespace emulator {
 namespace {
 
-// What qhpi_register_ops_v1 finds wrong while `admit` waits for it, on this thread.
+// What qhpi_register_ops_v1 finds wrong while `registerKernels` waits for it, on this thread.
 thread_local std::vector<std::string>* faultsOfCaller = nullptr;
 
-/// One kernel record; the sentences that say what is wrong with it.
-class KernelCheck {
- public:
-  KernelCheck(const QHPI_Kernel_v1& kernel, const std::string& op, std::vector<std::string>& faults)
-      : kernel_(kernel), faults_(faults) {
-    title_ = "op " + op + ", kernel " + (kernel.function_name == nullptr ? "without a name" : kernel.function_name);
+/// What is wrong with a kernel record, of that which would crash here, or crashes libQnnHtp; empty: nothing.
+std::string faultOf(const QHPI_Kernel_v1& kernel) {
+  if (kernel.function_name == nullptr || *kernel.function_name == '\0') return "it has no function_name";
+  const bool isPrepared = kernel.function_with_precomputed_data != nullptr;
+  if (isPrepared == (kernel.function != nullptr)) {
+    return "it needs either function or function_with_precomputed_data, the other is NULL";
   }
+  if (isPrepared && (kernel.do_precomputation_function == nullptr || kernel.precomputed_data_size == 0)) {
+    return "function_with_precomputed_data needs do_precomputation_function and precomputed_data_size";
+  }
+  for (const void* const each : kernel.reserved) {
+    if (each != nullptr) return "a reserved pointer of its record is not NULL";
+  }
+  const auto takesAny = [](const QHPI_Tensor_Signature_v1* signature, std::uint32_t count) {
+    return std::any_of(signature, signature + count, [](const auto& each) { return each.layout == QHPI_Layout_Any; });
+  };
+  if (kernel.min_inputs != 0 && kernel.input_signature == nullptr) return "it has no input_signature";
+  if (kernel.min_outputs != 0 && kernel.output_signature == nullptr) return "it has no output_signature";
+  if (takesAny(kernel.input_signature, kernel.min_inputs) || takesAny(kernel.output_signature, kernel.min_outputs)) {
+    return "it takes any layout, with which libQnnHtp crashes when the graph is finalized: name one";
+  }
+  return "";
+}
 
-  void run() {
-    if (kernel_.function_name == nullptr || *kernel_.function_name == '\0') say("it has no function_name");
-    functions();
-    if ((kernel_.resources & ~0xfu) != 0 || kernel_.resources == 0) say("its resources are no set of MAIN, HVX, HMX");
-    for (const void* const each : kernel_.reserved) {
-      if (each != nullptr) return say("a reserved pointer of its record is not NULL");
-    }
-    signatures("input", kernel_.input_signature, kernel_.min_inputs);
-    signatures("output", kernel_.output_signature, kernel_.min_outputs);
-  }
-
- private:
-  void say(const std::string& what) { faults_.push_back(title_ + ": " + what); }
-
-  void functions() {
-    const bool prepared = kernel_.function_with_precomputed_data != nullptr;
-    if (prepared == (kernel_.function != nullptr)) {
-      say("one of function and function_with_precomputed_data must be there, and the other NULL");
-    }
-    if (prepared && (kernel_.do_precomputation_function == nullptr || kernel_.precomputed_data_size == 0)) {
-      say("function_with_precomputed_data needs do_precomputation_function and precomputed_data_size");
-    }
-  }
-
-  void signatures(const char* what, const QHPI_Tensor_Signature_v1* signature, std::uint32_t count) {
-    if (count != 0 && signature == nullptr) return say(std::string("it has no ") + what + "_signature");
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const std::string place = std::string(what) + " " + std::to_string(i);
-      const QHPI_Tensor_Signature_v1& each = signature[i];
-      const bool any = each.element_type == QHPI_Any_Element_Type;
-      if (!any && sizeOfElement(each.element_type) == 0) say(place + " is of no element type");
-      if (each.mem_placement > QHPI_MemLoc_DDR_OR_TCM) say(place + " has no memory placement");
-      if (each.storage > QHPI_Storage_Direct_OR_Indirect) say(place + " has no storage");
-      if (each.layout == QHPI_Layout_Any) {
-        say(place + " takes any layout, with which libQnnHtp crashes when the graph is finalized: name one");
-      } else if (each.layout != QHPI_Layout_ShapeOnly && layoutOf(each.layout) == nullptr) {
-        say(place + " is of no known layout");
-      } else if (each.storage == QHPI_Storage_Indirect && !hasBlocks(each.layout)) {
-        say(place + ": invalid storage type: Indirect, of layout " + nameOfLayout(each.layout));
-      }
-    }
-  }
-
-  const QHPI_Kernel_v1& kernel_;
-  std::string title_;
-  std::vector<std::string>& faults_;
-};
-
-void checkOp(const QHPI_OpInfo_v1& op, const std::string& prefix, std::vector<std::string>& faults) {
-  const std::string name = op.name;
-  if (name.rfind(prefix, 0) != 0 || name.size() == prefix.size()) {
-    faults.push_back("op " + name + ": its name must begin with the package, " + prefix);
-  }
-  for (const void* const each : op.reserved) {
-    if (each == nullptr) continue;
-    faults.push_back("op " + name + ": a reserved pointer of its record is not NULL");
-    break;
-  }
-  if ((op.build_tile == nullptr) != (op.shape_required == nullptr)) {
-    faults.push_back("op " + name + ": shape_required and build_tile are given together");
-  }
-  if (op.num_kernels != 0 && op.kernels == nullptr) {
-    faults.push_back("op " + name + ": it has no kernels");
-    return;
-  }
-  std::set<std::string> seen;
+void checkOp(const QHPI_OpInfo_v1& op, std::vector<std::string>& faults) {
+  const std::string title = std::string("op ") + op.name;
+  const bool isReserved = std::any_of(std::begin(op.reserved), std::end(op.reserved), [](auto each) { return each != nullptr; });
+  if (isReserved) faults.push_back(title + ": a reserved pointer of its record is not NULL");
+  if (op.num_kernels != 0 && op.kernels == nullptr) return faults.push_back(title + ": it has no kernels");
+  std::set<std::string> names;
   for (std::uint32_t i = 0; i < op.num_kernels; ++i) {
-    KernelCheck(op.kernels[i], name, faults).run();
-    const char* const called = op.kernels[i].function_name;
-    if (called != nullptr && !seen.insert(called).second) {
-      faults.push_back("op " + name + ": two kernels are called " + called + ", which SDK 2.49 and later refuse");
+    const std::string name = op.kernels[i].function_name == nullptr ? "without a name" : op.kernels[i].function_name;
+    const std::string fault = faultOf(op.kernels[i]);
+    if (!fault.empty()) faults.push_back(title + ", kernel " + name + ": " + fault);
+    if (!names.insert(name).second) {
+      faults.push_back(title + ": two kernels are called " + name + ", which SDK 2.49 and later refuse");
     }
   }
 }
@@ -109,7 +65,7 @@ std::vector<std::string> Registry::add(std::uint32_t count, const QHPI_OpInfo_v1
       faults.push_back("op " + std::to_string(i) + " of package " + package + " has no name");
       continue;
     }
-    checkOp(ops[i], std::string(package) + "::", faults);
+    checkOp(ops[i], faults);
     if (!seen.insert(ops[i].name).second || ops_.count(ops[i].name) != 0) {
       faults.push_back(std::string("op ") + ops[i].name + " is registered already");
     }
@@ -130,7 +86,7 @@ Registry& registry() {
   return *all;
 }
 
-Qnn_ErrorHandle_t admit(const char* path, const Logger& logger) {
+Qnn_ErrorHandle_t registerKernels(const char* path, const Logger& logger) {
   // One at a time: each library is asked once, and stays loaded.
   static std::mutex mutex;
   static std::map<void*, Qnn_ErrorHandle_t> asked;
@@ -164,19 +120,6 @@ Qnn_ErrorHandle_t admit(const char* path, const Logger& logger) {
   if (name == nullptr && faults.empty()) logger.error("qhpi_init of op package %s failed", path);
   const bool fine = name != nullptr && faults.empty();
   return asked[library] = fine ? QNN_SUCCESS : QNN_BACKEND_ERROR_OP_PACKAGE_REGISTRATION_FAILED;
-}
-
-const char* nameOfElement(QHPI_Element_Type type) {
-  constexpr const char* names[] = {"UNKNOWN", "QUInt8", "QUInt16", "QInt16", "Float32",
-                                   "Int32",   "QInt32", "QInt8",   "Float16", "Int64"};
-  return type < sizeof names / sizeof *names ? names[type] : type == QHPI_Any_Element_Type ? "Any" : "invalid";
-}
-
-const char* nameOfLayout(QHPI_Standard_Layout layout) {
-  constexpr const char* names[] = {"Any",         "ShapeOnly",    "Flat4",      "Flat5",      "Flat6",      "Singular",
-                                   "NCHW",        "Depth32",      "Weights8x4", "Crouton_8",  "Crouton_16", "Crouton_32",
-                                   "Crouton_4x1", "Crouton_2x2", "WideCrouton_8", "WideCrouton_32", "WideCrouton_2x2"};
-  return layout < sizeof names / sizeof *names ? names[layout] : "invalid";
 }
 
 }  // namespace emulator

@@ -28,10 +28,6 @@ class Registry {
 Registry& registry();
 
 /// Lets the library at this path register its ops, once for the process: calls its `qhpi_init`.
-Qnn_ErrorHandle_t admit(const char* path, const Logger& logger);
-
-/// Element types and layouts as libQnnHtp calls them in its log.
-const char* nameOfElement(QHPI_Element_Type type);
-const char* nameOfLayout(QHPI_Standard_Layout layout);
+Qnn_ErrorHandle_t registerKernels(const char* path, const Logger& logger);
 
 }  // namespace emulator

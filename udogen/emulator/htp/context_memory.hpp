@@ -1,4 +1,4 @@
-// What the graphs of one context share: its processor, its weights, and memory for what lies between ops.
+// What the graphs of one context share: its weights, and the memory for tensors between ops.
 #pragma once
 
 #include <map>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "mem.hpp"
-#include "preparation.hpp"
+#include "engine.hpp"
 
 namespace emulator {
 
@@ -16,9 +16,9 @@ constexpr std::size_t valueAlignment = 256;    // of tensors in them: two vector
 inline std::size_t roundUp(std::size_t size, std::size_t to) { return (size + to - 1) / to * to; }
 
 /// A piece of memory of our own, aligned.
-class Room {
+class AlignedMemory {
  public:
-  explicit Room(std::size_t size);
+  explicit AlignedMemory(std::size_t size);
   unsigned char* data() const { return data_.get(); }
 
  private:
@@ -37,7 +37,7 @@ struct External {
   std::shared_ptr<std::mutex> turn;  // of a spill-fill buffer: one graph at a time, of whichever context
 };
 
-class HtpShared : public Shared {
+class ContextMemory : public ContextState {
  public:
   /// Copies a constant to where the context keeps its weights; equal ones are kept once.
   const unsigned char* place(const std::vector<unsigned char>& data);
@@ -49,21 +49,20 @@ class HtpShared : public Shared {
   bool areWeightsWhole() const;
   void sealWeights();
 
-  Processor processor;
   External weights, spill;
 
   // --- of a context that is made of a binary in two steps -------------------------------------------------------
   bool isFromBinary = false, isDeferred = false, isFinalized = false;
-  const char* bars = nullptr;  // the option that it has, with which there are no external buffers
+  const char* conflict = nullptr;  // the option that it has, with which there are no external buffers
   const void* binary = nullptr;
   std::size_t binarySize = 0;
-  std::size_t weightsWanted = 0, spillWanted = 0;
+  std::size_t weightsRequired = 0, spillRequired = 0;
 
  private:
   std::uint64_t sumOfWeights() const;
 
   std::multimap<std::uint64_t, std::pair<const unsigned char*, std::size_t>> placed_;
-  std::vector<Room> rooms_;
+  std::vector<AlignedMemory> owned_;
   std::size_t weightsUsed_ = 0, spillNeeded_ = 0;
   std::uint64_t seal_ = 0;
 };

@@ -1,4 +1,4 @@
-"""What kind of library this is, as its symbols tell."""
+"""What kind of library a file is, by its symbols."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from udogen.runtime.library import BUILD_ID
 QHPI_SINCE = (2, 47)  # the first release whose records are laid out as ours
 
 
-class Style(NamedTuple):
+class LibraryKind(NamedTuple):
     """One kind of library, and the symbols that give it away."""
 
     id: str
@@ -27,48 +27,50 @@ class Style(NamedTuple):
     remedy: str = ""
 
 
-STYLES = (
-    Style(
+KINDS = (
+    LibraryKind(
         "skel",
         "the Hexagon half of a QNN runtime (skel)",
         exported=r"\w+_skel_handle_invoke",
         remedy="give it to --against, and the op package as LIBRARY",
     ),
-    Style(
+    LibraryKind(
         "runtime",
         "a QNN runtime library",
         exported=r"Qnn(System)?Interface_getProviders|qhpi_register_ops_v\d+",
         remedy="give it to --against, and the op package as LIBRARY",
     ),
-    Style("qhpi", "HTP op package (QHPI)", "htp", r"qhpi_init", r"qhpi_register_ops_v\d+", "qhpi_init"),
-    Style("core", "HTP op package (C++ style of the SDK)", "htp", r"op_pkg_init", r"_ZNK?4hnnx\w+", "op_pkg_init"),
-    Style(
+    LibraryKind("qhpi", "HTP op package (QHPI)", "htp", r"qhpi_init", r"qhpi_register_ops_v\d+", "qhpi_init"),
+    LibraryKind("core", "HTP op package (C++ kind of the SDK)", "htp", r"op_pkg_init", r"_ZNK?4hnnx\w+", "op_pkg_init"),
+    LibraryKind(
         "udo",
         "a registration library of SNPE (UDO)",
         exported=r"SnpeUdo_getRegInfo",
         remedy="SNPE registers it (Snpe_Util_AddOpPackage, --udo_package_path); QNN registers what it names",
     ),
-    Style(
+    LibraryKind(
         "snpe",
         "a UDO library of SNPE",
         exported=r"SnpeUdo_\w+",
         remedy="SNPE registers it (Snpe_Util_AddOpPackage with the registration library); QNN does not",
     ),
-    Style(
+    LibraryKind(
         "converter",
         "a converter op package",
         exported=r"\w+(Shape|DataType)Inference",
         remedy="converters load it (--converter_op_package_lib); no runtime registers it",
     ),
-    Style("gpu", "op package for GPU", "gpu", r"QnnGpuOpPackage_getKernelBinary"),
-    Style("plain", "op package for CPU or GPU (plain C)", "cpu", rf"\w+{PROVIDER}"),
+    LibraryKind("gpu", "op package for GPU", "gpu", r"QnnGpuOpPackage_getKernelBinary"),
+    LibraryKind("plain", "op package for CPU or GPU (plain C)", "cpu", rf"\w+{PROVIDER}"),
 )
 # The same to see; the machine tells.
-DSP = Style("dsp", "op package for DSP V65/V66 (plain C)", "dsp")
-OTHER = Style("other", "no op package", remedy=f"an op package exports <Package>{PROVIDER}; is its visibility hidden?")
+DSP = LibraryKind("dsp", "op package for DSP V65/V66 (plain C)", "dsp")
+OTHER = LibraryKind(
+    "other", "no op package", remedy=f"an op package exports <Package>{PROVIDER}; is its visibility hidden?"
+)
 
 
-class Sdk(NamedTuple):
+class SdkRelease(NamedTuple):
     """The SDK release that a library was built for, and how we know."""
 
     release: str  # v2.43.0.260129...; empty where it does not matter or is not known
@@ -76,47 +78,47 @@ class Sdk(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Facts:
+class LibraryFacts:
     """What an ELF library is."""
 
     elf: Elf
-    style: Style
+    kind: LibraryKind
     providers: tuple[str, ...]
-    sdk: Sdk
+    sdk: SdkRelease
 
     @property
     def is_package(self) -> bool:
         """True for what a runtime can register at all."""
-        return bool(self.style.backend)
+        return bool(self.kind.backend)
 
     @property
     def is_registration(self) -> bool:
         """True for what SNPE registers, and finds op packages by."""
-        return self.style.id == "udo"
+        return self.kind.id == "udo"
 
 
-def look(found: Elf) -> Facts:
-    """Tell what kind of library it is."""
-    style = _style(found)
+def identify(found: Elf) -> LibraryFacts:
+    """The kind of a library, its providers and its SDK."""
+    kind = _kind(found)
     providers = tuple(sorted(name for name in found.exports if name.endswith(PROVIDER)))
-    return Facts(found, style, providers, _sdk(found, style))
+    return LibraryFacts(found, kind, providers, _sdk(found, kind))
 
 
-def _style(found: Elf) -> Style:
+def _kind(found: Elf) -> LibraryKind:
     exported, used = "\n".join(found.exports), "\n".join(symbol.name for symbol in found.imports)
-    for style in STYLES:
-        if re.search(rf"^(?:{style.exported})$", exported, re.MULTILINE):
-            return DSP if style.id == "plain" and found.arch in architectures.of_backend("dsp") else style
-        if re.search(rf"^(?:{style.used})$", used, re.MULTILINE):
-            return style
+    for kind in KINDS:
+        if re.search(rf"^(?:{kind.exported})$", exported, re.MULTILINE):
+            return DSP if kind.id == "plain" and found.arch in architectures.of_backend("dsp") else kind
+        if re.search(rf"^(?:{kind.used})$", used, re.MULTILINE):
+            return kind
     return OTHER
 
 
-def _sdk(found: Elf, style: Style) -> Sdk:
+def _sdk(found: Elf, kind: LibraryKind) -> SdkRelease:
     told = elf.text_of(found, BUILD_ID)
     if told:
-        return Sdk(told, f"its symbol {BUILD_ID}")
+        return SdkRelease(told, f"its symbol {BUILD_ID}")
     releases = elf.sdk_releases(found.path)
     if len(releases) == 1:  # several would be somebody's table of releases
-        return Sdk(releases[0], "a text in it")
-    return Sdk("", "any from 2.47 on" if style.id == "qhpi" else "it does not say")
+        return SdkRelease(releases[0], "a text in it")
+    return SdkRelease("", "any from 2.47 on" if kind.id == "qhpi" else "it does not say")

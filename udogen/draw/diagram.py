@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 LETTER, LINE = 7.3, 17  # a letter of a monospaced font of 12 px, or a little more; a line of text
@@ -23,7 +23,7 @@ KINDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Row:
+class TextLine:
     """A line of a box."""
 
     text: str
@@ -41,8 +41,8 @@ class Box:
 
     id: str
     kind: str
-    rows: tuple[Row, ...]
-    told: str = ""  # everything that is known of it: what a mouse and a screen reader find
+    rows: tuple[TextLine, ...]
+    description: str = ""  # everything that is known of it: what a mouse and a screen reader find
 
     @property
     def width(self) -> float:
@@ -67,11 +67,11 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Scene:
+class Diagram:
     """A whole picture."""
 
     title: str
-    told: str
+    description: str
     sections: tuple[Section, ...]
     facts: Mapping[str, object] = field(default_factory=dict)  # what `--json` adds
 
@@ -84,14 +84,14 @@ def shorten(text: str, letters: int = LONGEST) -> str:
     return f"{text[:head]}…{text[len(text) - (letters - 1 - head) :]}"
 
 
-def head(text: str) -> Row:
+def head(text: str) -> TextLine:
     """A line in bold."""
-    return Row(text, "head")
+    return TextLine(text, "head")
 
 
-def quiet(text: str) -> Row:
+def quiet(text: str) -> TextLine:
     """A line of less weight."""
-    return Row(text, "quiet")
+    return TextLine(text, "quiet")
 
 
 def shape_text(shape: Sequence[object] | None) -> str:
@@ -101,3 +101,18 @@ def shape_text(shape: Sequence[object] | None) -> str:
     plain = all(isinstance(each, int) for each in shape)
     texts = ["?" if each is None else str(each) for each in shape]
     return ("x".join(texts) if plain else f"[{', '.join(texts)}]") if texts else "scalar"
+
+
+def lines(diagram: Diagram) -> Iterator[str]:
+    """What is drawn, in short."""
+    yield f"{diagram.title}: {diagram.description}"
+    for section in diagram.sections:
+        ops = [box for box in section.boxes if box.kind in ("op", "custom")]
+        values = len(section.boxes) - len(ops)
+        counts = [
+            f"{count} {word}{'' if count == 1 else 's'}" for count, word in ((len(ops), "op"), (values, "tensor"))
+        ]
+        yield f"  {section.title}: {', '.join(counts)}" + (f"; {section.note}" if section.note else "")
+        for box in ops:
+            if box.kind == "custom":
+                yield f"    {box.description}"

@@ -3,7 +3,6 @@
 
 #include "graph.hpp"
 #include "layout.hpp"
-#include "registry.hpp"
 
 namespace emulator {
 namespace {
@@ -35,18 +34,26 @@ std::string list(const Items& items, const Text& text) {
   return made + "]";
 }
 
+const char* nameOf(QHPI_Element_Type type) {
+  constexpr const char* names[] = {"UNKNOWN", "QUInt8", "QUInt16", "QInt16", "Float32",
+                                   "Int32",   "QInt32", "QInt8",   "Float16", "Int64"};
+  return type < sizeof names / sizeof *names ? names[type] : "invalid";
+}
+
 std::string output(const QHPI_OutputDef& from) {
   std::string shape;
   for (std::uint32_t i = 0; i < from.shape.rank && i < QHPI_MAX_RANK; ++i) {
     shape += (i == 0 ? "" : ", ") + std::to_string(from.shape.dims[i]);
   }
-  return "{\"type\": " + quoted(nameOfElement(from.type)) + ", \"shape\": [" + shape +
+  return "{\"type\": " + quoted(nameOf(from.type)) + ", \"shape\": [" + shape +
          "], \"zero\": " + std::to_string(from.quant_parameters.zero_offset) +
          ", \"step\": " + number(from.quant_parameters.stepsize) + "}";
 }
 
-std::string place(const std::unique_ptr<QHPI_Tensor>& tensor) {
-  return quoted(std::string(tensor->placement == QHPI_MemLoc_TCM_Only ? "TCM " : "DDR ") + nameOfLayout(tensor->layout));
+std::string memoryOf(const std::unique_ptr<QHPI_Tensor>& tensor) {
+  const Layout* const layout = layoutOf(tensor->layout);
+  const std::string memory = tensor->placement == QHPI_MemLoc_TCM_Only ? "TCM " : "DDR ";
+  return quoted(memory + (layout == nullptr ? "ShapeOnly" : layout->name));
 }
 
 std::string reference(const QHPI_OpRef& ref) {
@@ -55,17 +62,16 @@ std::string reference(const QHPI_OpRef& ref) {
 
 }  // namespace
 
-std::string tell(const Preparation& graph, const char* stage, const std::vector<Chosen>& chosen) {
+std::string toJson(const Preparation& graph, const char* stage, const std::vector<KernelChoice>& chosen) {
   const auto op = [&](const QHPI_Op* each) {
     std::string made = "{\"id\": " + std::to_string(each->id) + ", \"op\": " + quoted(each->name);
     if (!each->node.empty()) made += ", \"node\": " + quoted(each->node);
     if (each->tensor != nullptr) made += ", \"tensor\": " + quoted(each->tensor->name());
     made += ", \"inputs\": " + list(each->inputs, reference) + ", \"outputs\": " + list(each->outputs, output);
-    for (const Chosen& one : chosen) {
+    for (const KernelChoice& one : chosen) {
       if (one.op != each) continue;
-      made += ", \"kernel\": " + quoted(one.kernel->function_name) + ", \"input_memory\": " + list(one.inputs, place) +
-              ", \"output_memory\": " + list(one.outputs, place);
-      if (one.cycles != 0) made += ", \"cycles\": " + number(one.cycles);
+      made += ", \"kernel\": " + quoted(one.kernel->function_name) + ", \"input_memory\": " + list(one.inputs, memoryOf) +
+              ", \"output_memory\": " + list(one.outputs, memoryOf);
     }
     return made + "}";
   };

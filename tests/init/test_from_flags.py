@@ -14,7 +14,7 @@ import pytest
 from tests.making import ROOT, udogen
 from udogen.configs.load import load
 from udogen.errors import UsageError
-from udogen.init import described, questions
+from udogen.init import from_flags
 from udogen.opdef.model import Rank
 
 
@@ -62,11 +62,11 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr == (
-        "error: Fo-o: 6 things are wrong with its description\n"
+        "error: Fo-o: 6 faults in its description\n"
         "  the name of the op, `Fo-o`, has characters that a C++ identifier cannot have: '-': `Fo_o` would do\n"
-        "  --input x:FLOT_32: `FLOT_32` is no data type and no rank; did you mean FLOAT_32?\n"
+        "  --input x:FLOT_32: `FLOT_32` is neither a data type nor a rank; did you mean FLOAT_32?\n"
         "  --input ü: the name `ü` has characters that are not allowed in a name: 'ü'\n"
-        "  --output y:static: `static` is no data type and no rank\n"
+        "  --output y:static: `static` is neither a data type nor a rank\n"
         "  --param axis:INT_32=1.5: the default is 1.5, but INT_32 holds whole numbers\n"
         "  --param mode:A|B=C: `C` is no value of type UINT_32\n"
         "  = tensors as in x:FLOAT_32:4D, x:FLOAT_32,UFIXED_POINT_8, weight:FLOAT_32:1D:static; ranks: 0D … 5D, ND\n"
@@ -83,7 +83,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
             "of `Op` are called `x`: the first one stands at --input x; rename one",
         ),
         (["in[0]", "in_0"], [], "`in[0]` and `in_0` of `Op` become the same C++ name `in_0`: rename one"),
-        ([], [], "there is no input"),
+        ([], [], "it has no input"),
         (
             ["a:repeated", "b:repeated"],
             [],
@@ -99,7 +99,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
 )
 def test_mistakes_of_the_whole(inputs: list[str], params: list[str], sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
-        described.draft("Op", inputs=inputs, outputs=["y"], params=params)
+        from_flags.draft("Op", inputs=inputs, outputs=["y"], params=params)
     assert any(sentence in detail for detail in caught.value.details), caught.value.details
 
 
@@ -135,11 +135,11 @@ def test_an_interview() -> None:
         asked.append(question)
         return next(answers) or ("" if "Enter" in question else usual)
 
-    found = questions.interview("", ask=ask, say=told.append)
-    assert found == questions.Answers("First", ("x:FLOAT_32:4D",), ("y",), ("axis:INT_32=1",), ("cpu",))
+    found = from_flags.interview("", ask=ask, log=told.append)
+    assert found == from_flags.Answers("First", ("x:FLOAT_32:4D",), ("y",), ("axis:INT_32=1",), ("cpu",))
     assert [each for each in told if each.startswith("  ")] == [
         "  `1st` must begin with a letter; `t_1st` would do",
-        "  `FLOT` is no data type and no rank; did you mean FLOAT_64?",
+        "  `FLOT` is neither a data type nor a rank; did you mean FLOAT_64?",
         "  `a` is no value of type INT_32",
         "  `tpu` is none of them",
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -259,8 +259,3 @@ def _as_floats(value: Value) -> Value:
     if isinstance(value, tuple):
         return tuple(_as_floats(each) for each in value)
     return value if isinstance(value, str) else float(str(np.float32(value)))
-
-
-def by_attribute(params: Sequence[Param]) -> Mapping[str, Param]:
-    """Parameters by the attributes that they were."""
-    return {each.attribute: each for each in params}

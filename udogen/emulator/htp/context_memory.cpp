@@ -1,4 +1,4 @@
-#include "shared.hpp"
+#include "context_memory.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -6,12 +6,12 @@
 
 namespace emulator {
 
-Room::Room(std::size_t size)
+AlignedMemory::AlignedMemory(std::size_t size)
     : data_(static_cast<unsigned char*>(std::aligned_alloc(bufferAlignment, roundUp(size + 1, bufferAlignment)))) {
   if (data_ == nullptr) throw std::bad_alloc();
 }
 
-const unsigned char* HtpShared::place(const std::vector<unsigned char>& data) {
+const unsigned char* ContextMemory::place(const std::vector<unsigned char>& data) {
   std::uint64_t key = 0xcbf29ce484222325u;  // FNV-1a
   for (const unsigned char each : data) key = (key ^ each) * 0x100000001b3u;
   const auto [first, last] = placed_.equal_range(key);
@@ -25,8 +25,8 @@ const unsigned char* HtpShared::place(const std::vector<unsigned char>& data) {
     if (weightsUsed_ + size > weights.size) throw std::bad_alloc();  // its size was checked when it was registered
     at = weights.data + weightsUsed_;
   } else {
-    rooms_.emplace_back(size);
-    at = rooms_.back().data();
+    owned_.emplace_back(size);
+    at = owned_.back().data();
   }
   weightsUsed_ += size;
   std::memcpy(at, data.data(), data.size());
@@ -34,7 +34,7 @@ const unsigned char* HtpShared::place(const std::vector<unsigned char>& data) {
   return at;
 }
 
-std::uint64_t HtpShared::sumOfWeights() const {
+std::uint64_t ContextMemory::sumOfWeights() const {
   std::uint64_t sum = 0, word = 0;
   for (std::size_t i = 0; i + sizeof word <= weightsUsed_; i += sizeof word) {
     std::memcpy(&word, weights.data + i, sizeof word);
@@ -43,10 +43,10 @@ std::uint64_t HtpShared::sumOfWeights() const {
   return sum;
 }
 
-void HtpShared::sealWeights() {
+void ContextMemory::sealWeights() {
   if (weights.data != nullptr) seal_ = sumOfWeights();
 }
 
-bool HtpShared::areWeightsWhole() const { return weights.data == nullptr || seal_ == sumOfWeights(); }
+bool ContextMemory::areWeightsWhole() const { return weights.data == nullptr || seal_ == sumOfWeights(); }
 
 }  // namespace emulator

@@ -1,10 +1,11 @@
-"""Texts of a person (`x:FLOAT_32:4D`, `axis:INT_32=-1`) -> a draft of one op; all that is wrong is told at once."""
+"""Flags or answers (`x:FLOAT_32:4D`, `axis:INT_32=-1`) -> a draft of one op; all faults are reported together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from udogen import backends
 from udogen.configs import rules
 from udogen.errors import UsageError
 from udogen.init.draft import USUAL_BACKENDS, Draft, obstacle
@@ -18,11 +19,8 @@ TENSOR_HINT = "as in x:FLOAT_32:4D, x:FLOAT_32,UFIXED_POINT_8, weight:FLOAT_32:1
 PARAM_HINT = "as in axis:INT_32=-1, epsilon:FLOAT_32, pads:INT_32:1D=[0,0], mode:UINT_32:FLOOR|ROUND=FLOOR"
 
 
-@dataclass(frozen=True)
-class Fault:
-    """Why a text is no tensor."""
-
-    message: str
+class BadTensorText(ValueError):
+    """A text that describes no tensor or parameter; the message says why."""
 
 
 def draft(
@@ -47,7 +45,7 @@ def draft(
     ):
         made += _read(option, texts, read, faults)
     if not inputs:
-        faults.append("there is no input; give one, as in --input x:FLOAT_32:4D")
+        faults.append("it has no input; give one, as in --input x:FLOAT_32:4D")
     if inputs and not outputs and made:
         first = made[0]
         made.append(
@@ -64,9 +62,9 @@ def draft(
     if not faults:
         faults = _faults_of(whole)
     if faults:
-        count = f"{len(faults)} things are" if len(faults) > 1 else "1 thing is"
+        count = f"{len(faults)} faults" if len(faults) > 1 else "1 fault"
         raise UsageError(
-            f"{name[:60]}: {count} wrong with its description",
+            f"{name[:60]}: {count} in its description",
             details=faults,
             hint=f"tensors {TENSOR_HINT}" if any("--param" not in each for each in faults) else PARAM_HINT,
         )
@@ -80,12 +78,12 @@ def _faults_of(package: OpPackage) -> list[str]:
     return [f"{each.message}: {each.hint}" for each in problems.errors]
 
 
-def tensor(text: str, role: str) -> Tensor | Fault:
+def tensor(text: str, role: str) -> Tensor:
     """`x:FLOAT_32,UFIXED_POINT_8:4D:optional`; type and rank may be left out."""
     name, *parts = text.split(":")
     fault = names.fault_of_tensor(name)
     if fault:
-        return Fault(f"the name `{name[:60]}` {fault}")
+        raise BadTensorText(f"the name `{name[:60]}` {fault}")
     found: tuple[DataType, ...] = ()
     rank: Rank | None = None
     marks: set[str] = set()
@@ -98,7 +96,7 @@ def tensor(text: str, role: str) -> Tensor | Fault:
         elif rank is None and (read := values.parse_rank(part)) is not None and not read.scalar:
             rank = read
         else:
-            return Fault(f"`{part[:40]}` is no data type and no rank{_meant(part)}")
+            raise BadTensorText(f"`{part[:40]}` is neither a data type nor a rank{_meant(part)}")
     return Tensor(
         name=name,
         role=role,
@@ -110,13 +108,13 @@ def tensor(text: str, role: str) -> Tensor | Fault:
     )
 
 
-def parameter(text: str) -> Tensor | Fault:
+def parameter(text: str) -> Tensor:
     """`axis:INT_32=-1`, `pads:INT_32:1D=[0,0]`, `mode:UINT_32:FLOOR|ROUND=FLOOR`; with a default it is optional."""
     head, equals, default = text.partition("=")
     name, *parts = (each.strip() for each in head.split(":"))
     fault = names.fault_of_tensor(name)
     if fault:
-        return Fault(f"the name `{name[:60]}` {fault}")
+        raise BadTensorText(f"the name `{name[:60]}` {fault}")
     found: DataType | None = None
     rank = Rank(scalar=True)
     enum: tuple[str, ...] = ()
@@ -128,25 +126,24 @@ def parameter(text: str) -> Tensor | Fault:
         elif (read := values.parse_rank(part)) is not None:
             rank = read
         else:
-            return Fault(f"`{part[:40]}` is no data type and no rank{_meant(part)}")
+            raise BadTensorText(f"`{part[:40]}` is neither a data type nor a rank{_meant(part)}")
     row = found or datatypes.BY_NAME["UINT_32" if enum else "FLOAT_32"]
     value = values.parse_default(default.strip(), [row], enum) if equals else None
     if equals and value is None:
-        return Fault(f"`{default[:40]}` is no value of type {row.name}")
+        raise BadTensorText(f"`{default[:40]}` is no value of type {row.name}")
     wrong = values.fault_of_default(value, row, rank, enum=enum) if value is not None else None
     if wrong:
-        return Fault(f"the default {wrong}")
+        raise BadTensorText(f"the default {wrong}")
     return Tensor(name, "param", (row,), rank, mandatory=not equals, default=value, enum=enum)
 
 
-def _read(option: str, texts: Sequence[str], read: Callable[[str], Tensor | Fault], faults: list[str]) -> list[Tensor]:
+def _read(option: str, texts: Sequence[str], read: Callable[[str], Tensor], faults: list[str]) -> list[Tensor]:
     found = []
     for text in texts:
-        made = read(text)
-        if isinstance(made, Fault):
-            faults.append(f"{option} {text[:80]}: {made.message}")
-        else:
-            found.append(replace(made, location=Location(f"{option} {text[:80]}")))
+        try:
+            found.append(replace(read(text), location=Location(f"{option} {text[:80]}")))
+        except BadTensorText as fault:
+            faults.append(f"{option} {text[:80]}: {fault}")
     return found
 
 
@@ -165,3 +162,61 @@ def _able(tensors: Sequence[Tensor]) -> list[str]:
 def _meant(word: str) -> str:
     close = nearest(word.upper(), datatypes.BY_NAME)
     return f"; did you mean {close}?" if close else ""
+
+
+# --- answers to questions --------------------------------------------------------------------------------------------
+
+
+# (question, what Enter means) -> the answer.
+Ask = Callable[[str, str], str]
+Log = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The texts that flags would have been."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    params: tuple[str, ...]
+    chosen: tuple[str, ...]
+
+
+def interview(name: str, *, ask: Ask, log: Log) -> Answers:
+    """Ask for everything that a config must say."""
+    while not name or names.fault_of_symbol(name):
+        if name:
+            log(f"  `{name}` {names.fault_of_symbol(name)}; `{names.suggestion(name)}` would do")
+        name = ask("What is the op called?", "").strip()
+    log(f"Tensors: {TENSOR_HINT}")
+    inputs = _several("Input", True, lambda text: tensor(text, "input"), ask, log, "x:FLOAT_32")
+    outputs = _several("Output", True, lambda text: tensor(text, "output"), ask, log, "y:FLOAT_32")
+    log(f"Parameters: {PARAM_HINT}")
+    params = _several("Parameter", False, parameter, ask, log, "")
+    return Answers(name, inputs, outputs, params, _backends(ask, log))
+
+
+def _several(what: str, must: bool, read: Callable[[str], object], ask: Ask, log: Log, usual: str) -> tuple[str, ...]:
+    """Answers until an empty one; the first of what must be there has a usual answer."""
+    found: list[str] = []
+    while True:
+        first = must and not found
+        text = ask(f"{what} {len(found) + 1}{'' if first else ' (Enter: no more)'}", usual if first else "").strip()
+        if not text:
+            return tuple(found)
+        try:
+            read(text)
+            found.append(text)
+        except BadTensorText as fault:
+            log(f"  {fault}")
+
+
+def _backends(ask: Ask, log: Log) -> tuple[str, ...]:
+    while True:
+        text = ask("Backends, of " + ", ".join(backends.ALL), " ".join(USUAL_BACKENDS))
+        chosen = tuple(dict.fromkeys(text.replace(",", " ").lower().split()))
+        strangers = [each for each in chosen if each not in backends.ALL]
+        if chosen and not strangers:
+            return chosen
+        log(f"  `{' '.join(strangers)}` is none of them" if strangers else "  name at least one")

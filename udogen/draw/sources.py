@@ -1,4 +1,4 @@
-"""An ONNX model -> scene: ops and the values between them, custom ops marked; graphs inside of ops below."""
+"""Configs, context binaries and ONNX models -> diagrams: ops with their tensors, custom ops marked."""
 
 from __future__ import annotations
 
@@ -6,10 +6,125 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from udogen.draw.scene import Box, Row, Scene, Section, head, quiet, shape_text
+from udogen.draw.diagram import Box, Diagram, Section, TextLine, head, quiet, shape_text
+from udogen.opdef import values
+from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.onnx.load import Loaded
 from udogen.opdef.onnx.model import Attribute, Constant, Graph, Model, Node, OpName, ValueType, type_in, walk
 from udogen.opdef.onnx.uses import constant_of
+from udogen.qnn.system import BACKENDS_BY_ID, BinaryInfo, GraphInfo, TensorInfo
+from udogen.runtime.contexts.context_json import describe_quantization
+
+# --- configs ---------------------------------------------------------------------------------------------------------
+
+
+def config_diagram(packages: Sequence[OpPackage], name: str) -> Diagram:
+    """The ops of all packages."""
+    sections = tuple(_config_section(op, package) for package in packages for op in package.ops)
+    count = len(sections)
+    ops = "1 op with its tensors." if count == 1 else f"{count} ops with their tensors."
+    description = f"{', '.join(package.name for package in packages)}: {ops}"
+    return Diagram(name, description, sections, {"kind": "config", "packages": [package.name for package in packages]})
+
+
+def _config_section(op: Op, package: OpPackage) -> Section:
+    rows = [head(op.name), quiet(" ".join(op.backends) or "no backend")]
+    rows += [TextLine(_param(each)) for each in op.params]
+    middle = Box("op", "op", tuple(rows), _op_description(op))
+    sides = [*(_config_tensor(each, op, package) for each in (*op.inputs, *op.outputs))]
+    edges = [(box.id, "op") if box.id.startswith("in ") else ("op", box.id) for box in sides]
+    return Section(f"{package.name}::{op.name}", (middle, *sides), tuple(edges), sides=True)
+
+
+def _op_description(op: Op) -> str:
+    described = " ".join(passage.text for passage in op.description if not passage.code)
+    return f"op {op.name}: {len(op.inputs)} in, {len(op.outputs)} out, {len(op.params)} parameters. {described}".strip()
+
+
+def _param(param: Tensor) -> str:
+    default = param.default_text if param.default is None else values.show(param.default)
+    if isinstance(param.default, int) and 0 <= param.default < len(param.enum):
+        default = param.enum[param.default]
+    kind = "|".join(param.enum) if param.enum else _types(param)
+    rank = "" if param.is_scalar else f" {param.rank}"
+    return f"{param.name}: {kind}{rank}" + (f" = {default}" if default else "" if param.mandatory else " (optional)")
+
+
+def _config_tensor(tensor: Tensor, op: Op, package: OpPackage) -> Box:
+    rows = [head(tensor.name), quiet(_types(tensor)), quiet(", ".join([tensor.role, *_words(tensor)]))]
+    backend_types = [
+        f"{each.backend}: {' '.join(row.name for row in entry.datatypes)}"
+        for each in package.supplements
+        for part in each.ops
+        if part.name == op.name
+        for entry in part.tensors
+        if (entry.role, entry.name) == (tensor.role, tensor.name) and entry.datatypes
+    ]
+    if tensor.backend_specific and backend_types:
+        rows[1:2] = [quiet(text) for text in backend_types]
+    kind = "static" if tensor.static else tensor.role
+    description = f"{tensor.role} {tensor.name}: {_types(tensor)}, {', '.join([*_words(tensor), *backend_types])}"
+    return Box(f"{'in' if tensor.role == 'input' else 'out'} {tensor.name}", kind, tuple(rows), description)
+
+
+def _types(tensor: Tensor) -> str:
+    return " ".join(row.name for row in tensor.datatypes) or "any type"
+
+
+def _words(tensor: Tensor) -> Iterator[str]:
+    yield str(tensor.rank) + (f" {tensor.layout}" if tensor.layout else "")
+    if not tensor.mandatory:
+        yield "optional"
+    if tensor.repeated:
+        yield "repeated"
+    if tensor.static:
+        yield "constant"
+
+
+# --- context binaries ------------------------------------------------------------------------------------------------
+
+
+def context_diagram(info: BinaryInfo, name: str) -> Diagram:
+    """The graphs of a context binary."""
+    count = len(info.graphs)
+    backend = BACKENDS_BY_ID.get(info.backend_id, f"backend {info.backend_id}").upper()
+    graphs = f"{count} graph{'' if count == 1 else 's'}"
+    description = f"Context binary for {backend}, {graphs}; made by {info.build_id or 'an unknown SDK'}."
+    facts = {"kind": "context", "backend": backend, "graphs": [graph.name for graph in info.graphs]}
+    return Diagram(name, description, tuple(_context_section(each, backend) for each in info.graphs), facts)
+
+
+def _context_section(graph: GraphInfo, backend: str) -> Section:
+    rows = [head(graph.name), quiet(f"graph of {backend}")]
+    if graph.htp is not None:
+        sizes = {"VTCM": graph.htp.vtcm, "spill/fill": graph.htp.spill_fill, "constants": graph.htp.constants}
+        rows += [TextLine(f"{label}: {size:,} bytes") for label, size in sizes.items() if size]
+    description = f"graph {graph.name}: {len(graph.inputs)} in, {len(graph.outputs)} out"
+    boxes = [Box("graph", "op", tuple(rows), description)]
+    boxes += [_context_tensor(each, "input") for each in graph.inputs]
+    boxes += [_context_tensor(each, "static", "updateable") for each in graph.updateable]
+    boxes += [_context_tensor(each, "output") for each in graph.outputs]
+    edges = [(box.id, "graph") if box.kind != "output" else ("graph", box.id) for box in boxes[1:]]
+    return Section(f"graph {graph.name}", tuple(boxes), tuple(edges), sides=True)
+
+
+def _context_tensor(tensor: TensorInfo, kind: str, word: str = "") -> Box:
+    dynamic = tensor.dynamic or (False,) * len(tensor.shape)
+    shape = shape_text(
+        [f"{n}?" if free else n for n, free in zip(tensor.shape, dynamic, strict=False)]
+    )  # 4?: may change
+    rows = [head(tensor.name), quiet(f"{word or kind}: {tensor.dtype} {shape}")]
+    quant = describe_quantization(tensor.quant) if tensor.quant else ""
+    if quant:
+        rows.append(quiet(quant))
+    description = f"{word or kind} {tensor.name}: {tensor.dtype} {shape}, id {tensor.id}" + (
+        f", {quant}" if quant else ""
+    )
+    return Box(f"{kind} {tensor.id} {tensor.name}", kind, tuple(rows), description)
+
+
+# --- ONNX models -----------------------------------------------------------------------------------------------------
+
 
 MOST_NODES = 250  # of a graph; of a larger one only what is near its custom ops
 _NEAR = 3  # nodes from a custom op
@@ -18,7 +133,7 @@ _VALUES = 6  # numbers of a constant that are shown
 _CONSTANT = OpName("", "Constant")
 
 
-def scene(loaded: Loaded, *, around: int | None = None) -> Scene:
+def onnx_diagram(loaded: Loaded, *, around: int | None = None) -> Diagram:
     """The model; `around` draws only nodes that are at most so many away from its custom ops."""
     model = loaded.model
     sections = tuple(
@@ -27,13 +142,13 @@ def scene(loaded: Loaded, *, around: int | None = None) -> Scene:
     nodes = [node for node, _ in walk(model.graph)]
     ours = [node for node in nodes if node.op in loaded.ops]
     names = ", ".join(map(str, loaded.ops)) or "none"
-    told = f"{len(nodes)} nodes, {len(ours)} of custom ops: {names}."
+    description = f"{len(nodes)} nodes, {len(ours)} of custom ops: {names}."
     facts = {
         "kind": "onnx",
         "nodes": len(nodes),
         "custom": [{"op": str(op), "uses": sum(node.op == op for node in ours)} for op in loaded.ops],
     }
-    return Scene(model.file, told, sections, facts)
+    return Diagram(model.file, description, sections, facts)
 
 
 @dataclass(frozen=True)
@@ -106,7 +221,7 @@ class _Painter:
             kind, word = "input", "input"
         elif not made:
             kind, word = "input", "from the graph around"
-        rows = [Row(name or "?"), quiet(f"{word}: {_type(known)}" if word else _type(known))]
+        rows = [TextLine(name or "?"), quiet(f"{word}: {_type(known)}" if word else _type(known))]
         return Box(f"value {name}", kind, tuple(rows), f"{word or 'value'} {name}: {_type(known)}")
 
     def _node(self, id: str, node: Node, scopes: tuple[Graph, ...], constants: dict[str, str]) -> Box:
@@ -118,13 +233,13 @@ class _Painter:
             rows.append(quiet(node.op.domain))
         if node.name:
             rows.append(quiet(node.name))
-        rows += [Row(f"{_last(name)}: {constants[name]}") for name in node.inputs if name in constants]
-        told = [_attribute(each) for each in node.attributes]
-        rows += [Row(text) for text in told[:_ATTRIBUTES]]
-        if len(told) > _ATTRIBUTES:
-            rows.append(quiet(f"and {len(told) - _ATTRIBUTES} more"))
+        rows += [TextLine(f"{_last(name)}: {constants[name]}") for name in node.inputs if name in constants]
+        attributes = [_attribute(each) for each in node.attributes]
+        rows += [TextLine(text) for text in attributes[:_ATTRIBUTES]]
+        if len(attributes) > _ATTRIBUTES:
+            rows.append(quiet(f"and {len(attributes) - _ATTRIBUTES} more"))
         everything = f"{'custom op' if mine else 'op'} {node.op} {node.name}".rstrip()
-        return Box(id, "custom" if mine else "op", tuple(rows), ", ".join([everything, *told]))
+        return Box(id, "custom" if mine else "op", tuple(rows), ", ".join([everything, *attributes]))
 
 
 def _near(nodes: Sequence[Node], centres: Sequence[Node], around: int) -> list[Node]:

@@ -1,7 +1,7 @@
-"""A layered layout of our own: boxes in rows, so that every line runs down, and none through a box.
+"""Where the boxes of a diagram are: in rows, so that every line runs down and none through a box, or beside one op.
 
-Graphviz is a program that many machines do not have, and the layered layouts that pip could install are under the GPL.
-The way is Sugiyama's: rows by the longest path, order by barycentres, places by least squares.
+Graphviz is a program that many machines lack, and the layered layouts that pip could install are under the GPL.
+This is Sugiyama's way: rows by the longest path, order by barycentres, positions by least squares.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
-from udogen.draw.scene import Box
+from udogen.draw.diagram import Box, Diagram, Section
 
 GAP_X, GAP_Y = 26.0, 34.0  # between boxes of a row, and between rows
 _LANE = 6.0  # the room of a line that passes a row
@@ -20,7 +21,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedBox:
     """A box and its upper left corner."""
 
     box: Box
@@ -29,7 +30,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Wire:
+class Connector:
     """A line from box to box: points from top to bottom, or from left to right."""
 
     source: str
@@ -39,11 +40,11 @@ class Wire:
 
 
 @dataclass(frozen=True)
-class Layout:
+class DiagramLayout:
     """Where everything is."""
 
-    boxes: tuple[Placed, ...]
-    wires: tuple[Wire, ...]
+    boxes: tuple[PlacedBox, ...]
+    connectors: tuple[Connector, ...]
     width: float
     height: float
 
@@ -64,10 +65,10 @@ class _Slot:
         return self.box.width if self.box else _LANE
 
 
-def layered(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> Layout:
+def layered(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> DiagramLayout:
     """The layout of one graph; edges that go round in a circle are turned."""
     if not boxes:
-        return Layout((), (), 0, 0)
+        return DiagramLayout((), (), 0, 0)
     forward = _forward([each.id for each in boxes], edges)
     rows_of = _rows([each.id for each in boxes], forward)
     slots = {each.id: _Slot(rows_of[each.id], each) for each in boxes}
@@ -206,14 +207,14 @@ def _apart(row: Sequence[_Slot], wanted: Sequence[float]) -> list[float]:
 
 def _layout(
     rows: list[list[_Slot]], chains: Mapping[tuple[str, str], list[_Slot]], asked: set[tuple[str, str]]
-) -> Layout:
+) -> DiagramLayout:
     tops, y = [], 0.0
     for row in rows:
         height = max((slot.box.height for slot in row if slot.box), default=0.0)
         tops.append((y, y + height))
         y += height + GAP_Y
     boxes = tuple(
-        Placed(slot.box, round(slot.x - slot.width / 2, 1), round(tops[number][0], 1))
+        PlacedBox(slot.box, round(slot.x - slot.width / 2, 1), round(tops[number][0], 1))
         for number, row in enumerate(rows)
         for slot in row
         if slot.box
@@ -226,7 +227,79 @@ def _layout(
         points[1:1] = [(chain[0].x, tops[chain[0].row][0] + first.height)]  # below its box, above the end of the row
         rounded = tuple((round(x, 1), round(down, 1)) for x, down in points[1:-1])
         turned = (source, target) not in asked
-        wires.append(Wire(target if turned else source, source if turned else target, rounded))
+        wires.append(Connector(target if turned else source, source if turned else target, rounded))
     width = max(placed.x + placed.box.width for placed in boxes)
     lanes = max((x for wire in wires for x, _ in wire.points), default=0.0)
-    return Layout(boxes, tuple(wires), round(max(width, lanes + _LANE), 1), round(y - GAP_Y, 1))
+    return DiagramLayout(boxes, tuple(wires), round(max(width, lanes + _LANE), 1), round(y - GAP_Y, 1))
+
+
+# --- one op or stored graph: inputs on the left, outputs on the right ------------------------------------------------
+
+
+_BETWEEN = 90.0
+_GAP = 10.0
+
+
+def beside(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> DiagramLayout:
+    """One box in the middle, which the edges name; the others in columns beside it, in their order."""
+    [middle] = [each for each in boxes if each.kind in ("op", "custom")]
+    taken, made = {source for source, _ in edges}, {target for _, target in edges}
+    left = [each for each in boxes if each.id in taken - {middle.id}]
+    right = [each for each in boxes if each.id in made - {middle.id}]
+    heights = [sum(each.height + _GAP for each in side) - _GAP if side else 0.0 for side in (left, right)]
+    height = max(*heights, middle.height)
+    x_middle = max((each.width for each in left), default=0.0) + (_BETWEEN if left else 0.0)
+    x_right = x_middle + middle.width + _BETWEEN
+    placed = [PlacedBox(middle, round(x_middle, 1), round((height - middle.height) / 2, 1))]
+    y_middle = height / 2
+    wires = []
+    for side, tall, is_left in ((left, heights[0], True), (right, heights[1], False)):
+        y = (height - tall) / 2
+        for number, box in enumerate(side):
+            x = x_middle - _BETWEEN - box.width if is_left else x_right
+            placed.append(PlacedBox(box, round(x, 1), round(y, 1)))
+            spread = (number + 1) / (len(side) + 1) - 0.5
+            inner = (x_middle if is_left else x_middle + middle.width, y_middle + spread * (middle.height - 8))
+            outer = (x + box.width if is_left else x, y + box.height / 2)
+            points = tuple((round(a, 1), round(b, 1)) for a, b in ((outer, inner) if is_left else (inner, outer)))
+            ends = (box.id, middle.id) if is_left else (middle.id, box.id)
+            wires.append(Connector(*ends, points, sideways=True))
+            y += box.height + _GAP
+    width = x_right + max(each.width for each in right) if right else x_middle + middle.width
+    return DiagramLayout(tuple(placed), tuple(wires), round(width, 1), round(height, 1))
+
+
+# --- both, and as JSON -----------------------------------------------------------------------------------------------
+
+
+def arrange(section: Section) -> DiagramLayout:
+    """Where the boxes of a section are."""
+    return beside(section.boxes, section.edges) if section.sides else layered(section.boxes, section.edges)
+
+
+def as_json(diagram: Diagram) -> dict[str, Any]:
+    """Everything that is drawn, with its place in its section."""
+    return {"title": diagram.title, **diagram.facts, "sections": [_section_json(each) for each in diagram.sections]}
+
+
+def _section_json(section: Section) -> dict[str, Any]:
+    layout = arrange(section)
+    return {
+        "title": section.title,
+        "note": section.note,
+        "width": layout.width,
+        "height": layout.height,
+        "boxes": [
+            {
+                "id": placed.box.id,
+                "kind": placed.box.kind,
+                "rows": [row.text for row in placed.box.rows],
+                "x": placed.x,
+                "y": placed.y,
+                "width": placed.box.width,
+                "height": placed.box.height,
+            }
+            for placed in layout.boxes
+        ],
+        "edges": [list(edge) for edge in section.edges],
+    }

@@ -1,0 +1,120 @@
+"""Runs every check, inspects the packages of a folder, and gives the verdict."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from udogen import process
+from udogen.build.package import MANIFEST, PROVIDER
+from udogen.build.tools import Environment
+from udogen.doctor.checks import ALL, OF_ONE_VERSION
+from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, CheckOutcome, CheckResult, Machine, MachineCheck
+from udogen.errors import RunFailed, ToolMissing, read_plain
+
+if TYPE_CHECKING:
+    from udogen.inspect.inspection import InspectedLibrary
+
+_AT_ONCE = 8  # they wait for programs, not for the processor
+
+
+@dataclass(frozen=True)
+class Examination:
+    """Everything that was looked at."""
+
+    rows: tuple[CheckResult, ...]
+    packages: tuple[CheckResult, ...] = ()
+
+    @property
+    def works(self) -> bool:
+        """The open path: generate, build for this machine, run in the CPU runtime."""
+        return not any(row.fails for row in self.rows)
+
+    @property
+    def exit_code(self) -> int:
+        """What the command ends with."""
+        if not self.works:
+            return ToolMissing.exit_code
+        return RunFailed.exit_code if any(row.outcome.state == WRONG for row in self.packages) else 0
+
+
+def examine(machine: Machine, folder: Path | None = None, checks: Sequence[MachineCheck] = ALL) -> Examination:
+    """Look at the machine, and at the packages in a folder."""
+    found = process.at_once([partial(check.look, machine) for check in checks], _AT_ONCE)
+    rows = (CheckResult(check, each) for check, each in zip(checks, found, strict=True))
+    shown = tuple(row for row in rows if row.check.id not in OF_ONE_VERSION or row.outcome.state != UNSET)
+    if folder is None:
+        return Examination(shown)
+    return Examination(shown, tuple(packages_in(folder, machine.env)))
+
+
+# --- packages of a folder --------------------------------------------------------------------------------------------
+
+
+GROUP = "Packages"
+_PROVIDER = re.compile(rf"\b([A-Za-z_]\w*){PROVIDER}\s*\(")
+_FROM_FOLDER = re.compile(r"^\s*(?:export\s+)?PACKAGE_NAME\s*[:?]?=\s*\$\(notdir\b", re.MULTILINE)
+
+
+def packages_in(folder: Path, env: Environment) -> Iterator[CheckResult]:
+    """A row for each package and library; they are only read, nothing of them runs."""
+    from udogen.inspect.inspection import (  # 0.2 s, which a machine without DIR need not wait
+        InspectOptions,
+        inspect_all,
+    )
+
+    found = inspect_all(folder, InspectOptions((), env, register=False))
+    for package in found.packages:
+        name = package.folder.name
+        yield _row(f"{name} ({package.folder.backend})", CheckOutcome(FOUND, "", str(package.folder.path)))
+        for note in package.notes:
+            yield _row(name, CheckOutcome(WRONG, "", str(package.folder.path), note))
+        yield from (_library(each) for each in package.built)
+        if package.not_built:
+            names = " ".join(each.target for each in package.not_built)
+            command = f"udogen build TARGET -C {shlex.quote(str(package.folder.path))}"
+            yield _row("not built", CheckOutcome(MISSING, "", str(package.folder.path), names, command))
+    yield from (_library(each) for each in found.others if each in found.judged)
+    yield from _named_by_folder(folder)
+
+
+def _library(found: InspectedLibrary) -> CheckResult:
+    from udogen.inspect.rules import STOPS, UNKNOWN
+
+    name = found.target or found.path.name
+    fault = next((each for each in found.findings if each.weight in (STOPS, UNKNOWN)), None)
+    machine = found.evidence.facts.elf.processor if found.evidence else ""
+    if fault is None:
+        return _row(name, CheckOutcome(FOUND, machine, str(found.path)))
+    state = WRONG if fault.weight == STOPS else MISSING
+    return _row(name, CheckOutcome(state, machine, str(found.path), f"{found.path}: {fault.message}", fault.remedy))
+
+
+def _named_by_folder(folder: Path) -> Iterator[CheckResult]:
+    """Packages of the vendor's generator: their Makefile takes the package's name from the folder's."""
+    for each in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())) if folder.is_dir() else ():
+        if (each / MANIFEST).exists() or not _FROM_FOLDER.search(_text(each / "Makefile")):
+            continue
+        interfaces = sorted((each / "src").glob("*Interface.cpp"))
+        names = dict.fromkeys(match[1] for path in interfaces if (match := _PROVIDER.search(_text(path))))
+        called = each.resolve().name
+        if names and called not in names:
+            name = next(iter(names))
+            message = f"{each} is called {called}, so PACKAGE_NAME is {called}, but its provider is {name}{PROVIDER}"
+            yield _row(name, CheckOutcome(WRONG, "", str(each), message, f"rename the folder to {name}"))
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_plain(path).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _row(name: str, found: CheckOutcome) -> CheckResult:
+    return CheckResult(MachineCheck(name, GROUP, "", "", lambda _machine: found), found)

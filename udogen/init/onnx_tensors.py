@@ -1,0 +1,357 @@
+"""The uses of an op -> inputs and outputs of the config: names, types, ranks, what is optional or repeated; remarks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from udogen import backends
+from udogen.init.draft import Remark
+from udogen.opdef import names
+from udogen.opdef.datatypes import BACKEND_SPECIFIC, BY_NAME, DataType
+from udogen.opdef.model import Constraint, Rank, Tensor, TensorSupplement
+from udogen.opdef.onnx import types
+from udogen.opdef.onnx.uses import Argument, Use
+
+
+@dataclass(frozen=True)
+class FormalOperand:
+    """An input or output as its schema or function names it."""
+
+    name: str
+    optional: bool = False
+    repeated: bool = False
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One input or output: what stands there in each use, in the order of the uses."""
+
+    name: str
+    role: str
+    arguments: tuple[tuple[Argument, ...], ...]  # none where it is left out, several where it is repeated
+    mandatory: bool = True
+    repeated: bool = False
+    decide: str = ""  # why a person must look at it
+
+    @property
+    def all(self) -> tuple[Argument, ...]:
+        """The arguments of all uses."""
+        return tuple(each for use in self.arguments for each in use)
+
+
+def operands_of(uses: Sequence[Use], role: str, formals: Sequence[FormalOperand], taken: set[str]) -> list[Operand]:
+    """The inputs (or outputs) of an op; `formals` is what its schema says of them, nothing where it has none."""
+    sides = [use.inputs if role == "input" else use.outputs for use in uses]
+    most = max((len(side) for side in sides), default=0)
+    if formals:
+        return _as_told(sides, role, formals, most, taken)
+    start, decide = _repetition(sides) if role == "input" else (most, "")
+    columns = [tuple(side[index : index + 1] for side in sides) for index in range(start)]
+    if start < most:
+        columns.append(tuple(side[start:] for side in sides))
+    columns = [tuple(tuple(each for each in use if each.name) for use in column) for column in columns]
+    wanted = [_wanted(column, role, repeated=index >= start) for index, column in enumerate(columns)]
+    found = []
+    for index, name in enumerate(distinct(wanted, role, taken)):
+        column, repeated = columns[index], index >= start
+        mandatory = all(column) and (role == "input" or index == 0 or not _seldom(column))
+        found.append(Operand(name, role, column, mandatory, repeated, decide if repeated else ""))
+    return _doubts(found, sides, decide if start >= most else "")
+
+
+def _as_told(
+    sides: Sequence[tuple[Argument, ...]], role: str, formals: Sequence[FormalOperand], most: int, taken: set[str]
+) -> list[Operand]:
+    """As the schema has them; those that no use has are left out where they are optional."""
+    shown = [each for index, each in enumerate(formals) if index < most or not each.optional]
+    found = []
+    for index, name in enumerate(distinct([each.name for each in shown], role, taken)):
+        end = None if shown[index].repeated else index + 1
+        column = tuple(tuple(each for each in side[index:end] if each.name) for side in sides)
+        mandatory = not shown[index].optional and all(column)
+        found.append(Operand(name, role, column, mandatory, shown[index].repeated))
+    return found
+
+
+def _wanted(column: tuple[tuple[Argument, ...], ...], role: str, *, repeated: bool) -> str:
+    """The name that the model suggests: of weights their own, of other values only what people see from outside."""
+    arguments = [each for use in column for each in use]
+    if repeated or not arguments:
+        return role + "s" if repeated else ""
+    speaking = all(each.static or each.outside for each in arguments)
+    return agreed(each.name for each in arguments) if speaking else ""
+
+
+def _repetition(sides: Sequence[tuple[Argument, ...]]) -> tuple[int, str]:
+    """From where on an input is any number of tensors, and why that is only likely.
+
+    Uses of different length whose last inputs are all alike (type, rank, not constant) take any number of them, if
+    even the shortest use has one, and the longest three.
+    """
+    counts = sorted({len(side) for side in sides})
+    if len(counts) < 2:
+        return (counts[0] if counts else 0), ""
+    shortest, longest = counts[0], counts[-1]
+    start = longest
+    kind = _kind(max(sides, key=len)[-1])
+    while start > 0 and all(_kind(side[start - 1]) == kind for side in sides if len(side) >= start):
+        start -= 1
+    told = " or ".join(str(count) for count in counts)
+    if kind is not None and start < shortest and longest >= 3:
+        return (
+            start,
+            f"uses have {told} inputs, alike from here on, so it is taken as repeated; or are the last ones optional?",
+        )
+    return longest, f"uses have {told} inputs, so the last ones are taken as optional; or is it one repeated input?"
+
+
+def _kind(argument: Argument) -> tuple[str, int | None] | None:
+    """What inputs of one kind have in common; none for what is constant or left out."""
+    if not argument.name or argument.static:
+        return None
+    shape = argument.type.shape
+    return argument.type.dtype, None if shape is None else len(shape)
+
+
+def _seldom(column: tuple[tuple[Argument, ...], ...]) -> bool:
+    return not all(column)
+
+
+def _doubts(operands: list[Operand], sides: Sequence[tuple[Argument, ...]], decide: str) -> list[Operand]:
+    """What is said of operands that only some uses have."""
+    found = []
+    for operand in operands:
+        missing = sum(not use for use in operand.arguments)
+        if operand.mandatory or not missing:
+            found.append(operand)
+            continue
+        told = decide or f"{missing} of {len(sides)} uses leave it out, so it is taken as optional"
+        found.append(replace(operand, decide=told if decide else operand.decide))
+    return found
+
+
+# A word that a person chose: not `12`, `onnx::Conv_7`, `relu_3`, `t`.
+_WORD = re.compile(r"[A-Za-z][A-Za-z_]*[A-Za-z]\Z|[a-z]\Z")
+_LONGEST = 24
+
+
+def word(value: str) -> str:
+    """The last part of a value's name, where it is a word: `layer.0.weight` is a weight."""
+    last = re.split(r"[/.:\\]", value.strip("/"))[-1]
+    good = _WORD.match(last) and len(last) <= _LONGEST and not names.fault_of_tensor(last)
+    return last if good else ""
+
+
+def agreed(values: Iterable[str]) -> str:
+    """The word that all uses have for a tensor; empty where they have none, or several."""
+    words = {word(each) for each in values}
+    return words.pop() if len(words) == 1 else ""
+
+
+def distinct(wanted: Sequence[str], role: str, taken: set[str]) -> list[str]:
+    """A name for each tensor: the wanted ones as long as they differ, otherwise `input`, or `input_0` and so on.
+
+    `taken` holds the identifiers that are in use, and gets the new ones.
+    """
+    found: list[str] = []
+    for index, name in enumerate(wanted):
+        generic = role if len(wanted) == 1 else f"{role}_{index}"
+        plain = name if name and not names.fault_of_tensor(name) else ""
+        made = next(each for each in _tries(plain, generic) if names.identifier(each) not in taken)
+        taken.add(names.identifier(made))
+        found.append(made)
+    return found
+
+
+def _tries(name: str, generic: str) -> Iterable[str]:
+    if name:
+        yield name
+    yield generic
+    number = 2
+    while True:
+        yield f"{generic}_{number}"
+        number += 1
+
+
+# --- data types by backend -------------------------------------------------------------------------------------------
+
+
+def types_of_arguments(arguments: Iterable[Argument]) -> tuple[tuple[DataType, ...], list[str]]:
+    """The types of a tensor over all its uses, and sentences about those that QNN has otherwise."""
+    found: dict[DataType, None] = {}
+    said: dict[str, None] = {}
+    for each in arguments:
+        row = types.of_tensor(each.type.dtype)
+        if row is not None:
+            found[row] = None
+        if types.why(each.type.dtype) and row is not None:
+            said[f"{each.type.dtype} in the model, {row.name} here: {types.why(each.type.dtype)}"] = None
+    for each in arguments:
+        stored = types.of_stored(each.quantized.dtype) if each.quantized else None
+        if stored is not None:
+            found[stored] = None
+    return tuple(found), list(said)
+
+
+def types_on_backends(
+    datatypes: Sequence[DataType], chosen: Sequence[str], *, param: bool
+) -> Mapping[str, tuple[DataType, ...]]:
+    """By backend the types that it hands to an op; where there is none of them, the nearest."""
+    found = {}
+    for backend in chosen:
+        row = backends.ALL[backend]
+        delivered = (row.params or row.delivers) if param else row.delivers
+        kept = [each for each in datatypes if not delivered or each.name in delivered]
+        found[backend] = tuple(kept) or tuple(dict.fromkeys(_nearest(each, delivered) for each in datatypes))
+    return found
+
+
+def _nearest(datatype: DataType, delivered: Sequence[str]) -> DataType:
+    name = datatype.name
+    while name not in delivered and name in types.NEAREST:
+        name = types.NEAREST[name]
+    return BY_NAME[name]
+
+
+def types_in_config(
+    name: str, role: str, found: Mapping[str, tuple[DataType, ...]]
+) -> tuple[tuple[DataType, ...], Mapping[str, TensorSupplement]]:
+    """The types as the op definition has them, and what the supplement of each backend says."""
+    kinds = set(found.values())
+    if len(kinds) == 1:
+        return kinds.pop(), {}
+    return (BACKEND_SPECIFIC,), {
+        backend: TensorSupplement(name, role, datatypes=rows) for backend, rows in found.items()
+    }
+
+
+# --- tensors of the config -------------------------------------------------------------------------------------------
+
+
+_MOST_RANK = 5
+_SHOWN_SHAPES = 4
+
+Supplements = Mapping[str, TensorSupplement]
+
+
+def tensor_of(operand: Operand, op: str, chosen: Sequence[str], remarks: list[Remark]) -> tuple[Tensor, Supplements]:
+    """The tensor, and what backends have otherwise."""
+    about = (op, operand.name)
+    known, said = types_of_arguments(operand.all)
+    if not known:
+        known = (BY_NAME["FLOAT_32"],)
+        remarks.append(Remark(about, _no_type(operand), decide=True))
+    found, supplements = types_in_config(operand.name, operand.role, types_on_backends(known, chosen, param=False))
+    remarks += [Remark(about, sentence) for sentence in said]
+    remarks += [Remark(about, sentence) for sentence in _substitutes(known, chosen)]
+    remarks += _remarks_of(operand, about)
+    tensor = Tensor(
+        name=operand.name,
+        role=operand.role,
+        datatypes=found,
+        rank=_rank(operand, about, remarks),
+        mandatory=operand.mandatory,
+        repeated=operand.repeated,
+        static=operand.role == "input" and bool(operand.all) and all(each.static for each in operand.all),
+    )
+    return tensor, supplements
+
+
+def _no_type(operand: Operand) -> str:
+    other = next((each.type.other for each in operand.all if each.type.other), "")
+    told = sorted({each.type.dtype for each in operand.all} - {""})
+    if other:
+        return f"it is a {other} in the model, which QNN has not; FLOAT_32 stands here for something else"
+    if told:
+        return f"it is {' or '.join(told)} in the model, which no backend has; FLOAT_32 stands here for something else"
+    return "the model does not tell its data type; FLOAT_32 stands here as a guess"
+
+
+def _substitutes(known: Sequence[DataType], chosen: Sequence[str]) -> Iterator[str]:
+    for backend, found in types_on_backends(known, chosen, param=False).items():
+        if not set(found) & set(known):
+            there = " ".join(row.name for row in found)
+            yield f"{backend.upper()} hands no {known[0].name} to an op: it is {there} there"
+
+
+def _remarks_of(operand: Operand, about: tuple[str, ...]) -> Iterator[Remark]:
+    if operand.decide:
+        yield Remark(about, operand.decide, decide=True)
+    shapes = Counter(show_shape(each) for each in operand.all)
+    if shapes:
+        told = [
+            f"{shape}{f' ({count} times)' if count > 1 else ''}" for shape, count in shapes.most_common(_SHOWN_SHAPES)
+        ]
+        more = f", and {len(shapes) - _SHOWN_SHAPES} more shapes" if len(shapes) > _SHOWN_SHAPES else ""
+        yield Remark(about, f"in the model: {', '.join(told)}{more}")
+    static = sum(each.static for each in operand.all)
+    if operand.role == "input" and 0 < static < len(operand.all):
+        yield Remark(
+            about,
+            f"it is constant in {static} of {len(operand.all)} uses; must it always be? then it is a static tensor",
+            decide=True,
+        )
+    if any(each.quantized and each.quantized.scale is None for each in operand.all):
+        yield Remark(about, "it is quantized with one scale for each channel, or a computed one, in the model")
+
+
+def show_shape(argument: Argument) -> str:
+    """A shape as people write it: 1x3x8, or [N, 3, ?] where not all are numbers."""
+    shape = argument.type.shape
+    if shape is None:
+        return "unknown shape"
+    texts = ["?" if each is None else str(each) for each in shape]
+    plain = all(isinstance(each, int) for each in shape)
+    return ("x".join(texts) if plain else f"[{', '.join(texts)}]") if texts else "a single number"
+
+
+def _rank(operand: Operand, about: tuple[str, ...], remarks: list[Remark]) -> Rank:
+    shapes = [each.type.shape for each in operand.all]
+    ranks = sorted({max(len(shape), 1) for shape in shapes if shape is not None})
+    unknown = sum(shape is None for shape in shapes)
+    if unknown or not ranks:
+        told = f"its rank is not known in {unknown} of {len(shapes)} uses" if shapes else "no use of the model has it"
+        remarks.append(Remark(about, f"{told}, so any rank is allowed here", decide=True))
+        return Rank()
+    if any(shape == () for shape in shapes):
+        remarks.append(Remark(about, "it is a single number in the model; QNN's tensors have at least one axis: 1D"))
+    if len(ranks) > 1:
+        told = " and ".join(map(str, ranks))
+        remarks.append(Remark(about, f"ranks {told} in the model, so any rank is allowed here"))
+        return Rank()
+    return Rank((ranks[0],)) if ranks[0] <= _MOST_RANK else Rank()
+
+
+def same_shape(output: Operand, inputs: Sequence[Operand]) -> tuple[Constraint, ...]:
+    """ "Same shape as …", where every use of the model has it so and no other input would do as well."""
+    fitting = [each for each in inputs if each.mandatory and not each.repeated and _always_like(output, each)]
+    dynamic = [each for each in fitting if not all(arg.static for arg in each.all)]
+    if output.repeated or not dynamic:
+        return ()
+    return (Constraint(0, "Shape", f"Same shape as {dynamic[0].name}"),)
+
+
+def _always_like(output: Operand, one: Operand) -> bool:
+    pairs = [(out[0], into[0]) for out, into in zip(output.arguments, one.arguments, strict=True) if out and into]
+    shapes = [(out.type.shape, into.type.shape) for out, into in pairs]
+    return bool(shapes) and all(out is not None and out == into for out, into in shapes)
+
+
+def qnn_types(argument: Argument) -> tuple[str, tuple[float, int] | None]:
+    """The type of a tensor in a case, and its quantization: fixed point where the model quantizes it."""
+    import numpy as np
+
+    quantized = argument.quantized
+    stored = types.of_stored(quantized.dtype) if quantized else None
+    if quantized and stored is not None and quantized.scale is not None:
+        return stored.name, (float(str(np.float32(quantized.scale))), -quantized.zero_point)
+    return plain_type(argument)
+
+
+def plain_type(argument: Argument) -> tuple[str, None]:
+    """The same where nothing is quantized."""
+    plain = types.of_tensor(argument.type.dtype)
+    return (plain.name if plain else "FLOAT_32"), None

@@ -1,0 +1,268 @@
+"""Inspects a library, or all in a folder: read, compared with a runtime, registered in a child process."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from udogen.build import elf, tools
+from udogen.build.package import MANIFEST, PackageFolder, open_packages, package_of
+from udogen.errors import RunFailed, UsageError
+from udogen.inspect import kinds
+from udogen.inspect.rules import LIVE, STATIC, STOPS, UDO, UNKNOWN, VERDICTS, WARNS, LibraryEvidence, RuleFinding, run
+from udogen.inspect.symbols import NO_RUNTIME, find_compared, resolve
+from udogen.runtime.failures import OpCrashed, OpTimedOut
+from udogen.runtime.op.records import OlderRecords, read_records
+from udogen.runtime.op.session import OpSession
+from udogen.runtime.snpe.registration import read_registration
+from udogen.runtime.worker import shim
+
+_SECONDS = 30.0  # for a package that never comes back from registering
+
+
+@dataclass(frozen=True)
+class InspectedLibrary:
+    """A library and the verdict on it; no case where the file is no ELF library."""
+
+    path: Path
+    evidence: LibraryEvidence | None
+    findings: tuple[RuleFinding, ...]
+    target: str = ""  # of the package, where it is the library of one
+
+    @property
+    def is_package(self) -> bool:
+        """False for a library that is none; true also for what is too broken to tell."""
+        return self.evidence is None or self.evidence.facts.is_package or self.evidence.facts.is_registration
+
+    @property
+    def weight(self) -> str:
+        """The worst weight of all findings."""
+        weights = {finding.weight for finding in self.findings}
+        return next((weight for weight in (STOPS, UNKNOWN, WARNS) if weight in weights), "")
+
+    @property
+    def verdict(self) -> str:
+        """Will it register."""
+        return VERDICTS[self.weight]
+
+
+@dataclass(frozen=True)
+class InspectOptions:
+    """What a person asked for: runtimes to compare with, and whether anything of the library may run."""
+
+    against: tuple[Path, ...]
+    env: tools.Environment
+    register: bool = True
+
+
+def inspect(
+    path: Path, options: InspectOptions, *, folder: PackageFolder | None = None, target: str = "", choose: bool = False
+) -> InspectedLibrary:
+    """Inspect one library, of a target of a package if need be.
+
+    `choose` takes of the runtimes that were given only those for the machine of the library.
+    """
+    try:
+        found = elf.read(path)
+    except elf.NotElf as fault:
+        hint = fault.hint
+        if path.suffix == ".bin":
+            hint = "a context binary is no op package: restore it with `udogen run op … --context FILE`"
+        return InspectedLibrary(path, None, (RuleFinding("file", STOPS, fault.message, hint),), target)
+    facts = kinds.identify(found)
+    backend = (folder.backend if folder else "") or facts.kind.backend
+    native = found.machine == platform.machine() and found.bits == 64
+    runtime = NO_RUNTIME
+    if facts.is_package:
+        runtime = find_compared(facts, options.against, backend=backend, env=options.env, choose=choose)
+    fits = all(each.machine == found.machine for each in runtime.libraries)
+    here = native and fits
+    evidence = LibraryEvidence(
+        facts=facts,
+        runtime=runtime,
+        resolution=resolve(found, runtime if fits else NO_RUNTIME, native=here),
+        native=here,
+        folder=folder,
+        provider=folder.provider if folder else next(iter(facts.providers), ""),
+    )
+    findings = run(STATIC, evidence)
+    if options.register and here and facts.is_package and not any(each.weight in (STOPS, UNKNOWN) for each in findings):
+        evidence = _register(evidence, backend)
+        evidence = _record(evidence)
+        findings += run(LIVE, evidence)
+    if facts.is_registration:
+        if options.register and here and not any(each.weight == STOPS for each in findings):
+            evidence = _read(evidence)
+        findings += run(UDO, evidence)
+    return InspectedLibrary(path, evidence, tuple(findings), target)
+
+
+def _register(evidence: LibraryEvidence, backend: str) -> LibraryEvidence:
+    try:
+        with OpSession(
+            evidence.path, evidence.provider, backend=backend, runtime=evidence.runtime.main.path, timeout=_SECONDS
+        ) as session:
+            return replace(evidence, registered=(session.package, session.runtime))
+    except RunFailed as fault:
+        return replace(evidence, failure=fault)
+
+
+def _read(evidence: LibraryEvidence) -> LibraryEvidence:
+    """What a registration library tells."""
+    try:
+        return replace(evidence, registration=read_registration(evidence.path, timeout=_SECONDS))
+    except RunFailed as fault:
+        return replace(evidence, failure=fault)
+
+
+def _record(evidence: LibraryEvidence) -> LibraryEvidence:
+    """The kernel records, which may also tell why the runtime refused, or crashed."""
+    crashed = isinstance(evidence.failure, (OpCrashed, OpTimedOut))
+    if evidence.facts.kind.id != "qhpi" or evidence.facts.elf.machine != shim.MACHINE:
+        return evidence
+    undefined = [symbol.name for symbol in evidence.facts.elf.imports if symbol.name.startswith("qhpi_")]
+    try:
+        return replace(evidence, records=read_records(evidence.path, undefined, timeout=_SECONDS))
+    except RunFailed as fault:
+        if crashed and not isinstance(fault, OlderRecords):  # it is what is known already
+            return evidence
+        return replace(evidence, records_failure=fault)
+
+
+# --- folders ---------------------------------------------------------------------------------------------------------
+
+
+_SOURCES = ("src", "include", "config", "user.mk", "Makefile")
+_LEFT_OUT = {"obj", ".udogen", ".git", ".venv"}
+_MOST = 200  # libraries below a folder: more is not a folder of op packages
+
+
+@dataclass(frozen=True)
+class UnbuiltTarget:
+    """A target whose library is not there."""
+
+    target: str
+    library: Path
+    command: str
+
+
+@dataclass(frozen=True)
+class InspectedPackage:
+    """A generated package: what is built of it, and what is not."""
+
+    folder: PackageFolder
+    built: tuple[InspectedLibrary, ...]
+    not_built: tuple[UnbuiltTarget, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Everything that was looked at."""
+
+    packages: tuple[InspectedPackage, ...]
+    others: tuple[InspectedLibrary, ...]
+
+    @property
+    def judged(self) -> tuple[InspectedLibrary, ...]:
+        """What the answer depends on: in a folder with op packages, not the other libraries that lie beside them."""
+        packages = tuple(each for each in self.libraries if each.is_package)
+        return packages or self.libraries
+
+    @property
+    def libraries(self) -> tuple[InspectedLibrary, ...]:
+        """All libraries, those of packages first."""
+        return (*(each for package in self.packages for each in package.built), *self.others)
+
+
+def inspect_all(
+    path: Path, options: InspectOptions, *, on_library: Callable[[str], None] = lambda _name: None
+) -> Inspection:
+    """Inspect a library, or everything in a folder."""
+    if not path.exists():
+        raise UsageError(f"there is no file or folder {path}", hint="give a built library, or the folder of a package")
+    if not path.is_dir():
+        folder, target = _package_and_target(path)
+        return Inspection((), (inspect(path, options, folder=folder, target=target),))
+    packages = _packages(path)
+    rest = _others(path, packages)
+    if not packages and not rest:
+        raise UsageError(
+            f"{path} holds neither a package that udogen generated nor a library (*.so)",
+            hint="give a library, or the folder of a package",
+        )
+
+    def one(library: Path, folder: PackageFolder | None = None, target: str = "") -> InspectedLibrary:
+        on_library(library.name)
+        return inspect(library, options, folder=folder, target=target, choose=True)
+
+    return Inspection(
+        tuple(_package(each, one) for each in packages),
+        tuple(one(each) for each in rest),
+    )
+
+
+def _packages(path: Path) -> list[PackageFolder]:
+    if not (path / MANIFEST).is_file() and not any(path.glob(f"*/{MANIFEST}")):
+        return []
+    # What a converter loads is registered nowhere.
+    return [each for each in open_packages(path) if each.backend != "converter"]
+
+
+def _package(folder: PackageFolder, one: Callable[[Path, PackageFolder, str], InspectedLibrary]) -> InspectedPackage:
+    built: list[InspectedLibrary] = []
+    missing: list[UnbuiltTarget] = []
+    for row in folder.rows:
+        there = [library for library in folder.artifacts(row) if library.exists()]
+        built += [one(library, folder, row.id) for library in there]
+        if not there:
+            command = f"udogen build {row.id} -C {shlex.quote(str(folder.path))}"
+            missing.append(UnbuiltTarget(row.id, folder.artifacts(row)[0], command))
+    return InspectedPackage(folder, tuple(built), tuple(missing), tuple(_notes(folder, built)))
+
+
+def _notes(folder: PackageFolder, built: Sequence[InspectedLibrary]) -> list[str]:
+    notes = []
+    usual = (folder.name, folder.name + folder.backend.capitalize())
+    if folder.path.resolve().name not in usual:
+        notes.append(
+            f"the folder is called {folder.path.resolve().name}, the package {folder.name}: nodes and clients must "
+            f"say {folder.name}"
+        )
+    files = [file for name in _SOURCES for file in _files(folder.path / name)]
+    newest = max(files, key=lambda file: file.stat().st_mtime, default=None)
+    for each in built:
+        if newest and each.path.stat().st_mtime < newest.stat().st_mtime:
+            notes.append(f"{each.target} is older than {newest.relative_to(folder.path)}: build it again")
+    return notes
+
+
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
+
+
+def _others(path: Path, packages: Sequence[PackageFolder]) -> list[Path]:
+    """Libraries that are no target's of a package."""
+    known = {library.resolve() for folder in packages for row in folder.rows for library in folder.artifacts(row)}
+    found: list[Path] = []
+    for here, folders, names in os.walk(path):
+        folders[:] = sorted(set(folders) - _LEFT_OUT)
+        libraries = [Path(here, name) for name in sorted(names) if name.endswith(".so")]
+        found += [each for each in libraries if each.is_file() and each.resolve() not in known]
+        if len(found) > _MOST:
+            raise UsageError(f"{path} holds more than {_MOST} libraries", hint="give the folder of a package")
+    return found
+
+
+def _package_and_target(library: Path) -> tuple[PackageFolder | None, str]:
+    """The package and target that a library is of."""
+    folder = package_of(library)
+    if folder is not None:
+        for row in folder.rows:
+            if library.resolve() in [each.resolve() for each in folder.artifacts(row)]:
+                return folder, row.id
+    return None, ""

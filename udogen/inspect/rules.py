@@ -1,0 +1,406 @@
+"""The rules of the verdict: each checks one thing, and reports what is wrong with it and what to do.
+
+A new rule is a function and its row in STATIC; in LIVE if the library must have run, in UDO for those of SNPE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from udogen.build.demangle import demangled
+from udogen.build.elf import version_key
+from udogen.build.package import PROVIDER, PackageFolder
+from udogen.errors import RunFailed
+from udogen.inspect.kinds import QHPI_SINCE, LibraryFacts
+from udogen.inspect.symbols import ComparedRuntime, Resolution
+from udogen.qnn import udo
+from udogen.runtime.op.calls import PackageInfo, RuntimeInfo
+from udogen.runtime.op.records import OlderRecords, Records
+from udogen.runtime.snpe import host as udo_host
+from udogen.runtime.snpe.registration import Registration
+
+STOPS, UNKNOWN, WARNS = "stops", "unknown", "warns"
+# The verdict, by the worst finding.
+VERDICTS = {
+    STOPS: "will not register",
+    UNKNOWN: "cannot be told",
+    WARNS: "will register, but",
+    "": "will register",
+}
+SHOWN = 12
+
+
+class RuleFinding(NamedTuple):
+    """What one rule found."""
+
+    rule: str
+    weight: str
+    message: str
+    remedy: str = ""
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LibraryEvidence:
+    """All that is known of one library."""
+
+    facts: LibraryFacts
+    runtime: ComparedRuntime
+    resolution: Resolution
+    native: bool  # runs on this machine
+    folder: PackageFolder | None = None  # whose library it is
+    provider: str = ""
+    registered: tuple[PackageInfo, RuntimeInfo] | None = None
+    failure: RunFailed | None = None  # of registering
+    records: Records | None = None
+    records_failure: RunFailed | None = None
+    registration: Registration | None = None  # what a registration library of SNPE tells
+
+    @property
+    def path(self) -> Path:
+        """The library."""
+        return self.facts.elf.path
+
+
+VerdictRule = Callable[[LibraryEvidence], Iterator[RuleFinding]]
+
+
+def run(rules: Sequence[VerdictRule], evidence: LibraryEvidence) -> list[RuleFinding]:
+    """What these rules find."""
+    return [finding for rule in rules for finding in rule(evidence)]
+
+
+def _kind(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    found = evidence.facts.elf
+    if found.kind != "shared library":
+        hint = "link it with -shared (and compile with -fPIC)"
+        yield RuleFinding(
+            "kind", STOPS, f"it is an {found.kind}, not a shared library".replace("an core", "a core"), hint
+        )
+    elif not evidence.facts.is_package and not evidence.facts.is_registration:
+        yield RuleFinding("kind", STOPS, f"it is {evidence.facts.kind.words}", evidence.facts.kind.remedy)
+    elif found.bits == 32 and found.machine != "hexagon":
+        yield RuleFinding(
+            "bits", STOPS, "it is 32-bit; QNN runtimes are 64-bit", "compile without -m32, for a 64-bit ABI"
+        )
+
+
+def _machine(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    """Only an op package can be for the wrong machine, and only where it is compared with something."""
+    found = evidence.facts.elf
+    if not evidence.facts.is_package or not evidence.runtime.libraries:
+        return
+    main = evidence.runtime.main
+    if main.machine != found.machine:
+        yield RuleFinding(
+            "machine",
+            STOPS,
+            f"it is built for {found.processor}, {main.path.name} for {main.processor}",
+            f"build the package for {main.processor}, or compare it with the runtime of its own machine",
+        )
+    elif main.arch and version_key(main.arch) < version_key(found.arch):
+        yield RuleFinding(
+            "arch",
+            STOPS,
+            f"it is built for Hexagon {found.arch}, {main.path.name} is for {main.arch}, which is older",
+            f"build htp_{main.arch}",
+        )
+    elif main.arch and main.arch != found.arch:
+        yield RuleFinding(
+            "arch",
+            WARNS,
+            f"it is built for Hexagon {found.arch}, {main.path.name} is for {main.arch}",
+            f"build htp_{main.arch}: one library per architecture is what the vendor documents",
+        )
+
+
+def _provider(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    facts = evidence.facts
+    if not facts.is_package:
+        return
+    if not facts.providers:
+        yield RuleFinding(
+            "provider",
+            STOPS,
+            f"it exports no interface provider (<Package>{PROVIDER})",
+            'declare it extern "C" with default visibility; `nm -D --defined-only` shows what is exported',
+        )
+    elif evidence.folder is not None and evidence.folder.provider not in facts.providers:
+        yield RuleFinding(
+            "provider",
+            STOPS,
+            f"it exports {', '.join(facts.providers)}; package {evidence.folder.name} is registered "
+            f"with {evidence.folder.provider}",
+            "build it again: the library is not of this package, or of an older config",
+        )
+    elif len(facts.providers) > 1 and evidence.folder is None:
+        yield RuleFinding(
+            "provider",
+            WARNS,
+            f"it has several interface providers; {evidence.provider} was looked at",
+            "name the one you mean where you register it",
+        )
+
+
+def _init(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    kind = evidence.facts.kind
+    if kind.init and kind.init not in evidence.facts.elf.exports:
+        yield RuleFinding(
+            "init",
+            STOPS,
+            f"it is an {kind.words}, but exports no {kind.init}, which HTP calls first of all",
+            f'define {kind.init} as extern "C" with default visibility',
+        )
+
+
+def _backend(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    there, own = evidence.runtime.backend, evidence.facts.kind.backend
+    if not own or not there or there == own:
+        return
+    runtime = evidence.runtime.main.path.name
+    if own == "htp":
+        text, remedy = f"its kernels are for HTP, {runtime} is the {there} backend", "register it in libQnnHtp.so"
+    else:
+        text = f"it has no HTP part (neither qhpi_init nor op_pkg_init), {runtime} is HTP"
+        remedy = "generate and build its HTP package (--backend htp), or use the runtime of its own backend"
+    yield RuleFinding("backend", STOPS, text, remedy)
+
+
+def _needed(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    if not evidence.resolution.seen and not evidence.native:
+        return  # nothing is known of the device
+    for name in evidence.resolution.absent:
+        if evidence.native:
+            text = f"it needs {name}, which the loader does not find"
+            remedy = "install it, or put it beside the library and link with -Wl,-rpath,'$ORIGIN'"
+        else:
+            where = "ADSP_LIBRARY_PATH" if evidence.facts.elf.machine == "hexagon" else "LD_LIBRARY_PATH"
+            text = f"it needs {name}, which the runtime does not need itself"
+            remedy = f"link without it; or push it to {where} on the device, and give it with a further --against"
+        yield RuleFinding("needed", STOPS, text, remedy)
+
+
+def _old(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    for each in evidence.resolution.old:
+        own = Path(each.by).name == evidence.path.name
+        yield RuleFinding(
+            "old",
+            STOPS,
+            f"{'it' if own else each.by} needs {each.version}, which {each.library} here does not have",
+            "build it on an older system or with the open toolchain (zig), or run it on a newer system",
+        )
+    if evidence.native or not evidence.runtime.libraries:
+        return
+    have: dict[str, str] = {}
+    for library in evidence.runtime.libraries:
+        for name, version in library.versions("GLIBC").items():
+            have[name] = max(have.get(name, ""), version, key=version_key)
+    for name, version in evidence.facts.elf.versions("GLIBC").items():
+        if name in have and version_key(version) > version_key(have[name]):
+            yield RuleFinding(
+                "old",
+                WARNS,
+                f"it needs {version} of {name}, the runtime only {have[name]}",
+                "see that the device has it (ldd --version there)",
+            )
+
+
+def _symbols(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    if not evidence.facts.is_package or not evidence.resolution.seen or _wrong_runtime(evidence):
+        return
+    missing = evidence.resolution.missing
+    if missing:
+        shown = ", ".join(demangled(name) for name in missing[:SHOWN])
+        more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+        where = evidence.runtime.title if evidence.runtime.libraries else "what it is linked with"
+        yield RuleFinding(
+            "symbols",
+            STOPS,
+            f"{len(missing)} undefined symbol{'s' if len(missing) > 1 else ''} found neither in {where} nor "
+            f"{'in what it needs' if evidence.native else 'among those that it uses'}: {shown}{more}",
+            _remedy_of(evidence, missing),
+        )
+
+
+def _remedy_of(evidence: LibraryEvidence, missing: tuple[str, ...]) -> str:
+    if any(name.startswith("qhpi_") for name in missing):
+        return "use a runtime of a newer SDK, or do without these functions"
+    if any("4hnnx" in name for name in missing):
+        return "build it with the headers of the runtime's own SDK release"
+    if evidence.native:
+        return "link the library that has them (-l…), or define them"
+    if evidence.resolution.wrapped:
+        wrap = " ".join(f"-Wl,--wrap={name}" for name in evidence.resolution.wrapped)
+        return f"the device has __wrap_{evidence.resolution.wrapped[0]}: link with {wrap}"
+    return "avoid them, link them in, or give the library of the device that has them with a further --against"
+
+
+def _wrong_runtime(evidence: LibraryEvidence) -> bool:
+    """True where looking for symbols would only repeat that it is the wrong runtime."""
+    return any(finding.weight == STOPS for rule in (_kind, _machine, _backend) for finding in rule(evidence))
+
+
+def _release(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    built, there = evidence.facts.sdk.release, evidence.runtime.sdk
+    if not there or _wrong_runtime(evidence):
+        return
+    if evidence.facts.kind.id == "qhpi" and version_key(there)[:2] < QHPI_SINCE:
+        yield RuleFinding(
+            "release", STOPS, f"it uses QHPI, and the runtime is of SDK {there}", "use a runtime of SDK 2.47 or later"
+        )
+    if evidence.facts.kind.id == "core" and not built:
+        yield RuleFinding(
+            "release",
+            WARNS,
+            f"it is in the C++ style and does not say which SDK its headers were of; the runtime is of {there}",
+            "build it with the headers of that release: another one registers, and crashes when a graph is finalized",
+        )
+    # `_` begins a number of the build farm; two builds of one release differ, too, so the whole text counts.
+    if evidence.facts.kind.id == "core" and built and built.partition("_")[0] != there.partition("_")[0]:
+        yield RuleFinding(
+            "release",
+            STOPS,
+            f"it is built with the headers of SDK {built}, the runtime is of {there}",
+            "build it with QNN_SDK_ROOT of the runtime's release, or use QHPI (--htp-api qhpi), which fits them all",
+        )
+
+
+def _stack(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    if evidence.facts.elf.executable_stack:
+        yield RuleFinding(
+            "stack",
+            WARNS,
+            "it asks for an executable stack, which glibc 2.41 and later refuse to a library that is loaded late",
+            "link with -Wl,-z,noexecstack; assembler files need a .note.GNU-stack section",
+        )
+
+
+def _reference(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    """Without a runtime to compare with, nobody can say."""
+    if evidence.facts.is_package and not evidence.runtime.libraries and not _wrong_runtime(evidence):
+        yield RuleFinding("reference", UNKNOWN, "there is no runtime to compare it with", evidence.runtime.hint)
+
+
+STATIC: tuple[VerdictRule, ...] = (
+    _kind, _machine, _backend, _provider, _init, _release, _needed, _old, _symbols, _stack, _reference,
+)  # fmt: skip
+
+
+# --- rules for a library that was registered -------------------------------------------------------------------------
+
+
+def _registering(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    if isinstance(evidence.records_failure, OlderRecords):  # the one cause of whatever else is seen
+        fault, seen = evidence.records_failure, evidence.failure
+        details = (*fault.details, *((seen.message, *seen.details) if seen else ()))
+        yield RuleFinding("records", STOPS, fault.message, fault.hint, details)
+    elif evidence.failure is not None:
+        yield RuleFinding(
+            "registering", STOPS, evidence.failure.message, evidence.failure.hint, evidence.failure.details
+        )
+
+
+def _names(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    if evidence.registered is None or not evidence.registered[0].name:
+        return
+    package, own = evidence.registered[0], evidence.provider.removesuffix(PROVIDER)
+    if package.name != own:
+        yield RuleFinding(
+            "names",
+            WARNS,
+            f"the package calls itself {package.name}, its provider is {evidence.provider}",
+            f"ONNX Runtime takes the name from the provider: call that {package.name}{PROVIDER}",
+        )
+    if evidence.folder is not None and (missing := sorted(set(evidence.folder.ops) - set(package.operations))):
+        yield RuleFinding(
+            "names",
+            WARNS,
+            f"the config has ops that the library has not: {', '.join(missing)}",
+            "build it again",
+        )
+
+
+def _recorded(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    """What QHPI's records say that a runtime stumbles over."""
+    if evidence.records_failure is not None and not isinstance(evidence.records_failure, OlderRecords):
+        fault = evidence.records_failure
+        yield RuleFinding("records", WARNS, fault.message, fault.hint, fault.details)
+    if evidence.records is None:
+        return
+    if not evidence.records.package:
+        yield RuleFinding("records", WARNS, "qhpi_init registers nothing", "call qhpi_register_ops_v1 in it")
+        return
+    package, ops = evidence.records.package, evidence.records.ops
+    if evidence.records.returned != package:
+        text = f"qhpi_init answers {evidence.records.returned or 'nothing'}, and registers the ops of {package}"
+        yield RuleFinding("records", WARNS, text, f"return {package}")
+    functions = [kernel["function"] for op in ops for kernel in op["kernels"]]
+    twice = sorted({name for name in functions if functions.count(name) > 1})
+    rows = (
+        ([op["name"] for op in ops if not op["name"].startswith(f"{package}::")],
+         f"ops whose names do not begin with {package}::", f"call them {package}::<Op>"),
+        ([op["name"] for op in ops if not op["kernels"]], "ops without a kernel", "add a kernel record"),
+        ([op["name"] for op in ops if op["reserved"] or any(kernel["reserved"] for kernel in op["kernels"])],
+         "records whose reserved pointers are not NULL", "set every record to {} first"),
+        (twice, "kernel names that are used twice, which SDK 2.49 and later refuse", "give each record its own name"),
+    )  # fmt: skip
+    for names, what, remedy in rows:
+        if names:
+            yield RuleFinding("records", WARNS, f"it has {what}: {', '.join(sorted(set(names))[:SHOWN])}", remedy)
+
+
+LIVE: tuple[VerdictRule, ...] = (_registering, _names, _recorded)
+
+
+# --- rules for registration libraries of SNPE ------------------------------------------------------------------------
+
+
+def _functions(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    exports = evidence.facts.elf.exports
+    if missing := [name for name in udo.FUNCTIONS if name not in exports]:
+        remedy = "declare them with UDO_API, and see jni/src/reg for those that it must have"
+        yield RuleFinding("functions", STOPS, f"it exports no {', '.join(missing)}", remedy)
+
+
+def _registration(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    if evidence.failure is not None:
+        yield RuleFinding("told", STOPS, evidence.failure.message, evidence.failure.hint, evidence.failure.details)
+    if evidence.registration is None:
+        return
+    found = evidence.registration
+    if not found.package:
+        yield RuleFinding("told", STOPS, "it names no package", "a network finds its ops by the name of their package")
+    if not found.ops:
+        yield RuleFinding("told", STOPS, "it has no op", "generate it again: the config has lost its ops")
+    named = [core for core, _ in found.libraries]
+    for core in found.cores:
+        if core not in named:
+            yield RuleFinding("told", STOPS, f"it is for {core}, and names no library of it", "generate it again")
+    rows = list(found.libraries)
+    for core, name in dict.fromkeys(row for row in rows if rows.count(row) > 1):
+        again = "generate and build it again: where a core has several libraries, each has a name of its own"
+        yield RuleFinding("told", WARNS, f"it names {name} for {core} {rows.count((core, name))} times", again)
+    if found.api_version[:1] != (1,):
+        version = ".".join(map(str, found.api_version))
+        yield RuleFinding(
+            "told", STOPS, f"it is built with API {version} of UDO", "build it with headers of SNPE 2.x (1.6)"
+        )
+
+
+def _libraries(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
+    """Whether the loader would find what it names: only a warning, as that is a matter of the place."""
+    if evidence.registration is None:
+        return
+    for core in udo_host.BACKENDS.values():
+        if not evidence.registration.libraries_of(core):
+            continue
+        try:
+            udo_host.implementation(evidence.registration, core)
+        except RunFailed as fault:
+            yield RuleFinding("libraries", WARNS, fault.message, fault.hint, fault.details)
+
+
+UDO: tuple[VerdictRule, ...] = (_functions, _registration, _libraries)
