@@ -156,7 +156,7 @@ def compose_shard(order: Order, shard: int, log: LogHandle) -> str:
             binary = context.binary()
     manifest.save(place, binary, build_id=log.interface.build_id())
     info = binary_info(order.runtime.with_name("libQnnSystem.so"), binary)
-    place.with_name(f"forward_{shard}_json.json").write_text(context_json.dump_text(info), "utf-8")
+    place.with_name(f"forward_{shard}_json.json").write_text(context_json.info_json(info), "utf-8")
     return place.name
 
 

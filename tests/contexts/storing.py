@@ -53,7 +53,7 @@ def store(folder: Path, *, name: str = "forward_0", backend: str = "htp", kind: 
 def described(path: Path) -> dict[str, Any]:
     """The JSON of a binary, as plain values to be edited."""
     with StoredContext(path, guarded=False, use_json=False) as stored:
-        return context_json.dump(stored.info)
+        return context_json.info_fields(stored.info)
 
 
 def describe(path: Path, edit: Callable[[dict[str, Any]], None] = lambda _info: None) -> Path:

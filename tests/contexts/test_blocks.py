@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from udogen.errors import UsageError
-from udogen.runtime.buffers.block_weights import BLOCK, FORMATS, pack, unpack
+from udogen.runtime.buffers.block_weights import BLOCK, FORMATS, dequantize_blocks, quantize_blocks
 
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 SIZES = {"Q4_0": 18, "Q8_0": 34, "MXFP4": 17}
@@ -101,7 +101,7 @@ ROWS = st.one_of(
 @given(values=ROWS)
 def test_packing_is_that_of_the_reference(kind: str, values: np.ndarray) -> None:
     expected = [REFERENCES[kind](row.tolist()) for row in values]
-    assert [row.tobytes() for row in pack(values, kind)] == expected
+    assert [row.tobytes() for row in quantize_blocks(values, kind)] == expected
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -109,16 +109,16 @@ def test_packing_is_that_of_the_reference(kind: str, values: np.ndarray) -> None
 @given(data=st.data())
 def test_unpacking_is_that_of_the_reference(kind: str, data: st.DataObject) -> None:
     block = data.draw(st.binary(min_size=SIZES[kind], max_size=SIZES[kind]))
-    found = unpack(np.frombuffer(block, np.uint8), kind)
+    found = dequantize_blocks(np.frombuffer(block, np.uint8), kind)
     np.testing.assert_array_equal(found, np.array(numbers_of(kind, block), np.float32))
 
 
 @pytest.mark.parametrize(("kind", "worst"), [("Q4_0", 1 / 8), ("Q8_0", 0.57 / 127), ("MXFP4", 1 / 4)])
 def test_what_comes_back_is_near(kind: str, worst: float) -> None:
     values = np.random.default_rng(3).standard_normal((4, 3, 96)).astype(np.float32)
-    blocks = pack(values, kind)
+    blocks = quantize_blocks(values, kind)
     assert blocks.shape == (4, 3, 3 * SIZES[kind])
-    back = unpack(blocks, kind)
+    back = dequantize_blocks(blocks, kind)
     assert back.shape == values.shape
     peak = np.abs(values.reshape(-1, BLOCK)).max(axis=1)
     assert (np.abs(back - values).reshape(-1, BLOCK).max(axis=1) <= peak * worst * 1.01).all()
@@ -137,53 +137,57 @@ def block(*numbers: float) -> np.ndarray:
 )
 @pytest.mark.parametrize("zero", [0.0, -0.0])
 def test_zeros(kind: str, expected: str, zero: float) -> None:
-    blocks = pack(np.full(BLOCK, zero, np.float32), kind)
+    blocks = quantize_blocks(np.full(BLOCK, zero, np.float32), kind)
     assert blocks.tobytes().hex() == expected  # the scale of Q4_0 is -0, as ggml's is
-    assert not unpack(blocks, kind).any()
+    assert not dequantize_blocks(blocks, kind).any()
 
 
 def test_the_first_of_two_peaks_gives_the_sign_of_q4_0() -> None:
     # The peak becomes -8; its opposite would be +8, which does not exist: it becomes 7.
-    np.testing.assert_array_equal(unpack(pack(block(8, -8, 4), "Q4_0"), "Q4_0")[:3], [8, -7, 4])
-    np.testing.assert_array_equal(unpack(pack(block(-8, 8, 4), "Q4_0"), "Q4_0")[:3], [-8, 7, 4])
+    np.testing.assert_array_equal(dequantize_blocks(quantize_blocks(block(8, -8, 4), "Q4_0"), "Q4_0")[:3], [8, -7, 4])
+    np.testing.assert_array_equal(dequantize_blocks(quantize_blocks(block(-8, 8, 4), "Q4_0"), "Q4_0")[:3], [-8, 7, 4])
 
 
 def test_halves_go_away_from_zero_in_q8_0() -> None:
-    found = unpack(pack(block(127, 0.5, -0.5, 1.5, np.nextafter(np.float32(0.5), np.float32(0))), "Q8_0"), "Q8_0")
+    found = dequantize_blocks(
+        quantize_blocks(block(127, 0.5, -0.5, 1.5, np.nextafter(np.float32(0.5), np.float32(0))), "Q8_0"), "Q8_0"
+    )
     np.testing.assert_array_equal(found[:5], [127, 1, -1, 2, 0])
 
 
 def test_every_number_of_e2m1_and_between_two_the_smaller() -> None:
     exact = [6, -6, 4, -4, 3, 2, 1.5, 1, 0.5, -0.5]
-    np.testing.assert_array_equal(unpack(pack(block(*exact), "MXFP4"), "MXFP4")[: len(exact)], exact)
-    between = unpack(pack(block(6, 5, -5, 3.5, 2.5, 1.75, 0.25, -0.25), "MXFP4"), "MXFP4")
+    np.testing.assert_array_equal(
+        dequantize_blocks(quantize_blocks(block(*exact), "MXFP4"), "MXFP4")[: len(exact)], exact
+    )
+    between = dequantize_blocks(quantize_blocks(block(6, 5, -5, 3.5, 2.5, 1.75, 0.25, -0.25), "MXFP4"), "MXFP4")
     np.testing.assert_array_equal(between[:8], [6, 4, -4, 3, 2, 1.5, 0, 0])
 
 
 @pytest.mark.parametrize(("exponent", "one"), [(0, 2.0**-127), (1, 2.0**-126), (127, 1.0), (254, 2.0**127)])
 def test_exponents_of_mxfp4(exponent: int, one: float) -> None:
     stored = np.array([exponent, 0x21, *[0] * 15], np.uint8)
-    found = unpack(stored, "MXFP4")
+    found = dequantize_blocks(stored, "MXFP4")
     assert (found[0], found[16]) == (np.float32(one / 2), np.float32(one))
 
 
 def test_the_exponent_255_is_not_a_number() -> None:
-    assert np.isnan(unpack(np.array([255, *[0x11] * 16], np.uint8), "MXFP4")).all()
+    assert np.isnan(dequantize_blocks(np.array([255, *[0x11] * 16], np.uint8), "MXFP4")).all()
 
 
 def test_the_largest_and_the_smallest_numbers_of_mxfp4() -> None:
     largest = float(np.finfo(np.float32).max)
-    found = unpack(pack(block(largest, 1e38), "MXFP4"), "MXFP4")
+    found = dequantize_blocks(quantize_blocks(block(largest, 1e38), "MXFP4"), "MXFP4")
     assert np.isfinite(found).all() and found[0] == 0.75 * 2.0**128
     smallest = float(np.finfo(np.float32).smallest_subnormal)
-    assert pack(block(smallest), "MXFP4")[0] == 0
-    assert unpack(pack(block(2.0**-127), "MXFP4"), "MXFP4")[0] == np.float32(2.0**-127)
+    assert quantize_blocks(block(smallest), "MXFP4")[0] == 0
+    assert dequantize_blocks(quantize_blocks(block(2.0**-127), "MXFP4"), "MXFP4")[0] == np.float32(2.0**-127)
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q8_0"])
 def test_numbers_whose_scale_is_too_small_for_float16_become_zero(kind: str) -> None:
     for tiny in (1e-45, 1e-39, 1e-12):
-        assert not unpack(pack(block(tiny, -tiny / 2), kind), kind).any()
+        assert not dequantize_blocks(quantize_blocks(block(tiny, -tiny / 2), kind), kind).any()
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -192,37 +196,37 @@ def test_what_is_not_finite_is_refused(kind: str, value: float) -> None:
     values = np.zeros((3, 64), np.float32)
     values[2, 33] = value
     with pytest.raises(UsageError) as told:
-        pack(values, kind)
+        quantize_blocks(values, kind)
     assert told.value.message == f"row 2, column 33 is {value}: {kind} has finite numbers only"
 
 
 @pytest.mark.parametrize(("kind", "largest"), [("Q4_0", 65504 * 8), ("Q8_0", 65504 * 127)])
 def test_a_scale_that_float16_does_not_have_is_refused(kind: str, largest: float) -> None:
-    assert np.isfinite(unpack(pack(block(largest), kind), kind)).all()
+    assert np.isfinite(dequantize_blocks(quantize_blocks(block(largest), kind), kind)).all()
     values = np.zeros((2, 64), np.float32)
     values[1, 40] = 1e8
     with pytest.raises(UsageError) as told:
-        pack(values, kind)
+        quantize_blocks(values, kind)
     assert told.value.message == "row 1, columns 32 to 63: numbers up to 1e+08 want a scale that float16 does not have"
 
 
 @pytest.mark.parametrize("columns", [1, 31, 33])
 def test_rows_that_are_not_whole_blocks_are_refused(columns: int) -> None:
     with pytest.raises(UsageError) as told:
-        pack(np.zeros((2, columns), np.float32), "Q4_0")
+        quantize_blocks(np.zeros((2, columns), np.float32), "Q4_0")
     assert told.value.message == f"a row of {columns} numbers is not whole blocks of Q4_0"
 
 
 def test_bytes_that_are_not_whole_blocks_are_refused() -> None:
     with pytest.raises(UsageError) as told:
-        unpack(np.zeros(35, np.uint8), "Q8_0")
+        dequantize_blocks(np.zeros(35, np.uint8), "Q8_0")
     assert told.value.message == "35 bytes are not whole blocks of Q8_0: 1 are over"
     assert told.value.hint == "a block of 32 numbers takes 34 bytes"
 
 
 def test_an_unknown_type_is_refused() -> None:
     with pytest.raises(UsageError) as told:
-        pack(np.zeros(32, np.float32), "Q5_K")
+        quantize_blocks(np.zeros(32, np.float32), "Q5_K")
     assert (told.value.message, told.value.hint) == (
         "`Q5_K` is no block-quantized type",
         "one of: Q4_0, Q8_0, MXFP4",

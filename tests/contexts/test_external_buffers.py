@@ -26,7 +26,7 @@ from udogen.qnn.handles import ContextOptions
 from udogen.qnn.interface import QnnError
 from udogen.runtime.buffers import buffer as buffer_module
 from udogen.runtime.buffers import external, memory
-from udogen.runtime.buffers.buffer import SPILL, WEIGHTS, Buffer
+from udogen.runtime.buffers.buffer import SPILL_FILL, WEIGHTS, Buffer
 from udogen.runtime.buffers.external import (
     ExternalBuffer,
     ExternalSizes,
@@ -41,9 +41,9 @@ from udogen.runtime.contexts.runtime import Context, Runtime
 
 PAGE = 4096
 NEEDS = ExternalSizes(weights=256, spill=1024, alignment=PAGE)
-GIVE = {WEIGHTS: register_weights, SPILL: register_spill_fill}
-NAMES = {WEIGHTS: "external weights buffer", SPILL: "external spill-fill buffer"}
-both = pytest.mark.parametrize("kind", [WEIGHTS, SPILL])
+GIVE = {WEIGHTS: register_weights, SPILL_FILL: register_spill_fill}
+NAMES = {WEIGHTS: "external weights buffer", SPILL_FILL: "external spill-fill buffer"}
+both = pytest.mark.parametrize("kind", [WEIGHTS, SPILL_FILL])
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def refused(said_by_htp: list[str], call: Callable[[], object], said: str) -> No
 # --- what works -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kinds", [(), (WEIGHTS,), (SPILL,), (WEIGHTS, SPILL)])
+@pytest.mark.parametrize("kinds", [(), (WEIGHTS,), (SPILL_FILL,), (WEIGHTS, SPILL_FILL)])
 def test_a_context_runs_in_the_buffers_that_it_is_given(htp: Runtime, stored: bytes, kinds: tuple[str, ...]) -> None:
     with htp.restore(stored, deferred=True) as context:
         assert external_sizes(context) == NEEDS
@@ -116,7 +116,7 @@ def test_buffers_named_for_what_they_hold(deferred: Callable[..., Context]) -> N
     first, second = deferred("a"), deferred("b")
     for made, name in (
         (allocate_external([first], WEIGHTS), "weights of a"),
-        (allocate_external([first, second], SPILL), "spill-fill of a, b"),
+        (allocate_external([first, second], SPILL_FILL), "spill-fill of a, b"),
     ):
         assert made is not None and made.name == name
         made.close()
@@ -126,7 +126,7 @@ def test_contexts_share_a_spill_fill_buffer_of_the_largest(htp: Runtime, deferre
     small = deferred("small")
     with htp.restore(binary(htp, "big", shape=(1, 16, 16, 8)), name="big", deferred=True) as big:
         assert external_sizes(big).spill > external_sizes(small).spill
-        shared = allocate_external([small, big], SPILL)
+        shared = allocate_external([small, big], SPILL_FILL)
         assert shared is not None and shared.size == external_sizes(big).spill
         for context in (small, big):
             register_spill_fill(context, shared)
@@ -315,7 +315,7 @@ def test_spill_memory_is_as_large_as_the_largest_wants(
     htp: Runtime, deferred: Callable[..., Context], said_by_htp: list[str]
 ) -> None:
     with htp.restore(binary(htp, "big", shape=(1, 16, 16, 8)), name="big", deferred=True) as big:
-        small = allocate_external([deferred()], SPILL, name="s")
+        small = allocate_external([deferred()], SPILL_FILL, name="s")
         assert small is not None
         needs = external_sizes(big).spill
         refused(
@@ -415,7 +415,7 @@ def test_a_descriptor_is_for_one_purpose(
 ) -> None:
     context = deferred()
     GIVE[kind](context, buffer)
-    other = SPILL if kind == WEIGHTS else WEIGHTS
+    other = SPILL_FILL if kind == WEIGHTS else WEIGHTS
     said = f"buffer `b` is registered as an {NAMES[kind]} with context m: it cannot be an {NAMES[other]} too"
     refused(said_by_htp, lambda: GIVE[other](context, buffer, offset=2 * PAGE), said)
     context.finalize()
@@ -678,7 +678,7 @@ def device(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rpcmem_is_taken_where_it_is(deferred: Callable[..., Context], device: None) -> None:
     context = deferred()
-    weights, spill = (allocate_external([context], kind, memory="rpcmem") for kind in (WEIGHTS, SPILL))
+    weights, spill = (allocate_external([context], kind, memory="rpcmem") for kind in (WEIGHTS, SPILL_FILL))
     assert weights is not None and spill is not None and {weights.kind, spill.kind} == {"rpcmem"}
     register_weights(context, weights)
     register_spill_fill(context, spill)
@@ -689,7 +689,7 @@ def test_rpcmem_is_taken_where_it_is(deferred: Callable[..., Context], device: N
     spill.close()
 
 
-@pytest.mark.parametrize("kind", [WEIGHTS, SPILL])
+@pytest.mark.parametrize("kind", [WEIGHTS, SPILL_FILL])
 @pytest.mark.parametrize(("second", "apart"), [(36, True), (37, False), (163, False), (164, True)])
 def test_registrations_may_touch_and_not_overlap(kind: str, second: int, apart: bool) -> None:
     """Two contexts in one file, byte by byte: the first has 64 bytes from byte 100 on."""

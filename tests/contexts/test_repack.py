@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from udogen.errors import UsageError
-from udogen.runtime.buffers.block_weights import FORMATS, RepackBuffer, pack, repack, repacked_bytes, stride, unrepack
+from udogen.runtime.buffers.block_weights import (
+    FORMATS,
+    RepackBuffer,
+    quantize_blocks,
+    repack_rows,
+    repacked_bytes,
+    stride,
+    unrepack_rows,
+)
 from udogen.runtime.buffers.memory import allocate
 
 SIZES = {"Q4_0": 18, "Q8_0": 34, "MXFP4": 17}
@@ -47,10 +55,10 @@ def test_repacked_rows_are_as_documented_and_come_back_bit_for_bit(
     kind: str, rows: int, blocks: int, seed: int
 ) -> None:
     given_blocks = blocks_of(kind, rows, blocks * 32, seed)
-    made = repack(given_blocks, kind)
+    made = repack_rows(given_blocks, kind)
     assert made.shape == (rows, stride(blocks * 32, kind)) and made.shape[1] % 128 == 0
     assert [row.tobytes() for row in made] == [layout(kind, row.tobytes()) for row in given_blocks]
-    np.testing.assert_array_equal(unrepack(made, kind, blocks * 32), given_blocks)
+    np.testing.assert_array_equal(unrepack_rows(made, kind, blocks * 32), given_blocks)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +75,7 @@ def test_one_tensor_of_many_pieces(kind: str) -> None:
     blocks = blocks_of(kind, 20000, columns)
     buffer = RepackBuffer(kind, (20, 1000, columns))
     buffer.set(blocks)
-    np.testing.assert_array_equal(buffer.data, repack(blocks, kind))
+    np.testing.assert_array_equal(buffer.data, repack_rows(blocks, kind))
     np.testing.assert_array_equal(buffer.get(), blocks.reshape(-1))
 
 
@@ -89,7 +97,7 @@ def test_ranges_of_blocks_go_in_and_come_out(kind: str, data: st.DataObject) -> 
     expected[first * size : (first + count) * size] = new
     np.testing.assert_array_equal(buffer.get(), expected)
     np.testing.assert_array_equal(buffer.get(first * size, count * size), new)
-    np.testing.assert_array_equal(buffer.data, repack(expected.reshape(rows, -1), kind))  # padding too
+    np.testing.assert_array_equal(buffer.data, repack_rows(expected.reshape(rows, -1), kind))  # padding too
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -101,7 +109,7 @@ def test_numbers_in_numbers_out(kind: str) -> None:
     np.testing.assert_allclose(buffer.dequantize(), values, atol=np.abs(values).max() / 4)
     buffer.quantize(np.zeros((2, 64)), row=3)
     assert not buffer.dequantize(3, 2).any() and buffer.dequantize(5, 1).any()
-    np.testing.assert_array_equal(buffer.get(0, SIZES[kind] * 2), pack(values[0, 0], kind))
+    np.testing.assert_array_equal(buffer.get(0, SIZES[kind] * 2), quantize_blocks(values[0, 0], kind))
 
 
 def test_it_is_not_host_memory_and_says_what_a_session_maps() -> None:
@@ -182,8 +190,8 @@ def test_arrays_that_do_not_fit() -> None:
         RepackBuffer("Q8_0", (4, 64)).quantize(np.zeros((4, 32)))
     assert told.value.message == "an array of shape [4, 32] has no rows of 64 numbers"
     with pytest.raises(UsageError) as told:
-        unrepack(np.zeros((2, 100), np.uint8), "Q8_0", 64)
+        unrepack_rows(np.zeros((2, 100), np.uint8), "Q8_0", 64)
     assert told.value.message == "rows of 100 bytes are no repacked rows of 64 numbers in Q8_0"
     with pytest.raises(UsageError) as told:
-        repack(np.zeros((2, 100), np.uint8), "Q8_0")
+        repack_rows(np.zeros((2, 100), np.uint8), "Q8_0")
     assert told.value.message == "rows of 100 bytes are not whole blocks of Q8_0"

@@ -87,7 +87,7 @@ def test_what_is_written_as_json_is_read_back(backend: str, kind: str, tmp_path:
     path = store(tmp_path, backend=backend, kind=kind)
     info = system.file_info(find_runtime(backend, kind=kind).system, path)
     made = tmp_path / "made.json"
-    made.write_text(context_json.dump_text(info))
+    made.write_text(context_json.info_json(info))
     found = context_json.read(made)
     assert (found.info, found.warnings) == (info, ())
 
@@ -382,7 +382,7 @@ def test_an_encoding_as_json_and_back(quant: Quantization, tmp_path: Path) -> No
     graph = system.GraphInfo("g", (x,), (), (), system.HtpGraph(*range(1, 3), 3, True, 5))
     info = system.BinaryInfo(6, "v2", "2.0.0", "5.0.0", "", (graph,), 3, "3.0.0", 99, (), "v73", 43)
     made = tmp_path / "made.json"
-    made.write_text(context_json.dump_text(info))
+    made.write_text(context_json.info_json(info))
     found = context_json.read(made)
     [again] = found.info.graphs[0].inputs
     assert again == x and found.warnings == ()

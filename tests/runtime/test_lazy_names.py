@@ -17,7 +17,7 @@ def test_every_name_is_there(name: str) -> None:
 
 
 def test_the_table_has_every_name_and_no_other() -> None:
-    assert set(udogen.runtime._PLACES) == set(udogen.runtime.__all__)
+    assert set(udogen.runtime._MODULES) == set(udogen.runtime.__all__)
 
 
 def test_a_name_that_is_not_there_is_told_as_of_any_module() -> None:

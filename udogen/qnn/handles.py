@@ -119,6 +119,7 @@ class ProfileEvent:
     below: tuple[ProfileEvent, ...]
 
 
+PRECISIONS = ("FP32", "FP16", "HYBRID")  # of a graph on GPU
 # Options that only HTP has: where in the union of QnnHtpContext_CustomConfig_t their value is.
 HTP_OPTIONS = {
     "WEIGHT_SHARING_ENABLED": "weightSharingEnabled",
@@ -257,7 +258,7 @@ class GraphHandle:
     def __init__(self, interface: Interface, raw: Any, name: str) -> None:
         self.interface, self.raw, self.name = interface, raw, name
         self.tensors: list[Tensor] = []  # that were added
-        self.owner: Any = None  # kept alive as long as the graph
+        self.owner: object = None  # kept alive as long as the graph
         self._ops: list[OpConfig] = []
         self.one_at_a_time = threading.Lock()  # two executes of one graph give wrong results
 

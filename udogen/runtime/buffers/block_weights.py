@@ -45,7 +45,7 @@ class BlockFormat(NamedTuple):
         return columns // BLOCK * self.block_bytes
 
 
-def pack(values: NDArray[Any], kind: str) -> Bytes:
+def quantize_blocks(values: NDArray[Any], kind: str) -> Bytes:
     """Quantize along the last axis, which must be whole blocks: its numbers become bytes, the other axes stay."""
     form, given = format_of(kind), np.ascontiguousarray(values, np.float32)
     columns = given.shape[-1] if given.ndim else 1
@@ -65,7 +65,7 @@ def pack(values: NDArray[Any], kind: str) -> Bytes:
     return made.view(np.uint8).reshape(*given.shape[:-1], form.row_bytes(columns))
 
 
-def unpack(blocks: NDArray[Any], kind: str) -> Floats:
+def dequantize_blocks(blocks: NDArray[Any], kind: str) -> Floats:
     """The numbers behind blocks: along the last axis bytes become numbers, the other axes stay."""
     form = format_of(kind)
     given = np.ascontiguousarray(blocks).view(np.uint8)
@@ -218,7 +218,7 @@ VECTOR = 128  # bytes of an HVX vector, to which everything is filled up and ali
 _AT_ONCE_BYTES = 1 << 22  # bytes worked on at once
 
 
-def repack(blocks: NDArray[Any], kind: str) -> Bytes:
+def repack_rows(blocks: NDArray[Any], kind: str) -> Bytes:
     """Rows of blocks as vector code reads them: shape (rows, bytes of blocks) becomes (rows, stride)."""
     form, given = format_of(kind), _rows(blocks)
     columns = _columns(form, given.shape[1])
@@ -228,7 +228,7 @@ def repack(blocks: NDArray[Any], kind: str) -> Bytes:
     return made
 
 
-def unrepack(rows: NDArray[Any], kind: str, columns: int) -> Bytes:
+def unrepack_rows(rows: NDArray[Any], kind: str, columns: int) -> Bytes:
     """The blocks again, bit for bit: shape (rows, stride) becomes (rows, bytes of blocks)."""
     form, given = format_of(kind), _rows(rows)
     check_columns(form, columns)
@@ -300,7 +300,7 @@ class RepackBuffer:
         """The blocks at a byte offset of the tensor, bit for bit as they were stored."""
         wanted = self.tensor_bytes - offset if size is None else size
         rows, before = self._range(offset, wanted)
-        return unrepack(self._stored[rows], self.format.name, self.columns).reshape(-1)[before : before + wanted]
+        return unrepack_rows(self._stored[rows], self.format.name, self.columns).reshape(-1)[before : before + wanted]
 
     def quantize(self, values: NDArray[Any], row: int = 0) -> None:
         """Store numbers as rows from `row` on, quantized as ggml does it."""
@@ -310,13 +310,13 @@ class RepackBuffer:
                 f"an array of shape {list(given.shape)} has no rows of {self.columns} numbers",
                 hint=f"the tensor has the shape {list(self.shape)}",
             )
-        self.set(pack(given, self.format.name).reshape(-1), row * self.format.row_bytes(self.columns))
+        self.set(quantize_blocks(given, self.format.name).reshape(-1), row * self.format.row_bytes(self.columns))
 
     def dequantize(self, row: int = 0, rows: int | None = None) -> Floats:
         """The numbers of some rows; without arguments the whole tensor in its shape."""
         row_bytes = self.format.row_bytes(self.columns)
         size = None if rows is None else rows * row_bytes
-        found = unpack(self.get(row * row_bytes, size), self.format.name).reshape(-1, self.columns)
+        found = dequantize_blocks(self.get(row * row_bytes, size), self.format.name).reshape(-1, self.columns)
         return found.reshape(self.shape) if row == 0 and rows is None else found
 
     def _place(self, memory: Any) -> Bytes:

@@ -15,15 +15,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udogen.errors import RunFailed
 from udogen.qnn.handles import register_external
-from udogen.runtime.buffers.buffer import SPILL, WEIGHTS, Buffer, RegisteredRange, is_registered, record_registration
+from udogen.runtime.buffers.buffer import (
+    SPILL_FILL,
+    WEIGHTS,
+    Buffer,
+    RegisteredRange,
+    is_registered,
+    record_registration,
+)
 from udogen.runtime.buffers.memory import allocate, shared_allocator
 
 if TYPE_CHECKING:
     from udogen.qnn.handles import ContextOptions
     from udogen.runtime.contexts.runtime import Context
 
-_NAMES = {WEIGHTS: "external weights buffer", SPILL: "external spill-fill buffer"}
-_COUNTED_AS = {WEIGHTS: "weights", SPILL: "spill_fill"}  # by the fields of a layer
+_NAMES = {WEIGHTS: "external weights buffer", SPILL_FILL: "external spill-fill buffer"}
+_COUNTED_AS = {WEIGHTS: "weights", SPILL_FILL: "spill_fill"}  # by the fields of a layer
 _DMA = ("rpcmem", "hardware_buffer_blob")  # buffers of ours that are DMA buffers
 _DMA_FILES = ("/dmabuf", "anon_inode:dmabuf")  # what Linux calls DMA buffers of others
 
@@ -140,7 +147,7 @@ def register_spill_fill(
 
     Their executions wait for each other, in `Graph.execute` and in calls: no two of them are in QNN at once.
     """
-    return _give(SPILL, context, buffer, offset, features)
+    return _give(SPILL_FILL, context, buffer, offset, features)
 
 
 def allocate_external(
@@ -180,7 +187,7 @@ def _give(kind: str, context: Context, buffer: Buffer, offset: int, features: It
         except BaseException:
             _undo(undo)
             raise
-        if kind == SPILL:
+        if kind == SPILL_FILL:
             context.turn = entry.turn
             undo.append(lambda: setattr(context, "turn", None))
         made = ExternalBuffer(kind, context, buffer, handles, lambda: _undo(undo))
@@ -276,7 +283,7 @@ def _check_place(kind: str, context: Context, buffer: Buffer, offset: int, needs
             f"the {name} of context {context.name} needs {needs.of(kind)} bytes, buffer `{buffer.name}` has "
             f"{max(buffer.size - offset, 0)} from byte {offset} on",
             hint="allocate it with the size that needs_of tells"
-            + (": the largest of all contexts that share it" if kind == SPILL else ""),
+            + (": the largest of all contexts that share it" if kind == SPILL_FILL else ""),
         )
 
 
