@@ -149,6 +149,8 @@ def layer(name: str) -> int:
 
 @pytest.mark.parametrize("path", MODULES, ids=short)
 def test_imports_run_downward(path: Path) -> None:
+    if short(path) == "__init__.py":
+        return  # the public API: a module is imported when one of its names is first used
     own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     upward = [
         f"{short(path)}:{line}: {own} imports {name}"

@@ -140,7 +140,7 @@ HTP_PROPERTIES = {
 
 @dataclass(frozen=True)
 class ContextOptions:
-    """How a context is made; what is not named is left to the backend."""
+    """Options of a context; options that are not set are left to the backend."""
 
     deferred: bool = False  # graphs come with `Context.finalize`, after buffers were registered
     graphs: tuple[str, ...] = ()  # only these of the binary
@@ -253,7 +253,7 @@ class ContextHandle(Handle):
 
 
 class GraphHandle:
-    """Nodes and tensors; freed with its context."""
+    """A graph under construction: add tensors and nodes, then `Context.finalize_graph`."""
 
     def __init__(self, interface: Interface, raw: Any, name: str) -> None:
         self.interface, self.raw, self.name = interface, raw, name
@@ -409,7 +409,7 @@ def register_external(context: ContextHandle, kind: str, fd: int, *, offset: int
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """One processor; numbers that the backend does not tell are 0."""
+    """One processor; values that the backend does not report are 0."""
 
     number: int
     soc: int

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         VectorEncoding,
     )
     from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-    from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Scalar, Tensor
+    from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, Scalar, Tensor
     from udogen.runtime.buffers.block_weights import (
         RepackBuffer,
         dequantize_blocks,
@@ -101,7 +101,7 @@ _NAMES = {
     "udogen.qnn.system": "BinaryInfo GraphInfo TensorInfo",
     "udogen.runtime.library": "BACKENDS RuntimeLibrary find_runtime interface_providers",
     "udogen.runtime.built": "Built find_built find_source",
-    "udogen.qnn.tensors": "APP_READ APP_WRITE NATIVE OpConfig STATIC Scalar Tensor",
+    "udogen.qnn.tensors": "APP_READ APP_WRITE NATIVE OpConfig Param STATIC Scalar Tensor",
     "udogen.qnn.quantization": (
         "AxisScaleOffset BlockEncoding BlockwiseExpansion BwAxisScaleOffset BwScaleOffset ScaleOffset VectorEncoding"
     ),
@@ -215,6 +215,7 @@ __all__ = [
     "OtherOps",
     "OtherPackage",
     "PackageInfo",
+    "Param",
     "ParamArg",
     "Pipeline",
     "PlannedBuffers",

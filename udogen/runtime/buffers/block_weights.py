@@ -46,7 +46,7 @@ class BlockFormat(NamedTuple):
 
 
 def quantize_blocks(values: NDArray[Any], kind: str) -> Bytes:
-    """Quantize along the last axis, which must be whole blocks: its numbers become bytes, the other axes stay."""
+    """Quantize along the last axis into blocks of Q4_0, Q8_0 or MXFP4."""
     form, given = format_of(kind), np.ascontiguousarray(values, np.float32)
     columns = given.shape[-1] if given.ndim else 1
     check_columns(form, columns)
@@ -66,7 +66,7 @@ def quantize_blocks(values: NDArray[Any], kind: str) -> Bytes:
 
 
 def dequantize_blocks(blocks: NDArray[Any], kind: str) -> Floats:
-    """The numbers behind blocks: along the last axis bytes become numbers, the other axes stay."""
+    """The numbers of blocks, along the last axis."""
     form = format_of(kind)
     given = np.ascontiguousarray(blocks).view(np.uint8)
     if not given.ndim or given.shape[-1] % form.block_bytes:
@@ -219,7 +219,7 @@ _AT_ONCE_BYTES = 1 << 22  # bytes worked on at once
 
 
 def repack_rows(blocks: NDArray[Any], kind: str) -> Bytes:
-    """Rows of blocks as vector code reads them: shape (rows, bytes of blocks) becomes (rows, stride)."""
+    """Rows of blocks in the layout that vector code reads."""
     form, given = format_of(kind), _rows(blocks)
     columns = _columns(form, given.shape[1])
     made = np.empty((len(given), stride(columns, kind)), np.uint8)
@@ -229,7 +229,7 @@ def repack_rows(blocks: NDArray[Any], kind: str) -> Bytes:
 
 
 def unrepack_rows(rows: NDArray[Any], kind: str, columns: int) -> Bytes:
-    """The blocks again, bit for bit: shape (rows, stride) becomes (rows, bytes of blocks)."""
+    """Repacked rows as blocks again, bit for bit."""
     form, given = format_of(kind), _rows(rows)
     check_columns(form, columns)
     if given.shape[1] != stride(columns, kind):
@@ -256,7 +256,7 @@ def repacked_bytes(kind: str, shape: Sequence[int]) -> int:
 
 
 class RepackBuffer:
-    """A tensor of block-quantized weights in repacked form; blocks go in and come out, as with ggml's set and get.
+    """Block-quantized weights in the layout that vector code reads; blocks are set and read back.
 
     It is memory like any other, but not `host`: what lies in it is not what the tensor's type says, so nobody may read
     it but the kernels it was repacked for.  The last number of `shape` is the length of a row, as numpy counts.

@@ -86,7 +86,7 @@ _Identity = tuple[int, int]
 
 
 class Buffer:
-    """Memory that tensors lie in; a context manager.
+    """Memory for tensors; a context manager.
 
     `close` unbinds the graphs whose tensors lie in it, and deregisters it.  It is refused while somebody holds the
     buffer for longer (`hold`: external weights of a context, a mapping to a Hexagon).  Arrays made of `view` may
@@ -325,7 +325,7 @@ def _close(fd: int, identity: _Identity) -> None:
 
 @dataclass(frozen=True)
 class BufferPart:
-    """Bytes of a buffer.  `how` is RAW (as client memory), ION or SHARED_BUFFER (registered, bound by handle).
+    """A range of a buffer; `how` is RAW (client memory), ION or SHARED_BUFFER (registered memory).
 
     `largest` is the tensor that the place is registered for, where another one of the context needs more of it.
     """

@@ -365,7 +365,7 @@ def _bits(bits: int) -> str:
 
 
 def info_json(info: BinaryInfo) -> str:
-    """The JSON text of a description."""
+    """A description of a context binary as JSON, in the format of qnn-context-binary-utility."""
     return json.dumps(info_fields(info), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -143,8 +143,7 @@ def _tensor_info(tensor: Tensor) -> TensorInfo:
 
 
 class Context(Closing):
-    """Graphs of one binary.  Made by `Runtime.restore`; closed by `with`, `close`, with its runtime, or when neither it
-    nor a graph of it is in use any more."""
+    """The graphs of one context binary, or of a new context."""
 
     def __init__(
         self,
@@ -387,7 +386,7 @@ _GRAPH_MODULE = "udogen.runtime.contexts.graph"  # brings numpy, the slowest of 
 
 
 class Runtime(Closing):
-    """One backend, real or emulated, with op packages and contexts.
+    """One QNN backend in this process, real or emulated, with op packages and contexts.
 
     What runs here runs in your process: an op that crashes takes it along (`udogen run context` has a child for that).
     All of it may be used from several threads.  `log` gets what the runtime and the op packages say, up to `log_level`;
