@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from udogen.build.make import build_package
     from udogen.build.package import PackageFolder, open_packages
     from udogen.clients.ort import session as onnx_session
+    from udogen.configs.load import load as load_configs
     from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError, VerificationFailed
     from udogen.generate.packages import generate as generate_packages
-    from udogen.opdef.load import load as load_configs
     from udogen.opdef.problems import ConfigError
     from udogen.verify.cases import Case, Example, load_examples
     from udogen.verify.results import Outcome

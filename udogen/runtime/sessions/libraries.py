@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from udogen.build import architectures, elf
+from udogen.backends import architectures
+from udogen.backends.targets import Target
+from udogen.build import elf
 from udogen.build.package import PackageFolder
-from udogen.build.targets import Target
 from udogen.errors import RunFailed, UsageError
 from udogen.runtime.built import find_source
 from udogen.runtime.sessions.session import devices_of
