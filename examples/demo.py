@@ -1,45 +1,51 @@
 """`make demo`: every example from its config to checked numbers on the real QNN runtime, and for DSP V65/V66 in QEMU.
 
-Shows also how the wings of udogen are used from Python.
+Shows also how udogen is used from Python.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
-from udogen import resources
-from udogen.build import make, tools
-from udogen.build.package import PackageFolder, open_packages
-from udogen.cli import output
-from udogen.configs.load import load
-from udogen.errors import UdogenError
-from udogen.generate.packages import generate
-from udogen.runtime.built import Built, find_built, find_source
-from udogen.verify.cases import Example, load_examples
-from udogen.verify.runner import Outcome, run_cases
+from udogen import (
+    Example,
+    Outcome,
+    PackageFolder,
+    UdogenError,
+    build_package,
+    generate_packages,
+    load_configs,
+    load_examples,
+    open_packages,
+    run_cases,
+)
+from udogen.runtime import Built, find_built, find_source
 
 HERE = Path(__file__).resolve().parent
 WORK = HERE.parent / ".demo"
 BACKENDS = ("cpu", "htp", "dsp")  # `udogen test examples/softmax` runs the others too
+HEAD = ("op", "type", "backend", "runtime", "max error", "execute", "")
 
 
-@cache
-def say_that_zig_is_slow_at_first() -> None:
-    """Once: what a person who watches would wonder about."""
-    output.print_note("  (at its first use zig compiles its C++ library, which takes a minute)")
+def note(line: str) -> None:
+    """A line of progress."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def run(example: Example) -> list[Outcome]:
     """Config -> package folders -> libraries -> registered, executed, compared, on every backend of the cases."""
-    packages, problems = load([example.config])
+    packages, problems = load_configs([example.config])
     wanted = {case.backend for case in example.cases}
-    backends = [name for name in BACKENDS if name in wanted and is_there(name)]
-    made = generate(packages, WORK, chosen=backends, kernels=example.kernels, problems=problems)
+    backends = [name for name in BACKENDS if name in wanted and is_available(name)]
+    made = generate_packages(packages, WORK, chosen=backends, kernels=example.kernels, problems=problems)
     outcomes = []
     for package in (part for each in made for part in open_packages(each.folder) if part.backend in backends):
-        output.print_note(f"{example.config.relative_to(HERE.parent)} -> {package.path.relative_to(HERE.parent)}")
+        note(f"{example.config.relative_to(HERE.parent)} -> {package.path.relative_to(HERE.parent)}")
         cases = [each for each in example.cases if each.backend == package.backend and each.runs_on(package.backend)]
         outcomes += run_cases(
             built(package), cases, backend=package.backend, loops=1 if package.backend == "dsp" else 20
@@ -48,20 +54,17 @@ def run(example: Example) -> list[Outcome]:
 
 
 @cache
-def is_there(backend: str) -> bool:
-    """What a backend runs in, which for DSP is zig and QEMU."""
+def is_available(backend: str) -> bool:
+    """Whether this machine has what a backend runs in, which for DSP is zig and QEMU."""
     if backend != "dsp":
         return True
-    if not (tools.zig() and tools.program("qemu-hexagon")):
-        output.print_note(
-            "the cases of dsp are left out: they need zig (pip install ziglang) and qemu-hexagon (qemu-user)"
-        )
+    if not ((find_spec("ziglang") or shutil.which("zig")) and shutil.which("qemu-hexagon")):
+        note("the cases of dsp are left out: they need zig (pip install ziglang) and qemu-hexagon (qemu-user)")
         return False
-    if not any(resources.cache_dir("hexagon").glob("harness-*")):
-        output.print_note(
-            "the cases of dsp are left out: zig would first build its libraries for Hexagon, which takes minutes"
-        )
-        output.print_note("  (they come to it once `udogen run op … --backend dsp` has run anything)")
+    cache_folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "udogen"
+    if not any(cache_folder.glob("**/hexagon/harness-*")):
+        note("the cases of dsp are left out: zig would first build its libraries for Hexagon, which takes minutes")
+        note("  (the next demo has them after `udogen run op … --backend dsp` has run anything)")
         return False
     return True
 
@@ -69,15 +72,9 @@ def is_there(backend: str) -> bool:
 def built(package: PackageFolder) -> Built:
     """The package, built for this machine; for the DSP it is compiled when it runs."""
     if package.backend == "dsp":
-        output.print_note("  built with zig for Hexagon v66")
-        say_that_zig_is_slow_at_first()
+        note("  built with zig for Hexagon v66 when it runs")
         return find_source(package.path, backend="dsp")
-    steps = make.plan(package, [], toolchain="auto", env=tools.environment())
-    output.print_note(f"  built with {steps[0].choice.title}")
-    if steps[0].choice.title.startswith("zig"):
-        say_that_zig_is_slow_at_first()
-    with output.progress(f"  {package.name}", total=make.sources(package) + 1) as advance:
-        make.build(package, steps, on_step=advance)
+    build_package(package, on_step=lambda line: note(f"  {line}"))
     return find_built(package.path, backend=package.backend)
 
 
@@ -100,10 +97,12 @@ def main() -> int:
         )
         for outcome in outcomes
     ]
-    output.print_result("")
-    output.print_result(output.table(("op", "type", "backend", "runtime", "max error", "execute", ""), rows))
+    widths = [max(map(len, column)) for column in zip(HEAD, *rows, strict=True)]
+    print()
+    for row in (HEAD, tuple("-" * width for width in widths), *rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     wrong = sum(not outcome.passed for outcome in outcomes)
-    output.print_result(f"\n{len(outcomes) - wrong} of {len(outcomes)} cases agree with numpy")
+    print(f"\n{len(outcomes) - wrong} of {len(outcomes)} cases agree with numpy")
     return 6 if wrong else 0
 
 
@@ -111,5 +110,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except UdogenError as fault:
-        output.print_error(fault)
+        note(f"error: {fault.message}\n  = {fault.hint}")
         sys.exit(fault.exit_code)

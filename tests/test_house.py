@@ -151,6 +151,8 @@ def layer(name: str) -> int:
 
 @pytest.mark.parametrize("path", MODULES, ids=short)
 def test_imports_run_downward(path: Path) -> None:
+    if short(path) == "__init__.py":
+        return  # the public API: a module is imported when one of its names is first used
     own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     upward = [
         f"{short(path)}:{line}: {own} imports {name}"
@@ -158,6 +160,57 @@ def test_imports_run_downward(path: Path) -> None:
         if name.split(".")[0] == "udogen" and layer(room(name)) < layer(own)
     ]
     assert not upward, "\n".join(upward)
+
+
+# --- circles --------------------------------------------------------------------------------------
+
+NO_CIRCLES = ("qnn", "runtime/buffers", "runtime/contexts", "runtime/sessions")
+
+
+def module_name(path: Path) -> str:
+    """`udogen.qnn` of udogen/qnn/__init__.py."""
+    return ".".join(("udogen", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def needed(path: Path, modules: set[str]) -> set[str]:
+    """The modules of the house that a module imports when it runs, at its top or in functions."""
+    only_types = {
+        line
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        for each in node.body
+        for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)
+    }
+    found = {name for line, name in imports(path) if line not in only_types and name in modules}
+    # Of `from package import module` the module alone: a package with an empty __init__ imports nothing.
+    return {name for name in found if not any(other.startswith(f"{name}.") for other in found)} - {module_name(path)}
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that reach each other."""
+    reach: dict[str, set[str]] = {}
+    for start in graph:
+        seen, waiting = set[str](), [start]
+        while waiting:
+            new = graph.get(waiting.pop(), set()) - seen
+            seen |= new
+            waiting += new
+        reach[start] = seen
+    groups = {tuple(sorted(other for other in reach[name] if name in reach.get(other, ()))) for name in graph}
+    return sorted(list(group) for group in groups if len(group) > 1)
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    modules = {module_name(path) for path in MODULES}
+    graph = {module_name(path): needed(path, modules) for path in MODULES}
+    own = tuple(f"udogen.{folder.replace('/', '.')}." for folder in NO_CIRCLES)
+    found = [group for group in circles(graph) if any(name.startswith(own) for name in group)]
+    assert not found, "\n".join(" <-> ".join(group) for group in found)
+
+
+def test_the_finder_of_circles_itself() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}, "e": {"e"}}
+    assert circles(graph) == [["b", "c"]]
 
 
 # --- doors ----------------------------------------------------------------------------------------

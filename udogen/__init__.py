@@ -1,3 +1,80 @@
-"""udogen: from one description of a custom operation to op packages for every Qualcomm backend."""
+"""udogen: from one description of a custom operation to op packages for every Qualcomm backend.
+
+The Python API of descriptions, packages, tests and errors; `udogen.runtime` has runtimes.  docs/python.md describes
+every name.  A module is imported when one of its names is first used.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # `typing` is not imported: `import udogen` is to cost nothing
+if TYPE_CHECKING:
+    from udogen.build.make import build_package
+    from udogen.build.package import PackageFolder, open_packages
+    from udogen.clients.ort import session as onnx_session
+    from udogen.configs.load import load as load_configs
+    from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError, VerificationFailed
+    from udogen.generate.packages import generate as generate_packages
+    from udogen.opdef.problems import ConfigError
+    from udogen.verify.cases import Case, Example, load_examples
+    from udogen.verify.results import Outcome
+    from udogen.verify.runner import run_cases
 
 __version__ = "0.1.0"
+
+# Name -> module, and the name there where it would be that of a subpackage here, or says too little.
+_PUBLIC = {
+    "BuildFailed": "errors",
+    "Case": "verify.cases",
+    "ConfigError": "opdef.problems",
+    "Example": "verify.cases",
+    "Outcome": "verify.results",
+    "PackageFolder": "build.package",
+    "RunFailed": "errors",
+    "ToolMissing": "errors",
+    "UdogenError": "errors",
+    "UsageError": "errors",
+    "VerificationFailed": "errors",
+    "build_package": "build.make",
+    "generate_packages": "generate.packages:generate",
+    "load_configs": "opdef.load:load",
+    "load_examples": "verify.cases",
+    "onnx_session": "clients.ort:session",
+    "open_packages": "build.package",
+    "run_cases": "verify.runner",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module, _, original = _PUBLIC[name].partition(":")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), original or name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
+
+
+__all__ = [
+    "BuildFailed",
+    "Case",
+    "ConfigError",
+    "Example",
+    "Outcome",
+    "PackageFolder",
+    "RunFailed",
+    "ToolMissing",
+    "UdogenError",
+    "UsageError",
+    "VerificationFailed",
+    "build_package",
+    "generate_packages",
+    "load_configs",
+    "load_examples",
+    "onnx_session",
+    "open_packages",
+    "run_cases",
+]

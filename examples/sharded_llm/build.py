@@ -29,19 +29,24 @@ from udogen.qnn.handles import BackendHandle, ContextHandle, LogHandle
 from udogen.qnn.interface import WARN, Interface
 from udogen.qnn.system import binary_info
 from udogen.qnn.tensors import (
+from udogen import RunFailed, UdogenError, build_package, generate_packages, load_configs, open_packages
+from udogen.runtime import (
     APP_READ,
     APP_WRITE,
     NATIVE,
     STATIC,
+    Context,
     OpConfig,
     Param,
+    Runtime,
     Scalar,
     ScaleOffset,
+    StoredContext,
     Tensor,
+    find_built,
+    find_runtime,
+    info_json,
 )
-from udogen.runtime import find_runtime
-from udogen.runtime.built import find_built
-from udogen.runtime.contexts import context_json, manifest
 
 HERE = Path(__file__).resolve().parent
 ROLES = {**dict.fromkeys(INPUTS, APP_WRITE), **dict.fromkeys(OUTPUTS, APP_READ)}
@@ -50,9 +55,9 @@ PACKAGE, QTI = "LlmPackage", "qti.aisw"
 
 @dataclass(frozen=True)
 class Order:
-    """What a process that builds shards is told."""
+    """What a process that builds shards needs."""
 
-    runtime: Path
+    kind: str
     library: Path
     provider: str
     out: Path
@@ -60,13 +65,16 @@ class Order:
     seed: int
 
 
+def note(line: str) -> None:
+    """A line of progress."""
+    print(line, file=sys.stderr, flush=True)
+
+
 class Composer:
     """The ops of a block as nodes of a graph: a value is its tensor."""
 
-    def __init__(
-        self, context: ContextHandle, name: str, *, grids: dict[str, Grid], weights: dict[str, np.ndarray]
-    ) -> None:
-        self.graph = context.graph(name)
+    def __init__(self, context: Context, name: str, *, grids: dict[str, Grid], weights: dict[str, np.ndarray]) -> None:
+        self.context, self.graph = context, context.new_graph(name)
         self._grids, self._weights = grids, weights
         self._made: dict[str, Grid | None] = {}
         axes = bytearray(np.uint32([0, 2, 1, 3]).tobytes())
@@ -129,45 +137,37 @@ class Composer:
 
 
 def build_shard(order: Order, shard: int) -> str | list[str]:
-    """Compose both graphs of one shard, finalize them, store the context: the file's name, or what was wrong."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)  # libQnnHtp tells of each stage, on stdout
-    said: deque[str] = deque(maxlen=20)
+    """Build both graphs of one shard and store the context: the file's name, or what was wrong."""
+    log: deque[str] = deque(maxlen=20)
     try:
-        with LogHandle(Interface.load(order.runtime), lambda _level, text: said.append(text), WARN) as log:
-            return compose_shard(order, shard, log)
+        with Runtime("htp", kind=order.kind, log=lambda _level, text: log.append(text)) as runtime:
+            return store_shard(order, shard, runtime)
     except UdogenError as fault:  # such an exception does not pass from process to process
-        return [fault.message, *fault.details, *said]
-    finally:
-        os.close(nowhere)
+        return [fault.message, *fault.details, *log]
 
 
-def compose_shard(order: Order, shard: int, log: LogHandle) -> str:
+def store_shard(order: Order, shard: int, runtime: Runtime) -> str:
     """The same, where nothing goes wrong."""
     sizes, place = order.sizes, order.out / f"forward_{shard}.bin"
     own, rows = weights(sizes, shard, order.seed), grids(sizes, order.seed)[shard]
-    with BackendHandle(log.interface, log) as backend:
-        backend.register(order.library, order.provider)
-        with backend.context() as context:
-            for name, tokens in sizes.graphs.items():
-                composer = Composer(context, name, grids=rows, weights=own)
-                block(composer, sizes, tokens, last=shard == sizes.shards - 1)
-                composer.graph.finalize()
-            binary = context.binary()
-    manifest.save(place, binary, build_id=log.interface.build_id())
-    info = binary_info(order.runtime.with_name("libQnnSystem.so"), binary)
-    place.with_name(f"forward_{shard}_json.json").write_text(context_json.info_json(info), "utf-8")
+    runtime.register(order.library, order.provider)
+    with runtime.new_context() as context:
+        for name, tokens in sizes.graphs.items():
+            composer = Composer(context, name, grids=rows, weights=own)
+            block(composer, sizes, tokens, last=shard == sizes.shards - 1)
+            context.finalize_graph(composer.graph)
+        context.save(place)
+    with StoredContext(place, use_json=False) as stored:
+        place.with_name(f"forward_{shard}_json.json").write_text(info_json(stored.info), "utf-8")
     return place.name
 
 
-def build_package(out: Path) -> tuple[Path, str]:
+def build_ops(out: Path) -> tuple[Path, str]:
     """The op package for HTP, from its config and kernels: the library and its provider."""
-    packages, problems = load([HERE / "LlmOps.xml"])
-    made = generate(packages, out, chosen=["htp"], layout="qnn", kernels=HERE / "kernels", problems=problems)
+    packages, problems = load_configs([HERE / "LlmOps.xml"])
+    made = generate_packages(packages, out, chosen=["htp"], layout="qnn", kernels=HERE / "kernels", problems=problems)
     [package] = open_packages(made[0].folder)
-    steps = make.plan(package, [], toolchain="auto", env=tools.environment())
-    with output.progress(package.name, total=make.sources(package) + 1) as advance:
-        make.build(package, steps, on_step=advance)
+    build_package(package, on_step=note)
     built = find_built(package.path, backend="htp")
     return Path(built.library), built.provider
 
@@ -175,20 +175,17 @@ def build_package(out: Path) -> tuple[Path, str]:
 def build(out: Path, *, sizes: Sizes, seed: int, kind: str, jobs: int) -> list[Path]:
     """Everything below `out`; the files of the shards, in their order."""
     out.mkdir(parents=True, exist_ok=True)
-    library, provider = build_package(out / "package")
-    runtime = find_runtime("htp", kind=kind, on_step=output.print_note)
-    order = Order(runtime.path.resolve(), library.resolve(), provider, out, sizes, seed)
+    library, provider = build_ops(out / "package")
+    find_runtime("htp", kind=kind, on_step=note)  # the emulator is compiled once, before processes need it
+    order = Order(kind, library.resolve(), provider, out, sizes, seed)
     # Each process has a runtime of its own; a spawned one has inherited no thread of this one.
-    with (
-        ProcessPoolExecutor(min(jobs, sizes.shards), mp_context=get_context("spawn")) as pool,
-        output.progress("shards", total=sizes.shards) as advance,
-    ):
+    with ProcessPoolExecutor(min(jobs, sizes.shards), mp_context=get_context("spawn")) as pool:
         waiting = [pool.submit(build_shard, order, shard) for shard in range(sizes.shards)]
         for each in as_completed(waiting):
             result = each.result()
             if not isinstance(result, str):
                 raise RunFailed(f"a shard cannot be built: {result[0]}", details=result[1:])
-            advance(result)
+            note(result)
     about = {
         "sizes": asdict(sizes),
         "seed": seed,
@@ -209,7 +206,7 @@ def main() -> int:
     given = parser.parse_args()
     sizes = Sizes(shards=given.shards)
     for place in build(given.out, sizes=sizes, seed=given.seed, kind=given.runtime, jobs=given.jobs):
-        output.print_result(f"{place}: {', '.join(sizes.graphs)}, {place.stat().st_size} bytes")
+        print(f"{place}: {', '.join(sizes.graphs)}, {place.stat().st_size} bytes")
     return 0
 
 
@@ -217,5 +214,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except UdogenError as fault:
-        output.print_error(fault)
+        note(f"error: {fault.message}\n  = {fault.hint}")
         sys.exit(fault.exit_code)

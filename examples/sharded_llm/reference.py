@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from udogen.verify.cases import Case, Example
+from udogen import Case, Example
 
 HERE = Path(__file__).parent
 U16, U8 = (2e-4, -32768), (0.05, -128)  # grids of the activations, and of gains and caches

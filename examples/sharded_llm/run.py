@@ -22,20 +22,33 @@ import numpy as np
 from model import Array, Grid, Model, mask, padded, rounded
 from network import KV, PREFILL, Sizes
 
-from udogen.cli import output
-from udogen.errors import UdogenError
-from udogen.qnn.quantization import ScaleOffset
-from udogen.qnn.system import TensorInfo
-from udogen.runtime.buffers.buffer import BufferPart
-from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferPair, MemoryDomain, Role
-from udogen.runtime.buffers.memory import align_up, allocate, shared_allocator
-from udogen.runtime.buffers.planning import RAW, SHARED_BUFFER
-from udogen.runtime.contexts.binaries import StoredContext, find_shards
-from udogen.runtime.contexts.graph import Graph
-from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.sessions.pipeline import Pipeline
-from udogen.runtime.sessions.placement import SizedShard, layers_of, place_layers, table_lines
-from udogen.runtime.sessions.session import Sessions, sessions_of
+from udogen import UdogenError
+from udogen.runtime import (
+    INPUT,
+    OUTPUT,
+    RAW,
+    SHARED_BUFFER,
+    BufferPair,
+    BufferPart,
+    Graph,
+    MemoryDomain,
+    Pipeline,
+    Role,
+    Runtime,
+    ScaleOffset,
+    Sessions,
+    SizedShard,
+    StoredContext,
+    TensorInfo,
+    align_up,
+    allocate,
+    find_shards,
+    layers_of,
+    place_layers,
+    sessions_of,
+    shared_allocator,
+    table_lines,
+)
 
 CACHES = {"past_key": "key", "past_value": "value"}  # what a graph reads, and what it writes next
 HANDED_ON = {"hidden": "hidden_out"}  # what a shard reads, and what the one before it has written
@@ -213,7 +226,8 @@ def main() -> int:
         ]
         print(told["runtime"], f"{model.memory} memory", sep=", ", file=answers)
         print(*table_lines(model.plan), "", sep="\n", file=answers)
-        print(output.table(("token", "state", "activations", "client"), rows), file=answers)
+        for row in (("token", "state", "activations", "client"), *rows):
+            print("  ".join(cell.ljust(11) for cell in row).rstrip(), file=answers)
         print("the tokens of the numpy model" if made == expected else f"numpy has {expected}", file=answers)
     answers.close()
     return 0 if made == expected else 6
@@ -223,5 +237,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except UdogenError as fault:
-        output.print_error(fault)
+        print(f"error: {fault.message}\n  = {fault.hint}", file=sys.stderr)
         sys.exit(fault.exit_code)

@@ -60,13 +60,13 @@ def store(context: Context, place: Path) -> None:
     """The binary, written into the file by the runtime itself: there is no copy of it here."""
     ffi = abi.ffi()
     size = ffi.new("Qnn_ContextBinarySize_t *")
-    context.interface.call("contextGetBinarySize", context.raw, size)
+    context.handle.interface.call("contextGetBinarySize", context.handle.raw, size)
     with place.open("w+b") as file:
         file.truncate(size[0])
         with mmap.mmap(file.fileno(), size[0]) as room:
             written = ffi.new("Qnn_ContextBinarySize_t *")
             held = ffi.from_buffer(room)
-            context.interface.call("contextGetBinary", context.raw, held, size[0], written)
+            context.handle.interface.call("contextGetBinary", context.handle.raw, held, size[0], written)
             ffi.release(held)
         file.truncate(written[0])
 

@@ -125,6 +125,7 @@ class World:
             "source": array(1),
             "target": array(1),
             "graph": self.graph,
+            "built": self.graph._handle,
             "context": self.context,
             "shard": self.file,
             "path": self.file,

@@ -107,6 +107,14 @@ def _build_all(
     return process.at_once([partial(build_step, step) for step in steps], workers)
 
 
+def build_package(
+    package: PackageFolder, *, toolchain: str = "auto", on_step: Callable[[str], None] = lambda _line: None
+) -> list[Artifact]:
+    """Build what runs on this machine."""
+    steps = plan(package, [], toolchain=toolchain, env=tools.environment())
+    return build(package, steps, on_step=on_step)
+
+
 def sources(package: PackageFolder) -> int:
     """How many compiler calls a full build of one target has."""
     return sum(1 for room in package.rooms for _ in (package.path / room).rglob("*.cpp"))

@@ -119,6 +119,7 @@ class ProfileEvent:
     below: tuple[ProfileEvent, ...]
 
 
+PRECISIONS = ("FP32", "FP16", "HYBRID")  # of a graph on GPU
 # Options that only HTP has: where in the union of QnnHtpContext_CustomConfig_t their value is.
 HTP_OPTIONS = {
     "WEIGHT_SHARING_ENABLED": "weightSharingEnabled",
@@ -139,7 +140,7 @@ HTP_PROPERTIES = {
 
 @dataclass(frozen=True)
 class ContextOptions:
-    """How a context is made; what is not named is left to the backend."""
+    """Options of a context; options that are not set are left to the backend."""
 
     deferred: bool = False  # graphs come with `Context.finalize`, after buffers were registered
     graphs: tuple[str, ...] = ()  # only these of the binary
@@ -252,12 +253,12 @@ class ContextHandle(Handle):
 
 
 class GraphHandle:
-    """Nodes and tensors; freed with its context."""
+    """A graph under construction: add tensors and nodes, then `Context.finalize_graph`."""
 
     def __init__(self, interface: Interface, raw: Any, name: str) -> None:
         self.interface, self.raw, self.name = interface, raw, name
         self.tensors: list[Tensor] = []  # that were added
-        self.owner: Any = None  # kept alive as long as the graph
+        self.owner: object = None  # kept alive as long as the graph
         self._ops: list[OpConfig] = []
         self.one_at_a_time = threading.Lock()  # two executes of one graph give wrong results
 
@@ -408,7 +409,7 @@ def register_external(context: ContextHandle, kind: str, fd: int, *, offset: int
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """One processor; numbers that the backend does not tell are 0."""
+    """One processor; values that the backend does not report are 0."""
 
     number: int
     soc: int

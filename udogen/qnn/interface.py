@@ -97,7 +97,7 @@ _KEPT_LINES = 60
 
 
 class QnnError(RunFailed):
-    """A call of the QNN API returned an error number; `said` are the lines that were logged meanwhile, worst first."""
+    """A call of the QNN API returned an error code; `said` has the lines logged meanwhile, worst first."""
 
     def __init__(self, function: str, code: int, said: Sequence[str] = ()) -> None:
         self.function, self.row = function, describe(code)

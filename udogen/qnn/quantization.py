@@ -28,7 +28,7 @@ class ScaleOffset:
 
 @dataclass(frozen=True)
 class AxisScaleOffset:
-    """real = (stored + offset) * scale, with a pair of its own for each index along one axis."""
+    """real = (stored + offset) * scale, with one pair for each index along one axis."""
 
     axis: int
     pairs: tuple[ScaleOffset, ...]
@@ -36,7 +36,7 @@ class AxisScaleOffset:
 
 @dataclass(frozen=True)
 class BwScaleOffset:
-    """`ScaleOffset` of numbers that have fewer bits than their data type."""
+    """`ScaleOffset` for numbers with fewer bits than their data type."""
 
     bitwidth: int
     scale: float
@@ -45,7 +45,7 @@ class BwScaleOffset:
 
 @dataclass(frozen=True)
 class BwAxisScaleOffset:
-    """`AxisScaleOffset` of numbers that have fewer bits than their data type; no offsets means that all are 0."""
+    """`AxisScaleOffset` for numbers with fewer bits than their data type; no offsets means all are 0."""
 
     bitwidth: int
     axis: int
@@ -55,7 +55,7 @@ class BwAxisScaleOffset:
 
 @dataclass(frozen=True)
 class BlockEncoding:
-    """A pair for each block of the tensor, in the order of the blocks; `block` has its size in each axis."""
+    """One pair for each block of the tensor; `block` is the block's size along each axis."""
 
     block: tuple[int, ...]
     pairs: tuple[ScaleOffset, ...]
@@ -63,7 +63,7 @@ class BlockEncoding:
 
 @dataclass(frozen=True)
 class BlockwiseExpansion:
-    """A pair for each index along one axis, and for each of its blocks a small whole number that its scale is times."""
+    """One pair for each index along one axis, and a whole-number factor of the scale for each block."""
 
     axis: int
     pairs: tuple[ScaleOffset, ...]
@@ -75,7 +75,7 @@ class BlockwiseExpansion:
 
 @dataclass(frozen=True)
 class VectorEncoding:
-    """Vectors in the place of numbers: indices into a codebook, whose entries are themselves quantized."""
+    """Indices into a codebook of vectors, whose entries are quantized themselves."""
 
     codebook: BwAxisScaleOffset
     rows_per_block: int

@@ -27,7 +27,7 @@ _MOST_AXES = 32
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """A tensor at the edge of a stored graph; `role` is its type without prefix (APP_WRITE), where it is known."""
+    """The description of a graph's input or output; `role` is its type without prefix (APP_WRITE)."""
 
     id: int
     name: str
@@ -78,7 +78,7 @@ class HardwareDevice(NamedTuple):
 
 @dataclass(frozen=True)
 class GraphInfo:
-    """A stored graph."""
+    """The description of a graph in a context binary."""
 
     name: str
     inputs: tuple[TensorInfo, ...]
@@ -89,7 +89,7 @@ class GraphInfo:
 
 @dataclass(frozen=True)
 class BinaryInfo:
-    """A context binary."""
+    """The description of a context binary."""
 
     backend_id: int
     build_id: str

@@ -49,7 +49,7 @@ def byte_size(dtype: str, shape: Sequence[int]) -> int:
 
 
 class Tensor:
-    """One `Qnn_Tensor_t` with its name, shape, quantization and data kept alive.
+    """A tensor to add to a graph: name, type, shape, role, quantization, data.
 
     `id` is for tensors of a retrieved graph; others get theirs from `Graph.add_tensor`.  `dynamic` says of each
     axis whether its size may change from execution to execution: such a tensor is of version 2, others are of 1.
@@ -146,7 +146,7 @@ Param = Scalar | Tensor
 
 
 class OpConfig:
-    """One `Qnn_OpConfig_t`: a node before it is added to a graph."""
+    """A node to add to a graph: package, op, inputs, outputs, params."""
 
     def __init__(
         self,

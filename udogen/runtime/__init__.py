@@ -1,4 +1,8 @@
-"""Run ops in a real QNN runtime, each session in a child process of its own; and context binaries, in this process."""
+"""The Python API: runtimes, contexts and graphs in this process, memory, sessions; single ops in a child process.
+
+Every name is described in docs/python.md.  A module is imported when one of its names is first used, so that restoring
+a context does not load what runs ops in a child, and running an op does not load numpy.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +10,78 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from udogen.runtime.buffers.buffer import Buffer
-    from udogen.runtime.buffers.domains import MemoryDomain, Role
-    from udogen.runtime.buffers.memory import allocate
-    from udogen.runtime.buffers.planning import BufferPlan
-    from udogen.runtime.contexts.binaries import StoredContext
-    from udogen.runtime.contexts.graph import Graph
+    from udogen.qnn.handles import ContextOptions, DeviceInfo, GraphHandle, ProfileEvent
+    from udogen.qnn.interface import QnnError
+    from udogen.qnn.quantization import (
+        AxisScaleOffset,
+        BlockEncoding,
+        BlockwiseExpansion,
+        BwAxisScaleOffset,
+        BwScaleOffset,
+        ScaleOffset,
+        VectorEncoding,
+    )
+    from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
+    from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, Scalar, Tensor
+    from udogen.runtime.buffers.block_weights import (
+        RepackBuffer,
+        dequantize_blocks,
+        quantize_blocks,
+        repack_rows,
+        unrepack_rows,
+    )
+    from udogen.runtime.buffers.buffer import ION, RAW, SHARED_BUFFER, SPILL_FILL, WEIGHTS, Buffer, BufferPart
+    from udogen.runtime.buffers.domains import INPUT, OUTPUT, BufferDesc, BufferPair, ManagedBuffer, MemoryDomain, Role
+    from udogen.runtime.buffers.external import (
+        ExternalBuffer,
+        ExternalSizes,
+        allocate_external,
+        external_sizes,
+        register_spill_fill,
+        register_weights,
+    )
+    from udogen.runtime.buffers.memory import align_up, allocate, mapped_to_hexagon, shared_allocator
+    from udogen.runtime.buffers.picture import draw_plan
+    from udogen.runtime.buffers.planning import (
+        BufferOptions,
+        BufferPlan,
+        Endpoint,
+        ExecutionStep,
+        Link,
+        PlannedBuffers,
+        chain_links,
+        plan_buffers,
+        state_links,
+    )
+    from udogen.runtime.buffers.pools import Constants, FileRange, ImageLayout, Pool, open_pool
+    from udogen.runtime.built import Built, find_built, find_source
+    from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards
+    from udogen.runtime.contexts.context_json import info_json
+    from udogen.runtime.contexts.graph import Graph, TensorBinding
     from udogen.runtime.contexts.runtime import Context, Runtime
     from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
     from udogen.runtime.hexagon.session import HexagonSession
     from udogen.runtime.library import BACKENDS, RuntimeLibrary, find_runtime, interface_providers
-    from udogen.runtime.op.calls import (
-        LogLine,
-        OpCall,
-        OpResult,
-        PackageInfo,
-        ParamArg,
-        RuntimeInfo,
-        TensorArg,
-        Times,
-    )
+    from udogen.runtime.op.calls import LogLine, OpCall, OpResult, PackageInfo, ParamArg, RuntimeInfo, TensorArg, Times
     from udogen.runtime.op.session import OpSession
     from udogen.runtime.proof import NoCounter, NotExecuted, Proof, executions
-    from udogen.runtime.sessions.pipeline import Pipeline
-    from udogen.runtime.sessions.placement import SessionPlan
-    from udogen.runtime.sessions.session import Session, Sessions
-    from udogen.runtime.snpe.compare import OtherOps, OtherPackage
-    from udogen.runtime.snpe.host import (
-        CoreState,
-        LibraryMissing,
-        UdoPackage,
-        WrongMachine,
-        add_op_package,
+    from udogen.runtime.sessions.connections import Connection, find_connections
+    from udogen.runtime.sessions.libraries import OpLibraries, adsp_library_path, op_libraries, register_package
+    from udogen.runtime.sessions.pipeline import Copies, Pipeline
+    from udogen.runtime.sessions.placement import (
+        Activation,
+        Layer,
+        SessionPlan,
+        SessionSpec,
+        SizedShard,
+        layers_of,
+        place_layers,
+        session_specs,
+        table_lines,
     )
+    from udogen.runtime.sessions.session import Session, Sessions, devices_of, sessions_of
+    from udogen.runtime.snpe.compare import OtherOps, OtherPackage
+    from udogen.runtime.snpe.host import CoreState, LibraryMissing, UdoPackage, WrongMachine, add_op_package
     from udogen.runtime.snpe.registration import (
         RegisteredOp,
         RegisteredParam,
@@ -48,55 +91,123 @@ if TYPE_CHECKING:
         read_registration,
     )
 
-# Imported when one of its names is first asked for: who restores a context does not wait for what runs ops in a child,
-# and who runs an op not for numpy.
-_MODULES = {
-    "buffers.memory": "allocate",
-    "buffers.buffer": "Buffer",
-    "buffers.domains": "MemoryDomain Role",
-    "buffers.planning": "BufferPlan",
-    "contexts.binaries": "StoredContext",
-    "contexts.graph": "Graph",
-    "contexts.runtime": "Context Runtime",
-    "failures": "OpCrashed OpFailed OpRefused OpTimedOut RegistrationFailed",
-    "hexagon.session": "HexagonSession",
-    "library": "BACKENDS RuntimeLibrary find_runtime interface_providers",
-    "op.calls": "LogLine OpCall OpResult PackageInfo ParamArg RuntimeInfo TensorArg Times",
-    "op.session": "OpSession",
-    "proof": "NoCounter NotExecuted Proof executions",
-    "sessions.pipeline": "Pipeline",
-    "sessions.placement": "SessionPlan",
-    "sessions.session": "Session Sessions",
-    "snpe.compare": "OtherOps OtherPackage",
-    "snpe.host": "CoreState LibraryMissing UdoPackage WrongMachine add_op_package",
-    "snpe.registration": "RegisteredOp RegisteredParam RegisteredTensor Registration RegistrationUnreadable"
-    " read_registration",
+_NAMES = {
+    "udogen.runtime.contexts.runtime": "Context Runtime",
+    "udogen.runtime.contexts.graph": "Graph TensorBinding",
+    "udogen.runtime.contexts.binaries": "Shard StoredContext find_shards",
+    "udogen.runtime.contexts.context_json": "info_json",
+    "udogen.qnn.handles": "ContextOptions DeviceInfo GraphHandle ProfileEvent",
+    "udogen.qnn.interface": "QnnError",
+    "udogen.qnn.system": "BinaryInfo GraphInfo TensorInfo",
+    "udogen.runtime.library": "BACKENDS RuntimeLibrary find_runtime interface_providers",
+    "udogen.runtime.built": "Built find_built find_source",
+    "udogen.qnn.tensors": "APP_READ APP_WRITE NATIVE OpConfig Param STATIC Scalar Tensor",
+    "udogen.qnn.quantization": (
+        "AxisScaleOffset BlockEncoding BlockwiseExpansion BwAxisScaleOffset BwScaleOffset ScaleOffset VectorEncoding"
+    ),
+    "udogen.runtime.buffers.memory": "align_up allocate mapped_to_hexagon shared_allocator",
+    "udogen.runtime.buffers.buffer": "Buffer BufferPart ION RAW SHARED_BUFFER SPILL_FILL WEIGHTS",
+    "udogen.runtime.buffers.pools": "Constants FileRange ImageLayout Pool open_pool",
+    "udogen.runtime.buffers.external": (
+        "ExternalBuffer ExternalSizes allocate_external external_sizes register_spill_fill register_weights"
+    ),
+    "udogen.runtime.buffers.planning": (
+        "BufferOptions BufferPlan Endpoint ExecutionStep Link PlannedBuffers chain_links plan_buffers state_links"
+    ),
+    "udogen.runtime.buffers.picture": "draw_plan",
+    "udogen.runtime.buffers.domains": "BufferDesc BufferPair INPUT ManagedBuffer MemoryDomain OUTPUT Role",
+    "udogen.runtime.buffers.block_weights": (
+        "RepackBuffer dequantize_blocks quantize_blocks repack_rows unrepack_rows"
+    ),
+    "udogen.runtime.sessions.placement": (
+        "Activation Layer SessionPlan SessionSpec SizedShard layers_of place_layers session_specs table_lines"
+    ),
+    "udogen.runtime.sessions.session": "Session Sessions devices_of sessions_of",
+    "udogen.runtime.sessions.pipeline": "Copies Pipeline",
+    "udogen.runtime.sessions.connections": "Connection find_connections",
+    "udogen.runtime.sessions.libraries": "OpLibraries adsp_library_path op_libraries register_package",
+    "udogen.runtime.op.session": "OpSession",
+    "udogen.runtime.op.calls": "LogLine OpCall OpResult PackageInfo ParamArg RuntimeInfo TensorArg Times",
+    "udogen.runtime.failures": "OpCrashed OpFailed OpRefused OpTimedOut RegistrationFailed",
+    "udogen.runtime.hexagon.session": "HexagonSession",
+    "udogen.runtime.proof": "NoCounter NotExecuted Proof executions",
+    "udogen.runtime.snpe.host": "CoreState LibraryMissing UdoPackage WrongMachine add_op_package",
+    "udogen.runtime.snpe.registration": (
+        "RegisteredOp RegisteredParam RegisteredTensor Registration RegistrationUnreadable read_registration"
+    ),
+    "udogen.runtime.snpe.compare": "OtherOps OtherPackage",
 }
-_PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    found = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
 
 
 __all__ = [
+    "APP_READ",
+    "APP_WRITE",
     "BACKENDS",
+    "INPUT",
+    "ION",
+    "NATIVE",
+    "OUTPUT",
+    "RAW",
+    "SHARED_BUFFER",
+    "SPILL_FILL",
+    "STATIC",
+    "WEIGHTS",
+    "Activation",
+    "AxisScaleOffset",
+    "BinaryInfo",
+    "BlockEncoding",
+    "BlockwiseExpansion",
     "Buffer",
+    "BufferDesc",
+    "BufferOptions",
+    "BufferPair",
+    "BufferPart",
     "BufferPlan",
+    "Built",
+    "BwAxisScaleOffset",
+    "BwScaleOffset",
+    "Connection",
+    "Constants",
     "Context",
+    "ContextOptions",
+    "Copies",
     "CoreState",
+    "DeviceInfo",
+    "Endpoint",
+    "ExecutionStep",
+    "ExternalBuffer",
+    "ExternalSizes",
+    "FileRange",
     "Graph",
+    "GraphHandle",
+    "GraphInfo",
     "HexagonSession",
+    "ImageLayout",
+    "Layer",
     "LibraryMissing",
+    "Link",
     "LogLine",
+    "ManagedBuffer",
     "MemoryDomain",
     "NoCounter",
     "NotExecuted",
     "OpCall",
+    "OpConfig",
     "OpCrashed",
     "OpFailed",
+    "OpLibraries",
     "OpRefused",
     "OpResult",
     "OpSession",
@@ -104,31 +215,76 @@ __all__ = [
     "OtherOps",
     "OtherPackage",
     "PackageInfo",
+    "Param",
     "ParamArg",
     "Pipeline",
+    "PlannedBuffers",
+    "Pool",
+    "ProfileEvent",
     "Proof",
+    "QnnError",
     "RegisteredOp",
     "RegisteredParam",
     "RegisteredTensor",
     "Registration",
     "RegistrationFailed",
     "RegistrationUnreadable",
+    "RepackBuffer",
     "Role",
     "Runtime",
     "RuntimeInfo",
     "RuntimeLibrary",
+    "Scalar",
+    "ScaleOffset",
     "Session",
     "SessionPlan",
+    "SessionSpec",
     "Sessions",
+    "Shard",
+    "SizedShard",
     "StoredContext",
+    "Tensor",
     "TensorArg",
+    "TensorBinding",
+    "TensorInfo",
     "Times",
     "UdoPackage",
+    "VectorEncoding",
     "WrongMachine",
     "add_op_package",
+    "adsp_library_path",
+    "align_up",
     "allocate",
+    "allocate_external",
+    "chain_links",
+    "dequantize_blocks",
+    "devices_of",
+    "draw_plan",
     "executions",
+    "external_sizes",
+    "find_built",
+    "find_connections",
     "find_runtime",
+    "find_shards",
+    "find_source",
+    "info_json",
     "interface_providers",
+    "layers_of",
+    "mapped_to_hexagon",
+    "op_libraries",
+    "open_pool",
+    "place_layers",
+    "plan_buffers",
+    "quantize_blocks",
     "read_registration",
+    "register_package",
+    "register_spill_fill",
+    "register_weights",
+    "repack_rows",
+    "session_specs",
+    "sessions_of",
+    "shared_allocator",
+    "state_links",
+    "table_lines",
+    "unrepack_rows",
 ]

@@ -45,8 +45,8 @@ class BlockFormat(NamedTuple):
         return columns // BLOCK * self.block_bytes
 
 
-def pack(values: NDArray[Any], kind: str) -> Bytes:
-    """Quantize along the last axis, which must be whole blocks: its numbers become bytes, the other axes stay."""
+def quantize_blocks(values: NDArray[Any], kind: str) -> Bytes:
+    """Quantize along the last axis into blocks of Q4_0, Q8_0 or MXFP4."""
     form, given = format_of(kind), np.ascontiguousarray(values, np.float32)
     columns = given.shape[-1] if given.ndim else 1
     check_columns(form, columns)
@@ -65,8 +65,8 @@ def pack(values: NDArray[Any], kind: str) -> Bytes:
     return made.view(np.uint8).reshape(*given.shape[:-1], form.row_bytes(columns))
 
 
-def unpack(blocks: NDArray[Any], kind: str) -> Floats:
-    """The numbers behind blocks: along the last axis bytes become numbers, the other axes stay."""
+def dequantize_blocks(blocks: NDArray[Any], kind: str) -> Floats:
+    """The numbers of blocks, along the last axis."""
     form = format_of(kind)
     given = np.ascontiguousarray(blocks).view(np.uint8)
     if not given.ndim or given.shape[-1] % form.block_bytes:
@@ -218,8 +218,8 @@ VECTOR = 128  # bytes of an HVX vector, to which everything is filled up and ali
 _AT_ONCE_BYTES = 1 << 22  # bytes worked on at once
 
 
-def repack(blocks: NDArray[Any], kind: str) -> Bytes:
-    """Rows of blocks as vector code reads them: shape (rows, bytes of blocks) becomes (rows, stride)."""
+def repack_rows(blocks: NDArray[Any], kind: str) -> Bytes:
+    """Rows of blocks in the layout that vector code reads."""
     form, given = format_of(kind), _rows(blocks)
     columns = _columns(form, given.shape[1])
     made = np.empty((len(given), stride(columns, kind)), np.uint8)
@@ -228,8 +228,8 @@ def repack(blocks: NDArray[Any], kind: str) -> Bytes:
     return made
 
 
-def unrepack(rows: NDArray[Any], kind: str, columns: int) -> Bytes:
-    """The blocks again, bit for bit: shape (rows, stride) becomes (rows, bytes of blocks)."""
+def unrepack_rows(rows: NDArray[Any], kind: str, columns: int) -> Bytes:
+    """Repacked rows as blocks again, bit for bit."""
     form, given = format_of(kind), _rows(rows)
     check_columns(form, columns)
     if given.shape[1] != stride(columns, kind):
@@ -256,7 +256,7 @@ def repacked_bytes(kind: str, shape: Sequence[int]) -> int:
 
 
 class RepackBuffer:
-    """A tensor of block-quantized weights in repacked form; blocks go in and come out, as with ggml's set and get.
+    """Block-quantized weights in the layout that vector code reads; blocks are set and read back.
 
     It is memory like any other, but not `host`: what lies in it is not what the tensor's type says, so nobody may read
     it but the kernels it was repacked for.  The last number of `shape` is the length of a row, as numpy counts.
@@ -300,7 +300,7 @@ class RepackBuffer:
         """The blocks at a byte offset of the tensor, bit for bit as they were stored."""
         wanted = self.tensor_bytes - offset if size is None else size
         rows, before = self._range(offset, wanted)
-        return unrepack(self._stored[rows], self.format.name, self.columns).reshape(-1)[before : before + wanted]
+        return unrepack_rows(self._stored[rows], self.format.name, self.columns).reshape(-1)[before : before + wanted]
 
     def quantize(self, values: NDArray[Any], row: int = 0) -> None:
         """Store numbers as rows from `row` on, quantized as ggml does it."""
@@ -310,13 +310,13 @@ class RepackBuffer:
                 f"an array of shape {list(given.shape)} has no rows of {self.columns} numbers",
                 hint=f"the tensor has the shape {list(self.shape)}",
             )
-        self.set(pack(given, self.format.name).reshape(-1), row * self.format.row_bytes(self.columns))
+        self.set(quantize_blocks(given, self.format.name).reshape(-1), row * self.format.row_bytes(self.columns))
 
     def dequantize(self, row: int = 0, rows: int | None = None) -> Floats:
         """The numbers of some rows; without arguments the whole tensor in its shape."""
         row_bytes = self.format.row_bytes(self.columns)
         size = None if rows is None else rows * row_bytes
-        found = unpack(self.get(row * row_bytes, size), self.format.name).reshape(-1, self.columns)
+        found = dequantize_blocks(self.get(row * row_bytes, size), self.format.name).reshape(-1, self.columns)
         return found.reshape(self.shape) if row == 0 and rows is None else found
 
     def _place(self, memory: Any) -> Bytes:

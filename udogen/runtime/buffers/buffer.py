@@ -86,7 +86,7 @@ _Identity = tuple[int, int]
 
 
 class Buffer:
-    """Memory that tensors lie in; a context manager.
+    """Memory for tensors; a context manager.
 
     `close` unbinds the graphs whose tensors lie in it, and deregisters it.  It is refused while somebody holds the
     buffer for longer (`hold`: external weights of a context, a mapping to a Hexagon).  Arrays made of `view` may
@@ -325,7 +325,7 @@ def _close(fd: int, identity: _Identity) -> None:
 
 @dataclass(frozen=True)
 class BufferPart:
-    """Bytes of a buffer.  `how` is RAW (as client memory), ION or SHARED_BUFFER (registered, bound by handle).
+    """A range of a buffer; `how` is RAW (client memory), ION or SHARED_BUFFER (registered memory).
 
     `largest` is the tensor that the place is registered for, where another one of the context needs more of it.
     """
@@ -377,14 +377,14 @@ def whole_of(buffer: Buffer) -> BufferPart:
     return BufferPart(buffer, 0, buffer.size, RAW if buffer.fd is None else alone)
 
 
-WEIGHTS, SPILL = "WEIGHTS_BUFFER", "SHARED_SPILLFILL_BUFFER"
+WEIGHTS, SPILL_FILL = "WEIGHTS_BUFFER", "SHARED_SPILLFILL_BUFFER"
 _NAMES = {
     ION: "the buffer of one tensor (ION)",
     SHARED_BUFFER: "a buffer of several tensors (SHARED_BUFFER)",
     WEIGHTS: "an external weights buffer",
-    SPILL: "an external spill-fill buffer",
+    SPILL_FILL: "an external spill-fill buffer",
 }
-EXTERNAL = frozenset({WEIGHTS, SPILL})
+EXTERNAL = frozenset({WEIGHTS, SPILL_FILL})
 
 
 @dataclass(eq=False)
@@ -417,7 +417,7 @@ def record_registration(new: RegisteredRange) -> Callable[[], None]:
         for other in _same_file(new.buffer):
             if fault := _fault(new, other):
                 raise RunFailed(*fault[:1], hint=fault[1])
-            if new.kind == other.kind == SPILL and new.offset == other.offset:
+            if new.kind == other.kind == SPILL_FILL and new.offset == other.offset:
                 new.turn = other.turn
         _entries.append(new)
 
@@ -460,7 +460,7 @@ def _fault(new: RegisteredRange, other: RegisteredRange) -> tuple[str, str] | No
             f"{name} holds the external weights of context {other.context}: every context has a buffer of its own",
             "allocate one for each context",
         )
-    if new.kind == SPILL and not apart and new.offset != other.offset:
+    if new.kind == SPILL_FILL and not apart and new.offset != other.offset:
         return (
             f"{name} is a spill-fill buffer from byte {other.offset} on for context {other.context}: "
             f"one from byte {new.offset} on would overlap it",

@@ -137,7 +137,7 @@ Dims = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class BufferDesc:
-    """What is asked of a buffer; what is left out is taken from its roles."""
+    """Type and shape of a managed buffer; what is left open follows from its roles."""
 
     dimensions: tuple[int, ...] | None = None  # 0: not known; None: not even how many
     dtype: str = ""
@@ -145,7 +145,7 @@ class BufferDesc:
 
 @dataclass(frozen=True)
 class Role:
-    """One tensor that the buffer may be: `usage` is INPUT or OUTPUT of this graph."""
+    """One tensor that a managed buffer is used as: INPUT or OUTPUT of a graph."""
 
     graph: Any  # a Graph of an open context
     tensor: str
@@ -297,7 +297,7 @@ class Token:
 
 
 class ManagedBuffer:
-    """Made by `MemoryDomain.allocate`; `Graph.bind` takes it for the tensors that it has roles for.
+    """A driver-managed buffer; bind it to the tensors of its roles with `Graph.bind`.
 
     Its memory is registered with each context that registers memory, and given to the others as it is.  What lies in it
     is the driver's own: `copy_from` and `copy_to` are the way in and out.
@@ -614,7 +614,7 @@ class Owner(Protocol):
 
 
 class MemoryDomain(Closing):
-    """The driver-managed buffers of one runtime or session; closed by `with`, before that is."""
+    """The driver-managed buffers of a runtime or session; close it before its owner."""
 
     def __init__(self, owner: Owner, *, name: str = "", largest: int | None = None) -> None:
         if not hasattr(owner, "contexts") or isinstance(owner, type):
@@ -770,7 +770,7 @@ class MemoryDomain(Closing):
 
 
 class BufferPair:
-    """Two buffers that take turns: graphs read one and write the other, `swap` lets what was written be read next."""
+    """Two managed buffers for a state: graphs read one and write the other, `swap` exchanges them."""
 
     def __repr__(self) -> str:
         return f"<Pair {self.name}: reading {self.reading!r}, writing {self.writing!r}>"

@@ -36,7 +36,7 @@ _DMA_FILES = ("/dmabuf", "anon_inode:dmabuf")  # what Linux calls DMA buffers of
 
 
 class ExternalSizes(NamedTuple):
-    """What a deferred context says of its buffers, in bytes."""
+    """What a deferred context needs of its external buffers, in bytes."""
 
     weights: int
     spill: int
@@ -123,7 +123,7 @@ class ExternalBuffer:
 
 
 def external_sizes(context: Context, *, features: Iterable[str] = ()) -> ExternalSizes:
-    """The sizes and the alignment that a context wants of its external buffers; refused where it can have none.
+    """The sizes and the alignment that a deferred context needs of its external buffers.
 
     `features` names what the context cannot tell: that its binary was prepared with `udma64`, that its device runs in
     `securepd`, that the client does `graph switching`.
@@ -136,14 +136,14 @@ def external_sizes(context: Context, *, features: Iterable[str] = ()) -> Externa
 def register_weights(
     context: Context, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()
 ) -> ExternalBuffer:  # fmt: skip
-    """Let the weights of a context lie in this buffer, from `offset` on; QNN writes them when it finalizes."""
+    """Place the weights of a context in a buffer; QNN writes them in `Context.finalize`."""
     return _give(WEIGHTS, context, buffer, offset, features)
 
 
 def register_spill_fill(
     context: Context, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()
 ) -> ExternalBuffer:  # fmt: skip
-    """Let all graphs of a context spill to this buffer; contexts that are given the same one run in turn.
+    """Let the graphs of a context spill to a buffer; contexts that share one run in turn.
 
     Their executions wait for each other, in `Graph.execute` and in calls: no two of them are in QNN at once.
     """
@@ -153,7 +153,7 @@ def register_spill_fill(
 def allocate_external(
     contexts: Sequence[Context], kind: str, *, memory: str = "", features: Iterable[str] = (), name: str = ""
 ) -> Buffer | None:
-    """A buffer for the weights of one context, or the spilling of one or several; None where none is needed."""
+    """A buffer for the weights of one context or the spilling of several; None if none is needed."""
     if kind == WEIGHTS and len(contexts) != 1:
         raise RunFailed(
             f"{len(contexts)} contexts cannot share an external weights buffer: every context has a buffer of its own",

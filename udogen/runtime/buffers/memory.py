@@ -98,7 +98,7 @@ def open_rpcmem(library: str = LIBRARY) -> Rpcmem:
 
 @contextmanager
 def mapped_to_hexagon(buffer: Buffer, *, domain: int = CDSP) -> Iterator[None]:
-    """Let code of your own on a Hexagon see a buffer; QNN maps what is registered with it by itself."""
+    """Map a buffer for code of your own on a Hexagon; QNN maps registered buffers itself."""
     fd, library = buffer.descriptor(), open_rpcmem()
     let_go = buffer.hold("fastrpc_mmap")
     try:
@@ -295,7 +295,7 @@ class AllocatorChoice(NamedTuple):
 
 
 def shared_allocator() -> AllocatorChoice:
-    """The allocator of shared memory that this machine has: rpcmem, else memfd."""
+    """The allocator of shared memory on this machine: rpcmem, else memfd."""
     try:
         open_rpcmem()
     except ToolMissing as missing:
@@ -304,7 +304,7 @@ def shared_allocator() -> AllocatorChoice:
 
 
 def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer") -> Buffer:
-    """A new buffer of `size` bytes, all zero where the system gives such, beginning at a multiple of `alignment`."""
+    """Allocate a buffer of `size` bytes, aligned to `alignment`; zeroed where the system does so."""
     arguments.expect(kind, str, "the allocator", f"one of: {', '.join(ALLOCATORS)}")
     arguments.expect(name, str, "the name of a buffer", "a str")
     row = ALLOCATORS.get(kind)
@@ -347,5 +347,5 @@ def check_alignment(alignment: int) -> None:
 
 
 def align_up(number: int, alignment: int) -> int:
-    """The next multiple."""
+    """The next multiple of an alignment."""
     return -(-number // alignment) * alignment

@@ -41,7 +41,7 @@ _ROLES = (("write", "input"), ("read", "output"), ("both", "shared with another 
 
 
 def draw_plan(plan: BufferPlan, *, title: str = "Buffer plan") -> str:
-    """The plan as a document that a browser shows in light and dark, and a screen reader reads."""
+    """Draw a plan as an SVG document, for light and dark, with text for screen readers."""
     body = list(_body(plan))
     height = body.pop()
     described = (

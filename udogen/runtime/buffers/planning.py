@@ -72,7 +72,7 @@ class PlannedStep:
 
 @dataclass(frozen=True)
 class BufferPlan:
-    """All buffers and all tensors, in the order in which they are used."""
+    """The buffers of a plan, and the place and lifetime of each tensor."""
 
     steps: tuple[PlannedStep, ...]
     buffers: tuple[PlannedBuffer, ...]
@@ -131,7 +131,7 @@ class BufferPlan:
 
 
 class ExecutionStep(NamedTuple):
-    """An execution of a graph of a shard (a context); a list of them is the order of a run."""
+    """One execution of a graph of a shard; a list of them is the order of a run."""
 
     shard: int
     graph: GraphInfo
@@ -149,7 +149,7 @@ class Endpoint(NamedTuple):
 
 
 class Link(NamedTuple):
-    """Two tensors that shall be the same bytes: an output and the input that it becomes, or two inputs.
+    """Two tensors that share their bytes: an output and the input it becomes, or two inputs.
 
     `in_place` says that a graph may write these bytes while it reads them, as it is with a cache that it appends to.
     """
@@ -160,7 +160,7 @@ class Link(NamedTuple):
 
 
 def chain_links(steps: Sequence[ExecutionStep], names: Mapping[str, str]) -> list[Link]:
-    """Links from outputs of a graph to inputs of the graph of its name in the next shard: {output: input}."""
+    """Links from outputs of each shard to inputs of the same graph in the next shard: {output: input}."""
     links = []
     graphs = _graphs(steps)
     shards = sorted({shard for shard, _ in graphs})
@@ -178,7 +178,7 @@ def chain_links(steps: Sequence[ExecutionStep], names: Mapping[str, str]) -> lis
 
 
 def state_links(steps: Sequence[ExecutionStep], names: Mapping[str, str], *, in_place: bool = True) -> list[Link]:
-    """Links that make an output of any graph of a shard the input of all graphs of that shard: {output: input}."""
+    """Links from outputs of any graph of a shard to inputs of all graphs of it: {output: input}."""
     links = []
     graphs = _graphs(steps)
     for (shard, writer), graph in graphs.items():
@@ -361,7 +361,7 @@ LARGEST_BUFFER = 2**63 - 1
 
 @dataclass(frozen=True)
 class BufferOptions:
-    """How the buffers shall be.
+    """How buffers are planned.
 
     packed: many tensors in one buffer (SHARED_BUFFER where it is shared), instead of a buffer for each (ION).
     shared: memory with a descriptor, which tensors are bound to by handle, instead of raw memory of this process.
@@ -379,7 +379,7 @@ class BufferOptions:
 
 
 def plan_buffers(steps: Sequence[ExecutionStep], wishes: BufferOptions, links: Iterable[Link] = ()) -> BufferPlan:
-    """Give every tensor of these graphs its place."""
+    """Plan a buffer and an offset for each tensor of these graphs."""
     check_alignment(wishes.alignment)
     choice = _allocator(wishes)
     values = resolve_values(steps, links, stepwise=wishes.stepwise)
@@ -605,7 +605,7 @@ class _Ready:
 
 
 class PlannedBuffers(Closing):
-    """Every buffer of a plan; a context manager.
+    """The allocated buffers of a plan; a context manager.
 
     `close` unbinds what was bound here, deregisters it last to first, and gives the memory back; contexts may be
     closed before or after it.

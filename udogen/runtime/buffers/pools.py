@@ -21,7 +21,7 @@ from udogen.runtime.buffers.memory import align_up, allocate, out_of_memory
 
 
 class FileRange(NamedTuple):
-    """A part of a file that somebody else has opened; it may be closed when the pool is open."""
+    """A range of an open file; the descriptor may be closed once the pool is open."""
 
     fd: int
     offset: int = 0
@@ -29,7 +29,7 @@ class FileRange(NamedTuple):
 
 
 class ImageLayout(NamedTuple):
-    """What a general AHardwareBuffer holds: pixels of a format of android/hardware_buffer.h."""
+    """The pixels of a general AHardwareBuffer, in a format of android/hardware_buffer.h."""
 
     width: int
     height: int
@@ -48,7 +48,7 @@ class PoolKind(NamedTuple):
 
 
 class Pool:
-    """A pool: memory that is handed out piece by piece; a context manager."""
+    """Memory that is handed out piece by piece; a context manager."""
 
     def __init__(self, kind: PoolKind, buffer: Buffer) -> None:
         self.kind, self.buffer = kind, buffer
@@ -93,7 +93,7 @@ class Pool:
 def open_pool(
     kind: str, size: int = 0, *, file: FileRange | None = None, image: ImageLayout | None = None, name: str = "pool"
 ) -> Pool:
-    """A pool of one of the kinds of `POOLS`."""
+    """Open a memory pool: ashmem, mmap_fd, hardware_buffer_blob or hardware_buffer."""
     row = POOLS.get(kind)
     if row is None:
         raise UsageError(f"there is no memory pool `{kind}`", hint=f"one of: {', '.join(POOLS)}")
@@ -206,7 +206,7 @@ class ConstantPlacement:
 
 
 class Constants(Closing):
-    """The constants of a graph; a context manager that holds the pool until all graphs made of it are closed."""
+    """The constants of a graph, copied or in a pool; a context manager."""
 
     def __init__(self, pool: Pool | None = None, *, threshold: int = THRESHOLD) -> None:
         if pool is not None and not pool.kind.holds_constants:

@@ -72,7 +72,7 @@ _JSON = re.compile(r"forward_(\d+)(?:_json)?\.json")
 
 @dataclass(frozen=True)
 class Shard:
-    """A context binary, and the JSON that describes it, where there is one."""
+    """A context binary and the JSON that describes it, if there is one."""
 
     binary: Path
     json: Path | None = None
@@ -92,7 +92,7 @@ class FoundShards(NamedTuple):
 
 
 def find_shards(paths: Sequence[Path]) -> FoundShards:
-    """The binaries of folders and files; raises `UsageError` with everything that cannot be."""
+    """Find context binaries in folders and files, in the order in which they run."""
     faults: list[str] = []
     notes: list[str] = []
     found: list[Shard] = []
@@ -187,7 +187,7 @@ BINARY, JSON = "binary", "json"
 
 
 class StoredContext(Closing):
-    """One context binary, ready to be restored; closed by `with` or `close`.
+    """A context binary that is not restored yet: mapped, checked and described.
 
     `data` is the mapping, `info` what is in it (from `source`: BINARY, or JSON where no system library can be had),
     `verdict` what its manifest says, `description` its JSON and `differences` what the two disagree on.

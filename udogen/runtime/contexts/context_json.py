@@ -59,9 +59,9 @@ def read(path: Path) -> ContextJson:
         info = _Reader(str(path), problems, lambda _path: Location(str(path))).binary(value)
     if info is None or problems.all():  # once more, with the lines that the quick parser does not tell
         problems = Problems()
-        dump_text = _with_lines(data, str(path), problems)
-        if dump_text is not None:
-            info = _Reader(str(path), problems, dump_text.place).binary(dump_text.value)
+        info_json = _with_lines(data, str(path), problems)
+        if info_json is not None:
+            info = _Reader(str(path), problems, info_json.place).binary(info_json.value)
     problems.stop_if_any(what=name)
     assert info is not None
     return ContextJson(path, info, problems.warnings)
@@ -93,7 +93,7 @@ def _quickly(data: bytes) -> Any:
         return made
 
     def constant(text: str) -> Any:
-        raise ValueError(f"{dump_text} is no JSON")
+        raise ValueError(f"{info_json} is no JSON")
 
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant)
@@ -103,15 +103,15 @@ def _quickly(data: bytes) -> Any:
 
 def _with_lines(data: bytes, file: str, problems: Problems) -> json_text.Text | None:
     try:
-        dump_text = data.decode("utf-8-sig")
+        info_json = data.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         line = data.count(b"\n", 0, fault.start) + 1
         problems.error(Location(file, line), "this is not text in UTF-8", "is this the binary? give its JSON")
         return None
-    if not dump_text.strip():
+    if not info_json.strip():
         problems.error(Location(file, 1), "the file is empty", "was writing it interrupted? make it again")
         return None
-    return json_text.parse(dump_text, file, problems, most=_MOST_VALUES)
+    return json_text.parse(info_json, file, problems, most=_MOST_VALUES)
 
 
 class _Reader:
@@ -365,12 +365,12 @@ def _bits(bits: int) -> str:
     return f"{bits // 8}" if bits % 8 == 0 else f"{bits} bits"
 
 
-def dump_text(info: BinaryInfo) -> str:
-    """The JSON text of a description."""
-    return json.dumps(dump(info), indent=2, ensure_ascii=False) + "\n"
+def info_json(info: BinaryInfo) -> str:
+    """A description of a context binary as JSON, in the format of qnn-context-binary-utility."""
+    return json.dumps(info_fields(info), indent=2, ensure_ascii=False) + "\n"
 
 
-def dump(info: BinaryInfo) -> dict[str, Any]:
+def info_fields(info: BinaryInfo) -> dict[str, Any]:
     """The description as plain values, in the shape with an `info` inside each part."""
     made: dict[str, Any] = {
         "backendId": info.backend_id,

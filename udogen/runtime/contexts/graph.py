@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class TensorBinding:
-    """One tensor of a graph, and what it is bound to."""
+    """One tensor of a graph and the memory it is bound to."""
 
     def __init__(self, info: TensorInfo, role: str, array: Any, index: int) -> None:
         ffi = abi.ffi()
@@ -207,7 +207,7 @@ class TensorBinding:
 
 
 class Graph:
-    """One graph, ready to run.  Several threads may use it: its executions wait for each other."""
+    """An executable graph: bind its tensors once, or call it with arrays."""
 
     def __init__(
         self, context: Context, handle: GraphHandle, info: GraphInfo, *, profile: ProfileHandle | None = None

@@ -24,6 +24,7 @@ from udogen.qnn import heads, interface, system
 from udogen.qnn.handles import (
     DMA_BUF,
     ION,
+    PRECISIONS,
     BackendHandle,
     Closing,
     ContextHandle,
@@ -142,8 +143,7 @@ def _tensor_info(tensor: Tensor) -> TensorInfo:
 
 
 class Context(Closing):
-    """Graphs of one binary.  Made by `Runtime.restore`; closed by `with`, `close`, with its runtime, or when neither it
-    nor a graph of it is in use any more."""
+    """The graphs of one context binary, or of a new context."""
 
     def __init__(
         self,
@@ -218,6 +218,9 @@ class Context(Closing):
 
     def new_graph(self, name: str, *, precision: str = "") -> GraphHandle:
         """An empty graph to add tensors and nodes to; `precision` (FP32, FP16, HYBRID) is for GPU."""
+        arguments.expect(name, str, "the name of a graph", "a str")
+        if precision not in ("", *PRECISIONS):
+            raise UsageError(f"there is no precision `{precision}`", hint=f"one of: {', '.join(PRECISIONS)}")
         with self._lock:
             self.check_open()
             made = self.handle.graph(name, precision=precision)
@@ -225,7 +228,10 @@ class Context(Closing):
             return made
 
     def finalize_graph(self, built: GraphHandle) -> Graph:
-        """Prepare a graph made by `new_graph`; from then on it can be executed, and `binary` stores it."""
+        """Prepare a graph made by `new_graph`; from then on it can be executed and stored."""
+        if not isinstance(built, GraphHandle) or built.owner is not self:
+            what = arguments.kind_of(built)
+            raise UsageError(f"context {self.name} is to finalize {what}", hint="give a graph of its `new_graph`")
         with self._lock:
             self.check_open()
             built.finalize(self.profile)
@@ -321,6 +327,10 @@ class Context(Closing):
             self.check_open()
             return self.handle.binary()
 
+    def save(self, path: PathArgument) -> None:
+        """Write the binary and, beside it, a manifest with its checksum."""
+        manifest.save(arguments.path(path, "the file of a context"), self.binary(), build_id=self.runtime.build_id)
+
     def check_open(self) -> None:
         """Refuse any use after the end."""
         self.runtime.check_process(f"context {self.name}")
@@ -376,7 +386,7 @@ _GRAPH_MODULE = "udogen.runtime.contexts.graph"  # brings numpy, the slowest of 
 
 
 class Runtime(Closing):
-    """One backend, real or emulated, with op packages and contexts.
+    """One QNN backend in this process, real or emulated, with op packages and contexts.
 
     What runs here runs in your process: an op that crashes takes it along (`udogen run context` has a child for that).
     All of it may be used from several threads.  `log` gets what the runtime and the op packages say, up to `log_level`;
@@ -650,6 +660,7 @@ class Runtime(Closing):
 
     def new_context(self, name: str = "new", *, device: int | None = None, profile: bool = False) -> Context:
         """An empty context to build graphs in: `Context.new_graph`, then `Context.finalize_graph`."""
+        arguments.expect(name, str, "the name of a context", "a str")
         with self._lock:
             self.check_open()
             self._check_device(device)

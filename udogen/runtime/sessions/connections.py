@@ -33,7 +33,7 @@ class Stage(Protocol):
 
 @dataclass(frozen=True)
 class Connection:
-    """An output of one stage, and the inputs of later ones that read it: (number of the stage, tensor)."""
+    """An output of one graph, and the inputs of later graphs that read it: (stage, tensor)."""
 
     source: int
     output: TensorInfo
@@ -53,7 +53,7 @@ class Connection:
 def find_connections(
     stages: Sequence[Stage], *, links: Mapping[str, str] | None = None, apart: Collection[tuple[int, str]] = ()
 ) -> tuple[Connection, ...]:
-    """Each input gets the output of that name of the nearest stage before it; without one it comes from outside.
+    """Connect each input to the nearest earlier output of its name; other inputs come from outside.
 
     `links` names outputs that are called otherwise: {"hidden": "hidden_out"} for every stage that has that input, or
     {"3.hidden": "1.hidden_out"} for one of them.  `apart` are tensors that have a place of their own: (stage, name).

@@ -40,7 +40,7 @@ class LibraryRegistration:
 
 @dataclass(frozen=True)
 class OpLibraries:
-    """What an op package needs on one processor."""
+    """The libraries that an op package needs on one processor."""
 
     package: str
     arch: str  # of Hexagon: v73; empty where none is involved
@@ -49,7 +49,7 @@ class OpLibraries:
 
 
 def op_libraries(package: Path, *, arch: str | int = "", machine: str = "", android: bool | None = None) -> OpLibraries:
-    """The libraries of a built HTP package for this processor.
+    """The libraries of a built HTP package that this processor needs.
 
     On a PC there is one.  On a device there are two, of the same name: one for ARM, which prepares graphs and is
     registered with the target CPU, and one for Hexagon with the target HTP.  `arch` is the version of Hexagon as the
@@ -83,7 +83,7 @@ def op_libraries(package: Path, *, arch: str | int = "", machine: str = "", andr
 
 
 def register_package(runtime: Runtime, package: Path, *, arch: str | int = "", machine: str = "") -> OpLibraries:
-    """Register in a runtime what an HTP package needs here; the version of Hexagon is that of the runtime's devices.
+    """Register all libraries of an HTP package that this machine's devices need.
 
     ADSP_LIBRARY_PATH must lead to the Hexagon library before the process starts: see `adsp_library_path`.
     """
@@ -103,7 +103,7 @@ def register_package(runtime: Runtime, package: Path, *, arch: str | int = "", m
 
 
 def adsp_library_path(libraries: Iterable[OpLibraries], present: str = "") -> str:
-    """The value of ADSP_LIBRARY_PATH with which the Hexagon side finds these libraries; `present` is what it was."""
+    """The value of ADSP_LIBRARY_PATH with which a Hexagon finds these libraries."""
     folders = dict.fromkeys(str(folder) for each in libraries for folder in each.search)
     for folder in folders:
         if ";" in folder:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Copies(NamedTuple):
-    """Bytes that we have copied, by kind; what a runtime copies to its device by itself nobody can see."""
+    """Bytes that udogen copied, by kind; copies inside a runtime cannot be seen."""
 
     input: int = 0  # arrays that did not lie as the graph wants them
     output: int = 0  # always 0: graphs write into the arrays that are returned
@@ -43,7 +43,7 @@ class _Stage(NamedTuple):
 
 
 class Pipeline(Closing):
-    """A chain of graphs as one function of arrays.
+    """Graphs that run one after another, callable as one function of arrays.
 
     Outputs that are inputs of later stages (by name, or by `links` as `find_wires` takes them) lie in buffers of the
     memory domain, bound once in all graphs.  Tensors that are bound already stay where they are: those of a state above

@@ -25,7 +25,7 @@ DEFAULT_LIMIT = 3_500_000_000
 
 
 class Activation(NamedTuple):
-    """A tensor that one layer hands to the next in shared memory: each session that has one of them maps it once."""
+    """A tensor that one layer passes to the next in shared memory; each session maps it once."""
 
     name: str
     size: int
@@ -33,7 +33,7 @@ class Activation(NamedTuple):
 
 @dataclass(frozen=True)
 class Layer:
-    """What is placed as a whole: a context, or a layer of one; sizes in bytes."""
+    """What is placed as a whole, a context or a layer of one; sizes in bytes."""
 
     name: str
     weights: int
@@ -45,7 +45,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class SessionSpec:
-    """A session that may be opened: its name, the device it runs on, how much it may map."""
+    """A session that can be opened: name, device, limit of mapped memory."""
 
     name: str
     device: int
@@ -91,7 +91,7 @@ class Handover:
 
 @dataclass(frozen=True)
 class SessionPlan:
-    """The layers of a model on sessions; layers keep their order, sessions without layers are left out."""
+    """Which layers are in which session; sessions without layers are left out."""
 
     layers: tuple[Layer, ...]
     shares: tuple[SessionShare, ...]
@@ -169,7 +169,7 @@ _HEAD = ("session [MiB]", "weights", "cache", "compute", "total", "limit", "free
 
 
 def table_lines(plan: SessionPlan) -> list[str]:
-    """The plan as a table, one session in a line; below it what goes from one session to the next."""
+    """A session plan as a table, followed by what passes between sessions."""
     rows = [_row(share) for share in plan.shares]
     rows.append(
         ("all", *(_mib(each) for each in (*plan.sizes, plan.sizes.total)), "", "", f"{len(plan.layers)} layers")
@@ -208,7 +208,7 @@ def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
 def session_specs(
     count: int, *, limit: int = DEFAULT_LIMIT, limits: Mapping[str, int] | None = None, devices: Sequence[int] = ()
 ) -> tuple[SessionSpec, ...]:
-    """Sessions HTP0, HTP1 …, one on each device unless `devices` says otherwise; `limits` overrides `limit` by name."""
+    """Sessions HTP0, HTP1, ..., one on each device or on those given; `limits` overrides `limit`."""
     given = dict(limits or {})
     made = tuple(
         SessionSpec(f"HTP{index}", devices[index] if index < len(devices) else index, given.pop(f"HTP{index}", limit))
@@ -230,7 +230,7 @@ def place_layers(
     pins: Mapping[str, str] | None = None,
     shared_spill_fill: bool = False,
 ) -> SessionPlan:
-    """Runs of layers on the first of these sessions: on as few as will do, or on `exactly` so many.
+    """Place layers on sessions: in order, within limits, on as few sessions as possible or on `exactly`.
 
     `pins` (layer -> session) fixes some layers; the others go between them.  With all of them fixed any order will do.
     Of all ways with that many sessions the one is taken whose fullest session is least full, then the most even one.
@@ -509,7 +509,7 @@ STATES = ("past_*", "*_cache", "*_cache_in", "*_cache_out", "kv_*")
 
 @dataclass(frozen=True)
 class SizedShard:
-    """One context binary of a model."""
+    """A context binary with the sizes that placement needs."""
 
     name: str
     info: BinaryInfo
@@ -532,7 +532,7 @@ def context_sizes(context: ContextHandle) -> tuple[int | None, int | None]:
 def layers_of(
     shards: Sequence[SizedShard], *, links: Mapping[str, str] | None = None, states: Sequence[str] = STATES
 ) -> tuple[Layer, ...]:
-    """The shards of a model as layers, in order.
+    """The layers of a model, in order, with the sizes that their binaries and the runtime report.
 
     weights: what the runtime tells, else the size of the file, which is somewhat more.  cache: tensors, of both sides,
     whose names match `states`.  activations: what one shard hands to another, in graphs of the same name.  compute: all

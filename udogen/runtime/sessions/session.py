@@ -35,7 +35,7 @@ KINDS = (CACHE, COMPUTE, WEIGHTS_SIZE, SPILL_SIZE)
 
 
 def devices_of(runtime: Runtime) -> tuple[DeviceInfo, ...]:
-    """The devices of the platform; none where the backend does not tell."""
+    """The devices of the platform; empty if the backend does not report them."""
     try:
         return runtime.devices()
     except QnnError:
@@ -43,7 +43,7 @@ def devices_of(runtime: Runtime) -> tuple[DeviceInfo, ...]:
 
 
 def sessions_of(runtime: Runtime, count: int = 0, *, limit: int = DEFAULT_LIMIT) -> tuple[SessionSpec, ...]:
-    """Sessions for the devices that there are: one on each, or `count`, which take turns with the devices.
+    """Sessions for the devices of a runtime: one on each, or `count` spread over them.
 
     No call of QNN tells how much a session may map, so `limit` is the same on every device.
     """
@@ -53,7 +53,7 @@ def sessions_of(runtime: Runtime, count: int = 0, *, limit: int = DEFAULT_LIMIT)
 
 
 class Session(Closing):
-    """One session on one device of a runtime: the contexts in it, and what they map.
+    """One session on one device: its contexts and the memory they map, within a limit.
 
     It is one account: whatever is allocated for a context of it, or registered with one, is counted, by whichever way.
     What a plan has counted for caches and activations, tensors, weights and spilling is kept free for them: buffers
@@ -209,7 +209,7 @@ class Session(Closing):
 
 
 class Sessions:
-    """The sessions of a plan with their contexts, closed together."""
+    """The open sessions of a plan, with their contexts."""
 
     def __init__(self, runtime: Runtime, plan: SessionPlan, binaries: Mapping[str, Any], **options: Any) -> None:
         arguments.expect(plan, SessionPlan, "the plan", "a SessionPlan (udogen.runtime.sessions.placement.place)")

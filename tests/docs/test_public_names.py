@@ -1,0 +1,71 @@
+"""The Python API: names of `udogen` and `udogen.runtime` are documented, loaded late, and all that examples import."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import udogen
+import udogen.runtime
+from tests.making import ROOT
+
+PUBLIC = (udogen, udogen.runtime)
+NAMES = [(module, name) for module in PUBLIC for name in module.__all__]
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES, ids=lambda each: getattr(each, "__name__", each))
+def test_every_name_exists(module: ModuleType, name: str) -> None:
+    assert getattr(module, name) is getattr(module, name)
+    assert name in dir(module)
+
+
+def test_the_document_has_every_name_once_and_no_other() -> None:
+    text = (ROOT / "docs" / "python.md").read_text("utf-8")
+    documented = re.findall(r"^\| `(\w+)` \| \S", text, re.MULTILINE)
+    assert sorted(documented) == sorted(name for _, name in NAMES)
+
+
+@pytest.mark.parametrize("module", PUBLIC, ids=lambda module: module.__name__)
+def test_an_unknown_name_is_an_error(module: ModuleType) -> None:
+    with pytest.raises(AttributeError, match=rf"module '{module.__name__}' has no attribute 'Sesion'"):
+        module.Sesion  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("statement", "loaded", "not_loaded"),
+    [
+        ("import udogen", "udogen", ("typing", "udogen.errors")),
+        ("import udogen.runtime", "udogen.runtime", ("udogen.qnn", "udogen.errors", "numpy")),
+        (
+            "import udogen.runtime; udogen.runtime.Runtime",
+            "udogen.runtime.contexts.runtime",
+            ("udogen.runtime.op.session", "udogen.runtime.snpe.host", "udogen.runtime.op.marshal", "numpy"),
+        ),
+        ("import udogen.runtime; udogen.runtime.OpSession", "udogen.runtime.op.session", ("numpy",)),
+    ],
+)
+def test_a_module_is_loaded_when_it_is_used(statement: str, loaded: str, not_loaded: tuple[str, ...]) -> None:
+    program = f"import sys; {statement}; print(*sys.modules)"
+    argv = [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {program}"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
+    modules = set(done.stdout.split())
+    assert loaded in modules
+    assert not modules & set(not_loaded)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_examples_import_public_names_only(path: object) -> None:
+    found = []
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):  # type: ignore[attr-defined]
+        if isinstance(node, ast.Import):
+            found += [each.name for each in node.names if each.name.split(".")[0] == "udogen"]
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "udogen":
+            public = {module.__name__: module.__all__ for module in PUBLIC}.get(node.module, [])
+            found += [f"{node.module}.{each.name}" for each in node.names if each.name not in public]
+    assert not found
