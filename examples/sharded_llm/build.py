@@ -19,16 +19,6 @@ import numpy as np
 from model import SEED, Grid, grids
 from network import INPUTS, OUTPUTS, Sizes, block, weights
 
-from udogen.build import make, tools
-from udogen.build.package import open_packages
-from udogen.cli import output
-from udogen.configs.load import load
-from udogen.errors import RunFailed, UdogenError
-from udogen.generate.packages import generate
-from udogen.qnn.handles import BackendHandle, ContextHandle, LogHandle
-from udogen.qnn.interface import WARN, Interface
-from udogen.qnn.system import binary_info
-from udogen.qnn.tensors import (
 from udogen import RunFailed, UdogenError, build_package, generate_packages, load_configs, open_packages
 from udogen.runtime import (
     APP_READ,

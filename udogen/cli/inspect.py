@@ -62,7 +62,6 @@ def command(
     from udogen.errors import RunFailed, ToolMissing
     from udogen.inspect import report
     from udogen.inspect.inspection import InspectOptions, inspect_all
-    from udogen.inspect.inspection import How, inspect_all
     from udogen.inspect.rules import STOPS, UNKNOWN
 
     options = InspectOptions(against, tools.environment(), register=not no_register)

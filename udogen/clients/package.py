@@ -11,7 +11,7 @@ from udogen.backends import architectures, targets
 from udogen.backends.plan import PROVIDER
 from udogen.backends.targets import Target
 from udogen.build import elf
-from udogen.build.package import PROVIDER, PackageFolder, open_packages, package_of
+from udogen.build.package import PackageFolder, open_packages, package_of
 from udogen.errors import UdogenError, UsageError
 from udogen.inspect import kinds
 from udogen.opdef.model import Op

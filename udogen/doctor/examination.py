@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen import process
-from udogen.build.package import MANIFEST, PROVIDER
+from udogen.backends.plan import PROVIDER
+from udogen.build.package import MANIFEST
 from udogen.build.tools import Environment
 from udogen.doctor.checks import ALL, OF_ONE_VERSION
 from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, CheckOutcome, CheckResult, Machine, MachineCheck

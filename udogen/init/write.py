@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -206,7 +207,7 @@ def _key(name: str) -> str:
 
 def _string(text: str) -> str:
     """A TOML string: that of JSON, but for DEL, which TOML wants escaped."""
-    return json_read.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _comment(sentence: str) -> Iterator[str]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from udogen.backends.plan import PROVIDER
 from udogen.build.demangle import demangled
 from udogen.build.elf import version_key
-from udogen.build.package import PROVIDER, PackageFolder
+from udogen.build.package import PackageFolder
 from udogen.errors import RunFailed
 from udogen.inspect.kinds import QHPI_SINCE, LibraryFacts
 from udogen.inspect.symbols import ComparedRuntime, Resolution
