@@ -165,7 +165,7 @@ def build_package(out: Path) -> tuple[Path, str]:
     made = generate(packages, out, chosen=["htp"], layout="qnn", kernels=HERE / "kernels", problems=problems)
     [package] = open_packages(made[0].folder)
     steps = make.plan(package, [], toolchain="auto", env=tools.environment())
-    with output.progress(package.name, total=make.sources(package) + 1) as advance:
+    with output.progress(package.name, total=len(package.sources) + 1) as advance:
         make.build(package, steps, on_step=advance)
     built = find_built(package.path, backend="htp")
     return Path(built.library), built.provider

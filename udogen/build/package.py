@@ -36,7 +36,7 @@ class Part:
     ops: tuple[str, ...]
     targets: tuple[str, ...]
     makefile: str = "Makefile"
-    rooms: tuple[str, ...] = ("src",)  # where its sources are
+    sources: tuple[str, ...] = ()  # what is compiled for it
     api: str = ""  # where the backend has several interfaces: which one
     op: str = ""  # where each op has a library of its own: its op, whose name ends the goals of make
     versions: tuple[str, ...] = ()  # of Hexagon that the config names
@@ -59,7 +59,7 @@ class PackageFolder:
     yours: tuple[str, ...]
     api: str = ""  # where the backend has several interfaces: which one
     makefile: str = "Makefile"
-    rooms: tuple[str, ...] = ("src",)
+    sources: tuple[str, ...] = ()
     op: str = ""  # where each op has a library of its own: its op
     versions: tuple[str, ...] = ()  # of Hexagon that the config names
 
@@ -165,7 +165,7 @@ def _read(path: Path) -> list[PackageFolder]:
             yours=_texts(manifest.get("yours")),
             api=part.api,
             makefile=part.makefile,
-            rooms=part.rooms,
+            sources=part.sources,
             op=part.op,
             versions=part.versions,
         )
@@ -188,7 +188,7 @@ def read_parts(manifest: Mapping[str, object]) -> list[Part]:
             op=str(each.get("op", "")),
             versions=_texts(each.get("versions")),
             makefile=str(each.get("makefile", "Makefile")),
-            rooms=_texts(each.get("rooms")) or ("src",),
+            sources=_texts(each.get("sources")),
         )
         for each in told
     ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from udogen.generate.backends import cpu, dsp, gpu, htp
-from udogen.generate.backends.folder import Contents, Place
+from udogen.generate.backends.folder import Contents, Placement
 from udogen.generate.plan import Source
 from udogen.opdef.model import OpPackage
 
-ALL: dict[str, Callable[[OpPackage, Source, Place], Contents]] = {
+ALL: dict[str, Callable[[OpPackage, Source, Placement], Contents]] = {
     "cpu": cpu.contents,
     "gpu": gpu.contents,
     "htp": htp.contents,
