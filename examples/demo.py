@@ -14,7 +14,7 @@ from udogen.build import make, tools
 from udogen.build.package import PackageFolder, open_packages
 from udogen.cli import output
 from udogen.errors import UdogenError
-from udogen.generate.packages import generate
+from udogen.generate.pipeline import GenerateOptions, generate
 from udogen.opdef.load import load
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.verify.cases import Example, load_examples
@@ -36,7 +36,7 @@ def run(example: Example) -> list[Outcome]:
     packages, problems = load([example.config])
     wanted = {case.backend for case in example.cases}
     backends = [name for name in BACKENDS if name in wanted and is_there(name)]
-    made = generate(packages, WORK, chosen=backends, kernels=example.kernels, problems=problems)
+    made = generate(packages, GenerateOptions(WORK, backends=tuple(backends), kernels=example.kernels), problems)
     outcomes = []
     for package in (part for each in made for part in open_packages(each.folder) if part.backend in backends):
         output.note(f"{example.config.relative_to(HERE.parent)} -> {package.path.relative_to(HERE.parent)}")
@@ -74,7 +74,7 @@ def built(package: PackageFolder) -> Built:
     output.note(f"  built with {steps[0].choice.title}")
     if steps[0].choice.title.startswith("zig"):
         say_that_zig_is_slow_at_first()
-    with output.progress(f"  {package.name}", total=make.sources(package) + 1) as advance:
+    with output.progress(f"  {package.name}", total=len(package.sources) + 1) as advance:
         make.build(package, steps, on_step=advance)
     return find_built(package.path, backend=package.backend)
 

@@ -23,7 +23,7 @@ from udogen.build import make, tools
 from udogen.build.package import open_packages
 from udogen.cli import output
 from udogen.errors import RunFailed, UdogenError
-from udogen.generate.packages import generate
+from udogen.generate.pipeline import GenerateOptions, generate
 from udogen.opdef.load import load
 from udogen.qnn.backend import Backend, Log
 from udogen.qnn.context import Context
@@ -162,7 +162,8 @@ def compose_shard(order: Order, shard: int, log: Log) -> str:
 def build_package(out: Path) -> tuple[Path, str]:
     """The op package for HTP, from its config and kernels: the library and its provider."""
     packages, problems = load([HERE / "LlmOps.xml"])
-    made = generate(packages, out, chosen=["htp"], layout="qnn", kernels=HERE / "kernels", problems=problems)
+    options = GenerateOptions(out, backends=("htp",), layout="qnn", kernels=HERE / "kernels")
+    made = generate(packages, options, problems)
     [package] = open_packages(made[0].folder)
     steps = make.plan(package, [], toolchain="auto", env=tools.environment())
     with output.progress(package.name, total=len(package.sources) + 1) as advance:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.making import CONFIGS, ONE_OP, ROOT, make, make_packages, need_runtime, udogen
 from udogen.errors import RunFailed, UsageError
-from udogen.generate.packages import Generated
+from udogen.generate.pipeline import Generated
 from udogen.opdef.load import load
 from udogen.opdef.problems import ConfigError
 from udogen.runtime import OpSession

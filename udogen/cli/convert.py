@@ -71,13 +71,13 @@ def command(
 
 def _check(text: str, out: Path | None, packages: Sequence[OpPackage], problems: Problems) -> None:
     """What is about to be written must be a config that is accepted, as the one that it is made of."""
-    from udogen.generate.packages import resolve_all
+    from udogen.generate.pipeline import GenerateOptions, resolve_all
     from udogen.opdef import rules
     from udogen.opdef.load import parse
     from udogen.opdef.problems import Problems as Collector
 
     def faults(made: Sequence[OpPackage], layout: str = "") -> Sequence[Problem]:
-        resolve_all(made, found := Collector(), layout=layout)
+        resolve_all(made, found := Collector(), GenerateOptions(layout=layout))
         return found.errors
 
     collected = Collector()

@@ -35,6 +35,11 @@ class PlannedFile:
     content: bytes | None = None
     yours: bool = False  # the user's: written once, then never touched
 
+    @property
+    def merges(self) -> bool:
+        """Whether edits in it are merged with what is generated later: it is made from the config."""
+        return bool(self.template) and not self.yours
+
 
 @dataclass(frozen=True)
 class Plan:
