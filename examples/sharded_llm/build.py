@@ -18,15 +18,14 @@ from pathlib import Path
 import numpy as np
 from model import SEED, Grid, grids
 from network import INPUTS, OUTPUTS, Sizes, block, weights
+from udogen.configs.load import load
+from udogen.qnn.handles import BackendHandle, ContextHandle, LogHandle
 
 from udogen.build import make, tools
 from udogen.build.package import open_packages
 from udogen.cli import output
 from udogen.errors import RunFailed, UdogenError
 from udogen.generate.pipeline import GenerateOptions, generate
-from udogen.opdef.load import load
-from udogen.qnn.backend import Backend, Log
-from udogen.qnn.context import Context
 from udogen.qnn.interface import WARN, Interface
 from udogen.qnn.system import binary_info
 from udogen.qnn.tensors import (
@@ -42,7 +41,7 @@ from udogen.qnn.tensors import (
 )
 from udogen.runtime import find_runtime
 from udogen.runtime.built import find_built
-from udogen.runtime.contexts import context_dump, manifest
+from udogen.runtime.contexts import context_json, manifest
 
 HERE = Path(__file__).resolve().parent
 ROLES = {**dict.fromkeys(INPUTS, APP_WRITE), **dict.fromkeys(OUTPUTS, APP_READ)}
@@ -64,7 +63,9 @@ class Order:
 class Composer:
     """The ops of a block as nodes of a graph: a value is its tensor."""
 
-    def __init__(self, context: Context, name: str, *, grids: dict[str, Grid], weights: dict[str, np.ndarray]) -> None:
+    def __init__(
+        self, context: ContextHandle, name: str, *, grids: dict[str, Grid], weights: dict[str, np.ndarray]
+    ) -> None:
         self.graph = context.graph(name)
         self._grids, self._weights = grids, weights
         self._made: dict[str, Grid | None] = {}
@@ -133,7 +134,7 @@ def build_shard(order: Order, shard: int) -> str | list[str]:
     os.dup2(nowhere, 1)  # libQnnHtp tells of each stage, on stdout
     said: deque[str] = deque(maxlen=20)
     try:
-        with Log(Interface.load(order.runtime), lambda _level, text: said.append(text), WARN) as log:
+        with LogHandle(Interface.load(order.runtime), lambda _level, text: said.append(text), WARN) as log:
             return compose_shard(order, shard, log)
     except UdogenError as fault:  # such an exception does not pass from process to process
         return [fault.message, *fault.details, *said]
@@ -141,11 +142,11 @@ def build_shard(order: Order, shard: int) -> str | list[str]:
         os.close(nowhere)
 
 
-def compose_shard(order: Order, shard: int, log: Log) -> str:
+def compose_shard(order: Order, shard: int, log: LogHandle) -> str:
     """The same, where nothing goes wrong."""
     sizes, place = order.sizes, order.out / f"forward_{shard}.bin"
     own, rows = weights(sizes, shard, order.seed), grids(sizes, order.seed)[shard]
-    with Backend(log.interface, log) as backend:
+    with BackendHandle(log.interface, log) as backend:
         backend.register(order.library, order.provider)
         with backend.context() as context:
             for name, tokens in sizes.graphs.items():
@@ -155,7 +156,7 @@ def compose_shard(order: Order, shard: int, log: Log) -> str:
             binary = context.binary()
     manifest.save(place, binary, build_id=log.interface.build_id())
     info = binary_info(order.runtime.with_name("libQnnSystem.so"), binary)
-    place.with_name(f"forward_{shard}_json.json").write_text(context_dump.text(info), "utf-8")
+    place.with_name(f"forward_{shard}_json.json").write_text(context_json.info_json(info), "utf-8")
     return place.name
 
 
@@ -176,7 +177,7 @@ def build(out: Path, *, sizes: Sizes, seed: int, kind: str, jobs: int) -> list[P
     """Everything below `out`; the files of the shards, in their order."""
     out.mkdir(parents=True, exist_ok=True)
     library, provider = build_package(out / "package")
-    runtime = find_runtime("htp", kind=kind, on_step=output.note)
+    runtime = find_runtime("htp", kind=kind, on_step=output.print_note)
     order = Order(runtime.path.resolve(), library.resolve(), provider, out, sizes, seed)
     # Each process has a runtime of its own; a spawned one has inherited no thread of this one.
     with (
@@ -209,7 +210,7 @@ def main() -> int:
     given = parser.parse_args()
     sizes = Sizes(shards=given.shards)
     for place in build(given.out, sizes=sizes, seed=given.seed, kind=given.runtime, jobs=given.jobs):
-        output.say(f"{place}: {', '.join(sizes.graphs)}, {place.stat().st_size} bytes")
+        output.print_result(f"{place}: {', '.join(sizes.graphs)}, {place.stat().st_size} bytes")
     return 0
 
 
@@ -217,5 +218,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except UdogenError as fault:
-        output.fail(fault)
+        output.print_error(fault)
         sys.exit(fault.exit_code)

@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from udogen.configs.load import load
 
 from tests.generate.test_regenerate import HEADER, KERNEL, Work
 from tests.hostile import kill_generate
 from tests.making import ONE_OP, ROOT, make_packages, udogen
 from udogen.errors import UsageError
 from udogen.generate import op_tests
-from udogen.opdef.load import load
 from udogen.resources import content_key
 
 

@@ -29,13 +29,13 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
+from udogen.configs.load import load
 
 from tests.making import CORPUS, ROOT, udogen
 from udogen.cli.main import cli
 from udogen.errors import UdogenError
 from udogen.generate.pipeline import Generated, GenerateOptions, resolve_all
 from udogen.generate.pipeline import generate as generate_packages
-from udogen.opdef.load import load
 from udogen.opdef.problems import Problems
 
 MOST_SECONDS = 10.0  # of processor time, for all that is done with one config

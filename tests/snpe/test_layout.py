@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from udogen.configs.load import load
 
 from tests.making import CONFIGS, ROOT, make_packages, udogen
 from tests.snpe.packages import SOFTMAX, by_name, config, op, package, shown, softmax
 from udogen.build.package import open_packages
 from udogen.generate.pipeline import GenerateOptions, generate
-from udogen.opdef.load import load
 
 DOCUMENTED = Path(__file__).with_name("documented.txt")
 

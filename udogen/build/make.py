@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from udogen import process
+from udogen.backends.targets import Target, expand
 from udogen.build import toolchains, tools
 from udogen.build.package import UNFINISHED, PackageFolder, Say, no_say, open_locked
-from udogen.build.targets import Target, expand
 from udogen.build.toolchains import htp_core, snpe
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, UsageError

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen.build import targets
-from udogen.build.targets import Target
+from udogen.backends import targets
+from udogen.backends.targets import Target
 from udogen.errors import UsageError, read_plain
 
 MEMORY = ".udogen"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from udogen import backends
 from udogen.cli import options, output
-from udogen.opdef import backends
 
 
 @click.command("check")
@@ -29,14 +29,14 @@ def command(
     as_json: bool,
 ) -> None:
     """Say everything that is wrong with configs: file, line, reason, and what to do."""
+    from udogen.configs.load import load
     from udogen.generate.pipeline import GenerateOptions, resolve_all
-    from udogen.opdef.load import load
 
     packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
     resolve_all(packages, problems, GenerateOptions(backends=chosen, layout=layout or ""))
     problems.stop_if_any(strict=strict)
     if as_json:
-        output.answer(
+        output.print_json(
             {
                 "ok": True,
                 "packages": [
@@ -51,8 +51,10 @@ def command(
             }
         )
         return
-    output.warnings(problems.warnings)
+    output.print_problems(problems.warnings)
     for package in packages:
         named = sorted({b for op in package.ops for b in backends.of_op(op, package)})
         count = f"{len(package.ops)} op{'s' if len(package.ops) != 1 else ''}"
-        output.say(f"{', '.join(package.sources)}: ok: {package.name}, {count}, {' '.join(named) or 'no backend'}")
+        output.print_result(
+            f"{', '.join(package.sources)}: ok: {package.name}, {count}, {' '.join(named) or 'no backend'}"
+        )

@@ -33,17 +33,17 @@ def command(
     as_json: bool,
 ) -> None:
     """Write configs in the other language; what it cannot say is a warning, never silently lost."""
-    from udogen.opdef.load import load
+    from udogen.configs.load import load
 
     packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
 
     def write(package: OpPackage) -> str:
-        from udogen.opdef import xml_write
+        from udogen.configs import xml_write
 
         return xml_write.write(package, problems)
 
     if language == "json":
-        from udogen.opdef import json_write
+        from udogen.configs import json_write
 
         text = json_write.write(packages, problems)
     elif len(packages) == 1:
@@ -60,20 +60,20 @@ def command(
         _save(out, text, force=force)
     if as_json:
         told = [problem.as_json() for problem in problems.warnings]
-        output.answer({"ok": True, "file": str(out) if out else None, "text": text, "warnings": told})
+        output.print_json({"ok": True, "file": str(out) if out else None, "text": text, "warnings": told})
         return
-    output.warnings(problems.warnings)
+    output.print_problems(problems.warnings)
     if out is None:
-        output.data(output.json_text(text) if language == "json" else output.xml_text(text))
+        output.print_file(output.json_text(text) if language == "json" else output.xml_text(text))
     else:
-        output.note(f"{out}: written")
+        output.print_note(f"{out}: written")
 
 
 def _check(text: str, out: Path | None, packages: Sequence[OpPackage], problems: Problems) -> None:
     """What is about to be written must be a config that is accepted, as the one that it is made of."""
+    from udogen.configs import rules
+    from udogen.configs.load import parse
     from udogen.generate.pipeline import GenerateOptions, resolve_all
-    from udogen.opdef import rules
-    from udogen.opdef.load import parse
     from udogen.opdef.problems import Problems as Collector
 
     def faults(made: Sequence[OpPackage], layout: str = "") -> Sequence[Problem]:

@@ -24,7 +24,7 @@ def command(
     date, and what you wrote in it stays.
     """
     if without_headers:
-        output.note("  --ignore_includes changes nothing: the package needs its headers, and brings its own")
+        output.print_note("  --ignore_includes changes nothing: the package needs its headers, and brings its own")
     vendor.generate(configs, out, layout="snpe", force=force, debug=debug, cmake=cmake)
 
 

@@ -53,16 +53,20 @@ def generate(
 ) -> None:
     """Generate in a layout, and say it."""
     from udogen.cli.generate import print_all
+    from udogen.configs.load import load
     from udogen.generate import pipeline
-    from udogen.opdef.load import load
 
     loaded, problems = load(configs)
     options = pipeline.GenerateOptions(out, layout=layout, force=force, converter=converter, cmake=cmake)
     found = pipeline.generate(
-        loaded, options, problems, log=output.note, before_writing=lambda: output.warnings(problems.warnings)
+        loaded,
+        options,
+        problems,
+        log=output.print_note,
+        before_writing=lambda: output.print_problems(problems.warnings),
     )
     for each in found if debug else ():
         for change in each.changes:
-            output.note(f"  {change.action:<9} {each.folder / change.path}")
+            output.print_note(f"  {change.action:<9} {each.folder / change.path}")
     print_all(found, options)
     pipeline.stop_on_conflict(found)

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from types import SimpleNamespace
 
-from udogen.build import targets
+from udogen.backends import targets
+from udogen.backends.plan import Plan, PlannedFile, record
 from udogen.build.package import Part
-from udogen.generate.plan import Plan, PlannedFile, record
 
 LISTS = "CMakeLists.txt"
 _PRESETS = "CMakePresets.json"

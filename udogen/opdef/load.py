@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from udogen.configs import rules
 from udogen.errors import read_plain
-from udogen.opdef import rules
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Location, Problems
 
@@ -39,12 +39,12 @@ def read(path: Path | str, problems: Problems) -> list[OpPackage]:
 def parse(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
     """The packages of the content of a config file."""
     if _looks_like_xml(data):
-        from udogen.opdef import xml
+        from udogen.configs import xml_read
 
-        return xml.read(data, file, problems)
-    from udogen.opdef import json
+        return xml_read.read(data, file, problems)
+    from udogen.configs import json_read
 
-    return json.read(data, file, problems)
+    return json_read.read(data, file, problems)
 
 
 def _bytes(path: Path, file: str, problems: Problems) -> bytes | None:

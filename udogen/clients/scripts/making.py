@@ -165,7 +165,7 @@ def _graph(path: Path, wanted: Wanted, backend: str) -> GraphInfo:
 
     with StoredContext(path, on_step=wanted.on_step, warn=False) as binary:
         info = binary.info
-    of = system.BACKENDS.get(info.backend_id, backend)
+    of = system.BACKENDS_BY_ID.get(info.backend_id, backend)
     if of != backend:
         raise UsageError(f"{path} was made by the {of} backend, the packages are for {backend}", hint=f"--target {of}")
     if wanted.graph:

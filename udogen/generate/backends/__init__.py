@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from udogen.generate.backends import cpu, dsp, gpu, htp
-from udogen.generate.backends.folder import Contents, Placement
-from udogen.generate.plan import Source
+from udogen.backends import cpu, dsp, gpu, htp
+from udogen.backends.folder import Contents, Placement
+from udogen.backends.plan import Source
 from udogen.opdef.model import OpPackage
 
 ALL: dict[str, Callable[[OpPackage, Source, Placement], Contents]] = {

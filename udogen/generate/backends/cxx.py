@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from udogen.generate.plan import record
+from udogen.backends.plan import record
 from udogen.opdef import values
 from udogen.opdef.datatypes import BY_NAME, DataType
 from udogen.opdef.model import Op, Tensor

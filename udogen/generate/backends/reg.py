@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from udogen.generate.plan import PlannedFile, Source, record
+from udogen.backends.plan import PlannedFile, Source, record
 from udogen.opdef import values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Tensor, Value

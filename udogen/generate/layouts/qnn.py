@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from udogen.generate import backends
-from udogen.generate.backends.folder import QNN
-from udogen.generate.plan import Plan, PlannedFile, Source
+from udogen import backends
+from udogen.backends.folder import QNN
+from udogen.backends.plan import Plan, PlannedFile, Source
 from udogen.opdef.model import OpPackage
 
 # Where Qualcomm's Makefiles of each backend put what they build.
