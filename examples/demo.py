@@ -14,6 +14,7 @@ from pathlib import Path
 
 from udogen import (
     Example,
+    GenerateOptions,
     Outcome,
     PackageFolder,
     UdogenError,
@@ -42,7 +43,9 @@ def run(example: Example) -> list[Outcome]:
     packages, problems = load_configs([example.config])
     wanted = {case.backend for case in example.cases}
     backends = [name for name in BACKENDS if name in wanted and is_available(name)]
-    made = generate_packages(packages, WORK, chosen=backends, kernels=example.kernels, problems=problems)
+    made = generate_packages(
+        packages, GenerateOptions(WORK, backends=tuple(backends), kernels=example.kernels), problems
+    )
     outcomes = []
     for package in (part for each in made for part in open_packages(each.folder) if part.backend in backends):
         note(f"{example.config.relative_to(HERE.parent)} -> {package.path.relative_to(HERE.parent)}")

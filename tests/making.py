@@ -19,7 +19,7 @@ import pytest
 from udogen.build import tools
 from udogen.configs.load import load
 from udogen.errors import ToolMissing
-from udogen.generate.packages import Generated, generate
+from udogen.generate.pipeline import Generated, GenerateOptions, generate
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built, find_built
 
@@ -62,7 +62,8 @@ def make_packages(
 ) -> list[Generated]:
     """Generate in this process."""
     packages, problems = load(configs)
-    return generate(packages, out, chosen=chosen, layout=layout, kernels=kernels, htp_api=htp_api, problems=problems)
+    options = GenerateOptions(out, backends=tuple(chosen), layout=layout, kernels=kernels, htp_api=htp_api)
+    return generate(packages, options, problems)
 
 
 def compiler(name: str) -> str:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from udogen.clients.ort import session as onnx_session
     from udogen.configs.load import load as load_configs
     from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError, VerificationFailed
-    from udogen.generate.packages import generate as generate_packages
+    from udogen.generate.pipeline import GenerateOptions
+    from udogen.generate.pipeline import generate as generate_packages
     from udogen.opdef.problems import ConfigError
     from udogen.verify.cases import Case, Example, load_examples
     from udogen.verify.results import Outcome
@@ -35,8 +36,9 @@ _PUBLIC = {
     "UsageError": "errors",
     "VerificationFailed": "errors",
     "build_package": "build.make",
-    "generate_packages": "generate.packages:generate",
-    "load_configs": "opdef.load:load",
+    "GenerateOptions": "generate.pipeline",
+    "generate_packages": "generate.pipeline:generate",
+    "load_configs": "configs.load:load",
     "load_examples": "verify.cases",
     "onnx_session": "clients.ort:session",
     "open_packages": "build.package",
@@ -63,6 +65,7 @@ __all__ = [
     "Case",
     "ConfigError",
     "Example",
+    "GenerateOptions",
     "Outcome",
     "PackageFolder",
     "RunFailed",

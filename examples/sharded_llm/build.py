@@ -19,7 +19,15 @@ import numpy as np
 from model import SEED, Grid, grids
 from network import INPUTS, OUTPUTS, Sizes, block, weights
 
-from udogen import RunFailed, UdogenError, build_package, generate_packages, load_configs, open_packages
+from udogen import (
+    GenerateOptions,
+    RunFailed,
+    UdogenError,
+    build_package,
+    generate_packages,
+    load_configs,
+    open_packages,
+)
 from udogen.runtime import (
     APP_READ,
     APP_WRITE,
@@ -155,7 +163,8 @@ def store_shard(order: Order, shard: int, runtime: Runtime) -> str:
 def build_ops(out: Path) -> tuple[Path, str]:
     """The op package for HTP, from its config and kernels: the library and its provider."""
     packages, problems = load_configs([HERE / "LlmOps.xml"])
-    made = generate_packages(packages, out, chosen=["htp"], layout="qnn", kernels=HERE / "kernels", problems=problems)
+    options = GenerateOptions(out, backends=("htp",), layout="qnn", kernels=HERE / "kernels")
+    made = generate_packages(packages, options, problems)
     [package] = open_packages(made[0].folder)
     build_package(package, on_step=note)
     built = find_built(package.path, backend="htp")

@@ -16,7 +16,8 @@ from tests.making import ROOT, udogen
 from tests.opdef.texts import collection, op, tensor
 from udogen.build.package import open_packages
 from udogen.cli import qnn_op_package_generator, snpe_udo_package_generator
-from udogen.generate import packages as wing
+from udogen.generate import pipeline
+from udogen.generate.pipeline import GenerateOptions
 
 LEAKY = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
 SOFTMAX = ROOT / "examples" / "softmax" / "Softmax_Htp.json"
@@ -178,15 +179,15 @@ def test_the_qnn_generator_makes_converter_packages_and_cmake(tmp_path: Path) ->
     assert (tmp_path / "LeakyReluPackageCpu" / "CMakeLists.txt").is_file()
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, command: click.Command, *arguments: object) -> tuple[Any, dict[str, Any]]:
-    """What a command asks of the wing that generates: where, and how."""
-    seen: list[tuple[Any, dict[str, Any]]] = []
+def asked(monkeypatch: pytest.MonkeyPatch, command: click.Command, *arguments: object) -> GenerateOptions:
+    """The options with which a command generates."""
+    seen: list[GenerateOptions] = []
 
-    def record(_packages: object, out: Path | None, **how: Any) -> list[object]:
-        seen.append((out, how))
+    def record(_packages: object, options: GenerateOptions, _problems: object, **_hooks: Any) -> list[object]:
+        seen.append(options)
         return []
 
-    monkeypatch.setattr(wing, "generate", record)
+    monkeypatch.setattr(pipeline, "generate", record)
     done = CliRunner().invoke(command, [str(each) for each in arguments], standalone_mode=False)
     assert done.exception is None, done.exception
     [only] = seen
@@ -195,7 +196,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, command: click.Command, *arguments: o
 
 def test_the_udo_generator_asks_for_the_layout_of_snpe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     command = snpe_udo_package_generator.command
-    out, how = asked(monkeypatch, command, "-p", SOFTMAX, "-o", tmp_path, "-f", "-c", "--debug")
-    assert (out, how["layout"], how["afresh"]) == (tmp_path, "snpe", True)
-    out, how = asked(monkeypatch, command, "--config_path", SOFTMAX)
-    assert (out, how["layout"], how["afresh"]) == (None, "snpe", False), "UDO_PACKAGE_PATH, or here"
+    options = asked(monkeypatch, command, "-p", SOFTMAX, "-o", tmp_path, "-f", "-c", "--debug")
+    assert options == GenerateOptions(tmp_path, layout="snpe", force=True)
+    options = asked(monkeypatch, command, "--config_path", SOFTMAX)
+    assert options == GenerateOptions(None, layout="snpe"), "UDO_PACKAGE_PATH, or here"

@@ -12,7 +12,7 @@ import pytest
 from tests.making import CONFIGS, ONE_OP, ROOT, make, make_packages, need_runtime, udogen
 from udogen.configs.load import load
 from udogen.errors import RunFailed, UsageError
-from udogen.generate.packages import Generated
+from udogen.generate.pipeline import Generated
 from udogen.opdef.problems import ConfigError
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built

@@ -21,7 +21,7 @@ from udogen import resources
 from udogen.build import tools
 from udogen.configs.load import load
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.generate.packages import generate
+from udogen.generate.pipeline import GenerateOptions, generate
 from udogen.runtime import OpSession, find_runtime
 from udogen.runtime.built import find_built
 from udogen.runtime.library import sdk_build_id
@@ -314,9 +314,9 @@ def test_a_config_that_asks_for_qhpi_is_told(tmp_path: Path) -> None:
     text = (CONFIGS / "both.xml").read_text("utf-8")
     config.write_text(text.replace('Version="1.0"', 'Version="1.0" UseQHPI="true"'))
     packages, problems = load([config])
-    generate(packages, tmp_path / "qhpi", chosen=["htp"], problems=problems)
+    generate(packages, GenerateOptions(tmp_path / "qhpi", backends=("htp",)), problems)
     assert not any("UseQHPI" in warning.message for warning in problems.warnings)
-    generate(packages, tmp_path / "core", chosen=["htp"], htp_api="core", problems=problems)
+    generate(packages, GenerateOptions(tmp_path / "core", backends=("htp",), htp_api="core"), problems)
     assert any("UseQHPI" in warning.message for warning in problems.warnings)
 
 

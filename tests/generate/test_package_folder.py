@@ -21,6 +21,7 @@ from tests.making import ONE_OP, ROOT, make_packages, udogen
 from udogen.configs.load import load
 from udogen.errors import UsageError
 from udogen.generate import op_tests
+from udogen.resources import content_key
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +42,10 @@ def generate(work: Work, **options: bool) -> None:
     """In this process; the config has one more op, so that there is something to write."""
     work.grow()
     packages, problems = load([work.config])
-    from udogen.generate.packages import generate as run
+    from udogen.generate.pipeline import GenerateOptions
+    from udogen.generate.pipeline import generate as run
 
-    run(packages, work.out, problems=problems, **options)  # type: ignore[arg-type]
+    run(packages, GenerateOptions(work.out, **options), problems)  # type: ignore[arg-type]
 
 
 def tree(folder: Path) -> dict[str, bytes | str]:
@@ -96,11 +98,11 @@ def test_a_forged_manifest_deletes_nothing_outside(work: Work) -> None:
     outside.mkdir()
     (outside / "precious.txt").write_text("precious\n")
     (work.package / "gone").symlink_to(outside)
-    (work.package / ".udogen/last/gone").mkdir()
-    (work.package / ".udogen/last/gone/precious.txt").write_text("precious\n")
     manifest = work.package / ".udogen/manifest.json"
     content = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps({**content, "files": [*content["files"], "gone/precious.txt"]}))
+    manifest.write_text(
+        json.dumps({**content, "files": {**content["files"], "gone/precious.txt": content_key(b"precious\n")}})
+    )
     with pytest.raises(UsageError, match="is a link to"):
         generate(work)
     assert (outside / "precious.txt").exists()

@@ -6,15 +6,37 @@ import json
 import os
 import shutil
 import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.making import ONE_KERNEL, ONE_OP, ROOT, compiler, make, make_packages, udogen
+from udogen.resources import content_key
 
 FIRST = ONE_OP
 KERNEL = "src/ops/LeakyRelu.cpp"
 HEADER = "include/ops/LeakyRelu.hpp"
+SUPPORT = "src/utils/BackendUtils.hpp"
+
+OPENS = """
+import json, os, sys
+opened = []
+def hook(event, arguments):
+    if event == "open" and isinstance(arguments[0], str) and not (arguments[2] or 0) & os.O_DIRECTORY:
+        opened.append(arguments[0])
+from udogen.cli.main import main
+sys.argv = [sys.argv[3], "generate", sys.argv[1], "-o", sys.argv[2]]
+sys.addaudithook(hook)
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+files = [path for path in opened if not path.endswith((".py", ".pyc", ".pth"))]
+with open(sys.argv[0], "w") as out:
+    json.dump(files, out)
+"""
 
 PARAM = """      <Parameter>
         <Name>limit</Name>
@@ -134,6 +156,41 @@ def test_edits_of_a_generated_file_away_from_the_new_lines_are_merged(work: Work
     assert "src/ops/Twice.cpp" in work.text("Makefile")
     compiles(work)
     assert set(work.actions().values()) == {"unchanged", "kept"}
+
+
+def test_what_no_config_changes_has_no_copy_and_an_edit_of_it_is_noticed(work: Work) -> None:
+    """A support source that a newer udogen has changed: nothing to merge with is kept, so both stay."""
+    last = work.package / ".udogen/last"
+    kept = {path.relative_to(last).as_posix() for path in last.rglob("*") if path.is_file()}
+    assert {"Makefile", HEADER} <= kept and not kept & {KERNEL, "config/LeakyRelu.xml", SUPPORT}
+    work.edit(SUPPORT, "#pragma once", "#pragma once  // mine")
+    assert work.actions()[SUPPORT] == "kept"
+    manifest = work.package / ".udogen/manifest.json"
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**content, "files": {**content["files"], SUPPORT: "an older one"}}))
+    done = work.generate()
+    assert done.returncode == 2 and f"{SUPPORT}.udogen-new" in done.stderr
+    assert "// mine" in work.text(SUPPORT) and "// mine" not in work.text(f"{SUPPORT}.udogen-new")
+
+
+def test_each_file_is_opened_once_where_nothing_changed(work: Work) -> None:
+    """Counted in the child by an audit hook; folders do not count."""
+    script = Path(work.out.parent / "opens.py")
+    script.write_text(OPENS)
+    opens = work.out.parent / "opens.json"
+    done = subprocess.run(
+        [sys.executable, str(script), str(work.config), str(work.out), str(opens)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    opened = Counter(json.loads(opens.read_text()))
+    package = Counter(path.name for path in work.package.rglob("*") if path.is_file())
+    assert opened[str(work.config)] == 1 and opened["LeakyRelu.hpp"] == 1
+    more = {name: count for name, count in opened.items() if count > (1 if "/" in name else max(package[name], 1))}
+    assert not more
 
 
 def test_edits_of_the_same_lines_conflict_and_both_stay(work: Work) -> None:
@@ -332,23 +389,30 @@ def test_the_output_depends_on_nothing_but_the_input(work: Work, tmp_path: Path)
     assert ours == theirs
 
 
+@pytest.mark.parametrize("merges", [False, True])
 @pytest.mark.parametrize(
     "files",
     [
-        ["../../precious.txt"], ["src/../../../precious.txt"], ["{absolute}"], ["src"], [".udogen/manifest.json"],
-        ["a\x00b"], ["\ud800"], [5, None, {}], ["x" * 5000], "no list", [""], ["."],
+        {"../../precious.txt": "{key}"}, {"src/../../../precious.txt": "{key}"}, {"{absolute}": "{key}"},
+        {"src": "{key}"}, {".udogen/manifest.json": "{key}"}, {"a\x00b": "{key}"}, {"\ud800": "{key}"},
+        {"Makefile": 5}, {"Makefile": None}, {"x" * 5000: "{key}"}, ["Makefile"], "no list", {"": "{key}"},
+        {".": "{key}"},
     ],
     ids=ascii,
 )  # fmt: skip
-def test_a_manifest_that_was_tampered_with_does_no_harm(work: Work, files: object) -> None:
+def test_a_manifest_that_was_tampered_with_does_no_harm(work: Work, files: object, merges: bool) -> None:
     precious = work.out.parent / "precious.txt"  # no file of the machine: this is deleted where the check is missing
     precious.write_text("precious\n")
-    if files == ["{absolute}"]:
-        files = [str(precious)]
-    last = work.package / ".udogen" / "last"
-    (last / "precious.txt").write_text("precious\n")
+    if isinstance(files, dict):
+        key = content_key(b"precious\n")
+        files = {
+            path.replace("{absolute}", str(precious)): key if value == "{key}" else value
+            for path, value in files.items()
+        }
     manifest = work.package / ".udogen" / "manifest.json"
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "files": files}))
+    content = json.loads(manifest.read_text())
+    forged = {"files": files} if not merges else {"files": files, "mergeable": list(files)}  # type: ignore[call-overload]
+    manifest.write_text(json.dumps({**content, **forged}))
     done = work.generate()
     assert done.returncode in (0, 2), done.stderr
     assert "Traceback" not in done.stderr and "internal error" not in done.stderr

@@ -34,8 +34,8 @@ from tests.making import CORPUS, ROOT, udogen
 from udogen.cli.main import cli
 from udogen.configs.load import load
 from udogen.errors import UdogenError
-from udogen.generate.packages import Generated, resolve_all
-from udogen.generate.packages import generate as generate_packages
+from udogen.generate.pipeline import Generated, GenerateOptions, resolve_all
+from udogen.generate.pipeline import generate as generate_packages
 from udogen.opdef.problems import Problems
 
 MOST_SECONDS = 10.0  # of processor time, for all that is done with one config
@@ -351,17 +351,17 @@ def verdict(config: str | bytes, name: str, folder: Path, layout: str = "") -> V
     def checked(problems: Problems) -> None:
         packages, warnings = load([path])
         problems.extend(warnings.all())
-        resolve_all(packages, problems, layout=layout)
+        resolve_all(packages, problems, GenerateOptions(layout=layout))
         problems.stop_if_any()
 
     made: list[Generated] = []
     in_core: list[Generated] = []
 
     def generated(problems: Problems) -> None:
-        made.extend(_generated(path, problems, layout=layout, for_converters=True, with_cmake=True))
+        made.extend(_generated(path, problems, layout=layout, converter=True, cmake=True))
 
     def generated_in_core(problems: Problems) -> None:
-        in_core.extend(_generated(path, problems, layout=layout, chosen=["htp"], htp_api="core"))
+        in_core.extend(_generated(path, problems, layout=layout, backends=("htp",), htp_api="core"))
 
     check, generate = code_of("check", checked), code_of("generate", generated)
     if any(part.backend == "htp" for each in made for part in each.plan.parts):
@@ -392,7 +392,7 @@ def verdict(config: str | bytes, name: str, folder: Path, layout: str = "") -> V
 def _generated(path: Path, problems: Problems, **how: Any) -> list[Generated]:
     packages, warnings = load([path])
     problems.extend(warnings.all())
-    return generate_packages(packages, path.parent / "out", problems=problems, dry_run=True, **how)
+    return generate_packages(packages, GenerateOptions(path.parent / "out", dry_run=True, **how), problems)
 
 
 def _run(*arguments: str) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.making import ROOT, make_packages
-from udogen.generate.packages import Generated
+from udogen.generate.pipeline import Generated
 
 SOFTMAX = ROOT / "examples" / "softmax" / "Softmax_Htp.json"
 KERNELS = ROOT / "examples" / "softmax" / "kernels" / "last_axis"

@@ -11,7 +11,7 @@ from tests.making import CONFIGS, ROOT, make_packages, udogen
 from tests.snpe.packages import SOFTMAX, by_name, config, op, package, shown, softmax
 from udogen.build.package import open_packages
 from udogen.configs.load import load
-from udogen.generate.packages import generate
+from udogen.generate.pipeline import GenerateOptions, generate
 
 DOCUMENTED = Path(__file__).with_name("documented.txt")
 
@@ -139,7 +139,7 @@ def test_the_announcement_comes_before_the_first_byte(tmp_path: Path, monkeypatc
         seen.append((tmp_path / "Named").exists())
         assert "leads outside the current folder" in problems.warnings[-1].message
 
-    generate(packages, None, problems=problems, before_writing=look)
+    generate(packages, GenerateOptions(), problems, before_writing=look)
     assert seen == [False] and (tmp_path / "Named/Makefile").is_file()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from udogen.backends import cpu, dsp, gpu, htp
-from udogen.backends.folder import Contents, Place
+from udogen.backends.folder import Contents, Placement
 from udogen.backends.plan import Source
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Supplement, Tensor
@@ -63,7 +63,7 @@ ALL = {
     )
 }
 
-GENERATORS: dict[str, Callable[[OpPackage, Source, Place], Contents]] = {
+GENERATORS: dict[str, Callable[[OpPackage, Source, Placement], Contents]] = {
     "cpu": cpu.contents,
     "gpu": gpu.contents,
     "htp": htp.contents,

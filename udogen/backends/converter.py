@@ -47,7 +47,7 @@ def plan(package: OpPackage, source: Source) -> Plan:
         provider="",
         ops=tuple(op.name for op in package.ops),
         targets=targets.of_backend(BACKEND),
-        rooms=(_FOLDER,),
+        sources=(f"{_FOLDER}/ConverterOpPackage.cpp",),
     )
     return Plan(
         package=package.name,

@@ -21,7 +21,6 @@ _FOLDER = folder.Folder(
         "src/{package}Interface.cpp": "src/Interface.cpp.mako",
     },
     copies=(
-        "makefiles/Application.mk",
         "src/utils/CustomOpUtils.hpp",
         "src/utils/CPU/CpuBackendUtils.hpp",
         "src/utils/CPU/CpuBackendUtils.cpp",
@@ -29,6 +28,7 @@ _FOLDER = folder.Folder(
     shared=(
         "makefiles/Makefile.linux-x86_64",
         "makefiles/Makefile.linux-aarch64",
+        "makefiles/Application.mk",
         "makefiles/ndk.mk",
         "src/utils/Validation.hpp",
         "src/utils/Validation.cpp",
@@ -36,7 +36,7 @@ _FOLDER = folder.Folder(
 )
 
 
-def contents(package: OpPackage, source: Source, place: folder.Place = folder.as_called) -> folder.Contents:
+def contents(package: OpPackage, source: Source, place: folder.Placement = folder.QNN) -> folder.Contents:
     """What the CPU backend contributes to a package folder."""
     return folder.contents(package, source, _FOLDER, _DIALECT, place)
 

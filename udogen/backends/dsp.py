@@ -39,7 +39,7 @@ _FOLDER = folder.Folder(
 )
 
 
-def contents(package: OpPackage, source: Source, place: folder.Place = folder.as_called) -> folder.Contents:
+def contents(package: OpPackage, source: Source, place: folder.Placement = folder.QNN) -> folder.Contents:
     """What the DSP backend contributes; where there are several ops, libraries and their sources are named by them."""
     op_of = "{op}" if len(package.ops) > 1 else ""
     interface = f"src/{package.name}{op_of}Interface.cpp"
@@ -57,7 +57,12 @@ def contents(package: OpPackage, source: Source, place: folder.Place = folder.as
     if not op_of:
         return made
     [part] = made.parts
-    parts = [replace(part, library=library.format(op=op), ops=(op,), op=op) for op in part.ops]
+    sources = {op: [place.own(path) for path in (interface.format(op=op), f"src/ops/{op}.cpp")] for op in part.ops}
+    of_all = [path for path in part.sources if not any(path in own for own in sources.values())]
+    parts = [
+        replace(part, library=library.format(op=op), ops=(op,), op=op, sources=tuple(sorted([*of_all, *sources[op]])))
+        for op in part.ops
+    ]
     return replace(made, parts=tuple(parts))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from udogen.backends import architectures, cxx
 from udogen.backends.plan import PROVIDER, Part, PlannedFile, Source, record
@@ -22,13 +22,21 @@ _SHARED = (
 )
 
 
-# Where a layout puts a file that the QNN layout calls so; empty where it has none such.
-Place = Callable[[str], str]
+class Placement:
+    """Where a layout puts the files of a backend; an empty path drops one.  Here: where the QNN layout has them."""
+
+    has_cl_files = True  # kernels for the GPU are files of their own, not texts in C++
+
+    def own(self, path: str) -> str:
+        """Where a file of this backend goes."""
+        return path
+
+    def shared(self, path: str) -> str:
+        """Where a file goes that is the same for every backend."""
+        return path
 
 
-def as_called(path: str) -> str:
-    """The QNN layout: every file is where it is called."""
-    return path
+QNN = Placement()
 
 
 @dataclass(frozen=True)
@@ -58,22 +66,26 @@ class Folder:
     say: Callable[[SimpleNamespace, Op], None] = lambda _said, _op: None  # more that they know of an op
 
 
-def architectures_of(backend: str) -> list[SimpleNamespace]:
-    """The versions of Hexagon that a backend runs on, as its Makefile names them."""
+class Architecture(NamedTuple):
+    """A version of Hexagon, as Makefiles name it."""
+
+    name: str
+    variable: str  # how the names of its make variables end
+    sdk: str
+    tools: str
+    qurt: str
+
+
+def architectures_of(backend: str) -> list[Architecture]:
+    """The versions of Hexagon that a backend runs on."""
     return [
-        record(
-            name=arch.name,
-            upper=arch.variable,
-            sdk=arch.releases[0].sdk,
-            tools=arch.releases[0].tools,
-            qurt=arch.qurt,
-        )
+        Architecture(arch.name, arch.variable, arch.releases[0].sdk, arch.releases[0].tools, arch.qurt)
         for arch in architectures.of_backend(backend).values()
     ]
 
 
 def contents(
-    package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialect, place: Place = as_called
+    package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialect, place: Placement = QNN
 ) -> Contents:
     """What a backend contributes to the folder of one package."""
     provider = f"{package.name}{PROVIDER}"
@@ -87,7 +99,7 @@ def contents(
         said.qualified = cpp_string(f"{package.name}::{op.name}")
         said.space = f"ops::{package.name}::{op.name}"
         folder.say(said, op)
-        said.kernel, said.header = place(said.kernel), place(said.header)
+        said.kernel, said.header = place.own(said.kernel), place.own(said.header)
     everything = {
         **shared,
         **folder.data,
@@ -103,9 +115,12 @@ def contents(
             for path, template in folder.templates.items()
         ),
         *(PlannedFile(path, copy=f"{own}/{path}") for path in folder.copies),
+    ]
+    shared_files = [
         *(PlannedFile(path, copy=f"qnn/shared/{path}") for path in (*_SHARED, *folder.shared)),
         *(PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers),
     ]
+    everything["sources"] = sorted(file.path for file in (*files, *shared_files) if _is_compiled(file.path))
     finished = source.kernels.get(folder.backend, {})
     for said, kernel in zip(ops, kernels, strict=True):
         data = {**shared, "op": said}
@@ -114,6 +129,9 @@ def contents(
         for path, template in folder.op_templates.items():
             files.append(PlannedFile(path.format(op=said.name), template=f"{own}/{template}", data=data))
         files.append(PlannedFile(kernel, template=skeleton, data=data, content=ready, yours=True))
+    placed = [replace(file, path=place.own(file.path)) for file in files]
+    placed += [replace(file, path=place.shared(file.path)) for file in shared_files]
+    placed = sorted((file for file in placed if file.path), key=lambda file: file.path)
     part = Part(
         backend=folder.backend,
         library=folder.library.format(package=package.name),
@@ -122,9 +140,14 @@ def contents(
         targets=folder.targets,
         api=folder.api,
         versions=_versions(folder.backend, package),
+        sources=tuple(file.path for file in placed if _is_compiled(file.path)),
     )
-    placed = [replace(file, path=path) for file in files if (path := place(file.path))]
-    return Contents((part,), tuple(sorted(placed, key=lambda file: file.path)))
+    return Contents((part,), tuple(placed))
+
+
+def _is_compiled(path: str) -> bool:
+    """Whether it is a source of each target; those of the rules of make are of some targets only."""
+    return path.endswith(".cpp") and "makefiles/" not in path
 
 
 def _versions(backend: str, package: OpPackage) -> tuple[str, ...]:

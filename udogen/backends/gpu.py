@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -35,16 +36,15 @@ _BY_VALUE = {
 }  # fmt: skip
 
 
-def contents(package: OpPackage, source: Source, place: folder.Place = folder.as_called) -> folder.Contents:
+def contents(package: OpPackage, source: Source, place: folder.Placement = folder.QNN) -> folder.Contents:
     """What the GPU backend contributes to a package folder."""
-    inside = place is not folder.as_called  # the UDO documentation shows no .cl files: it has kernels in the C++ file
 
     def say(said: SimpleNamespace, op: Op) -> None:
         _say(said, op)
-        said.kernel_text = place(said.kernel_text)
+        said.kernel_text = place.own(said.kernel_text)
 
     made = folder.contents(package, source, replace(_FOLDER, say=say), _DIALECT, place)
-    if inside:
+    if not place.has_cl_files:
         files = tuple(
             replace(file, template=TEXT_IN_CPP) if file.yours and file.template else file for file in made.files
         )
@@ -53,15 +53,20 @@ def contents(package: OpPackage, source: Source, place: folder.Place = folder.as
     texts = [
         _kernel_text(file, ready)
         for file in made.files
-        if file.yours and (f"{file.data['op'].name}.cl" in ready or not (inside or file.data["op"].name in ready))
+        if file.yours and _has_cl_file(file.data["op"].name, ready, place)
     ]
     return replace(made, files=tuple(sorted((*made.files, *texts), key=lambda file: file.path)))
 
 
-def _kernel_text(cpp: PlannedFile, ready: dict[str, bytes] | object) -> PlannedFile:
-    """The .cl file beside a C++ file; a finished C++ file without one has its text in it."""
+def _has_cl_file(op: str, ready: Mapping[str, bytes], place: folder.Placement) -> bool:
+    """Whether a kernel's text is a file of its own; that of a finished C++ file without one is in it."""
+    return f"{op}.cl" in ready or (place.has_cl_files and op not in ready)
+
+
+def _kernel_text(cpp: PlannedFile, ready: Mapping[str, bytes]) -> PlannedFile:
+    """The .cl file beside a C++ file."""
     op = cpp.data["op"]
-    content = ready.get(f"{op.name}.cl") if isinstance(ready, dict) else None
+    content = ready.get(f"{op.name}.cl")
     template = "" if content is not None else "qnn/gpu/src/ops/Op.cl.mako"
     return PlannedFile(op.kernel_text, template=template, data=cpp.data, content=content, yours=True)
 
@@ -158,7 +163,6 @@ _FOLDER = folder.Folder(
     copies=(
         "include/GpuCustomOpPackage.hpp",
         "include/Operation.hpp",
-        "makefiles/Application.mk",
         "makefiles/kernels.mk",
         "src/utils/GPU/GpuBackendUtils.cpp",
         "src/utils/GPU/GpuOperation.cpp",
@@ -167,6 +171,7 @@ _FOLDER = folder.Folder(
     shared=(
         "makefiles/Makefile.linux-x86_64",
         "makefiles/Makefile.linux-aarch64",
+        "makefiles/Application.mk",
         "makefiles/ndk.mk",
         "src/utils/Validation.hpp",
         "src/utils/Validation.cpp",

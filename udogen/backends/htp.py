@@ -64,11 +64,11 @@ _FOLDER = folder.Folder(
     ),
     api="qhpi",
     say=_say,
-    data={"architectures": folder.architectures_of("htp"), "core": False, "utils": _UTILS},
+    data={"architectures": folder.architectures_of("htp"), "core": False},
 )
 
 
-def contents(package: OpPackage, source: Source, place: folder.Place = folder.as_called) -> folder.Contents:
+def contents(package: OpPackage, source: Source, place: folder.Placement = folder.QNN) -> folder.Contents:
     """What the HTP backend contributes to a package folder."""
     if source.htp_api == "core":
         return htp_core.contents(package, source, _FOLDER, place)

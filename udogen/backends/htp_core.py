@@ -50,7 +50,7 @@ _WHOLE = {
 }
 
 
-def contents(package: OpPackage, source: Source, qhpi: folder.Folder, place: folder.Place) -> folder.Contents:
+def contents(package: OpPackage, source: Source, qhpi: folder.Folder, place: folder.Placement) -> folder.Contents:
     """What the backend contributes; what has nothing to do with the interface is as in a package of QHPI."""
     own = replace(
         qhpi,
@@ -69,7 +69,7 @@ def contents(package: OpPackage, source: Source, qhpi: folder.Folder, place: fol
             "include/ops/{op}.hpp": "include/ops/Op.hpp.mako",
             "include/ops/{op}.registration.hpp": "include/ops/Registration.hpp.mako",
         },
-        data={**qhpi.data, "core": True, "utils": ("HtpCoreUtils.cpp",)},
+        data={**qhpi.data, "core": True},
         say=_say,
     )
     return folder.contents(package, source, own, _DIALECT, place)

@@ -20,7 +20,7 @@ class Part:
     ops: tuple[str, ...]
     targets: tuple[str, ...]
     makefile: str = "Makefile"
-    rooms: tuple[str, ...] = ("src",)  # where its sources are
+    sources: tuple[str, ...] = ()  # what is compiled for it
     api: str = ""  # where the backend has several interfaces: which one
     op: str = ""  # where each op has a library of its own: its op, whose name ends the goals of make
     versions: tuple[str, ...] = ()  # of Hexagon that the config names
@@ -50,6 +50,11 @@ class PlannedFile:
     copy: str = ""  # a file under templates/, or under our headers with the prefix `headers:`
     content: bytes | None = None
     yours: bool = False  # the user's: written once, then never touched
+
+    @property
+    def merges(self) -> bool:
+        """Whether edits in it are merged with what is generated later: it is made from the config."""
+        return bool(self.template) and not self.yours
 
 
 @dataclass(frozen=True)

@@ -115,11 +115,6 @@ def build_package(
     return build(package, steps, on_step=on_step)
 
 
-def sources(package: PackageFolder) -> int:
-    """How many compiler calls a full build of one target has."""
-    return sum(1 for room in package.rooms for _ in (package.path / room).rglob("*.cpp"))
-
-
 def _build(make: str, package: PackageFolder, step: Step, jobs: int, on_step: Callable[[str], None]) -> Artifact:
     compiled: list[str] = []
 

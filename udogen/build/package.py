@@ -43,7 +43,7 @@ class PackageFolder:
     yours: tuple[str, ...]
     api: str = ""  # where the backend has several interfaces: which one
     makefile: str = "Makefile"
-    rooms: tuple[str, ...] = ("src",)
+    sources: tuple[str, ...] = ()
     op: str = ""  # where each op has a library of its own: its op
     versions: tuple[str, ...] = ()  # of Hexagon that the config names
 
@@ -149,7 +149,7 @@ def _read(path: Path) -> list[PackageFolder]:
             yours=_texts(manifest.get("yours")),
             api=part.api,
             makefile=part.makefile,
-            rooms=part.rooms,
+            sources=part.sources,
             op=part.op,
             versions=part.versions,
         )
@@ -172,7 +172,7 @@ def read_parts(manifest: Mapping[str, object]) -> list[Part]:
             op=str(each.get("op", "")),
             versions=_texts(each.get("versions")),
             makefile=str(each.get("makefile", "Makefile")),
-            rooms=_texts(each.get("rooms")) or ("src",),
+            sources=_texts(each.get("sources")),
         )
         for each in told
     ]

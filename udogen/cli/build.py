@@ -93,7 +93,7 @@ def command(
             output.print_note(
                 f"{package.name}: {step.target.id}: {step.choice.toolchain} toolchain: {step.choice.title}"
             )
-        with output.progress(package.name, total=len(steps) * (make.sources(package) + 1)) as advance:
+        with output.progress(package.name, total=len(steps) * (len(package.sources) + 1)) as advance:
             built += make.build(package, steps, jobs=jobs or 0, on_step=advance, say=output.print_note)
     took = time.perf_counter() - begun
     if as_json:

@@ -30,10 +30,10 @@ def command(
 ) -> None:
     """Say everything that is wrong with configs: file, line, reason, and what to do."""
     from udogen.configs.load import load
-    from udogen.generate.packages import resolve_all
+    from udogen.generate.pipeline import GenerateOptions, resolve_all
 
     packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
-    resolve_all(packages, problems, chosen=chosen, layout=layout or "")
+    resolve_all(packages, problems, GenerateOptions(backends=chosen, layout=layout or ""))
     problems.stop_if_any(strict=strict)
     if as_json:
         output.print_json(

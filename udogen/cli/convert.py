@@ -73,11 +73,11 @@ def _check(text: str, out: Path | None, packages: Sequence[OpPackage], problems:
     """What is about to be written must be a config that is accepted, as the one that it is made of."""
     from udogen.configs import rules
     from udogen.configs.load import parse
-    from udogen.generate.packages import resolve_all
+    from udogen.generate.pipeline import GenerateOptions, resolve_all
     from udogen.opdef.problems import Problems as Collector
 
     def faults(made: Sequence[OpPackage], layout: str = "") -> Sequence[Problem]:
-        resolve_all(made, found := Collector(), layout=layout)
+        resolve_all(made, found := Collector(), GenerateOptions(layout=layout))
         return found.errors
 
     collected = Collector()

@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from udogen.cli import options, output
 
 if TYPE_CHECKING:
-    from udogen.generate.packages import Generated
+    from udogen.generate.pipeline import Generated, GenerateOptions
     from udogen.opdef.model import OpPackage
 
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     help="HTP's interface: qhpi (C, every SDK release), or core (C++, needs and is tied to one SDK).",
 )  # fmt: skip
 @click.option(
-    "-cop", "--converter", "--converter_op_package", "for_converters", is_flag=True,
+    "-cop", "--converter", "--converter_op_package", "converter", is_flag=True,
     help="Generate also the package that tells converters the shapes and types of outputs.",
 )  # fmt: skip
 @click.option(
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     help="Write a CMakeLists.txt too, which builds the libraries for the CPU on Windows as well.",
 )  # fmt: skip
 @click.option(
-    "-f", "--force-generation", "afresh", is_flag=True,
+    "-f", "--force-generation", "force", is_flag=True,
     help="Begin anew: move a folder that is there aside, to <name>.bak-N, with all that is in it.",
 )  # fmt: skip
 @click.option(
@@ -61,9 +61,9 @@ def command(
     layout: str | None,
     kernels: Path | None,
     htp_api: str | None,
-    for_converters: bool,
+    converter: bool,
     with_cmake: bool,
-    afresh: bool,
+    force: bool,
     with_tests: bool,
     dry_run: bool,
     show_diff: bool,
@@ -76,39 +76,35 @@ def command(
     stays and ours is written beside it.
     """
     from udogen.configs.load import load
-    from udogen.generate import packages as wing
-    from udogen.generate.write import diff
+    from udogen.generate import pipeline
 
+    looks = dry_run or show_diff
     loaded, problems = load(options.all_configs(configs, config_paths), strict=strict)
-    found = wing.generate(
-        loaded,
+    wanted = pipeline.GenerateOptions(
         out,
-        chosen=chosen,
+        backends=chosen,
         layout=layout or "",
         kernels=kernels,
         htp_api=htp_api or "",
-        problems=problems,
         strict=strict,
-        dry_run=dry_run or show_diff,
-        afresh=afresh,
-        with_cmake=with_cmake,
-        for_converters=for_converters,
-        with_tests=with_tests,
-        say=output.print_note,
+        dry_run=looks,
+        force=force,
+        converter=converter,
+        cmake=with_cmake,
+        tests=with_tests,
+    )
+    found = pipeline.generate(
+        loaded,
+        wanted,
+        problems,
+        log=output.print_note,
         before_writing=lambda: output.print_problems(() if as_json else problems.warnings),
     )
-    if show_diff and not as_json:
-        output.print_result("".join(diff(each.changes) for each in found).rstrip("\n"))
-    elif not as_json:
-        for each in found:
-            tell(each, dry_run=dry_run)
-        if htp_api and not any(each.plan.part("htp") for each in found):
-            output.print_note(f"  --htp-api {htp_api} changes nothing: there is no package for HTP here")
-        if with_cmake:
-            tell_of_cmake(found)
-    if not (dry_run or show_diff):
-        wing.stop_on_conflict(found)
-    tests = write_tests(loaded, found) if with_tests and not (dry_run or show_diff) else []
+    if not as_json:
+        print_all(found, wanted, show_diff=show_diff)
+    if not looks:
+        pipeline.stop_on_conflict(found)
+    tests = write_tests(loaded, found) if with_tests and not looks else []
     for path in () if as_json else tests:
         output.print_result(f"{path} (created)")
     if as_json:
@@ -116,26 +112,48 @@ def command(
             {
                 "ok": True,
                 **({"tests": [str(path) for path in tests]} if with_tests else {}),
-                "written": not (dry_run or show_diff),
-                "packages": [
-                    {
-                        "folder": str(each.folder),
-                        **({"set_aside": str(each.set_aside)} if each.set_aside else {}),
-                        "package": each.plan.package,
-                        "backend": each.plan.backend,
-                        "layout": each.plan.layout,
-                        "parts": [asdict(part) for part in each.plan.parts],
-                        "files": [
-                            {"path": c.path, "action": c.action, **({"note": c.note} if c.note else {})}
-                            for c in each.changes
-                        ],
-                        **({"diff": diff(each.changes)} if show_diff else {}),
-                    }
-                    for each in found
-                ],
+                "written": not looks,
+                "packages": [_package_json(each, show_diff=show_diff) for each in found],
                 "warnings": [problem.as_json() for problem in problems.warnings],
             }
         )
+
+
+def _package_json(each: Generated, *, show_diff: bool) -> dict[str, Any]:
+    from udogen.generate.write import diff
+
+    return {
+        "folder": str(each.folder),
+        **({"set_aside": str(each.backup)} if each.backup else {}),
+        "package": each.plan.package,
+        "backend": each.plan.backend,
+        "layout": each.plan.layout,
+        "parts": [asdict(part) for part in each.plan.parts],
+        "files": [
+            {"path": change.path, "action": change.action, **({"note": change.note} if change.note else {})}
+            for change in each.changes
+        ],
+        **({"diff": diff(each.changes)} if show_diff else {}),
+    }
+
+
+def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff: bool = False) -> None:
+    """Print what happened, or would happen, to the package folders."""
+    if show_diff:
+        from udogen.generate.write import diff
+
+        output.print_result("".join(diff(each.changes) for each in found).rstrip("\n"))
+        return
+    for each in found:
+        print_generated(each, dry_run=wanted.dry_run)
+    if wanted.htp_api and not any(each.plan.part("htp") for each in found):
+        output.print_note(f"  --htp-api {wanted.htp_api} changes nothing: there is no package for HTP here")
+    if wanted.cmake:
+        from udogen.generate import cmake
+
+        for each in found:
+            if not cmake.has(each.plan):
+                output.print_note(f"  --gen_cmakelists changes nothing in {each.folder}: make alone builds it")
 
 
 def write_tests(loaded: Sequence[OpPackage], found: Sequence[Generated]) -> list[Path]:
@@ -146,19 +164,10 @@ def write_tests(loaded: Sequence[OpPackage], found: Sequence[Generated]) -> list
     return [path for folder in folders for path in op_tests.write(loaded, folder, say=output.print_note)]
 
 
-def tell_of_cmake(found: Sequence[Generated]) -> None:
-    """Say where --gen_cmakelists has changed nothing."""
-    from udogen.generate import cmake
-
-    for each in found:
-        if not cmake.has(each.plan):
-            output.print_note(f"  --gen_cmakelists changes nothing in {each.folder}: make alone builds it")
-
-
-def tell(each: Generated, *, dry_run: bool = False) -> None:
-    """Say what happened, or would happen, to one package folder."""
-    if each.set_aside is not None:
-        output.print_note(f"  {each.folder} {'would be' if dry_run else 'is'} moved aside, to {each.set_aside}")
+def print_generated(each: Generated, *, dry_run: bool = False) -> None:
+    """Print what happened, or would happen, to one package folder."""
+    if each.backup is not None:
+        output.print_note(f"  {each.folder} {'would be' if dry_run else 'is'} moved aside, to {each.backup}")
     counts: dict[str, int] = {}
     for change in each.changes:
         counts[change.action] = counts.get(change.action, 0) + 1

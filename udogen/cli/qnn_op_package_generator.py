@@ -18,9 +18,7 @@ NAME = "qnn-op-package-generator"
     "-cop", "--converter_op_package", "converter", is_flag=True,
     help="Generate also the package that tells converters the shapes and types of outputs.",
 )  # fmt: skip
-def command(
-    configs: tuple[str, ...], out: Path | None, debug: bool, afresh: bool, cmake: bool, converter: bool
-) -> None:
+def command(configs: tuple[str, ...], out: Path | None, debug: bool, force: bool, cmake: bool, converter: bool) -> None:
     """Generate QNN op packages, one folder per backend.
 
     Without -o they go beside the first config.  A package that is there is brought up to date, and what you wrote in
@@ -30,7 +28,7 @@ def command(
         configs,
         out or Path(configs[0]).parent,
         layout="qnn",
-        afresh=afresh,
+        force=force,
         debug=debug,
         cmake=cmake,
         converter=converter,

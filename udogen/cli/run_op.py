@@ -249,7 +249,6 @@ def _on_hexagon(
     timeout: float | None,
 ) -> OpResult:
     """Compile the package for Hexagon, where it has changed, and run the call under QEMU."""
-    from udogen.build.make import sources
     from udogen.runtime import failures
     from udogen.runtime.hexagon import session as hexagon
     from udogen.runtime.hexagon.wire import Wanted
@@ -257,7 +256,7 @@ def _on_hexagon(
 
     assert built.folder is not None
     failures.check_names(call, PackageInfo(built.package, built.folder.ops), str(built.folder.path))
-    with output.progress(f"{built.package} for Hexagon", total=sources(built.folder) + 1) as advance:
+    with output.progress(f"{built.package} for Hexagon", total=len(built.folder.sources) + 1) as advance:
         wanted = Wanted(kernel or "", slices or 1)
         session = hexagon.HexagonSession(
             built.folder, arch=arch or "", wanted=wanted, count=count, timeout=timeout, on_step=advance

@@ -16,7 +16,7 @@ NAME = "snpe-udo-package-generator"
 @vendor.options
 @click.option("-c", "--ignore_includes", "without_headers", is_flag=True, hidden=True)
 def command(
-    configs: tuple[str, ...], out: Path | None, debug: bool, afresh: bool, cmake: bool, without_headers: bool
+    configs: tuple[str, ...], out: Path | None, debug: bool, force: bool, cmake: bool, without_headers: bool
 ) -> None:
     """Generate UDO packages of SNPE, one folder for all cores.
 
@@ -25,7 +25,7 @@ def command(
     """
     if without_headers:
         output.print_note("  --ignore_includes changes nothing: the package needs its headers, and brings its own")
-    vendor.generate(configs, out, layout="snpe", afresh=afresh, debug=debug, cmake=cmake)
+    vendor.generate(configs, out, layout="snpe", force=force, debug=debug, cmake=cmake)
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ def options(command: _Command) -> _Command:
             "--gen_cmakelists", "cmake", is_flag=True, help="Write a CMakeLists.txt, which builds on Windows too."
         ),
         click.option(
-            "-f", "--force-generation", "--force_generation", "afresh", is_flag=True,
+            "-f", "--force-generation", "--force_generation", "force", is_flag=True,
             help="Begin anew. A package that is there is moved aside, to <name>.bak-N, and not deleted.",
         ),
         click.option(
@@ -46,33 +46,27 @@ def generate(
     out: Path | None,
     *,
     layout: str,
-    afresh: bool,
+    force: bool,
     debug: bool,
     cmake: bool = False,
     converter: bool = False,
 ) -> None:
     """Generate in a layout, and say it."""
-    from udogen.cli.generate import tell, tell_of_cmake
+    from udogen.cli.generate import print_all
     from udogen.configs.load import load
-    from udogen.generate import packages as wing
+    from udogen.generate import pipeline
 
     loaded, problems = load(configs)
-    found = wing.generate(
+    options = pipeline.GenerateOptions(out, layout=layout, force=force, converter=converter, cmake=cmake)
+    found = pipeline.generate(
         loaded,
-        out,
-        layout=layout,
-        problems=problems,
-        afresh=afresh,
-        for_converters=converter,
-        with_cmake=cmake,
-        say=output.print_note,
+        options,
+        problems,
+        log=output.print_note,
         before_writing=lambda: output.print_problems(problems.warnings),
     )
-    for each in found:
-        if debug:
-            for change in each.changes:
-                output.print_note(f"  {change.action:<9} {each.folder / change.path}")
-        tell(each)
-    if cmake:
-        tell_of_cmake(found)
-    wing.stop_on_conflict(found)
+    for each in found if debug else ():
+        for change in each.changes:
+            output.print_note(f"  {change.action:<9} {each.folder / change.path}")
+    print_all(found, options)
+    pipeline.stop_on_conflict(found)

@@ -30,7 +30,10 @@ def read(path: Path | str, problems: Problems) -> list[OpPackage]:
     """The packages of one config file, not yet held against the rules."""
     file = str(path)
     data = _bytes(Path(path), file, problems)
-    return [] if data is None else parse(data, file, problems)
+    if data is None:
+        return []
+    problems.contents[file] = data
+    return parse(data, file, problems)
 
 
 def parse(data: bytes, file: str, problems: Problems) -> list[OpPackage]:

@@ -51,13 +51,11 @@ def add(plan: Plan, label: str) -> Plan:
 
 
 def _say(part: Part, plan: Plan, paths: list[str]) -> SimpleNamespace:
-    rooms = tuple(f"{room}/" for room in part.rooms)
-    own = [path for path in paths if path.startswith(rooms)]
     return record(
         backend=part.backend,
         registers=part.backend == "reg",
         name=part.library.removeprefix("lib").removesuffix(".so"),
-        sources=[path for path in own if path.endswith(".cpp")],
+        sources=part.sources,
         includes=_includes(part, plan, paths),
     )
 
@@ -66,9 +64,9 @@ def _includes(part: Part, plan: Plan, paths: list[str]) -> list[str]:
     """The folders that sources name headers from, as the Makefiles have them."""
     if part.backend == "reg":
         return ["include", "include/utils"]
-    rooms = [""] if plan.layout == "qnn" else [f"{room}/" for room in part.rooms]
-    places = [f"{room}{each}" for room in rooms for each in ("include", "src/utils")]
-    return [each for each in places if any(path.startswith(f"{each}/") for path in paths)]
+    roots = dict.fromkeys(path.partition("src/")[0] for path in part.sources)
+    own = [f"{root}{each}" for root in roots for each in ("include", "src/utils") if f"{root}{each}" != ".sdk/include"]
+    return [each for each in own if any(path.startswith(f"{each}/") for path in paths)]
 
 
 def _folder(plan: Plan) -> str:

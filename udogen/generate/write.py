@@ -1,18 +1,19 @@
 """Rendered files -> a package folder: only what changed, each file whole or not at all, nothing of the user's lost.
 
-`.udogen/` in the package remembers what was generated last (manifest.json and a copy of every file), so that
-regenerating can tell our lines from the user's.
+`.udogen/` in the package remembers what was generated last: manifest.json has a checksum of every file, which shows
+edits, and `last` has copies of the files that are merged where both sides changed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from difflib import SequenceMatcher
 
 from udogen import __version__
-from udogen.backends.plan import Plan
+from udogen.backends.plan import Plan, PlannedFile
 from udogen.build.package import MANIFEST, MEMORY, UNFINISHED, parse_manifest, read_parts
 from udogen.errors import UdogenError, UsageError
 from udogen.generate.folder import Folder
@@ -47,7 +48,7 @@ class Conflict(UdogenError):
 
 
 class Memory:
-    """What was generated last, by the manifest and the copies in `.udogen/last`.
+    """What was generated last: checksums in the manifest, and copies in `.udogen/last` of the files that merge.
 
     Writing begins with copies in `.udogen/next` and `unfinished.json`, which names each file and what it will be.
     Where a call was interrupted, a file that is so already counts as generated: it is no change of the user's.
@@ -55,75 +56,105 @@ class Memory:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self.manifest = parse_manifest(folder.read(MANIFEST), folder.path / MANIFEST)
-        self.unfinished = parse_manifest(folder.read(UNFINISHED), folder.path / UNFINISHED)
-        self.files = _listed(self.manifest, "files")
+        self._stored = folder.read(MANIFEST)
+        self.manifest = parse_manifest(self._stored, folder.path / MANIFEST)
+        begun = folder.read(UNFINISHED)
+        unfinished = parse_manifest(begun, folder.path / UNFINISHED)
+        self.checksums = _checksums(self.manifest)
         self.skeletons = _listed(self.manifest, "skeletons")
-        self.written: set[str] = set()  # of those that the interrupted call began
-        self.begun: set[str] = set()
-        if self.unfinished is not None:
-            files = self.unfinished.get("files")
-            begun = {path: row for path, row in (files if isinstance(files, dict) else {}).items() if _is_below(path)}
-            self.begun = set(begun)
-            self.written = {path for path, row in begun.items() if self._is_written(path, row)}
-            manifest = self.unfinished.get("manifest")
-            new = manifest if isinstance(manifest, dict) else None
-            self.files |= self.written
-            self.skeletons = self.skeletons - self.written | _listed(new, "skeletons") & self.written
-            self.manifest = self.manifest if new is None else new
+        self.mergeable = _listed(self.manifest, "mergeable")
+        self._is_unfinished = begun is not None
+        self._begun: set[str] = set()
+        self._written: set[str] = set()  # of those that the interrupted call began
+        self._left: set[str] = set()  # files that do not merge any more
+        if unfinished is not None:
+            self._resume(unfinished)
+
+    def _resume(self, unfinished: Mapping[str, object]) -> None:
+        files, manifest = unfinished.get("files"), unfinished.get("manifest")
+        new = manifest if isinstance(manifest, dict) else None
+        made = _checksums(new)
+        begun = {path: row for path, row in (files if isinstance(files, dict) else {}).items() if _is_below(path)}
+        self._begun = set(begun)
+        self._written = {path for path, row in begun.items() if path in made and self._is_written(row)}
+        self.checksums |= {path: made[path] for path in self._written}
+        self.skeletons = self.skeletons - self._written | _listed(new, "skeletons") & self._written
+        self.mergeable |= _listed(new, "mergeable")
+        self.manifest = self.manifest if new is None else new
+
+    def is_last(self, path: str, content: bytes) -> bool:
+        """Whether this is what was generated last as this file."""
+        return self.checksums.get(path) == content_key(content)
 
     def last(self, path: str) -> bytes | None:
-        """What was generated last as this file."""
-        if path not in self.files:
+        """What was generated last as this file; None where no copy is kept."""
+        if path not in self.checksums:
             return None
-        found = self._folder.read(f"{_NEXT}/{path}") if path in self.written else None
+        found = self._folder.read(f"{_NEXT}/{path}") if path in self._written else None
         return self._folder.read(f"{_LAST}/{path}") if found is None else found
 
     def begin(self, manifest: Mapping[str, object], rendered: Mapping[str, bytes], changes: Sequence[Change]) -> None:
         """Before the first file is written: what is going to be written."""
         self.settle()
         if self.manifest is None:
-            self._folder.put(MANIFEST, _as_json({**manifest, "files": []}))
+            self._put_manifest({**manifest, "files": {}})
+        mergeable, checksums = _listed(manifest, "mergeable"), _checksums(manifest)
         files = {}
         for change in changes:
             new = rendered.get(change.path)
-            differs = new is not None and self._folder.read(f"{_LAST}/{change.path}") != new
-            if new is not None and (differs or change.writes):
-                proof = (_beside(change.path), new) if change.action == "conflict" else (change.path, change.after)
-                files[change.path] = [proof[0], content_key(proof[1] or b"")]
-            if new is not None and differs:
+            if new is None:
+                continue
+            differs = self.checksums.get(change.path) != checksums[change.path]
+            if differs or change.writes:
+                file, content = change.path, change.after
+                if change.action == "conflict":
+                    file, content = _beside(change.path), new
+                files[change.path] = [file, content_key(content or b"")]
+            if change.path in mergeable and (differs or not self._folder.exists(f"{_LAST}/{change.path}")):
                 self._folder.put(f"{_NEXT}/{change.path}", new)
+                files.setdefault(change.path, [change.path, content_key(new)])
         if files or any(change.writes for change in changes):
             self._folder.put(UNFINISHED, _as_json({"manifest": manifest, "files": files}))
-        self.manifest, self.begun, self.written = dict(manifest), set(files), set(files)
+            self._is_unfinished = True
+        self.manifest, self._begun, self._written = dict(manifest), set(files), set(files)
+        self._left = self.mergeable - mergeable
+        self.mergeable = mergeable
 
-    def finish(self, files: Iterable[str]) -> None:
-        """Remember what was written; `files` are all that are generated now."""
-        for path in self.written:
+    def finish(self) -> None:
+        """Remember what was written."""
+        for path in self._written:
             with suppress(FileNotFoundError):
                 self._folder.move(f"{_NEXT}/{path}", f"{_LAST}/{path}")
-        for path in self.files - set(files):
+        for path in self._left:
             self._folder.remove(f"{_LAST}/{path}")
-        self._folder.put(MANIFEST, _as_json({**(self.manifest or {}), "files": sorted(files)}))
-        self._folder.remove(UNFINISHED)
-        self._folder.remove_tree(_NEXT)
+        self._put_manifest(self.manifest or {})
+        if self._is_unfinished:
+            self._folder.remove(UNFINISHED)
+            self._is_unfinished = False
+        if self._folder.exists(_NEXT):
+            self._folder.remove_tree(_NEXT)
 
     def settle(self) -> None:
         """Remember what a call that was interrupted has written, and remove what it has left."""
-        if self.unfinished is not None:
-            for path in self.begun:
+        if self._is_unfinished:
+            for path in self._begun:
                 self._folder.sweep(path)
-            self.manifest = {**(self.manifest or {}), "skeletons": sorted(self.skeletons)}
-            self.finish(self.files)
-            self.unfinished = None
-        self._folder.remove_tree(_NEXT)  # where it had not even begun
+            known = {"files": self.checksums, "skeletons": sorted(self.skeletons), "mergeable": sorted(self.mergeable)}
+            self.manifest = {**(self.manifest or {}), **known}
+            self.finish()
+        if self._folder.exists(_NEXT):  # where it had not even begun
+            self._folder.remove_tree(_NEXT)
 
-    def _is_written(self, path: str, row: object) -> bool:
+    def _put_manifest(self, manifest: Mapping[str, object]) -> None:
+        content = _as_json(manifest)
+        if content != self._stored:
+            self._folder.put(MANIFEST, content)
+            self._stored = content
+
+    def _is_written(self, row: object) -> bool:
         match row:
-            case [str(proof), str(key)] if _is_below(proof):
-                if not self._folder.exists(f"{_NEXT}/{path}"):  # it is in `last` already
-                    return True
-                found = self._folder.read(proof)
+            case [str(file), str(key)] if _is_below(file):
+                found = self._folder.read(file)
                 return found is not None and content_key(found) == key
         return False
 
@@ -131,21 +162,20 @@ class Memory:
 def compare(folder: Folder, memory: Memory, plan: Plan, rendered: Mapping[str, bytes]) -> list[Change]:
     """What `write` would do; touches nothing.  Raises where it could not be done."""
     _fits(folder, memory, plan)
-    yours = {file.path for file in plan.files if file.yours}
+    files = {file.path: file for file in plan.files}
     # A kernel that a person gave is not replaced by a skeleton.
     keep = _skeletons(plan) - memory.skeletons
-    changes = [
-        _change(folder, path, new, last=memory.last(path), yours=path in yours, keep=path in keep)
-        for path, new in rendered.items()
-    ]
-    changes += [left for path in sorted(memory.files - rendered.keys()) if (left := _leave(folder, memory, path))]
+    changes = [_change(folder, memory, files[path], new, keep=path in keep) for path, new in rendered.items()]
+    gone = sorted(memory.checksums.keys() - rendered.keys())
+    changes += [left for path in gone if (left := _leave(folder, memory, path))]
     for change in changes:
         if change.action == "conflict":
             folder.refuse_link(_beside(change.path))
         elif change.writes:
             folder.refuse_link(change.path)
-    for path in rendered:  # where copies will be
-        folder.refuse_link(f"{_LAST}/{path}")
+    for file in plan.files:
+        if file.merges:  # where its copy will be
+            folder.refuse_link(f"{_LAST}/{file.path}")
     folder.refuse_link(_NEXT)
     return changes
 
@@ -155,11 +185,10 @@ def all_new(rendered: Mapping[str, bytes]) -> list[Change]:
     return [Change(path, "created", None, new) for path, new in rendered.items()]
 
 
-def write(folder: Folder, plan: Plan, rendered: Mapping[str, bytes], changes: list[Change]) -> None:
-    """Carry out `changes`; a conflict leaves the user's file and puts ours beside it."""
+def write(folder: Folder, memory: Memory, plan: Plan, rendered: Mapping[str, bytes], changes: Sequence[Change]) -> None:
+    """Carry out `changes`; a conflict leaves the user's file and puts the generated one beside it."""
     with folder.writing():
-        memory = Memory(folder)
-        memory.begin(_manifest(plan, files=sorted(rendered)), rendered, changes)
+        memory.begin(_manifest(plan, rendered), rendered, changes)
         for change in changes:
             if change.action == "conflict":
                 folder.put(_beside(change.path), rendered[change.path])
@@ -167,7 +196,7 @@ def write(folder: Folder, plan: Plan, rendered: Mapping[str, bytes], changes: li
                 folder.remove(change.path)
             elif change.writes:
                 folder.put(change.path, change.after)
-        memory.finish(rendered)
+        memory.finish()
 
 
 def diff(changes: list[Change]) -> str:
@@ -216,43 +245,35 @@ def _fits(folder: Folder, memory: Memory, plan: Plan) -> None:
         )
 
 
-def _change(folder: Folder, path: str, new: bytes, *, last: bytes | None, yours: bool, keep: bool) -> Change:
+def _change(folder: Folder, memory: Memory, file: PlannedFile, new: bytes, *, keep: bool) -> Change:
+    path = file.path
     found = folder.read(path)
     if found is None:
-        if yours and last is not None:
-            return Change(path, "created", None, new, "it had been removed")
-        return Change(path, "created", None, new)
+        removed = "it had been removed" if file.yours and path in memory.checksums else ""
+        return Change(path, "created", None, new, removed)
     if found == new:
         return Change(path, "unchanged", found, found)
-    if found == last and not keep:
+    if memory.is_last(path, found) and not keep:
         return Change(path, "updated", found, new)
-    if yours:
+    if file.yours:
         return Change(path, "kept", found, found, "yours")
-    if last == new:
+    if memory.is_last(path, new):
         waits = f"; {_beside(path)} still waits to be merged" if folder.exists(_beside(path)) else ""
         return Change(path, "kept", found, found, f"you changed it, and nothing new was generated{waits}")
-    merged, conflict = _merge(last or b"", new, found)
-    if conflict:
-        return Change(path, "conflict", found, found, f"ours is {_beside(path)}; merge them, then remove it")
+    last = memory.last(path) if file.merges else None
+    merged = None if last is None else merge(last, new, found)
+    if merged is None:
+        note = f"the generated one is {_beside(path)}; merge them, then remove it"
+        return Change(path, "conflict", found, found, note)
     return Change(path, "merged", found, merged, "your changes and ours")
-
-
-def _merge(last: bytes, new: bytes, found: bytes) -> tuple[bytes, bool]:
-    from udogen.generate.merge import merge  # only where the user changed a generated file
-
-    try:
-        text, conflict = merge(last.decode("utf-8"), new.decode("utf-8"), found.decode("utf-8"))
-    except UnicodeDecodeError:
-        return b"", True
-    return text.encode("utf-8"), conflict
 
 
 def _leave(folder: Folder, memory: Memory, path: str) -> Change | None:
     """A file that is no longer generated goes, unless the user changed it; None where it is gone already."""
-    found, last = folder.read(path), memory.last(path)
+    found = folder.read(path)
     if found is None:
         return None
-    if found == last:
+    if memory.is_last(path, found):
         return Change(path, "removed", found, None)
     return Change(path, "orphaned", found, found, "no longer generated, but you changed it: it stays")
 
@@ -266,6 +287,12 @@ def _beside(path: str) -> str:
     return f"{path}.udogen-new"
 
 
+def _checksums(manifest: Mapping[str, object] | None) -> dict[str, str]:
+    found = (manifest or {}).get("files")
+    rows = found.items() if isinstance(found, dict) else ()
+    return {path: key for path, key in rows if _is_below(path) and isinstance(key, str)}
+
+
 def _listed(manifest: Mapping[str, object] | None, key: str) -> set[str]:
     found = (manifest or {}).get(key)
     return {path for path in found if isinstance(path, str) and _is_below(path)} if isinstance(found, list) else set()
@@ -276,7 +303,7 @@ def _is_below(path: str) -> bool:
     return path.isprintable() and not {"..", ".", "", MEMORY} & set(path.split("/"))
 
 
-def _manifest(plan: Plan, *, files: Sequence[str]) -> dict[str, object]:
+def _manifest(plan: Plan, rendered: Mapping[str, bytes]) -> dict[str, object]:
     return {
         "udogen": __version__,
         "package": plan.package,
@@ -285,7 +312,8 @@ def _manifest(plan: Plan, *, files: Sequence[str]) -> dict[str, object]:
         "libraries": plan.libraries,
         "configs": list(plan.configs),
         "parts": [asdict(part) for part in plan.parts],
-        "files": list(files),
+        "files": {path: content_key(rendered[path]) for path in sorted(rendered)},
+        "mergeable": sorted(file.path for file in plan.files if file.merges),
         "yours": sorted(file.path for file in plan.files if file.yours),
         "skeletons": sorted(_skeletons(plan)),
     }
@@ -293,3 +321,45 @@ def _manifest(plan: Plan, *, files: Sequence[str]) -> dict[str, object]:
 
 def _as_json(content: Mapping[str, object]) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode()
+
+
+# --- three-way merge ---------------------------------------------------------------------------------------------
+
+
+def merge(last: bytes, new: bytes, edited: bytes) -> bytes | None:
+    """What the user made of a file with what is generated now; None where both changed the same lines."""
+    try:
+        base, ours, theirs = (each.decode("utf-8").splitlines(True) for each in (last, new, edited))
+    except UnicodeDecodeError:
+        return None
+    out: list[str] = []
+    at_base = at_ours = at_theirs = 0
+    for base_from, ours_from, theirs_from, length in _agreements(base, ours, theirs):
+        chunk_base = base[at_base:base_from]
+        chunk_ours = ours[at_ours:ours_from]
+        chunk_theirs = theirs[at_theirs:theirs_from]
+        if chunk_theirs not in (chunk_ours, chunk_base) and chunk_ours != chunk_base:
+            return None
+        out += chunk_theirs if chunk_ours == chunk_base else chunk_ours
+        out += base[base_from : base_from + length]
+        at_base, at_ours, at_theirs = base_from + length, ours_from + length, theirs_from + length
+    return "".join(out).encode("utf-8")
+
+
+def _agreements(base: list[str], ours: list[str], theirs: list[str]) -> list[tuple[int, int, int, int]]:
+    """Runs of base lines that are in both others: (base, ours, theirs, length), and an empty one at the end."""
+    in_ours = SequenceMatcher(None, base, ours, autojunk=False).get_matching_blocks()
+    in_theirs = SequenceMatcher(None, base, theirs, autojunk=False).get_matching_blocks()
+    found = []
+    first = second = 0
+    while first < len(in_ours) and second < len(in_theirs):
+        a, b = in_ours[first], in_theirs[second]
+        start, end = max(a.a, b.a), min(a.a + a.size, b.a + b.size)
+        if start < end:
+            found.append((start, a.b + start - a.a, b.b + start - b.a, end - start))
+        if a.a + a.size <= b.a + b.size:
+            first += 1
+        else:
+            second += 1
+    found.append((len(base), len(ours), len(theirs), 0))
+    return found

@@ -48,6 +48,7 @@ class Problems:
     def __init__(self) -> None:
         self._found: dict[Problem, None] = {}  # a set that keeps order
         self._told = {True: 0, False: 0}
+        self.contents: dict[str, bytes] = {}  # of the files that were read
 
     def error(self, location: Location, message: str, hint: str = "") -> None:
         """Something that must be mended; raises ConfigError when there has been no end of it."""

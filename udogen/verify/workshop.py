@@ -12,7 +12,7 @@ from udogen import resources
 from udogen.build import make, tools
 from udogen.build.package import PackageFolder, open_packages
 from udogen.errors import RunFailed, UsageError
-from udogen.generate.packages import HTP_APIS, generate
+from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
 from udogen.runtime.built import Built
@@ -84,7 +84,7 @@ def _generated(source: Source, package: OpPackage, place: Place, ops: Sequence[s
         raise RunFailed(f"there is no kernel {missing[0]}.cpp in {where}", hint="write it, or leave this backend out")
     out = work / backend
     problems = Problems()  # warnings are what `udogen generate` and `udogen check` are for
-    generate([package], out, chosen=[backend], kernels=subject.kernels, htp_api=api, problems=problems)
+    generate([package], GenerateOptions(out, backends=(backend,), kernels=subject.kernels, htp_api=api), problems)
     found = [each for each in open_packages(out) if (each.name, each.backend) == (package.name, backend)]
     if not found:
         raise UsageError(f"{subject.config} made no {backend} package", hint="see `udogen generate`")

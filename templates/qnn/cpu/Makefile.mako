@@ -9,9 +9,10 @@ PACKAGE_NAME := ${package.name}
 LIBRARY_FOLDER := libs
 LIBRARY_NAME := lib${package.name}.so
 LINK_RULES := -Wl,-z,defs
-SOURCES := src/${package.name}Interface.cpp src/CpuCustomOpPackage.cpp
-SOURCES += src/utils/BackendUtils.cpp src/utils/Executions.cpp src/utils/Validation.cpp
-SOURCES += src/utils/CPU/CpuBackendUtils.cpp
+SOURCES :=
+% for source in sources:
+SOURCES += ${source}
+% endfor
 % for op in ops:
 SOURCES += ${op.kernel}
 % endfor

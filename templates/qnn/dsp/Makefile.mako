@@ -14,8 +14,10 @@ LIBRARY_FOLDER := build
 # What the package calls of the DSP is in the DSP.
 LINK_RULES := -Wl,-z,undefs
 -include user.mk
-UTILS := src/utils/BackendUtils.cpp src/utils/Executions.cpp
-UTILS += src/utils/DSP/DspBackendUtils.cpp src/utils/DSP/DspParams.cpp
+SUPPORT :=
+% for source in sources:
+SUPPORT += ${source}
+% endfor
 
 OPS :=
 % for op in ops:
@@ -27,15 +29,15 @@ OP_SOURCES_${op.name} := ${op.interface} ${op.kernel}
 # Each target says which op it is for.
 OP := $(firstword $(OPS))
 LIBRARY_NAME = $(OP_LIBRARY_$(OP))
-SOURCES = $(OP_SOURCES_$(OP)) $(UTILS) $(EXTRA_SOURCES)
+SOURCES = $(OP_SOURCES_$(OP)) $(SUPPORT) $(EXTRA_SOURCES)
 export PACKAGE_NAME LIBRARY_FOLDER LIBRARY_NAME LINK_RULES SOURCES EXTRA_CXXFLAGS EXTRA_LDFLAGS
 
 # Hexagon SDK and tools, as in Qualcomm's Makefiles; HEXAGON_SDK_ROOT_<V> and HEXAGON_TOOLS_VERSION_<V> choose others.
 % for arch in architectures:
-HEXAGON_SDK_VERSION_${arch.upper} := $(or $(HEXAGON_SDK_VERSION_${arch.upper}),${arch.sdk})
-HEXAGON_TOOLS_VERSION_${arch.upper} := $(or $(HEXAGON_TOOLS_VERSION_${arch.upper}),${arch.tools})
-HEXAGON_QURT_${arch.upper} := ${arch.qurt}
-export HEXAGON_SDK_VERSION_${arch.upper} HEXAGON_TOOLS_VERSION_${arch.upper} HEXAGON_QURT_${arch.upper}
+HEXAGON_SDK_VERSION_${arch.variable} := $(or $(HEXAGON_SDK_VERSION_${arch.variable}),${arch.sdk})
+HEXAGON_TOOLS_VERSION_${arch.variable} := $(or $(HEXAGON_TOOLS_VERSION_${arch.variable}),${arch.tools})
+HEXAGON_QURT_${arch.variable} := ${arch.qurt}
+export HEXAGON_SDK_VERSION_${arch.variable} HEXAGON_TOOLS_VERSION_${arch.variable} HEXAGON_QURT_${arch.variable}
 % endfor
 
 HEXAGON_VERSIONS :=

@@ -12,9 +12,10 @@ PACKAGE_NAME := ${package.name}
 LIBRARY_FOLDER := libs
 LIBRARY_NAME := lib${package.name}.so
 LINK_RULES := -Wl,-z,defs
-SOURCES := src/${package.name}Interface.cpp src/GpuCustomOpPackage.cpp
-SOURCES += src/utils/BackendUtils.cpp src/utils/Executions.cpp src/utils/Validation.cpp
-SOURCES += src/utils/GPU/GpuBackendUtils.cpp src/utils/GPU/GpuOperation.cpp
+SOURCES :=
+% for source in sources:
+SOURCES += ${source}
+% endfor
 KERNELS := src/utils/GPU/Prelude.cl
 % for op in ops:
 SOURCES += ${op.kernel}

@@ -14,9 +14,9 @@ LIBRARY_NAME := libQnn${package.name}.so
 # of ops for longer than it keeps the library loaded, so that stays.
 LINK_RULES := -Wl,-z,undefs -Wl,-z,nodelete
 AARCH64_RUNTIME := libQnnHtpPrepare.so
-SOURCES := src/${package.name}Interface.cpp src/utils/BackendUtils.cpp src/utils/Executions.cpp src/utils/Validation.cpp
-% for util in utils:
-SOURCES += src/utils/${util}
+SOURCES :=
+% for source in sources:
+SOURCES += ${source}
 % endfor
 % for op in ops:
 SOURCES += ${op.kernel}
@@ -32,10 +32,10 @@ include makefiles/htp_core.mk
 # Hexagon SDK and tools of each version, as in Qualcomm's Makefiles: hexagon-sdk-<x.y.z> beside HEXAGON_SDK_ROOT is
 # taken where it is there; HEXAGON_SDK_ROOT_<V> and HEXAGON_TOOLS_VERSION_<V> choose others.
 % for arch in architectures:
-HEXAGON_SDK_VERSION_${arch.upper} := $(or $(HEXAGON_SDK_VERSION_${arch.upper}),${arch.sdk})
-HEXAGON_TOOLS_VERSION_${arch.upper} := $(or $(HEXAGON_TOOLS_VERSION_${arch.upper}),${arch.tools})
-HEXAGON_QURT_${arch.upper} := ${arch.qurt}
-export HEXAGON_SDK_VERSION_${arch.upper} HEXAGON_TOOLS_VERSION_${arch.upper} HEXAGON_QURT_${arch.upper}
+HEXAGON_SDK_VERSION_${arch.variable} := $(or $(HEXAGON_SDK_VERSION_${arch.variable}),${arch.sdk})
+HEXAGON_TOOLS_VERSION_${arch.variable} := $(or $(HEXAGON_TOOLS_VERSION_${arch.variable}),${arch.tools})
+HEXAGON_QURT_${arch.variable} := ${arch.qurt}
+export HEXAGON_SDK_VERSION_${arch.variable} HEXAGON_TOOLS_VERSION_${arch.variable} HEXAGON_QURT_${arch.variable}
 % endfor
 
 HEXAGON_VERSIONS :=

@@ -8,14 +8,14 @@ LOCAL_SRC_FILES += ${source}
 % endfor
 LOCAL_SRC_FILES += $(EXTRA_SOURCES)
 LOCAL_C_INCLUDES :=
-% for folder in core.folders:
+% for folder in core.include_folders:
 LOCAL_C_INCLUDES += $(LOCAL_PATH)/${folder}
 % endfor
 LOCAL_C_INCLUDES += $(if $(QNN_SDK_ROOT),$(QNN_SDK_ROOT)/include/QNN) $(LOCAL_PATH)/.sdk/include/QNN
 LOCAL_CPPFLAGS := -std=c++17 -O2 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra $(EXTRA_CXXFLAGS)
 LOCAL_LDFLAGS := $(EXTRA_LDFLAGS)
 % if core.kernels:
-LOCAL_C_INCLUDES += $(LOCAL_PATH)/obj/${core.name}/kernels
+LOCAL_C_INCLUDES += $(LOCAL_PATH)/obj/${core.backend}/kernels
 ifneq ($(CL_LIBRARY_PATH),)
 # Linked only where a source of yours calls it.
 LOCAL_LDFLAGS += -L"$(CL_LIBRARY_PATH)" -Wl,--as-needed -lOpenCL

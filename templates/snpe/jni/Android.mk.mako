@@ -15,7 +15,7 @@ LOCAL_C_INCLUDES += $(if $(SNPE_ROOT),$(SNPE_ROOT)/include/SNPE $(SNPE_ROOT)/inc
 LOCAL_CPPFLAGS := -std=c++17 -O2 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra $(EXTRA_CXXFLAGS)
 LOCAL_LDFLAGS := $(EXTRA_LDFLAGS)
 include $(BUILD_SHARED_LIBRARY)
-% for room in rooms:
+% for folder in folders:
 
-include $(UDO_ROOT)/${room}/makefiles/Android.mk
+include $(UDO_ROOT)/${folder}/makefiles/Android.mk
 % endfor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from udogen import backends
-from udogen.backends.folder import as_called
+from udogen.backends.folder import QNN
 from udogen.backends.plan import Plan, PlannedFile, Source
 from udogen.opdef.model import OpPackage
 
@@ -19,7 +19,7 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
 
 
 def _plan(backend: str, package: OpPackage, source: Source) -> Plan:
-    made = backends.GENERATORS[backend](package, source, as_called)
+    made = backends.GENERATORS[backend](package, source, QNN)
     configs = [PlannedFile(f"config/{name}", content=content) for name, content in source.configs.items()]
     return Plan(
         package=package.name,

@@ -1,20 +1,21 @@
 """The layout of the UDO documentation: one folder, with a registration library and a library for each core.
 
 The folder shows exactly what the page "Creating a UDO Package" prints.  What its packages take from installed SDKs
-(headers, helper sources, rules of make) is in one hidden folder, so that ours compile without any.
+(headers, helper sources, rules of make) is in one hidden folder, so that ours compile without any; what several cores
+compile stands there once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from types import SimpleNamespace
 from typing import NamedTuple
 
 from udogen import backends
-from udogen.backends import folder, reg, targets
-from udogen.backends.plan import Part, Plan, PlannedFile, Source, record
+from udogen.backends import reg, targets
+from udogen.backends.folder import Architecture, Contents, Placement, architectures_of
+from udogen.backends.plan import Part, Plan, PlannedFile, Source
 from udogen.backends.targets import Target
 from udogen.opdef import names
 from udogen.opdef.model import OpPackage
@@ -28,16 +29,18 @@ _CPU_SHOWS = (
     "src/utils/CPU/CpuBackendUtils.hpp",
 )
 _GPU_SHOWS = ("include/GpuCustomOpPackage.hpp", "include/Operation.hpp", "src/GpuCustomOpPackage.cpp")
+# The layout has its own of these.
+_REPLACED = ("Makefile", "makefiles/Android.mk", "makefiles/Application.mk", "makefiles/linux.mk")
 
 
 class _Core(NamedTuple):
     """One core of the documentation."""
 
     name: str  # CPU, GPU, DSP: as the SnpeUdo API calls it
-    room: str
+    folder: str
     library: str
     link: str  # what may stay undefined
-    shows: tuple[str, ...] = ()  # what the documentation shows in the room, besides the interface and the ops
+    shows: tuple[str, ...] = ()  # what the documentation shows in its folder, besides the interface and the ops
     android: bool = False  # ndk-build makes its library for devices
     runtime: str = ""  # that must be loaded with it on aarch64
 
@@ -47,32 +50,120 @@ _HTP_LINK = "-Wl,-z,undefs -Wl,-z,nodelete"  # see templates/qnn/htp/Makefile.ma
 _CORES = {
     "cpu": _Core("CPU", "jni/src/CPU", "libUdo{}ImplCpu.so", _STRICT, _CPU_SHOWS, True),
     "gpu": _Core("GPU", "jni/src/GPU", "libUdo{}ImplGpu.so", _STRICT, _GPU_SHOWS, True),
-    # One room for each family of the DSP, by its first version; the config may name more of them at any time.
+    # One folder for each family of the DSP, by its first version; the config may name more of them at any time.
     "dsp": _Core("DSP", "jni/src/DSP_V65", "libUdo{}ImplDsp.so", _STRICT, ("include/DspOps.hpp",)),
     "htp": _Core("DSP", "jni/src/DSP_V68", "libUdo{}ImplDsp.so", _HTP_LINK, runtime="libSnpeHtpPrepare.so"),
 }
 _REG = _Core("", "jni/src/reg", "libUdo{}Reg.so", _STRICT, android=True)
 
 
+class _CorePlacement(Placement):
+    """A core's folder shows what the documentation shows; the rest is hidden, and what cores share stands once."""
+
+    has_cl_files = False  # the documentation shows none
+
+    def __init__(self, backend: str, package: Iterable[str]) -> None:
+        self._core, self._hidden = _CORES[backend], f"{_SDK}/{backend}"
+        self._package = [_CORES[each] for each in package]
+
+    def own(self, path: str) -> str:
+        if path in _REPLACED:
+            return ""
+        if path == "makefiles/htp_core.mk":
+            return f"{self._hidden}/htp_core.mk"
+        if path.startswith("makefiles/"):
+            return f"{_SDK}/{path}"
+        shown = path in self._core.shows or path.startswith("src/ops/") or path.endswith("Interface.cpp")
+        return f"{self._core.folder if shown else self._hidden}/{path}"
+
+    def shared(self, path: str) -> str:
+        if path in _REPLACED:
+            return ""
+        shown_by = next((core.folder for core in self._package if path in core.shows), _SDK)
+        return f"{shown_by}/{path}"
+
+
+@dataclass(frozen=True)
+class _Goal:
+    """One goal of a core's Makefile."""
+
+    name: str
+    needs: str = ""  # other goals, where it does nothing itself
+    rules: str = ""  # the Makefile that makes it
+    variables: tuple[str, ...] = ()  # for that Makefile
+    by_ndk_build: bool = False
+
+
+@dataclass(frozen=True)
+class _OpSources:
+    """What is compiled for one op alone, where each op has a library of its own."""
+
+    op: str
+    sources: str
+
+
+@dataclass(frozen=True)
+class _CoreView:
+    """A core as its Makefiles' templates see it."""
+
+    backend: str
+    folder: str
+    hidden: str
+    library: str
+    module: str
+    link: str
+    runtime: str
+    sources: tuple[str, ...]
+    op_sources: tuple[_OpSources, ...]
+    include_folders: tuple[str, ...]
+    android: bool
+    build_files: str  # the folder of Android.mk and Application.mk
+    kernels: tuple[str, ...]
+    registers: bool
+    udo_root: str
+    api: str
+    architectures: tuple[Architecture, ...]
+    goals: tuple[_Goal, ...]
+    first: str
+
+
+class _RootTarget(NamedTuple):
+    """A target of the package's own Makefile."""
+
+    name: str
+    gap: str  # what lines up the comments
+    makes: str
+    makefile: str
+    first: str  # targets that are made before it
+
+
+class _Group(NamedTuple):
+    name: str
+    members: str
+
+
 def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     """The one plan of a package."""
     package = next(iter(by_backend.values()))
-    made = {name: backends.GENERATORS[name](each, source, _place(name)) for name, each in by_backend.items()}
-    parts = {name: _parts(name, contents.parts, by_backend[name]) for name, contents in made.items()}
-    listed = [(_CORES[name].name, part.library) for name in parts for part in parts[name]]
-    parts["reg"] = (_reg_part(package, [op for each in parts.values() for part in each for op in part.ops]),)
-    files = {file.path: file for contents in made.values() for file in contents.files}
-    registration = reg.files(package, by_backend, source, list(dict.fromkeys(listed)))
-    files |= {file.path: file for file in registration}
-    said = [_say(name, each, [*files], package) for name, each in parts.items()]
-    data = {
-        "package": record(name=package.name),
-        "config": source.label,
-        "reg": next(each for each in said if each.name == "reg"),
-        "rooms": [each.room for each in said if each.android and each.name != "reg"],
-        **_root(said),
+    made = {
+        name: backends.GENERATORS[name](each, source, _CorePlacement(name, by_backend))
+        for name, each in by_backend.items()
     }
-    files |= {file.path: file for file in [*_root_files(data), *chain(*(_core_files(each, data) for each in said))]}
+    parts = {name: _parts(name, contents.parts, by_backend[name]) for name, contents in made.items()}
+    libraries = dict.fromkeys((_CORES[name].name, part.library) for name in parts for part in parts[name])
+    registration = Contents((), reg.files(package, by_backend, source, list(libraries)))
+    made["reg"] = registration
+    parts["reg"] = (_reg_part(package, registration, chain.from_iterable(parts.values())),)
+    cores = [_core_view(name, each, made[name], package) for name, each in parts.items()]
+    data = {
+        "package": package,
+        "config": source.label,
+        "reg": next(each for each in cores if each.registers),
+        "folders": [each.folder for each in cores if each.android and not each.registers],
+        **_root(cores),
+    }
+    files = {file.path: file for contents in made.values() for file in contents.files}
+    files |= {file.path: file for file in [*_root_files(data), *chain(*(_core_files(each, data) for each in cores))]}
     files |= {
         f"config/{name}": PlannedFile(f"config/{name}", content=content) for name, content in source.configs.items()
     }
@@ -89,23 +180,6 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     ]
 
 
-def _place(backend: str) -> folder.Place:
-    """Where the files of a backend go: its room shows what the documentation shows, the rest is hidden."""
-    core = _CORES[backend]
-
-    def place(path: str) -> str:
-        if path in ("Makefile", "makefiles/Android.mk", "makefiles/Application.mk", "makefiles/linux.mk"):
-            return ""  # the layout has its own
-        if path == "makefiles/htp_core.mk":
-            return f"{_SDK}/{backend}/htp_core.mk"
-        if path.startswith(("makefiles/", "include/QNN/")):
-            return f"{_SDK}/{path}"
-        shown = path in core.shows or path.startswith("src/ops/") or path.endswith("Interface.cpp")
-        return f"{core.room}/{path}" if shown else f"{_SDK}/{backend}/{path}"
-
-    return place
-
-
 # --- the libraries -------------------------------------------------------------------------------------------------
 
 
@@ -117,22 +191,21 @@ def _parts(backend: str, made: Sequence[Part], package: OpPackage) -> tuple[Part
             part,
             library=core.library.format(f"{package.name}{part.op}"),
             targets=tuple(row.id for row in _targets(backend, package)),
-            makefile=f"{core.room}/Makefile",
-            rooms=(core.room, f"{_SDK}/{backend}"),
+            makefile=f"{core.folder}/Makefile",
         )
         for part in made
     )
 
 
-def _reg_part(package: OpPackage, ops: Iterable[str]) -> Part:
+def _reg_part(package: OpPackage, made: Contents, parts: Iterable[Part]) -> Part:
     return Part(
         backend="reg",
         library=_REG.library.format(package.name),
         provider="",
-        ops=tuple(dict.fromkeys(ops)),
+        ops=tuple(dict.fromkeys(op for part in parts for op in part.ops)),
         targets=targets.of_backend("reg", "snpe"),
-        makefile=f"{_REG.room}/Makefile",
-        rooms=(_REG.room, "jni/src/utils"),
+        makefile=f"{_REG.folder}/Makefile",
+        sources=tuple(file.path for file in made.files if file.path.endswith(".cpp")),
     )
 
 
@@ -146,120 +219,109 @@ def _targets(backend: str, package: OpPackage) -> list[Target]:
     return [row for row in rows if not row.arch] + versions
 
 
-# --- what the templates are told -------------------------------------------------------------------------------------
+# --- what the templates see ------------------------------------------------------------------------------------------
 
 
-def _say(backend: str, parts: Sequence[Part], paths: Sequence[str], package: OpPackage) -> SimpleNamespace:
+def _core_view(backend: str, parts: Sequence[Part], made: Contents, package: OpPackage) -> _CoreView:
     core, part = _CORES.get(backend, _REG), parts[0]
-    ours = f"{_SDK}/{backend}"
-    rooms = tuple(f"{room}/" for room in part.rooms)
-    if backend == "reg":
-        folders = ["include", "include/utils"]
-    else:
-        places = [f"{room}/{each}" for room in part.rooms for each in ("include", "src/utils")]
-        folders = [each for each in places if any(path.startswith(f"{each}/") for path in paths)]
+    hidden = f"{_SDK}/{backend}"
     rows = [targets.UDO[name] for name in part.targets]
-    sources = [path for path in paths if path.startswith(rooms) and path.endswith(".cpp")]
-    own = {
-        each.op: [path for path in sources if path.endswith((f"/{each.op}.cpp", f"{each.op}Interface.cpp"))]
-        for each in parts
-        if each.op
-    }
-    return record(
-        name=backend,
-        room=core.room,
-        ours=ours,
+    of_all = [path for path in part.sources if all(path in each.sources for each in parts)]
+    return _CoreView(
+        backend=backend,
+        folder=core.folder,
+        hidden=hidden,
         library=part.library,
         module=part.library.removeprefix("lib").removesuffix(".so"),
         link=core.link,
         runtime=core.runtime,
-        sources=[path for path in sources if not any(path in each for each in own.values())],
-        op_sources=[record(op=op, sources=" ".join(each)) for op, each in own.items()],
-        folders=folders,
-        includes=" ".join(f"-I{each}" for each in folders),
+        sources=tuple(of_all),
+        op_sources=tuple(
+            _OpSources(each.op, " ".join(path for path in each.sources if path not in of_all))
+            for each in parts
+            if each.op
+        ),
+        include_folders=_include_folders(core, hidden, made),
         android=core.android,
-        kernels=_kernels(part, ours) if backend == "gpu" else [],
-        udo=backend == "reg",
-        udo_root=names.make_path(package.snpe_udo_root) if backend == "reg" else "",
-        api=f"{ours}/htp_core.mk" if part.api == "core" else "",
-        architectures=[each for each in folder.architectures_of(backend) if each.name in [row.arch for row in rows]],
-        targets=[each for row in rows for each in _goals(row, core, parts)],
+        build_files="jni" if core is _REG else f"{core.folder}/makefiles",
+        kernels=_kernels(part, core, hidden) if backend == "gpu" else (),
+        registers=core is _REG,
+        udo_root=names.make_path(package.snpe_udo_root) if core is _REG else "",
+        api=f"{hidden}/htp_core.mk" if part.api == "core" else "",
+        architectures=tuple(each for each in architectures_of(backend) if each.name in [row.arch for row in rows]),
+        goals=tuple(goal for row in rows for goal in _goals(row, core, parts)),
         first=rows[0].id,
     )
 
 
-def _kernels(part: Part, ours: str) -> list[str]:
+def _include_folders(core: _Core, hidden: str, made: Contents) -> tuple[str, ...]:
+    """Where a core's headers are: its own folders, the hidden ones, and where another core shows what both use."""
+    if core is _REG:
+        return ("include", "include/utils")
+    roots = dict.fromkeys((core.folder, hidden, _SDK, *(each.folder for each in _CORES.values())))
+    found = [f"{root}/{each}" for root in roots for each in ("include", "src/utils") if f"{root}/{each}" != _HEADERS]
+    return tuple(each for each in found if any(file.path.startswith(f"{each}/") for file in made.files))
+
+
+_HEADERS = f"{_SDK}/include"  # of QNN and SNPE, which come behind those of an installed SDK
+
+
+def _kernels(part: Part, core: _Core, hidden: str) -> tuple[str, ...]:
     """The texts in OpenCL that a library for the GPU has in it; one of the user's own is there or not."""
-    return [f"{ours}/src/utils/GPU/Prelude.cl", *(f"{part.rooms[0]}/src/ops/{op}.cl" for op in part.ops)]
+    return (f"{hidden}/src/utils/GPU/Prelude.cl", *(f"{core.folder}/src/ops/{op}.cl" for op in part.ops))
 
 
-def _goals(row: Target, core: _Core, parts: Sequence[Part]) -> list[SimpleNamespace]:
+def _goals(row: Target, core: _Core, parts: Sequence[Part]) -> list[_Goal]:
     """What a core's Makefile makes for one target; for each op alone where each has a library of its own."""
-    ndk = row.compiler == "android"
     if not parts[0].op:
-        return [record(name=row.id, needs="", ndk=ndk, recipe=_recipe(row, core, parts[0]))]
-    goals = [record(name=f"{row.id}_{part.op}", needs="", ndk=ndk, recipe=_recipe(row, core, part)) for part in parts]
-    return [record(name=row.id, needs="".join(f" {goal.name}" for goal in goals), ndk=False, recipe=[]), *goals]
+        return [_goal(row, row.id, core, parts[0])]
+    goals = [_goal(row, f"{row.id}_{part.op}", core, part) for part in parts]
+    return [_Goal(row.id, needs="".join(f" {goal.name}" for goal in goals)), *goals]
 
 
-def _recipe(row: Target, core: _Core, part: Part) -> list[str]:
-    """How a core's Makefile makes one target."""
-    call = "@+$(MAKE) --no-print-directory -f"
+def _goal(row: Target, name: str, core: _Core, part: Part) -> _Goal:
+    rules, variables = f"{_SDK}/makefiles", []
     if row.arch:
-        call += f" {_SDK}/makefiles/Makefile.hexagon HEXAGON={row.arch} LAYOUT_HEXAGON={row.folder}"
+        rules += "/Makefile.hexagon"
+        variables += [f"HEXAGON={row.arch}", f"LAYOUT_HEXAGON={row.folder}"]
         if part.op:
-            call += f' LIBRARY_NAME={part.library} LAYOUT_OBJ="$(LAYOUT_OBJ)/{part.op}"'
-            call += f' SOURCES="$(SOURCES) $(SOURCES_{part.op})"'
-        return [call]
-    if row.compiler == "x86":
-        own = "makefiles/Makefile.linux-x86_64"
-        return [f"{call} {core.room if core.name == 'CPU' else _SDK}/{own}"]
-    if row.compiler == "aarch64":
-        return [f"{call} {_SDK}/makefiles/Makefile.linux-aarch64"]
-    if row.compiler == "arm64":
-        kind = "$(if $(ANDROID_NDK_ROOT),android,linux)"
-        name = part.library.removesuffix(".so") + row.ending
-        return [f"{call} {_SDK}/makefiles/Makefile.{kind}-aarch64 LIBRARY_NAME={name}.so"]
-    made = f"obj/{part.backend}/android/libs/arm64-v8a"
-    own = f"{core.room}/makefiles" if part.backend != "reg" else "jni"
-    call = f"$(call ndk_build,obj/{part.backend}/android,NDK_PROJECT_PATH=. APP_BUILD_SCRIPT={own}/Android.mk"
-    call += f" NDK_APPLICATION_MK={own}/Application.mk NDK_OUT=obj/{part.backend}/android"
-    call += f" NDK_LIBS_OUT=obj/{part.backend}/android/libs APP_ABI=arm64-v8a"
-    call += f" APP_MODULES={part.library.removeprefix('lib').removesuffix('.so')})"
-    # ndk-build empties its folder of libraries each time, so that cores cannot share one.
-    copy = f'for made in {made}/*.so; do cp "$$made" libs/arm64-v8a/.new-$@ && mv libs/arm64-v8a/.new-$@'
-    return [f"@+{call}", "@mkdir -p libs/arm64-v8a", f'@{copy} "libs/arm64-v8a/$${{made##*/}}" || exit 1; done']
+            variables += [f"LIBRARY_NAME={part.library}", f'LAYOUT_OBJ="$(LAYOUT_OBJ)/{part.op}"']
+            variables += [f'SOURCES="$(SOURCES) $(SOURCES_{part.op})"']
+    elif row.compiler == "x86":
+        shown = f"{core.folder}/makefiles" if core.name == "CPU" else rules
+        rules = f"{shown}/Makefile.linux-x86_64"
+    elif row.compiler == "aarch64":
+        rules += "/Makefile.linux-aarch64"
+    elif row.compiler == "arm64":
+        rules += "/Makefile.$(if $(ANDROID_NDK_ROOT),android,linux)-aarch64"
+        variables += [f"LIBRARY_NAME={part.library.removesuffix('.so')}{row.ending}.so"]
+    else:
+        return _Goal(name, by_ndk_build=True)
+    return _Goal(name, rules=rules, variables=tuple(variables))
 
 
-def _root(cores: Sequence[SimpleNamespace]) -> dict[str, object]:
+def _root(cores: Sequence[_CoreView]) -> dict[str, object]:
     """What the package's own Makefile offers: the documented targets, as far as there are cores for them."""
-    offered = {target.name: core for core in cores for target in core.targets if target.name in targets.UDO}
+    offered = {goal.name: core for core in cores for goal in core.goals if goal.name in targets.UDO}
     groups = targets.GROUPS["snpe"]
     wide = max(len(name) for name in offered) + 2
     lines = []
     for name, core in offered.items():
         row = targets.UDO[name]
-        first = [_REACH.get(each, each) for each in groups.get(name, ()) if each != name]
+        first = [_DEVICE.get(each, each) for each in groups.get(name, ()) if each != name]
         made = [f"libs/{each}/{core.library.removesuffix('.so')}{row.ending}.so" for each in row.folders]
-        lines.append(
-            record(
-                name=name,
-                gap=" " * (wide - len(name)),
-                makes=" or ".join(made),
-                makefile=f"{core.room}/Makefile",
-                first=" ".join(first),
-            )
-        )
+        gap = " " * (wide - len(name))
+        lines.append(_RootTarget(name, gap, " or ".join(made), f"{core.folder}/Makefile", " ".join(first)))
     listed = []
     for name, meant in groups.items():
-        members = [_REACH.get(each, each) for each in meant if each in offered or each in _REACH]
+        members = [_DEVICE.get(each, each) for each in meant if each in offered or each in _DEVICE]
         own = [each for each in members if not each.startswith(("reg_", "$"))]
         if name not in offered and name != "all" and (own or name.startswith(("reg", "all"))):
-            listed.append(record(name=name, members=" ".join(members)))
+            listed.append(_Group(name, " ".join(members)))
     return {"targets": lines, "groups": listed, "names": " ".join([*offered, *(group.name for group in listed)])}
 
 
-_REACH = {"reg_device": "$(REG_DEVICE)"}
+_DEVICE = {"reg_device": "$(REG_DEVICE)"}  # make chooses it
 
 
 def _root_files(data: Mapping[str, object]) -> list[PlannedFile]:
@@ -268,7 +330,7 @@ def _root_files(data: Mapping[str, object]) -> list[PlannedFile]:
         PlannedFile("Makefile", template="snpe/Makefile.mako", data=data),
         PlannedFile("common.mk", copy=f"{shared}/linux.mk"),
         PlannedFile("jni/Android.mk", template="snpe/jni/Android.mk.mako", data=data),
-        PlannedFile("jni/Application.mk", copy="qnn/cpu/makefiles/Application.mk"),
+        PlannedFile("jni/Application.mk", copy=f"{shared}/Application.mk"),
         *(
             PlannedFile(f"{_SDK}/makefiles/{name}", copy=f"{shared}/{name}")
             for name in ("Makefile.linux-x86_64", "Makefile.linux-aarch64", "ndk.mk")
@@ -276,15 +338,15 @@ def _root_files(data: Mapping[str, object]) -> list[PlannedFile]:
     ]
 
 
-def _core_files(core: SimpleNamespace, data: Mapping[str, object]) -> list[PlannedFile]:
-    told = {**data, "core": core}
-    files = [PlannedFile(f"{core.room}/Makefile", template="snpe/core/Makefile.mako", data=told)]
-    if core.android and core.name != "reg":
+def _core_files(core: _CoreView, data: Mapping[str, object]) -> list[PlannedFile]:
+    known = {**data, "core": core}
+    files = [PlannedFile(f"{core.folder}/Makefile", template="snpe/core/Makefile.mako", data=known)]
+    if core.android and not core.registers:
         files += [
-            PlannedFile(f"{core.room}/makefiles/Android.mk", template="snpe/core/Android.mk.mako", data=told),
-            PlannedFile(f"{core.room}/makefiles/Application.mk", copy="qnn/cpu/makefiles/Application.mk"),
+            PlannedFile(f"{core.build_files}/Android.mk", template="snpe/core/Android.mk.mako", data=known),
+            PlannedFile(f"{core.build_files}/Application.mk", copy="qnn/shared/makefiles/Application.mk"),
         ]
-    if core.name == "cpu":
+    if core.backend == "cpu":
         path = "makefiles/Makefile.linux-x86_64"
-        files.append(PlannedFile(f"{core.room}/{path}", copy="snpe/core/Makefile.linux-x86_64"))
+        files.append(PlannedFile(f"{core.folder}/{path}", copy="snpe/core/Makefile.linux-x86_64"))
     return files

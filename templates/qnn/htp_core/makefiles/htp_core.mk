@@ -38,7 +38,7 @@ ifneq ($(LIBNATIVE),)
 HEADERS += -I"$(HEXAGON_TOOLS_ROOT)/$(LIBNATIVE)/include"
 API_LIBS := -L"$(HEXAGON_TOOLS_ROOT)/$(LIBNATIVE)/lib" -lnative
 else
-HEADERS += -I$(or $(LAYOUT_OURS),.)/include/hexagon
+HEADERS += -I$(or $(LAYOUT_SUPPORT),.)/include/hexagon
 endif
 endif
 

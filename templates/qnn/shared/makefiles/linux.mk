@@ -3,7 +3,7 @@
 # TARGET_CXXFLAGS, TARGET_LDFLAGS, TARGET_LINKER (where CXX does not link; it reads TARGET_LAYOUT), TARGET_LIBRARIES, and
 # TARGET_RUNTIME: the library that must be loaded with it.
 # What another layout than QNN's has elsewhere is LAYOUT_COMMON (this file), LAYOUT_RULES (the others), LAYOUT_INCLUDES,
-# LAYOUT_OURS, LAYOUT_HEADERS (those of QNN), LAYOUT_OBJ, and LAYOUT_X86, LAYOUT_ANDROID, LAYOUT_HEXAGON (folders of libraries).
+# LAYOUT_SUPPORT, LAYOUT_HEADERS (those of QNN), LAYOUT_OBJ, and LAYOUT_X86, LAYOUT_ANDROID, LAYOUT_HEXAGON (folders of libraries).
 # The package's Makefile says LIBRARY_FOLDER, LIBRARY_NAME, SOURCES, and LINK_RULES: what may stay undefined.
 
 # Ours come behind the SDK's: older SDKs have no qhpi.h.
@@ -11,7 +11,7 @@ HEADERS  := $(if $(QNN_SDK_ROOT),-I"$(QNN_SDK_ROOT)/include/QNN") -I$(or $(LAYOU
 # Another interface of the backend has headers and flags of its own: it sets HEADERS anew, API_CXXFLAGS and API_LIBS.
 API_CXXFLAGS :=
 API_LIBS :=
--include $(or $(LAYOUT_OURS),makefiles)/htp_core.mk
+-include $(or $(LAYOUT_SUPPORT),makefiles)/htp_core.mk
 OBJ      := $(or $(LAYOUT_OBJ),obj)/$(TARGET)
 LIBRARY  := $(LIBRARY_FOLDER)/$(TARGET)/$(LIBRARY_NAME)
 OBJECTS  := $(patsubst %.cpp,$(OBJ)/%.o,$(SOURCES))

@@ -3,9 +3,9 @@ LOCAL_PATH := $(call my-dir)/../../../..
 include $(CLEAR_VARS)
 LOCAL_MODULE := UdoQuietPackageImplCpu
 LOCAL_SRC_FILES :=
-LOCAL_SRC_FILES += .sdk/cpu/src/utils/BackendUtils.cpp
-LOCAL_SRC_FILES += .sdk/cpu/src/utils/Executions.cpp
-LOCAL_SRC_FILES += .sdk/cpu/src/utils/Validation.cpp
+LOCAL_SRC_FILES += .sdk/src/utils/BackendUtils.cpp
+LOCAL_SRC_FILES += .sdk/src/utils/Executions.cpp
+LOCAL_SRC_FILES += .sdk/src/utils/Validation.cpp
 LOCAL_SRC_FILES += jni/src/CPU/src/CpuCustomOpPackage.cpp
 LOCAL_SRC_FILES += jni/src/CPU/src/QuietPackageInterface.cpp
 LOCAL_SRC_FILES += jni/src/CPU/src/ops/Quiet.cpp
@@ -14,7 +14,7 @@ LOCAL_SRC_FILES += $(EXTRA_SOURCES)
 LOCAL_C_INCLUDES :=
 LOCAL_C_INCLUDES += $(LOCAL_PATH)/jni/src/CPU/src/utils
 LOCAL_C_INCLUDES += $(LOCAL_PATH)/.sdk/cpu/include
-LOCAL_C_INCLUDES += $(LOCAL_PATH)/.sdk/cpu/src/utils
+LOCAL_C_INCLUDES += $(LOCAL_PATH)/.sdk/src/utils
 LOCAL_C_INCLUDES += $(if $(QNN_SDK_ROOT),$(QNN_SDK_ROOT)/include/QNN) $(LOCAL_PATH)/.sdk/include/QNN
 LOCAL_CPPFLAGS := -std=c++17 -O2 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra $(EXTRA_CXXFLAGS)
 LOCAL_LDFLAGS := $(EXTRA_LDFLAGS)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from udogen import backends
+from udogen.backends import ALL as ALL_BACKENDS
 from udogen.backends import USUAL_LAYOUT, converter, of_op
 from udogen.backends.plan import Plan, Source
 from udogen.build.package import Say, no_say, read_manifest
@@ -26,6 +28,41 @@ HTP_APIS = {"qhpi": "htp", "core": "htp_core"}
 
 
 @dataclass(frozen=True)
+class GenerateOptions:
+    """What a user asks of `udogen generate`; empty fields are for udogen to choose."""
+
+    out: Path | None = None  # where the package folders go; None: where the config says, or here
+    backends: tuple[str, ...] = ()
+    layout: str = ""
+    kernels: Path | None = None  # a folder of finished kernels
+    htp_api: str = ""
+    strict: bool = False
+    dry_run: bool = False
+    force: bool = False  # move a folder that exists aside first, with all that is in it
+    converter: bool = False  # the converter op package of each package, too
+    cmake: bool = False  # a CMakeLists.txt beside the Makefile; a package that had one once keeps it
+    tests: bool = False  # tests will be written beside the packages; what prevents that is an error now
+
+    def check(self) -> None:
+        """Raise where a name is not known."""
+        for what, given, known in (
+            ("backend", self.backends, backends.ALL),
+            ("layout", [self.layout] if self.layout else [], layouts.ALL),
+            ("interface of HTP", [self.htp_api] if self.htp_api else [], HTP_APIS),
+        ):
+            for name in given:
+                if name not in known:
+                    raise UsageError(
+                        f"udogen generates for no {what} `{name}` yet", hint="it knows " + ", ".join(known)
+                    )
+
+    @property
+    def api(self) -> str:
+        """The interface of HTP that is generated for."""
+        return self.htp_api or next(iter(HTP_APIS))
+
+
+@dataclass(frozen=True)
 class Generated:
     """One package folder and what happens to it."""
 
@@ -33,7 +70,7 @@ class Generated:
     plan: Plan
     rendered: dict[str, bytes]
     changes: list[Change]
-    set_aside: Path | None = None  # where the folder that was there is now, if it had to give way
+    backup: Path | None = None  # where the folder that was there is moved to
 
     @property
     def conflicts(self) -> list[Change]:
@@ -41,99 +78,89 @@ class Generated:
         return [change for change in self.changes if change.action == "conflict"]
 
 
+class _Planned(NamedTuple):
+    """A package folder before anything is rendered."""
+
+    path: Path
+    plan: Plan
+    label: str  # how generated files name their config
+
+
 def generate(
     packages: Sequence[OpPackage],
-    out: Path | None,
-    *,
-    chosen: Sequence[str] = (),
-    layout: str = "",
-    kernels: Path | None = None,
-    htp_api: str = "",
+    options: GenerateOptions,
     problems: Problems,
-    strict: bool = False,
-    dry_run: bool = False,
-    afresh: bool = False,
-    for_converters: bool = False,
-    with_cmake: bool = False,
-    with_tests: bool = False,
-    say: Say = no_say,
+    *,
+    log: Say = no_say,
     before_writing: Callable[[], None] = lambda: None,
 ) -> list[Generated]:
-    """Generate every package into its folder below `out`; everything is checked before the first byte is written.
+    """Generate every package into its folder; everything is checked before the first byte is written.
 
-    The folders are locked meanwhile; `say` is called where another udogen is waited for.
-
-    `afresh`: a folder that is there is moved aside first, with all that is in it.
-    `for_converters`: the converter op package of each package, too.
-    `with_cmake`: a CMakeLists.txt beside the Makefile; who had one once keeps it.
-    `with_tests`: tests will be written beside the packages; what hinders that is an error now.
-    `before_writing` is called when all problems are collected, and nothing is written or moved.
+    The folders are locked meanwhile; `log` is called where another udogen is waited for, `before_writing` when all
+    problems are collected and nothing is written or moved.
     """
-    for what, given, known in (
-        ("backend", chosen, backends.ALL),
-        ("layout", [layout] if layout else [], layouts.ALL),
-        ("interface of HTP", [htp_api] if htp_api else [], HTP_APIS),
-    ):
-        for name in given:
-            if name not in known:
-                raise UsageError(f"udogen generates for no {what} `{name}` yet", hint="it knows " + ", ".join(known))
-    api = htp_api or next(iter(HTP_APIS))
-    wanted = resolve_all(packages, problems, chosen=chosen, htp_api=api, layout=layout)
-    for package in packages if out is None else ():
+    options.check()
+    planned = _plan(packages, options, problems)
+    before_writing()
+    with _opened(planned, force=options.force, shared=options.dry_run, log=log) as folders:
+        found = [_compare(each, folders[each.path], options) for each in planned]
+        for base in {path.parent for path in folders} if options.tests else ():
+            op_tests.refuse_links(base)
+        for each, memory in found if not options.dry_run else ():
+            folder = folders[each.folder]
+            if each.backup is not None:
+                folder.move_aside(each.backup)
+            write(folder, memory or Memory(folder), each.plan, each.rendered, each.changes)
+    return [each for each, _ in found]
+
+
+def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Problems) -> list[_Planned]:
+    """The folders of all packages; raises with all that is wrong."""
+    resolved = resolve_all(packages, problems, options)
+    for package in packages if options.out is None else ():
         _warn_of_output_path(package, problems)
-    for package in packages if for_converters else ():
+    for package in packages if options.converter else ():
         converter.warn_of_gaps(package, problems)
-    problems.stop_if_any(strict=strict)
+    problems.stop_if_any(strict=options.strict)
+    planned: list[_Planned] = []
+    searched: dict[str, bool] = {}  # names of kernels below --kernels -> whether it has some
+    for package, by_backend in resolved:
+        kernels = _kernels(package, by_backend, options, searched)
+        source = Source(configs=_configs(package, problems), kernels=kernels, htp_api=options.api)
+        plans = [*layouts.ALL[options.layout or USUAL_LAYOUT[package.language]].plan(by_backend, source)]
+        for plan in [*plans, converter.plan(package, source)] if options.converter else plans:
+            out = options.out or Path(package.output_path or ".")
+            planned.append(_Planned(_folder(out, plan, alone=len(by_backend) == 1), plan, source.label))
+    if options.kernels is not None and not any(searched.values()):
+        problems.warn(
+            Location(str(options.kernels)),
+            "it holds no kernel of these ops, so all of them are skeletons",
+            "it may have " + ", ".join(list(searched)[:6]) + (" …" if len(searched) > 6 else ""),
+        )
+    problems.stop_if_any(strict=options.strict)
+    return planned
+
+
+def _compare(planned: _Planned, folder: Folder, options: GenerateOptions) -> tuple[Generated, Memory | None]:
+    """What writing a folder does, and what is remembered of it; of a folder that is moved aside nothing."""
     from udogen.generate.render import render  # Mako is only paid for by configs that are right
 
-    planned: list[tuple[Path, Plan, Source]] = []
-    looked_for: dict[str, bool] = {}  # names of kernels below --kernels -> whether it has some
-    for package, by_backend in wanted:
-        alone = len(by_backend) == 1
-        rooms = {backend: HTP_APIS[api] if backend == "htp" else backend for backend in by_backend}
-        ready = {backend: _kernels(kernels, package, room, alone=alone) for backend, room in rooms.items()}
-        looked_for |= {f"{room}/{op.name}.cpp": bool(ready[b]) for b, room in rooms.items() for op in by_backend[b].ops}
-        source = Source(configs=_configs(package), kernels=ready, htp_api=api)
-        plans = [*layouts.ALL[layout or USUAL_LAYOUT[package.language]].plan(by_backend, source)]
-        for plan in [*plans, converter.plan(package, source)] if for_converters else plans:
-            planned.append((_folder(out or Path(package.output_path or "."), plan, alone=alone), plan, source))
-    if kernels is not None and not any(looked_for.values()):
-        problems.warn(
-            Location(str(kernels)),
-            "it holds no kernel of these ops, so all of them are skeletons",
-            "it may have " + ", ".join(list(looked_for)[:6]) + (" …" if len(looked_for) > 6 else ""),
-        )
-    problems.stop_if_any(strict=strict)
-    before_writing()
-    with _opened([(folder, plan) for folder, plan, _ in planned], afresh=afresh, shared=dry_run, say=say) as folders:
-        found: list[Generated] = []
-        for path, basic, source in planned:
-            folder = folders[path]
-            aside = free_name(path) if afresh and os.path.lexists(path) and not folder.is_new() else None
-            memory = None if aside else Memory(folder)
-            keeps_cmake = not afresh and memory is not None and cmake.LISTS in memory.files
-            plan = cmake.add(basic, source.label) if with_cmake or keeps_cmake else basic
-            rendered = render(plan)
-            changes = compare(folder, memory, plan, rendered) if memory else all_new(rendered)
-            found.append(Generated(path, plan, rendered, changes, aside))
-        for base in {path.parent for path in folders} if with_tests else ():
-            op_tests.refuse_links(base)
-        for each in found if not dry_run else ():
-            folder = folders[each.folder]
-            if each.set_aside is not None:
-                folder.move_aside(each.set_aside)
-            write(folder, each.plan, each.rendered, each.changes)
-    return found
+    exists = os.path.lexists(planned.path) and not folder.is_new()
+    backup = free_name(planned.path) if options.force and exists else None
+    memory = None if backup else Memory(folder)
+    keeps_cmake = not options.force and memory is not None and cmake.LISTS in memory.checksums
+    plan = cmake.add(planned.plan, planned.label) if options.cmake or keeps_cmake else planned.plan
+    rendered = render(plan)
+    changes = compare(folder, memory, plan, rendered) if memory else all_new(rendered)
+    return Generated(planned.path, plan, rendered, changes, backup), memory
 
 
 @contextmanager
-def _opened(
-    planned: Sequence[tuple[Path, Plan]], *, afresh: bool, shared: bool, say: Say
-) -> Iterator[dict[Path, Folder]]:
+def _opened(planned: Sequence[_Planned], *, force: bool, shared: bool, log: Say) -> Iterator[dict[Path, Folder]]:
     """The folders, open and locked; in one order, so that no two calls wait for each other."""
     found: dict[Path, tuple[Folder, Plan]] = {}
     with ExitStack() as stack:
-        for path, plan in sorted(planned, key=lambda each: os.path.realpath(each[0])):
+        for path, plan, _ in sorted(planned, key=lambda each: os.path.realpath(each.path)):
             for twin, other in found.values():
                 if twin.path == path or twin.same_as(path):
                     raise UsageError(
@@ -141,23 +168,18 @@ def _opened(
                         f"would both go to {path}",
                         hint="rename one of the packages, or generate them one by one with --backend",
                     )
-            found[path] = stack.enter_context(opened(path, shared=shared, may_be_file=afresh, say=say)), plan
+            found[path] = stack.enter_context(opened(path, shared=shared, may_be_file=force, say=log)), plan
         yield {path: folder for path, (folder, _) in found.items()}
 
 
 def resolve_all(
-    packages: Sequence[OpPackage],
-    problems: Problems,
-    *,
-    chosen: Sequence[str] = (),
-    htp_api: str = "",
-    layout: str = "",
+    packages: Sequence[OpPackage], problems: Problems, options: GenerateOptions
 ) -> list[tuple[OpPackage, dict[str, OpPackage]]]:
     """Each package, and what it is for each of its backends; `udogen check` finds the same problems by it."""
-    found = [(package, _resolve(package, chosen, problems, layout)) for package in packages]
+    found = [(package, _resolve(package, options, problems)) for package in packages]
     for package, by_backend in found:
         if "htp" in by_backend:
-            _warn_of_other_interface(package, htp_api or next(iter(HTP_APIS)), problems)
+            _warn_of_other_interface(package, options.api, problems)
         _warn_of_dropped_path(package, problems)
         if "dsp" in by_backend and len(by_backend["dsp"].ops) > 1:
             _warn_of_several_dsp_ops(package, problems)
@@ -171,10 +193,10 @@ def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
     plain = out / plan.package
     if plan.backend not in backends.ALL:
         return plain
-    suffixed = out / f"{plan.package}{backends.ALL[plan.backend].suffix}"
-    usual = plain if alone else suffixed
+    suffixed = out / f"{plan.package}{ALL_BACKENDS[plan.backend].suffix}"
+    usual, other = (plain, suffixed) if alone else (suffixed, plain)
     # A folder keeps its name when its config comes to name another backend, or one less.
-    return next((each for each in (usual, plain, suffixed) if _holds(each, plan)), usual)
+    return other if _holds(other, plan) and not _holds(usual, plan) else usual
 
 
 def _holds(folder: Path, plan: Plan) -> bool:
@@ -198,10 +220,10 @@ def stop_on_conflict(found: Sequence[Generated]) -> None:
         )
 
 
-def _resolve(package: OpPackage, chosen: Sequence[str], problems: Problems, layout: str) -> dict[str, OpPackage]:
+def _resolve(package: OpPackage, options: GenerateOptions, problems: Problems) -> dict[str, OpPackage]:
     """The package per backend: those that were asked for, or those of the config that we can generate."""
     supported = [b for b in backends.ALL if any(b in of_op(op, package) for op in package.ops)]
-    wanted = list(dict.fromkeys(chosen)) or supported
+    wanted = list(dict.fromkeys(options.backends)) or supported
     if not wanted and not problems.errors:
         named = sorted({name for op in package.ops for name in op.backends}) or ["no backend"]
         problems.error(
@@ -218,7 +240,7 @@ def _resolve(package: OpPackage, chosen: Sequence[str], problems: Problems, layo
                 f"no op of `{package.name}` names the backend {backend.upper()}",
                 f"all of them are generated for it, because --backend {backend} says so",
             )
-        by_backend[backend] = resolve.for_backend(package, backend, problems, forced=forced, layout=layout)
+        by_backend[backend] = resolve.for_backend(package, backend, problems, forced=forced, layout=options.layout)
     return by_backend
 
 
@@ -263,7 +285,7 @@ def _warn_of_output_path(package: OpPackage, problems: Problems) -> None:
         )
 
 
-def _configs(package: OpPackage) -> dict[str, bytes]:
+def _configs(package: OpPackage, problems: Problems) -> dict[str, bytes]:
     """The config files as they are copied into config/; files of one name are told apart by a number."""
     found: dict[str, bytes] = {}
     for source in package.sources:
@@ -274,24 +296,37 @@ def _configs(package: OpPackage) -> dict[str, bytes]:
         while unique in found:
             number += 1
             unique = f"{number}_{name}"
-        found[unique] = path.read_bytes()
+        content = problems.contents.get(source)
+        found[unique] = path.read_bytes() if content is None else content
     return found
 
 
-def _kernels(folder: Path | None, package: OpPackage, room: str, *, alone: bool) -> dict[str, bytes]:
-    """Kernels that the user has already: <folder>/<room>/<Op>.cpp (gpu: and .cl), or without <room> for one backend."""
+def _kernels(
+    package: OpPackage, by_backend: Mapping[str, OpPackage], options: GenerateOptions, searched: dict[str, bool]
+) -> dict[str, dict[str, bytes]]:
+    """The user's finished kernels by backend; notes in `searched` which files could have been some."""
+    found = {}
+    for backend, resolved in by_backend.items():
+        below = HTP_APIS[options.api] if backend == "htp" else backend
+        found[backend] = _kernels_below(options.kernels, package, below, alone=len(by_backend) == 1)
+        searched |= {f"{below}/{op.name}.cpp": bool(found[backend]) for op in resolved.ops}
+    return found
+
+
+def _kernels_below(folder: Path | None, package: OpPackage, below: str, *, alone: bool) -> dict[str, bytes]:
+    """<folder>/<below>/<Op>.cpp (gpu: and .cl), or without <below> where there is one backend."""
     if folder is None:
         return {}
     if not folder.is_dir():
         raise UsageError(f"--kernels {folder} is no folder", hint="it must hold one <Op>.cpp per finished kernel")
-    places = [folder / room]
+    folders = [folder / below]
     if alone and not any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values())):
-        places.append(folder)
+        folders.append(folder)
     # What is not C++ is known by its file name.
-    wanted = {op.name: f"{op.name}.cpp" for op in package.ops}
-    wanted |= {f"{op.name}.cl": f"{op.name}.cl" for op in package.ops if room == "gpu"}
+    names = {op.name: f"{op.name}.cpp" for op in package.ops}
+    names |= {f"{op.name}.cl": f"{op.name}.cl" for op in package.ops if below == "gpu"}
     found = {
-        key: next((p for each in places if os.path.lexists(p := each / name)), None) for key, name in wanted.items()
+        key: next((p for each in folders if os.path.lexists(p := each / name)), None) for key, name in names.items()
     }
     return {key: _kernel(path) for key, path in found.items() if path is not None}
 
