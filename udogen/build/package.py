@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from udogen import backends
 from udogen.backends import targets
+from udogen.backends.backend import Kind, Target
 from udogen.backends.plan import Part
-from udogen.backends.targets import Target
 from udogen.errors import UsageError, read_plain
 
 MEMORY = ".udogen"
@@ -46,6 +47,17 @@ class PackageFolder:
     rooms: tuple[str, ...] = ("src",)
     op: str = ""  # where each op has a library of its own: its op
     versions: tuple[str, ...] = ()  # of Hexagon that the config names
+
+    @property
+    def kind(self) -> Kind:
+        """What the library is for."""
+        found = backends.KINDS.get(self.backend)
+        if found is None:
+            raise UsageError(
+                f"{self.path} is a package for `{self.backend}`, which this udogen does not know",
+                hint="generate it again; it may be of a later udogen",
+            )
+        return found
 
     def goal(self, row: Target) -> str:
         """How make is asked for a target."""

@@ -102,7 +102,7 @@ def command(
     elif not as_json:
         for each in found:
             tell(each, dry_run=dry_run)
-        if htp_api and not any(each.plan.part("htp") for each in found):
+        if htp_api and not any(part.api for each in found for part in each.plan.parts):
             output.note(f"  --htp-api {htp_api} changes nothing: there is no package for HTP here")
         if with_cmake:
             tell_of_cmake(found)

@@ -7,15 +7,14 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from udogen import resources
+from udogen import backends, resources
 from udogen.backends import targets
-from udogen.backends.targets import Target
+from udogen.backends.backend import Target
 from udogen.build.toolchains.choice import Choice
 from udogen.doctor.machine import Machine, command
 from udogen.doctor.model import FOUND, MISSING, WRONG, Check, Found
 from udogen.doctor.variables import VARIABLES
 from udogen.errors import UdogenError, UsageError
-from udogen.runtime.library import BACKENDS
 
 PROGRAMS, RUNTIMES, WORKS = "Programs", "Runtimes and emulators", "What works here"
 
@@ -85,14 +84,14 @@ def _cache(machine: Machine) -> Found:
 _RUNTIMES = (
     *(
         Check(
-            f"{row.name} runtime",
+            f"{name} runtime",
             RUNTIMES,
-            f"running {row.name} packages",
+            f"running {name} packages",
             "pip install onnxruntime-qnn==2.3.0, or set QNN_SDK_ROOT",
-            partial(_runtime, backend=row.name),
-            essential=row.name == "cpu",
+            partial(_runtime, backend=name),
+            essential=row.essential,
         )
-        for row in BACKENDS.values()
+        for name, row in backends.RUNTIMES.items()
     ),
     Check(
         "qemu-hexagon", RUNTIMES, "running kernels as Hexagon code", "apt-get install qemu-user",
@@ -127,6 +126,7 @@ def _short(title: str) -> str:
     return ", ".join([" ".join([Path(words[0]).name, *words[1:]]) if words else first, *([rest] if rest else [])])
 
 
+_ESSENTIAL = [name for name, row in backends.RUNTIMES.items() if row.essential]
 _WORKS = tuple(
     Check(
         f"build {row.id}",
@@ -134,7 +134,7 @@ _WORKS = tuple(
         "",
         "",
         partial(_builds, target=row),
-        essential=row.native and row.backend == "cpu",
+        essential=row.native and row.backend in _ESSENTIAL,
     )
     for row in targets.ALL.values()
 )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from udogen.backends import by_number
 from udogen.draw.scene import Box, Row, Scene, Section, head, quiet, shape_text
-from udogen.qnn.system import BACKENDS, BinaryInfo, GraphInfo, TensorInfo
+from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts.differences import describe_quantization
 
 
 def scene(info: BinaryInfo, name: str) -> Scene:
     """The graphs of a context binary."""
     count = len(info.graphs)
-    backend = BACKENDS.get(info.backend_id, f"backend {info.backend_id}").upper()
+    found = by_number(info.backend_id)
+    backend = found.id.upper() if found else f"BACKEND {info.backend_id}"
     graphs = f"{count} graph{'' if count == 1 else 's'}"
     told = f"Context binary for {backend}, {graphs}; made by {info.build_id or 'an SDK that is not told'}."
     facts = {"kind": "context", "backend": backend, "graphs": [graph.name for graph in info.graphs]}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from udogen import backends
-from udogen.backends import USUAL_LAYOUT, converter, of_op
+from udogen.backends import USUAL_LAYOUT, converter, htp, of_op
 from udogen.backends.plan import Plan, Source
 from udogen.build.package import Say, no_say, read_manifest
 from udogen.configs import resolve
@@ -22,7 +22,7 @@ from udogen.opdef.names import make_path
 from udogen.opdef.problems import Location, Problems
 
 # The interfaces of HTP, the usual one first, and the folder below --kernels where kernels for it are.
-HTP_APIS = {"qhpi": "htp", "core": "htp_core"}
+HTP_APIS = htp.BACKEND.interfaces
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ def generate(
     looked_for: dict[str, bool] = {}  # names of kernels below --kernels -> whether it has some
     for package, by_backend in wanted:
         alone = len(by_backend) == 1
-        rooms = {backend: HTP_APIS[api] if backend == "htp" else backend for backend in by_backend}
-        ready = {backend: _kernels(kernels, package, room, alone=alone) for backend, room in rooms.items()}
+        rooms = {backend: backends.ALL[backend].kernels_folder(api) for backend in by_backend}
+        ready = {each: _kernels(kernels, package, each, room, alone=alone) for each, room in rooms.items()}
         looked_for |= {f"{room}/{op.name}.cpp": bool(ready[b]) for b, room in rooms.items() for op in by_backend[b].ops}
         source = Source(configs=_configs(package), kernels=ready, htp_api=api)
         plans = [*layouts.ALL[layout or USUAL_LAYOUT[package.language]].plan(by_backend, source)]
@@ -156,11 +156,12 @@ def resolve_all(
     """Each package, and what it is for each of its backends; `udogen check` finds the same problems by it."""
     found = [(package, _resolve(package, chosen, problems, layout)) for package in packages]
     for package, by_backend in found:
-        if "htp" in by_backend:
+        if any(backends.ALL[each].interfaces for each in by_backend):
             _warn_of_other_interface(package, htp_api or next(iter(HTP_APIS)), problems)
         _warn_of_dropped_path(package, problems)
-        if "dsp" in by_backend and len(by_backend["dsp"].ops) > 1:
-            _warn_of_several_dsp_ops(package, problems)
+        for backend, each in by_backend.items():
+            if backends.ALL[backend].library_per_op and len(each.ops) > 1:
+                _warn_of_several_libraries(package, backends.ALL[backend].title, problems)
     return found
 
 
@@ -232,11 +233,11 @@ def _warn_of_other_interface(package: OpPackage, api: str, problems: Problems) -
         )
 
 
-def _warn_of_several_dsp_ops(package: OpPackage, problems: Problems) -> None:
-    """Warn of what the DSP of V65 and V66 does with several ops in one package."""
+def _warn_of_several_libraries(package: OpPackage, title: str, problems: Problems) -> None:
+    """Warn of what a backend does with several ops in one package, where each has a library."""
     problems.warn(
         package.location,
-        f"`{package.name}` has several ops for DSP V65 or V66, where each has a library of its own: the DSP registers "
+        f"`{package.name}` has several ops for {title}, where each has a library of its own: the DSP registers "
         "only the first library of a package's name",
         "give each op a package of its own (UdoPackage_0, UdoPackage_1 …) where they shall run in one process",
     )
@@ -278,7 +279,7 @@ def _configs(package: OpPackage) -> dict[str, bytes]:
     return found
 
 
-def _kernels(folder: Path | None, package: OpPackage, room: str, *, alone: bool) -> dict[str, bytes]:
+def _kernels(folder: Path | None, package: OpPackage, backend: str, room: str, *, alone: bool) -> dict[str, bytes]:
     """Kernels that the user has already: <folder>/<room>/<Op>.cpp (gpu: and .cl), or without <room> for one backend."""
     if folder is None:
         return {}
@@ -288,8 +289,8 @@ def _kernels(folder: Path | None, package: OpPackage, room: str, *, alone: bool)
     if alone and not any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values())):
         places.append(folder)
     # What is not C++ is known by its file name.
-    wanted = {op.name: f"{op.name}.cpp" for op in package.ops}
-    wanted |= {f"{op.name}.cl": f"{op.name}.cl" for op in package.ops if room == "gpu"}
+    names = [pattern.format(op.name) for op in package.ops for pattern in backends.ALL[backend].kernels]
+    wanted = {name.removesuffix(".cpp"): name for name in names}
     found = {
         key: next((p for each in places if os.path.lexists(p := each / name)), None) for key, name in wanted.items()
     }

@@ -101,7 +101,7 @@ def _found(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dim
     remarks += [Remark((name,), why, decide=True) for why in obstacles.values() if why]
     left = tuple(backend for backend, why in obstacles.items() if not why)
     if not left:
-        left = ("cpu",)
+        left = USUAL_BACKENDS[:1]
     made, supplements = _tensors([*inputs, *outputs], name, left, remarks)
     made = [
         replace(tensor, constraints=tensors.same_shape(place, inputs)) if place.role == "output" else tensor

@@ -106,7 +106,7 @@ def _style(found: Elf) -> Style:
     exported, used = "\n".join(found.exports), "\n".join(symbol.name for symbol in found.imports)
     for style in STYLES:
         if re.search(rf"^(?:{style.exported})$", exported, re.MULTILINE):
-            return DSP if style.id == "plain" and found.arch in architectures.of_backend("dsp") else style
+            return DSP if style.id == "plain" and found.arch in architectures.of_backend(DSP.backend) else style
         if re.search(rf"^(?:{style.used})$", used, re.MULTILINE):
             return style
     return OTHER

@@ -7,23 +7,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from udogen import backends
 from udogen.build import elf, tools
 from udogen.build.elf import Elf
 from udogen.errors import ToolMissing, UsageError
 from udogen.inspect.facts import Facts
-from udogen.runtime.library import BACKENDS, find_runtime
+from udogen.runtime.library import find_runtime
 
-# The libraries of a runtime by machine and backend: those that have the functions which op packages call.
-# On Arm, libQnnHtp.so opens libQnnHtpPrepare.so, and only that one exports QHPI (seen in 2.51).
-_NAMES = {
-    ("hexagon", "htp"): ("libQnnHtp{arch}Skel.so",),
-    ("hexagon", "dsp"): ("libQnnDsp{arch}Skel.so", "libSnpeDsp{arch}Skel.so"),
-    ("aarch64", "htp"): ("libQnnHtp.so", "libQnnHtpPrepare.so"),
-    ("aarch64", "cpu"): ("libQnnCpu.so",),
-    ("aarch64", "gpu"): ("libQnnGpu.so",),
-    ("x86_64", "htp"): ("libQnnHtp.so",),
-    ("x86_64", "cpu"): ("libQnnCpu.so",),
-}
 _OF_BACKEND = re.compile(r"lib(?:Qnn|Snpe)(?P<backend>Cpu|Htp|Gpu|Dsp|Lpai)")
 
 
@@ -71,7 +61,7 @@ def find(
     if libraries:
         return _reference(libraries, "given")
     if facts.elf.machine == platform.machine() and facts.elf.bits == 64:
-        if backend not in BACKENDS:
+        if backend not in backends.RUNTIMES:
             return Reference((), "", hint=f"no runtime of this machine runs {backend} packages")
         try:
             runtime = find_runtime(backend, environment=env)
@@ -93,7 +83,15 @@ def _reference(libraries: list[Elf], origin: str) -> Reference:
 
 
 def _names(found: Elf, backend: str) -> list[str]:
-    return [name.format(arch=found.arch.upper()) for name in _NAMES.get((found.machine, backend), ())]
+    """The libraries of a backend's runtime, on the machine of a library, that have functions which packages call."""
+    row = backends.ALL.get(backend)
+    if row is None:
+        return []
+    if found.machine == "hexagon":
+        return [name.format(arch=found.arch.upper()) for name in row.skels]
+    if row.runtime is None or found.machine not in row.runtime.machines:
+        return []
+    return [row.runtime.library, *(row.device_libraries if found.machine == "aarch64" else ())]
 
 
 def _expand(given: Path, found: Elf, backend: str, *, choose: bool) -> list[Path]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from udogen import backends
 from udogen.backends import architectures
 from udogen.build import elf
 from udogen.build.elf import Elf, Symbol
@@ -106,7 +107,7 @@ def _foreign(found: Elf, wanted: list[Symbol], reference: Reference) -> Resoluti
     has = {name for each in libraries for name in each.exports}
     if found.machine == "hexagon" and libraries:
         row = architectures.ALL.get(found.arch)
-        has |= architectures.dsp_symbols(row.backend if row else "htp")
+        has |= backends.ALL[row.backend].dsp_symbols if row else frozenset()
     uses = {symbol.name: symbol.weak for each in libraries for symbol in each.imports}
     beside = {name: each.path.name for each in libraries for name in each.needed}
     beside.update({each.soname or each.path.name: str(each.path) for each in libraries})

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from udogen.runtime.contexts.runtime import Runtime
     from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
     from udogen.runtime.hexagon.session import HexagonSession
-    from udogen.runtime.library import BACKENDS, RuntimeLibrary, find_runtime, interface_providers
+    from udogen.runtime.library import RuntimeLibrary, find_runtime, interface_providers
     from udogen.runtime.op.calls import (
         LogLine,
         OpCall,
@@ -62,7 +62,7 @@ _MODULES = {
     "contexts.runtime": "Runtime",
     "failures": "OpCrashed OpFailed OpRefused OpTimedOut RegistrationFailed",
     "hexagon.session": "HexagonSession",
-    "library": "BACKENDS RuntimeLibrary find_runtime interface_providers",
+    "library": "RuntimeLibrary find_runtime interface_providers",
     "op.calls": "LogLine OpCall OpResult PackageInfo ParamArg RuntimeInfo TensorArg Times",
     "op.session": "OpSession",
     "proof": "NoCounter NotExecuted Proof executions",
@@ -84,7 +84,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "BACKENDS",
     "Buffer",
     "BufferPlan",
     "Context",

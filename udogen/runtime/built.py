@@ -6,15 +6,16 @@ import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from udogen import backends
+from udogen.backends.backend import Target
 from udogen.backends.plan import PROVIDER
-from udogen.backends.targets import Target
 from udogen.build.package import PackageFolder, open_packages, package_of
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef.model import Op
 from udogen.opdef.problems import Problems
-from udogen.runtime.library import BACKENDS, interface_providers
+from udogen.runtime.library import interface_providers
 from udogen.runtime.snpe import host as udo_host
 from udogen.runtime.snpe.registration import is_registration, read_registration
 
@@ -66,7 +67,7 @@ def backend_of(path: Path) -> str:
     """The backend that a path is for, where it is for one alone; otherwise, or where nothing says it, cpu."""
     package = package_of(path) if path.exists() and not path.is_dir() else None
     packages = open_packages(path) if path.is_dir() else [package] if package is not None else []
-    found = {each.backend for each in packages} & {row.name for row in BACKENDS.values()}
+    found = {each.backend for each in packages} & backends.RUNTIMES.keys()
     return next(iter(found)) if len(found) == 1 else _USUAL
 
 

@@ -10,66 +10,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from types import SimpleNamespace
-from typing import NamedTuple
 
 from udogen import backends
 from udogen.backends import folder, reg, targets
+from udogen.backends.backend import Backend, Kind, Target, UdoCore
 from udogen.backends.plan import Part, Plan, PlannedFile, Source, record
-from udogen.backends.targets import Target
+from udogen.errors import UsageError
 from udogen.opdef import names
 from udogen.opdef.model import OpPackage
 
 _SDK = ".sdk"
-_CPU_SHOWS = (
-    "src/CpuCustomOpPackage.cpp",
-    "src/utils/BackendUtils.hpp",
-    "src/utils/CustomOpUtils.hpp",
-    "src/utils/CPU/CpuBackendUtils.cpp",
-    "src/utils/CPU/CpuBackendUtils.hpp",
-)
-_GPU_SHOWS = ("include/GpuCustomOpPackage.hpp", "include/Operation.hpp", "src/GpuCustomOpPackage.cpp")
-
-
-class _Core(NamedTuple):
-    """One core of the documentation."""
-
-    name: str  # CPU, GPU, DSP: as the SnpeUdo API calls it
-    room: str
-    library: str
-    link: str  # what may stay undefined
-    shows: tuple[str, ...] = ()  # what the documentation shows in the room, besides the interface and the ops
-    android: bool = False  # ndk-build makes its library for devices
-    runtime: str = ""  # that must be loaded with it on aarch64
-
-
-_STRICT = "-Wl,-z,defs"
-_HTP_LINK = "-Wl,-z,undefs -Wl,-z,nodelete"  # see templates/qnn/htp/Makefile.mako
-_CORES = {
-    "cpu": _Core("CPU", "jni/src/CPU", "libUdo{}ImplCpu.so", _STRICT, _CPU_SHOWS, True),
-    "gpu": _Core("GPU", "jni/src/GPU", "libUdo{}ImplGpu.so", _STRICT, _GPU_SHOWS, True),
-    # One room for each family of the DSP, by its first version; the config may name more of them at any time.
-    "dsp": _Core("DSP", "jni/src/DSP_V65", "libUdo{}ImplDsp.so", _STRICT, ("include/DspOps.hpp",)),
-    "htp": _Core("DSP", "jni/src/DSP_V68", "libUdo{}ImplDsp.so", _HTP_LINK, runtime="libSnpeHtpPrepare.so"),
-}
-_REG = _Core("", "jni/src/reg", "libUdo{}Reg.so", _STRICT, android=True)
 
 
 def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     """The one plan of a package."""
     package = next(iter(by_backend.values()))
-    made = {name: backends.GENERATORS[name](each, source, _place(name)) for name, each in by_backend.items()}
+    made = {name: backends.ALL[name].contents(each, source, _place(name)) for name, each in by_backend.items()}
     parts = {name: _parts(name, contents.parts, by_backend[name]) for name, contents in made.items()}
-    listed = [(_CORES[name].name, part.library) for name in parts for part in parts[name]]
-    parts["reg"] = (_reg_part(package, [op for each in parts.values() for part in each for op in part.ops]),)
+    listed = [(_core(name).core, part.library) for name in parts for part in parts[name]]
+    parts[reg.KIND.id] = (_reg_part(package, [op for each in parts.values() for part in each for op in part.ops]),)
     files = {file.path: file for contents in made.values() for file in contents.files}
-    registration = reg.files(package, by_backend, source, list(dict.fromkeys(listed)))
+    seen = [(_core(name), by_backend[name]) for name in backends.ALL if name in by_backend]
+    registration = reg.files(package, seen, source, list(dict.fromkeys(listed)))
     files |= {file.path: file for file in registration}
     said = [_say(name, each, [*files], package) for name, each in parts.items()]
     data = {
         "package": record(name=package.name),
         "config": source.label,
-        "reg": next(each for each in said if each.name == "reg"),
-        "rooms": [each.room for each in said if each.android and each.name != "reg"],
+        "reg": next(each for each in said if each.udo),
+        "rooms": [each.room for each in said if each.android and not each.udo],
         **_root(said),
     }
     files |= {file.path: file for file in [*_root_files(data), *chain(*(_core_files(each, data) for each in said))]}
@@ -89,9 +58,16 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     ]
 
 
+def _core(kind: str) -> UdoCore:
+    found = backends.KINDS[kind].udo
+    if found is None:
+        raise UsageError(f"the documentation of UDO knows no {kind} backend", hint="generate it with --layout qnn")
+    return found
+
+
 def _place(backend: str) -> folder.Place:
     """Where the files of a backend go: its room shows what the documentation shows, the rest is hidden."""
-    core = _CORES[backend]
+    core = _core(backend)
 
     def place(path: str) -> str:
         if path in ("Makefile", "makefiles/Android.mk", "makefiles/Application.mk", "makefiles/linux.mk"):
@@ -101,7 +77,7 @@ def _place(backend: str) -> folder.Place:
         if path.startswith(("makefiles/", "include/QNN/")):
             return f"{_SDK}/{path}"
         shown = path in core.shows or path.startswith("src/ops/") or path.endswith("Interface.cpp")
-        return f"{core.room}/{path}" if shown else f"{_SDK}/{backend}/{path}"
+        return f"{core.folder}/{path}" if shown else f"{_SDK}/{backend}/{path}"
 
     return place
 
@@ -111,14 +87,14 @@ def _place(backend: str) -> folder.Place:
 
 def _parts(backend: str, made: Sequence[Part], package: OpPackage) -> tuple[Part, ...]:
     """The libraries of a core, by the names of the documentation; their names say the op where each op has its own."""
-    core = _CORES[backend]
+    core = _core(backend)
     return tuple(
         replace(
             part,
             library=core.library.format(f"{package.name}{part.op}"),
             targets=tuple(row.id for row in _targets(backend, package)),
-            makefile=f"{core.room}/Makefile",
-            rooms=(core.room, f"{_SDK}/{backend}"),
+            makefile=f"{core.folder}/Makefile",
+            rooms=(core.folder, f"{_SDK}/{backend}"),
         )
         for part in made
     )
@@ -126,22 +102,22 @@ def _parts(backend: str, made: Sequence[Part], package: OpPackage) -> tuple[Part
 
 def _reg_part(package: OpPackage, ops: Iterable[str]) -> Part:
     return Part(
-        backend="reg",
-        library=_REG.library.format(package.name),
+        backend=reg.KIND.id,
+        library=_core(reg.KIND.id).library.format(package.name),
         provider="",
         ops=tuple(dict.fromkeys(ops)),
-        targets=targets.of_backend("reg", "snpe"),
-        makefile=f"{_REG.room}/Makefile",
-        rooms=(_REG.room, "jni/src/utils"),
+        targets=reg.KIND.target_ids("snpe"),
+        makefile=f"{_core(reg.KIND.id).folder}/Makefile",
+        rooms=(_core(reg.KIND.id).folder, "jni/src/utils"),
     )
 
 
 def _targets(backend: str, package: OpPackage) -> list[Target]:
     """The targets of a core; of the DSP those versions that the config names, or all where it names none."""
-    rows = [targets.UDO[name] for name in targets.of_backend(backend, "snpe")]
+    rows = backends.ALL[backend].udo_targets
     named = {arch for op in package.ops for arch in op.dsp_archs}
     versions = [row for row in rows if row.arch in named] or [row for row in rows if row.arch]
-    if backend == "dsp":
+    if _core(backend).one_library:
         versions = versions[:1]  # one folder for all of them: what is made for the oldest runs on the others
     return [row for row in rows if not row.arch] + versions
 
@@ -150,10 +126,10 @@ def _targets(backend: str, package: OpPackage) -> list[Target]:
 
 
 def _say(backend: str, parts: Sequence[Part], paths: Sequence[str], package: OpPackage) -> SimpleNamespace:
-    core, part = _CORES.get(backend, _REG), parts[0]
+    kind, core, part = backends.KINDS[backend], _core(backend), parts[0]
     ours = f"{_SDK}/{backend}"
     rooms = tuple(f"{room}/" for room in part.rooms)
-    if backend == "reg":
+    if not kind.runs_ops:
         folders = ["include", "include/utils"]
     else:
         places = [f"{room}/{each}" for room in part.rooms for each in ("include", "src/utils")]
@@ -167,20 +143,21 @@ def _say(backend: str, parts: Sequence[Part], paths: Sequence[str], package: OpP
     }
     return record(
         name=backend,
-        room=core.room,
+        room=core.folder,
         ours=ours,
         library=part.library,
         module=part.library.removeprefix("lib").removesuffix(".so"),
         link=core.link,
-        runtime=core.runtime,
+        runtime=core.loaded_with,
         sources=[path for path in sources if not any(path in each for each in own.values())],
         op_sources=[record(op=op, sources=" ".join(each)) for op, each in own.items()],
         folders=folders,
         includes=" ".join(f"-I{each}" for each in folders),
         android=core.android,
-        kernels=_kernels(part, ours) if backend == "gpu" else [],
-        udo=backend == "reg",
-        udo_root=names.make_path(package.snpe_udo_root) if backend == "reg" else "",
+        own_makefile=core.own_makefile,
+        kernels=_kernels(kind, part, ours),
+        udo=not kind.runs_ops,
+        udo_root=names.make_path(package.snpe_udo_root) if not kind.runs_ops else "",
         api=f"{ours}/htp_core.mk" if part.api == "core" else "",
         architectures=[each for each in folder.architectures_of(backend) if each.name in [row.arch for row in rows]],
         targets=[each for row in rows for each in _goals(row, core, parts)],
@@ -188,12 +165,14 @@ def _say(backend: str, parts: Sequence[Part], paths: Sequence[str], package: OpP
     )
 
 
-def _kernels(part: Part, ours: str) -> list[str]:
-    """The texts in OpenCL that a library for the GPU has in it; one of the user's own is there or not."""
-    return [f"{ours}/src/utils/GPU/Prelude.cl", *(f"{part.rooms[0]}/src/ops/{op}.cl" for op in part.ops)]
+def _kernels(kind: Kind, part: Part, ours: str) -> list[str]:
+    """The texts that a library has in it besides C++; one of the user's own may be missing."""
+    texts = kind.kernel_texts if isinstance(kind, Backend) else ()
+    made = (text.format(utils=ours, folder=part.rooms[0], op=op) for text in texts for op in part.ops)
+    return list(dict.fromkeys(made))
 
 
-def _goals(row: Target, core: _Core, parts: Sequence[Part]) -> list[SimpleNamespace]:
+def _goals(row: Target, core: UdoCore, parts: Sequence[Part]) -> list[SimpleNamespace]:
     """What a core's Makefile makes for one target; for each op alone where each has a library of its own."""
     ndk = row.compiler == "android"
     if not parts[0].op:
@@ -202,7 +181,7 @@ def _goals(row: Target, core: _Core, parts: Sequence[Part]) -> list[SimpleNamesp
     return [record(name=row.id, needs="".join(f" {goal.name}" for goal in goals), ndk=False, recipe=[]), *goals]
 
 
-def _recipe(row: Target, core: _Core, part: Part) -> list[str]:
+def _recipe(row: Target, core: UdoCore, part: Part) -> list[str]:
     """How a core's Makefile makes one target."""
     call = "@+$(MAKE) --no-print-directory -f"
     if row.arch:
@@ -213,7 +192,7 @@ def _recipe(row: Target, core: _Core, part: Part) -> list[str]:
         return [call]
     if row.compiler == "x86":
         own = "makefiles/Makefile.linux-x86_64"
-        return [f"{call} {core.room if core.name == 'CPU' else _SDK}/{own}"]
+        return [f"{call} {core.folder if core.own_makefile else _SDK}/{own}"]
     if row.compiler == "aarch64":
         return [f"{call} {_SDK}/makefiles/Makefile.linux-aarch64"]
     if row.compiler == "arm64":
@@ -221,7 +200,7 @@ def _recipe(row: Target, core: _Core, part: Part) -> list[str]:
         name = part.library.removesuffix(".so") + row.ending
         return [f"{call} {_SDK}/makefiles/Makefile.{kind}-aarch64 LIBRARY_NAME={name}.so"]
     made = f"obj/{part.backend}/android/libs/arm64-v8a"
-    own = f"{core.room}/makefiles" if part.backend != "reg" else "jni"
+    own = f"{core.folder}/makefiles" if part.backend in backends.ALL else "jni"
     call = f"$(call ndk_build,obj/{part.backend}/android,NDK_PROJECT_PATH=. APP_BUILD_SCRIPT={own}/Android.mk"
     call += f" NDK_APPLICATION_MK={own}/Application.mk NDK_OUT=obj/{part.backend}/android"
     call += f" NDK_LIBS_OUT=obj/{part.backend}/android/libs APP_ABI=arm64-v8a"
@@ -279,12 +258,12 @@ def _root_files(data: Mapping[str, object]) -> list[PlannedFile]:
 def _core_files(core: SimpleNamespace, data: Mapping[str, object]) -> list[PlannedFile]:
     told = {**data, "core": core}
     files = [PlannedFile(f"{core.room}/Makefile", template="snpe/core/Makefile.mako", data=told)]
-    if core.android and core.name != "reg":
+    if core.android and not core.udo:
         files += [
             PlannedFile(f"{core.room}/makefiles/Android.mk", template="snpe/core/Android.mk.mako", data=told),
             PlannedFile(f"{core.room}/makefiles/Application.mk", copy="qnn/cpu/makefiles/Application.mk"),
         ]
-    if core.name == "cpu":
+    if core.own_makefile:
         path = "makefiles/Makefile.linux-x86_64"
         files.append(PlannedFile(f"{core.room}/{path}", copy="snpe/core/Makefile.linux-x86_64"))
     return files

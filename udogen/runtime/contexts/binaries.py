@@ -12,6 +12,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from udogen import backends
+from udogen.backends import by_number
 from udogen.errors import RunFailed, ToolMissing
 from udogen.qnn import guarded, heads, system
 from udogen.qnn.handle import Closing
@@ -24,7 +26,7 @@ from udogen.runtime.contexts.differences import Difference, compare, too_small
 from udogen.runtime.contexts.manifest import Verdict
 from udogen.runtime.contexts.mapped import mapped
 from udogen.runtime.contexts.shards import Shard, json_of
-from udogen.runtime.library import BACKENDS, find_runtime
+from udogen.runtime.library import find_runtime
 
 BINARY, JSON = "binary", "json"
 
@@ -121,14 +123,14 @@ def system_library_of(
             raise ToolMissing(f"there is no QNN system library at {found}", hint="give the path of libQnnSystem.so")
         return found
     if head.emulator:
-        backend = system.BACKENDS.get(head.backend_id)
-        if backend is None:
+        backend = by_number(head.backend_id)
+        if backend is None or backend.emulator is None:
             raise RunFailed(f"the emulator has no backend of number {head.backend_id}", hint="the file may be damaged")
-        return find_runtime(backend, kind="emulator", on_step=on_step).system
+        return find_runtime(backend.id, kind="emulator", on_step=on_step).system
     missing = None
-    for backend in BACKENDS:
+    for name in backends.RUNTIMES:
         try:
-            library = find_runtime(backend, kind="real").system
+            library = find_runtime(name, kind="real").system
         except ToolMissing as problem:
             missing = missing or problem
             continue

@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from udogen import backends
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn import context as qnn
 from udogen.qnn import heads, printing, system
@@ -33,7 +34,6 @@ from udogen.runtime.contexts.context import Context
 from udogen.runtime.contexts.ending import Ending, lost, opened
 from udogen.runtime.contexts.mapped import in_memory, mapped
 from udogen.runtime.library import (
-    BACKENDS,
     KINDS,
     check_loadable,
     check_provider,
@@ -78,7 +78,7 @@ class Runtime(Closing):
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
         self.process, self._ended = os.getpid(), True  # until it is open
-        arguments.expect(backend, str, "the backend", f"one of: {', '.join(BACKENDS)}")
+        arguments.expect(backend, str, "the backend", f"one of: {', '.join(backends.RUNTIMES)}")
         arguments.expect(kind, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
         given = None if library is None else arguments.path(library, "the runtime library")
         found = find_runtime(backend, explicit=given, kind=kind, on_step=on_step)
@@ -99,12 +99,12 @@ class Runtime(Closing):
             )
         self.backend, self.path, self.emulator = backend, found.path, found.emulator
         self.turn = _ALONE if found.serial else None  # of all graphs, where they must not run in parallel
-        self._forks = found.emulator or found.backend.forks
+        self._forks = found.emulator or found.behaviour.forks
         self.system = found.system if system is None else arguments.path(system, "the system library")
         check_loadable(self.system, "system library")
         sink = log or _to_logging
         printed = None
-        if found.backend.prints and not found.emulator:
+        if found.behaviour.prints and not found.emulator:
 
             def printed(line: str) -> None:
                 if log_level >= INFO:
@@ -193,7 +193,7 @@ class Runtime(Closing):
         self._check_symbols(library)
         with self._lock:
             self.check_open()
-            if not BACKENDS[self.backend].forwards_log:
+            if not backends.RUNTIMES[self.backend].forwards_log:
                 package, unlisten = listen(library.resolve(), provider, self._hear, level=max(self._log_level, WARN))
                 self._stack.callback(unlisten)
                 self._own_logs.append(package)
@@ -220,7 +220,7 @@ class Runtime(Closing):
         other = next(
             (each for each in before if each != here and "qhpi_register_ops_v1" in elf.read(each).exports), None
         )
-        if self.backend == "htp" and other is not None:
+        if backends.ALL[self.backend].calls_runtime and other is not None:
             raise RunFailed(
                 f"{library} cannot be registered in {self.name}: {other} was loaded into this process first, "
                 "and the package would call that one's functions",
@@ -290,7 +290,7 @@ class Runtime(Closing):
             return made
 
     def _restored(self, binary: memoryview, device: int | None, options: ContextOptions, name: str) -> qnn.Context:
-        if self.backend != "cpu" or self.emulator:
+        if not backends.RUNTIMES[self.backend].drops_unknown_ops or self.emulator:
             return self._backend.restore(binary, self._device(device), options)
         began = time.monotonic()
         with _RESTORES, self._log.everything() as lines:
@@ -325,10 +325,11 @@ class Runtime(Closing):
         self._check_backend(head.backend_id, name)
 
     def _check_backend(self, number: int, name: str) -> None:
-        made_for = system.BACKENDS.get(number)
-        if made_for is not None and made_for != self.backend:
+        made_for = backends.by_number(number)
+        if made_for is not None and made_for.id != self.backend:
             raise RunFailed(
-                f"{name} was made for the backend {made_for}, not {self.backend}", hint=f"use --backend {made_for}"
+                f"{name} was made for the backend {made_for.id}, not {self.backend}",
+                hint=f"use --backend {made_for.id}",
             )
 
     def composing(self, device: int | None = None) -> qnn.Context:
