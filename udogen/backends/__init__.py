@@ -10,33 +10,39 @@ import re
 from collections.abc import Iterable
 
 from udogen.backends import converter, cpu, dsp, gpu, htp, reg
-from udogen.backends.backend import Backend, Kind
+from udogen.backends.backend import Backend, HostRuntime, Kind, Place
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Supplement, Tensor
 
 _DSP = re.compile(r"DSP_?V(\d\d)\Z")
 
-# Everything that a library of a package can be for; the order in which backends are listed, generated and built.
-KINDS: dict[str, Kind] = {
-    each.id: each for each in (cpu.BACKEND, gpu.BACKEND, htp.BACKEND, dsp.BACKEND, reg.KIND, converter.KIND)
-}
-ALL: dict[str, Backend] = {each.id: each for each in KINDS.values() if isinstance(each, Backend)}
-RUNTIMES = {each.id: each.runtime for each in ALL.values() if each.runtime is not None}
+KINDS: dict[str, Kind] = {}  # everything that a library of a package can be for
+ALL: dict[str, Backend] = {}  # of these, the backends
+RUNTIMES: dict[str, HostRuntime] = {}  # of the backends that have one
+PLACES: dict[str, Place] = {}  # where ops can run, by the names of test files and `--backend`
+_TESTED = ("auto", "instructions", "ort", "emulator")  # kinds of places: what others are compared with comes first
 
-# Where ops can run, by the names of test files and `--backend`; what each is tested against comes before it.
-_PLACES = ("auto", "instructions", "ort", "emulator", "real")
-PLACES = {
-    place.id: place
-    for place in sorted(
-        (place for backend in ALL.values() for place in backend.places), key=lambda place: _PLACES.index(place.kind)
-    )
-}
+
+def register(kind: Kind) -> None:
+    """Add an object; what lists backends and targets when it is imported must be imported afterwards."""
+    KINDS[kind.id] = kind
+    if isinstance(kind, Backend):
+        ALL[kind.id] = kind
+        found = sorted((*PLACES.values(), *kind.places), key=lambda place: _TESTED.index(place.kind))
+        PLACES.clear()
+        PLACES.update({place.id: place for place in found})
+        if kind.runtime is not None:
+            RUNTIMES[kind.id] = kind.runtime
+
+
+# The order in which backends are listed, generated and built.
+for _each in (cpu.BACKEND, gpu.BACKEND, htp.BACKEND, dsp.BACKEND, reg.KIND, converter.KIND):
+    register(_each)
 
 # The layout of a package whose config is written in this language, unless the user says otherwise.
 USUAL_LAYOUT = {"json": "snpe", "xml": "qnn"}
 
-# Names that configs use; those we cannot generate for are known, so that they are no mistake.
-KNOWN_NAMES = (*(name for each in ALL.values() for name in each.names), "AIC", "HTA", "LPAI")
+_FOREIGN = ("AIC", "HTA", "LPAI")  # names that configs use of backends that udogen does not generate for
 _OLD_NAMES = {"HTP_FP16": "HTP"}  # SDKs of 2021 to 2023 spoke of the float side of HTP as a backend of its own
 
 
@@ -51,9 +57,14 @@ def canonical(name: str) -> str:
     return _OLD_NAMES.get(plain, plain)
 
 
+def known_names() -> tuple[str, ...]:
+    """The names of backends that configs use, whether udogen generates for them or not."""
+    return (*(name for each in ALL.values() for name in each.names), *_FOREIGN)
+
+
 def is_known(name: str) -> bool:
-    """True for the name of a backend, whether we can generate for it or not."""
-    return name in KNOWN_NAMES or bool(_DSP.match(name))
+    """True for the name of a backend, whether udogen generates for it or not."""
+    return name in known_names() or bool(_DSP.match(name))
 
 
 def split_dsp(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

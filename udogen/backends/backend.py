@@ -137,7 +137,8 @@ class Harness:
     flags: str = ""
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Place:
     """One place in which ops run: as test files and `--backend` call it."""
 
     id: str
@@ -148,7 +149,9 @@ class Place(NamedTuple):
     heading: str  # in reports
     twin: str = ""  # the place whose cases it takes too
     usual: bool = True  # also where it is not asked for
-    blind: Mapping[str, str] = {}  # check of safety -> why it sees nothing there, and what does
+    blind: Mapping[str, str] = field(
+        default_factory=dict
+    )  # check of safety -> why it sees nothing there, and what does
 
     @property
     def instructions(self) -> bool:
