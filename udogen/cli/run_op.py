@@ -193,8 +193,9 @@ def command(
         loops=loops,
         rules=rules,
     )
+    built.check_op(op)
+    call = make_call(built.op(op, config_of), built, op, wishes)
     if hexagon:
-        call = make_call(built.op(op, config_of), built, op, wishes)
         result = _on_hexagon(built, call, arch=arch, kernel=kernel, slices=slices, count=count, timeout=timeout)
         stages = None
     else:
@@ -216,9 +217,6 @@ def command(
                 preload=preloaded(heap=heap),
             ) as session,
         ):
-            operations = session.package.operations
-            known = built.op(op, backend) if op in operations or not operations else None
-            call = make_call(known, built, op, wishes)
             call = replace(call, context=_content(context), save_context=save_context is not None)
             try:
                 result = session.run(call, Watch(heap=heap))
