@@ -1,18 +1,55 @@
-"""The emulator's libraries: QNN backends of our own for what has no host runtime, compiled on first use."""
+"""What udogen compiles of its own on first use and keeps in the cache: the emulator's backends, and what is preloaded.
+
+A folder of the cache is whole or not there; its name is made of its contents.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from udogen import backends, process, resources
 from udogen.backends.backend import Emulator
 from udogen.build import tools
-from udogen.build.cached import compile_or_fail, make_once
-from udogen.errors import ToolMissing, UsageError
+from udogen.errors import BuildFailed, ToolMissing, UsageError
+
+
+def compile_or_fail(argv: Sequence[str], folder: Path, what: str) -> None:
+    """One call of a compiler of ours, on sources of ours."""
+    done = process.run(argv, cwd=folder, tied=True)
+    if done.returncode != 0:
+        said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        raise BuildFailed(f"{what} did not build", details=said[:20], hint=f"it was: {shlex.join(argv)}")
+
+
+def make_once(room: Path, make: Callable[[Path], None]) -> None:
+    """A folder of the cache, whole or not at all, whoever else makes it at the same time."""
+    if room.is_dir():
+        return
+    try:
+        room.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(room.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as fault:
+        raise UsageError(
+            f"{room.parent} cannot be written: {fault.strerror}", hint="set XDG_CACHE_HOME to another folder"
+        ) from fault
+    with tempfile.TemporaryDirectory(dir=room.parent, prefix=".new-") as scratch:
+        made = Path(scratch) / room.name
+        made.mkdir()
+        make(made)
+        try:
+            made.rename(room)
+        except OSError:  # somebody else was quicker
+            if not room.is_dir():
+                shutil.copytree(made, room)
+
 
 SYSTEM = "libQnnSystem.so"
 _SHARED = ("core", "ops")  # folders that every backend is made of, besides its own
@@ -98,3 +135,40 @@ def _need_header(cxx: tuple[str, ...], row: Emulator, folder: Path, what: str) -
     probe.unlink()
     if done.returncode != 0:
         raise ToolMissing(f"{what} needs the header {row.header}", hint=row.install)
+
+
+_C_FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
+
+
+def build_watch() -> Path:
+    """The library to preload: it interposes the heap, builds walls around copies of tensors, and tells of faults."""
+    return _build("libUdogenWatch.so", "heap.c", "fence.c", "faults.c")
+
+
+def build_loop() -> Path:
+    """The library that executes graphs in several threads at once."""
+    return _build("libUdogenLoop.so", "loop.c")
+
+
+def _build(name: str, *sources: str) -> Path:
+    """A library of ours; from the cache, where its sources and compiler are the same."""
+    folder = resources.emulator("watch")
+    argv = [*_c_compiler(), *_C_FLAGS, *(str(folder / source) for source in sources), "-o", name]
+    read = [folder / "watch.h", *(folder / source for source in sources)]
+    key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in argv))
+    room = resources.cache_dir("watch") / key
+    make_once(room, lambda into: compile_or_fail(argv, into, f"{name}, which watches what kernels do,"))
+    return room / name
+
+
+def _c_compiler() -> Sequence[str]:
+    found = next((path for name in ("cc", "gcc", "clang") if (path := tools.program(name))), "")
+    if found:
+        return (found,)
+    zig = tools.zig()
+    if not zig:
+        raise ToolMissing(
+            "there is no C compiler; what watches a kernel's memory is compiled on first use",
+            hint="install gcc or clang, or `pip install ziglang`",
+        )
+    return (*zig, "cc")

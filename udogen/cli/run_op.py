@@ -145,7 +145,7 @@ def command(
     qemu-hexagon.
     """
     from udogen import backends
-    from udogen.build import emulated
+    from udogen.build import qemu_hexagon
     from udogen.runtime.built import backend_of, find_built, find_source
     from udogen.runtime.op import htp_graph
     from udogen.runtime.op.request import Wishes, make_call
@@ -171,7 +171,7 @@ def command(
         soc, arch = arch, None
     records = {"--kernel": kernel, "--slices": slices}
     ours = {"--arch": arch, "--count": count, **records}
-    if hexagon and not emulated.harness_of(config_of).records:
+    if hexagon and not qemu_hexagon.harness_of(config_of).records:
         theirs |= records
     for option in (name for name, value in (theirs if hexagon else ours).items() if value):
         hint = "only --backend hexagon has it" if option in ours else "it has no Qualcomm runtime in it"

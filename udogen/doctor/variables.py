@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from udogen.backends.architectures import version as numbers
-from udogen.build import hexagon_tools, sdks, tools
+from udogen.build import sdks, tools
 from udogen.build.sdks import Sdk
 from udogen.doctor.machine import Machine, command
 from udogen.doctor.model import FOUND, UNSET, WRONG, Check, Found
@@ -70,7 +70,7 @@ def _hexagon_tools(machine: Machine, value: str) -> Found:
         message = f"is {value}: there is no {sdks.COMPILER} in it"
         get = "set it to $HEXAGON_SDK_ROOT/tools/HEXAGON_Tools/<version>, or unset it"
         return Found(WRONG, "", value, message, get)
-    known = hexagon_tools.known_to(root.name)
+    known = sdks.known_to(root.name)
     return Found(FOUND, root.name, f"{value}, for {known[0]} to {known[-1]}" if known else value)
 
 

@@ -40,10 +40,10 @@ def built_for(place: Place, folder: Path) -> Built:
 def check_there(place: Place, on_step: Callable[[str], None]) -> None:
     """Raise where what the place runs in is missing, before anything is compiled for it."""
     if place.instructions:
-        from udogen.build import emulated
+        from udogen.build import qemu_hexagon
 
-        emulated.find_qemu()
-        emulated.compiler(emulated.harness_of(place.config).arch)
+        qemu_hexagon.find_qemu()
+        qemu_hexagon.compiler(qemu_hexagon.harness_of(place.config).arch)
     elif place.client:
         from udogen.opdef.onnx.reading import onnx_module
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from udogen import backends, process
-from udogen.build import emulated
+from udogen.build import qemu_hexagon
 from udogen.build.demangle import demangled
 from udogen.build.package import PackageFolder
 from udogen.errors import RunFailed
@@ -104,12 +104,12 @@ class HexagonSession:
     ) -> None:
         self._folder, self._wanted, self._timeout = folder, wanted, timeout
         self._jobs, self._on_step = jobs, on_step
-        self._harness = emulated.harness_of(folder.backend)
+        self._harness = qemu_hexagon.harness_of(folder.backend)
         self._protocol = _PROTOCOLS[self._harness.protocol]
         self._arch, self._by_op = arch or self._harness.arch, backends.ALL[folder.backend].library_per_op
-        self._qemu = emulated.find_qemu()
+        self._qemu = qemu_hexagon.find_qemu()
         self._programs: dict[str, Path] = {}
-        self._plugin = emulated.build_plugin(self._qemu) if count else None
+        self._plugin = qemu_hexagon.build_plugin(self._qemu) if count else None
         if not self._by_op or len(folder.ops) == 1:
             self._program(*folder.ops[:1])
 
@@ -123,7 +123,7 @@ class HexagonSession:
         """The program that has this op in it, built once."""
         key = op if self._by_op else ""
         if key not in self._programs:
-            self._programs[key] = emulated.build_program(
+            self._programs[key] = qemu_hexagon.build_program(
                 self._folder, self._arch, op=key, jobs=self._jobs, on_step=self._on_step
             )
         return self._programs[key]
@@ -163,7 +163,7 @@ class HexagonSession:
         (scratch / "request").write_bytes(request)
         program = self._program(call.op_type)
         symbols = packets.Symbols(program) if self._plugin is not None else None
-        argv = [self._qemu.path, "-cpu", emulated.CPU, *self._counting(symbols), str(program), "request", "answer"]
+        argv = [self._qemu.path, "-cpu", qemu_hexagon.CPU, *self._counting(symbols), str(program), "request", "answer"]
         done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES, supervised=True)
         told = _read(scratch / "answer", self._protocol)
         chatter = [*told.details, *(done.stdout + done.stderr).splitlines()]

@@ -11,8 +11,8 @@ from types import TracebackType
 
 from udogen import backends
 from udogen.build import make, tools, variants
+from udogen.build.emulator import build_loop, build_watch
 from udogen.build.variants import Variant
-from udogen.build.watch import build_loop, build_watch
 from udogen.errors import RunFailed, UsageError
 from udogen.runtime.built import Built
 from udogen.runtime.failures import OpCrashed, OutOfBounds

@@ -13,8 +13,8 @@ from udogen import backends, process, resources
 from udogen.backends import architectures
 from udogen.backends.backend import Harness, Target
 from udogen.build import tools
-from udogen.build.cached import compile_or_fail as _compile
-from udogen.build.cached import make_once as _make_once
+from udogen.build.emulator import compile_or_fail as _compile
+from udogen.build.emulator import make_once as _make_once
 from udogen.build.make import Step, explain, run_make, variables
 from udogen.build.package import PackageFolder
 from udogen.build.toolchains.choice import Choice
