@@ -114,7 +114,7 @@ def _row(major: int, minor: int, versions: str) -> Tools:
     return Tools((major, minor), tuple(versions.split()))
 
 
-ALL = (
+RELEASES = (
     _row(8, 1, "v60 v62 v65"),
     _row(8, 2, "v60 v62 v65 v66"),
     _row(8, 3, "v60 v62 v65 v66 v67"),
@@ -130,4 +130,4 @@ ALL = (
 def known_to(tools: str) -> tuple[str, ...]:
     """The versions of Hexagon that these tools (8.6.02) compile for; none where the table does not have them."""
     series = version(tools)[:2]
-    return next((row.versions for row in ALL if row.series == series), ())
+    return next((row.versions for row in RELEASES if row.series == series), ())
