@@ -6,13 +6,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from udogen.doctor.examination import Examination, examine
+
 from udogen.backends import RUNTIMES
 from udogen.backends.backend import Target
 from udogen.build.toolchains.choice import Choice
 from udogen.build.tools import Environment
-from udogen.doctor.examine import Examination, examine
-from udogen.doctor.machine import Machine
-from udogen.doctor.model import Found, Row
+from udogen.doctor.model import Found, Machine, Row
 from udogen.doctor.report import lines
 from udogen.errors import ToolMissing, UdogenError
 from udogen.runtime.library import RuntimeLibrary

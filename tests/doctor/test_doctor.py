@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from udogen.doctor.examination import examine
 
 from tests.doctor import fake
 from tests.making import ONE_OP, ROOT, make, make_packages, need_runtime, udogen
 from udogen.backends import architectures
 from udogen.build import sdks, tools
 from udogen.doctor.checks import ALL
-from udogen.doctor.examine import examine
 from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG
 
 

@@ -13,7 +13,7 @@ import click
 from udogen.cli import options, output
 
 if TYPE_CHECKING:
-    from udogen.generate.packages import Generated
+    from udogen.generate.pipeline import Generated
     from udogen.opdef.model import OpPackage
 
 
@@ -76,7 +76,7 @@ def command(
     stays and ours is written beside it.
     """
     from udogen.configs.load import load
-    from udogen.generate import packages as wing
+    from udogen.generate import pipeline as wing
     from udogen.generate.write import diff
 
     loaded, problems = load(options.all_configs(configs, config_paths), strict=strict)
@@ -94,25 +94,25 @@ def command(
         with_cmake=with_cmake,
         for_converters=for_converters,
         with_tests=with_tests,
-        say=output.note,
-        before_writing=lambda: output.warnings(() if as_json else problems.warnings),
+        say=output.print_note,
+        before_writing=lambda: output.print_problems(() if as_json else problems.warnings),
     )
     if show_diff and not as_json:
-        output.say("".join(diff(each.changes) for each in found).rstrip("\n"))
+        output.print_result("".join(diff(each.changes) for each in found).rstrip("\n"))
     elif not as_json:
         for each in found:
             tell(each, dry_run=dry_run)
         if htp_api and not any(part.api for each in found for part in each.plan.parts):
-            output.note(f"  --htp-api {htp_api} changes nothing: there is no package for HTP here")
+            output.print_note(f"  --htp-api {htp_api} changes nothing: there is no package for HTP here")
         if with_cmake:
             tell_of_cmake(found)
     if not (dry_run or show_diff):
         wing.stop_on_conflict(found)
     tests = write_tests(loaded, found) if with_tests and not (dry_run or show_diff) else []
     for path in () if as_json else tests:
-        output.say(f"{path} (created)")
+        output.print_result(f"{path} (created)")
     if as_json:
-        output.answer(
+        output.print_json(
             {
                 "ok": True,
                 **({"tests": [str(path) for path in tests]} if with_tests else {}),
@@ -143,7 +143,7 @@ def write_tests(loaded: Sequence[OpPackage], found: Sequence[Generated]) -> list
     from udogen.generate import op_tests
 
     folders = list(dict.fromkeys(each.folder.parent for each in found))
-    return [path for folder in folders for path in op_tests.write(loaded, folder, say=output.note)]
+    return [path for folder in folders for path in op_tests.write(loaded, folder, say=output.print_note)]
 
 
 def tell_of_cmake(found: Sequence[Generated]) -> None:
@@ -152,13 +152,13 @@ def tell_of_cmake(found: Sequence[Generated]) -> None:
 
     for each in found:
         if not cmake.has(each.plan):
-            output.note(f"  --gen_cmakelists changes nothing in {each.folder}: make alone builds it")
+            output.print_note(f"  --gen_cmakelists changes nothing in {each.folder}: make alone builds it")
 
 
 def tell(each: Generated, *, dry_run: bool = False) -> None:
     """Say what happened, or would happen, to one package folder."""
     if each.set_aside is not None:
-        output.note(f"  {each.folder} {'would be' if dry_run else 'is'} moved aside, to {each.set_aside}")
+        output.print_note(f"  {each.folder} {'would be' if dry_run else 'is'} moved aside, to {each.set_aside}")
     counts: dict[str, int] = {}
     for change in each.changes:
         counts[change.action] = counts.get(change.action, 0) + 1
@@ -166,13 +166,13 @@ def tell(each: Generated, *, dry_run: bool = False) -> None:
     for change in each.changes:
         if not fresh and change.action != "unchanged":
             why = f"  ({change.note})" if change.note else ""
-            output.say(f"  {change.action:<9} {each.folder / change.path}{why}")
+            output.print_result(f"  {change.action:<9} {each.folder / change.path}{why}")
     summary = ", ".join(f"{number} {action}" for action, number in counts.items())
     would = "would be " if dry_run else ""
     kind = " ".join(dict.fromkeys(part.backend for part in each.plan.parts))
-    output.say(f"{each.folder}: {kind} package {each.plan.package} {would}({summary})")
+    output.print_result(f"{each.folder}: {kind} package {each.plan.package} {would}({summary})")
     unwritten = [file.path for file in each.plan.files if file.yours and file.template]
     if fresh and not dry_run:
         shown = ", ".join(unwritten[:3]) + (" …" if len(unwritten) > 3 else "")
         write = f"write your kernel in {shown}, then " if unwritten else ""
-        output.note(f"  next: {write}`udogen build -C {shlex.quote(str(each.folder))}`")
+        output.print_note(f"  next: {write}`udogen build -C {shlex.quote(str(each.folder))}`")

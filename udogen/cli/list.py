@@ -88,6 +88,6 @@ def command(what: str, as_json: bool) -> None:
     """Show a registry: what udogen can build, generate and compile with."""
     head, rows = _REGISTRIES[what]
     if as_json:
-        output.answer({"ok": True, what: [dict(zip(head, row, strict=True)) for row in rows()]})
+        output.print_json({"ok": True, what: [dict(zip(head, row, strict=True)) for row in rows()]})
     else:
-        output.say(output.table(head, rows()))
+        output.print_result(output.table(head, rows()))

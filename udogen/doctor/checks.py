@@ -11,9 +11,8 @@ from udogen import backends, resources
 from udogen.backends import targets
 from udogen.backends.backend import Target
 from udogen.build.toolchains.choice import Choice
-from udogen.doctor.machine import Machine, command
-from udogen.doctor.model import FOUND, MISSING, WRONG, Check, Found
-from udogen.doctor.variables import VARIABLES
+from udogen.doctor.checks import VARIABLES
+from udogen.doctor.model import FOUND, MISSING, WRONG, Check, Found, Machine, command
 from udogen.errors import UdogenError, UsageError
 
 PROGRAMS, RUNTIMES, WORKS = "Programs", "Runtimes and emulators", "What works here"

@@ -9,8 +9,7 @@ from pathlib import Path
 from udogen.backends.architectures import version as numbers
 from udogen.build import sdks, tools
 from udogen.build.sdks import Sdk
-from udogen.doctor.machine import Machine, command
-from udogen.doctor.model import FOUND, UNSET, WRONG, Check, Found
+from udogen.doctor.model import FOUND, UNSET, WRONG, Check, Found, Machine, command
 
 GROUP = "SDKs and variables"
 _QPM = "Qualcomm Package Manager, or Qualcomm's software center"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from udogen.backends import by_number
-from udogen.draw.scene import Box, Row, Scene, Section, head, quiet, shape_text
+from udogen.draw.diagram import Box, Row, Scene, Section, head, quiet, shape_text
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.runtime.contexts.differences import describe_quantization
+from udogen.runtime.contexts.context_json import describe_quantization
 
 
 def scene(info: BinaryInfo, name: str) -> Scene:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from udogen.errors import UsageError
-from udogen.init import model_cases, naming, params, tensors
+from udogen.init import from_onnx, naming, onnx_params, onnx_tensors
 from udogen.init.draft import USUAL_BACKENDS, Draft, DraftCase, Remark, clean, obstacle
-from udogen.init.params import FormalAttribute
-from udogen.init.places import Formal, Place, places_of
+from udogen.init.onnx_params import FormalAttribute
+from udogen.init.onnx_tensors import Formal, Place, places_of
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Passage, Supplement, Tensor, TensorSupplement
 from udogen.opdef.onnx import custom_ops
 from udogen.opdef.onnx.load import Loaded, load_model
@@ -89,7 +89,7 @@ def _found(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dim
     taken: set[str] = set()
     inputs = places_of(uses, "input", _formals(function, schema, "inputs"), taken)
     outputs = places_of(uses, "output", _formals(function, schema, "outputs"), taken)
-    attributes = params.params_of(uses, name, _formal_attributes(function, schema), taken, remarks)
+    attributes = onnx_params.params_of(uses, name, _formal_attributes(function, schema), taken, remarks)
     if not inputs or not outputs:
         side = "input" if not inputs else "output"
         raise UsageError(
@@ -104,7 +104,7 @@ def _found(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dim
         left = USUAL_BACKENDS[:1]
     made, supplements = _tensors([*inputs, *outputs], name, left, remarks)
     made = [
-        replace(tensor, constraints=tensors.same_shape(place, inputs)) if place.role == "output" else tensor
+        replace(tensor, constraints=onnx_tensors.same_shape(place, inputs)) if place.role == "output" else tensor
         for tensor, place in zip(made, (*inputs, *outputs), strict=True)
     ]
     remarks += _of_op(name, inputs, outputs)
@@ -117,7 +117,7 @@ def _found(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dim
         description=(Passage(clean(_described(source, uses, model.file))),),
         backends=tuple(backend.upper() for backend in left),
     )
-    cases = model_cases.cases_of(op, uses, (*inputs, *outputs), attributes, dims)
+    cases = from_onnx.cases_of(op, uses, (*inputs, *outputs), attributes, dims)
     reference, file = _reference(loaded, source, op, uses)
     return Found(op, tuple(remarks), tuple(cases), supplements, reference, file)
 
@@ -165,7 +165,7 @@ def _tensors(
     made = []
     by_backend: dict[str, tuple[TensorSupplement, ...]] = {}
     for place in places:
-        tensor, supplements = tensors.tensor_of(place, op, chosen, remarks)
+        tensor, supplements = onnx_tensors.tensor_of(place, op, chosen, remarks)
         made.append(tensor)
         for backend, entry in supplements.items():
             by_backend[backend] = (*by_backend.get(backend, ()), entry)

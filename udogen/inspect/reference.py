@@ -11,7 +11,7 @@ from udogen import backends
 from udogen.build import elf, tools
 from udogen.build.elf import Elf
 from udogen.errors import ToolMissing, UsageError
-from udogen.inspect.facts import Facts
+from udogen.inspect.kinds import Facts
 from udogen.runtime.library import find_runtime
 
 _OF_BACKEND = re.compile(r"lib(?:Qnn|Snpe)(?P<backend>Cpu|Htp|Gpu|Dsp|Lpai)")

@@ -11,8 +11,8 @@ from udogen import backends
 from udogen.backends import architectures
 from udogen.build import elf
 from udogen.build.elf import Elf, Symbol
-from udogen.inspect import loader
-from udogen.inspect.reference import Reference
+from udogen.inspect import symbols
+from udogen.inspect.symbols import Reference
 
 # Libraries that are always there together with the C library, whatever a runtime needs.
 _SYSTEMS = {
@@ -46,7 +46,7 @@ class Resolution:
     needed: tuple[Needed, ...]
     missing: tuple[str, ...]
     assumed: tuple[Assumed, ...]
-    old: tuple[loader.Old, ...] = ()
+    old: tuple[symbols.Old, ...] = ()
     wrapped: tuple[str, ...] = ()  # missing, but there as __wrap_...: a DSP has malloc under that name only
     seen: bool = True  # false where there was nothing to look into
 
@@ -63,13 +63,13 @@ def resolve(found: Elf, reference: Reference, *, native: bool) -> Resolution:
 
 
 def _native(found: Elf, wanted: list[Symbol], reference: Reference) -> Resolution:
-    loaded = loader.needed_by(found.path)
+    loaded = symbols.needed_by(found.path)
     if loaded is None:
         return _foreign(found, wanted, reference)
     runtime = {each.soname or each.path.name: each for each in reference.libraries}
     exports = {name for each in runtime.values() for name in each.exports}
     for each in runtime.values():  # is loaded for all to see, and all that it needs with it
-        beside = loader.needed_by(each.path)
+        beside = symbols.needed_by(each.path)
         exports |= _exports_of(beside.found.values()) if beside else set()
     exports |= _exports_of(loaded.found.values())
     needed = tuple(

@@ -17,7 +17,7 @@ from udogen.backends.backend import HostRuntime
 from udogen.build import tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime import arguments
-from udogen.runtime.arguments import Given
+from udogen.runtime.arguments import PathArgument
 
 KINDS = ("auto", "real", "emulator")
 BUILD_ID = "udogen_qnn_sdk_build_id"  # exported by generated packages of HTP's C++ interface
@@ -55,7 +55,7 @@ class RuntimeLibrary:
 def find_runtime(
     backend: str = "cpu",
     *,
-    explicit: Given | None = None,
+    explicit: PathArgument | None = None,
     environment: tools.Environment | None = None,
     kind: str = "auto",
     on_step: Callable[[str], None] = lambda _line: None,
@@ -164,7 +164,7 @@ def _is_for_this_machine(path: Path) -> bool:
     return (magic, width, order, kind) == (b"\x7fELF", 2, 1, 3) and _MACHINES.get(machine) == platform.machine()
 
 
-def interface_providers(path: Given) -> list[str]:
+def interface_providers(path: PathArgument) -> list[str]:
     """The interface providers that an op package exports."""
     path = arguments.path(path, "the op package")
     check_file(path, "op package")

@@ -24,7 +24,7 @@ from udogen.opdef.onnx import reading
 from udogen.opdef.onnx.from_proto import freeze
 from udogen.opdef.onnx.model import ValueType
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.runtime.contexts.mapped import mapped
+from udogen.runtime.contexts.manifest import mapped_file
 
 _AGAIN = "write the model anew: udogen onnx-context FILE.bin -o MODEL.onnx"
 _LONGEST = 255  # of a package's name
@@ -142,7 +142,7 @@ def _file(model: Path, node: ContextNode) -> Path:
 
 def _described(file: Path) -> _Found:
     info = context_nodes.describe(file)
-    with mapped(file) as data:
+    with mapped_file(file) as data:
         return _Found(info, set(_packages_in(data)))
 
 

@@ -49,7 +49,7 @@ def packages_of(wanted: Wanted) -> list[tuple[str, tuple[Package, ...]]]:
 def _found(wanted: Wanted, wish: Wish) -> tuple[Package, ...]:
     try:
         return find_packages(wanted.paths, wish)
-    except (libraries_of_devices.NotBuilt, NotBuilt) as fault:
+    except (libraries_of_devices.DeviceLibraryMissing, NotBuilt) as fault:
         if wish.android and not environment().android_ndk_root:  # what it says to build could not be built
             fault.hint = (
                 f"set ANDROID_NDK_ROOT to an Android NDK, and {fault.hint}; or --linux, where the device has Linux"

@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udogen import backends
 from udogen.errors import RunFailed
-from udogen.qnn.memory import register_external
-from udogen.runtime.buffers import ledger
-from udogen.runtime.buffers.allocators import allocate, shared_memory
-from udogen.runtime.buffers.buffer import Buffer
-from udogen.runtime.buffers.ledger import SPILL, WEIGHTS
+from udogen.qnn.handles import register_external
+from udogen.runtime.buffers import buffer
+from udogen.runtime.buffers.buffer import SPILL_FILL, WEIGHTS, Buffer
+from udogen.runtime.buffers.memory import allocate, shared_allocator
 
 if TYPE_CHECKING:
-    from udogen.qnn.context import ContextOptions
-    from udogen.runtime.contexts.context import Context
+    from udogen.qnn.handles import ContextOptions
+    from udogen.runtime.contexts.runtime import Context
 
-_NAMES = {WEIGHTS: "external weights buffer", SPILL: "external spill-fill buffer"}
-_COUNTED_AS = {WEIGHTS: "weights", SPILL: "spill_fill"}  # by the fields of a layer
+_NAMES = {WEIGHTS: "external weights buffer", SPILL_FILL: "external spill-fill buffer"}
+_COUNTED_AS = {WEIGHTS: "weights", SPILL_FILL: "spill_fill"}  # by the fields of a layer
 _DMA = ("rpcmem", "hardware_buffer_blob")  # buffers of ours that are DMA buffers
 _DMA_FILES = ("/dmabuf", "anon_inode:dmabuf")  # what Linux calls DMA buffers of others
 
@@ -143,7 +142,7 @@ def give_spill(
 
     Their executions wait for each other, in `Graph.execute` and in calls: no two of them are in QNN at once.
     """
-    return _give(SPILL, context, buffer, offset, features)
+    return _give(SPILL_FILL, context, buffer, offset, features)
 
 
 def allocate_for(
@@ -158,7 +157,7 @@ def allocate_for(
     wanted = [needs_of(context, features=features) for context in contexts]
     size = max((needs.of(kind) for needs in wanted), default=0)
     # Its descriptor begins at any alignment; the address at that of a page, which is all that an allocator promises.
-    chosen = memory or shared_memory().allocator
+    chosen = memory or shared_allocator().allocator
     name = name or f"{'weights' if kind == WEIGHTS else 'spill-fill'} of {', '.join(each.name for each in contexts)}"
     return allocate(chosen, size, alignment=64, name=name) if size else None
 
@@ -171,10 +170,10 @@ def _give(kind: str, context: Context, buffer: Buffer, offset: int, features: It
         _check_place(kind, context, buffer, offset, needs)
         _check_alone(kind, context)
         size = buffer.size - offset
-        entry = ledger.Entry(kind, buffer, place, size, context.name, id(context))
+        entry = buffer.RegisteredRange(kind, buffer, place, size, context.name, id(context))
         undo: list[Callable[[], None]] = []
         try:
-            undo.append(ledger.enter(entry))
+            undo.append(buffer.record_registration(entry))
             undo.append(buffer.hold(f"context {context.name}, as {_NAMES[kind]}"))
             undo.append(buffer.reserve(f"{_NAMES[kind]} of context {context.name}"))
             if context.session is not None:
@@ -183,7 +182,7 @@ def _give(kind: str, context: Context, buffer: Buffer, offset: int, features: It
         except BaseException:
             _undo(undo)
             raise
-        if kind == SPILL:
+        if kind == SPILL_FILL:
             context.turn = entry.turn
             undo.append(lambda: setattr(context, "turn", None))
         made = External(kind, context, buffer, handles, lambda: _undo(undo))
@@ -279,12 +278,12 @@ def _check_place(kind: str, context: Context, buffer: Buffer, offset: int, needs
             f"the {name} of context {context.name} needs {needs.of(kind)} bytes, buffer `{buffer.name}` has "
             f"{max(buffer.size - offset, 0)} from byte {offset} on",
             hint="allocate it with the size that needs_of tells"
-            + (": the largest of all contexts that share it" if kind == SPILL else ""),
+            + (": the largest of all contexts that share it" if kind == SPILL_FILL else ""),
         )
 
 
 def _check_alone(kind: str, context: Context) -> None:
-    if ledger.has(kind, id(context)):
+    if buffer.has(kind, id(context)):
         raise RunFailed(
             f"context {context.name} has an {_NAMES[kind]} already",
             hint="close that one first, before the context is finalized",
