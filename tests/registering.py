@@ -20,22 +20,16 @@ from udogen.configs.load import load
 from udogen.generate.render import render
 from udogen.opdef.problems import Problems
 
-# Core -> our backends of it, and the end of its library's name.
-CORES = {"CPU": (("cpu",), "Cpu"), "GPU": (("gpu",), "Gpu"), "DSP": (("htp", "dsp"), "Dsp")}
-
 
 def planned(config: Path, *, name: str = "") -> tuple[PlannedFile, ...]:
     """The files of the registration library of a config's (first) package, for every backend that it names."""
     packages, _ = load([config])
     package = next(each for each in packages if name in ("", each.name))
     named = [b for b in backends.ALL if any(b in backends.of_op(op, package) for op in package.ops)]
-    by_backend = {backend: resolve.for_backend(package, backend, Problems()) for backend in named}
-    libraries = [
-        (core, f"libUdo{package.name}Impl{ending}.so")
-        for core, (rooms, ending) in CORES.items()
-        if any(each in by_backend for each in rooms)
-    ]
-    return reg.files(package, by_backend, Source({config.name: config.read_bytes()}), libraries)
+    cores = {backend: row.udo for backend, row in backends.ALL.items() if row.udo is not None}
+    seen = [(cores[backend], resolve.for_backend(package, backend, Problems())) for backend in named]
+    libraries = [(core.core, core.library.format(package.name)) for core, _ in seen]
+    return reg.files(package, seen, Source({config.name: config.read_bytes()}), list(dict.fromkeys(libraries)))
 
 
 def write(config: Path, folder: Path) -> Path:

@@ -14,8 +14,7 @@ import pytest
 from tests.build.devices import ALL, EMPTY, HEXAGON, KERNEL, LIBRARY, Elf, build, compiled, generated, qhpi
 from tests.making import LONG, compiler
 from tests.wheels import device_libraries
-from udogen import resources
-from udogen.backends import architectures
+from udogen import backends, resources
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +69,7 @@ def test_a_library_as_those_of_the_dsp_are(built: Path, name: str) -> None:
 def test_what_is_undefined_is_on_every_dsp(built: Path, name: str) -> None:
     """Besides C++ itself (_Z…), which libc++.so.1 and libc++abi.so.1 of the device have."""
     undefined = {symbol for symbol in library(built, name).undefined if not symbol.startswith("_Z")}
-    assert undefined <= qhpi() | architectures.dsp_symbols()
+    assert undefined <= qhpi() | backends.ALL["htp"].dsp_symbols
 
 
 def test_what_is_undefined_is_in_the_real_skels(built: Path, skels: Path) -> None:
@@ -88,7 +87,7 @@ def test_the_list_of_the_dsp_s_symbols_is_true_of_the_skels(skels: Path) -> None
     for row in ALL.values():
         skel = Elf(skels / f"libQnnHtp{row.variable}Skel.so")
         unknown = {each for each in skel.undefined if not each.startswith(("_Z", "__cxa", "HAP_", "crm_", "qurt_"))}
-        unknown -= architectures.dsp_symbols()
+        unknown -= backends.ALL["htp"].dsp_symbols
         assert len(unknown) < 20, sorted(unknown)
         assert not unknown & {"memcpy", "expf", "vsnprintf", "__wrap_malloc", "__hexagon_divsi3"}
 
@@ -153,7 +152,7 @@ extern "C" __attribute__((visibility("default"))) void add(HVX_Vector* to, const
     elf = library(folder, "v69")
     assert {"__cxa_atexit", "__wrap_malloc", "__wrap_free", "erf", "pow", "_Znwj"} <= elf.undefined
     cpp = {each for each in elf.undefined if each.startswith(("_ZN", "_Zn", "_Zd"))}
-    assert elf.undefined - cpp <= qhpi() | architectures.dsp_symbols()
+    assert elf.undefined - cpp <= qhpi() | backends.ALL["htp"].dsp_symbols
     assert "malloc" not in elf.undefined and "DT_INIT_ARRAY" not in elf.tags
 
     kernel.write_text(before + "\nthread_local int counter = 3;\nint* address() { return &counter; }\n")

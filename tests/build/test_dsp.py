@@ -12,6 +12,7 @@ from tests.build import stand_ins
 from tests.build.command_lines import GOLDEN, hexagon_clang_v66, told
 from tests.build.devices import Elf, build, compiled
 from tests.making import CONFIGS, ROOT, compiler, make, make_packages
+from udogen import backends
 from udogen.backends import architectures, targets
 from udogen.build import make as driver
 from udogen.build import tools
@@ -32,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_versions_before_v68_are_of_another_backend() -> None:
     assert list(DSP) == ["v65", "v66"]
-    assert targets.of_backend("dsp") == ("dsp_v65", "dsp_v66")
+    assert backends.ALL["dsp"].target_ids() == ("dsp_v65", "dsp_v66")
     assert not {"htp_v65", "htp_v66", "dsp_v68"} & set(targets.ALL)
 
 
@@ -59,7 +60,7 @@ def test_one_library_for_each_op_as_those_of_the_dsp_are(built: Path, name: str,
     assert {"DT_INIT", "DT_FINI", "DT_HASH"} <= elf.tags.keys() and "DT_INIT_ARRAY" not in elf.tags
     assert elf.needed == [] and elf.soname == [library]
     assert elf.exported == {"SeveralInterfaceProvider", "SeveralExecutions", "SeveralCounted"}
-    assert elf.undefined <= architectures.dsp_symbols("dsp")
+    assert elf.undefined <= backends.ALL["dsp"].dsp_symbols
 
 
 def test_by_hand_in_any_order_and_after_clean(built: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.making import ONE_OP, make_packages, udogen
 from udogen import resources
-from udogen.build import watch
+from udogen.build import emulator
 from udogen.errors import UsageError
 from udogen.generate import render
 from udogen.qnn import abi
@@ -48,7 +48,7 @@ def test_one_that_others_can_write_is_refused(cache: Path, bits: int) -> None:
     with pytest.raises(UsageError, match="can be written by others"):
         resources.cache_dir("x")
     with pytest.raises(UsageError, match="can be written by others"):
-        watch.build_watch()
+        emulator.build_watch()
     assert mode(cache) == bits
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 begin = time.monotonic()
 
+from udogen.backends import RUNTIMES  # noqa: E402
 from udogen.runtime.contexts.runtime import Runtime  # noqa: E402
-from udogen.runtime.library import BACKENDS  # noqa: E402
 
 
 def status(name: str) -> int:
@@ -35,7 +35,7 @@ def main() -> None:
     library, binary, listed, many, out, *package = sys.argv[1:]
     loops = int(many)
     name = Path(listed).read_text("utf-8").split(maxsplit=1)[0]
-    backend = next(each for each in BACKENDS if each in Path(library).name.lower())
+    backend = next(each for each in RUNTIMES if each in Path(library).name.lower())
     with Runtime(backend, library=Path(library)) as runtime:
         if package:
             runtime.register(Path(package[0]), *package[1:])

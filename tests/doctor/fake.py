@@ -6,14 +6,15 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from udogen.backends.targets import Target
+from udogen.backends import RUNTIMES
+from udogen.backends.backend import Target
 from udogen.build.toolchains.choice import Choice
 from udogen.build.tools import Environment
 from udogen.doctor.examination import Examination, examine
 from udogen.doctor.model import CheckOutcome, CheckResult, Machine
 from udogen.doctor.report import lines
 from udogen.errors import ToolMissing, UdogenError
-from udogen.runtime.library import BACKENDS, RuntimeLibrary
+from udogen.runtime.library import RuntimeLibrary
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -71,9 +72,9 @@ def machine(
         return ToolMissing("", hint=f"install a compiler for {target.machine}", details=["open: there is none"])
 
     def runtime(backend: str) -> RuntimeLibrary | UdogenError:
-        row = BACKENDS[backend]
+        row = RUNTIMES[backend]
         if backend in runtimes:
-            return RuntimeLibrary(row, Path("/runtime", row.library), "onnxruntime_qnn")
+            return RuntimeLibrary(backend, row, Path("/runtime", row.library), "onnxruntime_qnn")
         return ToolMissing(f"the QNN runtime {row.library} is not installed", hint="pip install onnxruntime-qnn==2.3.0")
 
     return Machine(

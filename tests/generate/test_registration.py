@@ -16,6 +16,7 @@ import pytest
 from tests import registering
 from tests.making import ROOT, compiler, make_packages
 from tests.opdef.texts import X, Y, collection, op, param
+from udogen import backends
 from udogen.backends import reg
 from udogen.backends.plan import Source
 from udogen.configs import resolve
@@ -384,13 +385,15 @@ def test_what_supports_only_its_default(tmp_path: Path, capfd: pytest.CaptureFix
 def test_what_a_config_says_reaches_the_compiler_as_text_only(tmp_path: Path) -> None:
     [package], _ = load([MANY])
     package = replace(package, version="3.x.9; #error")
-    by_backend = {"cpu": resolve.for_backend(package, "cpu", Problems())}
-    op = by_backend["cpu"].ops[1]
+    package = resolve.for_backend(package, "cpu", Problems())
+    op = package.ops[1]
     wild = 'a"; }\n#error \\ ??/ \x01 %s é'
     op = replace(op, inputs=(replace(op.inputs[0], name=wild), *op.inputs[1:]))
     op = replace(op, params=(replace(op.params[0], name=wild, default=wild),))
-    by_backend["cpu"] = by_backend["cpu"].with_ops((op,))
-    files = reg.files(package, by_backend, Source({"a.xml": b""}), [("CPU", 'lib"\\.so')])
+    cpu = backends.ALL["cpu"].udo
+    assert cpu is not None
+    seen = [(cpu, package.with_ops((op,)))]
+    files = reg.files(package, seen, Source({"a.xml": b""}), [("CPU", 'lib"\\.so')])
     told = _told(registering.build(registering.write_files(files, tmp_path), tmp_path / "libReg.so"))
     assert told["libraries"] == [{"core": "CPU", "name": 'lib"\\.so'}]
     assert told["ops"][0]["inputs"][0]["name"] == wild

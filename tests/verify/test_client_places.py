@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from tests.making import ROOT, need_runtime
+from udogen.backends import PLACES
 from udogen.clients.ort import versions
 from udogen.clients.ort.op_session import OrtSession
 from udogen.errors import ToolMissing
 from udogen.runtime.failures import NotExpressible
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
 from udogen.verify import campaign
-from udogen.verify.places import PLACES, built_for
+from udogen.verify.places import built_for
 from udogen.verify.results import Outcome, TestRun
 from udogen.verify.suite import configs
 from udogen.verify.suite.find import load_suite

@@ -1,81 +1,54 @@
-"""The backends, one row each, and how configs call them.
+"""The backends, one object each in a file of its own, and how configs call them.
 
-A config says CPU, GPU, HTP, or DSP with an architecture (`DSP_V68` in XML, `dsp_arch_types` in JSON).  DSP of
+A config names CPU, GPU, HTP, or DSP with an architecture (`DSP_V68` in XML, `dsp_arch_types` in JSON).  DSP of
 V68 and later is what QNN calls HTP; before that, and without an architecture, it is the DSP backend.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Iterable
 
-from udogen.backends import cpu, dsp, gpu, htp
-from udogen.backends.folder import Contents, Placement
-from udogen.backends.plan import Source
+from udogen.backends import converter, cpu, dsp, gpu, htp, reg
+from udogen.backends.backend import Backend, HostRuntime, Kind, Place
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Supplement, Tensor
 
-FIRST_HTP = 68
 _DSP = re.compile(r"DSP_?V(\d\d)\Z")
 
-
-_HTP_DELIVERS = (
-    "FLOAT_32", "FLOAT_16", "UFIXED_POINT_8", "SFIXED_POINT_8", "UFIXED_POINT_16", "SFIXED_POINT_16",
-    "INT_32", "UINT_32", "INT_16", "UINT_16", "INT_8", "UINT_8", "BOOL_8",
-)  # fmt: skip
-_CPU_DELIVERS = ("FLOAT_32", "UFIXED_POINT_8", "INT_32", "UINT_32", "INT_8", "UINT_8", "BOOL_8")
-# "Compiling a UDO package": the DSP hands on bytes, or floats that it has made of them.
-_DSP_DELIVERS = ("FLOAT_32", "UFIXED_POINT_8", "UINT_8")
-# Parameters are copied as they are; UDO has no values of 64 bits.
-_DSP_PARAMS = (
-    "FLOAT_32", "FLOAT_16", "INT_32", "UINT_32", "INT_16", "UINT_16", "INT_8", "UINT_8", "BOOL_8", "SFIXED_POINT_8",
-    "UFIXED_POINT_8", "SFIXED_POINT_16", "UFIXED_POINT_16", "SFIXED_POINT_32", "UFIXED_POINT_32",
-)  # fmt: skip
+KINDS: dict[str, Kind] = {}  # everything that a library of a package can be for
+ALL: dict[str, Backend] = {}  # of these, the backends
+RUNTIMES: dict[str, HostRuntime] = {}  # of the backends that have one
+PLACES: dict[str, Place] = {}  # where ops can run, by the names of test files and `--backend`
+_TESTED = ("auto", "instructions", "ort", "emulator")  # kinds of places: what others are compared with comes first
 
 
-class Backend(NamedTuple):
-    """One backend of QNN."""
-
-    id: str  # as on our command line
-    title: str
-    suffix: str  # in file and folder names
-    can_repeat: bool  # inputs and outputs of unknown number
-    can_omit: bool  # inputs and outputs that a client leaves out
-    has_texts: bool  # parameters that are texts
-    names_params: bool  # an op finds its parameters by name; otherwise by their place
-    # Types of tensors that reach a custom op (measured); none: the backend itself refuses what it does not have.
-    delivers: tuple[str, ...] = ()
-    params: tuple[str, ...] = ()  # the same of tensor parameters, where it is other types
-    one_type: bool = False  # an op says once, for all graphs, of which type each input and output is
+def register(kind: Kind) -> None:
+    """Add an object; what lists backends and targets when it is imported must be imported afterwards."""
+    KINDS[kind.id] = kind
+    if isinstance(kind, Backend):
+        ALL[kind.id] = kind
+        found = sorted((*PLACES.values(), *kind.places), key=lambda place: _TESTED.index(place.kind))
+        PLACES.clear()
+        PLACES.update({place.id: place for place in found})
+        if kind.runtime is not None:
+            RUNTIMES[kind.id] = kind.runtime
 
 
-ALL = {
-    row.id: row
-    for row in (
-        # libQnnCpu 2.47 takes other types without a word, and hands the op unset pointers.
-        Backend("cpu", "CPU", "Cpu", True, True, True, True, _CPU_DELIVERS),
-        Backend("gpu", "GPU", "Gpu", True, True, True, True),
-        # libQnnHtp 2.47 refuses other types and texts, or crashes; it hands a kernel its parameters without names.
-        Backend("htp", "HTP (DSP V68 and later)", "Htp", False, False, False, False, _HTP_DELIVERS),
-        # An input that is left out has its place (UDO_LAYOUT_NULL).
-        Backend("dsp", "DSP V65/V66", "Dsp", False, True, True, True, _DSP_DELIVERS, _DSP_PARAMS, one_type=True),
-    )
-}
+# The order in which backends are listed, generated and built.
+for _each in (cpu.BACKEND, gpu.BACKEND, htp.BACKEND, dsp.BACKEND, reg.KIND, converter.KIND):
+    register(_each)
 
-GENERATORS: dict[str, Callable[[OpPackage, Source, Placement], Contents]] = {
-    "cpu": cpu.contents,
-    "gpu": gpu.contents,
-    "htp": htp.contents,
-    "dsp": dsp.contents,
-}
-
-# The layout of a package whose config is written in this language, unless the user says otherwise.
+# The layout of a package whose config is written in this language, unless the user chooses another.
 USUAL_LAYOUT = {"json": "snpe", "xml": "qnn"}
 
-# Names that configs use; those we cannot generate for are known, so that they are no mistake.
-KNOWN_NAMES = ("CPU", "GPU", "DSP", "HTP", "AIC", "HTA", "LPAI")
+_FOREIGN = ("AIC", "HTA", "LPAI")  # names that configs use of backends that udogen does not generate for
 _OLD_NAMES = {"HTP_FP16": "HTP"}  # SDKs of 2021 to 2023 spoke of the float side of HTP as a backend of its own
+
+
+def by_number(number: int) -> Backend | None:
+    """The backend that has this number in the API of QNN."""
+    return next((each for each in ALL.values() if each.number == number), None)
 
 
 def canonical(name: str) -> str:
@@ -84,9 +57,14 @@ def canonical(name: str) -> str:
     return _OLD_NAMES.get(plain, plain)
 
 
+def known_names() -> tuple[str, ...]:
+    """The names of backends that configs use, whether udogen generates for them or not."""
+    return (*(name for each in ALL.values() for name in each.names), *_FOREIGN)
+
+
 def is_known(name: str) -> bool:
-    """True for the name of a backend, whether we can generate for it or not."""
-    return name in KNOWN_NAMES or bool(_DSP.match(name))
+    """True for the name of a backend, whether udogen generates for it or not."""
+    return name in known_names() or bool(_DSP.match(name))
 
 
 def split_dsp(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -102,17 +80,16 @@ def split_dsp(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def of_op(op: Op, package: OpPackage) -> tuple[str, ...]:
-    """The ids of the backends that the config says this op supports."""
-    named, archs = of_supplements(op, package)
-    names = set(named)
-    numbers = [int(arch[1:]) for arch in archs]
-    found = {name.lower() for name in names & {"CPU", "GPU", "HTP"}}
-    if "DSP" in names:
-        if any(number >= FIRST_HTP for number in numbers):
-            found.add("htp")
-        if not numbers or any(number < FIRST_HTP for number in numbers):
-            found.add("dsp")
-    return tuple(backend for backend in ALL if backend in found)
+    """The ids of the backends that this op supports, by its config."""
+    names, archs = of_supplements(op, package)
+    versions = [int(arch[1:]) for arch in archs] if "DSP" in names else []
+
+    def is_named(backend: Backend) -> bool:
+        if any(version in backend.hexagon for version in versions):
+            return True
+        return any(name in backend.names and not (name == "DSP" and versions) for name in names)
+
+    return tuple(each.id for each in ALL.values() if is_named(each))
 
 
 def delivers(backend: str, datatype: DataType, tensor: Tensor) -> bool:
@@ -123,15 +100,16 @@ def delivers(backend: str, datatype: DataType, tensor: Tensor) -> bool:
 
 
 def supplements_for(backend: str, package: OpPackage) -> list[Supplement]:
-    """The supplements that speak of this backend, the most general first."""
+    """The supplements for this backend, the most general first."""
+    row = ALL[backend]
     ranked: list[tuple[int, Supplement]] = []
     for supplement in package.supplements:
         match = _DSP.match(supplement.backend)
-        if supplement.backend == backend.upper():
+        if supplement.backend in row.names:
             ranked.append((1, supplement))
-        elif match and (int(match[1]) >= FIRST_HTP) == (backend == "htp") and backend in ("htp", "dsp"):
+        elif match and int(match[1]) in row.hexagon:
             ranked.append((2, supplement))
-        elif supplement.backend == "DSP" and backend == "htp":
+        elif supplement.backend == "DSP" and row.hexagon:
             ranked.append((0, supplement))
     return [supplement for _, supplement in sorted(ranked, key=lambda pair: pair[0])]
 

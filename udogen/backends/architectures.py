@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 
@@ -91,10 +90,3 @@ def version(text: str) -> tuple[int, ...]:
 def by_flags(flags: int) -> Architecture | None:
     """The version that a Hexagon ELF file was built for, by its e_flags."""
     return next((row for row in ALL.values() if row.flags == flags & 0xFFFF), None)
-
-
-def dsp_symbols(backend: str = "htp") -> frozenset[str]:
-    """What every library that is loaded on a DSP may leave undefined: the DSP itself has it."""
-    name = "dsp_symbols.txt" if backend == "htp" else "dsp_symbols_v65_v66.txt"
-    lines = Path(__file__).with_name(name).read_text("utf-8").splitlines()
-    return frozenset(name for line in lines if not line.startswith("#") for name in line.split())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from udogen.backends import targets
+from udogen.backends.backend import Kind, Target
 from udogen.backends.cxx import code
 from udogen.backends.plan import Part, Plan, PlannedFile, Source, record
 from udogen.opdef import inference
@@ -17,13 +17,30 @@ from udogen.opdef.names import cpp_comment, cpp_string
 from udogen.opdef.problems import Problems
 
 SUFFIX = "_Converter_Op_Package"
-BACKEND = "converter"
 LIBRARY = "libConverterOpPackage.so"
 _FOLDER = "ConverterOpPackage"
 _HEADERS = ("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h")
 _COPIES = (f"{_FOLDER}/Makefile.linux-x86_64", ".sdk/ConverterUtils.hpp")
 _RULES = ("Makefile.linux-x86_64", "linux.mk")
 _ANY = 0xFFFFFFFF
+
+KIND = Kind(
+    id="converter",
+    title="converter op package",
+    targets=(
+        Target(
+            "converter_x86",
+            "converter",
+            ("",),
+            "x86-64 Linux, where converters run",
+            "x86",
+            "built, loaded by a host of ours that asks for shapes and types; not tried with Qualcomm's converters",
+            native=True,
+            usual=True,
+        ),
+    ),
+    converter=True,
+)
 
 
 def plan(package: OpPackage, source: Source) -> Plan:
@@ -42,16 +59,16 @@ def plan(package: OpPackage, source: Source) -> Plan:
         *(PlannedFile(f".sdk/config/{name}", content=content) for name, content in source.configs.items()),
     ]
     part = Part(
-        backend=BACKEND,
+        backend=KIND.id,
         library=LIBRARY,
         provider="",
         ops=tuple(op.name for op in package.ops),
-        targets=targets.of_backend(BACKEND),
+        targets=KIND.target_ids(),
         sources=(f"{_FOLDER}/ConverterOpPackage.cpp",),
     )
     return Plan(
         package=package.name,
-        backend=BACKEND,
+        backend=KIND.id,
         layout="qnn",
         libraries=_FOLDER,
         configs=tuple(f".sdk/config/{name}" for name in source.configs),

@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
-from udogen.backends import cxx, folder, targets
+from udogen.backends import cxx, folder
+from udogen.backends.backend import Backend, Harness, Place, UdoCore, hexagon_targets
 from udogen.backends.plan import Source, record
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string
 
+_TARGETS = hexagon_targets("dsp")
+_LIBRARIES = "dsp_v60"  # where a package of the UDO documentation has the libraries of every version before V68
+
 _FOLDER = folder.Folder(
     backend="dsp",
     library="libQnn{package}.so",
-    targets=targets.of_backend("dsp"),
+    targets=tuple(each.id for each in _TARGETS),
     headers=(
         "QnnCommon.h",
         "QnnTypes.h",
@@ -78,3 +82,55 @@ def _default(table: str, _view: str, default: cxx.Default) -> tuple[SimpleNamesp
 
 
 _DIALECT = cxx.Dialect(element=cxx.stored, key=lambda param, _index: cpp_string(param.name), default=_default)
+
+_RANKS = (0, 1, 2, 3, 4)  # Hexagon NN keeps tensors with four axes
+
+BACKEND = Backend(
+    id="dsp",
+    title="DSP V65/V66",
+    suffix="Dsp",
+    number=5,
+    names=("DSP",),
+    json_names=("DSP",),
+    hexagon=range(68),
+    can_repeat=False,
+    # An input that is left out has its place (UDO_LAYOUT_NULL).
+    # "Compiling a UDO package": the DSP hands on bytes, or floats that it has made of them.
+    delivers=("FLOAT_32", "UFIXED_POINT_8", "UINT_8"),
+    # Parameters are copied as they are; UDO has no values of 64 bits.
+    params=(
+        *("FLOAT_32", "FLOAT_16", "INT_32", "UINT_32", "INT_16", "UINT_16", "INT_8", "UINT_8", "BOOL_8"),
+        *("SFIXED_POINT_8", "UFIXED_POINT_8", "SFIXED_POINT_16", "UFIXED_POINT_16"),
+        *("SFIXED_POINT_32", "UFIXED_POINT_32"),
+    ),
+    one_type=True,
+    activations=True,
+    contents=contents,
+    libraries="build",
+    library_per_op=True,
+    targets=_TARGETS,
+    udo_targets=tuple(each._replace(folders=(_LIBRARIES,)) for each in _TARGETS),
+    skels=("libQnnDsp{arch}Skel.so", "libSnpeDsp{arch}Skel.so"),
+    symbols="dsp_symbols_v65_v66.txt",
+    harness=Harness(
+        arch="v66",
+        sources=("dsp", "dsp_functions", "dsp_request", "guards", "wire", "common"),
+        ranks=_RANKS,
+        protocol="udo",
+        records=False,
+        elsewhere="a kernel for --backend cpu that does the same can be debugged on this machine",
+        # An op must not use the heap while it executes: the harness counts.
+        wrapped=("__cxa_throw", "malloc", "calloc", "realloc"),
+    ),
+    # One folder for the whole family, by its first version; the config may name more of them at any time.
+    udo=UdoCore(
+        core="DSP",
+        folder="jni/src/DSP_V65",
+        library="libUdo{}ImplDsp.so",
+        shows=("include/DspOps.hpp",),
+        one_library=True,
+        calculates=("INT_8", "INT_16"),
+        instead=lambda kind: ("FLOAT_32",) if kind == "float" else ("UFIXED_POINT_8", "UINT_8"),
+    ),
+    places=(Place("dsp", "dsp", "DSP V65/V66 kernels under qemu-hexagon", "instructions", _RANKS, "DSP"),),
+)

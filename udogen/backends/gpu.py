@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 
-from udogen.backends import cxx, folder, targets
+from udogen.backends import cxx, folder
+from udogen.backends.backend import NOT_BUILT, Backend, Emulator, HostRuntime, Place, Target, UdoCore, udo_target
 from udogen.backends.plan import PlannedFile, Source, record
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string, identifier
@@ -141,10 +142,39 @@ _DIALECT = cxx.Dialect(
     element=cxx.stored, key=lambda param, _index: cpp_string(param.name), default=_default, view=_view
 )
 
+_TARGETS = (
+    Target(
+        "gpu_x86",
+        "gpu",
+        ("x86_64-linux-clang",),
+        "x86-64 Linux",
+        "x86",
+        "registered, executed and compared with numpy in udogen's own GPU emulator on PoCL (OpenCL on the CPU)",
+        native=True,
+    ),
+    Target(
+        "gpu_aarch64",
+        "gpu",
+        ("aarch64-linux-gnu",),
+        "aarch64 Linux",
+        "aarch64",
+        "built by zig, its ELF inspected; not run: no public `libQnnGpu.so` runs without an Adreno GPU",
+    ),
+    Target(
+        "gpu_android",
+        "gpu",
+        ("arm64-v8a",),
+        "Android arm64-v8a",
+        "android",
+        NOT_BUILT.format("`ndk-build`"),
+        usual=True,
+    ),
+)
+
 _FOLDER = folder.Folder(
     backend="gpu",
     library="lib{package}.so",
-    targets=targets.of_backend("gpu"),
+    targets=tuple(each.id for each in _TARGETS),
     headers=(
         "QnnCommon.h",
         "QnnTypes.h",
@@ -177,4 +207,54 @@ _FOLDER = folder.Folder(
         "src/utils/Validation.cpp",
     ),
     say=_say,
+)
+
+_RANKS = tuple(range(9))
+_BLIND = "on gpu this looks at the package's C++, not at its OpenCL kernels"
+
+BACKEND = Backend(
+    id="gpu",
+    title="GPU",
+    suffix="Gpu",
+    number=4,
+    names=("GPU",),
+    json_names=("GPU",),
+    contents=contents,
+    opencl=True,
+    kernels=("{}.cpp", "{}.cl"),
+    kernel_texts=("{utils}/src/utils/GPU/Prelude.cl", "{folder}/src/ops/{op}.cl"),
+    targets=_TARGETS,
+    udo_targets=tuple(udo_target(each) for each in _TARGETS),
+    runtime=HostRuntime(
+        "libQnnGpu.so",
+        ranks=_RANKS,
+        machines=("aarch64",),  # that of x86-64 wants a target server and offline compilers
+        hint="set QNN_SDK_ROOT; or --runtime emulator, which needs OpenCL",
+    ),
+    emulator=Emulator(
+        "libUdogenEmulatorGpu.so",
+        "CL/cl.h",
+        "apt-get install opencl-headers ocl-icd-libopencl1 pocl-opencl-icd (PoCL: OpenCL on the processor itself)",
+    ),
+    udo=UdoCore(
+        core="GPU",
+        folder="jni/src/GPU",
+        library="libUdo{}ImplGpu.so",
+        shows=("include/GpuCustomOpPackage.hpp", "include/Operation.hpp", "src/GpuCustomOpPackage.cpp"),
+        android=True,
+        calculates=("FLOAT_16", "FLOAT_32"),
+        not_run="this machine has no Adreno GPU, and libQnnGpu.so runs on no other",
+        net_run=("--use_gpu",),
+    ),
+    places=(
+        Place(
+            "gpu",
+            "gpu",
+            "GPU: udogen's emulator on OpenCL where there is no Adreno",
+            "auto",
+            _RANKS,
+            "GPU",
+            blind={"guard": _BLIND, "sanitize address": _BLIND},
+        ),
+    ),
 )

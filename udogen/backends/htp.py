@@ -7,10 +7,23 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from udogen.backends import cxx, folder, htp_core, targets
+from udogen.backends import cxx, folder, htp_core
+from udogen.backends.backend import (
+    NOT_BUILT,
+    Backend,
+    Emulator,
+    Harness,
+    HostRuntime,
+    Place,
+    Target,
+    UdoCore,
+    hexagon_targets,
+    udo_target,
+)
 from udogen.backends.plan import Source, record
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
+from udogen.qnn import socs
 
 _UTILS = ("HtpBackendUtils.cpp", "HtpGraph.cpp", "HtpParameters.cpp", "HtpRegistration.cpp")
 
@@ -37,10 +50,42 @@ def _say(said: SimpleNamespace, op: Op) -> None:
         said.tables.append(record(type="ParamDefault", name=said.param_defaults, items=rows))
 
 
+_TARGETS = (
+    Target(
+        "htp_x86",
+        "htp",
+        ("x86_64-linux-clang",),
+        "x86-64 Linux",
+        "x86",
+        "registered, executed and compared with numpy in the real `libQnnHtp.so` (Qualcomm's emulator), "
+        "one binary on SDK 2.47 to 2.51",
+        native=True,
+        usual=True,
+    ),
+    Target(
+        "htp_aarch64",
+        "htp",
+        ("aarch64-android", "aarch64-linux-gnu"),
+        "Android arm64-v8a with the NDK, else aarch64 Linux",
+        "arm64",
+        "built by zig, symbols checked against the real aarch64 `libQnnHtpPrepare.so`; not run on hardware",
+        usual=True,
+    ),
+    Target(
+        "htp_android",
+        "htp",
+        ("aarch64-android",),
+        "Android arm64-v8a",
+        "ndk",
+        NOT_BUILT.format("`clang++` of the NDK"),
+    ),
+    *hexagon_targets("htp"),
+)
+
 _FOLDER = folder.Folder(
     backend="htp",
     library="libQnn{package}.so",
-    targets=targets.of_backend("htp"),
+    targets=tuple(each.id for each in _TARGETS),
     headers=("QnnCommon.h", "QnnTypes.h", "QnnLog.h", "QnnOpPackage.h", "HTP/core/qhpi.h"),
     templates={"Makefile": "Makefile.mako", "src/{package}Interface.cpp": "src/Interface.cpp.mako"},
     copies=(
@@ -98,4 +143,115 @@ def _default(_table: str, view: str, default: cxx.Default) -> tuple[None, str]:
 
 _DIALECT = cxx.Dialect(
     element=_element, key=lambda _param, index: str(index), default=_default, shift=_shift, can_omit=False
+)
+
+
+def _udo(target: Target) -> Target:
+    """A target as the UDO documentation calls it: HTP is the DSP."""
+    ending = "_AltPrep" if target.id == "htp_aarch64" else ""
+    return udo_target(target)._replace(id=target.id.replace("htp_", "dsp_"), ending=ending)
+
+
+def _instead(kind: str) -> tuple[str, ...]:
+    """What the DSP hands to an op: bytes and floats, and whole numbers of 32 bits since V68."""
+    found = {"float": ("FLOAT_32",), "int": ("INT_32",), "uint": ("UINT_32",)}
+    return found.get(kind, ("UFIXED_POINT_8", "UINT_8"))
+
+
+def _socs() -> dict[str, str]:
+    rows = (f'{{"{row.name}", {row.model}, {row.arch.removeprefix("v")}, {row.tcm}}},' for row in socs.ALL.values())
+    return {"socs.inc": "\n".join(rows) + "\n"}
+
+
+_RANKS = tuple(range(1, 6))  # libQnnHtp 2.47 crashes on rank 0 and has no flat layout beyond 6
+# What a check cannot see there, and what can; measured with kernels that have exactly these faults.
+_SIDE_BY_SIDE = (
+    "on htp tensors lie side by side in memory of the runtime, and steps beside them are not seen "
+    "(--backend hexagon sees them, and --backend htp-emulator what is written)"
+)
+_HANGS = (
+    "not looked at on htp, whose runtime often does not come back where two graphs are executed at the same time, "
+    "whatever the op (--backend htp-emulator runs them)"
+)
+
+BACKEND = Backend(
+    id="htp",
+    title="HTP (DSP V68 and later)",
+    suffix="Htp",
+    number=6,
+    names=("HTP",),
+    json_names=("DSP", "HTP"),
+    hexagon=range(68, 100),
+    # libQnnHtp 2.47 refuses other types and texts, or crashes; it hands a kernel its parameters without names.
+    can_repeat=False,
+    can_omit=False,
+    has_texts=False,
+    names_params=False,
+    delivers=(
+        *("FLOAT_32", "FLOAT_16", "UFIXED_POINT_8", "SFIXED_POINT_8", "UFIXED_POINT_16", "SFIXED_POINT_16"),
+        *("INT_32", "UINT_32", "INT_16", "UINT_16", "INT_8", "UINT_8", "BOOL_8"),
+    ),
+    activations=True,
+    contents=contents,
+    libraries="build",
+    interfaces={"qhpi": "htp", "core": "htp_core"},
+    usual=True,
+    targets=_TARGETS,
+    udo_targets=tuple(_udo(each) for each in _TARGETS if each.id != "htp_android"),
+    runtime=HostRuntime(
+        "libQnnHtp.so",
+        ranks=_RANKS,
+        keeps_memory=True,  # 2.47 of x86-64 does
+        validates=False,  # 2.47 to 2.51 do not: a client must ask for it
+        one_at_a_time=("x86_64",),  # it has one pool of threads there, for its make-believe processor
+        forks=False,  # 2.47 of x86-64 hangs when it is called, and crashes in its destructors
+        prints=True,
+        buffers=True,
+        wide_in_ort=False,  # they are nowhere but before a Cast
+    ),
+    skels=("libQnnHtp{arch}Skel.so",),
+    # On Arm, libQnnHtp.so opens libQnnHtpPrepare.so, and only that one exports QHPI (seen in 2.51).
+    device_libraries=("libQnnHtpPrepare.so",),
+    symbols="dsp_symbols.txt",
+    emulator=Emulator("libUdogenEmulatorHtp.so", tells_graph=True, tables=_socs),
+    harness=Harness(
+        arch="v73",
+        sources=("harness", "kernels", "tensors", "request", "guards", "wire", "common"),
+        ranks=_RANKS,
+        protocol="qhpi",
+        records=True,
+        elsewhere="run the same kernel with --backend htp, where debuggers and sanitizers work",
+        # HVX floating point compiles, though QEMU does not run it.
+        flags="-mhvx-qfloat -mhvx-ieee-fp",
+    ),
+    udo=UdoCore(
+        core="DSP",
+        folder="jni/src/DSP_V68",
+        library="libUdo{}ImplDsp.so",
+        link="-Wl,-z,undefs -Wl,-z,nodelete",  # see templates/qnn/htp/Makefile.mako
+        loaded_with="libSnpeHtpPrepare.so",
+        calculates=("INT_8", "INT_16"),
+        instead=_instead,
+        native="dsp_x86",
+        compared="records",
+        machines=("hexagon",),
+        net_run=("--use_dsp",),
+    ),
+    places=(
+        Place(
+            "htp",
+            "htp",
+            "Qualcomm's HTP runtime",
+            "auto",
+            _RANKS,
+            "HTP",
+            blind={"guard": _SIDE_BY_SIDE, "sanitize address": _SIDE_BY_SIDE, "sanitize thread": _HANGS},
+        ),
+        Place("hexagon", "htp", "HTP kernels as Hexagon code under qemu-hexagon", "instructions", _RANKS, "Hexagon"),
+        Place("htp-ort", "htp", "ONNX Runtime with Qualcomm's HTP runtime", "ort", _RANKS, "HTP, ONNX Runtime", "htp"),
+        Place("htp-emulator", "htp", "udogen's HTP emulator", "emulator", _RANKS, "HTP, emulated", "htp", usual=False),
+    ),
+    calls_runtime=True,
+    two_halves=True,
+    prepares_for_soc=True,
 )

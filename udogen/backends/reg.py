@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import NamedTuple
 
+from udogen.backends.backend import NOT_BUILT, Kind, Target, UdoCore
 from udogen.backends.plan import PlannedFile, Source, record
 from udogen.opdef import values
 from udogen.opdef.datatypes import DataType
@@ -23,18 +24,23 @@ _HEADERS = ("UdoBase.h", "UdoShared.h", "UdoReg.h")
 _UTILITIES = ("IUdoOpDefinition.hpp", "UdoMacros.hpp", "UdoUtil.hpp")
 
 
-class _Core(NamedTuple):
-    """A core of SNPE: our backends that it stands for, and in what its kernels calculate in SNPE's own packages."""
+_READ = (
+    "read through its C API by a host of ours, which registers what it names in the real runtimes; not loaded by SNPE"
+)
+KIND = Kind(
+    id="reg",
+    title="registration library",
+    udo_targets=(
+        Target("reg_x86", "reg", ("x86-64_linux_clang",), "x86-64 Linux", "x86", _READ, native=True),
+        Target("reg_aarch64", "reg", ("aarch64-linux-gnu",), "aarch64 Linux", "aarch64", "built by zig; not run"),
+        Target("reg_android", "reg", ("arm64-v8a",), "Android arm64-v8a", "android", NOT_BUILT.format("`ndk-build`")),
+    ),
+    udo=UdoCore("", "jni/src/reg", "libUdo{}Reg.so", android=True),
+    cmake=True,
+    registration=True,
+)
 
-    backends: tuple[str, ...]
-    calculates: tuple[str, ...]
-
-
-_CORES = {
-    "CPU": _Core(("cpu",), ("FLOAT_16", "FLOAT_32")),
-    "GPU": _Core(("gpu",), ("FLOAT_16", "FLOAT_32")),
-    "DSP": _Core(("htp", "dsp"), ("INT_8", "INT_16")),
-}
+_Seen = Sequence[tuple[UdoCore, OpPackage]]  # the package as each backend sees it, with the core that the backend is
 
 _LAYOUTS = ("NHWC", "NCHW", "NDHWC")  # any other, and none: LAST, as SNPE's own packages have it
 
@@ -74,6 +80,7 @@ class _Reg:
 
     number: int
     cores: Mapping[str, tuple[Op, ...]]  # core -> the op resolved for its backends
+    calculates: Mapping[str, tuple[str, ...]]  # core -> types
 
     @property
     def op(self) -> Op:
@@ -82,10 +89,10 @@ class _Reg:
 
 
 def files(
-    package: OpPackage, by_backend: Mapping[str, OpPackage], source: Source, libraries: Sequence[tuple[str, str]]
+    package: OpPackage, seen: _Seen, source: Source, libraries: Sequence[tuple[str, str]]
 ) -> tuple[PlannedFile, ...]:
     """The sources of the registration library; `libraries` are (core, file name) of the implementation libraries."""
-    data = _data(package, by_backend, source, libraries)
+    data = _data(package, seen, source, libraries)
     return (
         PlannedFile(f"jni/src/reg/{package.name}RegLib.cpp", template="snpe/reg/RegLib.cpp.mako", data=data),
         PlannedFile("jni/src/utils/UdoUtil.cpp", copy="snpe/jni/src/utils/UdoUtil.cpp"),
@@ -94,11 +101,9 @@ def files(
     )
 
 
-def _data(
-    package: OpPackage, by_backend: Mapping[str, OpPackage], source: Source, libraries: Sequence[tuple[str, str]]
-) -> dict[str, object]:
-    named = [core for core in _CORES if core in dict(libraries)]
-    regs = _regs(by_backend, named)
+def _data(package: OpPackage, seen: _Seen, source: Source, libraries: Sequence[tuple[str, str]]) -> dict[str, object]:
+    named = list(dict.fromkeys(core.core for core, _ in seen if core.core in dict(libraries)))
+    regs = _regs(seen, named)
     tables: list[SimpleNamespace] = []
     ops = [_op(reg, tables) for reg in regs]
     tensors = [len(reg.op.inputs) + len(reg.op.outputs) for reg in regs]
@@ -135,24 +140,19 @@ def _libraries(libraries: Sequence[tuple[str, str]]) -> list[SimpleNamespace]:
     return found
 
 
-def _regs(by_backend: Mapping[str, OpPackage], cores: Sequence[str]) -> list[_Reg]:
+def _regs(seen: _Seen, cores: Sequence[str]) -> list[_Reg]:
     """The ops of all backends, each with the cores that have it."""
-    names = dict.fromkeys(op.name for package in by_backend.values() for op in package.ops)
-    seen = {
-        name: {
-            core: tuple(
-                op
-                for backend in _CORES[core].backends
-                if backend in by_backend
-                for op in by_backend[backend].ops
-                if op.name == name
-            )
+    names = dict.fromkeys(op.name for _, package in seen for op in package.ops)
+    calculates = {core.core: core.calculates for core, _ in seen}
+    found: list[_Reg] = []
+    for name in names:
+        by_core = {
+            core: tuple(op for each, package in seen if each.core == core for op in package.ops if op.name == name)
             for core in cores
         }
-        for name in names
-    }
-    kept = [{core: ops for core, ops in by_core.items() if ops} for by_core in seen.values()]
-    return [_Reg(number, by_core) for number, by_core in enumerate(each for each in kept if each)]
+        if any(by_core.values()):
+            found.append(_Reg(len(found), {core: ops for core, ops in by_core.items() if ops}, calculates))
+    return found
 
 
 def _op(reg: _Reg, tables: list[SimpleNamespace]) -> SimpleNamespace:
@@ -160,7 +160,7 @@ def _op(reg: _Reg, tables: list[SimpleNamespace]) -> SimpleNamespace:
     infos = []
     for core, ops in reg.cores.items():
         own = [word for op in ops for tensor in (*op.inputs, *op.outputs) for word in _told(tensor.datatypes)]
-        infos.append(f"{{SNPE_UDO_CORETYPE_{core}, {_mask('DATATYPE', (*_CORES[core].calculates, *own))}}}")
+        infos.append(f"{{SNPE_UDO_CORETYPE_{core}, {_mask('DATATYPE', (*reg.calculates[core], *own))}}}")
     tables.append(record(type="constexpr SnpeUdo_OpCoreInfo_t", name=f"{prefix}CoreInfos", items=infos))
     params = [_param(reg, index, f"{prefix}Param{index}", tables) for index in range(len(reg.op.params))]
     if params:

@@ -1,164 +1,36 @@
-"""What a make target builds, one row each."""
+"""The make targets of all kinds of libraries, by layout, and the names that stand for several of them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from itertools import chain
 
+from udogen import backends
 from udogen.backends import architectures
+from udogen.backends.backend import Kind, Target
+
+_VERSIONS = tuple(architectures.ALL)
+_OTHERS = [kind for kind in backends.KINDS.values() if not kind.runs_ops]
 
 
-class Target(NamedTuple):
-    """One make target: where its library goes, and the machine it is for."""
-
-    id: str
-    backend: str
-    folders: tuple[str, ...]  # below libs/; of several the toolchain chooses one, by itself the first is meant
-    machine: str  # in words
-    compiler: str  # the toolchain's word for what it must be able to compile for: x86, aarch64, android, hexagon, …
-    verified: str  # how we know that it works, for the README
-    native: bool = False  # runs on this machine
-    arch: str = ""  # the version of Hexagon
-    ending: str = ""  # of its library's name, where several libraries of a package lie in one folder
-
-    @property
-    def folder(self) -> str:
-        """Where its library goes, unless the toolchain says otherwise."""
-        return self.folders[0]
+def _table(*rows: Iterable[Target]) -> dict[str, Target]:
+    return {row.id: row for row in chain(*rows)}
 
 
-_STAND_IN = "command line recorded by a stand-in {}; not built with a real NDK, not run on hardware"
-
-ALL = {
-    row.id: row
-    for row in (
-        Target(
-            "cpu_x86",
-            "cpu",
-            ("x86_64-linux-clang",),
-            "x86-64 Linux",
-            "x86",
-            "registered, executed and compared with numpy in the real `libQnnCpu.so` (SDK 2.47)",
-            native=True,
-        ),
-        Target(
-            "cpu_aarch64",
-            "cpu",
-            ("aarch64-linux-gnu",),
-            "aarch64 Linux",
-            "aarch64",
-            "built by zig, its ELF inspected; run under `qemu-aarch64` in udogen's own CPU emulator; not in a "
-            "`libQnnCpu.so`: none is public",
-        ),
-        Target(
-            "cpu_android",
-            "cpu",
-            ("arm64-v8a",),
-            "Android arm64-v8a",
-            "android",
-            _STAND_IN.format("`ndk-build`"),
-        ),
-        Target(
-            "gpu_x86",
-            "gpu",
-            ("x86_64-linux-clang",),
-            "x86-64 Linux",
-            "x86",
-            "registered, executed and compared with numpy in udogen's own GPU emulator on PoCL (OpenCL on the CPU)",
-            native=True,
-        ),
-        Target(
-            "gpu_aarch64",
-            "gpu",
-            ("aarch64-linux-gnu",),
-            "aarch64 Linux",
-            "aarch64",
-            "built by zig, its ELF inspected; not run: no public `libQnnGpu.so` runs without an Adreno GPU",
-        ),
-        Target(
-            "gpu_android",
-            "gpu",
-            ("arm64-v8a",),
-            "Android arm64-v8a",
-            "android",
-            _STAND_IN.format("`ndk-build`"),
-        ),
-        Target(
-            "htp_x86",
-            "htp",
-            ("x86_64-linux-clang",),
-            "x86-64 Linux",
-            "x86",
-            "registered, executed and compared with numpy in the real `libQnnHtp.so` (Qualcomm's emulator), "
-            "one binary on SDK 2.47 to 2.51",
-            native=True,
-        ),
-        Target(
-            "htp_aarch64",
-            "htp",
-            ("aarch64-android", "aarch64-linux-gnu"),
-            "Android arm64-v8a with the NDK, else aarch64 Linux",
-            "arm64",
-            "built by zig, symbols checked against the real aarch64 `libQnnHtpPrepare.so`; not run on hardware",
-        ),
-        Target(
-            "htp_android",
-            "htp",
-            ("aarch64-android",),
-            "Android arm64-v8a",
-            "ndk",
-            _STAND_IN.format("`clang++` of the NDK"),
-        ),
-        *(
-            Target(
-                f"{arch.backend}_{arch.name}",
-                arch.backend,
-                (f"hexagon-{arch.name}",),
-                f"Hexagon {arch.name}",
-                "hexagon",
-                arch.verified,
-                arch=arch.name,
-            )
-            for arch in architectures.ALL.values()
-        ),
-        Target(
-            "converter_x86",
-            "converter",
-            ("",),
-            "x86-64 Linux, where converters run",
-            "x86",
-            "built, loaded by a host of ours that asks for shapes and types; not tried with Qualcomm's converters",
-            native=True,
-        ),
-    )
-}
-
-# --- the layout of the UDO documentation ---------------------------------------------------------------------
-
-_UDO_FOLDERS = {"x86_64-linux-clang": "x86-64_linux_clang", "aarch64-android": "arm64-v8a"}
-_OLD_DSP = "dsp_v60"  # of every version before V68, as documented
+def _by_version(rows: Iterable[Target]) -> list[Target]:
+    """Those for Arm and PCs, then those for Hexagon by its versions, whichever backend runs there."""
+    return sorted(rows, key=lambda row: _VERSIONS.index(row.arch) + 1 if row.arch else 0)
 
 
-def _udo(row: Target) -> Target:
-    """A target as the UDO documentation calls it: HTP is the DSP, and libraries lie in other folders."""
-    if row.backend == "dsp":
-        return row._replace(folders=(_OLD_DSP,))
-    folders = tuple(_UDO_FOLDERS.get(each, each.replace("hexagon-", "dsp_")) for each in row.folders)
-    ending = "_AltPrep" if row.id == "htp_aarch64" else ""
-    return row._replace(id=row.id.replace("htp_", "dsp_"), folders=folders, ending=ending)
-
-
-_READ = (
-    "read through its C API by a host of ours, which registers what it names in the real runtimes; not loaded by SNPE"
+ALL = _table(
+    _by_version(row for backend in backends.ALL.values() for row in backend.targets),
+    *(kind.targets for kind in _OTHERS),
 )
-UDO = {
-    row.id: row
-    for row in (
-        Target("reg_x86", "reg", ("x86-64_linux_clang",), "x86-64 Linux", "x86", _READ, native=True),
-        Target("reg_aarch64", "reg", ("aarch64-linux-gnu",), "aarch64 Linux", "aarch64", "built by zig; not run"),
-        Target("reg_android", "reg", ("arm64-v8a",), "Android arm64-v8a", "android", _STAND_IN.format("`ndk-build`")),
-        *(_udo(row) for row in ALL.values() if row.id != "htp_android" and row.backend != "converter"),
-    )
-}
+# Packages of the UDO documentation: the registration library comes first, what else there is names it.
+UDO = _table(
+    *(kind.udo_targets for kind in _OTHERS),
+    _by_version(row for backend in backends.ALL.values() for row in backend.udo_targets),
+)
 
 
 def of_layout(layout: str) -> dict[str, Target]:
@@ -168,27 +40,31 @@ def of_layout(layout: str) -> dict[str, Target]:
 
 # --- names that stand for several ------------------------------------------------------------------------------
 
+
+def _usual(kind: Kind) -> tuple[str, ...]:
+    return tuple(row.id for row in kind.targets if row.usual)
+
+
+def _platform(name: str) -> tuple[str, ...]:
+    return tuple(row.id for row in ALL.values() if row.id == f"{row.backend}_{name}")
+
+
 _DEVICE = "reg_device"  # the registration library of a device: of Android where the NDK is there, else of Linux
-_HTP = ("htp_x86", "htp_aarch64", *(row.id for row in ALL.values() if row.backend == "htp" and row.arch))
-_DSP = tuple(row.id for row in ALL.values() if row.backend in ("htp", "dsp") and row.arch)
+_DSP = tuple(row.id for row in ALL.values() if row.arch)
 _UDO_DSP = (_DEVICE, *(row.id for row in UDO.values() if row.arch))
 _UDO_ANDROID = ("reg_android", "cpu_android", "gpu_android", *_UDO_DSP[1:])
 GROUPS = {
     "qnn": {
-        "cpu": ("cpu_x86", "cpu_android"),
-        "gpu": ("gpu_android",),
-        "htp": _HTP,
+        **{each.id: _usual(each) for each in backends.ALL.values()},
+        # As configs and Qualcomm's Makefiles call what runs on Hexagon, HTP too.
         "dsp": _DSP,
         "dsp_android": _DSP,
         "dsp_x86": ("htp_x86",),
         "dsp_aarch64": ("htp_aarch64",),
-        "all": (
-            *("cpu_x86", "cpu_android", "gpu_android", *_HTP, *(each for each in _DSP if each not in _HTP)),
-            "converter_x86",
-        ),
-        "all_x86": ("cpu_x86", "gpu_x86", "htp_x86", "converter_x86"),
-        "all_aarch64": ("cpu_aarch64", "gpu_aarch64", "htp_aarch64"),
-        "all_android": ("cpu_android", "gpu_android", "htp_android"),
+        "all": tuple(name for kind in backends.KINDS.values() for name in _usual(kind)),
+        "all_x86": _platform("x86"),
+        "all_aarch64": _platform("aarch64"),
+        "all_android": _platform("android"),
     },
     # The table of the UDO documentation; the library of a core brings its registration library.
     "snpe": {
@@ -209,11 +85,6 @@ GROUPS = {
 }  # fmt: skip
 
 
-def of_backend(backend: str, layout: str = "qnn") -> tuple[str, ...]:
-    """The targets of a backend, in the order of the table."""
-    return tuple(row.id for row in of_layout(layout).values() if row.backend == backend)
-
-
 def expand(
     names: tuple[str, ...],
     offered: tuple[str, ...],
@@ -229,7 +100,7 @@ def expand(
     for name in names or tuple(target for target in offered if target in table and table[target].native):
         meant = [device if each == _DEVICE else each for each in groups.get(name, (name,))]
         rows = {each: table[each] for each in meant if each in offered and each in table}
-        if versions and name in ("dsp", "dsp_android"):  # as documented: those that the config names
+        if versions and groups.get(name) in (_DSP, _UDO_DSP):  # as documented: those that the config names
             rows = {each: row for each, row in rows.items() if row.arch in ("", *versions)}
         if not rows:
             return name

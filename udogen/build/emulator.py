@@ -1,49 +1,55 @@
-"""The emulator's libraries: QNN backends of our own for what has no host runtime, compiled on first use."""
+"""What udogen compiles of its own on first use and keeps in the cache: the emulator's backends, and what is preloaded.
+
+A folder of the cache is whole or not there; its name is made of its contents.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
-from udogen import process, resources
+from udogen import backends, process, resources
+from udogen.backends.backend import Emulator
 from udogen.build import tools
-from udogen.build.cached import compile_or_fail, make_once
-from udogen.errors import ToolMissing, UsageError
-from udogen.qnn import socs
+from udogen.errors import BuildFailed, ToolMissing, UsageError
 
 
-class Emulated(NamedTuple):
-    """One backend of the emulator: a folder of udogen/emulator, beside `core`."""
-
-    name: str
-    library: str
-    header: str = ""  # that its sources need besides ours
-    install: str = ""  # what brings header and runtime
-    tables: Callable[[], dict[str, str]] = dict  # files that its sources include, made of tables of ours
+def compile_or_fail(argv: Sequence[str], folder: Path, what: str) -> None:
+    """One call of a compiler of ours, on sources of ours."""
+    done = process.run(argv, cwd=folder, tied=True)
+    if done.returncode != 0:
+        said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        raise BuildFailed(f"{what} did not build", details=said[:20], hint=f"it was: {shlex.join(argv)}")
 
 
-def _socs() -> dict[str, str]:
-    rows = (f'{{"{row.name}", {row.model}, {row.arch.removeprefix("v")}, {row.tcm}}},' for row in socs.ALL.values())
-    return {"socs.inc": "\n".join(rows) + "\n"}
+def make_once(room: Path, make: Callable[[Path], None]) -> None:
+    """A folder of the cache, whole or not at all, whoever else makes it at the same time."""
+    if room.is_dir():
+        return
+    try:
+        room.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(room.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as fault:
+        raise UsageError(
+            f"{room.parent} cannot be written: {fault.strerror}", hint="set XDG_CACHE_HOME to another folder"
+        ) from fault
+    with tempfile.TemporaryDirectory(dir=room.parent, prefix=".new-") as scratch:
+        made = Path(scratch) / room.name
+        made.mkdir()
+        make(made)
+        try:
+            made.rename(room)
+        except OSError:  # somebody else was quicker
+            if not room.is_dir():
+                shutil.copytree(made, room)
 
-
-ALL = {
-    row.name: row
-    for row in (
-        Emulated("cpu", "libUdogenEmulatorCpu.so"),
-        Emulated(
-            "gpu",
-            "libUdogenEmulatorGpu.so",
-            "CL/cl.h",
-            "apt-get install opencl-headers ocl-icd-libopencl1 pocl-opencl-icd (PoCL: OpenCL on the processor itself)",
-        ),
-        Emulated("htp", "libUdogenEmulatorHtp.so", tables=_socs),
-    )
-}
 
 SYSTEM = "libQnnSystem.so"
 _SHARED = ("core", "ops")  # folders that every backend is made of, besides its own
@@ -51,20 +57,19 @@ _FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra
 _LINK = ("-shared", "-Wl,-z,defs", "-ldl", "-lpthread")
 
 
-def find(backend: str) -> Emulated:
-    """The emulator's row for a backend."""
-    row = ALL.get(backend)
+def find(backend: str) -> Emulator:
+    """The emulator of a backend."""
+    row = backends.ALL[backend].emulator if backend in backends.ALL else None
     if row is None:
-        raise UsageError(
-            f"the emulator has no `{backend}` backend", hint="it has " + ", ".join(ALL) + "; leave --runtime out"
-        )
+        have = ", ".join(each.id for each in backends.ALL.values() if each.emulator)
+        raise UsageError(f"the emulator has no `{backend}` backend", hint=f"it has {have}; leave --runtime out")
     return row
 
 
 def build_backend(backend: str, *, on_step: Callable[[str], None] = lambda _line: None) -> Path:
     """The library of one backend of the emulator; from the cache, where its sources and compiler are the same."""
     row = find(backend)
-    folders, headers = _folders(row), resources.qnn_headers()
+    folders, headers = _folders(backend), resources.qnn_headers()
     sources = sorted(path for folder in folders for path in folder.glob("*.cpp"))
     read = [*sources, *sorted([*(path for folder in folders for path in folder.glob("*.hpp")), *headers.rglob("*.h")])]
     cxx = _compiler()
@@ -72,8 +77,8 @@ def build_backend(backend: str, *, on_step: Callable[[str], None] = lambda _line
     argv = [*cxx, *_FLAGS, "-I.", f"-I{headers}", *(f"-I{folder}" for folder in folders), "-c"]
     texts = (*argv, *_LINK, *tables.values())
     key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in texts))
-    room = resources.cache_dir("emulator") / f"{row.name}-{key}"
-    what = f"the {row.name} emulator"
+    room = resources.cache_dir("emulator") / f"{backend}-{key}"
+    what = f"the {backend} emulator"
 
     def compile_one(source: Path, into: Path) -> str:
         made = f"{source.parent.name}-{source.stem}.o"  # files of two folders may have one name
@@ -82,7 +87,7 @@ def build_backend(backend: str, *, on_step: Callable[[str], None] = lambda _line
         return made
 
     def make(into: Path) -> None:
-        _need_header(cxx, row, into)
+        _need_header(cxx, row, into, what)
         for name, text in tables.items():
             (into / name).write_text(text, "utf-8")
         on_step(f"{what} is compiled once, for this version of udogen")
@@ -98,11 +103,11 @@ def build_backend(backend: str, *, on_step: Callable[[str], None] = lambda _line
 
 def steps(backend: str) -> int:
     """How many lines `build_backend` says, where it has to compile."""
-    return 1 + sum(1 for folder in _folders(find(backend)) for _ in folder.glob("*.cpp"))
+    return 1 + sum(1 for folder in _folders(backend) for _ in folder.glob("*.cpp"))
 
 
-def _folders(row: Emulated) -> list[Path]:
-    return [resources.emulator(name) for name in (*_SHARED, row.name)]
+def _folders(backend: str) -> list[Path]:
+    return [resources.emulator(name) for name in (*_SHARED, backend)]
 
 
 def _compiler() -> tuple[str, ...]:
@@ -121,7 +126,7 @@ def _compiler() -> tuple[str, ...]:
     return (*zig, "c++")
 
 
-def _need_header(cxx: tuple[str, ...], row: Emulated, folder: Path) -> None:
+def _need_header(cxx: tuple[str, ...], row: Emulator, folder: Path, what: str) -> None:
     if not row.header:
         return
     probe = folder / "probe.cpp"
@@ -129,4 +134,41 @@ def _need_header(cxx: tuple[str, ...], row: Emulated, folder: Path) -> None:
     done = process.run([*cxx, "-fsyntax-only", str(probe)], cwd=folder)
     probe.unlink()
     if done.returncode != 0:
-        raise ToolMissing(f"the {row.name} emulator needs the header {row.header}", hint=row.install)
+        raise ToolMissing(f"{what} needs the header {row.header}", hint=row.install)
+
+
+_C_FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
+
+
+def build_watch() -> Path:
+    """The library to preload: it interposes the heap, builds walls around copies of tensors, and tells of faults."""
+    return _build("libUdogenWatch.so", "heap.c", "fence.c", "faults.c")
+
+
+def build_loop() -> Path:
+    """The library that executes graphs in several threads at once."""
+    return _build("libUdogenLoop.so", "loop.c")
+
+
+def _build(name: str, *sources: str) -> Path:
+    """A library of ours; from the cache, where its sources and compiler are the same."""
+    folder = resources.emulator("watch")
+    argv = [*_c_compiler(), *_C_FLAGS, *(str(folder / source) for source in sources), "-o", name]
+    read = [folder / "watch.h", *(folder / source for source in sources)]
+    key = resources.content_key(*(path.read_bytes() for path in read), *(text.encode() for text in argv))
+    room = resources.cache_dir("watch") / key
+    make_once(room, lambda into: compile_or_fail(argv, into, f"{name}, which watches what kernels do,"))
+    return room / name
+
+
+def _c_compiler() -> Sequence[str]:
+    found = next((path for name in ("cc", "gcc", "clang") if (path := tools.program(name))), "")
+    if found:
+        return (found,)
+    zig = tools.zig()
+    if not zig:
+        raise ToolMissing(
+            "there is no C compiler; what watches a kernel's memory is compiled on first use",
+            hint="install gcc or clang, or `pip install ziglang`",
+        )
+    return (*zig, "cc")

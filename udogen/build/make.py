@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from udogen import process
-from udogen.backends.targets import Target, expand
+from udogen.backends.backend import Target
+from udogen.backends.targets import expand
 from udogen.build import toolchains, tools
 from udogen.build.package import UNFINISHED, PackageFolder, Say, no_say, open_locked
 from udogen.build.toolchains import htp_core, snpe
@@ -61,7 +62,7 @@ def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: t
 
 def _choice(package: PackageFolder, target: Target, toolchain: str, env: tools.Environment) -> Choice:
     found = toolchains.choose(target, env, toolchain)
-    if package.backend == "reg":
+    if package.kind.registration:
         return snpe.choose(env, found, ours=toolchain == "open")
     return htp_core.choose(target, env, found) if package.api == "core" else found
 

@@ -7,11 +7,13 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
+from udogen import backends
 from udogen.backends import targets
+from udogen.backends.backend import Kind, Target
 from udogen.backends.plan import Part
-from udogen.backends.targets import Target
 from udogen.errors import UsageError, read_plain
 
 MEMORY = ".udogen"
@@ -46,6 +48,17 @@ class PackageFolder:
     sources: tuple[str, ...] = ()
     op: str = ""  # where each op has a library of its own: its op
     versions: tuple[str, ...] = ()  # of Hexagon that the config names
+
+    @property
+    def kind(self) -> Kind:
+        """What the library is for."""
+        found = backends.KINDS.get(self.backend)
+        if found is None:
+            raise UsageError(
+                f"{self.path} is a package for `{self.backend}`, which this udogen does not know",
+                hint="generate it again; it may be of a later udogen",
+            )
+        return found
 
     def goal(self, row: Target) -> str:
         """How make is asked for a target."""
@@ -124,7 +137,7 @@ def open_package(path: Path) -> PackageFolder:
 def open_packages(path: Path) -> list[PackageFolder]:
     """What the package in this folder makes, or all that lie right below it; an error where there is none."""
     if (path / MANIFEST).is_file():
-        return _read(path)
+        return list(_read(path))
     listed = sorted(each for each in path.glob(f"*/{MANIFEST}") if ASIDE not in each.parts[-3])
     found = [part for each in listed for part in _read(each.parent.parent)]
     if not found:
@@ -132,9 +145,19 @@ def open_packages(path: Path) -> list[PackageFolder]:
     return found
 
 
-def _read(path: Path) -> list[PackageFolder]:
+def _read(path: Path) -> tuple[PackageFolder, ...]:
+    """The libraries of a package; its manifest is read again only where it was written since."""
+    try:
+        status = (path / MANIFEST).stat()
+    except OSError as fault:
+        raise _unreadable(path / MANIFEST, fault) from fault
+    return _parts_of(path, (status.st_ino, status.st_mtime_ns, status.st_size))
+
+
+@lru_cache(maxsize=64)
+def _parts_of(path: Path, _written: tuple[int, ...]) -> tuple[PackageFolder, ...]:
     manifest = read_manifest(path) or {}
-    return [
+    return tuple(
         PackageFolder(
             path=path,
             name=str(manifest.get("package", "")),
@@ -154,7 +177,7 @@ def _read(path: Path) -> list[PackageFolder]:
             versions=part.versions,
         )
         for part in read_parts(manifest)
-    ]
+    )
 
 
 def read_parts(manifest: Mapping[str, object]) -> list[Part]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from udogen.backends.architectures import version
 from udogen.errors import open_plain
 
 _NUMBERS = r"\d+(?:\.\d+)+"
@@ -97,3 +98,36 @@ QNN = Sdk("Qualcomm AI Engine Direct SDK (QNN)", ("include/QNN/QnnInterface.h",)
 SNPE = Sdk("Qualcomm Neural Processing SDK (SNPE)", _SNPE_MARKS, _snpe)
 HEXAGON = Sdk("Hexagon SDK", (str(TOOLS), "hexagon_sdk.json", "incs", "libs/common"), _hexagon)
 NDK = Sdk("Android NDK", ("ndk-build",), _ndk)
+
+
+SOURCE = "Qualcomm 80-N3040-23, topic tools-releases"
+
+
+class Tools(NamedTuple):
+    """One release series of the tools."""
+
+    series: tuple[int, int]
+    versions: tuple[str, ...]
+
+
+def _row(major: int, minor: int, versions: str) -> Tools:
+    return Tools((major, minor), tuple(versions.split()))
+
+
+RELEASES = (
+    _row(8, 1, "v60 v62 v65"),
+    _row(8, 2, "v60 v62 v65 v66"),
+    _row(8, 3, "v60 v62 v65 v66 v67"),
+    _row(8, 4, "v62 v65 v66 v67 v68"),
+    _row(8, 5, "v65 v66 v67 v68 v69 v71"),
+    _row(8, 6, "v65 v66 v67 v68 v69 v71 v73"),
+    _row(8, 7, "v65 v66 v67 v68 v69 v71 v73 v75"),
+    _row(8, 8, "v68 v69 v71 v73 v75 v79"),
+    _row(19, 0, "v68 v69 v71 v73 v75 v77 v79 v81"),
+)
+
+
+def known_to(tools: str) -> tuple[str, ...]:
+    """The versions of Hexagon that these tools (8.6.02) compile for; none where the table does not have them."""
+    series = version(tools)[:2]
+    return next((row.versions for row in RELEASES if row.series == series), ())

@@ -134,8 +134,10 @@ def _share(
         if isinstance(expand((name,), package.targets, layout=package.layout, ndk=ndk), str):
             return False
         # A core's target makes the registration library too, where there is such a core.
-        cores = [each for each in found if each.path == package.path and each.backend != "reg"]
-        return package.backend != "reg" or name.startswith(("reg", "all")) or any(has(each, name) for each in cores)
+        cores = [each for each in found if each.path == package.path and not each.kind.registration]
+        return (
+            not package.kind.registration or name.startswith(("reg", "all")) or any(has(each, name) for each in cores)
+        )
 
     shares = [(package, tuple(name for name in names if has(package, name))) for package in found]
     nobody = [name for name in names if not any(name in wanted for _, wanted in shares)]

@@ -146,7 +146,7 @@ def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff:
         return
     for each in found:
         print_generated(each, dry_run=wanted.dry_run)
-    if wanted.htp_api and not any(each.plan.part("htp") for each in found):
+    if wanted.htp_api and not any(part.api for each in found for part in each.plan.parts):
         output.print_note(f"  --htp-api {wanted.htp_api} changes nothing: there is no package for HTP here")
     if wanted.cmake:
         from udogen.generate import cmake

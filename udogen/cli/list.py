@@ -38,10 +38,7 @@ def _targets() -> list[tuple[str, ...]]:
 def _backends() -> list[tuple[str, ...]]:
     from udogen import backends
 
-    return [
-        (row.id, row.title, "yes" if row.id in backends.GENERATORS else "not yet", ", ".join(row.delivers) or "-")
-        for row in backends.ALL.values()
-    ]
+    return [(row.id, row.title, "yes", ", ".join(row.delivers) or "-") for row in backends.ALL.values()]
 
 
 def _layouts() -> list[tuple[str, ...]]:

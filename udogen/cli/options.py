@@ -63,11 +63,12 @@ def repeated_pairs(texts: tuple[str, ...], option: str) -> list[tuple[str, str]]
 
 def soc_of(text: str | None, backend: str) -> int:
     """The number of the processor that --soc names; 0 where it is not given."""
+    from udogen import backends
     from udogen.qnn import socs
 
     if text is None:
         return 0
-    if backend != "htp":
+    if backend not in backends.ALL or not backends.ALL[backend].prepares_for_soc:
         raise UsageError(f"--soc is for --backend htp, not {backend}", hint="leave it out")
     model = socs.model_of(text)
     if model is None:

@@ -205,9 +205,10 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
 @contextmanager
 def emulator_steps(backend: str, kind: str) -> Iterator[Callable[[str], None]]:
     """Who hears of the compiling of the emulator, where that may be needed."""
+    from udogen import backends
     from udogen.build import emulator
 
-    if kind == "real" or backend not in emulator.ALL:
+    if kind == "real" or backend not in backends.ALL or backends.ALL[backend].emulator is None:
         yield lambda _line: None
         return
     with progress(f"the {backend} emulator", total=emulator.steps(backend)) as advance:

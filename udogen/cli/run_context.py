@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from udogen.backends import RUNTIMES
 from udogen.cli import output
 from udogen.cli.options import pairs, prove_option, runtime_kind, soc_of
 from udogen.errors import RunFailed, UdogenError, UsageError, writing
@@ -35,7 +36,7 @@ _PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<targe
     metavar="LIB|DIR[:PROVIDER[:TARGET]]",
     help="Register this op package first, a library or the folder it was built in; may repeat.",
 )
-@click.option("--backend", type=click.Choice(["cpu", "htp", "gpu"]), default="htp", help="Default: htp.")
+@click.option("--backend", type=click.Choice(list(RUNTIMES)), default="htp", help="Default: htp.")
 @runtime_kind
 @click.option("--qnn-lib", "--backend_so", "library", type=click.Path(path_type=Path), help="The runtime library.")
 @click.option("--system_so", "system", type=click.Path(path_type=Path), help="libQnnSystem.so (default: beside it).")

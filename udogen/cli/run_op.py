@@ -144,6 +144,8 @@ def command(
     runtimes: they compile the HTP or DSP package in LIBRARY for the Hexagon instruction set and run its kernel under
     qemu-hexagon.
     """
+    from udogen import backends
+    from udogen.build import qemu_hexagon
     from udogen.runtime.built import backend_of, find_built, find_source
     from udogen.runtime.op import htp_graph
     from udogen.runtime.op.request import Wishes, make_call
@@ -153,20 +155,23 @@ def command(
     from udogen.verify.safety.heap import findings_of_run, preloaded
 
     backend = backend or backend_of(library)
-    hexagon = backend in ("hexagon", "dsp")
-    config_of = "htp" if backend == "hexagon" else backend
+    place = backends.PLACES.get(backend)
+    hexagon = place is not None and place.instructions
+    config_of = place.config if place is not None else backend
+    known_backend = backends.ALL.get(backend)
     theirs: dict[str, object] = {"--qnn-lib": qnn_lib, "--provider": provider, "--target": target, "--soc": soc}
     theirs |= {"--save-context": save_context, "--context": context, "--force": force}
     theirs |= {"--heap": heap, "--prove": prove, "--runtime": "" if kind == "auto" else kind}
-    if graph and (backend != "htp" or kind != "emulator"):
+    emulator = known_backend.emulator if known_backend is not None and kind == "emulator" else None
+    if graph and (emulator is None or not emulator.tells_graph):
         raise UsageError("--graph is for --backend htp --runtime emulator", hint="Qualcomm's runtime does not tell")
-    if backend == "htp" and arch is not None:
+    if known_backend is not None and known_backend.prepares_for_soc and arch is not None:
         if soc is not None:
             raise UsageError("--arch and --soc both say what HTP shall prepare for", hint="leave one of them out")
         soc, arch = arch, None
     records = {"--kernel": kernel, "--slices": slices}
     ours = {"--arch": arch, "--count": count, **records}
-    if backend == "dsp":
+    if hexagon and not qemu_hexagon.harness_of(config_of).records:
         theirs |= records
     for option in (name for name, value in (theirs if hexagon else ours).items() if value):
         hint = "only --backend hexagon has it" if option in ours else "it has no Qualcomm runtime in it"
@@ -188,8 +193,9 @@ def command(
         loops=loops,
         rules=rules,
     )
+    built.check_op(op)
+    call = make_call(built.op(op, config_of), built, op, wishes)
     if hexagon:
-        call = make_call(built.op(op, config_of), built, op, wishes)
         result = _on_hexagon(built, call, arch=arch, kernel=kernel, slices=slices, count=count, timeout=timeout)
         stages = None
     else:
@@ -211,9 +217,6 @@ def command(
                 preload=preloaded(heap=heap),
             ) as session,
         ):
-            operations = session.package.operations
-            known = built.op(op, backend) if op in operations or not operations else None
-            call = make_call(known, built, op, wishes)
             call = replace(call, context=_content(context), save_context=save_context is not None)
             try:
                 result = session.run(call, Watch(heap=heap))

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from udogen import backends
 from udogen.backends import architectures, targets
+from udogen.backends.backend import Target
 from udogen.backends.plan import PROVIDER
-from udogen.backends.targets import Target
 from udogen.build import elf
 from udogen.build.package import PackageFolder, open_packages, package_of
 from udogen.errors import UdogenError, UsageError
@@ -21,7 +22,6 @@ from udogen.runtime.sessions.libraries import op_libraries
 from udogen.runtime.snpe.registration import is_registration
 
 PC, ANDROID, LINUX = "pc", "android", "linux"
-_RUN_BY_UDO = {"CPU": "cpu", "GPU": "gpu", "DSP": "htp"}
 DEVICE_FOLDER = "/data/local/tmp/udogen"
 
 
@@ -104,16 +104,16 @@ def place_of(wish: Wish) -> Place:
         if wish.android:
             raise UsageError("--android needs --target", hint="--target cpu_android, gpu_android, or v75 for HTP")
         return Place(PC)
-    if name in _BACKENDS:
+    if name in backends.RUNTIMES:
         return Place(device, name) if wish.android else Place(PC, name)
     version = re.fullmatch(r"(?:htp_|dsp_)?(v\d+)", name)
-    if version and version[1] in architectures.of_backend("htp"):
-        return Place(device, "htp", version[1])
+    if version and version[1] in _VERSIONS:
+        return Place(device, _VERSIONS[version[1]], version[1])
     row = targets.ALL.get(name) or targets.UDO.get(name)
-    if row is None or row.backend not in _BACKENDS:
-        known = ", ".join([*_BACKENDS, "cpu_android", "gpu_android", *architectures.of_backend("htp")])
+    if row is None or row.backend not in backends.RUNTIMES:
+        known = ", ".join([*backends.RUNTIMES, "cpu_android", "gpu_android", *_VERSIONS])
         raise UsageError(f"--target {wish.target}: there is no such target", hint=f"one of {known}")
-    if row.backend == "htp" and not row.native:
+    if backends.ALL[row.backend].two_halves and not row.native:
         raise UsageError(
             f"--target {wish.target} is one half of what HTP needs on a device",
             hint="name its version of Hexagon (--target v75): the ARM library goes with it",
@@ -123,7 +123,8 @@ def place_of(wish: Wish) -> Place:
     return Place(ANDROID if row.compiler == "android" else LINUX, row.backend)
 
 
-_BACKENDS = ("cpu", "gpu", "htp")
+# Version of Hexagon -> the backend whose packages clients register there.
+_VERSIONS = {row.name: row.backend for row in architectures.ALL.values() if backends.ALL[row.backend].two_halves}
 
 
 def find_packages(paths: Sequence[Path], wish: Wish) -> tuple[Package, ...]:
@@ -180,21 +181,21 @@ def _find(path: Path, place: Place, wish: Wish) -> Package:
 
 
 def _of_folder(path: Path, place: Place, wish: Wish) -> Package:
-    parts = [each for each in open_packages(path) if each.backend != "converter"]
+    parts = [each for each in open_packages(path) if not each.kind.converter]
     registration = _registration_of(parts, place)
-    libraries = [each for each in parts if each.backend in _BACKENDS]
-    backends = list(dict.fromkeys(each.backend for each in libraries))
+    libraries = [each for each in parts if each.backend in backends.RUNTIMES]
+    have = list(dict.fromkeys(each.backend for each in libraries))
     if not libraries:
         raise UsageError(
             f"{path} holds no package for cpu, gpu or htp", hint="packages for DSP V65/V66 are registered by SNPE alone"
         )
-    backend = place.backend or backends[0]
-    if not place.backend and len(backends) > 1 and registration is None:
-        raise UsageError(f"{path} holds packages for {', '.join(backends)}", hint=f"choose with --target {backends[0]}")
+    backend = place.backend or have[0]
+    if not place.backend and len(have) > 1 and registration is None:
+        raise UsageError(f"{path} holds packages for {', '.join(have)}", hint=f"choose with --target {have[0]}")
     place = replace(place, backend=backend)
     part = next((each for each in libraries if each.backend == backend), None)
     if part is None:
-        raise UsageError(f"{path} holds no package for {backend}", hint=f"it holds: {', '.join(backends)}")
+        raise UsageError(f"{path} holds no package for {backend}", hint=f"it holds: {', '.join(have)}")
     folder = _device_folder(wish, place, part.name)
     return Package(
         name=part.name,
@@ -217,7 +218,7 @@ def _libraries(
         if not place.device:
             file = find_built(path, backend=place.backend).library.resolve()
             return (Library(file, str(file), file.name),)
-        if place.backend == "htp":
+        if backends.ALL[place.backend].two_halves:
             if not place.arch:
                 raise UsageError("the version of Hexagon is not known", hint="name it: --target v75")
             pair = op_libraries(path, arch=place.arch, machine="aarch64", android=place.system == ANDROID)
@@ -267,7 +268,7 @@ def _pair(arm: Path, hexagon: Path, *, folder: str) -> tuple[Library, ...]:
 def _registration_of(parts: Sequence[PackageFolder], place: Place) -> Path | None:
     wanted = {PC: "reg_x86", ANDROID: "reg_android", LINUX: "reg_aarch64"}[place.system]
     for part in parts:
-        if part.backend == "reg":
+        if part.kind.registration:
             rows = [row for row in part.rows if row.id == wanted]
             files = [each for row in rows for each in part.artifacts(row)]
             return next((each.resolve() for each in files if each.is_file()), files[0] if files else None)
@@ -329,7 +330,7 @@ def _alone(file: Path, place: Place, folder: str, *, hexagon: bool) -> Library:
     if hexagon:
         name = file.name if file.stem.endswith("_HTP") else f"{file.stem}_HTP.so"
         return Library(file, name, name, "HTP", hexagon=True)
-    return Library(file, f"{folder}/{file.name}", file.name, "CPU" if place.backend == "htp" else "")
+    return Library(file, f"{folder}/{file.name}", file.name, "CPU" if backends.ALL[place.backend].two_halves else "")
 
 
 def _of_registration(path: Path, place: Place, wish: Wish) -> Package:

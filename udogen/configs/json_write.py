@@ -13,13 +13,7 @@ from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor, TensorSupplement, Value
 from udogen.opdef.problems import Problems
 
-_CORES = ("CPU", "GPU", "DSP", "HTP")
-_CORE_OF = {
-    "cpu": ("CPU",),
-    "gpu": ("GPU",),
-    "dsp": ("DSP",),
-    "htp": ("DSP", "HTP"),
-}  # what a supplement of a backend is called
+_CORES = tuple(dict.fromkeys(name for each in backends.ALL.values() for name in each.json_names))
 _NO_WORD = "the JSON language has no word for it"
 
 
@@ -93,7 +87,8 @@ def _tensor(tensor: Tensor, op: Op, package: OpPackage, problems: Problems) -> d
     found: dict[str, Any] = {"name": tensor.name}
     per_core: dict[str, str] = {}
     for core, entry in _supplements(tensor, op, package):
-        own = _one(tensor, entry.datatypes, [each for each in supported if core.startswith(_CORE_OF[each])])
+        cores = [each for each in supported if core.startswith(backends.ALL[each].json_names)]
+        own = _one(tensor, entry.datatypes, cores)
         if own is not None:
             per_core[core] = own.snpe or own.name
         for loss in _supplement_losses(entry):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from udogen import backends
+from udogen.backends.backend import Backend
 from udogen.configs import rules
 from udogen.opdef import values
 from udogen.opdef.datatypes import ALL, ALL_VALID, BACKEND_SPECIFIC, BY_NAME, DataType
@@ -18,14 +19,8 @@ _PARAMS = {row.id: tuple(BY_NAME[name] for name in row.params) for row in backen
 # A type that is not delivered -> one that is, and is stored alike.
 _STORED_ALIKE = {BY_NAME["UFIXED_POINT_32"]: BY_NAME["UINT_32"], BY_NAME["SFIXED_POINT_32"]: BY_NAME["INT_32"]}
 
-# "Compiling a UDO package": the CPU hands on floats, the DSP bytes and floats; other types of a config are ignored.
 _FLOAT = (BY_NAME["FLOAT_32"],)
 _BYTES = (BY_NAME["UFIXED_POINT_8"], BY_NAME["UINT_8"])
-_INSTEAD: dict[str, Callable[[str], tuple[DataType, ...]]] = {
-    "cpu": lambda _kind: _FLOAT,
-    "dsp": lambda kind: _FLOAT if kind == "float" else _BYTES,
-    "htp": lambda kind: {"float": _FLOAT, "int": (BY_NAME["INT_32"],), "uint": (BY_NAME["UINT_32"],)}.get(kind, _BYTES),
-}
 
 # The SNPE documents call the activations of DSP UINT_8 and UINT_16; in QNN they are fixed point.
 _SNPE_ACTIVATIONS = {BY_NAME["UINT_8"]: BY_NAME["UFIXED_POINT_8"], BY_NAME["UINT_16"]: BY_NAME["UFIXED_POINT_16"]}
@@ -50,13 +45,14 @@ def for_backend(
             entries.setdefault((tensor.role, tensor.name), []).append(tensor)
         not_named = forced and backend not in backends.of_op(op, package)
         named, archs = backends.of_supplements(op, package)
-        snpe = package.language == "json" and backend in ("htp", "dsp")
+        snpe = package.language == "json" and backends.ALL[backend].activations
         whole = replace(op, backends=named, dsp_archs=archs)
         resolved.append(_op(whole, entries, backend, problems, forced=not_named, snpe=snpe, udo=udo))
     return package.with_ops(tuple(resolved))
 
 
 def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: bool, snpe: bool, udo: bool) -> Op:
+    row = backends.ALL[backend]
     refused: dict[str, list[Tensor]] = {}
     unsaid: list[Tensor] = []
 
@@ -76,14 +72,13 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
         if udo:
             merged = _ignore(merged, op, backend, problems)
         done = _one_type(_deliverable(merged, op, backend, problems, refused), op, backend, problems)
-        if udo and backend == "cpu" and not done.is_scalar:
+        if udo and row.udo is not None and row.udo.floats_and_bytes and not done.is_scalar:
             done = _floats_and_bytes(done)
         if (done.datatypes, done.default) != (tensor.datatypes, tensor.default):
             done = _settle_default(done)
             rules.default_fits(done, op, problems)
         return done
 
-    row = backends.ALL[backend]
     _takes(op, row, problems)
     finished = replace(op, inputs=finish(op.inputs), outputs=finish(op.outputs), params=finish(op.params))
     if unsaid:
@@ -101,7 +96,7 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
     return finished
 
 
-def _takes(op: Op, row: backends.Backend, problems: Problems) -> None:
+def _takes(op: Op, row: Backend, problems: Problems) -> None:
     """What this backend cannot take at all."""
     for tensor in (*op.inputs, *op.outputs):
         if tensor.repeated and not row.can_repeat:
@@ -191,15 +186,18 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refus
 def _ignore(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:
     """A tensor whose types this core does not know has those that the core hands on, as the documents of UDO say."""
     lost = [row for row in tensor.datatypes if not backends.delivers(backend, row, tensor)]
+    udo = backends.ALL[backend].udo
+    if udo is None or udo.instead is None:
+        return tensor
     if not lost or len(lost) < len(tensor.datatypes) or lost[0].kind == "string" or lost[0] in _STORED_ALIKE:
         return tensor
-    taken, core = _INSTEAD[backend](lost[0].kind), backend.upper()
+    taken, core = [BY_NAME[name] for name in udo.instead(lost[0].kind)], backend.upper()
     problems.warn(
         tensor.location,
         f"`{tensor.name}` of `{op.name}` is {_list(lost)}, which {core} does not know: it is ignored",
         f"taken as {taken[0].name}, which {core} hands to an op; name the type for {core} in per_core_data_types",
     )
-    return replace(tensor, datatypes=taken)
+    return replace(tensor, datatypes=tuple(taken))
 
 
 def _floats_and_bytes(tensor: Tensor) -> Tensor:

@@ -265,8 +265,8 @@ def _supplement_fits(entries: Iterable[TensorSupplement], op: Op, backend: str, 
 
 
 def _known_backend(name: str) -> str:
-    close = nearest(name, backends.KNOWN_NAMES, cutoff=0.7)
-    return f"did you mean {close}?" if close else "known: " + ", ".join(backends.KNOWN_NAMES)
+    close = nearest(name, backends.known_names(), cutoff=0.7)
+    return f"did you mean {close}?" if close else "known: " + ", ".join(backends.known_names())
 
 
 def _short(name: str) -> str:

@@ -8,16 +8,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from udogen import resources
+from udogen import backends, resources
 from udogen.backends import targets
 from udogen.backends.architectures import version as numbers
-from udogen.backends.targets import Target
-from udogen.build import hexagon_tools, sdks, tools
+from udogen.backends.backend import Target
+from udogen.build import sdks, tools
 from udogen.build.sdks import Sdk
 from udogen.build.toolchains.choice import Choice
 from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, CheckOutcome, Machine, MachineCheck, command
 from udogen.errors import UdogenError, UsageError
-from udogen.runtime.library import BACKENDS
 
 GROUP = "SDKs and variables"
 _QPM = "Qualcomm Package Manager, or Qualcomm's software center"
@@ -79,7 +78,7 @@ def _hexagon_tools(machine: Machine, value: str) -> CheckOutcome:
         message = f"is {value}: there is no {sdks.COMPILER} in it"
         get = "set it to $HEXAGON_SDK_ROOT/tools/HEXAGON_Tools/<version>, or unset it"
         return CheckOutcome(WRONG, "", value, message, get)
-    known = hexagon_tools.known_to(root.name)
+    known = sdks.known_to(root.name)
     return CheckOutcome(FOUND, root.name, f"{value}, for {known[0]} to {known[-1]}" if known else value)
 
 
@@ -223,14 +222,14 @@ def _cache(machine: Machine) -> CheckOutcome:
 _RUNTIMES = (
     *(
         MachineCheck(
-            f"{row.name} runtime",
+            f"{name} runtime",
             RUNTIMES,
-            f"running {row.name} packages",
+            f"running {name} packages",
             "pip install onnxruntime-qnn==2.3.0, or set QNN_SDK_ROOT",
-            partial(_runtime, backend=row.name),
-            essential=row.name == "cpu",
+            partial(_runtime, backend=name),
+            essential=row.essential,
         )
-        for row in BACKENDS.values()
+        for name, row in backends.RUNTIMES.items()
     ),
     MachineCheck(
         "qemu-hexagon", RUNTIMES, "running kernels as Hexagon code", "apt-get install qemu-user",
@@ -265,6 +264,7 @@ def _short(title: str) -> str:
     return ", ".join([" ".join([Path(words[0]).name, *words[1:]]) if words else first, *([rest] if rest else [])])
 
 
+_ESSENTIAL = [name for name, row in backends.RUNTIMES.items() if row.essential]
 _WORKS = tuple(
     MachineCheck(
         f"build {row.id}",
@@ -272,7 +272,7 @@ _WORKS = tuple(
         "",
         "",
         partial(_builds, target=row),
-        essential=row.native and row.backend == "cpu",
+        essential=row.native and row.backend in _ESSENTIAL,
     )
     for row in targets.ALL.values()
 )

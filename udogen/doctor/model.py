@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from udogen import process, resources
-from udogen.backends.targets import Target
+from udogen.backends.backend import Target
 from udogen.build import elf, toolchains, tools
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import UdogenError

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from types import SimpleNamespace
 
+from udogen import backends
 from udogen.backends import targets
 from udogen.backends.plan import Part, Plan, PlannedFile, record
 
@@ -18,7 +19,7 @@ _PRESETS = "CMakePresets.json"
 _EXPORTS = ".sdk/reg/exports.def"
 _HEADERS = ("include/QNN/QnnTypes.h", ".sdk/include/QNN/QnnTypes.h")
 # What is built: on Windows there is nothing else, and elsewhere make builds the rest.
-_BUILDS = ("cpu", "reg")
+_BUILDS = [kind.id for kind in backends.KINDS.values() if kind.cmake]
 
 
 def has(plan: Plan) -> bool:
@@ -36,8 +37,8 @@ def add(plan: Plan, label: str) -> Plan:
         "config": label,
         "package": record(name=plan.package),
         "parts": parts,
-        "cpu": next((part.name for part in parts if part.backend == "cpu"), ""),
-        "reg": next((part.name for part in parts if part.backend == "reg"), ""),
+        "cpu": next((part.name for part in parts if not part.registers), ""),
+        "reg": next((part.name for part in parts if part.registers), ""),
         "linux": _folder(plan),
         "headers": _parent(_HEADERS, paths),
     }
@@ -53,7 +54,7 @@ def add(plan: Plan, label: str) -> Plan:
 def _say(part: Part, plan: Plan, paths: list[str]) -> SimpleNamespace:
     return record(
         backend=part.backend,
-        registers=part.backend == "reg",
+        registers=not backends.KINDS[part.backend].runs_ops,
         name=part.library.removeprefix("lib").removesuffix(".so"),
         sources=part.sources,
         includes=_includes(part, plan, paths),
@@ -62,7 +63,7 @@ def _say(part: Part, plan: Plan, paths: list[str]) -> SimpleNamespace:
 
 def _includes(part: Part, plan: Plan, paths: list[str]) -> list[str]:
     """The folders that sources name headers from, as the Makefiles have them."""
-    if part.backend == "reg":
+    if not backends.KINDS[part.backend].runs_ops:
         return ["include", "include/utils"]
     roots = dict.fromkeys(path.partition("src/")[0] for path in part.sources)
     own = [f"{root}{each}" for root in roots for each in ("include", "src/utils") if f"{root}{each}" != ".sdk/include"]

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from udogen import backends
-from udogen.backends import ALL as ALL_BACKENDS
-from udogen.backends import USUAL_LAYOUT, converter, of_op
+from udogen.backends import USUAL_LAYOUT, converter, htp, of_op
 from udogen.backends.plan import Plan, Source
 from udogen.build.package import Say, no_say, read_manifest
 from udogen.configs import resolve
@@ -24,7 +23,7 @@ from udogen.opdef.names import make_path
 from udogen.opdef.problems import Location, Problems
 
 # The interfaces of HTP, the usual one first, and the folder below --kernels where kernels for it are.
-HTP_APIS = {"qhpi": "htp", "core": "htp_core"}
+HTP_APIS = htp.BACKEND.interfaces
 
 
 @dataclass(frozen=True)
@@ -178,11 +177,12 @@ def resolve_all(
     """Each package, and what it is for each of its backends; `udogen check` finds the same problems by it."""
     found = [(package, _resolve(package, options, problems)) for package in packages]
     for package, by_backend in found:
-        if "htp" in by_backend:
+        if any(backends.ALL[each].interfaces for each in by_backend):
             _warn_of_other_interface(package, options.api, problems)
         _warn_of_dropped_path(package, problems)
-        if "dsp" in by_backend and len(by_backend["dsp"].ops) > 1:
-            _warn_of_several_dsp_ops(package, problems)
+        for backend, each in by_backend.items():
+            if backends.ALL[backend].library_per_op and len(each.ops) > 1:
+                _warn_of_several_libraries(package, backends.ALL[backend].title, problems)
     return found
 
 
@@ -193,7 +193,7 @@ def _folder(out: Path, plan: Plan, *, alone: bool) -> Path:
     plain = out / plan.package
     if plan.backend not in backends.ALL:
         return plain
-    suffixed = out / f"{plan.package}{ALL_BACKENDS[plan.backend].suffix}"
+    suffixed = out / f"{plan.package}{backends.ALL[plan.backend].suffix}"
     usual, other = (plain, suffixed) if alone else (suffixed, plain)
     # A folder keeps its name when its config comes to name another backend, or one less.
     return other if _holds(other, plan) and not _holds(usual, plan) else usual
@@ -254,11 +254,11 @@ def _warn_of_other_interface(package: OpPackage, api: str, problems: Problems) -
         )
 
 
-def _warn_of_several_dsp_ops(package: OpPackage, problems: Problems) -> None:
-    """Warn of what the DSP of V65 and V66 does with several ops in one package."""
+def _warn_of_several_libraries(package: OpPackage, title: str, problems: Problems) -> None:
+    """Warn of what a backend does with several ops in one package, where each has a library."""
     problems.warn(
         package.location,
-        f"`{package.name}` has several ops for DSP V65 or V66, where each has a library of its own: the DSP registers "
+        f"`{package.name}` has several ops for {title}, where each has a library of its own: the DSP registers "
         "only the first library of a package's name",
         "give each op a package of its own (UdoPackage_0, UdoPackage_1 …) where they shall run in one process",
     )
@@ -307,13 +307,16 @@ def _kernels(
     """The user's finished kernels by backend; notes in `searched` which files could have been some."""
     found = {}
     for backend, resolved in by_backend.items():
-        below = HTP_APIS[options.api] if backend == "htp" else backend
-        found[backend] = _kernels_below(options.kernels, package, below, alone=len(by_backend) == 1)
+        below = backends.ALL[backend].kernels_folder(options.api)
+        patterns = backends.ALL[backend].kernels
+        found[backend] = _kernels_below(options.kernels, package, below, patterns, alone=len(by_backend) == 1)
         searched |= {f"{below}/{op.name}.cpp": bool(found[backend]) for op in resolved.ops}
     return found
 
 
-def _kernels_below(folder: Path | None, package: OpPackage, below: str, *, alone: bool) -> dict[str, bytes]:
+def _kernels_below(
+    folder: Path | None, package: OpPackage, below: str, patterns: Sequence[str], *, alone: bool
+) -> dict[str, bytes]:
     """<folder>/<below>/<Op>.cpp (gpu: and .cl), or without <below> where there is one backend."""
     if folder is None:
         return {}
@@ -323,8 +326,8 @@ def _kernels_below(folder: Path | None, package: OpPackage, below: str, *, alone
     if alone and not any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values())):
         folders.append(folder)
     # What is not C++ is known by its file name.
-    names = {op.name: f"{op.name}.cpp" for op in package.ops}
-    names |= {f"{op.name}.cl": f"{op.name}.cl" for op in package.ops if below == "gpu"}
+    files = [pattern.format(op.name) for op in package.ops for pattern in patterns]
+    names = {name.removesuffix(".cpp"): name for name in files}
     found = {
         key: next((p for each in folders if os.path.lexists(p := each / name)), None) for key, name in names.items()
     }

@@ -234,15 +234,15 @@ def _fits(folder: Folder, memory: Memory, plan: Plan) -> None:
             f"not the {plan.backend} package {plan.package}",
             hint="choose another folder with -o",
         )
-    old = next((part for part in read_parts(manifest) if part.backend == "htp"), None)
-    new = plan.part("htp")
-    api = old.api or "qhpi" if old else ""  # packages of older versions do not say it: they all were of the first
-    if old and new and api != new.api:
-        raise UsageError(
-            f"{folder.path} is generated for HTP's interface `{api}`, not `{new.api}`, "
-            "and your kernels are written for it",
-            hint=f"choose another folder with -o, or go on with --htp-api {api}",
-        )
+    before = {part.backend: part.api for part in read_parts(manifest) if part.api}
+    for part in plan.parts:
+        api = before.get(part.backend, part.api)
+        if api != part.api:
+            raise UsageError(
+                f"{folder.path} is generated for {part.backend.upper()}'s interface `{api}`, not `{part.api}`, "
+                "and your kernels are written for it",
+                hint=f"choose another folder with -o, or go on with --htp-api {api}",
+            )
 
 
 def _change(folder: Folder, memory: Memory, file: PlannedFile, new: bytes, *, keep: bool) -> Change:

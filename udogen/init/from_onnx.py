@@ -24,10 +24,10 @@ from udogen.init.onnx_tensors import (
 )
 from udogen.opdef import names
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Passage, Supplement, Tensor, TensorSupplement
-from udogen.opdef.onnx import custom, standalone
+from udogen.opdef.onnx import custom_ops
 from udogen.opdef.onnx.load import Loaded, load_model
 from udogen.opdef.onnx.model import Attribute, Function, OpName
-from udogen.opdef.onnx.uses import Argument, Use, uses_of
+from udogen.opdef.onnx.uses import Argument, Use, standalone_model, uses_of
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _nothing_custom(loaded: Loaded) -> UsageError:
 
 def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dims: Mapping[str, int]) -> DraftedOp:
     model = loaded.model
-    uses, function, schema = uses_of(model, source), model.function(source), custom.schema(source, model.opsets)
+    uses, function, schema = uses_of(model, source), model.function(source), custom_ops.schema(source, model.opsets)
     remarks: list[Remark] = []
     if name != source.type:
         told = f"the model calls it {source}, which cannot be its name here; converters look for the model's name"
@@ -136,7 +136,7 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
     remarks += [Remark((name,), why, decide=True) for why in obstacles.values() if why]
     left = tuple(backend for backend, why in obstacles.items() if not why)
     if not left:
-        left = ("cpu",)
+        left = USUAL_BACKENDS[:1]
     made, supplements = _tensors([*inputs, *outputs], name, left, remarks)
     made = [
         replace(tensor, constraints=same_shape(operand, inputs)) if operand.role == "output" else tensor
@@ -159,9 +159,9 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
 
 def _reference(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use]) -> tuple[str, bytes | None]:
     """What the op is held against: ONNX's own, or the body that the model has for it."""
-    if not source.domain and loaded.model.function(source) is None and custom.knows(source):
+    if not source.domain and loaded.model.function(source) is None and custom_ops.knows(source):
         return f"onnx:{source.type}", None
-    file = standalone.model_of(loaded.proto, source, uses)
+    file = standalone_model(loaded.proto, source, uses)
     return (f"onnx:{op.name}.reference.onnx", file) if file is not None else ("", None)
 
 
@@ -185,7 +185,7 @@ def _formal_attributes(function: Function | None, schema: Any) -> list[FormalAtt
         return required + [FormalAttribute(each.name, required=False, default=each) for each in function.defaults]
     if schema is None:
         return []
-    from udogen.opdef.onnx.freeze import attribute_of
+    from udogen.opdef.onnx.from_proto import attribute_of
 
     found = []
     for name, each in schema.attributes.items():

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from udogen.backends import by_number
 from udogen.errors import UdogenError
 from udogen.inspect.report import wrapped
 from udogen.opdef.problems import ConfigError, Problem, line_of
@@ -20,7 +21,7 @@ from udogen.runtime.contexts.manifest import ManifestCheck
 
 _LABEL = 12
 _TENSORS = 24  # of a side of a graph, unless all are asked for
-_BACKENDS = {3: "CPU", 4: "GPU", 5: "DSP", 6: "HTP", 7: "HTA", 1: "reference", 2: "Saver"}
+_OTHERS = {7: "HTA", 1: "reference", 2: "Saver"}  # backends of QNN that udogen does not generate for
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ def _beside(
 def lines(found: InspectedContext, *, width: int, everything: bool = False) -> Iterator[str]:
     """The report, line by line."""
     info = found.info
-    backend = _BACKENDS.get(info.backend_id, f"backend {info.backend_id}")
+    made_by = by_number(info.backend_id)
+    backend = made_by.id.upper() if made_by else _OTHERS.get(info.backend_id, f"backend {info.backend_id}")
     graphs = f"{len(info.graphs)} graph" + ("" if len(info.graphs) == 1 else "s")
     yield f"{found.path}: context binary for {backend}{' of the emulator' if found.emulator else ''}, {graphs}"
     for fault in found.faults:

@@ -210,7 +210,7 @@ def _packages(path: Path) -> list[PackageFolder]:
     if not (path / MANIFEST).is_file() and not any(path.glob(f"*/{MANIFEST}")):
         return []
     # What a converter loads is registered nowhere.
-    return [each for each in open_packages(path) if each.backend != "converter"]
+    return [each for each in open_packages(path) if not each.kind.converter]
 
 
 def _package(folder: PackageFolder, one: Callable[[Path, PackageFolder, str], InspectedLibrary]) -> InspectedPackage:

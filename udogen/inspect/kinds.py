@@ -108,7 +108,7 @@ def _kind(found: Elf) -> LibraryKind:
     exported, used = "\n".join(found.exports), "\n".join(symbol.name for symbol in found.imports)
     for kind in KINDS:
         if re.search(rf"^(?:{kind.exported})$", exported, re.MULTILINE):
-            return DSP if kind.id == "plain" and found.arch in architectures.of_backend("dsp") else kind
+            return DSP if kind.id == "plain" and found.arch in architectures.of_backend(DSP.backend) else kind
         if re.search(rf"^(?:{kind.used})$", used, re.MULTILINE):
             return kind
     return OTHER

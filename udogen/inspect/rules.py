@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from udogen import backends
 from udogen.backends.plan import PROVIDER
 from udogen.build.demangle import demangled
 from udogen.build.elf import version_key
@@ -162,8 +163,11 @@ def _backend(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     if not own or not there or there == own:
         return
     runtime = evidence.runtime.main.path.name
-    if own == "htp":
-        text, remedy = f"its kernels are for HTP, {runtime} is the {there} backend", "register it in libQnnHtp.so"
+    if backends.ALL[own].calls_runtime:
+        text, remedy = (
+            f"its kernels are for {own.upper()}, {runtime} is the {there} backend",
+            f"register it in {backends.RUNTIMES[own].library}",
+        )
     else:
         text = f"it has no HTP part (neither qhpi_init nor op_pkg_init), {runtime} is HTP"
         remedy = "generate and build its HTP package (--backend htp), or use the runtime of its own backend"

@@ -11,25 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from udogen import process
+from udogen import backends, process
 from udogen.backends import architectures
 from udogen.build import elf, tools
 from udogen.build.elf import Elf, Symbol
 from udogen.errors import ToolMissing, UsageError
 from udogen.inspect.kinds import LibraryFacts
-from udogen.runtime.library import BACKENDS, find_runtime
+from udogen.runtime.library import find_runtime
 
-# The libraries of a runtime by machine and backend: those that have the functions which op packages call.
-# On Arm, libQnnHtp.so opens libQnnHtpPrepare.so, and only that one exports QHPI (seen in 2.51).
-_NAMES = {
-    ("hexagon", "htp"): ("libQnnHtp{arch}Skel.so",),
-    ("hexagon", "dsp"): ("libQnnDsp{arch}Skel.so", "libSnpeDsp{arch}Skel.so"),
-    ("aarch64", "htp"): ("libQnnHtp.so", "libQnnHtpPrepare.so"),
-    ("aarch64", "cpu"): ("libQnnCpu.so",),
-    ("aarch64", "gpu"): ("libQnnGpu.so",),
-    ("x86_64", "htp"): ("libQnnHtp.so",),
-    ("x86_64", "cpu"): ("libQnnCpu.so",),
-}
 _OF_BACKEND = re.compile(r"lib(?:Qnn|Snpe)(?P<backend>Cpu|Htp|Gpu|Dsp|Lpai)")
 
 
@@ -77,7 +66,7 @@ def find_compared(
     if libraries:
         return _compared(libraries, "given")
     if facts.elf.machine == platform.machine() and facts.elf.bits == 64:
-        if backend not in BACKENDS:
+        if backend not in backends.RUNTIMES:
             return ComparedRuntime((), "", hint=f"no runtime of this machine runs {backend} packages")
         try:
             runtime = find_runtime(backend, environment=env)
@@ -99,7 +88,15 @@ def _compared(libraries: list[Elf], origin: str) -> ComparedRuntime:
 
 
 def _names(found: Elf, backend: str) -> list[str]:
-    return [name.format(arch=found.arch.upper()) for name in _NAMES.get((found.machine, backend), ())]
+    """The libraries of a backend's runtime, on the machine of a library, that have functions which packages call."""
+    row = backends.ALL.get(backend)
+    if row is None:
+        return []
+    if found.machine == "hexagon":
+        return [name.format(arch=found.arch.upper()) for name in row.skels]
+    if row.runtime is None or found.machine not in row.runtime.machines:
+        return []
+    return [row.runtime.library, *(row.device_libraries if found.machine == "aarch64" else ())]
 
 
 def _expand(given: Path, found: Elf, backend: str, *, choose: bool) -> list[Path]:
@@ -310,7 +307,7 @@ def _exports_of_device(found: Elf, runtime: ComparedRuntime) -> set[str]:
     exported = {name for each in runtime.libraries for name in each.exports}
     if found.machine == "hexagon" and runtime.libraries:
         row = architectures.ALL.get(found.arch)
-        exported |= architectures.dsp_symbols(row.backend if row else "htp")
+        exported |= backends.ALL[row.backend].dsp_symbols if row else frozenset()
     return exported
 
 

@@ -20,7 +20,6 @@ from udogen.qnn.interface import QnnError, check, providers_of, text_of, version
 from udogen.qnn.quantization import Quantization, ScaleOffset
 from udogen.qnn.tensors import byte_size
 
-BACKENDS_BY_ID = {3: "cpu", 4: "gpu", 6: "htp"}  # the backends of udogen by their numbers in the API
 _MOST = 1 << 16  # graphs of a binary, tensors of a graph: more is a damaged file
 _MOST_AXES = 32
 

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from udogen.runtime.contexts.runtime import Context, Runtime
     from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
     from udogen.runtime.hexagon.session import HexagonSession
-    from udogen.runtime.library import BACKENDS, RuntimeLibrary, find_runtime, interface_providers
+    from udogen.runtime.library import RuntimeLibrary, find_runtime, interface_providers
     from udogen.runtime.op.calls import LogLine, OpCall, OpResult, PackageInfo, ParamArg, RuntimeInfo, TensorArg, Times
     from udogen.runtime.op.session import OpSession
     from udogen.runtime.proof import NoCounter, NotExecuted, Proof, executions
@@ -99,7 +99,7 @@ _NAMES = {
     "udogen.qnn.handles": "ContextOptions DeviceInfo GraphHandle ProfileEvent",
     "udogen.qnn.interface": "QnnError",
     "udogen.qnn.system": "BinaryInfo GraphInfo TensorInfo",
-    "udogen.runtime.library": "BACKENDS RuntimeLibrary find_runtime interface_providers",
+    "udogen.runtime.library": "RuntimeLibrary find_runtime interface_providers",
     "udogen.runtime.built": "Built find_built find_source",
     "udogen.qnn.tensors": "APP_READ APP_WRITE NATIVE OpConfig Param STATIC Scalar Tensor",
     "udogen.qnn.quantization": (
@@ -154,7 +154,6 @@ def __dir__() -> list[str]:
 __all__ = [
     "APP_READ",
     "APP_WRITE",
-    "BACKENDS",
     "INPUT",
     "ION",
     "NATIVE",

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
+from udogen import backends
+from udogen.backends.backend import Target
 from udogen.backends.plan import PROVIDER
-from udogen.backends.targets import Target
 from udogen.build.package import PackageFolder, open_packages, package_of
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef.model import Op
+from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Problems
-from udogen.runtime.library import BACKENDS, interface_providers
+from udogen.runtime import failures
+from udogen.runtime.library import interface_providers
+from udogen.runtime.op.calls import OpCall, PackageInfo
 from udogen.runtime.snpe import host as udo_host
 from udogen.runtime.snpe.registration import is_registration, read_registration
 
@@ -35,19 +39,25 @@ class Built:
         """A sentence where sources were changed since the library was built from them; empty elsewhere."""
         return outdated(self.library, self.folder)
 
+    @cached_property
+    def config(self) -> OpPackage | None:
+        """The package as its config defines it, read once; None where udogen did not generate it."""
+        packages = load(self.folder.configs)[0] if self.folder is not None else ()
+        return next((package for package in packages if package.name == self.package), None)
+
     def op(self, name: str, backend: str) -> Op | None:
         """The op as this backend sees it; None where there is no config, or no such op in it."""
-        if self.folder is None:
+        if self.folder is None or self.config is None:
             return None
-        problems = Problems()
-        packages, _ = load(self.folder.configs)
-        for package in packages:
-            if package.name == self.package:
-                found = resolve.for_backend(package, backend, problems, forced=True, layout=self.folder.layout)
-                for op in found.ops:
-                    if op.name == name:
-                        return op
-        return None
+        alone = self.config.with_ops(tuple(op for op in self.config.ops if op.name == name))
+        found = resolve.for_backend(alone, backend, Problems(), forced=True, layout=self.folder.layout)
+        return next(iter(found.ops), None)
+
+    def check_op(self, name: str) -> None:
+        """Refuse an op that the package does not have, before a runtime is started."""
+        if self.folder is not None:
+            asked = OpCall(name, self.package, (), ())
+            failures.check_names(asked, PackageInfo(self.package, self.folder.ops), str(self.library))
 
 
 def outdated(library: Path, folder: PackageFolder | None = None) -> str:
@@ -66,7 +76,7 @@ def backend_of(path: Path) -> str:
     """The backend that a path is for, where it is for one alone; otherwise, or where nothing says it, cpu."""
     package = package_of(path) if path.exists() and not path.is_dir() else None
     packages = open_packages(path) if path.is_dir() else [package] if package is not None else []
-    found = {each.backend for each in packages} & {row.name for row in BACKENDS.values()}
+    found = {each.backend for each in packages} & backends.RUNTIMES.keys()
     return next(iter(found)) if len(found) == 1 else _USUAL
 
 

@@ -11,70 +11,17 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
+from udogen import backends
+from udogen.backends.backend import HostRuntime
 from udogen.build import tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 
-
-class BackendRow(NamedTuple):
-    """One backend with a runtime library: a new row is a new backend."""
-
-    name: str
-    library: str
-    # libQnnCpu 2.47 never calls a package's logInitialize, so the worker does.
-    forwards_log: bool
-    ranks: tuple[int, ...]  # of tensors; libQnnHtp 2.47 crashes on rank 0 and has no flat layout beyond 6
-    # libQnnCpu 2.47 fills outputs with zeros at each execution, so a client cannot fill them with anything else.
-    clears_outputs: bool = False
-    # libQnnHtp 2.47 of x86-64 keeps the memory of tensors from one graph to the next: only in a new process is it new.
-    keeps_memory: bool = False
-    # libQnnHtp 2.47 to 2.51 adds a node without calling its package's validateOpConfig: a client must ask for it.
-    validates: bool = True
-    # Machines on which it can run; libQnnGpu of x86-64 wants a target server and offline compilers.
-    machines: tuple[str, ...] = ("x86_64", "aarch64")
-    # Machines on which all graphs of a process wait for each other: libQnnHtp of x86-64 has one pool of threads for
-    # its make-believe processor, and two executions in it, of whichever contexts, wait for each other without end.
-    one_at_a_time: tuple[str, ...] = ()
-    # Whether a process that is forked while the library is in use can use it too, and end.  libQnnHtp 2.47 of x86-64
-    # hangs there when it is called, and crashes in its destructors.
-    forks: bool = True
-    # Whether it prints to stdout and stderr what belongs into a log (`udogen.qnn.interface`).
-    prints: bool = False
-
-    @property
-    def delivers(self) -> frozenset[str] | None:
-        """Tensor types whose data reaches a custom op; None: the backend itself refuses what it does not have."""
-        from udogen import backends
-
-        return frozenset(backends.ALL[self.name].delivers) or None
-
-
-BACKENDS = {
-    row.name: row
-    for row in (
-        BackendRow("cpu", "libQnnCpu.so", forwards_log=False, ranks=tuple(range(9)), clears_outputs=True),
-        BackendRow("gpu", "libQnnGpu.so", forwards_log=True, ranks=tuple(range(9)), machines=("aarch64",)),
-        BackendRow(
-            "htp",
-            "libQnnHtp.so",
-            forwards_log=True,
-            ranks=tuple(range(1, 6)),
-            keeps_memory=True,
-            validates=False,
-            one_at_a_time=("x86_64",),
-            forks=False,
-            prints=True,
-        ),
-    )
-}
-
 KINDS = ("auto", "real", "emulator")
 BUILD_ID = "udogen_qnn_sdk_build_id"  # exported by generated packages of HTP's C++ interface
 _WHEEL = "onnxruntime_qnn"
-_INSTALL = "pip install onnxruntime-qnn==2.3.0 (the last release that carries libQnnCpu.so), or set QNN_SDK_ROOT"
 
 _HEAD = struct.Struct("<4sBB10xHH")  # of an ELF file: magic, class, byte order, type, machine
 _MACHINES = {62: "x86_64", 183: "aarch64"}
@@ -86,9 +33,10 @@ SDK_FOLDERS = {
 
 @dataclass(frozen=True)
 class RuntimeLibrary:
-    """A backend library, and who told us of it."""
+    """The library of a backend, and where it comes from."""
 
-    backend: BackendRow
+    backend: str
+    behaviour: HostRuntime
     path: Path
     origin: str
     emulator: bool = False  # one of ours, not Qualcomm's
@@ -96,7 +44,7 @@ class RuntimeLibrary:
     @property
     def serial(self) -> bool:
         """Whether two graphs must not be executed at once, even in two contexts."""
-        return not self.emulator and platform.machine() in self.backend.one_at_a_time
+        return not self.emulator and platform.machine() in self.behaviour.one_at_a_time
 
     @property
     def system(self) -> Path:
@@ -116,15 +64,15 @@ def find_runtime(
 
     `kind` is one of KINDS.  `auto` takes the emulator only where no real runtime can run on this machine at all.
     """
-    arguments.expect(backend, str, "the backend", f"one of: {', '.join(BACKENDS)}")
+    arguments.expect(backend, str, "the backend", f"one of: {', '.join(backends.RUNTIMES)}")
     arguments.expect(kind, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
     if explicit is not None:
         explicit = arguments.path(explicit, "the runtime library")
     if environment is not None:
         arguments.expect(environment, tools.Environment, "the environment", "a udogen.build.tools.Environment")
-    row = BACKENDS.get(backend)
+    row = backends.RUNTIMES.get(backend)
     if row is None:
-        raise UsageError(f"there is no runtime for backend `{backend}`", hint=f"one of: {', '.join(BACKENDS)}")
+        raise UsageError(f"there is no runtime for backend `{backend}`", hint=f"one of: {', '.join(backends.RUNTIMES)}")
     if kind not in KINDS:
         raise UsageError(f"there is no runtime of the kind `{kind}`", hint="one of: " + ", ".join(KINDS))
     runs_here = platform.machine() in row.machines
@@ -133,7 +81,7 @@ def find_runtime(
             raise UsageError("--qnn-lib and --runtime emulator are two runtimes", hint="leave one of them out")
         from udogen.build import emulator
 
-        return RuntimeLibrary(row, emulator.build_backend(backend, on_step=on_step), "emulator", emulator=True)
+        return RuntimeLibrary(backend, row, emulator.build_backend(backend, on_step=on_step), "emulator", emulator=True)
     if explicit is None and not runs_here:
         raise ToolMissing(
             f"{row.library} does not run on {platform.machine()}",
@@ -143,22 +91,22 @@ def find_runtime(
         path = explicit / row.library if explicit.is_dir() else explicit
         if not path.is_file():
             raise ToolMissing(f"there is no QNN runtime at {path}", hint=f"give the path of {row.library}")
-        return RuntimeLibrary(row, path.resolve(), "given", emulator=path.name != row.library and _is_ours(path))
+        return RuntimeLibrary(
+            backend, row, path.resolve(), "given", emulator=path.name != row.library and _is_ours(path)
+        )
     places = [*_sdk_places(environment or tools.environment()), *_wheel_places()]
     for origin, folder in places:
         if (folder / row.library).is_file():
-            return RuntimeLibrary(row, (folder / row.library).resolve(), origin)
+            return RuntimeLibrary(backend, row, (folder / row.library).resolve(), origin)
     raise ToolMissing(
         f"the QNN runtime {row.library} is not installed",
-        hint=_INSTALL if backend != "gpu" else "set QNN_SDK_ROOT; or --runtime emulator, which needs OpenCL",
+        hint=row.hint,
         details=[f"looked in {folder}" for _, folder in places],
     )
 
 
 def _is_ours(path: Path) -> bool:
-    from udogen.build import emulator
-
-    return path.name in [each.library for each in emulator.ALL.values()]
+    return path.name in [each.emulator.library for each in backends.ALL.values() if each.emulator]
 
 
 def _sdk_places(environment: tools.Environment) -> list[tuple[str, Path]]:

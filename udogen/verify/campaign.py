@@ -11,13 +11,15 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from udogen import __version__
+from udogen.backends import PLACES
+from udogen.backends.backend import Place
 from udogen.errors import BuildFailed, ToolMissing, UdogenError, UsageError
 from udogen.opdef.model import OpPackage
 from udogen.runtime.failures import RegistrationFailed
 from udogen.runtime.op.calls import RuntimeInfo
 from udogen.verify import shapes
 from udogen.verify.cases import Case
-from udogen.verify.places import PLACES, SHAPES, Place, check_there, place_of
+from udogen.verify.places import SHAPES, check_there, place_of
 from udogen.verify.results import BackendState, Outcome, State, TestRun, Trouble
 from udogen.verify.runner import OnCase, data_type, run_cases
 from udogen.verify.safety.checks import NOTHING, Wanted

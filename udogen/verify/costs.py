@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from udogen.backends.backend import Place
 from udogen.errors import UdogenError
 from udogen.runtime.op.calls import OpCall, OpResult, ParamArg
 from udogen.runtime.op.session import OpSession
 from udogen.verify.cases import Case
-from udogen.verify.places import Place, Session
+from udogen.verify.places import Session
 from udogen.verify.results import Cost, Outcome, Spread
 from udogen.verify.suite.model import Builtin
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from udogen.backends.backend import Place
 from udogen.errors import UdogenError
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built
 from udogen.verify.cases import Case
 from udogen.verify.diagnosis import Again, Evidence, diagnose, shrink
-from udogen.verify.places import Place, Session
+from udogen.verify.places import Session
 from udogen.verify.results import Finding, Outcome
 
 if TYPE_CHECKING:

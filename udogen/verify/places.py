@@ -4,69 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
+from udogen.backends import PLACES
+from udogen.backends.backend import Place
 from udogen.clients.ort import versions
 from udogen.clients.ort.op_session import OrtSession
 from udogen.errors import UsageError
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.library import BACKENDS, find_runtime
+from udogen.runtime.library import find_runtime
 from udogen.runtime.op.calls import POISON
 from udogen.runtime.op.session import OpSession
 
 Session = OpSession | HexagonSession | OrtSession
 
 
-class Place(NamedTuple):
-    """One place in which ops run: as test files and `--backend` call it."""
-
-    id: str
-    config: str  # whose packages run there: a backend of configs
-    title: str
-    kind: str  # a kind of `find_runtime`; `instructions`: no runtime, but the instruction set; `ort`: ONNX Runtime
-    ranks: tuple[int, ...]
-    twin: str = ""  # the place whose cases it takes too
-    usual: bool = True  # also where it is not asked for
-
-    @property
-    def instructions(self) -> bool:
-        """It runs Hexagon code in QEMU: each call is a process, packets are counted, time says nothing."""
-        return self.kind == "instructions"
-
-    @property
-    def client(self) -> bool:
-        """A program that loads packages runs the op, as users do; times and memory of the op are not seen."""
-        return self.kind == "ort"
-
-    @property
-    def watched(self) -> bool:
-        """A runtime in a process of ours, in which times are measured and memory is watched."""
-        return not self.instructions and not self.client
-
-
-_HEXAGON_RANKS = (0, 1, 2, 3, 4)  # Hexagon NN keeps tensors with four axes
-
-PLACES = {
-    row.id: row
-    for row in (
-        Place("cpu", "cpu", "Qualcomm's CPU runtime", "auto", BACKENDS["cpu"].ranks),
-        Place("htp", "htp", "Qualcomm's HTP runtime", "auto", BACKENDS["htp"].ranks),
-        Place(
-            "hexagon", "htp", "HTP kernels as Hexagon code under qemu-hexagon", "instructions", BACKENDS["htp"].ranks
-        ),
-        Place("gpu", "gpu", "GPU: udogen's emulator on OpenCL where there is no Adreno", "auto", BACKENDS["gpu"].ranks),
-        Place("dsp", "dsp", "DSP V65/V66 kernels under qemu-hexagon", "instructions", _HEXAGON_RANKS),
-        Place("cpu-ort", "cpu", "ONNX Runtime with Qualcomm's CPU runtime", "ort", BACKENDS["cpu"].ranks, twin="cpu"),
-        Place("htp-ort", "htp", "ONNX Runtime with Qualcomm's HTP runtime", "ort", BACKENDS["htp"].ranks, twin="htp"),
-        Place("cpu-emulator", "cpu", "udogen's CPU emulator", "emulator", BACKENDS["cpu"].ranks, "cpu", usual=False),
-        Place("htp-emulator", "htp", "udogen's HTP emulator", "emulator", BACKENDS["htp"].ranks, "htp", usual=False),
-    )
-}
-
-
 # No op runs there: shape rules, converter op packages and references are compared.
-SHAPES = Place("shapes", "", "shape rules, the converter op package, references", "shapes", tuple(range(9)))
+SHAPES = Place("shapes", "", "shape rules, the converter op package, references", "shapes", tuple(range(9)), "Shapes")
 
 
 def place_of(name: str) -> Place:
@@ -86,10 +40,10 @@ def built_for(place: Place, folder: Path) -> Built:
 def check_there(place: Place, on_step: Callable[[str], None]) -> None:
     """Raise where what the place runs in is missing, before anything is compiled for it."""
     if place.instructions:
-        from udogen.build import emulated
+        from udogen.build import qemu_hexagon
 
-        emulated.find_qemu()
-        emulated.compiler(emulated.HOSTS[place.config].default)
+        qemu_hexagon.find_qemu()
+        qemu_hexagon.compiler(qemu_hexagon.harness_of(place.config).arch)
     elif place.client:
         from udogen.opdef.onnx.reading import onnx_module
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen import process
+from udogen.backends import RUNTIMES
+from udogen.backends.backend import Place
 from udogen.clients.ort.op_session import OrtSession
 from udogen.errors import UdogenError
 from udogen.opdef import datatypes
@@ -18,13 +20,12 @@ from udogen.opdef.model import Op
 from udogen.runtime.built import Built
 from udogen.runtime.failures import NotExpressible, OpFailed, OpRefused, OutOfBounds
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.library import BACKENDS
 from udogen.runtime.op.calls import POISON, OpCall, OpResult
 from udogen.runtime.op.request import Wishes, make_call
 from udogen.verify import costs, tolerances
 from udogen.verify.cases import Case
 from udogen.verify.explain import Explainer
-from udogen.verify.places import Place, Session, open_session, place_of
+from udogen.verify.places import Session, open_session, place_of
 from udogen.verify.results import Cost, Finding, Outcome, TensorResult, Trouble
 from udogen.verify.safety.checks import NOTHING, PageGuards, Safety, Wanted
 from udogen.verify.safety.outcomes import examined
@@ -103,7 +104,7 @@ def run_cases(
 
         explainer = Explainer(once, session, place, built) if explain else None
         # Where memory stays poisoned for the life of a process, times are measured in another one.
-        clean = measure and place.watched and BACKENDS[place.config].keeps_memory
+        clean = measure and place.watched and RUNTIMES[place.config].keeps_memory
         clock = open_session(place, built, timeout=timeout, runtime=runtime, force=force) if clean else session
         if clean:
             stack.enter_context(clock)
@@ -229,7 +230,7 @@ def _timed(outcome: Outcome, session: Session, call: OpCall, loops: int, place: 
     """The cost with the times of more executions; on CPU without poison, whose hook takes time too."""
     if outcome.execute > _SLOW and not loops:
         return outcome.cost
-    poison = POISON if BACKENDS[place.config].keeps_memory else 0
+    poison = POISON if RUNTIMES[place.config].keeps_memory else 0
     again = replace(call, loops=loops or outcome.case.loops or _TIMED, poison=poison)
     times = session.run(again).times
     return replace(outcome.cost, execute=costs.spread(times.samples), finalize=times.finalize)

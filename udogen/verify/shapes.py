@@ -63,7 +63,7 @@ def run_cases(
 def _library(path: Path, *, build: bool) -> Path:
     if not path.is_dir():
         return path
-    folder = next((each for each in open_packages(path) if each.backend == "converter"), None)
+    folder = next((each for each in open_packages(path) if each.kind.converter), None)
     if folder is None:
         raise UsageError(f"{path} is no converter op package", hint="`udogen generate --converter` makes one")
     if build:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen import resources
+from udogen import backends, resources
+from udogen.backends.backend import Place
 from udogen.build import make, tools
 from udogen.build.package import PackageFolder, open_packages
 from udogen.errors import RunFailed, UsageError
@@ -16,7 +17,7 @@ from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
 from udogen.runtime.built import Built
-from udogen.verify.places import Place, built_for
+from udogen.verify.places import built_for
 from udogen.verify.suite.configs import Source
 
 Step = Callable[[str], None]
@@ -77,7 +78,7 @@ def _generated(source: Source, package: OpPackage, place: Place, ops: Sequence[s
     subject, backend = source.subject, place.config
     assert subject.config is not None
     api = subject.htp_api or next(iter(HTP_APIS))
-    room = HTP_APIS[api] if backend == "htp" else backend
+    room = backends.ALL[backend].kernels_folder(api)
     missing = [op for op in ops if subject.kernels is None or not (subject.kernels / room / f"{op}.cpp").is_file()]
     if missing:
         where = subject.kernels / room if subject.kernels is not None else subject.config.parent / "kernels" / room

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from udogen.backends.targets import Target
+from udogen.backends.backend import Target
 from udogen.build.toolchains import open as open_toolchain
 from udogen.build.toolchains import sdk
 from udogen.build.toolchains.choice import Choice, Unfit

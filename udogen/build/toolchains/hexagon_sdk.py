@@ -8,7 +8,7 @@ from pathlib import Path
 
 from udogen.backends import architectures
 from udogen.backends.architectures import Architecture
-from udogen.backends.targets import Target
+from udogen.backends.backend import Target
 from udogen.build import tools
 from udogen.build.toolchains.choice import Choice, Unfit, headers
 from udogen.build.tools import Environment

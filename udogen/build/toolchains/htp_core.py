@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from udogen import process
-from udogen.backends.targets import Target
+from udogen.backends.backend import Target
 from udogen.build import tools
 from udogen.build.toolchains.choice import Choice, without_compiler
 from udogen.build.tools import Environment

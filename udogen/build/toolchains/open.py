@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from udogen.backends.targets import Target
+from udogen.backends.backend import Target
 from udogen.build import tools
 from udogen.build.toolchains.choice import Choice, Unfit, without_compiler
 from udogen.build.tools import Environment

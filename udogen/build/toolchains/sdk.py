@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from udogen.backends.targets import Target
+from udogen import backends
+from udogen.backends.backend import Target
 from udogen.build import tools
 from udogen.build.toolchains import hexagon_sdk
 from udogen.build.toolchains.choice import Choice, Unfit, headers, without_compiler
@@ -51,7 +52,7 @@ def choose(target: Target, env: Environment) -> Choice | Unfit:
 
 def _with_opencl(target: Target, env: Environment, found: Choice | Unfit) -> Choice | Unfit:
     """GPU packages whose sources call OpenCL link the device's libOpenCL.so, which CL_LIBRARY_PATH tells."""
-    if isinstance(found, Unfit) or target.backend != "gpu":
+    if isinstance(found, Unfit) or not backends.KINDS[target.backend].opencl:
         return found
     if env.cl_library_path and not (Path(env.cl_library_path) / _OPENCL).is_file():
         return Unfit(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from udogen.backends import by_number
 from udogen.errors import RunFailed
 from udogen.opdef import datatypes
 from udogen.opdef.onnx import reading
@@ -22,7 +23,6 @@ from udogen.runtime.contexts.binaries import system_library_of
 
 OP, DOMAIN = "EPContext", "com.microsoft"
 SOURCES = ("qnn", "qnnexecutionprovider")  # in any case
-BACKENDS = {4: "GPU", 5: "DSP", 6: "HTP"}  # by their numbers in the API: the provider restores no others
 EMBEDDED_MOST = (1 << 31) - (1 << 20)  # of protobuf, with room for the rest of the model
 
 
@@ -100,7 +100,8 @@ def stored_type(dtype: str) -> str:
 
 def faults_of(info: BinaryInfo, graphs: Sequence[GraphInfo]) -> Iterator[tuple[str, str]]:
     """(why the provider would not take a binary, or some graph of it, what to do)."""
-    if info.backend_id not in BACKENDS:
+    made_by = by_number(info.backend_id)
+    if made_by is None or not made_by.restored_by_ort:
         yield (
             "it is not made for HTP: the provider restores contexts of HTP, DSP and GPU alone",
             "make it with --backend htp; a package for the CPU runs from the ONNX model itself",

@@ -21,7 +21,7 @@ from udogen.clients.ort.doubts import Doubt
 from udogen.clients.package import Package
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef.onnx import reading
-from udogen.opdef.onnx.freeze import freeze
+from udogen.opdef.onnx.from_proto import freeze
 from udogen.opdef.onnx.model import ValueType
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts.binaries import mapped_file

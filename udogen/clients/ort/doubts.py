@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from udogen import backends
 from udogen.clients.ort import shapes
 from udogen.clients.package import Package
 from udogen.errors import UdogenError
@@ -15,8 +16,7 @@ from udogen.opdef.onnx.model import Graph, Model, Node, type_in, walk
 from udogen.runtime.op.session import OpSession
 
 _SECONDS = 30
-_WIDE = ("INT64", "UINT64", "DOUBLE")  # HTP has such tensors nowhere but before a Cast
-_RANK = 5  # dimensions that packages over QHPI have kernels for
+_WIDE = ("INT64", "UINT64", "DOUBLE")
 _NOT_REGISTERED = "ort-registration"  # the line of the log that says so (clients/errors/lines_of_ort.py)
 
 
@@ -58,10 +58,15 @@ def _of_node(node: Node, scopes: tuple[Graph, ...], backend: str) -> Iterator[Do
                     "fix them: `python -m onnxruntime.tools.make_dynamic_shape_fixed`, or "
                     "SessionOptions.add_free_dimension_override_by_name",
                 )
-            if backend == "htp" and known.dtype in _WIDE:
-                yield Doubt(f"{told}; HTP hands 64 bits to no custom op", "cast it before, and back behind")
-            if backend == "htp" and shape is not None and len(shape) > _RANK:
-                yield Doubt(f"{told}; HTP takes {_RANK} dimensions at most", "reshape it before, and back behind")
+            if known.dtype in _WIDE and not backends.RUNTIMES[backend].wide_in_ort:
+                yield Doubt(
+                    f"{told}; {backend.upper()} hands 64 bits to no custom op", "cast it before, and back behind"
+                )
+            most = max(backends.RUNTIMES[backend].ranks)
+            if shape is not None and len(shape) > most:
+                yield Doubt(
+                    f"{told}; {backend.upper()} takes {most} dimensions at most", "reshape it before, and back behind"
+                )
 
 
 def _shape(shape: Sequence[int | str | None] | None) -> str:

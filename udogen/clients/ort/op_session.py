@@ -8,6 +8,7 @@ from itertools import groupby
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from udogen import backends
 from udogen.clients.ort import case_model
 from udogen.clients.ort.case_model import Chain
 from udogen.errors import RunFailed, ToolMissing, UdogenError
@@ -15,7 +16,7 @@ from udogen.opdef.model import Op
 from udogen.runtime import failures, known
 from udogen.runtime.built import Built
 from udogen.runtime.child import Child, deadline_of
-from udogen.runtime.library import BACKENDS, check_loadable, check_provider
+from udogen.runtime.library import check_loadable, check_provider
 from udogen.runtime.op.calls import OpCall, OpResult, RuntimeInfo, Times
 from udogen.runtime.proof import Proof, Rise
 from udogen.runtime.wire import Garbled
@@ -104,7 +105,7 @@ class OrtSession:
 
     def _check(self, calls: Chain) -> None:
         for call in calls:
-            failures.check_ranks(call, BACKENDS[self._backend].ranks)
+            failures.check_ranks(call, backends.RUNTIMES[self._backend].ranks)
             if call.context is not None or call.save_context:
                 raise RunFailed(
                     "ONNX Runtime stores contexts by itself", hint="session option ep.context_enable; or --backend htp"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from udogen import backends
 from udogen.clients.client import check
 from udogen.clients.errors import logs
 from udogen.clients.ort import asking, context_nodes, contexts, doubts, schema, versions
@@ -90,7 +91,7 @@ def session(
     chosen = find_packages([Path(each) for each in given], Wish(backend, ops=tuple(ops)))
     stored = None
     if nodes := context_nodes.nodes_of(path):
-        if backend == "cpu":
+        if not backends.ALL[backend].restored_by_ort:
             raise UsageError(f"{path} holds contexts, which ONNX Runtime restores on HTP alone", hint='backend="htp"')
         stored, chosen = contexts.look(path, nodes, chosen), contexts.registered(chosen)
     elif not ops:

@@ -17,7 +17,7 @@ from udogen.clients.ort import shapes
 from udogen.clients.package import Package
 from udogen.errors import UsageError
 from udogen.opdef.model import Op
-from udogen.opdef.onnx import custom, ordering, reading, spread
+from udogen.opdef.onnx import custom_ops, reading, serialized, shape_propagation
 from udogen.opdef.onnx.load import load_model
 from udogen.opdef.onnx.model import UNKNOWN, Model, Node, OpName, ValueType, type_in, walk
 
@@ -67,7 +67,7 @@ def schemas_of(
     path: Path,
     wanted: Sequence[str] = (),
     *,
-    outputs: spread.Outputs = spread.nothing,
+    outputs: shape_propagation.Outputs = shape_propagation.no_outputs,
     params: Mapping[str, Sequence[str]] | None = None,
     known: Sequence[OpName] = (),
 ) -> Schemas:
@@ -80,7 +80,7 @@ def schemas_of(
     raw = reading.read_proto(path)
     ours = [op for op in loaded.ops if loaded.model.function(op) is None]
     if wanted:  # built-in ops that a package shall take need none
-        ours = [op for op in ours if custom.is_custom(op, loaded.model)]
+        ours = [op for op in ours if custom_ops.is_custom(op, loaded.model)]
     ops = [op for op in ours if op not in known]
     uses: dict[OpName, list[_Use]] = defaultdict(list)
     for node, scopes in walk(loaded.model.graph):
@@ -105,7 +105,7 @@ def schemas_of(
         (*loaded.notes, *notes),
         tuple(dict.fromkeys(_external(raw.graph))),
         # The provider sends up to three attributes in reverse order, more in an order of its own (measured: 2.3.0).
-        ordering.edits(path, {op: tuple(reversed(names)) for op, names in (params or {}).items()}),
+        serialized.reordered_attributes(path, {op: tuple(reversed(names)) for op, names in (params or {}).items()}),
     )
 
 
@@ -143,7 +143,7 @@ def add_schemas(
     out: Path,
     wanted: Sequence[str] = (),
     *,
-    outputs: spread.Outputs = spread.nothing,
+    outputs: shape_propagation.Outputs = shape_propagation.no_outputs,
     params: Mapping[str, Sequence[str]] | None = None,
 ) -> Schemas:
     """Write a model with schemas for its custom ops; its weights are copied as they are."""

@@ -13,7 +13,7 @@ from udogen.errors import UdogenError, UsageError
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.onnx.model import UNKNOWN, Graph, Node, ValueType
-from udogen.opdef.onnx.spread import Outputs, TypeOf
+from udogen.opdef.onnx.shape_propagation import Outputs, TypeOf
 from udogen.opdef.onnx.types import BY_ONNX
 from udogen.opdef.shape_rules import Given, ShapeRules, load_shape_rules
 

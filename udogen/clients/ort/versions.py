@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import metadata
 from typing import NamedTuple
 
+from udogen import backends
 from udogen.backends import architectures
 from udogen.build import tools
 from udogen.errors import ToolMissing
@@ -47,7 +48,6 @@ PAIRS = (
     ),
 )
 _GOOD = "pip install 'onnxruntime>=1.24.2,<1.28' onnxruntime-qnn==2.3.0"
-_LAST_WITH_CPU = (2, 4)  # the first without libQnnCpu.so
 DOMAINS_SINCE = (2, 7)  # the first that reads ORT_QNN_CUSTOM_OP_DOMAINS
 
 
@@ -71,9 +71,11 @@ def check_pair(ort: str, qnn: str, backend: str) -> None:
             f"onnxruntime {ort} and onnxruntime-qnn {qnn} do not go together: {row.why}",
             hint=f"{_GOOD}; or onnxruntime-qnn 2.4.0 or later, which has no libQnnCpu.so",
         )
-    if backend == "cpu" and _numbers(qnn) >= _LAST_WITH_CPU:
+    runtime = backends.RUNTIMES.get(backend)
+    if runtime is not None and runtime.ort_below and _numbers(qnn) >= runtime.ort_below:
         raise ToolMissing(
-            f"onnxruntime-qnn {qnn} carries no libQnnCpu.so", hint=f'backend="htp", or {_GOOD}, or give runtime=PATH'
+            f"onnxruntime-qnn {qnn} carries no {runtime.library}",
+            hint=f'backend="htp", or {_GOOD}, or give runtime=PATH',
         )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from udogen import backends
 from udogen.clients import rules
 from udogen.clients.client import Client, Part
 from udogen.clients.package import Package
 from udogen.clients.programs import snpe
-from udogen.clients.programs.ort import BACKEND_LIBRARIES
 from udogen.clients.programs.parts import device_parts
 from udogen.clients.quoting import block, cpp
 
@@ -55,9 +55,9 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
 
 def _opening(packages: Sequence[Package]) -> str:
     """How the backend must have been opened."""
-    backend = BACKEND_LIBRARIES[packages[0].backend]
+    backend = backends.RUNTIMES[packages[0].backend].library
     needed = f"{backend} must have been opened with dlopen(…, RTLD_NOW | RTLD_GLOBAL)."
-    return f"\n            // {needed}" if packages[0].backend == "htp" else ""
+    return f"\n            // {needed}" if backends.ALL[packages[0].backend].calls_runtime else ""
 
 
 def _tell_snpe(packages: Sequence[Package]) -> Iterator[Part]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from udogen import backends
 from udogen.clients import rules
 from udogen.clients.client import Client, Part
 from udogen.clients.package import Library, Package
-from udogen.clients.programs.ort import BACKEND_LIBRARIES
 from udogen.clients.programs.parts import device_parts
 from udogen.clients.quoting import shell
 
@@ -25,7 +25,7 @@ def _entries(packages: Sequence[Package], *, targets: bool) -> str:
 
 def _tell_net_run(packages: Sequence[Package]) -> Iterator[Part]:
     option = f"--op_packages {shell(_entries(packages, targets=True))}"
-    backend = BACKEND_LIBRARIES[packages[0].backend]
+    backend = backends.RUNTIMES[packages[0].backend].library
     yield Part("flag", "sh", option)
     yield Part("command", "sh", f"qnn-net-run --backend {backend} --model model.so --input_list inputs.txt {option}")
     yield from device_parts(packages)
@@ -37,7 +37,7 @@ def _arm(package: Package) -> Sequence[Library]:
 
 def _tell_generator(packages: Sequence[Package]) -> Iterator[Part]:
     option = f"--op_packages {shell(_entries(packages, targets=False))}"
-    backend = BACKEND_LIBRARIES[packages[0].backend]
+    backend = backends.RUNTIMES[packages[0].backend].library
     yield Part("flag", "sh", option)
     yield Part(
         "command",

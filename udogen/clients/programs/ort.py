@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from udogen import backends
 from udogen.clients import rules
 from udogen.clients.client import Client, Part, Rule
 from udogen.clients.package import Package
@@ -20,7 +21,6 @@ _WHY = {
     False: "An op that QNN does not take runs on ONNX Runtime's own CPU, without a word: this tells where each is.",
 }
 _LOOK = "print([part.ep_name for part in session.get_provider_graph_assignment_info()])"
-BACKEND_LIBRARIES = {"cpu": "libQnnCpu.so", "gpu": "libQnnGpu.so", "htp": "libQnnHtp.so"}
 
 
 def _one_op(packages: Sequence[Package]) -> Iterator[str]:
@@ -58,7 +58,7 @@ def entries(packages: Sequence[Package]) -> str:
         for library in package.libraries
         for op in package.ops
         # Without a target it passes an empty one, which libQnnHtp refuses (4003) where it takes NULL: measured on x86.
-        for target in [library.target or ("CPU" if package.backend == "htp" else "")]
+        for target in [library.target or ("CPU" if backends.ALL[package.backend].two_halves else "")]
     )
 
 
@@ -74,11 +74,11 @@ def custom_op_domains(packages: Sequence[Package]) -> str:
 
 def _tell(packages: Sequence[Package]) -> Iterator[Part]:
     first = packages[0]
-    backend = BACKEND_LIBRARIES[first.backend]
+    backend = backends.RUNTIMES[first.backend].library
     value = entries(packages)
     yield Part("option", "text", f"op_packages={value}")
     yield Part("domains", "sh", f"export ORT_QNN_CUSTOM_OP_DOMAINS={shell(custom_op_domains(packages))}")
-    strict = first.backend != "cpu"
+    strict = backends.RUNTIMES[first.backend].strict_in_ort
     looks = (
         "" if strict else f"\n{' ' * 12}print([part.ep_name for part in session.get_provider_graph_assignment_info()])"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+from udogen import backends
 from udogen.clients.client import Part
 from udogen.clients.package import ANDROID, LINUX, Package
 from udogen.clients.quoting import shell
@@ -48,6 +49,6 @@ def environment(packages: Sequence[Package]) -> Part:
     """LD_LIBRARY_PATH is separated by `:`, ADSP_LIBRARY_PATH by `;`."""
     folders = list(dict.fromkeys(package.folder for package in packages))
     lines = [f"export LD_LIBRARY_PATH={shell(':'.join(folders))}:$LD_LIBRARY_PATH"]
-    if any(package.backend == "htp" for package in packages):
+    if any(backends.ALL[package.backend].two_halves for package in packages):
         lines.append(f"export ADSP_LIBRARY_PATH={shell(dsp_path(folders, packages[0].place.system))}")
     return Part("environment", "sh", "\n".join(lines))

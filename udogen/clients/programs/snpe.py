@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from udogen.backends import cpu
 from udogen.build.package import PackageFolder, open_packages
 from udogen.clients import rules
 from udogen.clients.client import Client, Part, Rule
@@ -39,7 +40,7 @@ def _commas(packages: Sequence[Package]) -> Iterator[str]:
 def _no_cpu(packages: Sequence[Package]) -> Iterator[str]:
     for package in packages:
         parts = _parts(package)
-        if parts and not any(each.backend == "cpu" for each in parts):
+        if parts and not any(each.backend == cpu.BACKEND.id for each in parts):
             yield f"package {package.name} has no CPU implementation"
 
 
@@ -83,7 +84,7 @@ def implementations(package: Package) -> list[tuple[Path, bool]]:
     folder = {"pc": "x86-64_linux_clang", ANDROID: "arm64-v8a", "linux": "aarch64-linux-gnu"}[package.place.system]
     for part in _parts(package):
         for row in part.rows:
-            if part.backend in ("reg", "converter"):
+            if not part.kind.runs_ops:
                 continue
             hexagon = package.place.device and row.arch and row.arch == package.place.arch
             for file in part.artifacts(row):

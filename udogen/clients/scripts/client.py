@@ -9,7 +9,7 @@ from pathlib import Path
 from udogen import resources
 from udogen.backends.targets import ALL
 from udogen.build import tools
-from udogen.build.cached import compile_or_fail, make_once
+from udogen.build.emulator import compile_or_fail, make_once
 from udogen.build.toolchains import choose
 from udogen.build.tools import Environment
 from udogen.errors import ToolMissing

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from udogen import resources
+from udogen import backends, resources
 from udogen.clients import programs
 from udogen.clients.package import PC, Package
 from udogen.clients.programs import snpe
-from udogen.clients.programs.ort import BACKEND_LIBRARIES
 from udogen.clients.scripts import vendors
 from udogen.clients.scripts.client import NAME as CLIENT
 from udogen.clients.scripts.marks import CHOSEN, NUMBER, OUT, RUN
@@ -50,7 +49,7 @@ class Request:
     @property
     def hexagon(self) -> bool:
         """Whether Hexagon itself runs it: HTP on a device."""
-        return self.backend == "htp" and self.system != PC
+        return backends.ALL[self.backend].two_halves and self.system != PC
 
     def told(self, kind: str) -> list[str]:
         """The words of what `udogen register --only KIND` prints."""
@@ -73,7 +72,7 @@ class Runs(NamedTuple):
 # --- qnn-net-run, qnn-context-binary-generator --------------------------------------------------------------
 def _net_run(ask: Request) -> Command:
     model = "--retrieve_context" if ask.kind == "context" else "--model"
-    words = ["qnn-net-run", "--backend", BACKEND_LIBRARIES[ask.backend], model, ask.model]
+    words = ["qnn-net-run", "--backend", backends.RUNTIMES[ask.backend].library, model, ask.model]
     words += ["--input_list", INPUT_LIST, "--output_dir", OUT, *_native(ask), *ask.told("flag")]
     return _of_qnn(ask, words, "qnn-net-run")
 
@@ -87,7 +86,7 @@ def _native(ask: Request) -> Iterator[str]:
 
 
 def _generator(ask: Request) -> Command:
-    words = ["qnn-context-binary-generator", "--backend", BACKEND_LIBRARIES[ask.backend], "--model", ask.model]
+    words = ["qnn-context-binary-generator", "--backend", backends.RUNTIMES[ask.backend].library, "--model", ask.model]
     words += ["--binary_file", "model", "--output_dir", OUT, *ask.told("flag")]
     return _of_qnn(ask, words, "qnn-context-binary-generator")
 
@@ -111,12 +110,11 @@ def _result(ask: Request, tensor: Tensor) -> str:
 
 # --- SNPE ----------------------------------------------------------------------------------------------------
 
-_SNPE_RUNTIMES = {"cpu": (), "gpu": ("--use_gpu",), "htp": ("--use_dsp",)}
-
 
 def _snpe_net_run(ask: Request) -> Command:
     words = ["snpe-net-run", "--container", ask.model, "--input_list", INPUT_LIST, "--output_dir", OUT]
-    words += [*_SNPE_RUNTIMES[ask.backend], *ask.told("flag")]
+    core = backends.ALL[ask.backend].udo
+    words += [*(core.net_run if core else ()), *ask.told("flag")]
     if ask.hexagon:
         words += ["--platform_options", f"unsignedPD:{'OFF' if ask.signed else 'ON'}"]
     needed = [vendors.program("snpe-net-run", ask.system)]
@@ -133,7 +131,7 @@ def _cpp(ask: Request) -> Command:
     words = [
         f"{RUN}/{CLIENT}",
         "--backend",
-        BACKEND_LIBRARIES[ask.backend],
+        backends.RUNTIMES[ask.backend].library,
         "--context",
         ask.model,
         "--graph",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from udogen import backends
 from udogen.backends import architectures
 from udogen.build.package import open_packages
 from udogen.build.tools import environment
@@ -30,13 +31,12 @@ def packages_of(wanted: Wanted) -> list[tuple[str, tuple[Package, ...]]]:
     android = wanted.system == ANDROID
     target = wanted.target or _only_backend(wanted.paths)
     wish = Wish(android=android, ops=wanted.ops, folder=wanted.remote)
-    if target in ("cpu", "gpu"):
-        target = f"{target}_{'android' if android else 'aarch64'}"
-    if target != "htp":
+    if target not in backends.RUNTIMES or not backends.ALL[target].two_halves:
+        target = f"{target}_{'android' if android else 'aarch64'}" if target in backends.RUNTIMES else target
         found = _found(wanted, replace(wish, target=target))
         return [(found[0].place.arch, found)]
     built, faults = [], []
-    for arch in architectures.of_backend("htp"):
+    for arch in architectures.of_backend(target):
         try:
             built.append((arch, _found(wanted, replace(wish, target=arch))))
         except RunFailed as fault:
@@ -59,7 +59,7 @@ def _found(wanted: Wanted, wish: Wish) -> tuple[Package, ...]:
 
 def _only_backend(paths: Sequence[Path]) -> str:
     folders = [path for path in paths if path.is_dir()]
-    found = {each.backend for path in folders for each in open_packages(path)} & {"cpu", "gpu", "htp"}
+    found = {each.backend for path in folders for each in open_packages(path)} & backends.RUNTIMES.keys()
     if len(found) == 1:
         return found.pop()
     raise UsageError(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from udogen.backends import by_number
 from udogen.clients.package import ANDROID, DEVICE_FOLDER, LINUX, PC
 from udogen.clients.programs.ort import SCHEMA_NEEDED
 from udogen.clients.scripts import chips, tensors
@@ -160,14 +161,15 @@ def _model_name(path: Path) -> str:
 
 
 def _graph(path: Path, wanted: Wanted, backend: str) -> GraphInfo:
-    from udogen.qnn import system
     from udogen.runtime.contexts.binaries import StoredContext
 
     with StoredContext(path, on_step=wanted.on_step, warn=False) as binary:
         info = binary.info
-    of = system.BACKENDS_BY_ID.get(info.backend_id, backend)
-    if of != backend:
-        raise UsageError(f"{path} was made by the {of} backend, the packages are for {backend}", hint=f"--target {of}")
+    of = by_number(info.backend_id)
+    if of is not None and of.id != backend:
+        raise UsageError(
+            f"{path} was made by the {of.id} backend, the packages are for {backend}", hint=f"--target {of.id}"
+        )
     if wanted.graph:
         return info.graph(wanted.graph)
     if len(info.graphs) != 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from udogen import backends
 from udogen.clients import programs
 from udogen.clients.client import Client, check
 from udogen.clients.package import ANDROID, PC, Package, Wish, find_packages
@@ -36,7 +37,7 @@ def check_rules(client: Client, packages: Sequence[Package]) -> None:
 
 
 def refuse_options(wanted: Wanted, runs: Runs, packages: Sequence[Package]) -> None:
-    hexagon = packages[0].backend == "htp" and wanted.system != PC
+    hexagon = backends.ALL[packages[0].backend].two_halves and wanted.system != PC
     faults = []
     if wanted.devices > 1 and not hexagon:
         faults.append("--devices is for several HTP devices: HTP on a device behind adb or ssh")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from udogen import backends
 from udogen.clients.package import ANDROID, LINUX, PC
-from udogen.clients.programs.ort import BACKEND_LIBRARIES
 from udogen.clients.scripts.plan import Vendor
 from udogen.runtime.library import SDK_FOLDERS
 
@@ -25,8 +25,8 @@ def library(name: str, system: str, *, needed: bool = True, arch: str = "") -> V
 
 def qnn(backend: str, system: str, archs: Sequence[str], *, prepares: bool = False) -> Iterator[Vendor]:
     """A backend of QNN, and what HTP needs on a device: the stub, the skel, and what prepares graphs there."""
-    yield library(BACKEND_LIBRARIES[backend], system)
-    if backend != "htp" or system == PC:
+    yield library(backends.RUNTIMES[backend].library, system)
+    if not backends.ALL[backend].two_halves or system == PC:
         return
     yield library("libQnnHtpPrepare.so", system, needed=prepares)
     for arch in archs:
@@ -37,7 +37,7 @@ def qnn(backend: str, system: str, archs: Sequence[str], *, prepares: bool = Fal
 def snpe(backend: str, system: str, archs: Sequence[str], *, prepares: bool) -> Iterator[Vendor]:
     """SNPE, its own halves for HTP, and what prepares graphs there: a package's `_AltPrep.so` is linked with it."""
     yield library("libSNPE.so", system)
-    if backend != "htp" or system == PC:
+    if not backends.ALL[backend].two_halves or system == PC:
         return
     yield library("libSnpeHtpPrepare.so", system, needed=prepares)
     for arch in archs:

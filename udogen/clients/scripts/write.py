@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
-from udogen import resources
+from udogen import backends, resources
 from udogen.backends.plan import PlannedFile
 from udogen.clients.programs.parts import dsp_path
 from udogen.clients.quoting import shell
@@ -49,7 +49,7 @@ def _tidy(text: bytes) -> bytes:
 
 def _view(plan: Plan) -> SimpleNamespace:
     """What templates see: texts that are quoted already, and flags."""
-    dsp = plan.backend == "htp" and plan.system != "pc"
+    dsp = backends.ALL[plan.backend].two_halves and plan.system != "pc"
     folders = [*(f"{RUN}/{each}" for each in plan.command.dsp_folders), RUN]
     return SimpleNamespace(
         title=" ".join(plan.title.split()),

@@ -9,9 +9,6 @@ from udogen.backends.folder import QNN
 from udogen.backends.plan import Plan, PlannedFile, Source
 from udogen.opdef.model import OpPackage
 
-# Where Qualcomm's Makefiles of each backend put what they build.
-_LIBRARIES = {"cpu": "libs", "gpu": "libs", "htp": "build", "dsp": "build"}
-
 
 def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     """A plan for each backend of one package."""
@@ -19,13 +16,13 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
 
 
 def _plan(backend: str, package: OpPackage, source: Source) -> Plan:
-    made = backends.GENERATORS[backend](package, source, QNN)
+    made = backends.ALL[backend].contents(package, source, QNN)
     configs = [PlannedFile(f"config/{name}", content=content) for name, content in source.configs.items()]
     return Plan(
         package=package.name,
         backend=backend,
         layout="qnn",
-        libraries=_LIBRARIES[backend],
+        libraries=backends.ALL[backend].libraries,
         configs=tuple(file.path for file in configs),
         files=tuple(sorted((*made.files, *configs), key=lambda file: file.path)),
         parts=made.parts,

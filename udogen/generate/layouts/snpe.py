@@ -14,47 +14,23 @@ from typing import NamedTuple
 
 from udogen import backends
 from udogen.backends import reg, targets
+from udogen.backends.backend import Backend, Kind, Target, UdoCore
 from udogen.backends.folder import Architecture, Contents, Placement, architectures_of
 from udogen.backends.plan import Part, Plan, PlannedFile, Source
-from udogen.backends.targets import Target
+from udogen.errors import UsageError
 from udogen.opdef import names
 from udogen.opdef.model import OpPackage
 
 _SDK = ".sdk"
-_CPU_SHOWS = (
-    "src/CpuCustomOpPackage.cpp",
-    "src/utils/BackendUtils.hpp",
-    "src/utils/CustomOpUtils.hpp",
-    "src/utils/CPU/CpuBackendUtils.cpp",
-    "src/utils/CPU/CpuBackendUtils.hpp",
-)
-_GPU_SHOWS = ("include/GpuCustomOpPackage.hpp", "include/Operation.hpp", "src/GpuCustomOpPackage.cpp")
 # The layout has its own of these.
 _REPLACED = ("Makefile", "makefiles/Android.mk", "makefiles/Application.mk", "makefiles/linux.mk")
 
 
-class _Core(NamedTuple):
-    """One core of the documentation."""
-
-    name: str  # CPU, GPU, DSP: as the SnpeUdo API calls it
-    folder: str
-    library: str
-    link: str  # what may stay undefined
-    shows: tuple[str, ...] = ()  # what the documentation shows in its folder, besides the interface and the ops
-    android: bool = False  # ndk-build makes its library for devices
-    runtime: str = ""  # that must be loaded with it on aarch64
-
-
-_STRICT = "-Wl,-z,defs"
-_HTP_LINK = "-Wl,-z,undefs -Wl,-z,nodelete"  # see templates/qnn/htp/Makefile.mako
-_CORES = {
-    "cpu": _Core("CPU", "jni/src/CPU", "libUdo{}ImplCpu.so", _STRICT, _CPU_SHOWS, True),
-    "gpu": _Core("GPU", "jni/src/GPU", "libUdo{}ImplGpu.so", _STRICT, _GPU_SHOWS, True),
-    # One folder for each family of the DSP, by its first version; the config may name more of them at any time.
-    "dsp": _Core("DSP", "jni/src/DSP_V65", "libUdo{}ImplDsp.so", _STRICT, ("include/DspOps.hpp",)),
-    "htp": _Core("DSP", "jni/src/DSP_V68", "libUdo{}ImplDsp.so", _HTP_LINK, runtime="libSnpeHtpPrepare.so"),
-}
-_REG = _Core("", "jni/src/reg", "libUdo{}Reg.so", _STRICT, android=True)
+def _core(kind: str) -> UdoCore:
+    found = backends.KINDS[kind].udo
+    if found is None:
+        raise UsageError(f"the documentation of UDO knows no {kind} backend", hint="generate it with --layout qnn")
+    return found
 
 
 class _CorePlacement(Placement):
@@ -63,8 +39,8 @@ class _CorePlacement(Placement):
     has_cl_files = False  # the documentation shows none
 
     def __init__(self, backend: str, package: Iterable[str]) -> None:
-        self._core, self._hidden = _CORES[backend], f"{_SDK}/{backend}"
-        self._package = [_CORES[each] for each in package]
+        self._core, self._hidden = _core(backend), f"{_SDK}/{backend}"
+        self._package = [_core(each) for each in package]
 
     def own(self, path: str) -> str:
         if path in _REPLACED:
@@ -117,6 +93,7 @@ class _CoreView:
     op_sources: tuple[_OpSources, ...]
     include_folders: tuple[str, ...]
     android: bool
+    own_makefile: bool
     build_files: str  # the folder of Android.mk and Application.mk
     kernels: tuple[str, ...]
     registers: bool
@@ -146,14 +123,15 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
     """The one plan of a package."""
     package = next(iter(by_backend.values()))
     made = {
-        name: backends.GENERATORS[name](each, source, _CorePlacement(name, by_backend))
+        name: backends.ALL[name].contents(each, source, _CorePlacement(name, by_backend))
         for name, each in by_backend.items()
     }
     parts = {name: _parts(name, contents.parts, by_backend[name]) for name, contents in made.items()}
-    libraries = dict.fromkeys((_CORES[name].name, part.library) for name in parts for part in parts[name])
-    registration = Contents((), reg.files(package, by_backend, source, list(libraries)))
-    made["reg"] = registration
-    parts["reg"] = (_reg_part(package, registration, chain.from_iterable(parts.values())),)
+    libraries = dict.fromkeys((_core(name).core, part.library) for name in parts for part in parts[name])
+    seen = [(_core(name), by_backend[name]) for name in backends.ALL if name in by_backend]
+    registration = Contents((), reg.files(package, seen, source, list(libraries)))
+    made[reg.KIND.id] = registration
+    parts[reg.KIND.id] = (_reg_part(package, registration, chain.from_iterable(parts.values())),)
     cores = [_core_view(name, each, made[name], package) for name, each in parts.items()]
     data = {
         "package": package,
@@ -185,7 +163,7 @@ def plan(by_backend: Mapping[str, OpPackage], source: Source) -> Sequence[Plan]:
 
 def _parts(backend: str, made: Sequence[Part], package: OpPackage) -> tuple[Part, ...]:
     """The libraries of a core, by the names of the documentation; their names say the op where each op has its own."""
-    core = _CORES[backend]
+    core = _core(backend)
     return tuple(
         replace(
             part,
@@ -199,22 +177,22 @@ def _parts(backend: str, made: Sequence[Part], package: OpPackage) -> tuple[Part
 
 def _reg_part(package: OpPackage, made: Contents, parts: Iterable[Part]) -> Part:
     return Part(
-        backend="reg",
-        library=_REG.library.format(package.name),
+        backend=reg.KIND.id,
+        library=_core(reg.KIND.id).library.format(package.name),
         provider="",
         ops=tuple(dict.fromkeys(op for part in parts for op in part.ops)),
-        targets=targets.of_backend("reg", "snpe"),
-        makefile=f"{_REG.folder}/Makefile",
+        targets=reg.KIND.target_ids("snpe"),
+        makefile=f"{_core(reg.KIND.id).folder}/Makefile",
         sources=tuple(file.path for file in made.files if file.path.endswith(".cpp")),
     )
 
 
 def _targets(backend: str, package: OpPackage) -> list[Target]:
     """The targets of a core; of the DSP those versions that the config names, or all where it names none."""
-    rows = [targets.UDO[name] for name in targets.of_backend(backend, "snpe")]
+    rows = backends.ALL[backend].udo_targets
     named = {arch for op in package.ops for arch in op.dsp_archs}
     versions = [row for row in rows if row.arch in named] or [row for row in rows if row.arch]
-    if backend == "dsp":
+    if _core(backend).one_library:
         versions = versions[:1]  # one folder for all of them: what is made for the oldest runs on the others
     return [row for row in rows if not row.arch] + versions
 
@@ -223,7 +201,7 @@ def _targets(backend: str, package: OpPackage) -> list[Target]:
 
 
 def _core_view(backend: str, parts: Sequence[Part], made: Contents, package: OpPackage) -> _CoreView:
-    core, part = _CORES.get(backend, _REG), parts[0]
+    kind, core, part = backends.KINDS[backend], _core(backend), parts[0]
     hidden = f"{_SDK}/{backend}"
     rows = [targets.UDO[name] for name in part.targets]
     of_all = [path for path in part.sources if all(path in each.sources for each in parts)]
@@ -234,19 +212,20 @@ def _core_view(backend: str, parts: Sequence[Part], made: Contents, package: OpP
         library=part.library,
         module=part.library.removeprefix("lib").removesuffix(".so"),
         link=core.link,
-        runtime=core.runtime,
+        runtime=core.loaded_with,
         sources=tuple(of_all),
         op_sources=tuple(
             _OpSources(each.op, " ".join(path for path in each.sources if path not in of_all))
             for each in parts
             if each.op
         ),
-        include_folders=_include_folders(core, hidden, made),
+        include_folders=_include_folders(kind, core, hidden, made),
         android=core.android,
-        build_files="jni" if core is _REG else f"{core.folder}/makefiles",
-        kernels=_kernels(part, core, hidden) if backend == "gpu" else (),
-        registers=core is _REG,
-        udo_root=names.make_path(package.snpe_udo_root) if core is _REG else "",
+        own_makefile=core.own_makefile,
+        build_files="jni" if kind.registration else f"{core.folder}/makefiles",
+        kernels=_kernels(kind, core, part, hidden),
+        registers=kind.registration,
+        udo_root=names.make_path(package.snpe_udo_root) if kind.registration else "",
         api=f"{hidden}/htp_core.mk" if part.api == "core" else "",
         architectures=tuple(each for each in architectures_of(backend) if each.name in [row.arch for row in rows]),
         goals=tuple(goal for row in rows for goal in _goals(row, core, parts)),
@@ -254,11 +233,11 @@ def _core_view(backend: str, parts: Sequence[Part], made: Contents, package: OpP
     )
 
 
-def _include_folders(core: _Core, hidden: str, made: Contents) -> tuple[str, ...]:
+def _include_folders(kind: Kind, core: UdoCore, hidden: str, made: Contents) -> tuple[str, ...]:
     """Where a core's headers are: its own folders, the hidden ones, and where another core shows what both use."""
-    if core is _REG:
+    if kind.registration:
         return ("include", "include/utils")
-    roots = dict.fromkeys((core.folder, hidden, _SDK, *(each.folder for each in _CORES.values())))
+    roots = dict.fromkeys((core.folder, hidden, _SDK, *(_core(each).folder for each in backends.ALL)))
     found = [f"{root}/{each}" for root in roots for each in ("include", "src/utils") if f"{root}/{each}" != _HEADERS]
     return tuple(each for each in found if any(file.path.startswith(f"{each}/") for file in made.files))
 
@@ -266,12 +245,14 @@ def _include_folders(core: _Core, hidden: str, made: Contents) -> tuple[str, ...
 _HEADERS = f"{_SDK}/include"  # of QNN and SNPE, which come behind those of an installed SDK
 
 
-def _kernels(part: Part, core: _Core, hidden: str) -> tuple[str, ...]:
-    """The texts in OpenCL that a library for the GPU has in it; one of the user's own is there or not."""
-    return (f"{hidden}/src/utils/GPU/Prelude.cl", *(f"{core.folder}/src/ops/{op}.cl" for op in part.ops))
+def _kernels(kind: Kind, core: UdoCore, part: Part, hidden: str) -> tuple[str, ...]:
+    """The texts that a library has in it besides C++; one of the user's own may be missing."""
+    texts = kind.kernel_texts if isinstance(kind, Backend) else ()
+    made = (text.format(utils=hidden, folder=core.folder, op=op) for text in texts for op in part.ops)
+    return tuple(dict.fromkeys(made))
 
 
-def _goals(row: Target, core: _Core, parts: Sequence[Part]) -> list[_Goal]:
+def _goals(row: Target, core: UdoCore, parts: Sequence[Part]) -> list[_Goal]:
     """What a core's Makefile makes for one target; for each op alone where each has a library of its own."""
     if not parts[0].op:
         return [_goal(row, row.id, core, parts[0])]
@@ -279,7 +260,7 @@ def _goals(row: Target, core: _Core, parts: Sequence[Part]) -> list[_Goal]:
     return [_Goal(row.id, needs="".join(f" {goal.name}" for goal in goals)), *goals]
 
 
-def _goal(row: Target, name: str, core: _Core, part: Part) -> _Goal:
+def _goal(row: Target, name: str, core: UdoCore, part: Part) -> _Goal:
     rules, variables = f"{_SDK}/makefiles", []
     if row.arch:
         rules += "/Makefile.hexagon"
@@ -288,7 +269,7 @@ def _goal(row: Target, name: str, core: _Core, part: Part) -> _Goal:
             variables += [f"LIBRARY_NAME={part.library}", f'LAYOUT_OBJ="$(LAYOUT_OBJ)/{part.op}"']
             variables += [f'SOURCES="$(SOURCES) $(SOURCES_{part.op})"']
     elif row.compiler == "x86":
-        shown = f"{core.folder}/makefiles" if core.name == "CPU" else rules
+        shown = f"{core.folder}/makefiles" if core.own_makefile else rules
         rules = f"{shown}/Makefile.linux-x86_64"
     elif row.compiler == "aarch64":
         rules += "/Makefile.linux-aarch64"
@@ -346,7 +327,7 @@ def _core_files(core: _CoreView, data: Mapping[str, object]) -> list[PlannedFile
             PlannedFile(f"{core.build_files}/Android.mk", template="snpe/core/Android.mk.mako", data=known),
             PlannedFile(f"{core.build_files}/Application.mk", copy="qnn/shared/makefiles/Application.mk"),
         ]
-    if core.backend == "cpu":
+    if core.own_makefile:
         path = "makefiles/Makefile.linux-x86_64"
         files.append(PlannedFile(f"{core.folder}/{path}", copy="snpe/core/Makefile.linux-x86_64"))
     return files

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from udogen.errors import UsageError
-from udogen.opdef.onnx import alike, custom, reading, spread
-from udogen.opdef.onnx.freeze import freeze
+from udogen.opdef.onnx import custom_ops, reading, shape_propagation
+from udogen.opdef.onnx.from_proto import freeze
 from udogen.opdef.onnx.model import Graph, Model, OpName, type_in, walk
+from udogen.opdef.onnx.shape_propagation import Outputs, no_outputs
 
 _ROUNDS = 12  # of inference and conclusions, beside one for each custom node; most models need one or two
 
@@ -28,7 +29,7 @@ class Loaded:
     concluded: tuple[tuple[str, str, str], ...] = ()
 
 
-def load_model(path: Path, wanted: Sequence[str] = (), outputs: spread.Outputs = spread.nothing) -> Loaded:
+def load_model(path: Path, wanted: Sequence[str] = (), outputs: Outputs = no_outputs) -> Loaded:
     """The model; its ops are the wanted ones (`DOMAIN::TYPE` or `TYPE`), otherwise the custom ones.
 
     `outputs` says what a node returns, as far as somebody knows it; this comes before all that is concluded.
@@ -38,17 +39,17 @@ def load_model(path: Path, wanted: Sequence[str] = (), outputs: spread.Outputs =
     model = freeze(proto, path.name)
     asked = tuple(op for text in wanted for op in _asked(text, model))
     reading.prepare(proto)
-    inside = custom.containers(model, asked)
+    inside = custom_ops.containers(model, asked)
     if inside:
         proto = _inlined(proto, inside, notes)
         model = freeze(proto, path.name)
-    ops = tuple(dict.fromkeys(asked)) if asked else custom.custom_ops(model)
+    ops = tuple(dict.fromkeys(asked)) if asked else custom_ops.custom_ops(model)
     proto, model, concluded = _typed(proto, path.name, ops, notes, outputs)
     return Loaded(model, ops, proto, tuple(notes), tuple(concluded))
 
 
 def _asked(text: str, model: Model) -> list[OpName]:
-    found = custom.find(text, model)
+    found = custom_ops.find(text, model)
     if found:
         return found
     used = Counter(str(node.op) for node, _ in walk(model.graph))
@@ -70,7 +71,7 @@ def _inlined(proto: Any, functions: Sequence[OpName], notes: list[str]) -> Any:
 
 
 def _typed(
-    proto: Any, file: str, ops: Sequence[OpName], notes: list[str], outputs: spread.Outputs
+    proto: Any, file: str, ops: Sequence[OpName], notes: list[str], outputs: Outputs
 ) -> tuple[Any, Model, list[tuple[str, str, str]]]:
     """Inference by onnx, and conclusions and rules of ours, by turns, until nothing new comes."""
 
@@ -78,22 +79,22 @@ def _typed(
         return freeze(reading.inferred(known, notes), file)
 
     concluded: dict[tuple[str, str], str] = {}
-    rules: list[alike.Rule] = []
+    rules: list[shape_propagation.Rule] = []
     supposed = False
     nodes = sum(node.op in ops for node, _ in walk(freeze(proto, file).graph))
     for _ in range(_ROUNDS + nodes):
-        seen = reading.inferred(alike.through(proto, rules) if rules else proto, notes)
+        seen = reading.inferred(shape_propagation.with_identities(proto, rules) if rules else proto, notes)
         known = type(proto)()
         known.CopyFrom(proto)
         _take_types(known.graph, seen.graph)
         model = freeze(known, file)
-        news = spread.told(model, outputs) or spread.conclude(model)
+        news = shape_propagation.from_outputs(model, outputs) or shape_propagation.from_consumers(model)
         concluded |= {(each.graph.name, each.value): each.why for each in news}
         _tell(proto.graph, model.graph, news)
-        more = alike.from_uses(model, rules)
+        more = shape_propagation.rules_from_uses(model, rules)
         if not (news or more or supposed):
             supposed = True
-            more = alike.supposed(proto, model, ops, rules, infer)
+            more = shape_propagation.confirmed_rules(proto, model, ops, rules, infer)
         if not (news or more):
             break
         rules += more
@@ -101,7 +102,7 @@ def _typed(
     return known, model, [(graph, value, why) for (graph, value), why in concluded.items()]
 
 
-def _by_rules(told: Model, rules: Sequence[alike.Rule]) -> dict[tuple[str, str], str]:
+def _by_rules(told: Model, rules: Sequence[shape_propagation.Rule]) -> dict[tuple[str, str], str]:
     """The values that only rules tell of, with the reason."""
     return {
         (scopes[-1].name, node.outputs[rule.output]): rule.why
@@ -123,7 +124,7 @@ def _take_types(graph: Any, seen: Any) -> None:
             _take_types(inner, other)
 
 
-def _tell(proto: Any, graph: Graph, found: Sequence[spread.Conclusion]) -> None:
+def _tell(proto: Any, graph: Graph, found: Sequence[shape_propagation.Conclusion]) -> None:
     """Write conclusions into the protobuf, each into its own graph."""
     onnx = reading.onnx_module()
     mine = [each for each in found if each.graph is graph]

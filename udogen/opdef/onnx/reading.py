@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen.errors import ToolMissing, UsageError, open_plain
-from udogen.opdef.onnx.slim import Malformed, slim
+from udogen.opdef.onnx.serialized import Malformed, without_weights
 
 _GRAPH, _GRAPHS = 5, 10  # kinds of attributes
 _INSTALL = "pip install onnx   (or: pip install 'udogen[onnx]')"
@@ -61,7 +61,7 @@ def read_proto(path: Path) -> Any:
 def _slimmed(path: Path, mapping: mmap.mmap) -> bytes:
     with memoryview(mapping) as view:
         try:
-            return slim(view)
+            return without_weights(view)
         except Malformed as fault:
             problem = _no_model(path, bytes(view[:32]), str(fault))
             fault.__traceback__ = None  # its frames hold slices of the view

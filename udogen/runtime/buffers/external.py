@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from udogen import backends
 from udogen.errors import RunFailed
 from udogen.qnn.handles import register_external
 from udogen.runtime.buffers.buffer import (
@@ -212,7 +213,7 @@ def _check_context(context: Context, features: set[str]) -> None:
             hint="store the context, and restore its binary with Runtime.restore(…, deferred=True)",
         )
     context.check_open()
-    if context.runtime.backend != "htp":
+    if not backends.RUNTIMES[context.runtime.backend].buffers:
         raise RunFailed(
             f"external buffers are HTP's: context {context.name} is one of {context.runtime.name}",
             hint="restore the binary with the backend htp",

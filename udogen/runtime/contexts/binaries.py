@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from udogen import backends
+from udogen.backends import by_number
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.qnn import guarded, heads, system
 from udogen.qnn.handles import Closing
@@ -22,7 +24,7 @@ from udogen.runtime.arguments import PathArgument
 from udogen.runtime.contexts import context_json, manifest
 from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, too_small
 from udogen.runtime.contexts.manifest import ManifestCheck
-from udogen.runtime.library import BACKENDS, find_runtime
+from udogen.runtime.library import find_runtime
 
 
 @contextmanager
@@ -278,14 +280,14 @@ def system_library_of(
             raise ToolMissing(f"there is no QNN system library at {found}", hint="give the path of libQnnSystem.so")
         return found
     if head.emulator:
-        backend = system.BACKENDS_BY_ID.get(head.backend_id)
-        if backend is None:
+        backend = by_number(head.backend_id)
+        if backend is None or backend.emulator is None:
             raise RunFailed(f"the emulator has no backend of number {head.backend_id}", hint="the file may be damaged")
-        return find_runtime(backend, kind="emulator", on_step=on_step).system
+        return find_runtime(backend.id, kind="emulator", on_step=on_step).system
     missing = None
-    for backend in BACKENDS:
+    for name in backends.RUNTIMES:
         try:
-            library = find_runtime(backend, kind="real").system
+            library = find_runtime(name, kind="real").system
         except ToolMissing as problem:
             missing = missing or problem
             continue

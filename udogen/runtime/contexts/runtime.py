@@ -18,6 +18,7 @@ from mmap import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from udogen import backends
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef.problems import nearest
 from udogen.qnn import heads, interface, system
@@ -46,7 +47,6 @@ from udogen.runtime.buffers.buffer import COMPUTE, MemoryAccount, Registrations
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.binaries import StoredContext, flat_view, mapped_file
 from udogen.runtime.library import (
-    BACKENDS,
     KINDS,
     check_loadable,
     check_provider,
@@ -408,7 +408,7 @@ class Runtime(Closing):
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
         self.process, self._ended = os.getpid(), True  # until it is open
-        arguments.expect(backend, str, "the backend", f"one of: {', '.join(BACKENDS)}")
+        arguments.expect(backend, str, "the backend", f"one of: {', '.join(backends.RUNTIMES)}")
         arguments.expect(kind, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
         given = None if library is None else arguments.path(library, "the runtime library")
         found = find_runtime(backend, explicit=given, kind=kind, on_step=on_step)
@@ -429,12 +429,12 @@ class Runtime(Closing):
             )
         self.backend, self.path, self.emulator = backend, found.path, found.emulator
         self.turn = _ALONE if found.serial else None  # of all graphs, where they must not run in parallel
-        self._forks = found.emulator or found.backend.forks
+        self._forks = found.emulator or found.behaviour.forks
         self.system = found.system if system is None else arguments.path(system, "the system library")
         check_loadable(self.system, "system library")
         sink = log or _to_logging
         printed = None
-        if found.backend.prints and not found.emulator:
+        if found.behaviour.prints and not found.emulator:
 
             def printed(line: str) -> None:
                 if log_level >= INFO:
@@ -522,7 +522,7 @@ class Runtime(Closing):
         self._check_symbols(library)
         with self._lock:
             self.check_open()
-            if not BACKENDS[self.backend].forwards_log:
+            if not backends.RUNTIMES[self.backend].forwards_log:
                 package, unlisten = listen(library.resolve(), provider, self._hear, level=max(self._log_level, WARN))
                 self._stack.callback(unlisten)
                 self._own_logs.append(package)
@@ -549,7 +549,7 @@ class Runtime(Closing):
         other = next(
             (each for each in before if each != here and "qhpi_register_ops_v1" in elf.read(each).exports), None
         )
-        if self.backend == "htp" and other is not None:
+        if backends.ALL[self.backend].calls_runtime and other is not None:
             raise RunFailed(
                 f"{library} cannot be registered in {self.name}: {other} was loaded into this process first, "
                 "and the package would call that one's functions",
@@ -617,7 +617,7 @@ class Runtime(Closing):
             return made
 
     def _restored(self, binary: memoryview, device: int | None, options: ContextOptions, name: str) -> ContextHandle:
-        if self.backend != "cpu" or self.emulator:
+        if not backends.RUNTIMES[self.backend].drops_unknown_ops or self.emulator:
             return self._backend.restore(binary, self._device(device), options)
         began = time.monotonic()
         with _RESTORES, self._log.everything() as lines:
@@ -652,10 +652,11 @@ class Runtime(Closing):
         self._check_backend(head.backend_id, name)
 
     def _check_backend(self, number: int, name: str) -> None:
-        made_for = system.BACKENDS_BY_ID.get(number)
-        if made_for is not None and made_for != self.backend:
+        made_for = backends.by_number(number)
+        if made_for is not None and made_for.id != self.backend:
             raise RunFailed(
-                f"{name} was made for the backend {made_for}, not {self.backend}", hint=f"use --backend {made_for}"
+                f"{name} was made for the backend {made_for.id}, not {self.backend}",
+                hint=f"use --backend {made_for.id}",
             )
 
     def new_context(self, name: str = "new", *, device: int | None = None, profile: bool = False) -> Context:

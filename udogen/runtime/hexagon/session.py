@@ -14,15 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen import process
-from udogen.build import emulated
+from udogen import backends, process
+from udogen.build import qemu_hexagon
 from udogen.build.demangle import demangled
 from udogen.build.package import PackageFolder
 from udogen.errors import RunFailed
 from udogen.qnn.interface import INFO
 from udogen.runtime import failures
 from udogen.runtime.hexagon import dsp_wire, packets, wire
-from udogen.runtime.library import BACKENDS
 from udogen.runtime.op.calls import LogLine, OpCall, OpResult, PackageInfo, RuntimeInfo, Times
 from udogen.runtime.op.watch import NOTHING, Watch
 
@@ -52,16 +51,14 @@ class _Answer:
     shapes: list[tuple[int, ...]] = field(default_factory=list)
 
 
-class _Host(NamedTuple):
-    """In what the harnesses of HTP and DSP differ, as seen from here."""
+class _Protocol(NamedTuple):
+    """How a harness is asked, and what it writes."""
 
-    ranks: tuple[int, ...]
     encode: Callable[[OpCall, wire.Wanted, int], bytes]
     outputs: Callable[[OpCall, _Answer], Mapping[str, Any]]
     status: Mapping[int, str]
     interface: str  # whose codes these are
     kernel: Callable[[int, str], str]  # what ran, in words
-    elsewhere: str  # where debuggers and sanitizers work
 
 
 def _units(resources: int, function: str) -> str:
@@ -73,25 +70,20 @@ def _workers(threads: int, function: str) -> str:
     return f"{function} with {threads} worker thread{'' if threads == 1 else 's'}" if threads else function
 
 
-_HOSTS = {
-    "htp": _Host(
-        ranks=BACKENDS["htp"].ranks,
+_PROTOCOLS = {
+    "qhpi": _Protocol(
         encode=wire.encode,
         outputs=lambda call, told: wire.outputs_of(call, told.outputs),
         status=_STATUS,
         interface="QHPI",
         kernel=_units,
-        elsewhere="run the same kernel with --backend htp, where debuggers and sanitizers work",
     ),
-    # Hexagon NN keeps tensors with four axes.
-    "dsp": _Host(
-        ranks=(0, 1, 2, 3, 4),
+    "udo": _Protocol(
         encode=lambda call, _wanted, guard: dsp_wire.encode(call, guard),
         outputs=lambda call, told: dsp_wire.outputs_of(call, told.outputs, told.shapes),
         status=dsp_wire.STATUS,
         interface="UDO",
         kernel=_workers,
-        elsewhere="a kernel for --backend cpu that does the same can be debugged on this machine",
     ),
 }
 
@@ -112,11 +104,12 @@ class HexagonSession:
     ) -> None:
         self._folder, self._wanted, self._timeout = folder, wanted, timeout
         self._jobs, self._on_step = jobs, on_step
-        self._host, built_by = _HOSTS[folder.backend], emulated.HOSTS[folder.backend]
-        self._arch, self._by_op = arch or built_by.default, built_by.by_op
-        self._qemu = emulated.find_qemu()
+        self._harness = qemu_hexagon.harness_of(folder.backend)
+        self._protocol = _PROTOCOLS[self._harness.protocol]
+        self._arch, self._by_op = arch or self._harness.arch, backends.ALL[folder.backend].library_per_op
+        self._qemu = qemu_hexagon.find_qemu()
         self._programs: dict[str, Path] = {}
-        self._plugin = emulated.build_plugin(self._qemu) if count else None
+        self._plugin = qemu_hexagon.build_plugin(self._qemu) if count else None
         if not self._by_op or len(folder.ops) == 1:
             self._program(*folder.ops[:1])
 
@@ -130,7 +123,7 @@ class HexagonSession:
         """The program that has this op in it, built once."""
         key = op if self._by_op else ""
         if key not in self._programs:
-            self._programs[key] = emulated.build_program(
+            self._programs[key] = qemu_hexagon.build_program(
                 self._folder, self._arch, op=key, jobs=self._jobs, on_step=self._on_step
             )
         return self._programs[key]
@@ -157,12 +150,12 @@ class HexagonSession:
         Of a `Watch` it is the guard that works here.
         """
         failures.check_names(call, self.package, str(self._folder.path))
-        failures.check_ranks(call, self._host.ranks)
+        failures.check_ranks(call, self._harness.ranks)
         if call.context is not None or call.save_context:
             raise RunFailed("there are no context binaries on qemu-hexagon", hint="--backend htp has them")
         if self._plugin is not None and call.loops > 1:
             raise RunFailed("packets are counted of one execution", hint="leave out --loops")
-        request = self._host.encode(call, self._wanted, wire.GUARDS[watch.guard])
+        request = self._protocol.encode(call, self._wanted, wire.GUARDS[watch.guard])
         with tempfile.TemporaryDirectory(prefix="udogen-hexagon-") as scratch:
             return self._run(call, request, Path(scratch))
 
@@ -170,9 +163,9 @@ class HexagonSession:
         (scratch / "request").write_bytes(request)
         program = self._program(call.op_type)
         symbols = packets.Symbols(program) if self._plugin is not None else None
-        argv = [self._qemu.path, "-cpu", emulated.CPU, *self._counting(symbols), str(program), "request", "answer"]
+        argv = [self._qemu.path, "-cpu", qemu_hexagon.CPU, *self._counting(symbols), str(program), "request", "answer"]
         done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES, supervised=True)
-        told = _read(scratch / "answer", self._host)
+        told = _read(scratch / "answer", self._protocol)
         chatter = [*told.details, *(done.stdout + done.stderr).splitlines()]
         scene = failures.Scene(
             library=str(self._folder.path), phase=told.phase, call=call, logs=told.logs, chatter=chatter
@@ -183,9 +176,9 @@ class HexagonSession:
         if strays:
             raise failures.of_strays(scene, strays)
         if not told.done or done.returncode != 0:
-            raise _explain(scene, told, done.returncode, self._qemu, self._host)
+            raise self._explain(scene, told, done.returncode)
         return OpResult(
-            outputs=dict(self._host.outputs(call, told)),
+            outputs=dict(self._protocol.outputs(call, told)),
             times=Times(0.0, 0.0, statistics.median(told.seconds), tuple(told.seconds)),
             runtime=self.runtime,
             logs=tuple(told.logs),
@@ -200,8 +193,52 @@ class HexagonSession:
         plugin = str(self._plugin).replace(",", ",,")  # how QEMU's options write a comma
         return ["-plugin", f"{plugin},begin={begin:x},end={end:x},out=packets"]
 
+    def _explain(self, scene: failures.Scene, told: _Answer, returncode: int) -> RunFailed:
+        """Why there is no result."""
+        op = scene.subject
+        if told.failed and told.phase == _CHOOSE:
+            return failures.OpRefused(
+                f"{op} {told.failed}",
+                hint="HTP takes the first record whose types, flat layout and numbers of tensors and parameters fit",
+                details=scene.details(),
+            )
+        if told.failed:
+            return failures.OpFailed(f"{op}: {told.failed}", details=scene.details())
+        if told.status:
+            reasons = scene.complaints()
+            number = (
+                f"{told.status} ({self._protocol.status.get(told.status, f'no code of {self._protocol.interface}')})"
+            )
+            because = f": {reasons[0]}" if reasons else ""
+            kind = failures.OpRefused if told.phase == _VALIDATE else failures.OpFailed
+            return kind(
+                f"{op} answered {number} in phase `{told.phase}`{because}",
+                hint="see the kernel: its return value is passed on as it is",
+                details=scene.details(told=reasons[0] if reasons else ""),
+            )
+        if told.thrown is not None:
+            thrown = demangled("_ZTS" + told.thrown).removeprefix("typeinfo name for ")
+            return failures.OpCrashed(
+                f"{op} threw a C++ exception ({thrown}) in phase `{told.phase}`",
+                hint="return udo::error(…) instead: QEMU cannot unwind a Hexagon's stack, so nobody could catch it",
+                details=scene.details(),
+            )
+        if returncode == -signal.SIGILL or any(_UNKNOWN_INSTRUCTION in line for line in scene.chatter):
+            return failures.OpFailed(
+                f"{op} came to an instruction that qemu-hexagon {self._qemu.version} cannot execute, "
+                "most likely HVX floating point (qfloat or IEEE), which no QEMU at hand emulates",
+                hint="integer HVX and scalar floats do run: try another kernel (--kernel main), or --backend htp",
+                details=scene.details(),
+            )
+        if told.phase == failures.START:
+            return RunFailed(
+                f"{self._qemu.path} could not start the program", details=scene.details(), hint="reinstall qemu-user"
+            )
+        died = failures.of_death(scene, returncode)
+        return failures.OpCrashed(died.message, hint=self._harness.elsewhere, details=died.details)
 
-def _read(file: Path, host: _Host) -> _Answer:
+
+def _read(file: Path, protocol: _Protocol) -> _Answer:
     told = _Answer()
     for kind, content in wire.records(file.read_bytes() if file.is_file() else b""):
         match kind:
@@ -215,7 +252,7 @@ def _read(file: Path, host: _Host) -> _Answer:
             case wire.DETAIL:
                 told.details.append(_words(content))
             case wire.KERNEL:
-                told.kernel = host.kernel(_number(content), _words(content[4:]))
+                told.kernel = protocol.kernel(_number(content), _words(content[4:]))
             case wire.STATUS:
                 told.status = _number(content)
             case wire.TIME:
@@ -233,52 +270,9 @@ def _read(file: Path, host: _Host) -> _Answer:
     return told
 
 
-def _explain(scene: failures.Scene, told: _Answer, returncode: int, qemu: emulated.Qemu, host: _Host) -> RunFailed:
-    """Why there is no result."""
-    op = scene.subject
-    if told.failed and told.phase == _CHOOSE:
-        return failures.OpRefused(
-            f"{op} {told.failed}",
-            hint="HTP takes the first record whose types, flat layout and number of tensors and parameters are these",
-            details=scene.details(),
-        )
-    if told.failed:
-        return failures.OpFailed(f"{op}: {told.failed}", details=scene.details())
-    if told.status:
-        reasons = scene.complaints()
-        number = f"{told.status} ({host.status.get(told.status, f'no code of {host.interface}')})"
-        because = f": {reasons[0]}" if reasons else ""
-        kind = failures.OpRefused if told.phase == _VALIDATE else failures.OpFailed
-        return kind(
-            f"{op} answered {number} in phase `{told.phase}`{because}",
-            hint="see the kernel: its return value is passed on as it is",
-            details=scene.details(told=reasons[0] if reasons else ""),
-        )
-    if told.thrown is not None:
-        thrown = demangled("_ZTS" + told.thrown).removeprefix("typeinfo name for ")
-        return failures.OpCrashed(
-            f"{op} threw a C++ exception ({thrown}) in phase `{told.phase}`",
-            hint="return udo::error(…) instead: QEMU cannot unwind a Hexagon's stack, so nobody could catch it",
-            details=scene.details(),
-        )
-    if returncode == -signal.SIGILL or any(_UNKNOWN_INSTRUCTION in line for line in scene.chatter):
-        return failures.OpFailed(
-            f"{op} came to an instruction that qemu-hexagon {qemu.version} cannot execute, "
-            "most likely HVX floating point (qfloat or IEEE), which no QEMU at hand emulates",
-            hint="integer HVX and scalar floats do run: try another kernel (--kernel main), or --backend htp",
-            details=scene.details(),
-        )
-    if told.phase == failures.START:
-        return RunFailed(
-            f"{qemu.path} could not start the program", details=scene.details(), hint="reinstall qemu-user"
-        )
-    died = failures.of_death(scene, returncode)
-    return failures.OpCrashed(died.message, hint=host.elsewhere, details=died.details)
+def _number(content: bytes) -> int:
+    return int.from_bytes(content[:4], "little")
 
 
 def _words(content: bytes) -> str:
     return content.decode("utf-8", "replace")
-
-
-def _number(content: bytes) -> int:
-    return int.from_bytes(content[:4], "little")

@@ -14,7 +14,6 @@ from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Rank, Tensor, Value
 from udogen.opdef.problems import nearest
 from udogen.runtime.built import Built
-from udogen.runtime.library import BACKENDS
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
 from udogen.runtime.op.inferred_shapes import with_rules
 
@@ -45,9 +44,9 @@ def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCa
     omits = built.folder is None or backends.ALL[built.folder.backend].can_omit
     inputs = _inputs(op, wishes, omits=omits)
     outputs = _outputs(op, inputs, wishes)
-    if built.folder is not None and built.folder.backend in BACKENDS:
+    if built.folder is not None and built.folder.backend in backends.RUNTIMES:
         inputs, outputs = (
-            tuple(_of_some_rank(op, arg, BACKENDS[built.folder.backend].ranks) for arg in args)
+            tuple(_of_some_rank(op, arg, backends.RUNTIMES[built.folder.backend].ranks) for arg in args)
             for args in (inputs, outputs)
         )
     given = wishes.params

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from udogen import backends
 from udogen.build.tools import preloading
 from udogen.errors import UdogenError
 from udogen.qnn.interface import INFO, WARN
@@ -161,11 +162,11 @@ class OpSession:
         """What the worker answers to an order about a call; it is started again where it has ended."""
         if self._child is None:
             self._restart(call.poison)
-        elif call.poison and call.poison != self._poison and self._found.backend.keeps_memory:
+        elif call.poison and call.poison != self._poison and self._found.behaviour.keeps_memory:
             self._drop()
             self._start(call.poison)
         failures.check_names(call, self._package, str(self._library))
-        failures.check_ranks(call, self._found.backend.ranks)
+        failures.check_ranks(call, self._found.behaviour.ranks)
         self._logs.clear()
         if self._child:
             self._child.forget_chatter()
@@ -193,7 +194,7 @@ class OpSession:
         self._poison = poison
         self._phase = failures.START
         self._child = Child(self._env)
-        backend = self._found.backend
+        behaviour = self._found.behaviour
         order = {
             "do": "start",
             "runtime": str(self._found.path),
@@ -201,11 +202,11 @@ class OpSession:
             "provider": self._provider,
             "target": self._target,
             "soc": self._soc,
-            "delivers": None if backend.delivers is None else sorted(backend.delivers),
-            "validates": backend.validates,
-            "forwards_log": backend.forwards_log,
-            "poison": poison if backend.keeps_memory else 0,
-            "clears_outputs": backend.clears_outputs,
+            "delivers": sorted(backends.ALL[self._found.backend].delivers) or None,
+            "validates": behaviour.validates,
+            "forwards_log": behaviour.forwards_log,
+            "poison": poison if behaviour.keeps_memory else 0,
+            "clears_outputs": behaviour.clears_outputs,
             "built_for": "" if self._force else self._headers,
             **self._log_levels,
         }

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from udogen.backends import architectures
-from udogen.backends.targets import Target
+from udogen.backends import architectures, htp
+from udogen.backends.backend import Target
 from udogen.build import elf
 from udogen.build.package import PackageFolder
 from udogen.errors import RunFailed, UsageError
@@ -59,7 +59,7 @@ def op_libraries(package: Path, *, arch: str | int = "", machine: str = "", andr
     folder = _folder(package)
     if machine == "x86_64":
         # The target must be NULL (or CPU) here: libQnnHtp answers 4003 to HTP on a PC.
-        file = _built(folder, [row for row in folder.rows if row.native and row.backend == "htp"], "this PC")
+        file = _built(folder, [row for row in folder.rows if row.native and row.backend == folder.backend], "this PC")
         _check(file, "x86_64", "")
         return OpLibraries(folder.name, "", (LibraryRegistration(str(file), folder.provider, None, file),), ())
     if machine not in ("aarch64", "arm64"):
@@ -67,7 +67,7 @@ def op_libraries(package: Path, *, arch: str | int = "", machine: str = "", andr
     version = _version(arch)
     on_android = hasattr(sys, "getandroidapilevel") if android is None else android
     arm = _arm(folder, on_android)
-    rows = [row for row in folder.rows if row.backend == "htp" and row.arch == version]
+    rows = [row for row in folder.rows if row.backend == folder.backend and row.arch == version]
     hexagon = _built(folder, rows, f"Hexagon {version}", others=_versions(folder))
     _check(arm, "aarch64", "")
     _check(hexagon, "hexagon", version)
@@ -114,13 +114,13 @@ def adsp_library_path(libraries: Iterable[OpLibraries], present: str = "") -> st
 
 
 def _folder(package: Path) -> PackageFolder:
-    found = find_source(package, backend="htp").folder
+    found = find_source(package, backend=htp.BACKEND.id).folder
     assert found is not None
     return found
 
 
 def _version(arch: str | int) -> str:
-    known = architectures.of_backend("htp")
+    known = architectures.of_backend(htp.BACKEND.id)
     name = f"v{arch}" if isinstance(arch, int) or arch.isdigit() else arch.lower()
     if name in known:
         return name
@@ -135,7 +135,7 @@ def _version(arch: str | int) -> str:
 def _arm(folder: PackageFolder, android: bool) -> Path:
     """The library for the ARM side: Android and Linux have different ones, from one target or two."""
     system = "Android" if android else "Linux"
-    rows = [row for row in folder.rows if row.backend == "htp" and not row.native and not row.arch]
+    rows = [row for row in folder.rows if row.backend == folder.backend and not row.native and not row.arch]
     candidates = [
         folder.artifact(each, row.ending)
         for row in rows
@@ -167,7 +167,7 @@ def _versions(folder: PackageFolder) -> str:
     return ", ".join(
         f"Hexagon {row.arch}"
         for row in folder.rows
-        if row.arch and row.backend == "htp" and any(file.is_file() for file in folder.artifacts(row))
+        if row.arch and row.backend == folder.backend and any(file.is_file() for file in folder.artifacts(row))
     )
 
 

@@ -11,8 +11,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from udogen import backends
 from udogen.build import elf, tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime import arguments
@@ -48,21 +49,14 @@ class WrongMachine(RunFailed):
     kind = "udo-wrong-machine"
 
 
-class _Core(NamedTuple):
-    """A core: the backend that runs it on this machine, if any, and what of it may lie elsewhere."""
-
-    backend: str
-    target: str  # that builds its library for this machine
-    elsewhere: tuple[str, ...] = ()  # machines whose libraries the core itself loads
-    why: str = ""  # it is not tried
+# By core; of several backends that are one core, the one that a runtime of this machine runs or that says why not.
+_CORES = {row.core: row for each in backends.ALL.values() if (row := each.udo) and (row.native or row.not_run)}
+BACKENDS = {each.id: each.udo.core for each in backends.ALL.values() if each.udo and each.udo.native}
 
 
-_CORES = {
-    "CPU": _Core("cpu", "cpu_x86"),
-    "GPU": _Core("", "", why="this machine has no Adreno GPU, and libQnnGpu.so runs on no other"),
-    "DSP": _Core("htp", "dsp_x86", elsewhere=("hexagon",)),
-}
-BACKENDS = {row.backend: name for name, row in _CORES.items() if row.backend}
+def _backend(core: str) -> str:
+    """The backend that runs a core on this machine."""
+    return next(name for name, each in BACKENDS.items() if each == core)
 
 
 @dataclass(frozen=True)
@@ -102,7 +96,7 @@ class UdoPackage:
                 f"{found.library} was not registered: {found.why}",
                 hint="run its ops on a device" if found.state == NOT_TRIED else "build it",
             )
-        return OpSession(found.path, provider_of(self.registration), backend=_CORES[core].backend, **options)
+        return OpSession(found.path, provider_of(self.registration), backend=_backend(core), **options)
 
 
 def add_op_package(
@@ -176,9 +170,9 @@ def _find(registration: Registration, core: str, name: str) -> Path:
             return Path(told["path"])
         raise _missing(registration, core, name)
     found, read = there[0]
-    if read.machine in _CORES[core].elsewhere:
+    if read.machine in _CORES[core].machines:
         return found.resolve()
-    target = _CORES[core].target
+    target = _CORES[core].native
     raise WrongMachine(
         f"{found} is built for {read.processor}, and {core} of this machine needs {here}",
         hint=f"put the library for {here} into LD_LIBRARY_PATH before it"
@@ -212,27 +206,29 @@ def _agrees_with_itself(registration: Registration) -> None:
 
 def _add(registration: Registration, core: str, name: str, runtime: Path | None) -> CoreState:
     row = _CORES[core]
-    if not row.backend:
+    if not row.native:
         try:  # it need not be here; where it is, it must be the right one
             path = _find(registration, core, name)
         except LibraryMissing:
-            return CoreState(core, name, NOT_TRIED, row.why)
+            return CoreState(core, name, NOT_TRIED, row.not_run)
         check_provider(registration, core, path)
-        return CoreState(core, name, NOT_TRIED, row.why, path)
+        return CoreState(core, name, NOT_TRIED, row.not_run, path)
     path = _find(registration, core, name)
     found = elf.read(path)
     check_provider(registration, core, path)
     if found.machine != platform.machine():
         return CoreState(core, name, NOT_TRIED, f"it is built for {found.processor}, which loads it itself", path)
     try:
-        find_runtime(row.backend, explicit=runtime)
+        find_runtime(_backend(core), explicit=runtime)
     except ToolMissing as absent:
         return CoreState(core, name, NOT_TRIED, f"{absent.message}: {absent.hint}", path)
-    with OpSession(path, provider_of(registration), backend=row.backend, runtime=runtime, timeout=_SECONDS) as session:
+    with OpSession(
+        path, provider_of(registration), backend=_backend(core), runtime=runtime, timeout=_SECONDS
+    ) as session:
         package, ran = session.package, session.runtime
     compared = compare_names(registration, core, path, package)
-    if row.backend == "htp" and compare_records(registration, path, found):
+    if row.compared == "records" and compare_records(registration, path, found):
         compared = (*compared, "inputs", "outputs", "data types")
-    if row.backend == "cpu" and compare_validation(registration, path):
+    if row.compared == "validation" and compare_validation(registration, path):
         compared = (*compared, "validation")
     return CoreState(core, name, REGISTERED, "", path, package, ran, compared)

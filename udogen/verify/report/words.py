@@ -8,23 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from udogen.backends import PLACES
+
 if TYPE_CHECKING:
     from udogen.verify.cases import Case
     from udogen.verify.results import TestRun
 
-BACKENDS: Mapping[str, str] = {  # as headings have them; what is new is shown by its own name
-    "cpu": "CPU",
-    "htp": "HTP",
-    "gpu": "GPU",
-    "dsp": "DSP",
-    "hexagon": "Hexagon",
-    "cpu-ort": "CPU, ONNX Runtime",
-    "htp-ort": "HTP, ONNX Runtime",
-    "cpu-emulator": "CPU, emulated",
-    "htp-emulator": "HTP, emulated",
-    "gpu-emulator": "GPU, emulated",
-    "shapes": "Shapes",
-}
 _CODE = re.compile(r"`([^`\n]+)`")
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
@@ -51,8 +40,9 @@ def op_name(name: str) -> Html:
 
 
 def backend(name: str) -> str:
-    """A backend's name in a heading."""
-    return BACKENDS.get(name, name)
+    """A place's name in a heading."""
+    place = PLACES.get(name)
+    return place.heading if place is not None else name.capitalize()
 
 
 def many(count: int, thing: str) -> str:

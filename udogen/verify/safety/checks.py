@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
+from udogen import backends
 from udogen.build import make, tools, variants
+from udogen.build.emulator import build_loop, build_watch
 from udogen.build.variants import Variant
-from udogen.build.watch import build_loop, build_watch
 from udogen.errors import RunFailed, UsageError
 from udogen.runtime.built import Built
 from udogen.runtime.failures import OpCrashed, OutOfBounds
@@ -163,7 +164,7 @@ class Safety:
 
     def _hangs_with_threads(self) -> bool:
         """libQnnHtp 2.47 on x86 often does not come back where two graphs are executed at the same time."""
-        return self._backend == "htp" and self._kind != "emulator"
+        return bool(backends.RUNTIMES[self._backend].one_at_a_time) and self._kind != "emulator"
 
     def _at_once(self, session: OpSession, call: OpCall) -> tuple[Finding, ...]:
         """Two graphs at the same time must answer what each answers alone."""

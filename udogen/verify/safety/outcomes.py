@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from udogen.backends.backend import Place
 from udogen.errors import BuildFailed, RunFailed, ToolMissing
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built
 from udogen.runtime.op.request import Wishes, make_call
-from udogen.verify.places import Place
 from udogen.verify.results import Outcome, Trouble
 from udogen.verify.safety.checks import PageGuards, Safety, Wanted
 
@@ -37,31 +37,12 @@ def examined(outcome: Outcome, safety: Safety | PageGuards, built: Built, op: Op
     return replace(outcome, status=status, findings=(*outcome.findings, *found))  # type: ignore[arg-type]
 
 
-# What a check cannot see in a place, and what can; of HTP measured with kernels that have exactly these faults.
-_SIDE_BY_SIDE = (
-    "on htp tensors lie side by side in memory of the runtime, and steps beside them are not seen "
-    "(--backend hexagon sees them, and --backend htp-emulator what is written)"
-)
-_HANGS = (
-    "not looked at on htp, whose runtime often does not come back where two graphs are executed at the same time, "
-    "whatever the op (--backend htp-emulator runs them)"
-)
-_OPENCL = "on gpu this looks at the package's C++, not at its OpenCL kernels"
-_BLIND = (
-    ("htp", "guard", _SIDE_BY_SIDE),
-    ("htp", "sanitize address", _SIDE_BY_SIDE),
-    ("htp", "sanitize thread", _HANGS),
-    ("gpu", "guard", _OPENCL),
-    ("gpu", "sanitize address", _OPENCL),
-)
-
-
 def unchecked(wanted: Wanted, places: Iterable[Place]) -> tuple[str, ...]:
     """What no check looks at, in words: nothing may seem to be safe that was not looked at."""
     asked = [name for name in ("heap", "guard", "leaks", "sanitize") if getattr(wanted, name)]
     names = [*asked, *(f"sanitize {name}" for variant in wanted.sanitize for name in variant.sanitizers)]
     there = list(dict.fromkeys(places))
-    blind = [f"--{name}: {said}" for place, name, said in _BLIND if name in names and place in _ids(there)]
+    blind = [f"--{name}: {why}" for place in there for name, why in place.blind.items() if name in names]
     instructions = _ids(place for place in there if place.instructions)
     if (others := [name for name in asked if name != "guard"]) and instructions:
         options = ", ".join(f"--{name}" for name in others)

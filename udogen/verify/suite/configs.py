@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from udogen.backends import of_op
+from udogen.backends import PLACES, of_op
 from udogen.build.package import PackageFolder, open_packages
 from udogen.configs import resolve
 from udogen.configs.load import load
@@ -14,7 +14,6 @@ from udogen.errors import UsageError
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Problems, nearest
-from udogen.verify.places import PLACES
 from udogen.verify.suite.model import EVERY, Group, OpTests, Subject, Suite
 
 

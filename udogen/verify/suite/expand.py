@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from udogen.backends import PLACES
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.verify.cases import Case, Example
-from udogen.verify.places import PLACES
 from udogen.verify.references import Reference, find
 from udogen.verify.suite import configs, numbers
 from udogen.verify.suite.model import EVERY, Given, Group, OpTests, Shape, Subject, Suite

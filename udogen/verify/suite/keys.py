@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from udogen.backends import PLACES
 from udogen.opdef import datatypes
 from udogen.verify import tolerances, values
-from udogen.verify.places import PLACES
 from udogen.verify.suite.model import EVERY, Builtin, Given, QuantWish, Shape
 
 _SHAPE = re.compile(r"\d+(x\d+)*\Z")

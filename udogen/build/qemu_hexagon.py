@@ -8,57 +8,27 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from udogen import process, resources
+from udogen import backends, process, resources
 from udogen.backends import architectures
-from udogen.backends.targets import Target
+from udogen.backends.backend import Harness, Target
 from udogen.build import tools
-from udogen.build.cached import compile_or_fail as _compile
-from udogen.build.cached import make_once as _make_once
+from udogen.build.emulator import compile_or_fail as _compile
+from udogen.build.emulator import make_once as _make_once
 from udogen.build.make import Step, explain, run_make, variables
 from udogen.build.package import PackageFolder
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, ToolMissing, UsageError
 
-ARCHITECTURES = tuple(architectures.of_backend("htp"))
-DEFAULT = "v73"
 # The harness, and the libraries of zig, which take it minutes to build, are of one version whatever the kernel is of:
 # what is compiled for one version runs on each later one.
-_BASE = ARCHITECTURES[0]
+_BASE = "v68"
 
 # What QEMU calls its newest Hexagon; integer HVX of code for every version above runs on it (Debian's 7.2).
 CPU = "v67"
 
-# HVX floating point compiles, though QEMU does not run it (not for the linker: zig would build its libraries again);
-# what -fPIC does for thread_local needs a dynamic loader.
-_HVX_FLOATS = "-mhvx-qfloat -mhvx-ieee-fp"
+# What -fPIC does for thread_local needs a dynamic loader.
 _FLAGS = "-ftls-model=local-exec"
-
-# What the linker sends through the harness: a C++ exception, which QEMU cannot unwind.
-_WRAPPED = ("__cxa_throw",)
-
-
-class Host(NamedTuple):
-    """A harness: what plays the runtime of a backend."""
-
-    default: str  # the version of Hexagon, where nobody asks for one
-    sources: tuple[str, ...]
-    wrapped: tuple[str, ...] = _WRAPPED
-    flags: str = ""
-    by_op: bool = False  # a package has a program for each op, as it has a library for each
-
-
-HOSTS = {
-    "htp": Host(DEFAULT, ("harness", "kernels", "tensors", "request", "guards", "wire", "common"), flags=_HVX_FLOATS),
-    # An op must not use the heap while it executes: the harness counts.
-    "dsp": Host(
-        "v66",
-        ("dsp", "dsp_functions", "dsp_request", "guards", "wire", "common"),
-        wrapped=(*_WRAPPED, "malloc", "calloc", "realloc"),
-        by_op=True,
-    ),
-}
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 _VERSION = re.compile(r"version (\d+)\.(\d+)(\.\d+)*")
@@ -89,6 +59,15 @@ def find_qemu() -> Qemu:
     return Qemu(path, match[0].removeprefix("version "))
 
 
+def harness_of(backend: str) -> Harness:
+    """What plays the runtime of a backend under qemu-hexagon."""
+    found = backends.ALL[backend].harness if backend in backends.ALL else None
+    if found is None:
+        have = ", ".join(each.id for each in backends.ALL.values() if each.harness)
+        raise UsageError(f"no kernel for {backend} runs on qemu-hexagon", hint=f"those for {have} do")
+    return found
+
+
 def compiler(arch: str, language: str = "c++") -> tuple[str, ...]:
     """The compiler for one version of Hexagon, with HVX of 128 bytes."""
     if arch not in architectures.ALL:
@@ -111,7 +90,8 @@ def build_program(
     """The program of one package, or of one op: only what has changed since the last time is compiled."""
     if package.api == "core":
         raise _not_qhpi(package)
-    host, known = HOSTS[package.backend], tuple(architectures.of_backend(package.backend))
+    backend, known = backends.ALL[package.backend], tuple(architectures.of_backend(package.backend))
+    host = harness_of(package.backend)
     if arch not in known:
         why = f"{package.backend.upper()} does not run on" if arch in architectures.ALL else "there is no"
         raise UsageError(f"{why} Hexagon `{arch}`", hint="one of " + ", ".join(known))
@@ -120,7 +100,7 @@ def build_program(
     if not _IDENTIFIER.match(package.provider):
         raise UsageError(f"{package.path} has a manifest that was changed by hand", hint="generate the package again")
     harness = _harness(host, package.provider, on_step)
-    folder = f"obj/emulated-{arch}" + (f"/{op}" if host.by_op else "")
+    folder = f"obj/emulated-{arch}" + (f"/{op}" if backend.library_per_op else "")
     program = package.path.resolve() / folder / "program"
     link = [*compiler(_BASE), "-static", *(f"-Wl,--wrap={name}" for name in host.wrapped), *map(str, harness)]
     values = {
@@ -128,7 +108,7 @@ def build_program(
         "CXX": shlex.join(cxx),
         "CXXFLAGS": f"{host.flags} {_FLAGS}".strip(),
         "LIBRARY": f"{folder}/program",
-        **({"OP": op, "OBJ": folder} if host.by_op else {}),
+        **({"OP": op, "OBJ": folder} if backend.library_per_op else {}),
         "QNN_SDK_ROOT": "",
         "LINK": shlex.join(link),
     }
@@ -164,7 +144,7 @@ def _not_qhpi(package: PackageFolder) -> BuildFailed:
     )
 
 
-def _harness(host: Host, provider: str, on_step: Callable[[str], None]) -> list[Path]:
+def _harness(host: Harness, provider: str, on_step: Callable[[str], None]) -> list[Path]:
     """Our half of the program, compiled once for each name of a provider."""
     folder, headers = resources.emulator("hexagon"), resources.qnn_headers()
     argv = [*compiler(_BASE, "cc"), "-O2", "-std=gnu11", "-Wall", "-Wextra", f"-I{headers}"]

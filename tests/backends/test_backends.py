@@ -1,0 +1,90 @@
+"""A backend is one object: what nobody has heard of is listed, checked and generated once it is registered."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from udogen import backends
+from udogen.backends.backend import Backend
+
+MADE_UP = """
+import runpy
+from dataclasses import replace
+from udogen import backends
+from udogen.backends import cpu
+from udogen.backends.backend import Place, Target
+from udogen.backends.folder import as_called
+
+TARGET = Target("npu_x86", "npu", ("x86_64-linux-clang",), "x86-64 Linux", "x86", "made up", native=True, usual=True)
+
+def contents(package, source, place=as_called):
+    made = cpu.contents(package, source, place)
+    return replace(made, parts=tuple(replace(part, backend="npu", targets=("npu_x86",)) for part in made.parts))
+
+backends.register(replace(
+    cpu.BACKEND, id="npu", title="NPU of a test", suffix="Npu", number=99, names=("NPU",), json_names=("NPU",),
+    delivers=("FLOAT_32", "FLOAT_16"), can_repeat=False, contents=contents, targets=(TARGET,), udo_targets=(), udo=None,
+    runtime=None, emulator=None, places=(Place("npu", "npu", "a test", "auto", (1,), "NPU"),), usual=False,
+))
+runpy.run_module("udogen", run_name="__main__")
+"""
+CONFIG = """<?xml version="1.0"?>
+<OpDefCollection PackageName="P" Domain="aisw" Version="1.0">
+  <OpDefList>
+    <OpDef>
+      <Name>Twice</Name>
+      <Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype><Datatype>INT_32</Datatype>
+        <Shape><Rank>1D</Rank></Shape></Input>
+      <Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype>
+        <Shape><Rank>1D</Rank></Shape></Output>
+      <SupportedBackend>NPU</SupportedBackend>
+    </OpDef>
+  </OpDefList>
+</OpDefCollection>
+"""
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-c", MADE_UP, *arguments]
+    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_new_backend_is_listed(tmp_path: Path) -> None:
+    assert "NPU of a test" in run(tmp_path, "list", "backends").stdout
+    assert "npu_x86" in run(tmp_path, "list", "targets").stdout
+
+
+def test_a_package_for_a_new_backend_is_generated(tmp_path: Path) -> None:
+    (tmp_path / "p.xml").write_text(CONFIG)
+    made = run(tmp_path, "generate", "p.xml", "-o", "out")
+    assert made.returncode == 0 and "npu package P" in made.stdout, made.stderr
+    assert "INT_32, which the NPU runtime never hands to an op" in made.stderr
+    assert (tmp_path / "out/P/src/ops/Twice.cpp").is_file()
+    manifest = json.loads((tmp_path / "out/P/.udogen/manifest.json").read_text())
+    assert (manifest["backend"], manifest["parts"][0]["targets"]) == ("npu", ["npu_x86"])
+
+
+def test_without_its_object_the_same_backend_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "p.xml").write_text(CONFIG)
+    argv = [sys.executable, "-m", "udogen", "generate", "p.xml", "-o", "out"]
+    found = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert found.returncode == 2 and "names an unknown backend, `NPU`" in found.stderr
+
+
+@pytest.mark.parametrize("backend", backends.ALL.values(), ids=lambda each: each.id)
+def test_each_object_fits_together(backend: Backend) -> None:
+    assert all(target.backend == backend.id for target in (*backend.targets, *backend.udo_targets))
+    assert all(place.config == backend.id for place in backend.places)
+    assert not backend.two_halves or {target.arch for target in backend.targets} > {""}
+    assert bool(backend.hexagon) == bool(backend.skels) == bool(backend.symbols) == (backend.harness is not None)
+
+
+def test_numbers_and_names_are_of_one_backend_each() -> None:
+    numbers = [each.number for each in backends.ALL.values()]
+    names = [name for each in backends.ALL.values() for name in each.names]
+    assert len(set(numbers)) == len(numbers) and len(set(names)) == len(names)
