@@ -21,7 +21,7 @@ from tests.contexts.storing import QUANT, store
 from tests.making import LONG, ROOT, htp_package, udogen
 from udogen.build import elf
 from udogen.clients.ort import context_nodes, contexts, session, wrapping
-from udogen.clients.package import Package, Wish, find_packages
+from udogen.clients.package import Package, PackageOptions, find_packages
 from udogen.errors import UdogenError, UsageError
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
@@ -165,11 +165,11 @@ def test_a_context_whose_package_is_not_given(answers: dict[str, Any], folder: P
 def test_a_library_of_qnn_before_onnxruntime_is_told_before_it_ends_the_process() -> None:
     """Without the check the first C++ exception of ONNX Runtime ends the process (measured: 134, or 139)."""
     code = (
-        "from udogen.clients.ort import opening\n"
+        "from udogen.clients.ort import open_session\n"
         "from udogen.errors import UdogenError\n"
         "from udogen.runtime import Runtime\n"
         "with Runtime('cpu'): pass\n"
-        "try: opening._modules()\n"
+        "try: open_session._modules()\n"
         "except UdogenError as fault: print(fault.message, fault.hint, sep='\\n')\n"
     )
     done = subprocess.run([sys.executable, "-c", f"import sys\n{code}"], capture_output=True, text=True, cwd=ROOT)
@@ -490,7 +490,7 @@ def test_what_is_as_it_should_be_is_taken(tmp_path: Path) -> None:
 def test_a_package_that_no_context_needs(package: Path, tmp_path: Path) -> None:
     store(tmp_path, kind="real")
     with pytest.raises(UsageError) as caught:
-        look(model(tmp_path), find_packages([package], Wish("htp")))
+        look(model(tmp_path), find_packages([package], PackageOptions("htp")))
     assert "no context of the model has a kernel of package LeakyReluPackage" in caught.value.message
     assert caught.value.hint == "leave the package out, or make the context with it"
 

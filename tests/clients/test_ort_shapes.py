@@ -11,8 +11,8 @@ import pytest
 
 from tests.making import ROOT, udogen
 from udogen.clients.ort import schema, shapes, versions
-from udogen.clients.ort.doubts import of_model
-from udogen.clients.package import LINUX, Package, Place
+from udogen.clients.ort.placement_reasons import of_model
+from udogen.clients.package import LINUX, Package, Platform
 from udogen.opdef.load import load
 from udogen.opdef.onnx import ordering
 from udogen.opdef.onnx.freeze import freeze
@@ -87,7 +87,7 @@ def test_a_tensor_of_unknown_shape_is_named(tmp_path: Path) -> None:
 
 
 def test_why_a_node_is_not_placed_names_the_tensor(tmp_path: Path) -> None:
-    package = Package("P", "PInterfaceProvider", "cpu", ("Odd",), (), Place(LINUX, "cpu"), "")
+    package = Package("P", "PInterfaceProvider", "cpu", ("Odd",), (), Platform(LINUX, "cpu"), "")
     chain = freeze(read_proto(model(tmp_path / "m.onnx", ["Odd", "Odd"])), "m.onnx")
     [first, *_] = of_model(chain, [package], "cpu")
     assert first.text == (

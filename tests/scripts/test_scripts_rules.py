@@ -24,9 +24,10 @@ from udogen.build.tools import Environment
 from udogen.cli import script as verb
 from udogen.clients import programs
 from udogen.clients.client import Refused
-from udogen.clients.scripts import chips, client, commands, marks, tensors, write
-from udogen.clients.scripts.making import make_plan
-from udogen.clients.scripts.wanted import Wanted
+from udogen.clients.scripts import commands, tensors, write
+from udogen.clients.scripts import plan as plans
+from udogen.clients.scripts.make_plan import hexagon_versions, make_plan
+from udogen.clients.scripts.options import ScriptOptions
 from udogen.errors import ToolMissing, UdogenError, UsageError
 from udogen.qnn import socs
 
@@ -60,16 +61,18 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def wanted(base: Path, **more: Any) -> Wanted:
+def wanted(base: Path, **more: Any) -> ScriptOptions:
     """A script of qnn-net-run for Android, but for what is said."""
     given = {"paths": (base / "htp",), "client": "qnn-net-run", "device": "adb", "model": base / "model.bin", **more}
-    return Wanted(**given)
+    return ScriptOptions(**given)
 
 
-def plan(asked: Wanted, graph: Any = PLAIN_GRAPH) -> Any:
+def plan(asked: ScriptOptions, graph: Any = PLAIN_GRAPH) -> Any:
     with (
-        patch("udogen.clients.scripts.making._graph", lambda *_: graph),
-        patch("udogen.clients.scripts.making.build_client", lambda *_, **__: asked.paths[0].parent / "model.bin"),
+        patch("udogen.clients.scripts.make_plan._graph_of", lambda *_: graph),
+        patch(
+            "udogen.clients.scripts.make_plan.build_own_client", lambda *_, **__: asked.paths[0].parent / "model.bin"
+        ),
     ):
         return make_plan(asked)
 
@@ -104,31 +107,34 @@ def test_the_python_files_are_those_of_3_8() -> None:
         ("plain", "plain"),
         ("", "''"),
         ("it's $x; a", "'it'\"'\"'s $x; a'"),
-        (f"{marks.RUN}/a b.so:P:CPU", "\"$run\"'/a b.so:P:CPU'"),
-        (f"config_{marks.NUMBER}.json", 'config_"$number".json'),
-        (marks.OUT, '"$out"'),
+        (f"{plans.RUN}/a b.so:P:CPU", "\"$run\"'/a b.so:P:CPU'"),
+        (f"config_{plans.NUMBER}.json", 'config_"$number".json'),
+        (plans.OUT, '"$out"'),
     ],
 )
 def test_words_as_the_device_reads_them(word: str, text: str) -> None:
-    assert marks.as_shell(word) == text
+    assert plans.as_shell(word) == text
     done = subprocess.run(
         ["sh", "-c", f"printf %s {text}"],
         env={"run": "/r n", "number": "3", "out": "/o'"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    expected = word.replace(marks.RUN, "/r n").replace(marks.NUMBER, "3").replace(marks.OUT, "/o'")
+    expected = word.replace(plans.RUN, "/r n").replace(plans.NUMBER, "3").replace(plans.OUT, "/o'")
     assert done.stdout == expected
 
 
 # --- processors ---------------------------------------------------------------------------------------------
 
 
-def test_processors_are_of_versions_that_there_are_and_agree_with_the_other_table() -> None:
-    known = architectures.of_backend("htp")
-    told = chips.told()
-    assert set(told.values()) <= set(known)
-    for chip in chips.ROWS:
-        assert all(told[name.upper()] == chip.arch for name in (chip.name, *chip.code_names, *map(str, chip.ids)))
-    assert all(told[row.name] == row.arch for row in socs.ALL.values())
+def test_devices_have_known_hexagon_versions_and_agree_with_the_table_of_processors() -> None:
+    versions = hexagon_versions()
+    assert set(versions.values()) <= set(architectures.of_backend("htp"))
+    rows = resources.read_toml((resources.tables() / "devices.toml").read_bytes())["device"]
+    for row in rows:
+        assert row.keys() <= {"name", "arch", "code_names", "ids"}
+        names = [row["name"], *row.get("code_names", []), *map(str, row.get("ids", []))]
+        assert {versions[name.upper()] for name in names} == {row["arch"]}
+    assert len({row["name"] for row in rows}) == len(rows)
+    assert all(versions[row.name] == row.arch for row in socs.ALL.values())
 
 
 # --- what is refused ----------------------------------------------------------------------------------------
@@ -151,13 +157,13 @@ REFUSED: list[tuple[str, Callable[[Path], dict[str, Any]], str, str]] = [
     (
         "snpe-dlc-quantize",
         lambda base: {"client": "snpe-dlc-quantize"},
-        "there is no script for snpe-dlc-quantize: it prepares models on a PC, it executes none",
+        "there is no script for snpe-dlc-quantize: it prepares models on a PC and executes none",
         "--client snpe-net-run; or `udogen register`",
     ),
     (
         "several backends",
         lambda base: {"paths": (base / "both",)},
-        "for which backend is not clear: there are cpu, htp",
+        "the backend is not clear: it could be cpu, htp",
         "--target cpu, gpu, htp (every version of Hexagon that is built) or v75",
     ),
     (
@@ -188,7 +194,7 @@ REFUSED: list[tuple[str, Callable[[Path], dict[str, Any]], str, str]] = [
     (
         "no such file",
         lambda base: {"model": base / "none"},
-        "there is no file {base}/none",
+        "{base}/none is no file",
         "give the model",
     ),
     (
@@ -212,7 +218,7 @@ REFUSED: list[tuple[str, Callable[[Path], dict[str, Any]], str, str]] = [
     (
         "nothing to compare",
         lambda base: {"client": "litert", "references": (("o", str(base / X)),)},
-        "litert writes no outputs that could be compared: leave --reference out",
+        "litert writes no outputs to compare: leave --reference out",
         "see udogen script --help",
     ),
     (
@@ -236,13 +242,13 @@ REFUSED: list[tuple[str, Callable[[Path], dict[str, Any]], str, str]] = [
     (
         "Python on Android",
         lambda base: {"client": "ort"},
-        "ONNX Runtime is run in Python, which Android has not: use --device ssh, or adb with --linux",
+        "ONNX Runtime is run in Python, which Android does not have: use --device ssh, or adb with --linux",
         "see udogen script --help",
     ),
     (
         "a proof of Hexagon on Linux",
         lambda base: {"device": "ssh", "prove": True},
-        "--prove: what runs on Hexagon is counted there, and told in the log of Android (adb) alone",
+        "--prove: executions on Hexagon are counted there, and only Android (adb) has a log with the counts",
         "see udogen script --help",
     ),
     (
@@ -272,13 +278,13 @@ REFUSED: list[tuple[str, Callable[[Path], dict[str, Any]], str, str]] = [
     (
         "unequal",
         lambda base: {"inputs": (("i", str(base / X)), ("i", str(base / X)), ("j", str(base / X)))},
-        "--input is given unequally often: i 2, j 1",
+        "--input has unequal numbers of samples: i 2, j 1",
         "once for each tensor and sample",
     ),
     (
         "one file",
         lambda base: {"inputs": (("a/b", str(base / X)), ("a b", str(base / X)))},
-        "the tensors a/b and a b would have one file",
+        "the tensors a/b and a b would have the same file",
         "rename one of them",
     ),
     (
@@ -290,7 +296,7 @@ REFUSED: list[tuple[str, Callable[[Path], dict[str, Any]], str, str]] = [
     (
         "no array",
         lambda base: {"inputs": (("i", str(base / "bad.npy")),)},
-        "{base}/bad.npy is no array that numpy can load",
+        "{base}/bad.npy cannot be loaded by numpy",
         "save it with numpy.save",
     ),
     (
@@ -335,7 +341,7 @@ def test_inputs_and_references_are_held_against_the_graph_all_at_once(base: Path
     x, long = str(base / X), str(base / "long.npy")
     asked = wanted(base, client="cpp", model=None, context=base / "model.bin")
     with pytest.raises(UsageError) as caught:
-        plan(Wanted(**{**vars(asked), "inputs": (("j", x),), "references": (("out[0]", long),)}), GRAPH)
+        plan(ScriptOptions(**{**vars(asked), "inputs": (("j", x),), "references": (("out[0]", long),)}), GRAPH)
     assert [caught.value.message, *caught.value.details] == [
         f"{base}/model.bin: the graph's input in[0] is not given",
         "the graph has no input j; it has in[0]",
@@ -377,14 +383,14 @@ def test_nothing_built_for_the_device(base: Path, tmp_path: Path) -> None:
 
 def test_the_client_for_android_needs_the_ndk(tmp_path: Path) -> None:
     with pytest.raises(ToolMissing) as caught:
-        client.build_client("android", Environment())
-    assert caught.value.message == "our client for Android needs its NDK: ANDROID_NDK_ROOT is unset"
-    with pytest.raises(ToolMissing, match="but there is no toolchains/llvm"):
-        client.build_client("android", Environment(android_ndk_root=str(tmp_path)))
+        commands.build_own_client("android", Environment())
+    assert caught.value.message == "udogen's client for Android needs the NDK: ANDROID_NDK_ROOT is unset"
+    with pytest.raises(ToolMissing, match="which has no toolchains/llvm"):
+        commands.build_own_client("android", Environment(android_ndk_root=str(tmp_path)))
 
 
 def test_names_of_files_are_plain() -> None:
-    assert [tensors.plain(name) for name in ("a/b:0", "..", "it's", "")] == ["a_b_0", "_", "it_s", "_"]
+    assert [tensors.file_name(name) for name in ("a/b:0", "..", "it's", "")] == ["a_b_0", "_", "it_s", "_"]
 
 
 # --- the folder ---------------------------------------------------------------------------------------------
@@ -412,8 +418,8 @@ def test_a_folder_of_others_is_left_alone(base: Path, tmp_path: Path) -> None:
     made, kept = plan(wanted(base))
     with pytest.raises(UsageError) as caught:
         write.write(tmp_path, write.render(made, kept))
-    assert caught.value.message == f"{tmp_path} holds files that `udogen script` did not write"
-    with pytest.raises(UsageError, match="is a file, so no folder can be there"):
+    assert caught.value.message == f"{tmp_path} has files that `udogen script` did not write"
+    with pytest.raises(UsageError, match="is a file, not a folder"):
         write.write(tmp_path / "mine.txt", write.render(made, kept))
     assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -453,7 +459,7 @@ def test_what_is_not_built_for_android_needs_its_ndk(
     for root in ("", "/ndk"):
         monkeypatch.setenv("ANDROID_NDK_ROOT", root)
         with pytest.raises(UdogenError, match="is not built for") as caught:
-            make_plan(Wanted(paths=(made.folder,), client="qnn-net-run", device="adb"))
+            make_plan(ScriptOptions(paths=(made.folder,), client="qnn-net-run", device="adb"))
         hint = caught.value.hint
         assert hint.startswith("udogen build " if root else "set ANDROID_NDK_ROOT to an Android NDK, and udogen build ")
         assert ("or --linux" in hint) is not bool(root)
