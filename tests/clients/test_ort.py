@@ -249,14 +249,14 @@ MISTAKES: list[tuple[str, Build, type[UdogenError], str, str]] = [
         "text",
         lambda folder, package: (write(folder / "m.onnx", [node(mode="x")]), [package]),
         UsageError,
-        "node `n` of op LeakyRelu: attribute mode is a STRING, and QNN ends the process over one",
+        "node `n` of op LeakyRelu: attribute mode is a STRING, with which QNN ends the process",
         "make it an INT (of an enumeration) or a FLOAT, or an input",
     ),
     (
         "64 bits",
         lambda folder, package: (write(folder / "m.onnx", [node(n=1 << 40)]), [package]),
         UsageError,
-        "node `n` of op LeakyRelu: attribute n does not fit into 32 bits, and ends the process",
+        "node `n` of op LeakyRelu: attribute n does not fit into 32 bits, with which QNN ends the process",
         "make it an INT (of an enumeration) or a FLOAT, or an input",
     ),
     (
@@ -284,9 +284,9 @@ MISTAKES: list[tuple[str, Build, type[UdogenError], str, str]] = [
         "domains",
         both_domains,
         UsageError,
-        "m.onnx has op LeakyRelu in several domains (ai.onnx, udogen); ONNX Runtime looks at its type alone, and gives "
-        "all of them to the package",
-        "give the custom op a name of its own",
+        "m.onnx has op LeakyRelu in several domains (ai.onnx, udogen); ONNX Runtime compares only op types, and "
+        "gives all of them to the package",
+        "give the custom op a different name",
     ),
     (
         "twice",
@@ -299,7 +299,7 @@ MISTAKES: list[tuple[str, Build, type[UdogenError], str, str]] = [
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=[row[0] for row in MISTAKES])
-def test_a_typical_mistake_is_told_before(mistake: Any, stand_in: Path, tmp_path: Path) -> None:
+def test_a_typical_mistake_is_an_error_before_the_session(mistake: Any, stand_in: Path, tmp_path: Path) -> None:
     _, build, kind, message, hint = mistake
     model, packages = build(tmp_path, stand_in)
     with pytest.raises(kind) as caught:
@@ -321,12 +321,12 @@ def test_a_typical_mistake_is_told_before(mistake: Any, stand_in: Path, tmp_path
         ("9.9.9", "9.9.9", "htp", ""),  # what nobody has tried is not refused
         (
             "1.28.0", "2.3.0", "cpu",
-            "onnxruntime 1.28.0 and onnxruntime-qnn 2.3.0 do not go together: newer ones refuse it (`OrtEp has invalid "
+            "onnxruntime 1.28.0 and onnxruntime-qnn 2.3.0 are incompatible: newer ones refuse it (`OrtEp has invalid "
             "ort_version_supported=0`), and run everything on their own CPU",
         ),
-        ("1.28.0.dev20260623002", "2.3.0", "htp", "onnxruntime 1.28.0.dev20260623002 and onnxruntime-qnn 2.3.0 do not"),
-        ("1.23.2", "2.7.0", "htp", "onnxruntime 1.23.2 is too old for onnxruntime-qnn 2.7.0, which begins with 1.24.2"),
-        ("1.27.0", "2.4.0", "cpu", "onnxruntime-qnn 2.4.0 carries no libQnnCpu.so"),
+        ("1.28.0.dev20260623002", "2.3.0", "htp", "onnxruntime 1.28.0.dev20260623002 and onnxruntime-qnn 2.3.0 are"),
+        ("1.23.2", "2.7.0", "htp", "onnxruntime 1.23.2 is too old for onnxruntime-qnn 2.7.0, which needs 1.24.2"),
+        ("1.27.0", "2.4.0", "cpu", "onnxruntime-qnn 2.4.0 has no libQnnCpu.so"),
     ],
 )  # fmt: skip
 def test_pairs_of_versions(ort: str, qnn: str, backend: str, message: str) -> None:
@@ -341,7 +341,7 @@ def test_pairs_of_versions(ort: str, qnn: str, backend: str, message: str) -> No
 
 def test_versions_are_looked_at_before_anything_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(versions, "_installed", lambda name: "1.28.0" if name == versions.ORT else "2.3.0")
-    with pytest.raises(ToolMissing, match=r"do not go together"):
+    with pytest.raises(ToolMissing, match=r"are incompatible"):
         session(tmp_path / "none.onnx", [])
     monkeypatch.setattr(versions, "_installed", lambda _name: "")
     with pytest.raises(ToolMissing, match=r"(?m)^onnxruntime and onnxruntime-qnn is not installed$"):

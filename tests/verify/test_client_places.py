@@ -21,7 +21,7 @@ from udogen.verify.places import PLACES, built_for
 from udogen.verify.results import Outcome, TestRun
 from udogen.verify.suite import configs
 from udogen.verify.suite.find import load_suite
-from udogen.verify.workshop import PackageOptions, ready
+from udogen.verify.workshop import Wish, ready
 
 FOLDER = ROOT / "tests" / "verify" / "clients"
 NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
@@ -38,7 +38,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(work: Path) -> TestRun:
     for backend in ("cpu", "htp"):
         need_runtime(backend)
-    options = campaign.Options(backends=("cpu-ort", "htp-ort"), wish=PackageOptions(work=work))
+    options = campaign.Options(backends=("cpu-ort", "htp-ort"), wish=Wish(work=work))
     return campaign.run(campaign.plan(load_suite(FOLDER), options), options)
 
 
@@ -110,7 +110,7 @@ def test_a_place_that_is_not_there_says_why(monkeypatch: pytest.MonkeyPatch, wor
         raise ToolMissing("onnxruntime-qnn is not installed", hint="pip install it")
 
     monkeypatch.setattr(versions, "check", missing)
-    options = campaign.Options(backends=("cpu-ort",), wish=PackageOptions(work=work))
+    options = campaign.Options(backends=("cpu-ort",), wish=Wish(work=work))
     found = campaign.run(campaign.plan(load_suite(FOLDER), options), options)
     [state] = found.states
     assert (state.state, state.reason, state.hint) == (
@@ -136,7 +136,7 @@ def session(run: TestRun, work: Path) -> OrtSession:
     source = sources[suite.ops[0].subject]
     place = PLACES["cpu-ort"]
     package = source.packages[0]
-    ready(source, package, place, ["Mix", "Fragile"], wish=PackageOptions(work=work), on_step=lambda _line: None)
+    ready(source, package, place, ["Mix", "Fragile"], wish=Wish(work=work), on_step=lambda _line: None)
     folder = next(each for each in work.glob("Clients-*/cpu/*") if (each / ".udogen").is_dir())
     return OrtSession(built_for(place, folder), backend="cpu")
 
