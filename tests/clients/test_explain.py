@@ -121,7 +121,7 @@ def test_a_log_of_executorch() -> None:
     assert found[3].again == (9, 10)
     assert (
         found[4].what.meaning
-        == "ExecuTorch could not register /data/local/tmp/x/libQnnToy.so (4005), and goes on without it"
+        == "ExecuTorch could not register /data/local/tmp/x/libQnnToy.so (4005), and continues without it"
     )
 
 

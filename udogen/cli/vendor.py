@@ -113,7 +113,7 @@ def snpe_generator(
 ) -> None:
     """Generate UDO packages of SNPE, one folder for all cores.
 
-    Without -o they go where UDO_PACKAGE_PATH of the config says, or here.  An existing package is updated, and
+    Without -o they go to the config's UDO_PACKAGE_PATH, or here.  An existing package is updated, and
     what you wrote in it stays.
     """
     if without_headers:

@@ -260,7 +260,7 @@ def _c_compiler(system: str, env: Environment) -> list[str]:
         return [str(clang), "--target=aarch64-none-linux-android21"]
     target, variable = _COMPILERS[system]
     choice = choose(TARGETS[target], env, "open")
-    return [*shlex.split(dict(choice.variables)[variable]), "-x", "c"]  # a compiler of C++, told to compile C
+    return [*shlex.split(dict(choice.variables)[variable]), "-x", "c"]  # a C++ compiler, as a C compiler
 
 
 # --- ExecuTorch, LiteRT ---------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class ScriptOptions:
 
 
 def find_client(options: ScriptOptions) -> tuple[ScriptClient, Client]:
-    """The client, or an error where there is no script for it."""
+    """The client, or an error if it has no script."""
     client = programs.ALL[options.client]
     if options.client in commands.NO_COMMAND:
         why, alternative = commands.NO_COMMAND[options.client]
