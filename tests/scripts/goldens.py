@@ -13,7 +13,7 @@ import difflib
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
@@ -117,30 +117,40 @@ def text(options: ScriptOptions, *, base: Path) -> str:
     write.write(base / "written", rendered)
     rendered = {path: (base / "written" / path).read_bytes() for path in rendered}
     shutil.rmtree(base / "written")
-    shown = [f"# {path} ({len(content)} bytes)" for path, content in sorted(rendered.items()) if "/" in path]
+    shown = grouped(f"# {path} ({_size(path, content)})" for path, content in sorted(rendered.items()) if "/" in path)
     shown += ["", "# device.sh", rendered["device.sh"].decode().rstrip()]
     manifest = json.loads(rendered["plan.json"])
     del manifest["socs"]  # the same for all
     for key in ("archs", "prove", "command"):
         manifest[key] = json.dumps(manifest[key], ensure_ascii=False)
-    for rows in (manifest["files"], manifest["vendors"], manifest["checks"]):
-        rows[:] = [_row({key: value for key, value in row.items() if key not in ("key", "size")}) for row in rows]
+    for name in ("files", "vendors", "checks"):
+        rows = ({key: value for key, value in row.items() if key not in ("key", "size")} for row in manifest[name])
+        manifest[name] = grouped(map(_row, rows))
     shown += ["", "# plan.json", json.dumps(manifest, indent=1, ensure_ascii=False)]
     for name in ("input_list.txt", "graph.txt", "inputs.json"):
         if name in rendered:
             shown += ["", f"# {name}", rendered[name].decode().rstrip()]
     found = "\n".join(shown).replace(str(base.resolve()), "/BASE").replace(str(base), "/BASE")
-    found = re.sub(r"\b[0-9a-f]{32}\b", "CHECKSUM", found)
-    return re.sub(r"(\.so'?(?: '[^']*')? [^ ]* CHECKSUM) \d+|(libs/\S+) \(\d+ bytes\)", _no_size, found) + "\n"
+    return found + "\n"
+
+
+def grouped(lines: Iterable[str]) -> list[str]:
+    """Lines that differ only in a Hexagon version as one line: `libs/vNN/x.so: 68 69`."""
+    versions: dict[str, list[str]] = {}
+    for line in lines:
+        found = sorted(set(re.findall(r"[vV](\d\d)(?!\d)", line)))
+        versions.setdefault(re.sub(r"([vV])\d\d(?!\d)", r"\1NN", line), []).extend(found)
+    return [f"{line}: {' '.join(found)}" if found else line for line, found in versions.items()]
+
+
+def _size(path: str, content: bytes) -> str:
+    """Libraries depend on the installed compiler."""
+    return "a library" if path.endswith(".so") else f"{len(content)} bytes"
 
 
 def _row(facts: dict[str, object]) -> str:
     """One line instead of many."""
     return ", ".join(f"{key} {value}" for key, value in facts.items() if value not in ("", False))
-
-
-def _no_size(match: re.Match[str]) -> str:
-    return f"{match[1]} BYTES" if match[1] else f"{match[2]} (BYTES bytes)"
 
 
 def _program(base: Path) -> Path:
