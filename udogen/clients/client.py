@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,8 +36,8 @@ class Client(NamedTuple):
     title: str
     source: str  # the document or source code, and its version, that defines its syntax
     rules: tuple[ClientRule, ...]
-    snippets: Callable[[Sequence[Package]], Sequence[Snippet]]
-    notes: Callable[[Sequence[Package]], Sequence[str]] = lambda _packages: ()
+    snippets: Callable[[Sequence[Package]], Iterable[Snippet]]
+    notes: Callable[[Sequence[Package]], Iterable[str]] = lambda _packages: ()
 
 
 class Refused(UsageError):

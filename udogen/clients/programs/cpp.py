@@ -91,5 +91,5 @@ CLIENT = Client(
     "C++",
     "QnnBackend.h of core API 2.36 (SDK 2.47); SNPEFactory.hpp of SNPE 2.25",
     (rules.ONE_PLATFORM, snpe.BUILT),
-    lambda packages: list(_snippets(packages)),
+    _snippets,
 )

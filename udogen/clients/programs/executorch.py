@@ -152,7 +152,7 @@ CLIENT = Client(
             "make it an input, or scalars",
         ),
     ),
-    lambda packages: list(_snippets(packages)),
+    _snippets,
     lambda packages: [
         "a failed registration is logged, not raised: read the log with `udogen explain LOG`",
         "tensor arguments of the torch operator are inputs, its other arguments parameters: by order, not by name",

@@ -26,5 +26,5 @@ CLIENT = Client(
             "run the context binaries with `udogen run context DIR --op-package LIB`, or from C++ (--client cpp)",
         ),
     ),
-    lambda _packages: [],
+    lambda _packages: (),
 )

@@ -109,7 +109,7 @@ CLIENT = Client(
         ),
         snpe.BUILT,
     ),
-    lambda packages: list(_snippets(packages)),
+    _snippets,
     lambda packages: [
         *([] if _for_snpe(packages) else tflite.defaults(packages)),
         "libraries must be unpacked as files: extractNativeLibs, or useLegacyPackaging in Gradle",

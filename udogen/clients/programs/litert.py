@@ -89,7 +89,7 @@ CLIENT = Client(
             "make it one of these, an input, or optional",
         ),
     ),
-    lambda packages: list(_snippets(packages)),
+    _snippets,
     lambda packages: [
         "the op's type is the model's custom code; custom options (flexbuffers) arrive as parameters by their keys",
         "a flexbuffer's int becomes INT_32, its uint UINT_32; wider numbers are truncated",

@@ -48,7 +48,7 @@ NET_RUN = Client(
     "qnn-net-run",
     "QNN SDK 2.25, docs/QNN/general/tools.html, and examples/QNN/SampleApp (registerOpPackages)",
     (rules.ONE_PLATFORM, rules.no_characters(":,", consequence=_SEPARATORS)),
-    lambda packages: list(_net_run(packages)),
+    _net_run,
     lambda packages: (
         ["the ARM library prepares graphs; with --retrieve_context the Hexagon one would be enough"]
         if packages[0].hexagon
@@ -60,6 +60,6 @@ GENERATOR = Client(
     "qnn-context-binary-generator",
     "QNN SDK 2.25, docs/QNN/general/tools.html: PATH:PROVIDER, without a target",
     (rules.ONE_PLATFORM, rules.no_characters(":,", consequence=_SEPARATORS, libraries=lambda each: [each.library])),
-    lambda packages: list(_generator(packages)),
+    _generator,
     lambda packages: ["it only prepares: the Hexagon library is registered where the context binary runs"],
 )

@@ -161,6 +161,6 @@ CLIENT = Client(
             "make it an input, or a FLOAT_32 or INT_32",
         ),
     ),
-    lambda packages: list(_snippets(packages)),
-    lambda packages: list(_notes(packages)),
+    _snippets,
+    _notes,
 )

@@ -144,7 +144,7 @@ NET_RUN = Client(
     "snpe-net-run",
     "SNPE 2.25, docs: running_model_with_udo.html, tools_execution.html",
     (REGISTRATION, BUILT, COMMAS),
-    lambda packages: list(_net_run(packages)),
+    _net_run,
     lambda packages: ["SNPE requires an absolute path; the loader finds the implementation libraries"],
 )
 QUANTIZE = Client(
@@ -165,7 +165,7 @@ QUANTIZE = Client(
             "generate for the CPU too (--backend cpu --backend htp), and build cpu_x86",
         ),
     ),
-    lambda packages: list(_quantize(packages)),
+    _quantize,
     lambda _packages: ["snpe-dlc-quant and snpe-dlc-graph-prepare take the same option"],
 )
 

@@ -89,7 +89,7 @@ CLIENT = Client(
     "the QNN delegate of TFLite",
     "QNN SDK 2.25, docs/QNN/TFLiteDelegate: custom_op.html, c_interface.html",
     RULES,
-    lambda packages: list(_snippets(packages)),
+    _snippets,
     lambda packages: [
         *defaults(packages),
         "only custom ops (kTfLiteBuiltinCustom) go to op packages, never built-in ops of the same name",
