@@ -16,7 +16,7 @@ from tests.making import ROOT, udogen
 from tests.opdef.texts import collection, op, tensor
 from udogen.build.package import open_packages
 from udogen.cli import vendor
-from udogen.generate import packages as wing
+from udogen.generate import pipeline as wing
 
 LEAKY = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
 SOFTMAX = ROOT / "examples" / "softmax" / "Softmax_Htp.json"

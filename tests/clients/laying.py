@@ -8,8 +8,9 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from udogen.backends import architectures
+
 from tests.making import ROOT, compiler, make_packages, rewrite
-from udogen.build import architectures
 from udogen.build.package import open_packages
 from udogen.clients import programs
 from udogen.clients.client import register

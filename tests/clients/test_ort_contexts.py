@@ -26,7 +26,7 @@ from udogen.errors import UdogenError, UsageError
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime import find_runtime
-from udogen.runtime.contexts.mapped import mapped
+from udogen.runtime.contexts.manifest import mapped_file
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
@@ -373,7 +373,7 @@ def test_links_lead_to_the_binary_as_they_do_for_onnx_runtime(tmp_path: Path) ->
 def test_packages_are_found_among_weights(tmp_path: Path) -> None:
     noise = np.random.default_rng(1).integers(0, 256, 1 << 22, np.uint8).tobytes()
     (tmp_path / "x").write_bytes(noise + b"\0Toy::Op_0\0" + noise + b"\0My_Package::Relu_hvx\0::x Long::n")
-    with mapped(tmp_path / "x") as data:
+    with mapped_file(tmp_path / "x") as data:
         found = frozenset(contexts._package_names_in(data))
     assert {"Toy", "My_Package"} <= found
     assert [

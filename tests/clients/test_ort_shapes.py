@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from udogen.configs.load import load
+from udogen.opdef.onnx.from_proto import freeze
 
 from tests.making import ROOT, udogen
 from udogen.clients.ort import schema, versions
 from udogen.clients.ort.placement_reasons import of_model
 from udogen.clients.package import LINUX, Package, Platform
-from udogen.opdef.load import load
-from udogen.opdef.onnx import ordering
-from udogen.opdef.onnx.freeze import freeze
+from udogen.opdef.onnx import serialized
 from udogen.opdef.onnx.model import OpName
 from udogen.opdef.onnx.reading import read_proto
 
@@ -154,8 +154,8 @@ def test_attributes_are_written_so_that_the_order_of_the_config_arrives(tmp_path
 
 def test_a_model_in_that_order_is_left_alone(tmp_path: Path) -> None:
     path = with_attributes(tmp_path / "m.onnx")
-    assert ordering.edits(path, {"Mix": ("alpha", "beta", "gamma")}) == ()
-    assert ordering.edits(path, {"Other": ("b", "a")}) == ()
+    assert serialized.edits(path, {"Mix": ("alpha", "beta", "gamma")}) == ()
+    assert serialized.edits(path, {"Other": ("b", "a")}) == ()
 
 
 # --- ORT_QNN_CUSTOM_OP_DOMAINS ----------------------------------------------------------------------------------

@@ -12,13 +12,13 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from udogen.backends import architectures
 
 from tests.clients.laying import PLAIN, lay
 from tests.making import make_packages, udogen
 from tests.scripts import goldens
 from tests.scripts.goldens import GOLDEN, GRAPH, PLAIN_GRAPH
 from udogen import resources
-from udogen.build import architectures
 from udogen.build.tools import Environment
 from udogen.cli import script as verb
 from udogen.clients import programs

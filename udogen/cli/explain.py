@@ -41,6 +41,6 @@ def command(errors: tuple[str, ...], of: str | None, as_json: bool) -> None:
             texts.append(explain.error_text(error, meanings, width=width))
             data.append(explain.error_json(error, meanings))
     if as_json:
-        output.answer({"ok": True, "errors": data})
+        output.print_json({"ok": True, "errors": data})
     else:
-        output.say("\n\n".join(texts))
+        output.print_result("\n\n".join(texts))

@@ -29,13 +29,13 @@ def command(binary: Path, out: Path, graphs: tuple[str, ...], embed: bool, float
 
     made = context_model.write_model(binary, out, graphs=graphs, embed=embed, floats=floats)
     if as_json:
-        output.answer({"ok": True, **context_model.as_json(made)})
+        output.print_json({"ok": True, **context_model.as_json(made)})
         return
     for graph, inputs, outputs in made.graphs:
-        output.say(f"{out}: graph {graph.name}")
+        output.print_result(f"{out}: graph {graph.name}")
         for what, side in (("input", inputs), ("output", outputs)):
             for port in side:
                 shape = "x".join(map(str, port.tensor.shape))
-                output.say(f"  {what} {port.name}: {port.dtype} {shape}")
+                output.print_result(f"  {what} {port.name}: {port.dtype} {shape}")
     if made.reference:
-        output.note(f"  the model names {made.reference}, relative to its own folder: keep them together")
+        output.print_note(f"  the model names {made.reference}, relative to its own folder: keep them together")

@@ -62,18 +62,18 @@ def command(
             raise UsageError("--domain is for configs", hint="nodes of a model have their domain")
         written, notes = _add_to_model(source, out, ops, configs, rules)
     if as_json:
-        output.answer({"ok": True, "written": str(out), "ops": written, "notes": notes})
+        output.print_json({"ok": True, "written": str(out), "ops": written, "notes": notes})
         return
-    output.say(f"{out}: {', '.join(written) or 'no op of it needs a schema'}")
+    output.print_result(f"{out}: {', '.join(written) or 'no op of it needs a schema'}")
     for note in notes:
-        output.note(f"note: {note}")
+        output.print_note(f"note: {note}")
 
 
 def _load(configs: Sequence[Path]) -> Sequence[OpPackage]:
-    from udogen.opdef.load import load
+    from udogen.configs.load import load
 
     packages, problems = load(configs)
-    output.warnings(problems.warnings)
+    output.print_problems(problems.warnings)
     return packages
 
 

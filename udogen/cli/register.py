@@ -50,9 +50,9 @@ def command(
     packages = find_packages(paths, PackageOptions(target, android, ops, folder))
     registration = register(programs.ALL[client], packages, only=only)
     if as_json:
-        output.answer({"ok": True, **registration.as_json()})
+        output.print_json({"ok": True, **registration.as_json()})
         return
-    output.say(registration.as_text(only=bool(only)))
+    output.print_result(registration.as_text(only=bool(only)))
     if not only:
         for note in registration.notes:
-            output.note(f"note: {note}")
+            output.print_note(f"note: {note}")

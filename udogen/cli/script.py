@@ -93,9 +93,9 @@ def command(out: Path, as_json: bool, **options: Any) -> None:
         plan, references = make_plan(ScriptOptions(**options, on_step=advance))
         written = write.write(out, write.render(plan, references))
     if as_json:
-        output.answer({"ok": True, "folder": str(out), "written": written, "plan": plan.as_json()})
+        output.print_json({"ok": True, "folder": str(out), "written": written, "plan": plan.as_json()})
         return
-    output.say(f"{out}: {plan.title} ({len(written)} files written)")
-    output.say(f"  python3 {shlex.quote(str(out / 'run.py'))}")
+    output.print_result(f"{out}: {plan.title} ({len(written)} files written)")
+    output.print_result(f"  python3 {shlex.quote(str(out / 'run.py'))}")
     for note in plan.notes:
-        output.note(f"note: {note}")
+        output.print_note(f"note: {note}")

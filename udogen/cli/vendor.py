@@ -55,8 +55,8 @@ def _generate(
 ) -> None:
     """Generate in a layout, and print what was done."""
     from udogen.cli.generate import tell, tell_of_cmake
-    from udogen.generate import packages as wing
-    from udogen.opdef.load import load
+    from udogen.configs.load import load
+    from udogen.generate import pipeline as wing
 
     loaded, problems = load(configs)
     found = wing.generate(
@@ -67,13 +67,13 @@ def _generate(
         afresh=afresh,
         for_converters=converter,
         with_cmake=cmake,
-        say=output.note,
-        before_writing=lambda: output.warnings(problems.warnings),
+        say=output.print_note,
+        before_writing=lambda: output.print_problems(problems.warnings),
     )
     for each in found:
         if debug:
             for change in each.changes:
-                output.note(f"  {change.action:<9} {each.folder / change.path}")
+                output.print_note(f"  {change.action:<9} {each.folder / change.path}")
         tell(each)
     if cmake:
         tell_of_cmake(found)
@@ -117,7 +117,7 @@ def snpe_generator(
     what you wrote in it stays.
     """
     if without_headers:
-        output.note("  --ignore_includes changes nothing: the package needs its headers, and contains them")
+        output.print_note("  --ignore_includes changes nothing: the package needs its headers, and contains them")
     _generate(configs, out, layout="snpe", afresh=afresh, debug=debug, cmake=cmake)
 
 

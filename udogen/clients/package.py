@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from udogen.build import architectures, elf, targets
-from udogen.build.package import PROVIDER, PackageFolder, open_packages, package_of
-from udogen.build.targets import Target
+from udogen.backends import architectures, targets
+from udogen.backends.targets import Target
+from udogen.build import elf
+from udogen.build.package import PROVIDER, PackageLibrary, open_packages, package_of
 from udogen.errors import UdogenError, UsageError
-from udogen.inspect import facts
+from udogen.inspect import kinds
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.op.session import OpSession
@@ -74,7 +75,7 @@ class Package:
     libraries: tuple[Library, ...]
     platform: Platform
     folder: str  # on the device; empty on this machine
-    built: PackageFolder | None = None  # the generated package, if udogen generated it
+    built: PackageLibrary | None = None  # the generated package, if udogen generated it
     models: tuple[Op, ...] = ()  # the ops of its config, with the rules of this backend applied
     registration: Path | None = None  # SNPE's registration library
     layout: str = "qnn"
@@ -210,8 +211,8 @@ def _of_folder(path: Path, platform: Platform, options: PackageOptions) -> Packa
 
 
 def _part_of(
-    path: Path, parts: Sequence[PackageFolder], platform: Platform, *, has_registration: bool
-) -> PackageFolder:
+    path: Path, parts: Sequence[PackageLibrary], platform: Platform, *, has_registration: bool
+) -> PackageLibrary:
     """The part of a folder for the backend that is asked for, or for its only backend."""
     parts = [each for each in parts if each.backend in _BACKENDS]
     backends = list(dict.fromkeys(each.backend for each in parts))
@@ -228,7 +229,7 @@ def _part_of(
 
 
 def _libraries(
-    path: Path, part: PackageFolder, platform: Platform, folder: str, registration: Path | None
+    path: Path, part: PackageLibrary, platform: Platform, folder: str, registration: Path | None
 ) -> tuple[Library, ...]:
     try:
         if not platform.is_device:
@@ -260,7 +261,7 @@ def _fits(row: Target, platform: Platform) -> bool:
     )
 
 
-def _not_built(part: PackageFolder, rows: Sequence[Target], platform: Platform) -> Path:
+def _not_built(part: PackageLibrary, rows: Sequence[Target], platform: Platform) -> Path:
     what = f"the {platform.backend} backend of {'Android' if platform.system == ANDROID else 'aarch64 Linux'}"
     if not rows:
         raise UsageError(f"package {part.name} has no target for {what}", hint="see `udogen list targets`")
@@ -279,7 +280,7 @@ def _pair(arm: Path, hexagon: Path, *, folder: str) -> tuple[Library, ...]:
     )
 
 
-def _registration_of(parts: Sequence[PackageFolder], platform: Platform) -> Path | None:
+def _registration_of(parts: Sequence[PackageLibrary], platform: Platform) -> Path | None:
     row_id = {PC: "reg_x86", ANDROID: "reg_android", LINUX: "reg_aarch64"}[platform.system]
     for part in parts:
         if part.backend == "reg":
@@ -305,7 +306,7 @@ def _of_file(path: Path, platform: Platform, options: PackageOptions) -> Package
     if is_registration(path):
         return _of_registration(path, platform, options)
     found = elf.read(path)
-    kind = facts.look(found)
+    kind = kinds.look(found)
     if not kind.is_package:
         raise UsageError(f"{path} is {kind.style.words}", hint=kind.style.remedy or "give an op package")
     built = find_built(path.resolve(), backend=platform.backend or kind.style.backend)

@@ -15,7 +15,7 @@ from udogen.opdef import datatypes
 from udogen.opdef.onnx import reading
 from udogen.opdef.problems import nearest
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.runtime.contexts.differences import describe_quantization
+from udogen.runtime.contexts.context_json import describe_quantization
 
 _OPSET, _IR_VERSION = 21, 10  # the first with 16 bits in QuantizeLinear; known since onnxruntime 1.20
 _FLOAT = "float32"

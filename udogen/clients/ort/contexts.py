@@ -23,13 +23,13 @@ from udogen.clients.package import Package
 from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.opdef import datatypes
 from udogen.opdef.onnx import reading
-from udogen.opdef.onnx.freeze import freeze
+from udogen.opdef.onnx.from_proto import freeze
 from udogen.opdef.onnx.model import ValueType
 from udogen.qnn import guarded
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.binaries import system_library_of
-from udogen.runtime.contexts.mapped import mapped
+from udogen.runtime.contexts.manifest import mapped_file
 
 OP, DOMAIN = "EPContext", "com.microsoft"
 EMBEDDED_MOST = (1 << 31) - (1 << 20)  # the limit of protobuf, less room for the rest of the model
@@ -230,7 +230,7 @@ def _file_of(model: Path, node: ContextNode) -> Path:
 
 def _read_binary(file: Path) -> _Binary:
     info = describe(file)
-    with mapped(file) as data:
+    with mapped_file(file) as data:
         return _Binary(info, frozenset(_package_names_in(data)))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from udogen.clients.package import Package
 from udogen.errors import UsageError
 from udogen.opdef.model import Op, Tensor
-from udogen.opdef.onnx.freeze import freeze
+from udogen.opdef.onnx.from_proto import freeze
 from udogen.opdef.onnx.model import Attribute, Model, Node, walk
 from udogen.opdef.onnx.reading import read_proto
 from udogen.opdef.problems import nearest

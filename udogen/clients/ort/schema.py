@@ -21,10 +21,10 @@ from udogen.clients.package import Package
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
-from udogen.opdef.onnx import custom, ordering, reading, spread
+from udogen.opdef.onnx import custom_ops, reading, serialized, shape_propagation
 from udogen.opdef.onnx.load import load_model
 from udogen.opdef.onnx.model import UNKNOWN, Graph, Model, Node, OpName, ValueType, type_in, walk
-from udogen.opdef.onnx.spread import Outputs, TypeOf
+from udogen.opdef.onnx.shape_propagation import Outputs, TypeOf
 from udogen.opdef.onnx.types import BY_ONNX
 from udogen.opdef.shape_rules import Given, ShapeRules, load_shape_rules
 
@@ -74,7 +74,7 @@ def schemas_of(
     path: Path,
     only: Sequence[str] = (),
     *,
-    outputs: spread.Outputs = spread.nothing,
+    outputs: shape_propagation.Outputs = shape_propagation.nothing,
     params: Mapping[str, Sequence[str]] | None = None,
     known: Sequence[OpName] = (),
 ) -> Schemas:
@@ -87,7 +87,7 @@ def schemas_of(
     raw = reading.read_proto(path)
     undefined = [op for op in loaded.ops if loaded.model.function(op) is None]
     if only:  # a built-in op that a package shall take needs no schema
-        undefined = [op for op in undefined if custom.is_custom(op, loaded.model)]
+        undefined = [op for op in undefined if custom_ops.is_custom(op, loaded.model)]
     ops = [op for op in undefined if op not in known]
     uses = _uses(loaded.model, undefined)
     notes = [f"{op} is defined by the model itself: this is kept" for op in loaded.ops if loaded.model.function(op)]
@@ -102,7 +102,7 @@ def schemas_of(
         (*loaded.notes, *notes),
         tuple(dict.fromkeys(_external(raw.graph))),
         # The provider sends up to three attributes in reverse order, more in another order (measured: 2.3.0).
-        ordering.edits(path, {op: tuple(reversed(names)) for op, names in (params or {}).items()}),
+        serialized.edits(path, {op: tuple(reversed(names)) for op, names in (params or {}).items()}),
     )
 
 
@@ -149,7 +149,7 @@ def add_schemas(
     out: Path,
     only: Sequence[str] = (),
     *,
-    outputs: spread.Outputs = spread.nothing,
+    outputs: shape_propagation.Outputs = shape_propagation.nothing,
     params: Mapping[str, Sequence[str]] | None = None,
 ) -> Schemas:
     """Write a model with schemas for its custom ops; its weights are copied unchanged."""

@@ -7,7 +7,8 @@ from importlib import metadata
 from typing import NamedTuple
 
 from udogen import resources
-from udogen.build import architectures, tools
+from udogen.backends import architectures
+from udogen.build import tools
 from udogen.errors import ToolMissing
 from udogen.opdef.onnx.model import OpName
 

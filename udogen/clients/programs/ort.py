@@ -9,7 +9,7 @@ from udogen.clients.client import Client, ClientRule, Snippet
 from udogen.clients.device import device_snippets
 from udogen.clients.package import Package
 from udogen.clients.quoting import block, cpp, python, shell
-from udogen.opdef.load import load
+from udogen.configs.load import load
 from udogen.opdef.model import Tensor
 
 _FALLS_BACK = "ONNX Runtime skips the entry with a warning, and the op falls back to its own CPU without an error"

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from udogen import resources
+from udogen.backends.targets import ALL as TARGETS
 from udogen.build import tools
-from udogen.build.cached import compile_or_fail, make_once
-from udogen.build.targets import ALL as TARGETS
+from udogen.build.emulator import compile_or_fail, make_once
 from udogen.build.toolchains import choose
 from udogen.build.tools import Environment
 from udogen.clients import programs

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from udogen import resources
-from udogen.build import architectures
+from udogen.backends import architectures
 from udogen.build.package import open_packages
 from udogen.build.tools import environment
 from udogen.clients.client import Client, check_rules
@@ -190,7 +190,7 @@ def _find_built(options: ScriptOptions) -> list[Built]:
 def _find_for_device(paths: Sequence[Path], options: PackageOptions) -> tuple[Package, ...]:
     try:
         return find_packages(paths, options)
-    except (device_libraries.NotBuilt, PackageNotBuilt) as fault:
+    except (device_libraries.DeviceLibraryMissing, PackageNotBuilt) as fault:
         if options.android and not environment().android_ndk_root:  # the build that it suggests would fail
             fault.hint = (
                 f"set ANDROID_NDK_ROOT to an Android NDK, and {fault.hint}; or --linux, if the device has Linux"
@@ -355,7 +355,7 @@ def _graph_of(path: Path, options: ScriptOptions, backend: str) -> GraphInfo:
     """The graph of a context binary that the client executes."""
     with StoredContext(path, on_step=options.on_step, warn=False) as binary:
         info = binary.info
-    made_by = system.BACKENDS.get(info.backend_id, backend)
+    made_by = system.BACKENDS_BY_ID.get(info.backend_id, backend)
     if made_by != backend:
         raise UsageError(
             f"{path} was made by the {made_by} backend, the packages are for {backend}", hint=f"--target {made_by}"

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from udogen import resources
+from udogen.backends.plan import PlannedFile
 from udogen.clients.device import dsp_path
 from udogen.clients.quoting import shell
 from udogen.clients.scripts.plan import FORMAT, RUN, ScriptPlan, as_shell, readable
 from udogen.clients.scripts.tensors import TensorData
 from udogen.errors import UsageError, read_plain, writing
-from udogen.generate.plan import PlannedFile
 from udogen.generate.render import render_file
 
 MANIFEST = "plan.json"

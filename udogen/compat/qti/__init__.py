@@ -85,7 +85,7 @@ class QnnOpPackageGenerator:
 
     def parse_config(self, config_paths: Paths) -> None:
         """Read XML or JSON configs, in addition to those read before; ops of one package name are merged."""
-        from udogen.opdef.load import load
+        from udogen.configs.load import load
 
         given = [config_paths] if isinstance(config_paths, str) else config_paths  # a string is a sequence, too
         paths = [*self._paths, *(os.fspath(each) for each in given)]

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> None:
     while rest and rest[0].startswith("-") and not module:
         option = rest.pop(0)
         if option in ("-h", "--help"):
-            output.say(HELP)
+            output.print_result(HELP)
             return
         if option == "--replace":
             replace = True
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> None:
             raise UsageError(f"no such option: {option}" if option != "-m" else "-m needs a module", hint=USAGE)
     if not module and not rest:
         raise UsageError("no program is given", hint=USAGE)
-    install(replace=replace, log=lambda line: output.note(f"note: {line}"))
+    install(replace=replace, log=lambda line: output.print_note(f"note: {line}"))
     if module:
         sys.argv = [sys.argv[0], *rest]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
@@ -62,5 +62,5 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     except UdogenError as fault:
-        output.fail(fault)
+        output.print_error(fault)
         sys.exit(fault.exit_code)
