@@ -17,7 +17,7 @@ from udogen import resources
 INTERFACES = ("qnn", "dsp", "snpe", "executorch", "litert", "ort")
 
 
-class Cause(NamedTuple):
+class ErrorCause(NamedTuple):
     """Why an error occurs, what to do, and the source: `measured: …`, or a repository and its thread."""
 
     text: str
@@ -33,7 +33,7 @@ class ErrorCode(NamedTuple):
     meaning: str
     remedy: str = ""
     aliases: tuple[str, ...] = ()
-    causes: tuple[Cause, ...] = ()  # the most likely one first
+    causes: tuple[ErrorCause, ...] = ()  # the most likely one first
     offset: bool = True  # dsp: a DSP returns it with an offset
 
 
@@ -43,7 +43,7 @@ class KnownLine(NamedTuple):
     id: str
     pattern: re.Pattern[str]
     meaning: str
-    causes: tuple[Cause, ...]
+    causes: tuple[ErrorCause, ...]
 
 
 class PrintedNumber(NamedTuple):
@@ -53,7 +53,7 @@ class PrintedNumber(NamedTuple):
     pattern: re.Pattern[str]
 
 
-class Interface:
+class ErrorInterface:
     """An interface with error numbers of its own, and the document they are from."""
 
     def __init__(self, name: str) -> None:
@@ -81,9 +81,9 @@ class Interface:
 
 
 @cache
-def interface(name: str) -> Interface:
+def interface(name: str) -> ErrorInterface:
     """One of INTERFACES."""
-    return Interface(name)
+    return ErrorInterface(name)
 
 
 def describe(code: int) -> ErrorCode:
@@ -109,10 +109,10 @@ def printed_numbers() -> tuple[PrintedNumber, ...]:
     return tuple(PrintedNumber(row["interface"], re.compile(row["pattern"])) for row in rows)
 
 
-def _causes(row: Mapping[str, Any]) -> tuple[Cause, ...]:
+def _causes(row: Mapping[str, Any]) -> tuple[ErrorCause, ...]:
     rows: Iterable[Mapping[str, str]] = row.get("cause", ())
     found = (_read("causes.toml")[each["use"]] if "use" in each else each for each in rows)
-    return tuple(Cause(each["text"], each["remedy"], each["source"]) for each in found)
+    return tuple(ErrorCause(each["text"], each["remedy"], each["source"]) for each in found)
 
 
 @cache

@@ -4,13 +4,13 @@ Written by `udogen script`.  Run it with
 
     python3 run.py      (Python 3.8 or later, without other packages; --help lists its options)
 
-The client is called so, where it runs:
+The command of the client:
 
     ${plan.command}
 
-run.py           on this machine: find the device, push what it lacks, run, bring outputs back, compare
+run.py           on this machine: find the device, push what it lacks, run, fetch outputs, compare
 device.sh        where the client runs: the environment, and the command
-plan.json        all of it as data
+plan.json        everything as data
 libs/            the packages' libraries, by processor
 models/          what is run
 % if plan.has_references:
@@ -21,20 +21,20 @@ inputs/          by sample, as raw bytes
 outputs/         a folder for each run
 
 % if plan.hexagon:
-The version of Hexagon is what the device reports (ro.soc.model, /sys/devices/soc0); --arch vNN says another one.
-Here are libraries for ${plan.archs}.  The library for ARM is registered by its full path for CPU, that for
-Hexagon by its name alone for HTP: the loader of the DSP finds it through ADSP_LIBRARY_PATH.
+The device reports its Hexagon version (ro.soc.model, /sys/devices/soc0); --arch vNN overrides it.  The folder has
+libraries for ${plan.archs}.  The ARM library is registered by its full path for CPU, the Hexagon library
+by its file name for HTP: the loader of the DSP finds it through ADSP_LIBRARY_PATH.
 
 % endif
-Nothing of Qualcomm's is in this folder.  When it runs, its programs and libraries are looked for in the folders of
-UDOGEN_VENDOR_DIR, in ${plan.root}, and then on the device, in UDOGEN_DEVICE_DIR and where its loaders look.
+No file of Qualcomm's is in this folder.  run.py searches for its programs and libraries in the folders of
+UDOGEN_VENDOR_DIR, in ${plan.root}, and then on the device, in UDOGEN_DEVICE_DIR and the search paths of its loaders.
 % if plan.not_local:
 
-What was pushed stays on the device, by checksum, so that it is pushed once; `run.py --clean` removes it.
+Pushed files stay on the device, by checksum, so that each is pushed once; `run.py --clean` removes them.
 % endif
 % if plan.proves:
 
-The packages count their executions (UDOGEN_PROVE): a run in which our kernels had no part is no success.
+The packages count their executions (UDOGEN_PROVE): a run in which their kernels were not executed fails.
 % endif
 % for note in plan.notes:
 

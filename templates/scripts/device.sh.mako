@@ -4,7 +4,7 @@
 #   device.sh start RUN ARCH DEVICES VENDOR WRAP
 #   device.sh stop RUN
 #
-# RUN is the folder of this run; its file `links` names what belongs into it.  What the client writes goes to RUN/out.
+# RUN is the folder of this run; its file `links` lists the files to link into it.  Outputs of the client are in RUN/out.
 
 set -u
 
@@ -12,7 +12,7 @@ set -u
 run=$2
 case $1 in
   stop)
-    # The processes of the client; `start` then ends by itself.
+    # End the processes of the client; then `start` ends.
     [ -f "$run/pids" ] && while read -r pid; do kill "$pid" 2>/dev/null; done <"$run/pids"
     exit 0
     ;;
@@ -21,7 +21,7 @@ case $1 in
 esac
 
 cd "$run" || exit 5
-# Pairs of lines: what is linked, and the name that it has here.
+# Pairs of lines: a file, and its name here.
 while IFS= read -r target && IFS= read -r name; do
   case $name in */*) mkdir -p "${name%/*}" ;; esac
   ln -s -f "$target" "$name" || exit 5
@@ -31,17 +31,17 @@ export LD_LIBRARY_PATH="$run${vendor:+:$vendor}${LD_LIBRARY_PATH:+:$LD_LIBRARY_P
 export PATH="$run${vendor:+:$vendor}:$PATH"
 </%text>\
 % if plan.dsp:
-# Separated by semicolons: a list with colons would be taken for one folder.
+# Separated by semicolons: the loader takes a list with colons as one folder.
 <%text>dsp_vendor=$(printf '%s' "$vendor" | tr ':' ';')</%text>
 export ADSP_LIBRARY_PATH=${plan.dsp_path}<%text>"${dsp_vendor:+;$dsp_vendor}"</%text>
 % endif
 % if plan.proves_on_dsp:
-# Without such a file beside its libraries the DSP's log, in which packages tell what they counted, is not in logcat.
+# Without this file the DSP's log, in which packages print their counts, is not in logcat.
 echo 0x1f >${plan.program}.farf
 % endif
 
-# One process, which becomes the client: number of the device.
-# shellcheck disable=SC2034 # a client has no option for some of it
+# A process that becomes the client; its argument is the number of the device.
+# shellcheck disable=SC2034 # some variables are not used by every client
 one() {
   number=$1 chosen=$1
   [ "$devices" -gt 1 ] || chosen=-
@@ -73,7 +73,7 @@ while [ "$number" -lt "$devices" ]; do
   number=$((number + 1))
 done
 
-# One line for each device: its name, and how its client ended.
+# One line for each device: its name, and the exit code of its client.
 number=0
 worst=0
 while read -r pid; do

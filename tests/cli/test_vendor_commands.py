@@ -15,21 +15,21 @@ from click.testing import CliRunner
 from tests.making import ROOT, udogen
 from tests.opdef.texts import collection, op, tensor
 from udogen.build.package import open_packages
-from udogen.cli import qnn_op_package_generator, snpe_udo_package_generator
+from udogen.cli import vendor
 from udogen.generate import pipeline
 from udogen.generate.pipeline import GenerateOptions
 
 LEAKY = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
 SOFTMAX = ROOT / "examples" / "softmax" / "Softmax_Htp.json"
 SCRIPTS = {
-    "qnn-op-package-generator": qnn_op_package_generator,
-    "snpe-udo-package-generator": snpe_udo_package_generator,
+    vendor.QNN: ("qnn_main", vendor.qnn_generator),
+    vendor.SNPE: ("snpe_main", vendor.snpe_generator),
 }
 
 
 def qnn(*arguments: object, code: int = 0) -> str:
     """Run it in a process of its own; what it said on both streams."""
-    script = "from udogen.cli.qnn_op_package_generator import main; main()"
+    script = "from udogen.cli.vendor import qnn_main; qnn_main()"
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
@@ -45,9 +45,9 @@ def content(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_console_scripts_are_these(name: str) -> None:
-    module = SCRIPTS[name]
-    assert f'{name} = "{module.__name__}:main"' in (ROOT / "pyproject.toml").read_text("utf-8")
-    assert isinstance(module.command, click.Command) and module.command.name == name
+    main, command = SCRIPTS[name]
+    assert f'{name} = "udogen.cli.vendor:{main}"' in (ROOT / "pyproject.toml").read_text("utf-8")
+    assert isinstance(command, click.Command) and command.name == name
 
 
 def test_the_tree_is_that_of_generate(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_config_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
 
 def snpe(*arguments: object, cwd: Path = ROOT) -> str:
     """The other one."""
-    script = "from udogen.cli.snpe_udo_package_generator import main; main()"
+    script = "from udogen.cli.vendor import snpe_main; snpe_main()"
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)],
         cwd=cwd,
@@ -195,7 +195,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, command: click.Command, *arguments: o
 
 
 def test_the_udo_generator_asks_for_the_layout_of_snpe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    command = snpe_udo_package_generator.command
+    command = vendor.snpe_generator
     options = asked(monkeypatch, command, "-p", SOFTMAX, "-o", tmp_path, "-f", "-c", "--debug")
     assert options == GenerateOptions(tmp_path, layout="snpe", force=True)
     options = asked(monkeypatch, command, "--config_path", SOFTMAX)

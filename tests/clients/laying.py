@@ -11,8 +11,9 @@ from pathlib import Path
 from tests.making import ROOT, compiler, make_packages, rewrite
 from udogen.backends import architectures
 from udogen.build.package import open_packages
-from udogen.clients import programs, telling
-from udogen.clients.package import Wish, find_packages
+from udogen.clients import programs
+from udogen.clients.client import register
+from udogen.clients.package import PackageOptions, find_packages
 from udogen.errors import UdogenError
 
 PLAIN = ROOT / "examples" / "leaky_relu" / "LeakyRelu.xml"
@@ -51,11 +52,11 @@ def lay(config: Path, out: Path, *, layout: str = "qnn", chosen: tuple[str, ...]
     return out
 
 
-def text(client: str, folder: Path, wish: Wish, *, base: Path) -> str:
-    """What a client is told, or why it refuses, with the place of the package taken out."""
+def text(client: str, folder: Path, options: PackageOptions, *, base: Path) -> str:
+    """What a client needs, or why it refuses; folders are replaced."""
     try:
-        told = telling.tell(programs.ALL[client], find_packages([folder], wish))
-        found = "\n".join([telling.as_text(told), "", *(f"note: {note}" for note in told.notes)])
+        setup = register(programs.ALL[client], find_packages([folder], options))
+        found = "\n".join([setup.as_text(), "", *(f"note: {note}" for note in setup.notes)])
     except UdogenError as fault:
         found = "\n".join([f"error: {fault.message}", *(f"  {each}" for each in fault.details), f"  = {fault.hint}"])
     return found.replace(str(base.resolve()), "/BASE").replace(str(base), "/BASE").rstrip() + "\n"
@@ -70,11 +71,11 @@ def goldens(base: Path) -> dict[str, str]:
         for client in programs.ALL:
             of_snpe = client.startswith("snpe-")
             device = (name == "awkward" or client == "java") and client != "snpe-dlc-quantize"
-            wish = Wish("v75", android=True) if device else Wish()
-            found[f"{client}.{name}.txt"] = text(client, udo if of_snpe else qnn, wish, base=base)
+            options = PackageOptions("v75", android=True) if device else PackageOptions()
+            found[f"{client}.{name}.txt"] = text(client, udo if of_snpe else qnn, options, base=base)
             if client in ("cpp", "java"):
-                wish = Wish("v75", android=True) if client == "java" else Wish("cpu")
-                found[f"{client}.{name}.udo.txt"] = text(client, udo, wish, base=base)
+                options = PackageOptions("v75", android=True) if client == "java" else PackageOptions("cpu")
+                found[f"{client}.{name}.udo.txt"] = text(client, udo, options, base=base)
     return found
 
 

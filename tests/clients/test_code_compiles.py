@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, lay
-from udogen.clients import programs, telling
-from udogen.clients.package import Wish, find_packages
+from udogen.clients import programs
+from udogen.clients.client import register
+from udogen.clients.package import PackageOptions, find_packages
 
-DEVICE = Wish("v75", android=True)
+DEVICE = PackageOptions("v75", android=True)
 TFLITE = """
     struct TfLiteDelegate;
     struct TfLiteQnnDelegateOpPackageOpMap { const char* custom_op_name; const char* qnn_op_type_name; };
@@ -91,25 +92,25 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"qnn": lay(AWKWARD, base / AWKWARD_FOLDER), "snpe": udo}
 
 
-def code(client: str, folder: Path, wish: Wish, *, only: str) -> str:
-    told = telling.tell(programs.ALL[client], find_packages([folder], wish), only=only)
-    return telling.as_text(told, only=True)
+def code(client: str, folder: Path, options: PackageOptions, *, only: str) -> str:
+    setup = register(programs.ALL[client], find_packages([folder], options), only=only)
+    return setup.as_text(only=True)
 
 
 @pytest.mark.parametrize(
-    ("client", "around", "layout", "wish"),
+    ("client", "around", "layout", "options"),
     [
-        ("tflite", TFLITE, "qnn", Wish()),
+        ("tflite", TFLITE, "qnn", PackageOptions()),
         ("tflite", TFLITE, "qnn", DEVICE),
-        ("litert", LITERT, "qnn", Wish()),
+        ("litert", LITERT, "qnn", PackageOptions()),
         ("litert", LITERT, "qnn", DEVICE),
-        ("ort", ORT, "qnn", Wish()),
+        ("ort", ORT, "qnn", PackageOptions()),
         ("ort", ORT, "qnn", DEVICE),
-        ("cpp", "%s", "snpe", Wish("cpu")),
+        ("cpp", "%s", "snpe", PackageOptions("cpu")),
     ],
 )
 def test_a_compiler_takes_it(
-    packages: dict[str, Path], client: str, around: str, layout: str, wish: Wish, tmp_path: Path
+    packages: dict[str, Path], client: str, around: str, layout: str, options: PackageOptions, tmp_path: Path
 ) -> None:
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed")
@@ -117,7 +118,7 @@ def test_a_compiler_takes_it(
     (tmp_path / "SNPE" / "SNPEFactory.hpp").write_text(
         "namespace zdl::SNPE { struct SNPEFactory { static bool addOpPackage(const char*); }; }\n"
     )
-    text = code(client, packages[layout], wish, only="cpp")
+    text = code(client, packages[layout], options, only="cpp")
     (tmp_path / "x.cpp").write_text(around.replace("%s", f"\n{text}\n"), "utf-8")
     argv = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{tmp_path}", tmp_path / "x.cpp"]
     done = subprocess.run(list(map(str, argv)), capture_output=True, text=True)

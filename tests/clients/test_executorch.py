@@ -23,10 +23,10 @@ import pytest
 from tests import wheels
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, PLAIN, lay
 from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, htp_package, udogen
-from udogen.clients import programs, telling
-from udogen.clients.client import Refused
+from udogen.clients import programs
+from udogen.clients.client import Refused, register
 from udogen.clients.executorch import NotDelegated, check_delegated, op_package_options, proving
-from udogen.clients.package import Wish, find_packages
+from udogen.clients.package import PackageOptions, find_packages
 from udogen.errors import ToolMissing
 from udogen.runtime.proof import NoCounter, NotExecuted
 
@@ -83,14 +83,16 @@ sys.modules["torch"] = torch
 """
 
 
-@pytest.mark.parametrize("wish", [Wish(), Wish("v75", android=True)], ids=["pc", "device"])
+@pytest.mark.parametrize("options", [PackageOptions(), PackageOptions("v75", android=True)], ids=["pc", "device"])
 @pytest.mark.parametrize(("config", "folder"), [(PLAIN, "plain"), (AWKWARD, AWKWARD_FOLDER)], ids=["plain", "awkward"])
-def test_the_code_we_print_makes_the_options(config: Path, folder: str, wish: Wish, tmp_path: Path) -> None:
+def test_the_code_we_print_makes_the_options(
+    config: Path, folder: str, options: PackageOptions, tmp_path: Path
+) -> None:
     """By hand, and over custom_op.interface, which reads the config through `udogen.compat.qti`."""
     out = lay(config, tmp_path / folder)
-    packages = find_packages([out], wish)
-    told = telling.tell(programs.ALL["executorch"], packages)
-    by_hand, over_interface = (part.text for part in told.parts if part.kind in ("python", "builder"))
+    packages = find_packages([out], options)
+    setup = register(programs.ALL["executorch"], packages)
+    by_hand, over_interface = (part.text for part in setup.snippets if part.kind in ("python", "builder"))
     program = tmp_path / "program.py"
     show = "print(op_package_options)\n"
     program.write_text(f"{_TORCH}\n{by_hand}\n{show}\n{over_interface}\n{show}", "utf-8")
@@ -106,7 +108,7 @@ def test_the_code_we_print_makes_the_options(config: Path, folder: str, wish: Wi
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert sorted(_infos(first)) == sorted(_infos(second))  # its loops are the other way round
-    assert len(_infos(first)) == (3 if wish.android else 1) * len(packages[0].ops)
+    assert len(_infos(first)) == (3 if options.android else 1) * len(packages[0].ops)
     assert done.stderr == "note: qti.aisw.op_package_generator is udogen's\n"
 
 
@@ -258,11 +260,9 @@ def test_what_was_not_lowered_is_an_error(options: Any) -> None:
 def test_what_was_replaced_before_it_was_lowered_is_an_error(options: Any, made: bytes) -> None:
     with pytest.raises(NotDelegated) as caught:
         check_delegated(_program("executorch_call_delegate", made=made), options)
-    assert caught.value.message == (
-        "demo.leaky.default is not in what was lowered as op LeakyRelu of package LeakyReluPackage"
-    )
+    assert caught.value.message == "demo.leaky.default was not lowered as op LeakyRelu of package LeakyReluPackage"
     assert caught.value.hint.startswith(
-        "the model does not have it, or it was replaced before: torch.export takes apart"
+        "the model does not have it, or it was replaced before: torch.export decomposes"
     )
 
 

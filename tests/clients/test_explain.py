@@ -12,8 +12,8 @@ import tomllib
 
 from tests.making import udogen
 from udogen import resources
-from udogen.clients.errors import decode, logs
-from udogen.error_tables import INTERFACES, Cause, interface, log_lines, printed_numbers
+from udogen.clients import explain
+from udogen.error_tables import INTERFACES, ErrorCause, interface, log_lines, printed_numbers
 from udogen.errors import UsageError
 
 LOGS = Path(__file__).with_name("logs")
@@ -45,18 +45,18 @@ LOGS = Path(__file__).with_name("logs")
     ],
 )  # fmt: skip
 def test_a_number_in_every_disguise(text: str, family: str, code: int, name: str) -> None:
-    found = [(each.interface, each.code, each.name) for each in decode.explain(text)]
+    found = [(each.interface, each.code, each.name) for each in explain.explain_error(text)]
     assert (family, code, name) in found
 
 
 def test_a_bare_number_has_every_reading_and_of_chooses() -> None:
-    assert [each.interface for each in decode.explain("4000")] == ["qnn", "snpe", "litert"]
-    [only] = decode.explain("4000", of="snpe")
+    assert [each.interface for each in explain.explain_error("4000")] == ["qnn", "snpe", "litert"]
+    [only] = explain.explain_error("4000", of="snpe")
     assert (only.name, only.same) == ("SNPE_ERRORCODE_QNN_OP_PACKAGE_ERROR_LIBRARY_ALREADY_INITIALIZED", "3000 of QNN")
 
 
 def test_numbers_of_snpe_are_a_thousand_more_than_those_of_qnn() -> None:
-    own, inner = decode.explain("7005", of="snpe")[0], decode.explain("6005", of="qnn")[0]
+    own, inner = explain.explain_error("7005", of="snpe")[0], explain.explain_error("6005", of="qnn")[0]
     assert (own.meaning, own.causes) == (inner.meaning, inner.causes)
     assert own.causes
 
@@ -66,35 +66,35 @@ def test_numbers_of_snpe_are_a_thousand_more_than_those_of_qnn() -> None:
     [
         (
             "3111",
-            "3111 is no error number that udogen knows",
+            "3111 is no known error number",
             "QNN's numbers 3000 to 3999: op packages; the nearest is 3110 (QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE)",
         ),
         (
             "99999",
-            "99999 is no error number that udogen knows",
-            "numbers of QNN are 1000 to 15000 and 30000, of a DSP 0x80000401 to 0x80000601; is it cut off?",
+            "99999 is no known error number",
+            "numbers of QNN are 1000 to 15000 and 30000, of a DSP 0x80000401 to 0x80000601; is it truncated?",
         ),
         (
             "QNN_OP_PACKAGE_ERROR_VALIDATON_FAILURE",
-            "udogen knows no error `QNN_OP_PACKAGE_ERROR_VALIDATON_FAILURE`",
+            "`QNN_OP_PACKAGE_ERROR_VALIDATON_FAILURE` is no known error",
             "did you mean QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE?",
         ),
         (
             "UNABLETOLOAD",
-            "udogen knows no error `UNABLETOLOAD`",
+            "`UNABLETOLOAD` is no known error",
             "did you mean AEE_EUNABLETOLOAD or DSP_AEE_EUNABLETOLOAD?",
         ),
-        ("run/x.log", "there is no file run/x.log", "give a log file, an error number or its name"),
+        ("run/x.log", "run/x.log does not exist", "give a log file, an error number or its name"),
         (
             "zzzz",
-            "udogen knows no error `zzzz`",
+            "`zzzz` is no known error",
             "give a number, a name such as QNN_…_ERROR_…, or a log file",
         ),
     ],
 )
 def test_what_is_unknown(text: str, message: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
-        decode.explain(text)
+        explain.explain_error(text)
     assert (caught.value.message, caught.value.hint) == (message, hint)
     assert caught.value.exit_code == 2
 
@@ -102,13 +102,13 @@ def test_what_is_unknown(text: str, message: str, hint: str) -> None:
 # --- logs -----------------------------------------------------------------------------------------
 
 
-def told(name: str) -> list[tuple[int, str]]:
+def titles(name: str) -> list[tuple[int, str]]:
     """(line, title) of what is known in a log."""
-    return [(each.line, each.title) for each in logs.explain_log(LOGS / name).found]
+    return [(each.line, each.what.title) for each in explain.explain_log(LOGS / name).entries]
 
 
 def test_a_log_of_executorch() -> None:
-    assert told("executorch.log") == [
+    assert titles("executorch.log") == [
         (3, "prepare-not-loaded"),
         (4, "0x80000406 AEE_EUNABLETOLOAD"),
         (6, "no-skel"),
@@ -117,16 +117,16 @@ def test_a_log_of_executorch() -> None:
         (11, "4005 QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND"),
         (13, "0x1 Internal"),
     ]
-    found = logs.explain_log(LOGS / "executorch.log").found
+    found = explain.explain_log(LOGS / "executorch.log").entries
     assert found[3].again == (9, 10)
     assert (
-        found[4].meaning
-        == "ExecuTorch could not register /data/local/tmp/x/libQnnToy.so (4005), and goes on without it"
+        found[4].what.meaning
+        == "ExecuTorch could not register /data/local/tmp/x/libQnnToy.so (4005), and continues without it"
     )
 
 
 def test_a_log_of_executorch_on_a_pc() -> None:
-    assert told("executorch_pc.log") == [
+    assert titles("executorch_pc.log") == [
         (1, "et-arguments"),
         (2, "et-no-package"),
         (3, "4005 QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND"),
@@ -135,14 +135,14 @@ def test_a_log_of_executorch_on_a_pc() -> None:
         (6, "soc-elsewhere"),
         (7, "14001 QNN_DEVICE_ERROR_INVALID_CONFIG"),
     ]
-    first, *_ = logs.explain_log(LOGS / "executorch_pc.log").found
-    assert first.meaning == (
+    first, *_ = explain.explain_log(LOGS / "executorch_pc.log").entries
+    assert first.what.meaning == (
         "ExecuTorch leaves a node of demo.leaky.default to other kernels: it has 1 of the operator's 2 arguments"
     )
 
 
 def test_a_log_of_onnxruntime() -> None:
-    assert told("onnxruntime.log") == [
+    assert titles("onnxruntime.log") == [
         (1, "ort-package-error"),
         (2, "ort-success"),
         (3, "3110 QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE"),
@@ -150,12 +150,12 @@ def test_a_log_of_onnxruntime() -> None:
         (5, "1002 QNN_COMMON_ERROR_MEM_ALLOC"),
         (6, "11 EP_FAIL"),
     ]
-    assert [each.harmless for each in logs.explain_log(LOGS / "onnxruntime.log").found].count(True) == 1
+    assert [each.what.harmless for each in explain.explain_log(LOGS / "onnxruntime.log").entries].count(True) == 1
 
 
 def test_a_log_of_onnxruntime_with_contexts() -> None:
     """Lines of sessions that were opened with models that are wrong, and of one that fails when it runs."""
-    assert [title for _, title in told("onnxruntime_contexts.log")] == [
+    assert [title for _, title in titles("onnxruntime_contexts.log")] == [
         "ort-success",
         "ort-context-places",
         "ort-context-size",
@@ -176,14 +176,14 @@ def test_a_log_of_onnxruntime_with_contexts() -> None:
 
 
 def test_a_log_of_snpe() -> None:
-    assert told("snpe.log") == [
+    assert titles("snpe.log") == [
         (1, "7005 SNPE_ERRORCODE_QNN_GRAPH_ERROR_INVALID_OP_CONFIG"),
         (2, "914 SNPE_ERRORCODE_DSP_UDO_LIB_NOT_REGISTERED_ERROR"),
     ]
 
 
 def test_a_log_of_a_device() -> None:
-    assert [title for _, title in told("logcat.log")] == [
+    assert [title for _, title in titles("logcat.log")] == [
         "colon-path",
         "signature",
         "0x80000406 AEE_EUNABLETOLOAD",
@@ -199,8 +199,9 @@ def test_what_the_runtime_says_is_known_from_its_own_table(tmp_path: Path) -> No
         "  0.0ms [ERROR] Failed matching a kernel for 'Toy::Op' op!\n"
         "Input tensor[0]:: element type: Float32, layout: Flat4\nOutput tensor[0]:: element type: Float32\n"
     )
-    [found] = logs.explain_log(log).found
-    assert found.meaning == "the op was refused: none of its kernels takes inputs (Float32 Flat4) and outputs (Float32)"
+    [found] = explain.explain_log(log).entries
+    refused = "the op was refused: none of its kernels takes inputs (Float32 Flat4) and outputs (Float32)"
+    assert found.what.meaning == refused
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
@@ -208,29 +209,29 @@ def test_a_log_in_any_encoding_with_colours_and_carriage_returns(tmp_path: Path,
     text = "first\r\n\x1b[31mError code: 4007\x1b[0m\r\nlast\r\n"
     mark = "" if encoding == "utf-8" else "\ufeff"
     (tmp_path / "x.log").write_bytes((mark + text).encode(encoding))
-    [found] = logs.explain_log(tmp_path / "x.log").found
-    assert (found.line, found.said) == (2, "Error code: 4007")
+    [found] = explain.explain_log(tmp_path / "x.log").entries
+    assert (found.line, found.text) == (2, "Error code: 4007")
 
 
 def test_lines_without_end_do_not_fill_the_memory_and_do_not_shift_numbers(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_bytes(b"x" * 1_000_000 + b"\nerror=4006\n")
-    explained = logs.explain_log(tmp_path / "x.log")
-    assert (explained.found[0].line, explained.lines) == (2, 2)
+    explained = explain.explain_log(tmp_path / "x.log")
+    assert (explained.entries[0].line, explained.lines) == (2, 2)
 
 
 def test_a_log_that_says_nothing_known(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text("all is well\nport 4005 open\n")
     with pytest.raises(UsageError, match=r"(?m)x\.log: none of its 2 lines is known to udogen$") as caught:
-        logs.explain_log(tmp_path / "x.log")
+        explain.explain_log(tmp_path / "x.log")
     assert caught.value.hint.startswith("log more: --log_level verbose (qnn-net-run)")
 
 
 def test_what_is_no_log(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(bytes(range(256)) * 10)
-    with pytest.raises(UsageError, match=r"(?m)x\.bin is no log: it holds binary data$"):
-        logs.explain_log(tmp_path / "x.bin")
+    with pytest.raises(UsageError, match=r"(?m)x\.bin is not a log but binary data$"):
+        explain.explain_log(tmp_path / "x.bin")
     with pytest.raises(UsageError, match=r"(?m)is a folder$"):
-        logs.explain_log(tmp_path)
+        explain.explain_log(tmp_path)
 
 
 # --- the command ------------------------------------------------------------------------------------
@@ -259,7 +260,7 @@ def test_the_command(tmp_path: Path) -> None:
 LINES = log_lines("qnn", "ort", "executorch")
 
 
-def every_cause() -> Iterator[Cause]:
+def every_cause() -> Iterator[ErrorCause]:
     for name in INTERFACES:
         for row in interface(name).codes:
             yield from row.causes
@@ -280,7 +281,7 @@ def test_every_cause_says_what_to_do_and_who_saw_it() -> None:
 def test_every_table_is_read_and_every_key_known() -> None:
     folder = resources.tables()
     assert {path.stem for path in (folder / "error_codes").iterdir()} == set(INTERFACES)
-    assert {path.stem for path in (folder / "log_lines").iterdir()} == {*logs.LINES, "harmless", "numbers"}
+    assert {path.stem for path in (folder / "log_lines").iterdir()} == {*explain.LOG_TABLES, "harmless", "numbers"}
     keys = {
         "code": {"code", "name", "meaning", "remedy", "aliases", "cause", "offset"},
         "line": {"id", "pattern", "meaning", "cause"},
@@ -307,7 +308,7 @@ def test_no_number_and_no_name_twice() -> None:
 
 def test_every_row_has_a_meaning_and_every_interface_a_source() -> None:
     for code in range(17000):
-        for reading in decode.read(code):
+        for reading in explain.meanings_of(code):
             assert reading.meaning
             assert not reading.meaning.endswith(".")
             assert reading.interface in INTERFACES
@@ -344,7 +345,7 @@ def test_lines_have_names_of_their_own_and_fill_their_sentences() -> None:
 def test_lines_that_people_ask_about(line: str, title: str, words: str, tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     log.write_text(f"something before\n{line}\nsomething after\n")
-    [found] = logs.explain_log(log).found
-    assert found.title == title
-    assert words in found.meaning
-    assert found.causes and all(each.remedy for each in found.causes)
+    [found] = explain.explain_log(log).entries
+    assert found.what.title == title
+    assert words in found.what.meaning
+    assert found.what.causes and all(each.remedy for each in found.what.causes)

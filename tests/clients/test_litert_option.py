@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.clients.broken_rules import toy
-from udogen.clients import programs, telling
-from udogen.clients.client import Refused
+from udogen.clients import programs
+from udogen.clients.client import Refused, register
 from udogen.clients.package import Library
 
 KEYS = ("name", "interface_provider", "compile_package_path", "dispatch_package_path", "target")
@@ -55,8 +55,8 @@ def handed_on(fields: dict[str, str]) -> dict[str, str]:
 def flag_of(path: str) -> str:
     """What a shell hands to LiteRT's tool."""
     library = Library(Path(path), path, "libToy.so")
-    told = telling.tell(programs.ALL["litert"], [toy(libraries=(library,))], only="flag")
-    [word] = shlex.split(told.parts[0].text)
+    setup = register(programs.ALL["litert"], [toy(libraries=(library,))], only="flag")
+    [word] = shlex.split(setup.snippets[0].text)
     assert word.startswith(FLAG)
     return word.removeprefix(FLAG)
 

@@ -15,10 +15,11 @@ import pytest
 
 from tests.clients.laying import lay
 from tests.making import LONG, ROOT, make, make_packages, need_runtime, udogen
+from udogen import resources
+from udogen.clients import explain
 from udogen.clients.client import Refused
-from udogen.clients.errors import logs
 from udogen.clients.ort import schema, session, versions
-from udogen.clients.ort.capture import captured
+from udogen.clients.ort.open_session import captured
 from udogen.errors import ToolMissing, UdogenError, UsageError
 from udogen.runtime import find_runtime
 from udogen.runtime.built import find_built
@@ -98,7 +99,7 @@ def test_an_attribute_that_is_no_parameter(answers: dict[str, Any]) -> None:
 def test_a_package_of_another_backend(answers: dict[str, Any], packages: dict[str, Path]) -> None:
     """ONNX Runtime itself would say 4005 in its log, and fall back."""
     fault = answers["another backend's"]
-    assert (fault["message"], fault["hint"]) == (f"{packages['htp']} holds no package for cpu", "it holds: htp")
+    assert (fault["message"], fault["hint"]) == (f"{packages['htp']} has no package for cpu", "it has: htp")
 
 
 def test_quantized_tensors_reach_a_package(answers: dict[str, Any]) -> None:
@@ -112,7 +113,7 @@ def test_a_built_in_op_between_dequantize_and_quantize_never_goes_to_a_package(a
         "NotPlaced",
         "a node of op LeakyRelu is not in package LeakyReluPackage: it went to QNN's own op of that name, for ONNX "
         "Runtime keeps built-in ops between DequantizeLinear and QuantizeLinear from op packages",
-        "give the node a domain of its own, like udogen::LeakyRelu: then the package gets the quantized tensors",
+        "give the node a domain of its own, like udogen::LeakyRelu: the package gets quantized tensors",
     )
 
 
@@ -249,14 +250,14 @@ MISTAKES: list[tuple[str, Build, type[UdogenError], str, str]] = [
         "text",
         lambda folder, package: (write(folder / "m.onnx", [node(mode="x")]), [package]),
         UsageError,
-        "node `n` of op LeakyRelu: attribute mode is a STRING, and QNN ends the process over one",
+        "node `n` of op LeakyRelu: attribute mode is a STRING, with which QNN ends the process",
         "make it an INT (of an enumeration) or a FLOAT, or an input",
     ),
     (
         "64 bits",
         lambda folder, package: (write(folder / "m.onnx", [node(n=1 << 40)]), [package]),
         UsageError,
-        "node `n` of op LeakyRelu: attribute n does not fit into 32 bits, and ends the process",
+        "node `n` of op LeakyRelu: attribute n does not fit into 32 bits, with which QNN ends the process",
         "make it an INT (of an enumeration) or a FLOAT, or an input",
     ),
     (
@@ -284,9 +285,9 @@ MISTAKES: list[tuple[str, Build, type[UdogenError], str, str]] = [
         "domains",
         both_domains,
         UsageError,
-        "m.onnx has op LeakyRelu in several domains (ai.onnx, udogen); ONNX Runtime looks at its type alone, and gives "
-        "all of them to the package",
-        "give the custom op a name of its own",
+        "m.onnx has op LeakyRelu in several domains (ai.onnx, udogen); ONNX Runtime compares only op types, and "
+        "gives all of them to the package",
+        "give the custom op a different name",
     ),
     (
         "twice",
@@ -299,7 +300,7 @@ MISTAKES: list[tuple[str, Build, type[UdogenError], str, str]] = [
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=[row[0] for row in MISTAKES])
-def test_a_typical_mistake_is_told_before(mistake: Any, stand_in: Path, tmp_path: Path) -> None:
+def test_a_typical_mistake_is_an_error_before_the_session(mistake: Any, stand_in: Path, tmp_path: Path) -> None:
     _, build, kind, message, hint = mistake
     model, packages = build(tmp_path, stand_in)
     with pytest.raises(kind) as caught:
@@ -321,12 +322,12 @@ def test_a_typical_mistake_is_told_before(mistake: Any, stand_in: Path, tmp_path
         ("9.9.9", "9.9.9", "htp", ""),  # what nobody has tried is not refused
         (
             "1.28.0", "2.3.0", "cpu",
-            "onnxruntime 1.28.0 and onnxruntime-qnn 2.3.0 do not go together: newer ones refuse it (`OrtEp has invalid "
+            "onnxruntime 1.28.0 and onnxruntime-qnn 2.3.0 are incompatible: newer ones refuse it (`OrtEp has invalid "
             "ort_version_supported=0`), and run everything on their own CPU",
         ),
-        ("1.28.0.dev20260623002", "2.3.0", "htp", "onnxruntime 1.28.0.dev20260623002 and onnxruntime-qnn 2.3.0 do not"),
-        ("1.23.2", "2.7.0", "htp", "onnxruntime 1.23.2 is too old for onnxruntime-qnn 2.7.0, which begins with 1.24.2"),
-        ("1.27.0", "2.4.0", "cpu", "onnxruntime-qnn 2.4.0 carries no libQnnCpu.so"),
+        ("1.28.0.dev20260623002", "2.3.0", "htp", "onnxruntime 1.28.0.dev20260623002 and onnxruntime-qnn 2.3.0 are"),
+        ("1.23.2", "2.7.0", "htp", "onnxruntime 1.23.2 is too old for onnxruntime-qnn 2.7.0, which needs 1.24.2"),
+        ("1.27.0", "2.4.0", "cpu", "onnxruntime-qnn 2.4.0 has no libQnnCpu.so"),
     ],
 )  # fmt: skip
 def test_pairs_of_versions(ort: str, qnn: str, backend: str, message: str) -> None:
@@ -339,9 +340,18 @@ def test_pairs_of_versions(ort: str, qnn: str, backend: str, message: str) -> No
     assert "onnxruntime" in caught.value.hint
 
 
-def test_versions_are_looked_at_before_anything_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_table_of_releases_is_complete() -> None:
+    rows = resources.read_toml((resources.tables() / "onnxruntime.toml").read_bytes())["release"]
+    for row, found in zip(rows, versions.compatible_releases(), strict=True):
+        assert row.keys() - {"refused", "why"} == {"first", "before", "oldest", "newest", "source"}
+        assert ("refused" in row) is ("why" in row) is bool(found.refused)
+        assert found.first < found.before
+    assert [row["first"] for row in rows[1:]] == [row["before"] for row in rows[:-1]]
+
+
+def test_versions_are_checked_before_anything_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(versions, "_installed", lambda name: "1.28.0" if name == versions.ORT else "2.3.0")
-    with pytest.raises(ToolMissing, match=r"do not go together"):
+    with pytest.raises(ToolMissing, match=r"are incompatible"):
         session(tmp_path / "none.onnx", [])
     monkeypatch.setattr(versions, "_installed", lambda _name: "")
     with pytest.raises(ToolMissing, match=r"(?m)^onnxruntime and onnxruntime-qnn is not installed$"):
@@ -371,7 +381,7 @@ def test_a_schema_lets_the_model_load_and_never_computes_anything(tmp_path: Path
     said = run_without_qnn(tmp_path / "out.onnx")
     assert "Name:'LeakyRelu_was_not_taken_by_QNN" in said or "LeakyRelu_was_not_taken_by_QNN" in said
     (tmp_path / "x.log").write_text(said)
-    assert "ort-not-taken" in [each.title for each in logs.explain_log(tmp_path / "x.log").found]
+    assert "ort-not-taken" in [each.what.title for each in explain.explain_log(tmp_path / "x.log").entries]
 
 
 def test_outputs_of_another_shape_or_type(tmp_path: Path) -> None:
@@ -417,7 +427,7 @@ def test_a_model_that_has_its_own_function_keeps_it(tmp_path: Path) -> None:
     onnx.save(made, model)
     found = schema.add_schemas(model, tmp_path / "out.onnx")
     assert (found.ops, found.added) == ((), b"")
-    assert "udogen::LeakyRelu is defined by the model itself: that is kept" in found.notes
+    assert "udogen::LeakyRelu is defined by the model itself: this is kept" in found.notes
 
 
 def test_schemas_are_never_written_over_the_model_or_away_from_its_data(tmp_path: Path) -> None:
@@ -434,9 +444,9 @@ def test_schemas_are_never_written_over_the_model_or_away_from_its_data(tmp_path
     made.graph.node[1].input[0] = "t"
     onnx.save(made, tmp_path / "e.onnx", save_as_external_data=True, location="e.data", size_threshold=0)
     (tmp_path / "sub").mkdir()
-    with pytest.raises(UsageError, match=r"has data in files beside it, which would not be found from ") as caught:
+    with pytest.raises(UsageError, match=r"has data in files beside it, which would be missing beside ") as caught:
         schema.add_schemas(tmp_path / "e.onnx", tmp_path / "sub" / "o.onnx")
-    assert caught.value.hint == f"write it into the same folder: -o {tmp_path}/o.onnx"
+    assert caught.value.hint == f"write it to the same folder: -o {tmp_path}/o.onnx"
     schema.add_schemas(tmp_path / "e.onnx", tmp_path / "o.onnx")
     assert "LeakyRelu_was_not_taken_by_QNN" in run_without_qnn(tmp_path / "o.onnx")
 

@@ -20,8 +20,8 @@ from tests.clients.laying import lay
 from tests.contexts.storing import QUANT, store
 from tests.making import LONG, ROOT, htp_package, udogen
 from udogen.build import elf
-from udogen.clients.ort import context_nodes, contexts, session, wrapping
-from udogen.clients.package import Package, Wish, find_packages
+from udogen.clients.ort import context_model, contexts, placement_reasons, session
+from udogen.clients.package import Package, PackageOptions, find_packages
 from udogen.errors import UdogenError, UsageError
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
@@ -79,13 +79,13 @@ def answers(folder: Path, package: Path) -> dict[str, Any]:
     below = folder / "below"
     below.mkdir()
     (below / "copy.bin").write_bytes((folder / "float.bin").read_bytes())
-    wrapping.wrap(folder / "float.bin", folder / "float.onnx")
-    wrapping.wrap(folder / "float.bin", folder / "embedded.onnx", embed=True)
-    wrapping.wrap(below / "copy.bin", folder / "below.onnx")
-    wrapping.wrap(folder / "bytes.bin", folder / "bytes.onnx")
-    wrapping.wrap(folder / "bytes.bin", folder / "converted.onnx", floats=True)
-    wrapping.wrap(folder / "two.bin", folder / "two.onnx")
-    wrapping.wrap(folder / "two.bin", folder / "kv.onnx", graphs=["kv_forward"], embed=True)
+    context_model.write_model(folder / "float.bin", folder / "float.onnx")
+    context_model.write_model(folder / "float.bin", folder / "embedded.onnx", embed=True)
+    context_model.write_model(below / "copy.bin", folder / "below.onnx")
+    context_model.write_model(folder / "bytes.bin", folder / "bytes.onnx")
+    context_model.write_model(folder / "bytes.bin", folder / "converted.onnx", floats=True)
+    context_model.write_model(folder / "two.bin", folder / "two.onnx")
+    context_model.write_model(folder / "two.bin", folder / "kv.onnx", graphs=["kv_forward"], embed=True)
     cases = {
         "float": ("float", [package], "x"),
         "embedded": ("embedded", [package], "x"),
@@ -162,20 +162,20 @@ def test_a_context_whose_package_is_not_given(answers: dict[str, Any], folder: P
     assert "the context binary cannot be restored" in fault["details"]
 
 
-def test_a_library_of_qnn_before_onnxruntime_is_told_before_it_ends_the_process() -> None:
+def test_a_qnn_library_before_onnxruntime_is_an_error_not_a_crash() -> None:
     """Without the check the first C++ exception of ONNX Runtime ends the process (measured: 134, or 139)."""
     code = (
-        "from udogen.clients.ort import opening\n"
+        "from udogen.clients.ort import open_session\n"
         "from udogen.errors import UdogenError\n"
         "from udogen.runtime import Runtime\n"
         "with Runtime('cpu'): pass\n"
-        "try: opening._modules()\n"
+        "try: open_session._modules()\n"
         "except UdogenError as fault: print(fault.message, fault.hint, sep='\\n')\n"
     )
     done = subprocess.run([sys.executable, "-c", f"import sys\n{code}"], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.splitlines()[-2:] == [
         "this process has loaded libQnnCpu.so before onnxruntime, whose C++ exceptions would end it",
-        "import onnxruntime first, or open the session in a process of its own",
+        "import onnxruntime first, or open the session in another process",
     ], done.stderr
 
 
@@ -193,18 +193,18 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
         "  input input: uint8 2x3x4",
         "  output output: uint8 2x3x4",
     ]
-    assert done.stderr.strip() == "the model names b.bin, seen from its own folder: keep them together"
+    assert done.stderr.strip() == "the model names b.bin, relative to its own folder: keep them together"
     made = onnx.load(tmp_path / "m.onnx")
     assert made.graph.input[0].doc_string == "UFIXED_POINT_8: real = (stored -128) * 0.0500000007"
     [node] = made.graph.node
-    told = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
-    assert told == {
+    attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+    assert attributes == {
         "embed_mode": 0, "ep_cache_context": b"b.bin", "ep_sdk_version": b"v2.47.0.260601114230", "main_context": 1,
         "max_size": 0, "partition_name": b"udogen", "source": b"QNN",
     }  # fmt: skip
     before = (tmp_path / "m.onnx").read_bytes()
     done = udogen("onnx-context", tmp_path / "b.bin", "-o", tmp_path / "m.onnx", "--embed", "--json")
-    assert (done.returncode, json.loads(done.stdout)["error"]["message"]) == (2, f"{tmp_path}/m.onnx is there already")
+    assert (done.returncode, json.loads(done.stdout)["error"]["message"]) == (2, f"{tmp_path}/m.onnx already exists")
     assert (tmp_path / "m.onnx").read_bytes() == before
     done = udogen("onnx-context", tmp_path / "b.bin", "-o", tmp_path / "f.onnx", "--float", "--embed", "--json")
     answer = json.loads(done.stdout)
@@ -249,10 +249,10 @@ def flipped(folder: Path) -> tuple[Path, Path]:
     ("make", "options", "message", "hint"),
     [
         (
-            away, {}, "{binary} does not lie beside or below {out}",
-            "write the model beside it: -o {folder}/m.onnx; or hold it in the model: --embed",
+            away, {}, "{binary} is not beside or below {out}",
+            "write the model beside it: -o {folder}/m.onnx; or embed it: --embed",
         ),
-        (dots, {}, "the path a..bin contains `..`", "write the model beside it: -o {folder}/m.onnx; or hold it in"),
+        (dots, {}, "the path a..bin contains `..`", "write the model beside it: -o {folder}/m.onnx; or embed it"),
         (text, {}, "{binary} is no context binary", ""),
         (
             lambda folder: (store(folder, kind="emulator"), folder / "m.onnx"), {},
@@ -261,8 +261,8 @@ def flipped(folder: Path) -> tuple[Path, Path]:
         ),
         (
             lambda folder: (store(folder, backend="cpu", kind="real"), folder / "m.onnx"), {},
-            "{binary} cannot be a model of ONNX Runtime: it is not made for HTP: the provider restores contexts of "
-            "HTP, DSP and GPU alone",
+            "{binary} cannot be a model of ONNX Runtime: it is not made for HTP: the provider restores only "
+            "contexts of HTP, DSP and GPU",
             "make it with --backend htp; a package for the CPU runs from the ONNX model itself",
         ),
         (
@@ -278,7 +278,7 @@ def test_what_cannot_be_a_model(
 ) -> None:
     binary, out = make(tmp_path)
     with pytest.raises(UdogenError) as caught:
-        wrapping.wrap(binary, out, **options)
+        context_model.write_model(binary, out, **options)
     names = {"binary": binary, "out": out, "folder": tmp_path}
     assert caught.value.message.startswith(message.format(**names))
     assert caught.value.hint.startswith(hint.format(**names))
@@ -311,7 +311,7 @@ GOOD = tensor(name="o")
         ),
         (
             GraphInfo("g", (tensor(dynamic=(True, False)),), (GOOD,)),
-            "input t of graph g has dimensions that may change, which the provider refuses",
+            "input t of graph g has dynamic dimensions, which the provider refuses",
         ),
         (
             GraphInfo("g", (tensor(shape=()),), (GOOD,)),
@@ -321,7 +321,7 @@ GOOD = tensor(name="o")
 )
 def test_graphs_that_the_provider_would_refuse(graph: GraphInfo, fault: str) -> None:
     """By its sources: no such binary can be made with the libraries that are here."""
-    assert [text for text, _ in context_nodes.faults_of(made_of(graph), [graph])] == [fault]
+    assert [text for text, _ in contexts.faults_of(made_of(graph), [graph])] == [fault]
 
 
 @pytest.mark.parametrize(
@@ -333,8 +333,8 @@ def test_graphs_that_the_provider_would_refuse(graph: GraphInfo, fault: str) -> 
         ),
         (AxisScaleOffset(0, (ScaleOffset(1.0),)), False, "tensor t is quantized by AXIS_SCALE_OFFSET"),
         (ScaleOffset(1.0, 3), False, "tensor t has the offset 3, which is no zero point of uint8"),
-        (None, False, "tensor t is UFIXED_POINT_8, and the binary does not tell its scale"),
-        ("name", True, "tensor g/a;b has a `;` or `=` in its name, by which the provider separates names"),
+        (None, False, "tensor t is UFIXED_POINT_8, and the binary has no scale for it"),
+        ("name", True, "tensor g/a;b has a `;` or `=` in its name, the separators of the provider"),
         ("twice", False, "graph g has two tensors called `o`"),
     ],
 )  # fmt: skip
@@ -347,13 +347,13 @@ def test_what_quantizelinear_and_names_cannot_say(
     if given in ("name", "twice"):
         found = tensor(name="a;b" if given == "name" else "o")
     graphs = [GraphInfo("g", (found,), (GOOD,)), GraphInfo("h", (GOOD,), (tensor(name="p"),))][: 2 if several else 1]
-    monkeypatch.setattr(context_nodes, "describe", lambda _path: made_of(*graphs))
+    monkeypatch.setattr(contexts, "describe", lambda _path: made_of(*graphs))
     (tmp_path / "x.bin").write_bytes(b"x")
     if not fault:
-        assert wrapping.wrap(tmp_path / "x.bin", tmp_path / "m.onnx", floats=True).reference == "x.bin"
+        assert context_model.write_model(tmp_path / "x.bin", tmp_path / "m.onnx", floats=True).reference == "x.bin"
         return
-    with pytest.raises(wrapping.NotWrapped) as caught:
-        wrapping.wrap(tmp_path / "x.bin", tmp_path / "m.onnx", floats=True)
+    with pytest.raises(context_model.ContextRefused) as caught:
+        context_model.write_model(tmp_path / "x.bin", tmp_path / "m.onnx", floats=True)
     assert f"cannot be a model of ONNX Runtime: {fault}" in caught.value.message
 
 
@@ -363,27 +363,32 @@ def test_links_lead_to_the_binary_as_they_do_for_onnx_runtime(tmp_path: Path) ->
     binary = store(real_one, kind="real")
     (tmp_path / "link").symlink_to(real_one)
     (tmp_path / "linked.bin").symlink_to(binary)
-    assert wrapping.wrap(binary, tmp_path / "link" / "m.onnx").reference == "forward_0.bin"
-    assert wrapping.wrap(tmp_path / "link" / "forward_0.bin", real_one / "n.onnx").reference == "forward_0.bin"
-    assert wrapping.wrap(tmp_path / "linked.bin", tmp_path / "o.onnx").reference == "linked.bin"
+    assert context_model.write_model(binary, tmp_path / "link" / "m.onnx").reference == "forward_0.bin"
+    assert (
+        context_model.write_model(tmp_path / "link" / "forward_0.bin", real_one / "n.onnx").reference == "forward_0.bin"
+    )
+    assert context_model.write_model(tmp_path / "linked.bin", tmp_path / "o.onnx").reference == "linked.bin"
 
 
 def test_packages_are_found_among_weights(tmp_path: Path) -> None:
     noise = np.random.default_rng(1).integers(0, 256, 1 << 22, np.uint8).tobytes()
     (tmp_path / "x").write_bytes(noise + b"\0Toy::Op_0\0" + noise + b"\0My_Package::Relu_hvx\0::x Long::n")
     with mapped_file(tmp_path / "x") as data:
-        found = frozenset(contexts._packages_in(data))
+        found = frozenset(contexts._package_names_in(data))
     assert {"Toy", "My_Package"} <= found
-    assert [doubt.text for doubt in contexts.why_not(contexts.Stored((), found), [], find_runtime("htp").path)] == [
-        "a context of the model has kernels of package My_Package, which is not given"
-    ]
+    assert [
+        reason.text
+        for reason in placement_reasons.of_contexts(contexts.ContextModel((), found), [], find_runtime("htp").path)
+    ] == ["a context of the model has kernels of package My_Package, which is not given"]
 
 
-def test_a_binary_too_large_to_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_binary_too_large_to_embed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     binary = store(tmp_path, kind="real")
-    monkeypatch.setattr(wrapping, "EMBEDDED_MOST", 1000)
-    with pytest.raises(wrapping.NotWrapped, match=r"(?m)it is too large for a model, which holds 2 GiB$") as caught:
-        wrapping.wrap(binary, tmp_path / "m.onnx", embed=True)
+    monkeypatch.setattr(context_model, "EMBEDDED_MOST", 1000)
+    with pytest.raises(
+        context_model.ContextRefused, match=r"(?m)it is too large for a model, which is limited to 2 GiB$"
+    ) as caught:
+        context_model.write_model(binary, tmp_path / "m.onnx", embed=True)
     assert caught.value.hint == "leave --embed out"
 
 
@@ -398,16 +403,16 @@ def model(folder: Path, **changes: Any) -> Path:
     shape = changes.pop("shape", [1, 1, 1, 8])
     inputs, outputs = changes.pop("inputs", ["x"]), changes.pop("outputs", ["y"])
     ends = [[helper.make_tensor_value_info(name, kind, shape) for name in names] for names in (inputs, outputs)]
-    told = {"ep_cache_context": "forward_0.bin", "embed_mode": 0, "main_context": 1, "source": "QNN", **changes}
-    name = told.pop("name", "kv_forward")
-    node = helper.make_node("EPContext", inputs, outputs, name=name, domain="com.microsoft", **told)
+    attributes = {"ep_cache_context": "forward_0.bin", "embed_mode": 0, "main_context": 1, "source": "QNN", **changes}
+    name = attributes.pop("name", "kv_forward")
+    node = helper.make_node("EPContext", inputs, outputs, name=name, domain="com.microsoft", **attributes)
     made = helper.make_model(helper.make_graph([node], "g", *ends), opset_imports=[helper.make_opsetid("", 21)])
     save(made, folder / "m.onnx")
     return folder / "m.onnx"
 
 
-def look(path: Path, packages: tuple[Package, ...] = ()) -> contexts.Stored:
-    return contexts.look(path, context_nodes.nodes_of(path), packages)
+def check(path: Path, packages: tuple[Package, ...] = ()) -> contexts.ContextModel:
+    return contexts.check(path, contexts.nodes_of(path), packages)
 
 
 @pytest.mark.parametrize(
@@ -415,48 +420,48 @@ def look(path: Path, packages: tuple[Package, ...] = ()) -> contexts.Stored:
     [
         (
             {"ep_cache_context": "none.bin"},
-            "EPContext node `kv_forward` names the file `none.bin`, and there is none at {folder}/none.bin",
-            "keep the file and the model together",
+            "EPContext node `kv_forward` names the file `none.bin`, and {folder}/none.bin does not exist",
+            "keep the file beside the model",
         ),
         (
             {"ep_cache_context": "/a/b.bin"},
             "EPContext node `kv_forward` names the file `/a/b.bin`: ONNX Runtime takes neither absolute paths nor any "
             "with `..`",
-            "put the file beside the model, and name it so",
+            "put the file beside the model, and name it by its file name",
         ),
-        ({"ep_cache_context": ""}, "EPContext node `kv_forward` names no file", contexts._AGAIN),
+        ({"ep_cache_context": ""}, "EPContext node `kv_forward` names no file", contexts._WRITE_AGAIN),
         (
             {"source": "OpenVINOExecutionProvider"},
             "EPContext node `kv_forward` is of `OpenVINOExecutionProvider`, not of QNN",
-            "its execution provider is another one",
+            "it is for another execution provider",
         ),
-        ({"main_context": 0}, "no EPContext node has main_context=1, and so none a context", contexts._AGAIN),
+        ({"main_context": 0}, "no EPContext node has main_context=1, so none has a context", contexts._WRITE_AGAIN),
         (
             {"name": "kv"},
             "EPContext node `kv` has the name of no graph of its context (prefill_forward, kv_forward)",
-            "call it as the graph is called",
+            "give it the name of the graph",
         ),
         (
             {"dtype": 3},  # INT8, of as many bytes
             "input x of EPContext node `kv_forward` is INT8 [1, 1, 1, 8]; tensor x of graph kv_forward is "
             "UFIXED_POINT_8 [1, 1, 1, 8]",
-            contexts._AGAIN,
+            contexts._WRITE_AGAIN,
         ),
         (
             {"shape": ["n", 1, 1, 8]},
             "input x of EPContext node `kv_forward` is UINT8 ['n', 1, 1, 8]; tensor x of graph kv_forward is "
             "UFIXED_POINT_8 [1, 1, 1, 8]",
-            contexts._AGAIN,
+            contexts._WRITE_AGAIN,
         ),
         (
             {"inputs": ["x", "z"], "outputs": ["y", "w"]},
             "EPContext node `kv_forward` has 2 outputs, graph kv_forward 1",
-            contexts._AGAIN,
+            contexts._WRITE_AGAIN,
         ),
         (
             {"io_name_overrides": "x=q"},
             "input x of EPContext node `kv_forward` is no input of graph kv_forward (x)",
-            contexts._AGAIN,
+            contexts._WRITE_AGAIN,
         ),
         (
             {"embed_mode": 1, "ep_cache_context": "no context"},
@@ -468,11 +473,11 @@ def look(path: Path, packages: tuple[Package, ...] = ()) -> contexts.Stored:
 def test_a_model_whose_context_is_not_what_it_says(
     changes: dict[str, Any], message: str, hint: str, tmp_path: Path
 ) -> None:
-    """ONNX Runtime itself would say less, or compute with it: it compares the bytes of tensors alone."""
+    """ONNX Runtime itself would say less, or compute with it: it compares only the sizes of tensors."""
     store(tmp_path, kind="real")
     path = model(tmp_path, **changes)
     with pytest.raises(UsageError) as caught:
-        look(path)
+        check(path)
     assert message.format(folder=tmp_path) in caught.value.message
     assert caught.value.message.startswith(f"{path}: ")
     assert caught.value.hint.startswith(hint)
@@ -480,17 +485,17 @@ def test_a_model_whose_context_is_not_what_it_says(
 
 def test_what_is_as_it_should_be_is_taken(tmp_path: Path) -> None:
     store(tmp_path, kind="real")
-    assert look(model(tmp_path)).names == frozenset()
-    assert look(model(tmp_path, inputs=["a"], outputs=["b"])).nodes[0].inputs == ("a",)  # by their places
+    assert check(model(tmp_path)).package_names == frozenset()
+    assert check(model(tmp_path, inputs=["a"], outputs=["b"])).nodes[0].inputs == ("a",)  # by their places
     assert (
-        look(model(tmp_path, inputs=["a"], outputs=["b"], io_name_overrides="a=x;b=y")).nodes[0].overrides["a"] == "x"
+        check(model(tmp_path, inputs=["a"], outputs=["b"], io_name_overrides="a=x;b=y")).nodes[0].overrides["a"] == "x"
     )
 
 
 def test_a_package_that_no_context_needs(package: Path, tmp_path: Path) -> None:
     store(tmp_path, kind="real")
     with pytest.raises(UsageError) as caught:
-        look(model(tmp_path), find_packages([package], Wish("htp")))
+        check(model(tmp_path), find_packages([package], PackageOptions("htp")))
     assert "no context of the model has a kernel of package LeakyReluPackage" in caught.value.message
     assert caught.value.hint == "leave the package out, or make the context with it"
 
@@ -500,11 +505,13 @@ def test_a_context_of_a_newer_sdk_is_a_reason() -> None:
     library = find_runtime("htp").path
     [release] = elf.sdk_releases(library)
     for build in ("v2.3.0.1", release):
-        assert contexts.why_not(contexts.Stored((), frozenset(), (build,)), [], library) == []
-    [doubt] = contexts.why_not(contexts.Stored((), frozenset(), ("v99.0.0.1", "v99.0.0.1")), [], library)
-    assert doubt == (
-        f"a context of the model is made by v99.0.0.1, which is newer than libQnnHtp.so ({release})",
-        "make it with this release, or take a runtime at least as new",
+        assert placement_reasons.of_contexts(contexts.ContextModel((), frozenset(), (build,)), [], library) == []
+    [reason] = placement_reasons.of_contexts(
+        contexts.ContextModel((), frozenset(), ("v99.0.0.1", "v99.0.0.1")), [], library
+    )
+    assert reason == (
+        f"a context of the model was made by v99.0.0.1, which is newer than libQnnHtp.so ({release})",
+        "make it with this release, or use a runtime that is at least as new",
     )
 
 
@@ -513,5 +520,5 @@ def test_contexts_are_for_htp(tmp_path: Path) -> None:
     path = model(tmp_path)
     with pytest.raises(UsageError) as caught:
         session(path, [lay(EXAMPLE / "LeakyRelu.xml", tmp_path / "package", chosen=("cpu",))])
-    assert caught.value.message == f"{path} holds contexts, which ONNX Runtime restores on HTP alone"
+    assert caught.value.message == f"{path} has contexts, which ONNX Runtime restores only on HTP"
     assert caught.value.hint == 'backend="htp"'

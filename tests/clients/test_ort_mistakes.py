@@ -1,6 +1,6 @@
-"""What goes wrong in the real ONNX Runtime without a word, each with the error that udogen.clients.ort raises for it.
+"""What silently goes wrong in the real ONNX Runtime, each with the error that udogen.clients.ort raises for it.
 
-Mistakes that are told before ONNX Runtime is asked are in test_ort.py.
+Mistakes that are found before a session are in test_ort.py.
 """
 
 from __future__ import annotations
@@ -145,25 +145,25 @@ def test_an_op_that_fails_is_not_computed_elsewhere(answers: dict[str, Any]) -> 
     [
         (
             "dynamic", "NotPlaced",
-            "node `the y` of op LeakyRelu: input x is FLOAT [n, 3, 4]; QNN takes fixed shapes alone",
+            "node `the y` of op LeakyRelu: input x is FLOAT [n, 3, 4]; QNN takes only fixed shapes",
             "fix them: `python -m onnxruntime.tools.make_dynamic_shape_fixed`, or "
             "SessionOptions.add_free_dimension_override_by_name",
         ),
         (
             "body", "NotPlaced",
-            "node `the e` of op LeakyRelu is in the body of another node (If, Loop, Scan), and QNN is given the main "
-            "graph alone",
+            "node `the e` of op LeakyRelu is in the body of another node (If, Loop, Scan), and QNN is given only "
+            "the main graph",
             "move the op out of the body, or unroll it",
         ),
         (
             "64 bits", "NotPlaced",
-            "node `the y` of op LeakyRelu: input x is INT64 [2, 3, 4]; HTP hands 64 bits to no custom op",
-            "cast it before, and back behind",
+            "node `the y` of op LeakyRelu: input x is INT64 [2, 3, 4]; HTP passes no 64-bit types to custom ops",
+            "add a Cast before it, and one after it",
         ),
         (
             "6 dimensions", "SessionFailed",
-            "node `the y` of op LeakyRelu: input x is FLOAT [1, 1, 1, 2, 3, 4]; HTP takes 5 dimensions at most",
-            "reshape it before, and back behind",
+            "node `the y` of op LeakyRelu: input x is FLOAT [1, 1, 1, 2, 3, 4]; HTP takes at most 5 dimensions",
+            "add a Reshape before it, and one after it",
         ),
         (
             "no fallback", "SessionFailed",
@@ -177,11 +177,11 @@ def test_an_op_that_fails_is_not_computed_elsewhere(answers: dict[str, Any]) -> 
             "hold its provider", "new SessionOptions for each session",
         ),
         (
-            "ours", "UsageError", "the provider option op_packages is made of the other arguments", "leave it out",
+            "ours", "UsageError", "the provider option op_packages is set by the other arguments", "leave it out",
         ),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told(answers: dict[str, Any], case: str, kind: str, message: str, hint: str) -> None:
+def test_a_mistake_is_an_error(answers: dict[str, Any], case: str, kind: str, message: str, hint: str) -> None:
     fault = answers[case]
     assert (fault["type"], fault["message"], fault["hint"]) == (kind, message, hint)
 

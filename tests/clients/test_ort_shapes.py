@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.making import ROOT, udogen
-from udogen.clients.ort import schema, shapes, versions
-from udogen.clients.ort.doubts import of_model
-from udogen.clients.package import LINUX, Package, Place
+from udogen.clients.ort import schema, versions
+from udogen.clients.ort.placement_reasons import of_model
+from udogen.clients.package import LINUX, Package, Platform
 from udogen.configs.load import load
 from udogen.opdef.onnx import serialized
 from udogen.opdef.onnx.from_proto import freeze
@@ -25,7 +25,7 @@ POOL = ROOT / "examples/max_pool"
 
 
 def model(path: Path, ops: list[str], *, shape: tuple[int, ...] = (2, 3), out: tuple[int, ...] = ()) -> Path:
-    """A chain of these ops of a domain of its own; nothing says what is between them."""
+    """A chain of these custom ops, without types of the tensors between them."""
     from onnx import TensorProto, helper
 
     names = ["x", *(f"t{index}" for index in range(len(ops) - 1)), "y"]
@@ -44,7 +44,7 @@ def model(path: Path, ops: list[str], *, shape: tuple[int, ...] = (2, 3), out: t
     return path
 
 
-def told(path: Path) -> dict[str, tuple[Any, ...] | None]:
+def shapes_in(path: Path) -> dict[str, tuple[Any, ...] | None]:
     return {name: each.shape for name, each in freeze(read_proto(path), "m").graph.types.items()}
 
 
@@ -53,12 +53,12 @@ def test_shapes_of_a_chain_come_from_the_constraints_of_configs(tmp_path: Path) 
     chain = model(tmp_path / "m.onnx", ["LeakyRelu", "Softmax", "LeakyRelu"])
     plain = schema.add_schemas(chain, tmp_path / "plain.onnx")
     assert schema.without_shape(plain) == [
-        "nothing says the shape of tensor `t0`, which node `n0` of op LeakyRelu returns",
-        "nothing says the shape of tensor `t1`, which node `n1` of op Softmax returns",
+        "the shape of tensor `t0`, an output of node `n0` of op LeakyRelu, is unknown",
+        "the shape of tensor `t1`, an output of node `n1` of op Softmax, is unknown",
     ]
-    made = schema.add_schemas(chain, tmp_path / "out.onnx", outputs=shapes.of_configs(load(CONFIGS)[0]))
+    made = schema.add_schemas(chain, tmp_path / "out.onnx", outputs=schema.outputs_of_configs(load(CONFIGS)[0]))
     assert not schema.without_shape(made)
-    assert told(tmp_path / "out.onnx") == dict.fromkeys(("x", "t0", "t1", "y"), (2, 3))
+    assert shapes_in(tmp_path / "out.onnx") == dict.fromkeys(("x", "t0", "t1", "y"), (2, 3))
 
 
 def test_shapes_come_from_rules_in_python(tmp_path: Path) -> None:
@@ -69,8 +69,8 @@ def test_shapes_come_from_rules_in_python(tmp_path: Path) -> None:
         "--config", POOL / "MaxPool.xml", "--config", CONFIGS[0], "--rules", POOL / "rules.py", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert not [note for note in json.loads(done.stdout)["notes"] if "nothing says" in note]
-    found = told(tmp_path / "out.onnx")
+    assert not [note for note in json.loads(done.stdout)["notes"] if "is unknown" in note]
+    found = shapes_in(tmp_path / "out.onnx")
     assert (found["t0"], found["t1"]) == ((1, 4, 4, 3), (1, 2, 2, 3))
 
 
@@ -81,18 +81,16 @@ def test_a_tensor_of_unknown_shape_is_named(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert (
-        "nothing says the shape of tensor `t0`, which node `n0` of op MaxPool returns; say it in the config"
+        "the shape of tensor `t0`, an output of node `n0` of op MaxPool, is unknown; define it in the config"
         in done.stderr
     )
 
 
 def test_why_a_node_is_not_placed_names_the_tensor(tmp_path: Path) -> None:
-    package = Package("P", "PInterfaceProvider", "cpu", ("Odd",), (), Place(LINUX, "cpu"), "")
+    package = Package("P", "PInterfaceProvider", "cpu", ("Odd",), (), Platform(LINUX, "cpu"), "")
     chain = freeze(read_proto(model(tmp_path / "m.onnx", ["Odd", "Odd"])), "m.onnx")
     [first, *_] = of_model(chain, [package], "cpu")
-    assert first.text == (
-        "node `n0` of op Odd: output t0 is ?, and nothing says its shape; QNN takes fixed shapes alone"
-    )
+    assert first.text == ("node `n0` of op Odd: output t0 is ?, and its shape is unknown; QNN takes only fixed shapes")
     assert "value_info" in first.remedy and "--rules FILE.py" in first.remedy
 
 
@@ -156,8 +154,8 @@ def test_attributes_are_written_so_that_the_order_of_the_config_arrives(tmp_path
 
 def test_a_model_in_that_order_is_left_alone(tmp_path: Path) -> None:
     path = with_attributes(tmp_path / "m.onnx")
-    assert serialized.reordered_attributes(path, {"Mix": ("alpha", "beta", "gamma")}) == ()
-    assert serialized.reordered_attributes(path, {"Other": ("b", "a")}) == ()
+    assert serialized.edits(path, {"Mix": ("alpha", "beta", "gamma")}) == ()
+    assert serialized.edits(path, {"Other": ("b", "a")}) == ()
 
 
 # --- ORT_QNN_CUSTOM_OP_DOMAINS ----------------------------------------------------------------------------------
@@ -171,10 +169,10 @@ def test_ops_that_the_provider_makes_known_itself(monkeypatch: pytest.MonkeyPatc
     known = versions.custom_ops()
     assert known == (OpName("test", "LeakyRelu"), OpName("test", "Other"), OpName("more", "Third"))
     chain = model(tmp_path / "m.onnx", ["LeakyRelu", "Softmax"])
-    found = schema.schemas_of(chain, outputs=shapes.of_configs(load(CONFIGS)[0]), known=known)
+    found = schema.schemas_of(chain, outputs=schema.outputs_of_configs(load(CONFIGS)[0]), known=known)
     assert (found.ops, found.custom) == (
         (OpName("test", "Softmax"),),
         (OpName("test", "LeakyRelu"), OpName("test", "Softmax")),
     )
     (tmp_path / "out.onnx").write_bytes(found.of(chain))
-    assert told(tmp_path / "out.onnx")["t0"] == (2, 3)  # which the provider does not infer, either
+    assert shapes_in(tmp_path / "out.onnx")["t0"] == (2, 3)  # which the provider does not infer, either

@@ -1,4 +1,4 @@
-"""`udogen register`: what every client is told (golden), that shells and compilers read it so, and every rule broken.
+"""`udogen register`: what every client needs (golden), read by shells and compilers, and every rule broken.
 
 Libraries are stand-ins of the right machine, never loaded.  No client but ONNX Runtime (test_ort.py) and Genie's parser
 was run: the syntax is from the sources that `Client.source` names.
@@ -24,13 +24,13 @@ from tests.clients.broken_rules import BROKEN, at, toy
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, GOLDEN, PLAIN, lay
 from tests.making import udogen
 from udogen import resources
-from udogen.cli import register
-from udogen.clients import programs, quoting, telling
-from udogen.clients.client import Refused, check
-from udogen.clients.package import Package, Wish, find_packages
+from udogen.cli import register as verb
+from udogen.clients import programs, quoting
+from udogen.clients.client import Refused, check_rules, register
+from udogen.clients.package import Package, PackageOptions, find_packages
 from udogen.errors import UdogenError, UsageError
 
-HERE = Wish()
+HERE = PackageOptions()
 
 # --- golden -----------------------------------------------------------------------------------------
 
@@ -40,7 +40,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("packages")
 
 
-def test_every_client_tells_what_its_golden_file_holds(base: Path) -> None:
+def test_what_every_client_needs_is_golden(base: Path) -> None:
     found = laying.goldens(base)
     assert set(found) == {each.name for each in GOLDEN.iterdir()}
     for name, text in found.items():
@@ -49,7 +49,7 @@ def test_every_client_tells_what_its_golden_file_holds(base: Path) -> None:
 
 
 def test_the_command_offers_every_client_and_each_names_its_source() -> None:
-    assert list(programs.ALL) == register.CLIENTS
+    assert list(programs.ALL) == verb.CLIENTS
     for client in programs.ALL.values():
         assert re.search(r"\d\.\d|SDK 2", client.source), client.name
         assert client.rules
@@ -63,44 +63,43 @@ def awkward(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lay(AWKWARD, tmp_path_factory.mktemp("awkward") / AWKWARD_FOLDER)
 
 
-def tell(client: str, folder: Path, wish: Wish = HERE, *, only: str) -> str:
-    told = telling.tell(programs.ALL[client], find_packages([folder], wish), only=only)
-    return telling.as_text(told, only=True)
+def setup(client: str, folder: Path, options: PackageOptions = HERE, *, only: str) -> str:
+    return register(programs.ALL[client], find_packages([folder], options), only=only).as_text(only=True)
 
 
 def test_a_shell_reads_flags_as_they_are_meant(awkward: Path) -> None:
-    flag = tell("qnn-net-run", awkward, only="flag")
+    flag = setup("qnn-net-run", awkward, only="flag")
     done = subprocess.run(["sh", "-c", f'printf "%s\\n" {flag}'], capture_output=True, text=True, check=True)
     option, value = done.stdout.splitlines()
-    [package] = find_packages([awkward], Wish())
+    [package] = find_packages([awkward], PackageOptions())
     assert (option, value) == ("--op_packages", f"{package.library.file}:{package.provider}")
     assert "$HOME" in value
 
 
 def test_a_shell_on_the_device_reads_folders_as_they_are_meant(awkward: Path, tmp_path: Path) -> None:
     """`adb shell` hands its words to a shell of the device: a stand-in does the same."""
-    wish = Wish("v75", android=True, folder=f"{tmp_path}/it's a $HOME")
-    copy = tell("cpp", awkward, wish, only="copy")
+    options = PackageOptions("v75", android=True, folder=f"{tmp_path}/it's a $HOME")
+    copy = setup("cpp", awkward, options, only="copy")
     (tmp_path / "adb").write_text('#!/bin/sh\ncase $1 in shell) shift; sh -c "$*";; push) cp "$2" "$3";; esac\n')
     (tmp_path / "adb").chmod(0o755)
     subprocess.run(["sh", "-euc", copy], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True)
     names = sorted(each.name for each in (tmp_path / "it's a $HOME").iterdir())
     assert names == ["libQnnx_0X1fPackage.so", "libQnnx_0X1fPackage_HTP.so"]
-    setting = tell("cpp", awkward, wish, only="environment")
+    setting = setup("cpp", awkward, options, only="environment")
     command = f'{setting}\nprintf "%s\\n%s" "$LD_LIBRARY_PATH" "$ADSP_LIBRARY_PATH"'
     done = subprocess.run(["sh", "-ec", command], env={}, capture_output=True, text=True, check=True)
     here, dsp = done.stdout.splitlines()
     assert here.split(":")[0] == dsp.split(";")[0] == f"{tmp_path}/it's a $HOME"
 
 
-@pytest.mark.parametrize("wish", [Wish(), Wish("v75", android=True)], ids=["pc", "device"])
-def test_a_compiler_takes_the_code_for_the_api(awkward: Path, wish: Wish, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [PackageOptions(), PackageOptions("v75", android=True)], ids=["pc", "device"])
+def test_a_compiler_takes_the_code_for_the_api(awkward: Path, options: PackageOptions, tmp_path: Path) -> None:
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed")
     # The SDK has a name for the function's type; our headers write it in the table itself.
     named = "#include <QnnInterface.h>\nusing QnnBackend_RegisterOpPackageFn_t = "
     named += "decltype(QnnInterface_ImplementationV2_t::backendRegisterOpPackage);\n"
-    (tmp_path / "x.cpp").write_text(named + tell("cpp", awkward, wish, only="cpp"), "utf-8")
+    (tmp_path / "x.cpp").write_text(named + setup("cpp", awkward, options, only="cpp"), "utf-8")
     argv = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{resources.qnn_headers()}"]
     done = subprocess.run([*argv, str(tmp_path / "x.cpp")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -108,15 +107,15 @@ def test_a_compiler_takes_the_code_for_the_api(awkward: Path, wish: Wish, tmp_pa
 
 @pytest.mark.parametrize(("client", "kind"), [("ort", "python"), ("executorch", "python"), ("executorch", "builder")])
 def test_python_reads_the_code(awkward: Path, client: str, kind: str) -> None:
-    tree = ast.parse(tell(client, awkward, only=kind))
+    tree = ast.parse(setup(client, awkward, only=kind))
     texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    [package] = find_packages([awkward], Wish())
+    [package] = find_packages([awkward], PackageOptions())
     assert any(str(package.library.file) in text for text in texts)
 
 
 def test_litert_reads_the_flag(awkward: Path) -> None:
     """By the rules of its parser: fields end with `;`, the first `:` of each ends its name."""
-    [word] = shlex.split(tell("litert", awkward, Wish("v75", android=True), only="flag"))
+    [word] = shlex.split(setup("litert", awkward, PackageOptions("v75", android=True), only="flag"))
     value = word.removeprefix("--qualcomm_custom_op_package=")
     fields = dict(field.split(":", 1) for field in value.split(";") if field)
     assert fields == {
@@ -179,19 +178,17 @@ def test_genie_refuses_a_key_of_its_own_indeed() -> None:
 # --- rules --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("client", "rule", "packages", "sentence", "remedy"), BROKEN)
-def test_a_broken_rule(
-    client: str, rule: str, packages: Callable[[], list[Package]], sentence: str, remedy: str
-) -> None:
+@pytest.mark.parametrize(("client", "rule", "packages", "sentence"), BROKEN)
+def test_a_broken_rule(client: str, rule: str, packages: Callable[[], list[Package]], sentence: str) -> None:
     found = programs.ALL[client]
     with pytest.raises(Refused) as caught:
-        check(found, packages())
+        check_rules(found, packages())
     assert caught.value.exit_code == 2
     row = next(each for each in found.rules if each.id == rule)
-    told = [caught.value.message, *caught.value.details]
-    assert f"{found.title}: {sentence}" in told or sentence in told
-    assert f"rule {rule}: {row.consequence}" in told
-    assert remedy in caught.value.hint
+    lines = [caught.value.message, *caught.value.details]
+    assert f"{found.title}: {sentence}" in lines or sentence in lines
+    assert f"rule {rule}: {row.consequence}" in lines
+    assert row.remedy in caught.value.hint
 
 
 def test_every_rule_of_every_client_is_broken_here() -> None:
@@ -200,72 +197,72 @@ def test_every_rule_of_every_client_is_broken_here() -> None:
     assert {(client.name, rule.id) for client in programs.ALL.values() for rule in client.rules} == broken
 
 
-def test_all_broken_rules_are_told_together() -> None:
+def test_one_error_has_all_broken_rules() -> None:
     with pytest.raises(Refused) as caught:
-        check(programs.ALL["ort"], [toy(ops=("A", "B"), libraries=at("/a:b.so"), provider="X")])
+        check_rules(programs.ALL["ort"], [toy(ops=("A", "B"), libraries=at("/a:b.so"), provider="X")])
     assert caught.value.rules == ("separators", "provider", "one-op")
 
 
 def test_the_quantizer_needs_a_cpu_implementation(tmp_path: Path) -> None:
     lay(PLAIN, tmp_path, layout="snpe", chosen=("htp",))
     with pytest.raises(Refused, match=r"(?m)^snpe-dlc-quantize: package LeakyReluPackage has no CPU implementation$"):
-        tell("snpe-dlc-quantize", tmp_path, only="flag")
+        setup("snpe-dlc-quantize", tmp_path, only="flag")
 
 
 def test_clients_take_a_package_that_breaks_nothing() -> None:
     for name in ("ort", "executorch", "litert", "qnn-net-run", "qnn-context-binary-generator", "tflite", "cpp"):
-        assert telling.tell(programs.ALL[name], [toy()]).parts
+        assert register(programs.ALL[name], [toy()]).snippets
 
 
 # --- which libraries ------------------------------------------------------------------------------------
 
 
 def test_a_pair_of_libraries_given_one_by_one_is_one_package(awkward: Path) -> None:
-    [pair] = find_packages([awkward], Wish("v75", android=True))
+    [pair] = find_packages([awkward], PackageOptions("v75", android=True))
     given = [each.file for each in pair.libraries]
-    [merged] = find_packages(given, Wish("v75", android=True))
+    [merged] = find_packages(given, PackageOptions("v75", android=True))
     assert merged.libraries == pair.libraries
     with pytest.raises(UsageError, match=r"(?m)is the Hexagon half of package x_0X1fPackage; the ARM half is missing$"):
-        find_packages(given[1:], Wish("v75", android=True))
+        find_packages(given[1:], PackageOptions("v75", android=True))
     with pytest.raises(UsageError, match=r"^package x_0X1fPackage is given twice: "):
-        find_packages([awkward, awkward], Wish())
+        find_packages([awkward, awkward], PackageOptions())
 
 
 @pytest.mark.parametrize(
-    ("wish", "message", "hint"),
+    ("options", "message", "hint"),
     [
-        (Wish(android=True), "--android needs --target", "--target cpu_android, gpu_android, or v75 for HTP"),
-        (Wish("v99"), "--target v99: there is no such target", ""),
+        (PackageOptions(android=True), "--android needs --target", "--target cpu_android, gpu_android, or v75 for HTP"),
+        (PackageOptions("v99"), "--target v99: unknown target", ""),
         (
-            Wish("htp_aarch64"),
+            PackageOptions("htp_aarch64"),
             "--target htp_aarch64 is one half of what HTP needs on a device",
-            "name its version of Hexagon (--target v75): the ARM library goes with it",
+            "name its Hexagon version (--target v75): the ARM library is included",
         ),
-        (Wish("htp", android=True), "the version of Hexagon is not known", "name it: --target v75"),
-        (Wish("cpu"), "{folder} holds no package for cpu", "it holds: htp"),
-        (Wish(ops=("Nope",)), "package x_0X1fPackage has no op Nope", "it has: R_u8_2"),
+        (PackageOptions("htp", android=True), "the Hexagon version is unknown", "name it: --target v75"),
+        (PackageOptions("cpu"), "{folder} has no package for cpu", "it has: htp"),
+        (PackageOptions(ops=("Nope",)), "package x_0X1fPackage has no op Nope", "it has: R_u8_2"),
         (
-            Wish("v75", android=True, folder="rel"),
+            PackageOptions("v75", android=True, folder="rel"),
             "--folder rel is not an absolute path",
             "as in /data/local/tmp/udogen/x_0X1fPackage",
         ),
     ],
 )
-def test_wishes_that_cannot_be(awkward: Path, wish: Wish, message: str, hint: str) -> None:
+def test_impossible_options(awkward: Path, options: PackageOptions, message: str, hint: str) -> None:
     with pytest.raises(UdogenError) as caught:
-        find_packages([awkward], wish)
+        find_packages([awkward], options)
     assert caught.value.message == message.format(folder=awkward)
     assert caught.value.hint == hint or (not hint and caught.value.hint.startswith("one of cpu, gpu, htp, "))
 
 
 def test_a_folder_of_several_backends_asks_which(tmp_path: Path) -> None:
     lay(PLAIN, tmp_path, chosen=("cpu", "htp"))
-    with pytest.raises(UsageError, match=r"(?m)holds packages for cpu, htp$") as caught:
-        find_packages([tmp_path], Wish())
+    with pytest.raises(UsageError, match=r"(?m)has packages for cpu, htp$") as caught:
+        find_packages([tmp_path], PackageOptions())
     assert caught.value.hint == "choose with --target cpu"
-    [found] = find_packages([tmp_path], Wish("htp"))
+    [found] = find_packages([tmp_path], PackageOptions("htp"))
     assert found.library.file.parent.name == "x86_64-linux-clang"
-    [found] = find_packages([tmp_path], Wish("cpu_android"))
+    [found] = find_packages([tmp_path], PackageOptions("cpu_android"))
     assert found.library.path == "/data/local/tmp/udogen/LeakyReluPackage/libLeakyReluPackage.so"
 
 
@@ -274,7 +271,7 @@ def test_what_is_not_built_is_said_with_the_command_that_builds_it(tmp_path: Pat
     for file in tmp_path.glob("**/arm64-v8a/*.so"):
         file.unlink()
     with pytest.raises(UsageError) as caught:
-        find_packages([tmp_path], Wish("cpu_android"))
+        find_packages([tmp_path], PackageOptions("cpu_android"))
     assert caught.value.message == "package LeakyReluPackage is not built for the cpu backend of Android"
     assert caught.value.hint == f"udogen build cpu_android -C {tmp_path}/LeakyReluPackage"
 
@@ -282,9 +279,9 @@ def test_what_is_not_built_is_said_with_the_command_that_builds_it(tmp_path: Pat
 def test_what_is_no_op_package(tmp_path: Path) -> None:
     (tmp_path / "x.so").write_text("no library")
     with pytest.raises(UdogenError, match=r"(?m)is not a shared library \(ELF\): it is a text file$"):
-        find_packages([tmp_path / "x.so"], Wish())
-    with pytest.raises(UsageError, match=r"^there is no file or folder "):
-        find_packages([tmp_path / "none"], Wish())
+        find_packages([tmp_path / "x.so"], PackageOptions())
+    with pytest.raises(UsageError, match=r"(?m)none does not exist$"):
+        find_packages([tmp_path / "none"], PackageOptions())
 
 
 # --- the command --------------------------------------------------------------------------------------------

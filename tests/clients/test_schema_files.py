@@ -20,5 +20,5 @@ def test_the_config_itself_is_not_overwritten(tmp_path: Path) -> None:
     before = config.read_bytes()
     done = udogen("onnx-schema", config, "-o", config)
     assert done.returncode == 2
-    assert done.stderr == f"error: {config} is the config itself\n  = write the model under another name\n"
+    assert done.stderr == f"error: {config} is the config itself\n  = choose another name for the model\n"
     assert config.read_bytes() == before

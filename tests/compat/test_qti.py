@@ -1,6 +1,6 @@
-"""`udogen.compat.qti`: who answers to `qti.aisw.op_package_generator`, what ours says, and programs run with it.
+"""`udogen.compat.qti`: whose `qti.aisw.op_package_generator` is imported, what it does, and programs run with it.
 
-Each case runs in a process of its own, with a vendor's package of a few lines where one is wanted.
+Each case runs in its own process, some with a small stand-in of the vendor's package.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def python(*argv: object, cwd: Path, path: Path | None = None) -> subprocess.Com
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60)
 
 
-def says(code: str, cwd: Path, path: Path | None = None) -> list[str]:
+def printed(code: str, cwd: Path, path: Path | None = None) -> list[str]:
     """The lines that a program prints."""
     done = python("-c", code, cwd=cwd, path=path)
     assert done.returncode == 0, done.stderr
@@ -49,17 +49,17 @@ def vendor(folder: Path, *, namespace: bool = False, without: str = "") -> Path:
 
 
 WHOSE = f"{ASK}; print(getattr(G, 'whose', G.__module__))"
-OURS, THEIRS = "udogen.compat.qti.generator", "the vendor"
+UDOGENS, VENDORS = "udogen.compat.qti", "the vendor"
 
 
-# --- who answers ------------------------------------------------------------------------------------
+# --- whose is imported ------------------------------------------------------------------------------------
 
 
-def test_ours_where_there_is_no_other(tmp_path: Path) -> None:
-    assert says(f"import udogen.compat.qti as c; c.install(); {WHOSE}", tmp_path) == [OURS]
+def test_udogens_without_the_vendors(tmp_path: Path) -> None:
+    assert printed(f"import udogen.compat.qti as c; c.install(); {WHOSE}", tmp_path) == [UDOGENS]
 
 
-def test_nobody_before_it_is_asked_for(tmp_path: Path) -> None:
+def test_nothing_before_install(tmp_path: Path) -> None:
     done = python("-c", f"import udogen.compat.qti; {ASK}", cwd=tmp_path)
     assert done.returncode == 1
     assert "ModuleNotFoundError: No module named 'qti'" in done.stderr
@@ -69,24 +69,24 @@ def test_nobody_before_it_is_asked_for(tmp_path: Path) -> None:
 def test_the_vendors_wins_wherever_it_is(tmp_path: Path, namespace: bool) -> None:
     path = vendor(tmp_path / "sdk", namespace=namespace)
     install = "import udogen.compat.qti as c; c.install()"
-    assert says(f"{install}; {WHOSE}", tmp_path, path) == [THEIRS]
+    assert printed(f"{install}; {WHOSE}", tmp_path, path) == [VENDORS]
     # Also on the end of sys.path, and put there after us, as ExecuTorch does it.
-    assert says(f"{install}; import sys; sys.path.append({str(path)!r}); {WHOSE}", tmp_path) == [THEIRS]
+    assert printed(f"{install}; import sys; sys.path.append({str(path)!r}); {WHOSE}", tmp_path) == [VENDORS]
 
 
 @pytest.mark.parametrize("namespace", [False, True], ids=["packages", "namespaces"])
 def test_ours_where_the_vendors_has_no_generator(tmp_path: Path, namespace: bool) -> None:
     path = vendor(tmp_path / "sdk", namespace=namespace, without="op_package_generator")
     more = "import qti.aisw.converters.generator as g; print(g.QnnOpPackageGenerator.whose)"
-    assert says(f"import udogen.compat.qti as c; c.install(); {WHOSE}; {more}", tmp_path, path) == [OURS, THEIRS]
+    assert printed(f"import udogen.compat.qti as c; c.install(); {WHOSE}; {more}", tmp_path, path) == [UDOGENS, VENDORS]
 
 
 def test_ours_instead_of_the_vendors_where_that_is_asked_for(tmp_path: Path) -> None:
     path = vendor(tmp_path / "sdk")
-    assert says(f"import udogen.compat.qti as c; c.install(replace=True); {WHOSE}", tmp_path, path) == [OURS]
+    assert printed(f"import udogen.compat.qti as c; c.install(replace=True); {WHOSE}", tmp_path, path) == [UDOGENS]
     # Also after the vendor's was imported, and back again.
     code = f"{WHOSE}\nimport udogen.compat.qti as c\nc.install(replace=True)\n{WHOSE}\nc.uninstall()\n{WHOSE}"
-    assert says(code, tmp_path, path) == [THEIRS, OURS, THEIRS]
+    assert printed(code, tmp_path, path) == [VENDORS, UDOGENS, VENDORS]
 
 
 def test_the_rest_of_an_sdk_that_comes_later_is_found(tmp_path: Path) -> None:
@@ -104,27 +104,27 @@ sys.path.insert(0, {str(path)!r})
 from qti.aisw.converters.generator import QnnOpPackageGenerator
 print(QnnOpPackageGenerator.whose)
 """
-    assert says(code, tmp_path) == [OURS, "No module named 'qti.aisw.converters'", THEIRS]
+    assert printed(code, tmp_path) == [UDOGENS, "No module named 'qti.aisw.converters'", VENDORS]
 
 
 def test_uninstalled_it_is_gone(tmp_path: Path) -> None:
     code = f"import sys, udogen.compat.qti as c; before = list(sys.meta_path); c.install(); c.install(); {WHOSE}; "
     code += "c.uninstall(); print(sys.meta_path == before, [n for n in sys.modules if n.startswith('qti')])"
-    assert says(code, tmp_path) == [OURS, "True []"]
+    assert printed(code, tmp_path) == [UDOGENS, "True []"]
 
 
 def test_it_imports_nothing_heavy(tmp_path: Path) -> None:
     code = f"import sys, udogen.compat.qti as c; c.install(); {ASK}; "
     code += "print({'lxml', 'numpy', 'mako', 'click'} & set(sys.modules))"
-    assert says(code, tmp_path) == ["set()"]
+    assert printed(code, tmp_path) == ["set()"]
 
 
-# --- what it says -----------------------------------------------------------------------------------
+# --- what it does -----------------------------------------------------------------------------------
 
 BEGIN = "import udogen.compat.qti as c; c.install()\n" + ASK + "\ng = G()\n"
 
 
-def test_configs_tell_their_packages_and_ops(tmp_path: Path) -> None:
+def test_packages_and_ops_of_configs(tmp_path: Path) -> None:
     code = f"""{BEGIN}
 g.parse_config([{str(CONFIG)!r}])
 print([(each.name, [op.type_name for op in each.operators]) for each in g.package_infos])
@@ -132,14 +132,14 @@ g.parse_config([{str(OTHER)!r}])
 print([each.name for each in g.package_infos])
 print(g.package_infos[0].operators[0].model.params[0].name)
 """
-    assert says(code, tmp_path) == [
+    assert printed(code, tmp_path) == [
         "[('LeakyReluPackage', ['LeakyRelu'])]",
         "['LeakyReluPackage', 'SoftmaxUdoPackage']",
         "alpha",
     ]
 
 
-def test_what_nobody_has_promised_is_refused_by_name(tmp_path: Path) -> None:
+def test_unknown_attributes_are_errors_by_name(tmp_path: Path) -> None:
     code = f"""{BEGIN}
 g.parse_config([{str(CONFIG)!r}])
 for what, name in ((g, "implement_packages"), (g.package_infos[0], "root"), (g.package_infos[0].operators[0], "input")):
@@ -153,10 +153,10 @@ except ImportError as fault:
     print(fault)
 """
     rest = (
-        "it answers to what ExecuTorch uses of qti.aisw.op_package_generator; "
+        "it has what ExecuTorch uses of qti.aisw.op_package_generator; "
         "for more, put $QNN_SDK_ROOT/lib/python on PYTHONPATH, or read `.model`"
     )
-    assert says(code, tmp_path) == [
+    assert printed(code, tmp_path) == [
         f"udogen's generator has no `implement_packages`: {rest}",
         f"udogen's package info has no `root`: {rest}",
         f"udogen's operator has no `input`: {rest}",
@@ -165,7 +165,7 @@ except ImportError as fault:
     ]
 
 
-def test_a_wrong_config_is_told_whole_and_leaves_what_was_read(tmp_path: Path) -> None:
+def test_a_wrong_config_is_one_error_and_keeps_earlier_configs(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.xml"
     wrong.write_text(CONFIG.read_text("utf-8").replace("FLOAT_32", "FLOAT_33").replace("<Rank>ND", "<Rank>XD"), "utf-8")
     code = f"""{BEGIN}
@@ -176,7 +176,7 @@ except Exception as fault:
     print(fault)
 print(len(g.package_infos))
 """
-    lines = says(code, tmp_path)
+    lines = printed(code, tmp_path)
     assert lines[0].endswith("in the config")
     assert sum(f"{wrong}:" in line for line in lines) >= 4
     assert any("FLOAT_33" in line for line in lines)
@@ -187,10 +187,10 @@ print(len(g.package_infos))
 def test_the_config_of_executorchs_own_example(tmp_path: Path) -> None:
     code = f"{BEGIN}g.parse_config([{str(CORPUS / 'executorch_example_htp.xml')!r}])\n"
     code += "print(g.package_infos[0].name, [op.type_name for op in g.package_infos[0].operators])"
-    assert says(code, tmp_path) == ["ExampleOpPackage ['ExampleCustomOp']"]
+    assert printed(code, tmp_path) == ["ExampleOpPackage ['ExampleCustomOp']"]
 
 
-# --- programs that are not changed --------------------------------------------------------------------
+# --- unchanged programs --------------------------------------------------------------------
 
 RUN = ("-m", "udogen.compat.qti")
 NOTE = "note: qti.aisw.op_package_generator is udogen's\n"
@@ -206,13 +206,13 @@ def test_a_program_runs_as_python_would_run_it(tmp_path: Path) -> None:
     done = python(*RUN, "its folder/program.py", "--replace", "-h", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (7, NOTE)
     argv = ["its folder/program.py", "--replace", "-h"]
-    assert done.stdout.splitlines() == ["beside", OURS, f"__main__ {argv} {folder}"]
+    assert done.stdout.splitlines() == ["beside", UDOGENS, f"__main__ {argv} {folder}"]
 
 
 def test_a_module_runs_too(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(f"import sys\n{WHOSE}\nprint(__name__, sys.argv[1:])\n")
     path = vendor(tmp_path / "sdk")
-    for option, answer, note in (((), THEIRS, ""), (("--replace",), OURS, NOTE)):
+    for option, answer, note in (((), VENDORS, ""), (("--replace",), UDOGENS, NOTE)):
         done = python(*RUN, *option, "-m", "program", "-m", "x", cwd=tmp_path, path=path)
         assert (done.returncode, done.stderr) == (0, note)
         assert done.stdout.splitlines() == [answer, "__main__ ['-m', 'x']"]
@@ -242,11 +242,11 @@ USAGE = "  = python -m udogen.compat.qti [--replace] SCRIPT.py|-m MODULE [ARGUME
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "which program?"),
-        (["--replace"], "which program?"),
+        ([], "no program is given"),
+        (["--replace"], "no program is given"),
         (["-m"], "-m needs a module"),
         (["--shadow", "x.py"], "no such option: --shadow"),
-        (["none.py"], "there is no program none.py"),
+        (["none.py"], "none.py does not exist"),
     ],
 )
 def test_misuse_is_a_sentence(arguments: list[str], sentence: str, tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ import re
 import pytest
 
 from tests.docs.golden import ROOT
-from udogen.clients import programs
-from udogen.clients.errors import logs
+from udogen.clients import explain, programs
 
 PAGE = (ROOT / "docs" / "clients.md").read_text("utf-8")
 SYMPTOMS = re.findall(r"^\| `([^`|]+)` \|", PAGE.split("## What goes wrong")[1].split("\n## ")[0], re.MULTILINE)
@@ -26,7 +25,7 @@ def test_every_client_has_a_row_that_leads_to_its_section() -> None:
 
 @pytest.mark.parametrize("symptom", SYMPTOMS)
 def test_explain_knows_what_the_page_shows(symptom: str) -> None:
-    known = list(logs.said(symptom, []))
+    known = list(explain.explain_line(symptom, []))
     assert known, "udogen explain would not find this line"
     assert any(each.causes or each.harmless for each in known)
 

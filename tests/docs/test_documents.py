@@ -33,8 +33,8 @@ def run(script: str, folder: Path, tmp_path: Path) -> subprocess.CompletedProces
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
     commands = {"udogen": ["-m", "udogen"], "python3": []}
-    for each in ("qnn-op-package-generator", "snpe-udo-package-generator"):
-        commands[each] = ["-c", f"'from udogen.cli.{each.replace('-', '_')} import main; main()'"]
+    for each, main in (("qnn-op-package-generator", "qnn_main"), ("snpe-udo-package-generator", "snpe_main")):
+        commands[each] = ["-c", f"'from udogen.cli.vendor import {main}; {main}()'"]
     for command, target in commands.items():
         shim = bin_folder / command
         shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" {" ".join(target)} "$@"\n')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from probe import call, result, tensor
 
-from udogen.clients.client import Client, Refused, Rule, check
+from udogen.clients.client import Client, ClientRule, Refused, check_rules
 from udogen.errors import of_json
 from udogen.runtime import OpCall, OpFailed, OpRefused, OpSession
 from udogen.runtime.failures import OutOfBounds
@@ -26,9 +26,9 @@ def test_it_keeps_its_class_on_the_way_from_the_child(session: OpSession) -> Non
 
 
 def test_remedies_are_rows_and_not_edited_texts() -> None:
-    rule = Rule("any", lambda _packages: iter(["this is wrong"]), "it is", "--android here", "--device there")
+    rule = ClientRule("any", lambda _packages: iter(["this is wrong"]), "it is", "--android here", "--device there")
     client = Client("any", "Any", "", (rule,), lambda _packages: ())
     for script, hint in ((False, "--android here"), (True, "--device there")):
         with pytest.raises(Refused) as caught:
-            check(client, (), script=script)
+            check_rules(client, (), script=script)
         assert caught.value.hint == hint

@@ -1,16 +1,21 @@
 """What `udogen script` writes, for two packages, every client and every device: tests/scripts/golden.
 
-Libraries, models and our client are stand-ins; run.py is not shown, for it is the same for all and run
-in tests.  Checksums are left out: those of libraries depend on the compiler that is there.
+One golden file for each client.  Its first case is in full, the others are what differs from another case; and the
+first case of each client is what differs from that of the first client.  So each text is there once.
+
+Libraries, models and udogen's client are stand-ins; run.py is left out, because it is the same for all and is run in
+tests.  Checksums are left out: those of libraries depend on the installed compiler.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -19,8 +24,8 @@ from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, PLAIN, lay
 from tests.making import rewrite
 from udogen.cli import script
 from udogen.clients.scripts import write
-from udogen.clients.scripts.making import make_plan
-from udogen.clients.scripts.wanted import Wanted
+from udogen.clients.scripts.make_plan import make_plan
+from udogen.clients.scripts.options import ScriptOptions
 from udogen.errors import UdogenError
 from udogen.qnn.quantization import ScaleOffset
 from udogen.qnn.system import GraphInfo, TensorInfo
@@ -36,55 +41,75 @@ PLAIN_GRAPH = GraphInfo(
 )
 
 
-def cases(base: Path) -> Iterator[tuple[str, Wanted]]:
-    """(name of the golden file, what is asked for)."""
+class Case(NamedTuple):
+    client: str
+    package: str  # plain or awkward
+    device: str
+    options: ScriptOptions
+
+    @property
+    def name(self) -> str:
+        return f"{self.client} {self.package} {self.device}"
+
+    @property
+    def base(self) -> str:
+        """The case that it is compared with; empty where it is shown in full."""
+        if self.package == "awkward":
+            return f"{self.client} plain {self.device}"
+        if self.device != "adb":
+            return f"{self.client} plain adb" if self.client in script.CLIENTS else ""
+        return f"{script.CLIENTS[0]} plain adb" if self.client != script.CLIENTS[0] else ""
+
+
+def cases(base: Path) -> Iterator[Case]:
     for name, config, folder in (("plain", PLAIN, "plain"), ("awkward", AWKWARD, AWKWARD_FOLDER)):
         qnn = lay(config, base / folder)
         udo = lay(config, base / f"{folder} udo", layout="snpe", chosen=("cpu", "htp"))
-        awkward = name == "awkward"
         (base / "model; rm.xyz").write_bytes(b"model")
         np.save(base / "x.npy", np.arange(4, dtype=np.float32))
-        np.save(base / "y.npy", np.arange(4, dtype=np.uint8 if awkward else np.float32))
+        np.save(base / "y.npy", np.arange(4, dtype=np.uint8 if name == "awkward" else np.float32))
         for client in (*script.CLIENTS, *script.OTHERS):
-            context = client == "cpp" or (client == "qnn-net-run" and awkward)
-            runs = client not in ("qnn-context-binary-generator", "litert")
             for device in ("adb", "ssh", "local") if client in script.CLIENTS else ("local",):
-                hexagon = device != "local"
-                executes = client != "qnn-context-binary-generator"
-                several = hexagon and awkward and client in ("cpp", "qnn-net-run")
-                yield (
-                    f"{client}.{device}.{name}.txt",
-                    Wanted(
-                        paths=(udo if client.startswith("snpe-") else qnn,),
-                        client=client,
-                        device=device,
-                        target="htp" if client.startswith("snpe-") else "",
-                        linux=client == "ort" and device == "adb",
-                        model=None if context else base / "model; rm.xyz",
-                        context=base / "model; rm.xyz" if context else None,
-                        inputs=(("in[0]" if awkward else "input", str(base / "x.npy")),) if executes else (),
-                        references=(("out[0]" if awkward else "output", str(base / "y.npy")),) if runs else (),
-                        tolerance=(0.125, 0.001) if awkward else None,
-                        devices=2 if several else 1,
-                        signed=awkward and hexagon and client in ("qnn-net-run", "snpe-net-run"),
-                        logcat=awkward and hexagon,
-                        prove=device == "adb" and executes and client != "ort",
-                        remote="/data/local/tmp/it's here" if awkward and hexagon else "",
-                    ),
-                )
+                package = udo if client.startswith("snpe-") else qnn
+                yield Case(client, name, device, options(base, package, client, device, awkward=name == "awkward"))
 
 
-def text(wanted: Wanted, *, base: Path) -> str:
+def options(base: Path, package: Path, client: str, device: str, *, awkward: bool) -> ScriptOptions:
+    context = client == "cpp" or (client == "qnn-net-run" and awkward)
+    hexagon = device != "local"
+    executes = client != "qnn-context-binary-generator"
+    return ScriptOptions(
+        paths=(package,),
+        client=client,
+        device=device,
+        target="htp" if client.startswith("snpe-") else "",
+        linux=client == "ort" and device == "adb",
+        model=None if context else base / "model; rm.xyz",
+        context=base / "model; rm.xyz" if context else None,
+        inputs=(("in[0]" if awkward else "input", str(base / "x.npy")),) if executes else (),
+        references=(("out[0]" if awkward else "output", str(base / "y.npy")),)
+        if client not in ("qnn-context-binary-generator", "litert")
+        else (),
+        tolerance=(0.125, 0.001) if awkward else None,
+        devices=2 if hexagon and awkward and client in ("cpp", "qnn-net-run") else 1,
+        signed=awkward and hexagon and client in ("qnn-net-run", "snpe-net-run"),
+        logcat=awkward and hexagon,
+        prove=device == "adb" and executes and client != "ort",
+        remote="/data/local/tmp/it's here" if awkward and hexagon else "",
+    )
+
+
+def text(options: ScriptOptions, *, base: Path) -> str:
     """What is written, or why nothing is."""
-    graph = GRAPH if ("in[0]", str(base / "x.npy")) in wanted.inputs else PLAIN_GRAPH
-    here = "udogen.clients.scripts.making"
+    graph = GRAPH if ("in[0]", str(base / "x.npy")) in options.inputs else PLAIN_GRAPH
+    here = "udogen.clients.scripts.make_plan"
     try:
         with (
-            patch(f"{here}._graph", lambda *_: graph),
-            patch(f"{here}.prepared", lambda path, *_: (path, ())),
-            patch(f"{here}.build_client", lambda *_, **__: _program(base)),
+            patch(f"{here}._graph_of", lambda *_: graph),
+            patch(f"{here}._prepare_onnx", lambda path, *_: (path, ())),
+            patch(f"{here}.build_own_client", lambda *_, **__: _program(base)),
         ):
-            plan, kept = make_plan(wanted)
+            plan, kept = make_plan(options)
     except UdogenError as fault:
         found = "\n".join([f"error: {fault.message}", *(f"  {each}" for each in fault.details), f"  = {fault.hint}"])
         return found.replace(str(base.resolve()), "/BASE").replace(str(base), "/BASE").rstrip() + "\n"
@@ -92,28 +117,40 @@ def text(wanted: Wanted, *, base: Path) -> str:
     write.write(base / "written", rendered)
     rendered = {path: (base / "written" / path).read_bytes() for path in rendered}
     shutil.rmtree(base / "written")
-    shown = [f"# {path} ({len(content)} bytes)" for path, content in sorted(rendered.items()) if "/" in path]
+    shown = grouped(f"# {path} ({_size(path, content)})" for path, content in sorted(rendered.items()) if "/" in path)
     shown += ["", "# device.sh", rendered["device.sh"].decode().rstrip()]
-    told = json.loads(rendered["plan.json"])
-    del told["socs"]  # the same for all
-    for rows in (told["files"], told["vendors"], told["checks"]):
-        rows[:] = [_row({key: value for key, value in row.items() if key not in ("key", "size")}) for row in rows]
-    shown += ["", "# plan.json", json.dumps(told, indent=1, ensure_ascii=False)]
+    manifest = json.loads(rendered["plan.json"])
+    del manifest["socs"]  # the same for all
+    for key in ("archs", "prove", "command"):
+        manifest[key] = json.dumps(manifest[key], ensure_ascii=False)
+    for name in ("files", "vendors", "checks"):
+        rows = ({key: value for key, value in row.items() if key not in ("key", "size")} for row in manifest[name])
+        manifest[name] = grouped(map(_row, rows))
+    shown += ["", "# plan.json", json.dumps(manifest, indent=1, ensure_ascii=False)]
     for name in ("input_list.txt", "graph.txt", "inputs.json"):
         if name in rendered:
             shown += ["", f"# {name}", rendered[name].decode().rstrip()]
     found = "\n".join(shown).replace(str(base.resolve()), "/BASE").replace(str(base), "/BASE")
-    found = re.sub(r"\b[0-9a-f]{32}\b", "CHECKSUM", found)
-    return re.sub(r"(\.so'?(?: '[^']*')? [^ ]* CHECKSUM) \d+|(libs/\S+) \(\d+ bytes\)", _no_size, found) + "\n"
+    return found + "\n"
+
+
+def grouped(lines: Iterable[str]) -> list[str]:
+    """Lines that differ only in a Hexagon version as one line: `libs/vNN/x.so: 68 69`."""
+    versions: dict[str, list[str]] = {}
+    for line in lines:
+        found = sorted(set(re.findall(r"[vV](\d\d)(?!\d)", line)))
+        versions.setdefault(re.sub(r"([vV])\d\d(?!\d)", r"\1NN", line), []).extend(found)
+    return [f"{line}: {' '.join(found)}" if found else line for line, found in versions.items()]
+
+
+def _size(path: str, content: bytes) -> str:
+    """Libraries depend on the installed compiler."""
+    return "a library" if path.endswith(".so") else f"{len(content)} bytes"
 
 
 def _row(facts: dict[str, object]) -> str:
     """One line instead of many."""
     return ", ".join(f"{key} {value}" for key, value in facts.items() if value not in ("", False))
-
-
-def _no_size(match: re.Match[str]) -> str:
-    return f"{match[1]} BYTES" if match[1] else f"{match[2]} (BYTES bytes)"
 
 
 def _program(base: Path) -> Path:
@@ -122,8 +159,22 @@ def _program(base: Path) -> Path:
 
 
 def goldens(base: Path) -> dict[str, str]:
-    """Name of a golden file -> what it holds."""
-    return {name: text(wanted, base=base) for name, wanted in cases(base)}
+    """Name of a golden file -> its content."""
+    texts: dict[str, str] = {}
+    files: dict[str, list[str]] = {}
+    for case in cases(base):
+        texts[case.name] = shown = text(case.options, base=base)
+        head = f"### {case.name}"
+        if case.base and len(changed := differences(texts[case.base], shown)) < len(shown):
+            head, shown = f"{head}: what differs from {case.base}", changed
+        files.setdefault(f"{case.client}.txt", []).append(f"{head}\n{shown}")
+    return {name: "\n".join(parts) for name, parts in files.items()}
+
+
+def differences(old: str, new: str) -> str:
+    """Changed lines with one line around them, without line numbers."""
+    _, _, *lines = [*difflib.unified_diff(old.splitlines(), new.splitlines(), n=1, lineterm="")] or ["", ""]
+    return "\n".join("@@" if line.startswith("@@") else line for line in lines) + "\n"
 
 
 def write_golden() -> None:

@@ -43,11 +43,11 @@ def test_our_client_runs_on_aarch64(aarch64: Made, emulator64: Path, wrap: str, 
     )
     device = Device(tmp_path / "device")
     env = {"UDOGEN_VENDOR_DIR": str(emulator64), "UDOGEN_WRAP": wrap, "UDOGEN_HOST": "user@board"}
-    for pushed in ("6 files pushed, 0 were there", "0 files pushed, 6 were there"):
+    for pushed in ("6 files pushed, 0 were already there", "0 files pushed, 6 were already there"):
         done = device.run(out / "run.py", **env)
         assert done.returncode == 0, done.stdout + done.stderr
         assert pushed in done.stderr.splitlines()
-        assert "CPU0: LeakyReluPackage::LeakyRelu ran in our kernel, counted 1\n" in done.stdout
+        assert "CPU0: LeakyReluPackage::LeakyRelu ran in the package's kernel, counted 1\n" in done.stdout
         assert "CPU0 sample 0 output: right, 24 values, the largest difference is 0\n" in done.stdout
     found = np.fromfile(out / "outputs/002/CPU0/Result_0/output.raw", "<f4")
     np.testing.assert_array_equal(found, Y.ravel())
@@ -194,7 +194,7 @@ def net_run(laid: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"ro.soc.model": "SM8550"}, ["--arch", "v75"], "v75"),
     ],
 )
-def test_the_device_tells_its_version(
+def test_the_device_reports_its_version(
     net_run: Path, sdk: Path, tmp_path: Path, props: dict[str, str], arguments: list[str], arch: str
 ) -> None:
     done = Device(tmp_path, props=props).run(net_run / "run.py", *arguments, QNN_SDK_ROOT=str(sdk))
@@ -207,8 +207,8 @@ def test_a_version_that_nobody_knows(net_run: Path, sdk: Path, tmp_path: Path) -
     done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 5
     assert done.stderr.splitlines() == [
-        "error: the version of Hexagon is not known: the device tells SM9999 MOON ",
-        "  = say it with --arch, or UDOGEN_HTP_ARCH: v68 v69 v73 v75 v79 v81",
+        "error: the Hexagon version is unknown: the device reports SM9999 MOON ",
+        "  = set it with --arch, or UDOGEN_HTP_ARCH: v68 v69 v73 v75 v79 v81",
     ]
     done = device.run(net_run / "run.py", QNN_SDK_ROOT=str(sdk), UDOGEN_HTP_ARCH="v75")
     assert done.returncode == 0, done.stderr
@@ -230,14 +230,14 @@ def test_another_machine(net_run: Path, sdk: Path, tmp_path: Path) -> None:
     assert done.returncode == 5
     assert done.stderr.splitlines() == [
         "error: this is for aarch64, and the device is armv7l",
-        "  = write the script for it: udogen script --device, --target",
+        "  = write a script for it: udogen script --device, --target",
     ]
 
 
 # --- what is missing, what breaks ---------------------------------------------------------------------------
 
 
-def test_all_that_is_missing_is_told_at_once_and_nothing_is_pushed(net_run: Path, tmp_path: Path) -> None:
+def test_one_error_has_everything_missing_and_nothing_is_pushed(net_run: Path, tmp_path: Path) -> None:
     device = Device(tmp_path)
     done = device.run(net_run / "run.py", QNN_SDK_ROOT="/no/sdk")
     assert done.returncode == 3
@@ -245,7 +245,7 @@ def test_all_that_is_missing_is_told_at_once_and_nothing_is_pushed(net_run: Path
         "error: the vendor's qnn-net-run libQnnHtp.so libQnnHtpPrepare.so libQnnHtpV73Stub.so libQnnHtpV73Skel.so "
         "libQnnHtpNetRunExtensions.so: neither here nor on the device",
         "  = set QNN_SDK_ROOT to the SDK (it is /no/sdk), or UDOGEN_VENDOR_DIR to a folder that has them",
-        "  = or, where the device has them, set UDOGEN_DEVICE_DIR to its folder there",
+        "  = or set UDOGEN_DEVICE_DIR to their folder on the device",
     ]
     assert not any(call.startswith("push") for call in device.calls)
     assert not device.root.exists()
@@ -260,7 +260,7 @@ def test_what_the_device_has_is_not_pushed(net_run: Path, sdk: Path, tmp_path: P
             (there / each.name).symlink_to(each)
     done = device.run(net_run / "run.py", UDOGEN_DEVICE_DIR=str(there))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 files pushed, 0 were there\n" in done.stderr
+    assert "5 files pushed, 0 were already there\n" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_what_the_device_has_is_not_pushed(net_run: Path, sdk: Path, tmp_path: P
             "error: no devices/emulators found",
             [
                 "error: adb finds no device",
-                "  = plug it in, and allow USB debugging; `adb devices` lists what is there",
+                "  = plug it in, and allow USB debugging; `adb devices` lists all devices",
             ],
         ),
         (
@@ -283,7 +283,7 @@ def test_what_the_device_has_is_not_pushed(net_run: Path, sdk: Path, tmp_path: P
         (
             "error: device unauthorized.",
             [
-                "error: the device does not trust this machine: adb says `unauthorized`",
+                "error: the device does not trust this machine: adb prints `unauthorized`",
                 "  = unlock its screen and allow USB debugging",
             ],
         ),
@@ -353,17 +353,20 @@ def test_what_hexagon_counted_is_read_in_the_log(laid: Made, sdk: Path, tmp_path
     device = Device(tmp_path / "device")
     done = device.run(out / "run.py", QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 6
-    told = "HTP0: LeakyReluPackage::LeakyRelu "
-    assert done.stdout.splitlines()[-1] == f"{told}told no count: it was not registered, or built by an older udogen"
+    where = "HTP0: LeakyReluPackage::LeakyRelu "
+    assert (
+        done.stdout.splitlines()[-1]
+        == f"{where}has no count: the package was not registered, or built by an older udogen"
+    )
     line = "01-01 00:00:00.000  2  2 D adsprpc : udo:0:0x81:cdsp_th: LeakyReluPackage {} {} calls\n"
     device.say("dsp", line.format("LeakyRelu", 0))
     done = device.run(out / "run.py", QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 6
-    assert done.stdout.splitlines()[-1] == f"{told}did not run in our kernel"
+    assert done.stdout.splitlines()[-1] == f"{where}did not run in the package's kernel"
     device.say("dsp", line.format("LeakyRelu", 3) + line.format("LeakyRelu2", 9) + line.format("LeakyRelu", 4))
     done = device.run(out / "run.py", QNN_SDK_ROOT=str(sdk))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == f"{told}ran in our kernel, counted 7"
+    assert done.stdout.splitlines()[-1] == f"{where}ran in the package's kernel, counted 7"
     assert "echo 0x1f >qnn-net-run.farf\n" in (out / "device.sh").read_text()
 
 
@@ -386,8 +389,8 @@ def test_runs_on_one_device_at_once_do_not_meet(net_run: Path, sdk: Path, tmp_pa
 @pytest.mark.parametrize(
     ("host", "code", "said"),
     [
-        ("", 2, ["error: which host is not said", "  = --host USER@HOST, or UDOGEN_HOST"]),
-        ("-oProxyCommand=x", 2, ["error: --host -oProxyCommand=x: this is no host", "  = --host USER@HOST"]),
+        ("", 2, ["error: no host is given", "  = --host USER@HOST, or UDOGEN_HOST"]),
+        ("-oProxyCommand=x", 2, ["error: --host -oProxyCommand=x: not a host", "  = --host USER@HOST"]),
         (
             "nobody",
             5,
@@ -409,8 +412,8 @@ def test_a_folder_that_the_client_cannot_take(net_run: Path, tmp_path: Path) -> 
     done = Device(tmp_path).run(net_run / "run.py", "--remote", "/data/a,b")
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        "error: the folder /data/a,b/LeakyReluPackage-qnn-net-run contains `,`, which separates things for qnn-net-run "
-        "and its loaders",
+        "error: the folder /data/a,b/LeakyReluPackage-qnn-net-run contains `,`, a separator of qnn-net-run or its "
+        "loaders",
         "  = move it with --remote (UDOGEN_REMOTE)",
     ]
 

@@ -1,4 +1,4 @@
-"""`udogen script --device local`, run: our client and ONNX Runtime with Qualcomm's real libQnnCpu and libQnnHtp."""
+"""`udogen script --device local`: udogen's client and ONNX Runtime with the real libQnnCpu and libQnnHtp."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_our_client_runs_in_the_real_runtime_and_the_numbers_are_right(scripted:
     assert done.returncode == 0, done.stdout + done.stderr
     where = "HTP0" if "htp" in str(scripted.parent) else "CPU0"
     assert f"{where} sample 0 output: right, 24 values, the largest difference is 0\n" in done.stdout
-    assert f"{where}: LeakyReluPackage::LeakyRelu ran in our kernel, counted " in done.stdout
+    assert f"{where}: LeakyReluPackage::LeakyRelu ran in the package's kernel, counted " in done.stdout
     out = Path(done.stderr.splitlines()[-1].removeprefix("outputs are in "))
     assert out.parent == scripted / "outputs"
     np.testing.assert_array_equal(np.fromfile(out / where / "Result_0" / "output.raw", "<f4"), Y.ravel())
@@ -50,7 +50,7 @@ def test_onnx_runtime_runs_the_package(made: Made, model: Path, tmp_path: Path, 
     done = run(out / "run.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert " sample 0 y: right, 24 values, the largest difference is " in done.stdout
-    assert "LeakyReluPackage::LeakyRelu ran in our kernel, counted " in done.stdout
+    assert "LeakyReluPackage::LeakyRelu ran in the package's kernel, counted " in done.stdout
 
 
 def test_a_model_gets_its_schema_and_what_lies_beside_it(made: Made, model: Path, tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_a_model_gets_its_schema_and_what_lies_beside_it(made: Made, model: Path
     data = tmp_path / "weights/x.data"
     data.unlink()
     assert refused(made, tmp_path, *arguments) == (
-        f"error: {tmp_path / 'm.onnx'} names the file weights/x.data, and there is none at {data}\n"
-        "  = keep the file and the model together\n"
+        f"error: {tmp_path / 'm.onnx'} names the file weights/x.data, and {data} does not exist\n"
+        "  = keep the file beside the model\n"
     )
 
 
@@ -88,7 +88,7 @@ def test_a_model_of_a_context_takes_the_context_along(made: Made, model: Path, t
         assert (out / "models/leaky.bin").is_file() == (name == "d.onnx")
         done = run(out / "run.py")
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "HTP0: LeakyReluPackage::LeakyRelu ran in our kernel, counted " in done.stdout
+        assert "HTP0: LeakyReluPackage::LeakyRelu ran in the package's kernel, counted " in done.stdout
 
 
 def test_what_onnx_runtime_would_leave_out_is_told_at_once(made: Made, model: Path, tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_what_the_vendor_has_is_told_before_anything_runs(wrong: Path) -> None:
     ("arguments", "code", "said"),
     [
         (["--nonsense"], 2, "--nonsense"),
-        (["--devices", "0"], 2, "error: --devices 0: this is no number\n  = as in --devices 2\n"),
+        (["--devices", "0"], 2, "error: --devices 0: not a number\n  = as in --devices 2\n"),
         (
             ["--devices", "2"],
             2,
@@ -215,8 +215,8 @@ def test_what_the_vendor_has_is_told_before_anything_runs(wrong: Path) -> None:
         (
             ["--remote", "/tmp/a:b"],
             2,
-            "error: the folder /tmp/a:b/LeakyReluPackage-cpp contains `:`, which separates things for cpp and its "
-            "loaders\n  = move it with --remote (UDOGEN_REMOTE)\n",
+            "error: the folder /tmp/a:b/LeakyReluPackage-cpp contains `:`, a separator of cpp or its loaders\n"
+            "  = move it with --remote (UDOGEN_REMOTE)\n",
         ),
         (["--out", "/usr"], 2, "error: /usr is not empty\n  = choose another folder with --out\n"),
     ],
@@ -239,13 +239,13 @@ def test_a_crash_of_the_client_is_told(wrong: Path, tmp_path: Path) -> None:
 
 
 def test_what_the_runtime_refuses_is_told_by_our_client(made: Made, wrong: Path, tmp_path: Path) -> None:
-    """A context of HTP, and a device that there is not: libQnnHtp itself ends in a crash after that."""
+    """A context of HTP and a device that does not exist; libQnnHtp itself crashes after that."""
     out = script(made, tmp_path / "out", "--context", made.file("htp.bin"), *made.inputs, backend="htp")
     text = (out / "device.sh").read_text()
     (out / "device.sh").write_text(text.replace(" --output ", " --device 7 --output "))
     done = run(out / "run.py")
     assert done.returncode == 5
-    assert "udogen-client: deviceCreate answered 14001" in done.stdout
+    assert "udogen-client: deviceCreate failed with 14001" in done.stdout
     assert "error: cpp ended with 1 on HTP0\n" in done.stderr
 
 

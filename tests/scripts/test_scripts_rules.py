@@ -6,7 +6,6 @@ import ast
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -24,9 +23,10 @@ from udogen.build.tools import Environment
 from udogen.cli import script as verb
 from udogen.clients import programs
 from udogen.clients.client import Refused
-from udogen.clients.scripts import chips, client, commands, marks, tensors, write
-from udogen.clients.scripts.making import make_plan
-from udogen.clients.scripts.wanted import Wanted
+from udogen.clients.scripts import commands, tensors, write
+from udogen.clients.scripts import plan as plans
+from udogen.clients.scripts.make_plan import hexagon_versions, make_plan
+from udogen.clients.scripts.options import ScriptOptions
 from udogen.errors import ToolMissing, UdogenError, UsageError
 from udogen.qnn import socs
 
@@ -60,18 +60,20 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def wanted(base: Path, **more: Any) -> Wanted:
-    """A script of qnn-net-run for Android, but for what is said."""
+def options(base: Path, **more: Any) -> ScriptOptions:
+    """A script of qnn-net-run for Android, with changes."""
     given = {"paths": (base / "htp",), "client": "qnn-net-run", "device": "adb", "model": base / "model.bin", **more}
-    return Wanted(**given)
+    return ScriptOptions(**given)
 
 
-def plan(asked: Wanted, graph: Any = PLAIN_GRAPH) -> Any:
+def plan(given: ScriptOptions, graph: Any = PLAIN_GRAPH) -> Any:
     with (
-        patch("udogen.clients.scripts.making._graph", lambda *_: graph),
-        patch("udogen.clients.scripts.making.build_client", lambda *_, **__: asked.paths[0].parent / "model.bin"),
+        patch("udogen.clients.scripts.make_plan._graph_of", lambda *_: graph),
+        patch(
+            "udogen.clients.scripts.make_plan.build_own_client", lambda *_, **__: given.paths[0].parent / "model.bin"
+        ),
     ):
-        return make_plan(asked)
+        return make_plan(given)
 
 
 @pytest.mark.parametrize("device", ["adb", "ssh", "local"])
@@ -80,7 +82,7 @@ def test_shellcheck_finds_nothing(base: Path, tmp_path: Path, device: str) -> No
         pytest.skip("shellcheck is not installed: apt-get install shellcheck")
     x = str(base / "x.npy")
     more = {"devices": 2, "signed": True, "logcat": True} if device != "local" else {}
-    asked = wanted(base, device=device, inputs=(("i", x),), references=(("o", x),), **more)
+    asked = options(base, device=device, inputs=(("i", x),), references=(("o", x),), **more)
     made, kept = plan(asked)
     write.write(tmp_path, write.render(made, kept))
     argv = ["shellcheck", "-s", "sh", str(tmp_path / "device.sh")]
@@ -104,220 +106,167 @@ def test_the_python_files_are_those_of_3_8() -> None:
         ("plain", "plain"),
         ("", "''"),
         ("it's $x; a", "'it'\"'\"'s $x; a'"),
-        (f"{marks.RUN}/a b.so:P:CPU", "\"$run\"'/a b.so:P:CPU'"),
-        (f"config_{marks.NUMBER}.json", 'config_"$number".json'),
-        (marks.OUT, '"$out"'),
+        (f"{plans.RUN}/a b.so:P:CPU", "\"$run\"'/a b.so:P:CPU'"),
+        (f"config_{plans.NUMBER}.json", 'config_"$number".json'),
+        (plans.OUT, '"$out"'),
     ],
 )
 def test_words_as_the_device_reads_them(word: str, text: str) -> None:
-    assert marks.as_shell(word) == text
+    assert plans.as_shell(word) == text
     done = subprocess.run(
         ["sh", "-c", f"printf %s {text}"],
         env={"run": "/r n", "number": "3", "out": "/o'"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    expected = word.replace(marks.RUN, "/r n").replace(marks.NUMBER, "3").replace(marks.OUT, "/o'")
+    expected = word.replace(plans.RUN, "/r n").replace(plans.NUMBER, "3").replace(plans.OUT, "/o'")
     assert done.stdout == expected
 
 
 # --- processors ---------------------------------------------------------------------------------------------
 
 
-def test_processors_are_of_versions_that_there_are_and_agree_with_the_other_table() -> None:
-    known = architectures.of_backend("htp")
-    told = chips.told()
-    assert set(told.values()) <= set(known)
-    for chip in chips.ROWS:
-        assert all(told[name.upper()] == chip.arch for name in (chip.name, *chip.code_names, *map(str, chip.ids)))
-    assert all(told[row.name] == row.arch for row in socs.ALL.values())
+def test_devices_have_known_hexagon_versions_and_agree_with_the_table_of_processors() -> None:
+    versions = hexagon_versions()
+    assert set(versions.values()) <= set(architectures.of_backend("htp"))
+    rows = resources.read_toml((resources.tables() / "devices.toml").read_bytes())["device"]
+    for row in rows:
+        assert row.keys() <= {"name", "arch", "code_names", "ids"}
+        names = [row["name"], *row.get("code_names", []), *map(str, row.get("ids", []))]
+        assert {versions[name.upper()] for name in names} == {row["arch"]}
+    assert len({row["name"] for row in rows}) == len(rows)
+    assert all(versions[row.name] == row.arch for row in socs.ALL.values())
 
 
 # --- what is refused ----------------------------------------------------------------------------------------
 
-X = "x.npy"
-REFUSED: list[tuple[str, Callable[[Path], dict[str, Any]], str, str]] = [
+HELP = "see udogen script --help"
+X, MODEL = "{base}/x.npy", "{base}/model.bin"
+ONE = (("i", X),)
+# (options, the beginnings of message and hint); {base} is the folder of the fixture.
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (
-        "tflite",
-        lambda base: {"client": "tflite"},
-        "there is no script for tflite: the delegate is a library, and its command-line tools have no option for op "
-        "packages",
+        {"client": "tflite"},
+        "there is no script for tflite: the delegate is a library, and its command-line tools have no option for op p",
         "--client cpp; or `udogen register`",
     ),
+    ({"client": "java"}, "there is no script for java: it is an app of yours", "--client cpp; or `udogen register`"),
     (
-        "java",
-        lambda base: {"client": "java"},
-        "there is no script for java: it is an app of yours",
-        "--client cpp; or `udogen register`",
-    ),
-    (
-        "snpe-dlc-quantize",
-        lambda base: {"client": "snpe-dlc-quantize"},
-        "there is no script for snpe-dlc-quantize: it prepares models on a PC, it executes none",
+        {"client": "snpe-dlc-quantize"},
+        "there is no script for snpe-dlc-quantize: it prepares models on a PC and executes none",
         "--client snpe-net-run; or `udogen register`",
     ),
     (
-        "several backends",
-        lambda base: {"paths": (base / "both",)},
-        "for which backend is not clear: there are cpu, htp",
-        "--target cpu, gpu, htp (every version of Hexagon that is built) or v75",
+        {"paths": ("{base}/both",)},
+        "the backend is not clear: it could be cpu, htp",
+        "--target cpu, gpu, htp (every Hexagon version that is built) or v75",
     ),
+    ({"device": "local", "target": "v75"}, "--target v75 is a device", "--target htp is Qualcomm's HTP on this PC"),
+    ({"model": None, "client": "ort", "device": "ssh"}, "ort needs --model FILE", ""),
     (
-        "a device on this machine",
-        lambda base: {"device": "local", "target": "v75"},
-        "--target v75 is a device",
-        "--target htp is Qualcomm's HTP on this PC",
-    ),
-    ("no model", lambda base: {"model": None, "client": "ort", "device": "ssh"}, "ort needs --model FILE", ""),
-    (
-        "no context",
-        lambda base: {"model": None, "client": "cpp"},
+        {"model": None, "client": "cpp"},
         "cpp needs --context FILE",
         "`udogen run op PACKAGE OP --input … --save-context FILE` makes a context binary",
     ),
+    ({"client": "cpp"}, "cpp takes --context FILE, not --model", HELP),
+    ({"context": MODEL}, "--model and --context are two things to run", "leave one of them out"),
+    ({"model": "{base}/none"}, "{base}/none is no file", "give the model"),
     (
-        "a model for cpp",
-        lambda base: {"client": "cpp"},
-        "cpp takes --context FILE, not --model",
-        "see udogen script --help",
-    ),
-    (
-        "both",
-        lambda base: {"context": base / "model.bin"},
-        "--model and --context are two things to run",
-        "leave one of them out",
-    ),
-    (
-        "no such file",
-        lambda base: {"model": base / "none"},
-        "there is no file {base}/none",
-        "give the model",
-    ),
-    (
-        "devices here",
-        lambda base: {"device": "local", "devices": 2},
+        {"device": "local", "devices": 2},
         "--devices is for several HTP devices: HTP on a device behind adb or ssh",
-        "see udogen script --help",
+        HELP,
     ),
     (
-        "devices of ExecuTorch",
-        lambda base: {"client": "executorch", "devices": 2},
+        {"client": "executorch", "devices": 2},
         "executorch takes no --devices: it has no option for the number of the device",
-        "see udogen script --help",
+        HELP,
     ),
     (
-        "signed",
-        lambda base: {"client": "cpp", "model": None, "context": base / "model.bin", "signed": True},
+        {"client": "cpp", "model": None, "context": MODEL, "signed": True},
         "--signed-pd is for HTP on a device, with qnn-net-run, qnn-context-binary-generator, snpe-net-run",
-        "see udogen script --help",
+        HELP,
+    ),
+    ({"client": "litert", "references": ONE}, "litert writes no outputs to compare: leave --reference out", HELP),
+    ({"device": "local", "logcat": True}, "--logcat is for devices", HELP),
+    ({"device": "ssh", "linux": True}, "--linux is for devices behind adb; those behind ssh have Linux", HELP),
+    ({"rules": "{base}/rules.py"}, "--rules are for ort: shapes are added only to its models", HELP),
+    ({"graph": "g"}, "--graph chooses among the graphs of --context", HELP),
+    (
+        {"client": "ort"},
+        "ONNX Runtime is run in Python, which Android does not have: use --device ssh, or adb with --linux",
+        HELP,
     ),
     (
-        "nothing to compare",
-        lambda base: {"client": "litert", "references": (("o", str(base / X)),)},
-        "litert writes no outputs that could be compared: leave --reference out",
-        "see udogen script --help",
+        {"device": "ssh", "prove": True},
+        "--prove: executions on Hexagon are counted there, and only Android (adb) has a log with the counts",
+        HELP,
     ),
     (
-        "a log here",
-        lambda base: {"device": "local", "logcat": True},
-        "--logcat is for devices",
-        "see udogen script --help",
-    ),
-    (
-        "Linux behind ssh",
-        lambda base: {"device": "ssh", "linux": True},
-        "--linux is for devices behind adb; those behind ssh have Linux",
-        "see udogen script --help",
-    ),
-    (
-        "a graph of a model",
-        lambda base: {"graph": "g"},
-        "--graph chooses among the graphs of --context",
-        "see udogen script --help",
-    ),
-    (
-        "Python on Android",
-        lambda base: {"client": "ort"},
-        "ONNX Runtime is run in Python, which Android has not: use --device ssh, or adb with --linux",
-        "see udogen script --help",
-    ),
-    (
-        "a proof of Hexagon on Linux",
-        lambda base: {"device": "ssh", "prove": True},
-        "--prove: what runs on Hexagon is counted there, and told in the log of Android (adb) alone",
-        "see udogen script --help",
-    ),
-    (
-        "a proof of what executes nothing",
-        lambda base: {"client": "qnn-context-binary-generator", "prove": True},
+        {"client": "qnn-context-binary-generator", "prove": True},
         "qnn-context-binary-generator executes nothing: leave --prove out",
-        "see udogen script --help",
+        HELP,
     ),
     (
-        "inputs of what executes nothing",
-        lambda base: {"client": "qnn-context-binary-generator", "inputs": (("i", str(base / X)),)},
+        {"client": "qnn-context-binary-generator", "inputs": ONE},
         "qnn-context-binary-generator executes nothing: leave --input out",
-        "see udogen script --help",
+        HELP,
     ),
+    ({"remote": "here"}, "--folder here is not an absolute path", "as in /data/local/tmp/udogen"),
+    ({"device": "local", "remote": "here"}, "--folder here is not an absolute path", "as in /data/local/tmp/udogen"),
     (
-        "a relative folder",
-        lambda base: {"remote": "here"},
-        "--folder here is not an absolute path",
-        "as in /data/local/tmp/udogen",
-    ),
-    (
-        "samples",
-        lambda base: {"inputs": (("i", str(base / X)),) * 2, "references": (("o", str(base / X)),)},
+        {"inputs": ONE * 2, "references": ONE},
         "there are 2 samples of inputs and 1 of references",
         "give one of each for each sample",
     ),
     (
-        "unequal",
-        lambda base: {"inputs": (("i", str(base / X)), ("i", str(base / X)), ("j", str(base / X)))},
-        "--input is given unequally often: i 2, j 1",
+        {"inputs": (*ONE * 2, ("j", X))},
+        "--input has unequal numbers of samples: i 2, j 1",
         "once for each tensor and sample",
     ),
     (
-        "one file",
-        lambda base: {"inputs": (("a/b", str(base / X)), ("a b", str(base / X)))},
-        "the tensors a/b and a b would have one file",
+        {"inputs": (("a/b", X), ("a b", X))},
+        "the tensors a/b and a b would have the same file",
         "rename one of them",
     ),
     (
-        "a blank in an input list",
-        lambda base: {"inputs": (("a b", str(base / X)),)},
+        {"inputs": (("a b", X),)},
         "input 'a b' cannot be in an input list: blanks separate its entries",
         "rename it in the model, or use --client cpp",
     ),
     (
-        "no array",
-        lambda base: {"inputs": (("i", str(base / "bad.npy")),)},
-        "{base}/bad.npy is no array that numpy can load",
+        {"inputs": (("i", "{base}/bad.npy"),)},
+        "{base}/bad.npy cannot be loaded by numpy",
         "save it with numpy.save",
     ),
     (
-        "a type of no tensor",
-        lambda base: {"inputs": (("i", str(base / "complex.npy")),)},
+        {"inputs": (("i", "{base}/complex.npy"),)},
         "{base}/complex.npy holds complex64, which no tensor has",
         "one of float16, float32,",
     ),
     (
-        "no input",
-        lambda base: {"inputs": (("i", str(base / "none")),)},
+        {"inputs": (("i", "{base}/none"),)},
         "{base}/none cannot be read: No such file or directory",
         "give a .npy or a raw file",
     ),
-    (
-        "samples of LiteRT",
-        lambda base: {"client": "litert", "inputs": (("i", str(base / X)),) * 2},
-        "run_model of LiteRT runs one sample",
-        "write a script for each",
-    ),
+    ({"client": "litert", "inputs": ONE * 2}, "run_model of LiteRT runs one sample", "write a script for each"),
 ]
 
 
-@pytest.mark.parametrize(("name", "more", "sentence", "hint"), REFUSED, ids=[row[0] for row in REFUSED])
-def test_refused(base: Path, name: str, more: Callable[[Path], dict[str, Any]], sentence: str, hint: str) -> None:
+def below(base: Path, value: Any) -> Any:
+    """An option with the folder of the fixture."""
+    if isinstance(value, tuple):
+        return tuple(below(base, each) for each in value)
+    return value.format(base=base) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize(("more", "sentence", "hint"), REFUSED, ids=[row[1][:40] for row in REFUSED])
+def test_refused(base: Path, more: dict[str, Any], sentence: str, hint: str) -> None:
+    given = {name: below(base, value) for name, value in more.items()}
+    for name in ("model", "context", "rules"):
+        if given.get(name):
+            given[name] = Path(given[name])
+    if "paths" in given:
+        given["paths"] = tuple(map(Path, given["paths"]))
     with pytest.raises(UsageError) as caught:
-        plan(wanted(base, **more(base)))
+        plan(options(base, **given))
     assert caught.value.message.startswith(sentence.format(base=base))
     assert caught.value.hint.startswith(hint)
     assert caught.value.exit_code == 2
@@ -325,17 +274,17 @@ def test_refused(base: Path, name: str, more: Callable[[Path], dict[str, Any]], 
 
 def test_the_rules_of_the_client_hold_for_scripts_too(base: Path) -> None:
     with pytest.raises(Refused, match=r"^Genie: its configuration has no key for op packages"):
-        plan(wanted(base, client="genie"))
+        plan(options(base, client="genie"))
     with pytest.raises(Refused) as caught:
-        plan(wanted(base, client="litert", device="ssh"))
+        plan(options(base, client="litert", device="ssh"))
     assert caught.value.hint == "--device adb without --linux, for a device with Android"
 
 
 def test_inputs_and_references_are_held_against_the_graph_all_at_once(base: Path) -> None:
-    x, long = str(base / X), str(base / "long.npy")
-    asked = wanted(base, client="cpp", model=None, context=base / "model.bin")
+    x, long = str(base / "x.npy"), str(base / "long.npy")
+    asked = options(base, client="cpp", model=None, context=base / "model.bin")
     with pytest.raises(UsageError) as caught:
-        plan(Wanted(**{**vars(asked), "inputs": (("j", x),), "references": (("out[0]", long),)}), GRAPH)
+        plan(ScriptOptions(**{**vars(asked), "inputs": (("j", x),), "references": (("out[0]", long),)}), GRAPH)
     assert [caught.value.message, *caught.value.details] == [
         f"{base}/model.bin: the graph's input in[0] is not given",
         "the graph has no input j; it has in[0]",
@@ -345,24 +294,24 @@ def test_inputs_and_references_are_held_against_the_graph_all_at_once(base: Path
 
 def test_qnn_net_run_takes_floats_for_quantized_tensors(base: Path) -> None:
     """It converts them; our client does not."""
-    rows = {"inputs": (("in[0]", str(base / X)),), "references": (("out[0]", str(base / X)),)}
-    made, _ = plan(wanted(base, model=None, context=base / "model.bin", **rows), GRAPH)
+    rows = {"inputs": (("in[0]", str(base / "x.npy")),), "references": (("out[0]", str(base / "x.npy")),)}
+    made, _ = plan(options(base, model=None, context=base / "model.bin", **rows), GRAPH)
     assert [each.dtype for each in made.checks] == ["float32"]
     assert "--use_native_output_files" not in made.command.words
     with pytest.raises(UsageError, match=r"x\.npy has 16 bytes of float32; output out\[0\] is UFIXED_POINT_8"):
-        plan(wanted(base, client="cpp", model=None, context=base / "model.bin", **rows), GRAPH)
+        plan(options(base, client="cpp", model=None, context=base / "model.bin", **rows), GRAPH)
 
 
 def test_what_raw_files_hold_is_told_by_the_graph(base: Path) -> None:
     (base / "four.raw").write_bytes(b"abcd")
-    rows = {"inputs": (("in[0]", str(base / X)),), "references": (("out[0]", str(base / "four.raw")),)}
-    made, _ = plan(wanted(base, client="cpp", model=None, context=base / "model.bin", **rows), GRAPH)
+    rows = {"inputs": (("in[0]", str(base / "x.npy")),), "references": (("out[0]", str(base / "four.raw")),)}
+    made, _ = plan(options(base, client="cpp", model=None, context=base / "model.bin", **rows), GRAPH)
     [check] = made.checks
     assert (check.dtype, check.absolute, check.relative) == ("uint8", 1.0, 0.0)  # a step, as `udogen test` has it
 
 
 def test_every_version_of_hexagon_that_is_built_is_in_the_folder(base: Path) -> None:
-    made, _ = plan(wanted(base))
+    made, _ = plan(options(base))
     assert made.archs == tuple(architectures.of_backend("htp"))
     assert [each.arch for each in made.files if each.name.endswith("_HTP.so")] == list(made.archs)
 
@@ -372,19 +321,19 @@ def test_nothing_built_for_the_device(base: Path, tmp_path: Path) -> None:
     for each in (tmp_path / "p").rglob("hexagon-*/*.so"):
         each.unlink()
     with pytest.raises(UdogenError, match="is not built for Hexagon v68"):
-        plan(wanted(base, paths=(tmp_path / "p",)))
+        plan(options(base, paths=(tmp_path / "p",)))
 
 
 def test_the_client_for_android_needs_the_ndk(tmp_path: Path) -> None:
     with pytest.raises(ToolMissing) as caught:
-        client.build_client("android", Environment())
-    assert caught.value.message == "our client for Android needs its NDK: ANDROID_NDK_ROOT is unset"
-    with pytest.raises(ToolMissing, match="but there is no toolchains/llvm"):
-        client.build_client("android", Environment(android_ndk_root=str(tmp_path)))
+        commands.build_own_client("android", Environment())
+    assert caught.value.message == "udogen's client for Android needs the NDK: ANDROID_NDK_ROOT is unset"
+    with pytest.raises(ToolMissing, match="which has no toolchains/llvm"):
+        commands.build_own_client("android", Environment(android_ndk_root=str(tmp_path)))
 
 
 def test_names_of_files_are_plain() -> None:
-    assert [tensors.plain(name) for name in ("a/b:0", "..", "it's", "")] == ["a_b_0", "_", "it_s", "_"]
+    assert [tensors.file_name(name) for name in ("a/b:0", "..", "it's", "")] == ["a_b_0", "_", "it_s", "_"]
 
 
 # --- the folder ---------------------------------------------------------------------------------------------
@@ -392,13 +341,13 @@ def test_names_of_files_are_plain() -> None:
 
 def test_a_folder_is_written_again_and_outputs_stay(base: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    x = str(base / X)
-    made, kept = plan(wanted(base, inputs=(("i", x), ("i", x)), references=(("o", x), ("o", x))))
+    x = str(base / "x.npy")
+    made, kept = plan(options(base, inputs=(("i", x), ("i", x)), references=(("o", x), ("o", x))))
     write.write(out, write.render(made, kept))
     assert write.write(out, write.render(made, kept)) == []
     (out / "outputs/001").mkdir(parents=True)
     (out / "notes.txt").write_text("mine")
-    made, kept = plan(wanted(base, inputs=(("i", x),), references=(("o", x),)))
+    made, kept = plan(options(base, inputs=(("i", x),), references=(("o", x),)))
     written = write.write(out, write.render(made, kept))
     assert sorted(written) == ["input_list.txt", "plan.json"]
     assert not (out / "inputs/1").exists()
@@ -409,17 +358,17 @@ def test_a_folder_is_written_again_and_outputs_stay(base: Path, tmp_path: Path) 
 
 def test_a_folder_of_others_is_left_alone(base: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    made, kept = plan(wanted(base))
+    made, kept = plan(options(base))
     with pytest.raises(UsageError) as caught:
         write.write(tmp_path, write.render(made, kept))
-    assert caught.value.message == f"{tmp_path} holds files that `udogen script` did not write"
-    with pytest.raises(UsageError, match="is a file, so no folder can be there"):
+    assert caught.value.message == f"{tmp_path} has files that `udogen script` did not write"
+    with pytest.raises(UsageError, match="is a file, not a folder"):
         write.write(tmp_path / "mine.txt", write.render(made, kept))
     assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_a_manifest_that_leads_elsewhere_removes_nothing_there(base: Path, tmp_path: Path) -> None:
-    made, kept = plan(wanted(base))
+    made, kept = plan(options(base))
     out, precious = tmp_path / "out", tmp_path / "precious"
     precious.write_text("precious")
     write.write(out, write.render(made, kept))
@@ -453,7 +402,7 @@ def test_what_is_not_built_for_android_needs_its_ndk(
     for root in ("", "/ndk"):
         monkeypatch.setenv("ANDROID_NDK_ROOT", root)
         with pytest.raises(UdogenError, match="is not built for") as caught:
-            make_plan(Wanted(paths=(made.folder,), client="qnn-net-run", device="adb"))
+            make_plan(ScriptOptions(paths=(made.folder,), client="qnn-net-run", device="adb"))
         hint = caught.value.hint
         assert hint.startswith("udogen build " if root else "set ANDROID_NDK_ROOT to an Android NDK, and udogen build ")
         assert ("or --linux" in hint) is not bool(root)

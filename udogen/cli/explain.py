@@ -17,30 +17,29 @@ from udogen.error_tables import INTERFACES
     "--of",
     type=click.Choice(INTERFACES),
     default=None,
-    help="Whose number it is (default: everybody's who has it, the likeliest first).",
+    help="The interface of the number (default: every one that has it, the likeliest first).",
 )
 @output.json_option
 def command(errors: tuple[str, ...], of: str | None, as_json: bool) -> None:
-    """Say what an error means, why it comes, in the order of likelihood, and what to try.
+    """Explain errors: what they mean, their causes by likelihood, and what to try.
 
     CODE is a number as any program prints it: 3110, 0x80000406, -2147482618.  LOG is a file of logcat, qnn-net-run,
-    ONNX Runtime, ExecuTorch, SNPE or udogen: what is known in it is explained once, in order, with its line.
+    ONNX Runtime, ExecuTorch, SNPE or udogen: each known error in it is explained once, in order, with its line.
     """
-    from udogen.clients.errors import decode, report
-    from udogen.clients.errors.logs import explain_log
+    from udogen.clients import explain
 
     width = min(shutil.get_terminal_size().columns, 120)
     texts, data = [], []
     for error in errors:
         path = Path(error)
-        if decode.number(error) is None and path.exists():
-            explained = explain_log(path)
-            texts.append(report.log_text(explained, width=width))
-            data.append(report.log_json(explained))
+        if explain.parse_number(error) is None and path.exists():
+            log = explain.explain_log(path)
+            texts.append(explain.log_text(log, width=width))
+            data.append(explain.log_json(log))
         else:
-            readings = decode.explain(error, of=of or "")
-            texts.append(report.readings_text(error, readings, width=width))
-            data.append(report.readings_json(error, readings))
+            meanings = explain.explain_error(error, of=of or "")
+            texts.append(explain.error_text(error, meanings, width=width))
+            data.append(explain.error_json(error, meanings))
     if as_json:
         output.print_json({"ok": True, "errors": data})
     else:

@@ -13,23 +13,23 @@ from udogen.cli import output
 @click.argument("binary", type=click.Path(path_type=Path), metavar="FILE.bin")
 @click.option(
     "-o", "--output", "out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="MODEL.onnx",
-    help="The model to write: beside the binary, or above it.",
+    help="The model to write: beside the binary, or in a folder above it.",
 )  # fmt: skip
 @click.option("--graph", "graphs", multiple=True, metavar="NAME", help="Only this graph; may repeat.  Default: all.")
-@click.option("--embed", is_flag=True, help="Hold the binary in the model, instead of naming its file.")
+@click.option("--embed", is_flag=True, help="Embed the binary in the model instead of naming its file.")
 @click.option("--float", "floats", is_flag=True, help="Real numbers where tensors are quantized; converted on the CPU.")
 @output.json_option
 def command(binary: Path, out: Path, graphs: tuple[str, ...], embed: bool, floats: bool, as_json: bool) -> None:
     """Write an ONNX model with which ONNX Runtime restores and executes a context binary (EPContext).
 
-    Names, types and shapes are those of the binary; of several graphs tensors are called GRAPH/TENSOR.  ONNX Runtime
-    must be given the op packages of the binary: `udogen register`, or `udogen.clients.ort.session`.
+    Names, types and shapes are those of the binary; with several graphs, tensors are called GRAPH/TENSOR.  ONNX
+    Runtime needs the op packages of the binary: `udogen register`, or `udogen.clients.ort.session`.
     """
-    from udogen.clients.ort import wrapping
+    from udogen.clients.ort import context_model
 
-    made = wrapping.wrap(binary, out, graphs=graphs, embed=embed, floats=floats)
+    made = context_model.write_model(binary, out, graphs=graphs, embed=embed, floats=floats)
     if as_json:
-        output.print_json({"ok": True, **wrapping.as_json(made)})
+        output.print_json({"ok": True, **context_model.as_json(made)})
         return
     for graph, inputs, outputs in made.graphs:
         output.print_result(f"{out}: graph {graph.name}")
@@ -38,4 +38,4 @@ def command(binary: Path, out: Path, graphs: tuple[str, ...], embed: bool, float
                 shape = "x".join(map(str, port.tensor.shape))
                 output.print_result(f"  {what} {port.name}: {port.dtype} {shape}")
     if made.reference:
-        output.print_note(f"  the model names {made.reference}, seen from its own folder: keep them together")
+        output.print_note(f"  the model names {made.reference}, relative to its own folder: keep them together")

@@ -1,4 +1,4 @@
-"""`udogen register`: what a client must be told to use an op package."""
+"""`udogen register`: what a client needs to use an op package."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from udogen.cli import output
 
-# Named here too, so that --help imports none of them; a test holds it to `programs.ALL`.
+# Repeated here so that --help imports no client; a test compares it with `programs.ALL`.
 CLIENTS = (
     "ort executorch litert qnn-net-run qnn-context-binary-generator tflite "
     "snpe-net-run snpe-dlc-quantize genie cpp java"
@@ -26,8 +26,8 @@ CLIENTS = (
 )
 @click.option("--android", is_flag=True, help="The device has Android; otherwise Linux.")
 @click.option("--op", "ops", multiple=True, metavar="NAME", help="Only this op; may repeat.")
-@click.option("--folder", default="", metavar="DIR", help="Where the libraries shall lie on the device.")
-@click.option("--only", default="", metavar="KIND", help="Print one part alone: option, flag, python, cpp …")
+@click.option("--folder", default="", metavar="DIR", help="Where the libraries are on the device.")
+@click.option("--only", default="", metavar="KIND", help="Print only one part: option, flag, python, cpp …")
 @output.json_option
 def command(
     paths: tuple[Path, ...],
@@ -41,18 +41,18 @@ def command(
 ) -> None:
     """Print what a client needs to use built op packages: option, flag, code, environment, with their paths and names.
 
-    The client's own rules are checked first: what it would refuse, or leave out in silence, is an error here.
+    The client's own rules are checked first: what it would refuse, or silently skip, is an error here.
     """
-    from udogen.clients import programs, telling
-    from udogen.clients.package import Wish, find_packages
+    from udogen.clients import programs
+    from udogen.clients.client import register
+    from udogen.clients.package import PackageOptions, find_packages
 
-    found = programs.ALL[client]
-    packages = find_packages(paths, Wish(target, android, ops, folder))
-    told = telling.tell(found, packages, only=only)
+    packages = find_packages(paths, PackageOptions(target, android, ops, folder))
+    registration = register(programs.ALL[client], packages, only=only)
     if as_json:
-        output.print_json({"ok": True, **telling.as_json(told)})
+        output.print_json({"ok": True, **registration.as_json()})
         return
-    output.print_result(telling.as_text(told, only=bool(only)))
+    output.print_result(registration.as_text(only=bool(only)))
     if not only:
-        for note in told.notes:
+        for note in registration.notes:
             output.print_note(f"note: {note}")

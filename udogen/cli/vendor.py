@@ -1,4 +1,4 @@
-"""What our commands with the vendor's names have in common: its flags, said to `udogen generate`'s wing."""
+"""`qnn-op-package-generator` and `snpe-udo-package-generator`: `udogen generate` with the vendor's names and flags."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import click
 
 from udogen import __version__
 from udogen.cli import output
+from udogen.cli.main import main
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+QNN, SNPE = "qnn-op-package-generator", "snpe-udo-package-generator"
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
-def options(command: _Command) -> _Command:
-    """The flags that both of the vendor's generators know."""
+def _shared_options(command: _Command) -> _Command:
+    """The flags of both generators."""
     for decorate in (
         click.version_option(__version__, "--version", message="%(prog)s of udogen %(version)s"),
         click.option(
@@ -25,13 +27,13 @@ def options(command: _Command) -> _Command:
         ),
         click.option(
             "-f", "--force-generation", "--force_generation", "force", is_flag=True,
-            help="Begin anew. A package that is there is moved aside, to <name>.bak-N, and not deleted.",
+            help="Start from scratch. An existing package is moved to <name>.bak-N, not deleted.",
         ),
         click.option(
             "-o", "--output_path", "out", type=click.Path(path_type=Path), metavar="DIR",
             help="Where the package folders go.",
         ),
-        click.option("--debug", is_flag=True, help="Say what happens to each file."),
+        click.option("--debug", is_flag=True, help="Print what happens to each file."),
         click.option(
             "-p", "--config_path", "configs", multiple=True, required=True, type=click.Path(), metavar="FILE",
             help="A config, XML OpDef or JSON UDO; may repeat. Ops of one package name go to one package.",
@@ -41,7 +43,7 @@ def options(command: _Command) -> _Command:
     return command
 
 
-def generate(
+def _generate(
     configs: tuple[str, ...],
     out: Path | None,
     *,
@@ -51,7 +53,7 @@ def generate(
     cmake: bool = False,
     converter: bool = False,
 ) -> None:
-    """Generate in a layout, and say it."""
+    """Generate in a layout, and print what was done."""
     from udogen.cli.generate import print_all
     from udogen.configs.load import load
     from udogen.generate import pipeline
@@ -70,3 +72,54 @@ def generate(
             output.print_note(f"  {change.action:<9} {each.folder / change.path}")
     print_all(found, options)
     pipeline.stop_on_conflict(found)
+
+
+@click.command(QNN, context_settings=_SETTINGS)
+@_shared_options
+@click.option(
+    "-cop", "--converter_op_package", "converter", is_flag=True,
+    help="Also generate the package from which converters get the shapes and types of outputs.",
+)  # fmt: skip
+def qnn_generator(
+    configs: tuple[str, ...], out: Path | None, debug: bool, force: bool, cmake: bool, converter: bool
+) -> None:
+    """Generate QNN op packages, one folder per backend.
+
+    Without -o they go beside the first config.  An existing package is updated, and what you wrote in it
+    stays.
+    """
+    _generate(
+        configs,
+        out or Path(configs[0]).parent,
+        layout="qnn",
+        force=force,
+        debug=debug,
+        cmake=cmake,
+        converter=converter,
+    )
+
+
+@click.command(SNPE, context_settings=_SETTINGS)
+@_shared_options
+@click.option("-c", "--ignore_includes", "without_headers", is_flag=True, hidden=True)
+def snpe_generator(
+    configs: tuple[str, ...], out: Path | None, debug: bool, force: bool, cmake: bool, without_headers: bool
+) -> None:
+    """Generate UDO packages of SNPE, one folder for all cores.
+
+    Without -o they go to the config's UDO_PACKAGE_PATH, or here.  An existing package is updated, and
+    what you wrote in it stays.
+    """
+    if without_headers:
+        output.print_note("  --ignore_includes changes nothing: the package needs its headers, and contains them")
+    _generate(configs, out, layout="snpe", force=force, debug=debug, cmake=cmake)
+
+
+def qnn_main() -> None:
+    """The console script qnn-op-package-generator."""
+    main(qnn_generator, QNN)
+
+
+def snpe_main() -> None:
+    """The console script snpe-udo-package-generator."""
+    main(snpe_generator, SNPE)

@@ -1,1 +1,1 @@
-"""The programs that people run op packages in: what each must be told, and what their errors mean."""
+"""Programs that use op packages: what each needs, scripts that run them, sessions of them, and what errors mean."""

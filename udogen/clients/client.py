@@ -1,15 +1,17 @@
-"""What a client is: its rules, and what it must be told."""
+"""A client: a program that registers op packages, its rules for them, and what it needs to use them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from udogen.clients.package import Package
 from udogen.errors import UsageError
+from udogen.opdef.problems import nearest
 
 
-class Part(NamedTuple):
+class Snippet(NamedTuple):
     """One thing that a client needs: an option, a file, a piece of code, an environment."""
 
     kind: str  # its name, for --only
@@ -17,14 +19,14 @@ class Part(NamedTuple):
     text: str
 
 
-class Rule(NamedTuple):
-    """What a client wants of packages, and what it does where that is not so."""
+class ClientRule(NamedTuple):
+    """What a client requires of packages, and what it does with packages that break the rule."""
 
     id: str
-    broken: Callable[[Sequence[Package]], Iterator[str]]  # a sentence per fault
+    faults: Callable[[Sequence[Package]], Iterator[str]]  # one sentence per fault
     consequence: str
     remedy: str
-    of_script: str = ""  # the remedy with the options of `udogen script`, where it is another
+    script_remedy: str = ""  # the remedy in options of `udogen script`, where they differ
 
 
 class Client(NamedTuple):
@@ -32,30 +34,86 @@ class Client(NamedTuple):
 
     name: str
     title: str
-    source: str  # the document or source, and the version, that its syntax is from
-    rules: tuple[Rule, ...]
-    tell: Callable[[Sequence[Package]], Sequence[Part]]
-    notes: Callable[[Sequence[Package]], Sequence[str]] = lambda _packages: ()
+    source: str  # the document or source code, and its version, that defines its syntax
+    rules: tuple[ClientRule, ...]
+    snippets: Callable[[Sequence[Package]], Iterable[Snippet]]
+    notes: Callable[[Sequence[Package]], Iterable[str]] = lambda _packages: ()
 
 
 class Refused(UsageError):
-    """A client would not take these packages, or take them and leave them out in silence."""
+    """A client would refuse these packages, or silently skip them."""
 
     kind = "client-rule"
 
-    def __init__(self, client: Client, faults: Sequence[tuple[Rule, str]], *, script: bool = False) -> None:
+    def __init__(self, client: Client, faults: Sequence[tuple[ClientRule, str]], *, script: bool = False) -> None:
         first, sentence = faults[0]
         super().__init__(
             f"{client.title}: {sentence}",
             details=[f"rule {first.id}: {first.consequence}"]
             + [line for rule, text in faults[1:] for line in (text, f"rule {rule.id}: {rule.consequence}")],
-            hint="; ".join(dict.fromkeys((script and rule.of_script) or rule.remedy for rule, _ in faults)),
+            hint="; ".join(dict.fromkeys((script and rule.script_remedy) or rule.remedy for rule, _ in faults)),
         )
         self.rules = tuple(rule.id for rule, _ in faults)
 
 
-def check(client: Client, packages: Sequence[Package], *, script: bool = False) -> None:
-    """Raise once, with every rule that is broken; for a `script` with its options in the remedies."""
-    faults = [(rule, sentence) for rule in client.rules for sentence in rule.broken(packages)]
+def check_rules(client: Client, packages: Sequence[Package], *, script: bool = False) -> None:
+    """Raise `Refused` with every broken rule; for a `script`, remedies name the options of `udogen script`."""
+    faults = [(rule, sentence) for rule in client.rules for sentence in rule.faults(packages)]
     if faults:
         raise Refused(client, faults, script=script)
+
+
+@dataclass(frozen=True)
+class ClientSetup:
+    """What one client needs to register these packages."""
+
+    client: Client
+    packages: tuple[Package, ...]
+    snippets: tuple[Snippet, ...]
+    notes: tuple[str, ...]
+
+    def as_text(self, *, only: bool = False) -> str:
+        """Each snippet under its name; with `only`, the text of the first one."""
+        if only:
+            return self.snippets[0].text
+        return "\n\n".join(f"# {each.kind}\n{each.text}" for each in self.snippets)
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as plain data."""
+        return {
+            "client": self.client.name,
+            "taken_from": self.client.source,
+            "packages": [_package_json(each) for each in self.packages],
+            "parts": [each._asdict() for each in self.snippets],
+            "notes": list(self.notes),
+        }
+
+
+def register(client: Client, packages: Sequence[Package], *, only: str = "") -> ClientSetup:
+    """Check the client's rules, then collect what it needs; `only` selects one kind of snippet."""
+    check_rules(client, packages)
+    snippets = tuple(client.snippets(packages))
+    if only:
+        kinds = [each.kind for each in snippets]
+        snippets = tuple(each for each in snippets if each.kind == only)
+        if not snippets:
+            near = nearest(only, kinds)
+            hint = f"did you mean {near}? " if near else ""
+            raise UsageError(f"{client.title} has no part `{only}`", hint=f"{hint}it has: {', '.join(kinds)}")
+    return ClientSetup(client, tuple(packages), snippets, tuple(client.notes(packages)))
+
+
+def _package_json(package: Package) -> dict[str, Any]:
+    return {
+        "name": package.name,
+        "provider": package.provider,
+        "backend": package.backend,
+        "ops": list(package.ops),
+        "system": package.platform.system,
+        "arch": package.platform.arch or None,
+        "registration": str(package.registration) if package.registration else None,
+        "libraries": [
+            {"file": str(each.file), "path": each.path, "target": each.target or None, "hexagon": each.hexagon}
+            for each in package.libraries
+        ],
+    }

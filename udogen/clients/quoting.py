@@ -1,4 +1,4 @@
-"""Texts as shells and languages write them; a path may hold anything but a zero byte."""
+"""String literals of shells and languages; a path may contain any byte but zero."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cpp(text: str) -> str:
 
 
 def java(text: str) -> str:
-    """A string literal of Java; what is no text in a file's name cannot be said in it."""
+    """A string literal of Java; bytes of a file name that are not text are replaced."""
     units = text.encode("utf-16-be", "replace")
     codes = [units[index] << 8 | units[index + 1] for index in range(0, len(units), 2)]
     return '"' + "".join(_java_unit(code) for code in codes) + '"'
@@ -45,7 +45,7 @@ def _python_char(char: str) -> str:
 
 
 def block(text: str) -> str:
-    """Lines without the blanks that all of them begin with; for code in answers."""
+    """Code without the indentation that all its lines share."""
     lines = text.rstrip().lstrip("\n").split("\n")
     margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
     return "\n".join(re.sub(r"\s+$", "", line[margin:]) for line in lines)

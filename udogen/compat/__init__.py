@@ -1,1 +1,1 @@
-"""Names that other people's programs import, answered by udogen where the vendor's own Python is not there."""
+"""The vendor's Python modules that other programs import, provided by udogen where the vendor's are not installed."""

@@ -1,17 +1,16 @@
-"""ONNX Runtime with our op packages: a session whose custom nodes are on QNN, in our package, or an error.
+"""ONNX Runtime with op packages: a session whose custom nodes run on QNN, in these packages, or an error.
 
 from udogen.clients.ort import session
 
 with_ops = session("model.onnx", ["out/LeakyReluPackage"], backend="htp")
 with_ops.run(None, {"x": x})
 
-With `prove=True` the session also tells that our kernels ran: `with with_ops.proving(): with_ops.run(...)`.
+With `prove=True` the session also checks that the kernels ran: `with with_ops.proving(): with_ops.run(...)`.
 """
 
 from __future__ import annotations
 
-from udogen.clients.ort.opening import NotPlaced, SessionFailed, session
-from udogen.clients.ort.proving import OpProof, ProvingSession
+from udogen.clients.ort.open_session import NotPlaced, OpProof, ProvingSession, SessionFailed, session
 from udogen.runtime.proof import NotExecuted
 
 __all__ = ["NotExecuted", "NotPlaced", "OpProof", "ProvingSession", "SessionFailed", "session"]

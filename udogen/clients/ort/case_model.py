@@ -1,4 +1,4 @@
-"""Calls of one op as nodes of one ONNX model, and what of a call ONNX cannot say."""
+"""Calls of one op as nodes of one ONNX model, and which calls ONNX cannot express."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from udogen.opdef.onnx import reading
 from udogen.runtime.failures import NotExpressible
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
 
-# A domain of our own: built-in ops between DequantizeLinear and QuantizeLinear never reach a package.
+# Not a standard domain: built-in ops between DequantizeLinear and QuantizeLinear never reach a package.
 DOMAIN = "udogen"
 _OPSET, _IR_VERSION = 21, 10  # the first with 16 bits in QuantizeLinear
 _QUANTIZED_BITS = (8, 16)
@@ -26,16 +26,16 @@ Chain = Sequence[OpCall]  # the first output of each call is the first input of 
 
 @dataclass(frozen=True)
 class CaseModel:
-    """A model with a node for each call, and what goes in and comes out."""
+    """A model with a node for each call, its inputs, and the names of its outputs."""
 
     data: bytes
     feeds: tuple[tuple[str, Any], ...]
-    outputs: tuple[tuple[str, ...], ...]  # for each chain those of its last call
+    outputs: tuple[tuple[str, ...], ...]  # for each chain, those of its last call
 
 
 def build(chains: Sequence[Chain], ops: Mapping[str, Op]) -> CaseModel:
-    """The model; its nodes do not depend on each other but within a chain.  Raises `NotExpressible`."""
-    made = _Made(ops)
+    """The model; its nodes depend on each other only within a chain.  Raises `NotExpressible`."""
+    made = _Builder(ops)
     outputs = tuple(made.chain(number, chain) for number, chain in enumerate(chains))
     helper = reading.onnx_module("helper")
     graph = helper.make_graph(made.nodes, "cases", made.inputs, made.outputs, made.constants, value_info=made.between)
@@ -45,8 +45,8 @@ def build(chains: Sequence[Chain], ops: Mapping[str, Op]) -> CaseModel:
     return CaseModel(model.SerializeToString(deterministic=True), tuple(made.feeds), outputs)
 
 
-class _Made:
-    """The parts of the model."""
+class _Builder:
+    """Collects the parts of the model."""
 
     def __init__(self, ops: Mapping[str, Op]) -> None:
         self._ops = ops
@@ -59,7 +59,7 @@ class _Made:
         self.feeds: list[tuple[str, Any]] = []
 
     def chain(self, number: int, calls: Chain) -> tuple[str, ...]:
-        """The nodes of one chain; the names of what its last node returns, as it is stored."""
+        """Add the nodes of one chain; returns the names of the stored outputs of its last node."""
         stored: list[str] = []
         for step, call in enumerate(calls):
             mark = f"c{number}s{step}"
@@ -71,7 +71,7 @@ class _Made:
             stored = [f"{mark}o{index}" for index in range(len(call.outputs))]
             made = [name + "f" * _quantized(arg) for name, arg in zip(stored, call.outputs, strict=True)]
             node = self._helper.make_node(call.op_type, real, made, name=mark, domain=DOMAIN)
-            # The provider sends up to three attributes in reverse order, more in one of its own (measured: 2.3.0).
+            # The provider sends up to three attributes in reverse order, more in another order (measured: 2.3.0).
             node.attribute.extend(self._attribute(call, param) for param in reversed(call.params))
             self.nodes.append(node)
             for inner, name, arg in zip(made, stored, call.outputs, strict=True):
@@ -79,7 +79,7 @@ class _Made:
         return tuple(stored)
 
     def _input(self, name: str, arg: TensorArg, call: OpCall) -> str:
-        """An input of the model, or a constant of it; no name where it is left out."""
+        """Add an input of the model, or a constant; no name for an omitted one."""
         if arg.omitted:
             return ""
         row = self._value(name, arg, call)
@@ -97,7 +97,7 @@ class _Made:
             self._convert("QuantizeLinear", inner, name, arg, call)
 
     def _dequantized(self, name: str, arg: TensorArg, call: OpCall) -> str:
-        """The real numbers of a stored tensor: between them and QuantizeLinear the op gets fixed point."""
+        """The real numbers of a stored tensor; an op between DequantizeLinear and QuantizeLinear gets fixed point."""
         if not name or not _quantized(arg):
             return name
         made = f"d{len(self.nodes)}_{name}"
@@ -111,9 +111,9 @@ class _Made:
         scale, offset = arg.quant or (1.0, 0)
         low, high = row.range() or (0, 0)
         if row.bits not in _QUANTIZED_BITS:
-            raise _not(call, f"tensor `{arg.name}` is {row.name}, and QuantizeLinear makes 8 and 16 bits")
+            raise _inexpressible(call, f"tensor `{arg.name}` is {row.name}, and QuantizeLinear makes 8 and 16 bits")
         if not low <= -offset <= high:
-            raise _not(call, f"the offset {offset} of tensor `{arg.name}` is no zero point of {row.numpy}")
+            raise _inexpressible(call, f"the offset {offset} of tensor `{arg.name}` is no zero point of {row.numpy}")
         constants = {f"{made}_scale": np.float32(scale), f"{made}_zero": np.dtype(row.numpy).type(-offset)}
         self.constants += [self._numpy.from_array(np.asarray(each), name) for name, each in constants.items()]
         self.nodes.append(self._helper.make_node(kind, [given, *constants], [made], name=f"{kind} {made}"))
@@ -123,7 +123,7 @@ class _Made:
 
         row = datatypes.BY_NAME[arg.dtype]
         if not row.numpy or row.name in _WIDE:
-            raise _not(call, f"tensor `{arg.name}` is {row.name}, which the provider hands to no custom op")
+            raise _inexpressible(call, f"tensor `{arg.name}` is {row.name}, which the provider passes to no custom op")
         number = self._helper.np_dtype_to_tensor_dtype(np.dtype(row.numpy))
         return self._helper.make_tensor_value_info(name, number, list(arg.shape))
 
@@ -132,17 +132,19 @@ class _Made:
 
         tensor = next((each for each in self._ops[call.op_type].params if each.name == param.name), None)
         if tensor is not None and (why := attribute_fault(tensor)):
-            raise _not(call, f"parameter `{param.name}` {why}")
-        types = {row.name for row in tensor.datatypes} if tensor is not None else {param.dtype}
+            raise _inexpressible(call, f"parameter `{param.name}` {why}")
         array = np.asarray(param.value)
         if array.dtype.kind not in "biuf" or array.ndim > 1 or not array.size:
-            raise _not(
+            raise _inexpressible(
                 call, f"parameter `{param.name}` has the shape {list(array.shape)}; attributes are numbers and lists"
             )
-        as_float = param.dtype == "FLOAT_32" or "INT_32" not in types | {param.dtype}
-        numbers = [float(each) if as_float else int(each) for each in array.ravel()]
-        if not as_float and any(each not in _INT32 for each in numbers):
-            raise _not(call, f"parameter `{param.name}` does not fit into 32 bits")
+        types = {row.name for row in tensor.datatypes} if tensor is not None else set()
+        if param.dtype == "FLOAT_32" or "INT_32" not in types | {param.dtype}:
+            numbers: list[float] = [float(each) for each in array.ravel()]
+        else:
+            numbers = [int(each) for each in array.ravel()]
+            if any(each not in _INT32 for each in numbers):
+                raise _inexpressible(call, f"parameter `{param.name}` does not fit into 32 bits")
         return self._helper.make_attribute(param.name, numbers if array.ndim else numbers[0])
 
 
@@ -150,5 +152,5 @@ def _quantized(arg: TensorArg) -> bool:
     return datatypes.BY_NAME[arg.dtype].quantized
 
 
-def _not(call: OpCall, why: str) -> NotExpressible:
+def _inexpressible(call: OpCall, why: str) -> NotExpressible:
     return NotExpressible(f"ONNX cannot express this call of op `{call.op_type}`: {why}")

@@ -1,7 +1,10 @@
-"""Models of EPContext nodes before and after a session: does each name a binary that has what the model says?
+"""Context binaries in ONNX: EPContext nodes, what of a binary ONNX Runtime can name, and whether a model is right.
 
-ONNX Runtime compares tensors by their bytes alone: a model that says int8 of a uint8 tensor, or has inputs in another
-order, runs, and is wrong.
+Names and rules: the schema of EPContext in onnxruntime 1.24, onnx_ctx_model_helper.cc and qnn_model.cc of
+onnxruntime-qnn 2.0.0; io_name_overrides came with its pull request 544.  All were run with 2.3.0 and 2.7.0.
+
+ONNX Runtime compares only the sizes of tensors: a model that declares a uint8 tensor as int8, or its inputs in another
+order, runs and computes wrong numbers.
 """
 
 from __future__ import annotations
@@ -13,219 +16,298 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from udogen import backends
 from udogen.build import elf
-from udogen.clients.ort import context_nodes
-from udogen.clients.ort.context_nodes import ContextNode
-from udogen.clients.ort.doubts import Doubt
 from udogen.clients.package import Package
-from udogen.errors import UdogenError, UsageError
+from udogen.errors import RunFailed, UdogenError, UsageError
+from udogen.opdef import datatypes
 from udogen.opdef.onnx import reading
 from udogen.opdef.onnx.from_proto import freeze
 from udogen.opdef.onnx.model import ValueType
+from udogen.qnn import guarded
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.runtime.contexts.binaries import mapped_file
+from udogen.runtime.contexts import manifest
+from udogen.runtime.contexts.binaries import mapped_file, system_library_of
 
-_AGAIN = "write the model anew: udogen onnx-context FILE.bin -o MODEL.onnx"
-_LONGEST = 255  # of a package's name
-_LAST_WORD, _WORD = re.compile(rb"[A-Za-z_]\w*\Z"), re.compile(rb"[A-Za-z_]\w\w\w")
-_SHORT = 4  # names of fewer letters come about by chance, in a gigabyte of weights
-_QHPI = "qhpi_init"  # what an HTP package over QHPI exports; of other packages a context may not tell the names
+OP, DOMAIN = "EPContext", "com.microsoft"
+EMBEDDED_MOST = (1 << 31) - (1 << 20)  # the limit of protobuf, less room for the rest of the model
+_SOURCES = ("qnn", "qnnexecutionprovider")  # in any case
+_WRITE_AGAIN = "write the model again: udogen onnx-context FILE.bin -o MODEL.onnx"
+_QHPI = "qhpi_init"  # exported by a QHPI package; a context need not have the names of other packages
+
+Fault = tuple[str, str]  # what is wrong, what to do
 
 
 @dataclass(frozen=True)
-class Stored:
-    """The EPContext nodes of a model, and whose ops their binaries name."""
+class ContextNode:
+    """One EPContext node: `file` or `data` has the binary of a main one, the others are graphs of its context."""
+
+    name: str
+    source: str
+    main: bool
+    file: str
+    data: bytes | None
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    overrides: dict[str, str]  # name in the model -> name in the binary
+
+    def __str__(self) -> str:
+        return f"EPContext node `{self.name or (self.outputs or ('',))[0]}`"
+
+
+@dataclass(frozen=True)
+class ContextModel:
+    """A model of EPContext nodes, checked against their binaries."""
 
     nodes: tuple[ContextNode, ...]
-    names: frozenset[str]  # of packages whose kernels are in their binaries
+    package_names: frozenset[str]  # packages whose kernels are in the binaries
     builds: tuple[str, ...] = ()  # the SDK releases that made them
 
 
-def look(path: Path, nodes: Sequence[ContextNode], packages: Sequence[Package]) -> Stored:
-    """Hold the EPContext nodes of a model against their binaries; every fault is told at once."""
-    faults: list[tuple[str, str]] = []
-    named: set[str] = set()
-    builds: list[str] = []
-    types = freeze(reading.read_proto(path), path.name).graph.types
-    for each in nodes:
-        if each.source.lower() not in context_nodes.SOURCES:
-            faults.append((f"{_node(each)} is of `{each.source}`, not of QNN", "its execution provider is another one"))
+def nodes_of(path: Path) -> tuple[ContextNode, ...]:
+    """The EPContext nodes of a model."""
+    graph = reading.read_proto(path).graph
+    return tuple(_node(each) for each in graph.node if each.op_type == OP and each.domain == DOMAIN)
+
+
+def _node(proto: Any) -> ContextNode:
+    given = {each.name: each for each in proto.attribute}
+
+    def text(name: str) -> bytes:
+        return bytes(given[name].s) if name in given else b""
+
+    def number(name: str) -> int:
+        return int(given[name].i) if name in given else 1
+
+    embedded = number("embed_mode") != 0
+    pairs = text("io_name_overrides").decode("utf-8", "replace").split(";")
+    return ContextNode(
+        name=proto.name,
+        source=text("source").decode("utf-8", "replace"),
+        main=number("main_context") != 0,
+        file="" if embedded else text("ep_cache_context").decode("utf-8", "surrogateescape"),
+        data=text("ep_cache_context") if embedded else None,
+        inputs=tuple(proto.input),
+        outputs=tuple(proto.output),
+        overrides=dict(pair.split("=", 1) for pair in pairs if "=" in pair),
+    )
+
+
+# --- binaries -------------------------------------------------------------------------------------------
+
+
+def describe(file: Path) -> BinaryInfo:
+    """The contents of a binary for ONNX Runtime.
+
+    A child reads it: libQnnSystem.so has an unwinder of its own, and if it is loaded before onnxruntime every C++
+    exception of onnxruntime ends the process (measured: wheel 2.3.0 with onnxruntime 1.27.0).
+    """
+    head = guarded.head_of(file)
+    if head.emulator:
+        raise RunFailed(
+            f"{file} was made by udogen's emulator, and no backend of ONNX Runtime restores it",
+            hint="make it with Qualcomm's libraries: --runtime real",
+        )
+    manifest.check(file).refuse()
+    return guarded.file_info(system_library_of(head), file)
+
+
+def stored_type(dtype: str) -> str:
+    """The numpy name of the ONNX type with the bits of a stored tensor; empty where there is none."""
+    row = datatypes.BY_NAME.get(dtype)
+    # The provider does not know the size of 64-bit floats.
+    return row.numpy if row is not None and dtype != "FLOAT_64" else ""
+
+
+def faults_of(info: BinaryInfo, graphs: Sequence[GraphInfo]) -> Iterator[Fault]:
+    """Why the provider would not take a binary, or one of these graphs."""
+    made_by = backends.by_number(info.backend_id)
+    if made_by is None or not made_by.restored_by_ort:
+        yield (
+            "it is not made for HTP: the provider restores only contexts of HTP, DSP and GPU",
+            "make it with --backend htp; a package for the CPU runs from the ONNX model itself",
+        )
+    for graph in graphs:
+        for side, tensors in (("inputs", graph.inputs), ("outputs", graph.outputs)):
+            if not tensors:
+                yield f"graph {graph.name} has no {side}, which the provider refuses", "give the graph some"
+            for tensor in tensors:
+                yield from _tensor_faults(f"{side[:-1]} {tensor.name} of graph {graph.name}", tensor)
+
+
+def _tensor_faults(where: str, tensor: TensorInfo) -> Iterator[Fault]:
+    if not stored_type(tensor.dtype):
+        yield f"{where} is {tensor.dtype}, which no element type of ONNX Runtime stores", "cast it in the graph"
+    if not tensor.shape:
+        yield f"{where} has no dimensions, which the provider refuses", "make it a tensor of one number: [1]"
+    if tensor.dynamic:
+        yield f"{where} has dynamic dimensions, which the provider refuses", "make them fixed"
+
+
+# --- checks ---------------------------------------------------------------------------------------------
+
+
+def check(path: Path, nodes: Sequence[ContextNode], packages: Sequence[Package]) -> ContextModel:
+    """Compare the EPContext nodes of a model with their binaries; one error with every fault."""
+    faults = [
+        (f"{each} is of `{each.source}`, not of QNN", "it is for another execution provider")
+        for each in nodes
+        if each.source.lower() not in _SOURCES
+    ]
     if not any(each.main for each in nodes):
-        faults.append(("no EPContext node has main_context=1, and so none a context", _AGAIN))
+        faults.append(("no EPContext node has main_context=1, so none has a context", _WRITE_AGAIN))
+    types = freeze(reading.read_proto(path), path.name).graph.types
+    found: list[_Binary] = []
     for main in (each for each in nodes if each.main):
-        others = [each for each in nodes if not each.main]
         try:
-            found = _binary(path, main)
+            found.append(_binary_of(path, main))
         except UdogenError as fault:
             faults += [(fault.message, fault.hint), *((line, "") for line in fault.details)]
-            continue
-        named |= found.named
-        builds.append(found.info.build_id)
-        faults += context_nodes.faults_of(found.info, ())
-        faults += (each for node in (main, *others) for each in _against(node, found.info, types, several=bool(others)))
-    if not faults:
-        faults += _useless(packages, named)
+        else:
+            faults += _main_faults(main, [each for each in nodes if not each.main], found[-1].info, types)
+    names = frozenset(name for each in found for name in each.package_names)
+    faults += [] if faults else _unused(packages, names)
     if faults:
         first, *more = dict.fromkeys(faults)
         raise UsageError(f"{path}: {first[0]}", details=[text for text, _ in more], hint=first[1])
-    return Stored(tuple(nodes), frozenset(named), tuple(builds))
+    return ContextModel(tuple(nodes), names, tuple(each.info.build_id for each in found))
 
 
-def _useless(packages: Sequence[Package], named: set[str]) -> Iterator[tuple[str, str]]:
+def _main_faults(
+    main: ContextNode, others: Sequence[ContextNode], info: BinaryInfo, types: Mapping[str, ValueType]
+) -> Iterator[Fault]:
+    yield from faults_of(info, ())
+    for node in (main, *others):
+        yield from _node_faults(node, info, types, several=bool(others))
+
+
+def _unused(packages: Sequence[Package], names: frozenset[str]) -> Iterator[Fault]:
     for package in packages:
-        if package.name not in named and _QHPI in elf.read(package.library.file).exports:
+        if package.name not in names and _QHPI in elf.read(package.library.file).exports:
             yield (
                 f"no context of the model has a kernel of package {package.name}",
                 "leave the package out, or make the context with it",
             )
 
 
-def registered(packages: Sequence[Package]) -> tuple[Package, ...]:
-    """Each package under one op: that registers it, and a context has its ops whatever it is registered for."""
+def under_one_op(packages: Sequence[Package]) -> tuple[Package, ...]:
+    """Each package with one of its ops: that registers it, and a context finds all its ops."""
     return tuple(replace(each, ops=(each.ops or (each.name,))[:1], models=()) for each in packages)
 
 
-def why_not(stored: Stored, packages: Sequence[Package], runtime: Path) -> list[Doubt]:
-    """Why contexts may not be restored: packages that they seem to need and that are not given, a newer SDK."""
-    lost = sorted(name for name in stored.names - {package.name for package in packages} if len(name) >= _SHORT)
-    found = [
-        Doubt(f"a context of the model has kernels of package {name}, which is not given", "give that package too")
-        for name in lost
-    ]
-    newest = max(map(elf.version_key, elf.sdk_releases(runtime)), default=())
-    for build in dict.fromkeys(stored.builds):
-        if newest and elf.version_key(build) > newest:
-            found.append(
-                Doubt(
-                    f"a context of the model is made by {build}, which is newer than {runtime.name} "
-                    f"({elf.sdk_releases(runtime)[-1]})",
-                    "make it with this release, or take a runtime at least as new",
-                )
-            )
-    return found
-
-
-# --- binaries ---------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
-class _Found:
+class _Binary:
     info: BinaryInfo
-    named: set[str]
+    package_names: frozenset[str]
 
 
-def _binary(model: Path, node: ContextNode) -> _Found:
+def _binary_of(model: Path, node: ContextNode) -> _Binary:
     if node.data is None:
-        return _described(_file(model, node))
+        return _read_binary(_file_of(model, node))
     with tempfile.TemporaryDirectory(prefix="udogen-ort-") as folder:
-        file = Path(folder, f"context of {_node(node)}".replace("/", " "))
+        file = Path(folder, f"context of {node}".replace("/", " "))
         file.write_bytes(node.data)
-        return _described(file)
+        return _read_binary(file)
 
 
-def _file(model: Path, node: ContextNode) -> Path:
-    """Where the file of a node is; ONNX Runtime's own rules for its name."""
-    named = f"{_node(node)} names the file `{os.fsencode(node.file).decode('utf-8', 'replace')}`"
+def _file_of(model: Path, node: ContextNode) -> Path:
+    """The file of a node, by ONNX Runtime's rules."""
+    named = f"{node} names the file `{os.fsencode(node.file).decode('utf-8', 'replace')}`"
     if not node.file:
-        raise UsageError(f"{_node(node)} names no file", hint=_AGAIN)
+        raise UsageError(f"{node} names no file", hint=_WRITE_AGAIN)
     if node.file.startswith("/") or ".." in node.file:
         raise UsageError(
             f"{named}: ONNX Runtime takes neither absolute paths nor any with `..`",
-            hint="put the file beside the model, and name it so",
+            hint="put the file beside the model, and name it by its file name",
         )
     found = model.parent / node.file
     if not found.is_file():
-        raise UsageError(f"{named}, and there is none at {found}", hint="keep the file and the model together")
+        raise UsageError(f"{named}, and {found} does not exist", hint="keep the file beside the model")
     return found
 
 
-def _described(file: Path) -> _Found:
-    info = context_nodes.describe(file)
+def _read_binary(file: Path) -> _Binary:
+    info = describe(file)
     with mapped_file(file) as data:
-        return _Found(info, set(_packages_in(data)))
+        return _Binary(info, frozenset(_package_names_in(data)))
 
 
-def _packages_in(data: mmap.mmap) -> Iterator[str]:
-    """Kernels of op packages are in a binary by their names, PACKAGE::OP…; weights look like such a one by chance."""
+_LONGEST_NAME = 255
+_LAST_WORD, _WORD = re.compile(rb"[A-Za-z_]\w*\Z"), re.compile(rb"[A-Za-z_]\w\w\w")
+
+
+def _package_names_in(data: mmap.mmap) -> Iterator[str]:
+    """The packages of PACKAGE::OP…, the names of kernels in a binary; a few come about by chance, from weights."""
     at = data.find(b"::")
     while at >= 0:
-        begin = max(at - _LONGEST, 0)
+        begin = max(at - _LONGEST_NAME, 0)
         if (name := _LAST_WORD.search(data[begin:at])) and _WORD.match(data[at + 2 : at + 6]):
             yield name[0].decode()
         at = data.find(b"::", at + 2)
 
 
-# --- the model against a binary -----------------------------------------------------------------------------
-
-
-def _against(
+def _node_faults(
     node: ContextNode, info: BinaryInfo, types: Mapping[str, ValueType], *, several: bool
-) -> Iterator[tuple[str, str]]:
-    there = {graph.name: graph for graph in info.graphs}
-    graph = there.get(node.name)
-    if graph is None and len(there) == 1 and not several:
-        graph = next(iter(there.values()))  # the provider does not look at the name
+) -> Iterator[Fault]:
+    graphs = {graph.name: graph for graph in info.graphs}
+    graph = graphs.get(node.name)
+    if graph is None and len(graphs) == 1 and not several:
+        graph = next(iter(graphs.values()))  # the provider ignores the name
     if graph is None:
         if node.main or not several:
             yield (
-                f"{_node(node)} has the name of no graph of its context ({', '.join(there)})",
-                "call it as the graph is called",
+                f"{node} has the name of no graph of its context ({', '.join(graphs)})",
+                "give it the name of the graph",
             )
         return
     for what, names, tensors in (("input", node.inputs, graph.inputs), ("output", node.outputs, graph.outputs)):
-        # More inputs than the graph's are taken: some op of QNN did not need all of them.
-        spare = what == "input" and {each.name for each in tensors} <= {
+        # Additional inputs are accepted: an op of QNN did not need all of them.
+        additional = what == "input" and {each.name for each in tensors} <= {
             node.overrides.get(name, name) for name in names
         }
-        if len(names) != len(tensors) and not spare:
-            yield f"{_node(node)} has {len(names)} {what}s, graph {graph.name} {len(tensors)}", _AGAIN
+        if len(names) != len(tensors) and not additional:
+            yield f"{node} has {len(names)} {what}s, graph {graph.name} {len(tensors)}", _WRITE_AGAIN
             continue
-        yield from _tensors(node, graph, what, (names, tensors), types)
+        rows, missing = _paired(node, names, tensors)
+        if missing:
+            known = ", ".join(each.name for each in tensors)
+            yield f"{what} {missing} of {node} is no {what} of graph {graph.name} ({known})", _WRITE_AGAIN
+        for name, tensor in rows:
+            yield from _type_faults(f"{what} {name} of {node}", types.get(name, ValueType()), graph, tensor)
 
 
-def _tensors(
-    node: ContextNode,
-    graph: GraphInfo,
-    what: str,
-    sides: tuple[Sequence[str], Sequence[TensorInfo]],
-    types: Mapping[str, ValueType],
-) -> Iterator[tuple[str, str]]:
-    """Tensors are found by their names; where none is known, by their places."""
-    names, tensors = sides
+def _paired(
+    node: ContextNode, names: Sequence[str], tensors: Sequence[TensorInfo]
+) -> tuple[list[tuple[str, TensorInfo]], str]:
+    """The tensors of a node's names, or the name without one; names that are all unknown stand for tensors in order."""
     by_name = {tensor.name: tensor for tensor in tensors}
     inner = {name: node.overrides.get(name, name) for name in names}
-    lost = [name for name in names if inner[name] not in by_name]
-    if len(lost) == len(names) == len(tensors) and not node.overrides:
-        rows = list(zip(names, tensors, strict=True))
-    elif lost and len(names) == len(tensors):
-        yield f"{what} {lost[0]} of {_node(node)} is no {what} of graph {graph.name} ({', '.join(by_name)})", _AGAIN
-        return
-    else:
-        rows = [(name, by_name[inner[name]]) for name in names if inner[name] in by_name]
-    for name, tensor in rows:
-        declared: ValueType = types.get(name, ValueType())
-        stored = context_nodes.stored_type(tensor.dtype)
-        if (declared.dtype and declared.dtype != _onnx_name(stored)) or (
-            declared.shape is not None and declared.shape != tensor.shape
-        ):
-            shape = list(declared.shape) if declared.shape is not None else "?"
-            yield (
-                f"{what} {name} of {_node(node)} is {declared.dtype} {shape}; tensor {tensor.name} of graph "
-                f"{graph.name} is {tensor.dtype} {list(tensor.shape)}",
-                _AGAIN,
-            )
+    unknown = [name for name in names if inner[name] not in by_name]
+    if len(unknown) == len(names) == len(tensors) and not node.overrides:
+        return list(zip(names, tensors, strict=True)), ""
+    if unknown and len(names) == len(tensors):
+        return [], unknown[0]
+    return [(name, by_name[inner[name]]) for name in names if inner[name] in by_name], ""
+
+
+def _type_faults(where: str, declared: ValueType, graph: GraphInfo, tensor: TensorInfo) -> Iterator[Fault]:
+    same_type = not declared.dtype or declared.dtype == _onnx_name(stored_type(tensor.dtype))
+    if not same_type or (declared.shape is not None and declared.shape != tensor.shape):
+        shape = list(declared.shape) if declared.shape is not None else "?"
+        yield (
+            f"{where} is {declared.dtype} {shape}; tensor {tensor.name} of graph "
+            f"{graph.name} is {tensor.dtype} {list(tensor.shape)}",
+            _WRITE_AGAIN,
+        )
 
 
 def _onnx_name(stored: str) -> str:
-    """FLOAT of float32."""
+    """FLOAT for float32."""
     import numpy as np
 
     if not stored:
         return ""
     number = reading.onnx_module("helper").np_dtype_to_tensor_dtype(np.dtype(stored))
     return str(reading.onnx_module().TensorProto.DataType.Name(number))
-
-
-def _node(node: ContextNode) -> str:
-    return f"EPContext node `{node.name or (node.outputs or ('',))[0]}`"

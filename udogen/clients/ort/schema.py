@@ -1,8 +1,12 @@
-"""Schemas for custom ops: model-local functions, by which ONNX Runtime knows an op that is none of its own.
+"""What an ONNX model must define of its custom ops: schemas, and the shapes of their outputs.
 
-The body of a function says which types and shapes come out, and cannot be executed: where an execution provider does
-not take the node, ONNX Runtime puts the body in its place, and a body that computed something would be a wrong answer
-without a word.  It fails instead, and the name of its node says why.
+A schema is a model-local function, by which ONNX Runtime knows an op that is not its own.  Its body defines types and
+shapes, and cannot be executed: where an execution provider does not take the node, ONNX Runtime puts the body in its
+place, and a body that computed something would silently compute wrong numbers.  Instead it fails, and the name of its
+node is the reason.
+
+Shapes come from the packages' configs and shape rules: ONNX Runtime infers none through a schema, and its QNN provider
+takes no node with a tensor of unknown shape.
 """
 
 from __future__ import annotations
@@ -13,13 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from udogen.clients.ort import shapes
 from udogen.clients.package import Package
-from udogen.errors import UsageError
-from udogen.opdef.model import Op
+from udogen.errors import UdogenError, UsageError
+from udogen.opdef.datatypes import DataType
+from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.onnx import custom_ops, reading, serialized, shape_propagation
 from udogen.opdef.onnx.load import load_model
-from udogen.opdef.onnx.model import UNKNOWN, Model, Node, OpName, ValueType, type_in, walk
+from udogen.opdef.onnx.model import UNKNOWN, Graph, Model, Node, OpName, ValueType, type_in, walk
+from udogen.opdef.onnx.shape_propagation import Outputs, TypeOf
+from udogen.opdef.onnx.types import BY_ONNX
+from udogen.opdef.shape_rules import Given, ShapeRules, load_shape_rules
 
 _OPSET, _FUNCTION, _GRAPH, _IR_VERSION = 8, 25, 7, 1  # fields of ModelProto (onnx.proto3)
 _VALUE_INFO = 13  # of GraphProto
@@ -31,23 +38,23 @@ MARK = "was_not_taken_by_QNN"
 
 @dataclass(frozen=True)
 class Schemas:
-    """What is to be added behind a model's bytes, so that ONNX Runtime knows its custom ops."""
+    """What a model needs so that ONNX Runtime knows its custom ops: bytes to append, and bytes to replace."""
 
     model: Model
-    custom: tuple[OpName, ...]  # all that the model does not define itself
-    ops: tuple[OpName, ...]  # those of them that got a schema
+    custom: tuple[OpName, ...]  # custom ops that the model does not define itself
+    ops: tuple[OpName, ...]  # those of them that get a schema
     added: bytes
     notes: tuple[str, ...]
-    external: tuple[str, ...]  # files beside it in which some of its data lies
-    edits: tuple[tuple[int, bytes], ...] = ()  # what is to be written over a model's bytes, and where
+    external: tuple[str, ...]  # files beside it with some of its data
+    edits: tuple[tuple[int, bytes], ...] = ()  # (offset, bytes that replace the model's)
 
     @property
     def changes(self) -> bool:
-        """Whether the model is to be another one."""
+        """Whether the model must change."""
         return bool(self.added or self.edits)
 
     def of(self, path: Path) -> bytes:
-        """The model as it is to be."""
+        """The changed model."""
         data = bytearray(path.read_bytes())
         for at, text in self.edits:
             data[at : at + len(text)] = text
@@ -56,7 +63,7 @@ class Schemas:
 
 @dataclass(frozen=True)
 class _Use:
-    """One node, with what is known of what goes in and out."""
+    """One node, and the known types of its inputs and outputs."""
 
     node: Node
     inputs: tuple[ValueType, ...]
@@ -65,58 +72,57 @@ class _Use:
 
 def schemas_of(
     path: Path,
-    wanted: Sequence[str] = (),
+    only: Sequence[str] = (),
     *,
     outputs: shape_propagation.Outputs = shape_propagation.no_outputs,
     params: Mapping[str, Sequence[str]] | None = None,
     known: Sequence[OpName] = (),
 ) -> Schemas:
-    """Schemas for the custom ops of a model, or for the wanted ones; ops that it defines itself are left alone.
+    """Schemas for the custom ops of a model, or for `only` some; ops that the model defines itself are left alone.
 
-    `outputs` says the shapes of what custom nodes return; `params` the parameters of ops in the order of their config;
-    `known` are ops that ONNX Runtime knows without a schema.
+    `outputs` returns the shapes of the outputs of custom nodes; `params` has the parameters of ops in the order of
+    their config; `known` are ops that ONNX Runtime knows without a schema.
     """
-    loaded = load_model(path, tuple(wanted), outputs)
+    loaded = load_model(path, tuple(only), outputs)
     raw = reading.read_proto(path)
-    ours = [op for op in loaded.ops if loaded.model.function(op) is None]
-    if wanted:  # built-in ops that a package shall take need none
-        ours = [op for op in ours if custom_ops.is_custom(op, loaded.model)]
-    ops = [op for op in ours if op not in known]
-    uses: dict[OpName, list[_Use]] = defaultdict(list)
-    for node, scopes in walk(loaded.model.graph):
-        if node.op in ours:
-            types = (tuple(type_in(name, scopes) for name in names) for names in (node.inputs, node.outputs))
-            uses[node.op].append(_Use(node, *types))
-    notes = [f"{op} is defined by the model itself: that is kept" for op in loaded.ops if loaded.model.function(op)]
+    undefined = [op for op in loaded.ops if loaded.model.function(op) is None]
+    if only:  # a built-in op that a package shall take needs no schema
+        undefined = [op for op in undefined if custom_ops.is_custom(op, loaded.model)]
+    ops = [op for op in undefined if op not in known]
+    uses = _uses(loaded.model, undefined)
+    notes = [f"{op} is defined by the model itself: this is kept" for op in loaded.ops if loaded.model.function(op)]
     opset = loaded.model.opsets.get("", _NEWEST_OPSET)
     added = b"".join(_field(_FUNCTION, _function(op, uses[op], opset, notes)) for op in ops)
-    added += _missing_types(raw, [use for each in ours for use in uses[each]])
-    imported = {row.domain for row in raw.opset_import}
-    for domain in dict.fromkeys(op.domain for op in ops):
-        if domain not in imported:
-            added += _field(_OPSET, _opset(domain))
-    if ops and raw.ir_version < _FUNCTIONS_SINCE:
-        added += _number(_IR_VERSION << 3) + _number(_FUNCTIONS_SINCE)
+    added += _missing_types(raw, [use for op in undefined for use in uses[op]]) + _missing_imports(raw, ops)
     return Schemas(
         loaded.model,
-        tuple(ours),
+        tuple(undefined),
         tuple(ops),
         added,
         (*loaded.notes, *notes),
         tuple(dict.fromkeys(_external(raw.graph))),
-        # The provider sends up to three attributes in reverse order, more in an order of its own (measured: 2.3.0).
+        # The provider sends up to three attributes in reverse order, more in another order (measured: 2.3.0).
         serialized.reordered_attributes(path, {op: tuple(reversed(names)) for op, names in (params or {}).items()}),
     )
+
+
+def _uses(model: Model, ops: Sequence[OpName]) -> Mapping[OpName, list[_Use]]:
+    uses: dict[OpName, list[_Use]] = defaultdict(list)
+    for node, scopes in walk(model.graph):
+        if node.op in ops:
+            types = (tuple(type_in(name, scopes) for name in names) for names in (node.inputs, node.outputs))
+            uses[node.op].append(_Use(node, *types))
+    return uses
 
 
 def for_packages(
     path: Path, packages: Sequence[Package], rules: Path | None = None, *, known: Sequence[OpName] = ()
 ) -> Schemas:
-    """Schemas for the ops of packages in a model, with what their configs and rules say."""
+    """Schemas for the ops of packages in a model, with shapes from their configs and rules."""
     return schemas_of(
         path,
         [op for package in packages for op in package.ops],
-        outputs=shapes.of_packages(packages, rules),
+        outputs=outputs_of_packages(packages, rules),
         params=params_of(op for package in packages for op in package.models),
         known=known,
     )
@@ -128,9 +134,9 @@ def params_of(ops: Iterable[Op]) -> dict[str, tuple[str, ...]]:
 
 
 def without_shape(found: Schemas) -> list[str]:
-    """The tensors that custom nodes return, and nothing says the shape of, in words."""
+    """A sentence for each output of a custom node without a known shape."""
     return [
-        f"nothing says the shape of tensor `{name}`, which node `{node.name or name}` of op {node.op.type} returns"
+        f"the shape of tensor `{name}`, an output of node `{node.name or name}` of op {node.op.type}, is unknown"
         for node, scopes in walk(found.model.graph)
         if node.op in found.custom
         for name in node.outputs
@@ -141,19 +147,19 @@ def without_shape(found: Schemas) -> list[str]:
 def add_schemas(
     path: Path,
     out: Path,
-    wanted: Sequence[str] = (),
+    only: Sequence[str] = (),
     *,
     outputs: shape_propagation.Outputs = shape_propagation.no_outputs,
     params: Mapping[str, Sequence[str]] | None = None,
 ) -> Schemas:
-    """Write a model with schemas for its custom ops; its weights are copied as they are."""
-    found = schemas_of(path, wanted, outputs=outputs, params=params)
+    """Write a model with schemas for its custom ops; its weights are copied unchanged."""
+    found = schemas_of(path, only, outputs=outputs, params=params)
     if out.exists() and out.samefile(path):
-        raise UsageError(f"{out} is the model itself", hint="write it under another name")
+        raise UsageError(f"{out} is the model itself", hint="choose another name")
     if found.external and out.resolve().parent != path.resolve().parent:
         raise UsageError(
-            f"{path} has data in files beside it, which would not be found from {out}",
-            hint=f"write it into the same folder: -o {path.resolve().parent / out.name}",
+            f"{path} has data in files beside it, which would be missing beside {out}",
+            hint=f"write it to the same folder: -o {path.resolve().parent / out.name}",
         )
     try:
         with path.open("rb") as source, out.open("wb") as target:
@@ -169,7 +175,7 @@ def add_schemas(
 
 
 def library_of(ops: Sequence[Op], domain: str) -> bytes:
-    """A model without nodes that holds a function for each op of a config, for `model.functions.extend(…)`."""
+    """A model without nodes that has a function for each op of a config, for `model.functions.extend(…)`."""
     onnx = reading.onnx_module()
     helper = reading.onnx_module("helper")
     functions = []
@@ -194,16 +200,16 @@ def _function(op: OpName, uses: Sequence[_Use], opset: int, notes: list[str]) ->
     inputs = [f"in{index}" for index in range(max(len(use.node.inputs) for use in uses))]
     outputs = [f"out{index}" for index in range(max(len(use.node.outputs) for use in uses))]
     if not inputs:
-        raise UsageError(f"op {op} has no inputs: its types cannot be told from them", hint="give it a constant input")
+        raise UsageError(f"op {op} has no inputs, from which its types follow", hint="give it a constant input")
     nodes = []
     for index, name in enumerate(outputs):
         pairs = [_pair(use, index) for use in uses if index < len(use.outputs)]
         if all(_alike(*pair) for pair in pairs):
             nodes += _like(helper, inputs[0], name, op.type)
             if any(out is UNKNOWN for _, out in pairs):
-                notes.append(f"output {index} of {op}: taken to have the type and shape of its first input")
+                notes.append(f"output {index} of {op}: assumed to have the type and shape of its first input")
         else:
-            nodes += _declared(helper, inputs[0], name, op, {_dtype(*pair) for pair in pairs})
+            nodes += _declared(helper, inputs[0], name, op, {_dtype_of(*pair) for pair in pairs})
     attributes = sorted({each.name for use in uses for each in use.node.attributes})
     made = helper.make_function(
         op.domain, op.type, inputs, outputs, nodes, [helper.make_opsetid("", opset)], attributes
@@ -217,16 +223,16 @@ def _pair(use: _Use, index: int) -> tuple[ValueType, ValueType]:
 
 
 def _alike(given: ValueType, out: ValueType) -> bool:
-    """Nothing is known of the output that is not so of the first input."""
+    """Whether all that is known of the output is true of the first input."""
     return out.dtype in ("", given.dtype) and out.shape in (None, given.shape)
 
 
-def _dtype(given: ValueType, out: ValueType) -> str:
+def _dtype_of(given: ValueType, out: ValueType) -> str:
     return out.dtype or given.dtype or _UNKNOWN_DTYPE
 
 
 def _like(helper: Any, given: str, out: str, op: str) -> list[Any]:
-    """Type and shape of the input; to execute it is an error whatever the input is: no index is that large."""
+    """Type and shape of the input; executing it always fails: no index is that large."""
     index = f"{out}_index"
     tensor = helper.make_tensor(index, 7, [1, 1], [2**31 - 1])  # 7: INT64
     return [
@@ -236,11 +242,11 @@ def _like(helper: Any, given: str, out: str, op: str) -> list[Any]:
 
 
 def _declared(helper: Any, given: str, out: str, op: OpName, dtypes: set[str]) -> list[Any]:
-    """A type, and a shape that only the model's own declarations tell; to execute it is an error: a size of -1."""
+    """A type, and a shape that only the model itself declares; executing it fails: a size of -1."""
     if len(dtypes) > 1:
         raise UsageError(
             f"op {op} has outputs of several types: {', '.join(sorted(dtypes))}",
-            hint="one schema holds one type: give the op a name for each",
+            hint="a schema has one type: give the op a different name for each",
         )
     number = reading.onnx_module().TensorProto.DataType.Value(dtypes.pop())
     minus = f"{out}_minus"
@@ -260,7 +266,7 @@ def _declared(helper: Any, given: str, out: str, op: OpName, dtypes: set[str]) -
 
 
 def _missing_types(raw: Any, uses: Sequence[_Use]) -> bytes:
-    """What was inferred of outputs, and the file itself does not say, as further value_info of its graph."""
+    """Inferred types of outputs that the file does not declare, as additional value_info of its graph."""
     helper, onnx = reading.onnx_module("helper"), reading.onnx_module()
     declared = {row.name for row in (*raw.graph.value_info, *raw.graph.output) if row.type.HasField("tensor_type")}
     top = {name for node in raw.graph.node for name in node.output}
@@ -286,10 +292,16 @@ def _external(graph: Any) -> Iterator[str]:
 # --- protobuf ---------------------------------------------------------------------------------------
 
 
-def _opset(domain: str) -> bytes:
-    row = reading.onnx_module("helper").make_opsetid(domain, 1)
-    data: bytes = row.SerializeToString(deterministic=True)
-    return data
+def _missing_imports(raw: Any, ops: Sequence[OpName]) -> bytes:
+    """The domains of these ops, and an IR version that has functions."""
+    helper = reading.onnx_module("helper")
+    imported = {row.domain for row in raw.opset_import}
+    domains = [domain for domain in dict.fromkeys(op.domain for op in ops) if domain not in imported]
+    rows = [helper.make_opsetid(domain, 1).SerializeToString(deterministic=True) for domain in domains]
+    added = b"".join(_field(_OPSET, row) for row in rows)
+    if ops and raw.ir_version < _FUNCTIONS_SINCE:
+        added += _number(_IR_VERSION << 3) + _number(_FUNCTIONS_SINCE)
+    return added
 
 
 def _field(number: int, data: bytes) -> bytes:
@@ -302,3 +314,116 @@ def _number(value: int) -> bytes:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes([*out, value])
+
+
+# --- shapes --------------------------------------------------------------------------------------------
+
+SHAPE_HINT = (
+    'define it in the config (<Constraint Type="Shape">Same shape as the input</Constraint>), in Python (`--rules '
+    "FILE.py`, `rules=`), or in the model, as value_info"
+)
+_MOST_DATA = 4096  # numbers of a constant: larger ones are data, not shapes
+_FROM_ONNX = {row.onnx: row.qnn for row in BY_ONNX.values()}
+_TO_ONNX = {row.qnn: row.onnx for row in BY_ONNX.values() if not row.why}
+
+
+def outputs_of_packages(packages: Sequence[Package], rules: Path | None = None) -> Outputs:
+    """Shapes of outputs by the configs of packages, and a file of shape rules."""
+    without_config = next((each for each in packages if each.built is None or not each.built.configs), None)
+    if rules is not None and without_config is not None:
+        raise UsageError(
+            f"{rules} needs the config of the op, and {without_config.library.file} is only a library",
+            hint="give the folder of the package",
+        )
+    return _OutputTypes([op for package in packages for op in package.models], rules)
+
+
+def outputs_of_configs(packages: Sequence[OpPackage], rules: Path | None = None) -> Outputs:
+    """Shapes of outputs by configs, and a file of shape rules."""
+    return _OutputTypes([op for package in packages for op in package.ops], rules)
+
+
+class _OutputTypes:
+    """Types and shapes of the outputs of nodes, as a config or a rule defines them."""
+
+    def __init__(self, ops: Sequence[Op], rules: Path | None) -> None:
+        self._rules = load_shape_rules(rules, ops) if rules else ShapeRules(Path(), {op.name: op for op in ops}, {})
+
+    def __call__(self, node: Node, scopes: tuple[Graph, ...], type_of: TypeOf) -> Sequence[ValueType]:
+        op = self._rules.ops.get(node.op.type)
+        if op is None:
+            return ()
+        inputs = _inputs(op, node, scopes, type_of)
+        if inputs is None:
+            return ()
+        try:
+            inferred = self._rules.infer(op.name, inputs, _params(op, node), outputs=_counts(op, len(node.outputs)))
+        except UdogenError as fault:
+            if op.name in self._rules.functions or f"{op.name}_dtypes" in self._rules.functions:
+                where = f"node `{node.name or node.outputs[0]}` of op {op.name}"
+                raise UsageError(f"{where}: {fault.message}", details=fault.details, hint=fault.hint) from fault
+            return ()  # the node differs from the config; `check_model` reports how
+        first = type_of(node.inputs[0]).dtype if node.inputs else ""
+        found = []
+        for tensor in op.outputs:
+            names = [f"{tensor.name}.{each}" for each in range(len(inferred))] if tensor.repeated else [tensor.name]
+            for name in names:
+                if name in inferred:
+                    dtype = _onnx_dtype(inferred[name].dtype, tensor.datatypes, first)
+                    found.append(ValueType(dtype, inferred[name].shape))
+        return [each if each.complete else UNKNOWN for each in found]
+
+
+def _inputs(
+    op: Op, node: Node, scopes: tuple[Graph, ...], type_of: TypeOf
+) -> Mapping[str, Given | Sequence[Given]] | None:
+    """The inputs of the node by the names of the config; None where a shape is unknown or not fixed."""
+    spare = len(node.inputs) - len(op.inputs) + 1  # of a repeated input
+    found: dict[str, Given | Sequence[Given]] = {}
+    at = 0
+    for tensor in op.inputs:
+        names = node.inputs[at : at + (max(spare, 0) if tensor.repeated else 1)]
+        at += len(names)
+        given = [_given(name, scopes, type_of(name)) for name in names if name]
+        known = [each for each in given if each is not None]
+        if len(known) < len(given):
+            return None
+        if known:
+            found[tensor.name] = known if tensor.repeated else known[0]
+    return found
+
+
+def _given(name: str, scopes: tuple[Graph, ...], known: ValueType) -> Given | None:
+    if known.shape is None or known.dtype not in _FROM_ONNX:
+        return None
+    extents = [each for each in known.shape if isinstance(each, int)]
+    if len(extents) < len(known.shape):
+        return None
+    constant = next((graph.constants[name] for graph in reversed(scopes) if name in graph.constants), None)
+    data = None
+    if constant is not None and constant.array is not None and constant.array.size <= _MOST_DATA:
+        data = constant.array.ravel().tolist()
+    return Given(tuple(extents), _FROM_ONNX[known.dtype], data)
+
+
+def _params(op: Op, node: Node) -> dict[str, object]:
+    names = {each.name for each in op.params}
+    return {each.name: each.value for each in node.attributes if each.name in names}
+
+
+def _counts(op: Op, number: int) -> dict[str, int]:
+    """The number of outputs that the node has for each output of the config."""
+    spare = number - len(op.outputs) + 1
+    return {each.name: spare if each.repeated else int(at < number) for at, each in enumerate(op.outputs)}
+
+
+def _onnx_dtype(inferred: str | None, allowed: Sequence[DataType], first: str) -> str:
+    """The element type of ONNX.
+
+    It is that of the first input where the config leaves it open, or where the type is quantized: between
+    DequantizeLinear and QuantizeLinear a model has floats.
+    """
+    if inferred in _TO_ONNX:
+        return _TO_ONNX[inferred]
+    fits = any(row.quantized or row.name in ("BACKEND_SPECIFIC", _FROM_ONNX.get(first)) for row in allowed)
+    return first if fits or not allowed else ""

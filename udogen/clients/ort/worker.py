@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen.build import elf
-from udogen.clients.ort import opening, versions
+from udogen.clients.ort import open_session, versions
 from udogen.errors import RunFailed, UdogenError
 from udogen.runtime import failures, proof
 from udogen.runtime.wire import Message, Wire
@@ -41,13 +41,13 @@ class Worker:
             else:
                 raise RunFailed(f"the worker knows no order `{order['do']}`", hint="please report this")
         except UdogenError as error:
-            refused = isinstance(error, opening.NotPlaced | opening.SessionFailed) and error.refused
+            refused = isinstance(error, open_session.NotPlaced | open_session.SessionFailed) and error.refused
             self._say("failed", refused=refused, exit_code=error.exit_code, **dict[str, Any](error.as_json()))
 
     def _start(self, order: Message) -> None:
         self._phase("import ONNX Runtime")
         versions.check(order["backend"])
-        library = opening.backend_library(order["backend"])
+        library = open_session.backend_library(order["backend"])
         builds = elf.sdk_releases(library)
         self._say(
             "ready",
@@ -70,7 +70,7 @@ class Worker:
             self._phase("make the session")
             path = Path(self._folder.name, "case.onnx")
             path.write_bytes(model)
-            self._session = opening.session(path, [library], backend=order["backend"], ops=[order["op"]])
+            self._session = open_session.session(path, [library], backend=order["backend"], ops=[order["op"]])
             self._key = key
         else:
             self._before = _counts(library, provider, order["op"])

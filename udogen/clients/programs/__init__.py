@@ -1,4 +1,4 @@
-"""The clients, one row each: a new one is a module here and a row."""
+"""The clients: one module and one row each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs in C++ of one's own: the QNN API, or SNPE's for packages of its layout."""
+"""Your own programs in C++: the QNN API, or SNPE's for packages in its layout."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from udogen import backends
 from udogen.clients import rules
-from udogen.clients.client import Client, Part
+from udogen.clients.client import Client, Snippet
+from udogen.clients.device import device_snippets
 from udogen.clients.package import Package
 from udogen.clients.programs import snpe
-from udogen.clients.programs.parts import device_parts
 from udogen.clients.quoting import block, cpp
 
 
-def _tell(packages: Sequence[Package]) -> Iterator[Part]:
+def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     if all(package.registration is not None for package in packages):
-        yield from _tell_snpe(packages)
+        yield from _snpe_snippets(packages)
         return
     rows = "\n".join(
         f"                {{{cpp(library.path)}, {cpp(package.provider)}, "
@@ -23,7 +23,7 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
         for package in packages
         for library in package.libraries
     )
-    yield Part(
+    yield Snippet(
         "cpp",
         "cpp",
         block(f"""
@@ -43,26 +43,26 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
               for (const auto& each : packages) {{
                 const Qnn_ErrorHandle_t code = register_one(backend, each.path, each.provider, each.target);
                 if (code != QNN_SUCCESS) {{
-                  return code;  // `udogen explain` says what it means
+                  return code;  // see `udogen explain`
                 }}
               }}
               return QNN_SUCCESS;
             }}
         """),
     )
-    yield from device_parts(packages)
+    yield from device_snippets(packages)
 
 
 def _opening(packages: Sequence[Package]) -> str:
-    """How the backend must have been opened."""
+    """How the backend must be opened."""
     backend = backends.RUNTIMES[packages[0].backend].library
-    needed = f"{backend} must have been opened with dlopen(…, RTLD_NOW | RTLD_GLOBAL)."
+    needed = f"{backend} must be opened with dlopen(…, RTLD_NOW | RTLD_GLOBAL)."
     return f"\n            // {needed}" if backends.ALL[packages[0].backend].calls_runtime else ""
 
 
-def _tell_snpe(packages: Sequence[Package]) -> Iterator[Part]:
+def _snpe_snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     rows = "\n".join(f"                  {cpp(snpe.registration_path(package))}," for package in packages)
-    yield Part(
+    yield Snippet(
         "cpp",
         "cpp",
         block(f"""
@@ -90,6 +90,6 @@ CLIENT = Client(
     "cpp",
     "C++",
     "QnnBackend.h of core API 2.36 (SDK 2.47); SNPEFactory.hpp of SNPE 2.25",
-    (rules.ONE_PLACE, snpe.BUILT),
-    lambda packages: list(_tell(packages)),
+    (rules.ONE_PLATFORM, snpe.BUILT),
+    _snippets,
 )

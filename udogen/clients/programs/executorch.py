@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from udogen.clients import rules
-from udogen.clients.client import Client, Part, Rule
+from udogen.clients.client import Client, ClientRule, Snippet
+from udogen.clients.device import device_snippets
 from udogen.clients.package import Package
-from udogen.clients.programs.parts import device_parts
-from udogen.clients.programs.pc import host_library, no_host_library
 from udogen.clients.quoting import block, python
 
 
@@ -24,37 +23,32 @@ class Info(NamedTuple):
     platform: str
 
 
-def _no_texts(packages: Sequence[Package]) -> Iterator[str]:
-    for package in packages:
-        for op in package.models:
-            for param in op.params:
-                if op.name in package.ops and param.mandatory and "STRING" in {each.name for each in param.datatypes}:
-                    yield f"parameter {param.name} of op {op.name} is a STRING"
+def _strings(packages: Sequence[Package]) -> Iterator[str]:
+    for op, param in rules.params_of(packages):
+        if "STRING" in {each.name for each in param.datatypes}:
+            yield f"parameter {param.name} of op {op.name} is a STRING"
 
 
 def _lists(packages: Sequence[Package]) -> Iterator[str]:
-    for package in packages:
-        for op in package.models:
-            for param in op.params:
-                if op.name in package.ops and param.mandatory and not param.is_scalar:
-                    yield f"parameter {param.name} of op {op.name} is a tensor"
+    for op, param in rules.params_of(packages):
+        if not param.is_scalar:
+            yield f"parameter {param.name} of op {op.name} is a tensor"
 
 
 def infos(packages: Sequence[Package]) -> Iterator[Info]:
-    """What ExecuTorch is told: for each op the library that prepares it on a PC, then those of the device."""
+    """For each op the library that prepares it on a PC, then the libraries on the device."""
     for package in packages:
         for op in package.ops:
-            host = host_library(package)
-            if host is not None:
-                yield Info(package, op, str(host), "CPU", "X86_64")
-            if package.place.device:
-                # By full path, the Hexagon one too: so does ExecuTorch's own example.
+            if package.host_library is not None:
+                yield Info(package, op, str(package.host_library), "CPU", "X86_64")
+            if package.platform.is_device:
+                # The Hexagon library by full path too, as in ExecuTorch's own example.
                 for library in package.libraries:
                     yield Info(package, op, f"{package.folder}/{library.name}", library.target, "AARCH64_ANDROID")
 
 
 def torch_name(package: Package, op: str) -> str:
-    """The operator of PyTorch that we take to stand for an op."""
+    """The PyTorch operator that an op is assumed to implement."""
     return f"{_snake(package.name)}.{_snake(op)}.default"
 
 
@@ -62,7 +56,7 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def _tell(packages: Sequence[Package]) -> Iterator[Part]:
+def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     rows = "\n".join(
         f"                    QnnExecuTorchOpPackageInfo(\n"
         f"                        op_package_name={python(info.package.name)},\n"
@@ -75,7 +69,7 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
         f"                    ),"
         for info in infos(packages)
     )
-    yield Part(
+    yield Snippet(
         "python",
         "python",
         block(f"""
@@ -96,11 +90,11 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
         """),
     )
     yield from _builder(packages)
-    yield from device_parts(packages)
+    yield from device_snippets(packages)
 
 
-def _builder(packages: Sequence[Package]) -> Iterator[Part]:
-    """The newer interface, which reads the config; it takes one package."""
+def _builder(packages: Sequence[Package]) -> Iterator[Snippet]:
+    """The newer interface, which reads the config and takes one package."""
     if len(packages) != 1 or packages[0].config is None:
         return
     package = packages[0]
@@ -113,7 +107,7 @@ def _builder(packages: Sequence[Package]) -> Iterator[Part]:
         f"            )"
         for target, platform, path in dict.fromkeys((each.target, each.platform, each.path) for each in infos(packages))
     )
-    yield Part(
+    yield Snippet(
         "builder",
         "python",
         block(f"""
@@ -141,32 +135,29 @@ CLIENT = Client(
     "ExecuTorch 1.5.1, backends/qualcomm: qc_schema.py, custom_op/interface.py, op_custom_op.py, QnnBackendCommon.cpp",
     (
         rules.OPS,
-        rules.ONE_PLACE,
-        rules.only_backends("htp", consequence="its op packages have the targets CPU and HTP of the HTP backend alone"),
+        rules.ONE_PLATFORM,
+        rules.only_backends(
+            "htp", consequence="its op packages are only for the targets CPU and HTP of the HTP backend"
+        ),
         rules.not_linux_devices(
-            "it knows the platforms X86_64 and AARCH64_ANDROID; elsewhere it skips every package, and goes on"
+            "it knows the platforms X86_64 and AARCH64_ANDROID; elsewhere it skips every package without an error"
         ),
-        Rule(
-            "prepared-on-a-pc",
-            no_host_library,
-            "models are lowered on a PC: without its library there the op is not delegated",
-            "build it: udogen build htp_x86 -C DIR",
-        ),
+        rules.host_library("models are lowered on a PC: without a library for it the op is not delegated"),
         rules.ops_once("the first one wins"),
-        Rule("attributes", _no_texts, "an argument that is a text cannot be lowered", "make it a number, or an input"),
-        Rule(
+        ClientRule("attributes", _strings, "a string argument cannot be lowered", "make it a number, or an input"),
+        ClientRule(
             "lists",
             _lists,
-            "it writes a list as numbers of 64 bits, and says that they have 32: the op reads every other one as 0",
+            "it writes a list as 64-bit numbers and declares them as 32-bit: the op reads every other one as 0",
             "make it an input, or scalars",
         ),
     ),
-    lambda packages: list(_tell(packages)),
+    _snippets,
     lambda packages: [
         "a failed registration is logged, not raised: read the log with `udogen explain LOG`",
-        "inputs are the tensor arguments of the torch operator in order, parameters its others: by order, not by name",
-        f"{torch_name(packages[0], packages[0].ops[0])} is a name of ours: put your operator's in its place",
-        "custom_op.interface imports Qualcomm's generator; `python -m udogen.compat.qti YOUR_PROGRAM.py` brings ours",
-        "udogen.clients.executorch.op_package_options(packages, {op: torch operator}) makes and checks the options",
+        "tensor arguments of the torch operator are inputs, its other arguments parameters: by order, not by name",
+        f"{torch_name(packages[0], packages[0].ops[0])} is a placeholder: use the name of your operator",
+        "custom_op.interface needs Qualcomm's generator; `python -m udogen.compat.qti YOUR_PROGRAM.py` replaces it",
+        "udogen.clients.executorch.op_package_options(packages, {op: torch operator}) creates and checks the options",
     ],
 )

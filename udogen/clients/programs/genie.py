@@ -1,14 +1,14 @@
-"""Genie, which runs language models from context binaries: it has no way to register an op package."""
+"""Genie, which runs language models from context binaries; it cannot register op packages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from udogen.clients.client import Client, Rule
+from udogen.clients.client import Client, ClientRule
 from udogen.clients.package import Package
 
 
-def _always(packages: Sequence[Package]) -> Iterator[str]:
+def _no_option(packages: Sequence[Package]) -> Iterator[str]:
     names = ", ".join(package.name for package in packages)
     yield f"its configuration has no key for op packages, and {names} cannot be registered with it"
 
@@ -18,13 +18,13 @@ CLIENT = Client(
     "Genie",
     "libGenie of SDK 2.47, which refuses every unknown key of the JSON configuration (measured)",
     (
-        Rule(
+        ClientRule(
             "no-option",
-            _always,
-            "a key of one's own ends with `Unknown QnnHtp config key` (-8); without the package a context binary "
-            "that has its ops is not restored (5005)",
+            _no_option,
+            "an additional key fails with `Unknown QnnHtp config key` (-8); without the package a context binary "
+            "with its ops is not restored (5005)",
             "run the context binaries with `udogen run context DIR --op-package LIB`, or from C++ (--client cpp)",
         ),
     ),
-    lambda _packages: [],
+    lambda _packages: (),
 )

@@ -1,11 +1,11 @@
-"""Android apps in Java or Kotlin: the QNN delegate of TFLite, or SNPE for packages of its layout."""
+"""Android apps in Java or Kotlin: the QNN delegate of TFLite, or SNPE for packages in its layout."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from udogen.clients import rules
-from udogen.clients.client import Client, Part, Rule
+from udogen.clients.client import Client, ClientRule, Snippet
 from udogen.clients.package import Package
 from udogen.clients.programs import snpe, tflite
 from udogen.clients.quoting import block, java
@@ -17,31 +17,31 @@ _MANIFEST = block("""
 """)
 
 
-def _of_snpe(packages: Sequence[Package]) -> bool:
+def _for_snpe(packages: Sequence[Package]) -> bool:
     return all(package.registration is not None for package in packages)
 
 
-def _unless_snpe(rule: Rule) -> Rule:
-    def broken(packages: Sequence[Package]) -> Iterator[str]:
-        if not _of_snpe(packages):
-            yield from rule.broken(packages)
+def _unless_snpe(rule: ClientRule) -> ClientRule:
+    def faults(packages: Sequence[Package]) -> Iterator[str]:
+        if not _for_snpe(packages):
+            yield from rule.faults(packages)
 
-    return rule._replace(broken=broken)
+    return rule._replace(faults=faults)
 
 
 def _library_names(packages: Sequence[Package]) -> Iterator[str]:
     for package in packages:
         for library in package.libraries:
             if not (library.name.startswith("lib") and library.name.endswith(".so")):
-                yield f"the file {library.name} is not called lib….so"
+                yield f"the file {library.name} has no name of the form lib….so"
 
 
-def _tell(packages: Sequence[Package]) -> Iterator[Part]:
-    yield from _tell_snpe(packages) if _of_snpe(packages) else _tell_delegate(packages)
-    yield Part("manifest", "xml", _MANIFEST)
+def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
+    yield from _snpe_snippets(packages) if _for_snpe(packages) else _delegate_snippets(packages)
+    yield Snippet("manifest", "xml", _MANIFEST)
 
 
-def _tell_delegate(packages: Sequence[Package]) -> Iterator[Part]:
+def _delegate_snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     infos, maps = [], []
     for number, package in enumerate(packages):
         maps.append(f"            HashMap<String, String> ops{number} = new HashMap<>();")
@@ -52,7 +52,7 @@ def _tell_delegate(packages: Sequence[Package]) -> Iterator[Part]:
             f"                    {java(package.provider)}, {java(tflite.target(library.target))}, ops{number}),"
             for library in package.libraries
         ]
-    yield Part(
+    yield Snippet(
         "java",
         "java",
         block(
@@ -69,10 +69,12 @@ def _tell_delegate(packages: Sequence[Package]) -> Iterator[Part]:
         ),
     )
     files = [(library.file, library.name) for package in packages for library in package.libraries]
-    yield Part("files", "text", "\n".join(f"{file} -> app/src/main/jniLibs/arm64-v8a/{name}" for file, name in files))
+    yield Snippet(
+        "files", "text", "\n".join(f"{file} -> app/src/main/jniLibs/arm64-v8a/{name}" for file, name in files)
+    )
 
 
-def _tell_snpe(packages: Sequence[Package]) -> Iterator[Part]:
+def _snpe_snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     calls = "\n".join(
         f"            if (!SNPE.addOpPackage(application, folder + {java('/' + package.registration.name)})) {{\n"
         f"                throw new IllegalStateException({java(f'{package.name} was not registered')});\n"
@@ -80,7 +82,7 @@ def _tell_snpe(packages: Sequence[Package]) -> Iterator[Part]:
         for package in packages
         if package.registration is not None
     )
-    yield Part(
+    yield Snippet(
         "java",
         "java",
         block(f"""
@@ -89,7 +91,7 @@ def _tell_snpe(packages: Sequence[Package]) -> Iterator[Part]:
         """),
     )
     files = [file for package in packages for file in snpe.all_libraries_of(package)]
-    yield Part("files", "text", "\n".join(f"{file} -> app/src/main/jniLibs/arm64-v8a/{file.name}" for file in files))
+    yield Snippet("files", "text", "\n".join(f"{file} -> app/src/main/jniLibs/arm64-v8a/{file.name}" for file in files))
 
 
 CLIENT = Client(
@@ -97,19 +99,19 @@ CLIENT = Client(
     "Java on Android",
     "QNN SDK 2.25, docs/QNN/TFLiteDelegate/java_interface.html; SNPE 2.25, running_model_with_udo.html",
     (
-        rules.android_only("an app of Android loads libraries of Android alone", "--android with --target v75"),
+        rules.android_only("an Android app loads only libraries for Android", "--android with --target v75"),
         *(_unless_snpe(rule) for rule in tflite.RULES),
-        Rule(
+        ClientRule(
             "library-names",
             _library_names,
-            "the installer unpacks lib*.so from an APK, and nothing else",
+            "the installer unpacks only lib*.so from an APK",
             "build it under such a name",
         ),
         snpe.BUILT,
     ),
-    lambda packages: list(_tell(packages)),
+    _snippets,
     lambda packages: [
-        *([] if _of_snpe(packages) else tflite.defaults(packages)),
-        "libraries must lie in files of their own: extractNativeLibs, or useLegacyPackaging in Gradle",
+        *([] if _for_snpe(packages) else tflite.defaults(packages)),
+        "libraries must be unpacked as files: extractNativeLibs, or useLegacyPackaging in Gradle",
     ],
 )

@@ -5,29 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from udogen.clients import rules
-from udogen.clients.client import Client, Part, Rule
+from udogen.clients.client import Client, ClientRule, Snippet
+from udogen.clients.device import device_snippets
 from udogen.clients.package import Library, Package
-from udogen.clients.programs.parts import device_parts
-from udogen.clients.programs.pc import host_library, no_host_library
 from udogen.clients.quoting import block, cpp, shell
 
 
 def _paths(package: Package) -> Sequence[Library]:
-    host = host_library(package)
+    host = package.host_library
     return [*package.libraries, *([Library(host, str(host), host.name)] if host else [])]
 
 
 def _parameters(packages: Sequence[Package]) -> Iterator[str]:
-    for package in packages:
-        for op in package.models:
-            for param in op.params:
-                types = {each.name for each in param.datatypes}
-                if op.name in package.ops and param.mandatory and not types & _OPTIONS:
-                    yield f"parameter {param.name} of op {op.name} is {' or '.join(sorted(types))}"
+    for op, param in rules.params_of(packages):
+        types = {each.name for each in param.datatypes}
+        if not types & _OPTION_TYPES:
+            yield f"parameter {param.name} of op {op.name} is {' or '.join(sorted(types))}"
 
 
-# What values of a model's custom options become.
-_OPTIONS = {"BOOL_8", "INT_32", "UINT_32", "FLOAT_32", "BACKEND_SPECIFIC"}
+# Types that values of a model's custom options arrive as.
+_OPTION_TYPES = {"BOOL_8", "INT_32", "UINT_32", "FLOAT_32", "BACKEND_SPECIFIC"}
 
 
 def _fields(package: Package, compile_path: str, dispatch_path: str) -> dict[str, str]:
@@ -36,8 +33,8 @@ def _fields(package: Package, compile_path: str, dispatch_path: str) -> dict[str
         "interface_provider": package.provider,
         "compile_package_path": compile_path,
         "dispatch_package_path": dispatch_path,
-        # Dispatch hands it to QNN as it is: on a device HTP, on a PC CPU, for libQnnHtp.so there refuses HTP (4003).
-        "target": "HTP" if package.place.device else "CPU",
+        # Dispatch passes it to QNN: HTP on a device, CPU on a PC, where libQnnHtp.so refuses HTP (4003).
+        "target": "HTP" if package.platform.is_device else "CPU",
     }
 
 
@@ -46,17 +43,16 @@ def _flag(fields: dict[str, str]) -> str:
     return f"--qualcomm_custom_op_package={shell(value)}"
 
 
-def _tell(packages: Sequence[Package]) -> Iterator[Part]:
+def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     package = packages[0]
-    host = host_library(package)
     dispatch = package.hexagon.path if package.hexagon else package.library.path
-    compiled = _fields(package, str(host), dispatch)
-    yield Part("flag", "sh", _flag(compiled))
+    compiled = _fields(package, str(package.host_library), dispatch)
+    yield Snippet("flag", "sh", _flag(compiled))
     if package.hexagon:
-        # Compiled on the device itself: by the ARM library, which the plug-in registers for CPU.
-        yield Part("flag-on-device", "sh", _flag(_fields(package, package.library.path, dispatch)))
+        # To compile on the device itself, the plug-in registers the ARM library for CPU.
+        yield Snippet("flag-on-device", "sh", _flag(_fields(package, package.library.path, dispatch)))
     lines = "\n".join(f"            package.{name} = {cpp(text)};" for name, text in compiled.items())
-    yield Part(
+    yield Snippet(
         "cpp",
         "cpp",
         block(f"""
@@ -65,7 +61,7 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
             options.SetCustomOpPackage(package);
         """),
     )
-    yield from device_parts(packages)
+    yield from device_snippets(packages)
 
 
 CLIENT = Client(
@@ -73,35 +69,30 @@ CLIENT = Client(
     "LiteRT",
     "LiteRT 1.5.0 (f67457790): qualcomm_flags.cc, litert_qualcomm_options.cc, litert_toml_parser.cc, vendors/qualcomm",
     (
-        rules.one_package("the option holds one; a second one replaces it"),
+        rules.one_package("the option holds one package; a second one replaces it"),
         rules.only_backends(
             "htp", consequence="it ignores op packages on every other backend, with a line at level info"
         ),
         rules.not_linux_devices("its dispatch plug-in is for Android"),
         rules.no_characters(
             ";\n",
-            consequence="`;` ends a field, and a new line the text that hands the options on: the path is cut off, or "
-            "all of them are refused (kLiteRtStatusErrorInvalidArgument)",
+            consequence="`;` ends a field, and a new line ends the text of all options: the path is cut off, or all "
+            "options are refused (kLiteRtStatusErrorInvalidArgument)",
             libraries=_paths,
         ),
-        Rule(
-            "compiled-on-a-pc",
-            no_host_library,
-            "the compiler plug-in finds no package, and leaves the custom op to the CPU",
-            "build it: udogen build htp_x86 -C DIR",
-        ),
-        Rule(
+        rules.host_library("the compiler plug-in finds no package, and leaves the custom op to the CPU"),
+        ClientRule(
             "parameters",
             _parameters,
-            "custom options arrive as BOOL_8, INT_32, UINT_32 and FLOAT_32, alone or in lists; other values stop the "
+            "custom options arrive as BOOL_8, INT_32, UINT_32 and FLOAT_32, as scalars or lists; other values stop the "
             "compiler (kLiteRtStatusErrorUnsupported), and an op that lacks one is refused (3110)",
             "make it one of these, an input, or optional",
         ),
     ),
-    lambda packages: list(_tell(packages)),
+    _snippets,
     lambda packages: [
-        "the op's type is the model's custom code; its custom options (flexbuffers) arrive as parameters of their keys",
-        "a flexbuffer's int becomes INT_32, its uint UINT_32; numbers of more bits are cut",
-        "while it compiles the target is CPU whatever is said here; `target` is that of dispatch",
+        "the op's type is the model's custom code; custom options (flexbuffers) arrive as parameters by their keys",
+        "a flexbuffer's int becomes INT_32, its uint UINT_32; wider numbers are truncated",
+        "it always compiles for the target CPU; `target` is used for dispatch only",
     ],
 )

@@ -1,4 +1,4 @@
-"""qnn-net-run, and qnn-context-binary-generator, which reads the same option with a field less."""
+"""qnn-net-run and qnn-context-binary-generator, whose option has one field less."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from udogen import backends
 from udogen.clients import rules
-from udogen.clients.client import Client, Part
-from udogen.clients.package import Library, Package
-from udogen.clients.programs.parts import device_parts
+from udogen.clients.client import Client, Snippet
+from udogen.clients.device import device_snippets
+from udogen.clients.package import Package
 from udogen.clients.quoting import shell
 
-_SEPARATORS = "it takes the rest for another field: `Malformed opPackageString provided`, or a file that is not there"
+_SEPARATORS = "it takes the rest as another field: `Malformed opPackageString provided`, or a missing file"
 
 
 def _entries(packages: Sequence[Package], *, targets: bool) -> str:
@@ -23,38 +23,34 @@ def _entries(packages: Sequence[Package], *, targets: bool) -> str:
     )
 
 
-def _tell_net_run(packages: Sequence[Package]) -> Iterator[Part]:
+def _net_run(packages: Sequence[Package]) -> Iterator[Snippet]:
     option = f"--op_packages {shell(_entries(packages, targets=True))}"
     backend = backends.RUNTIMES[packages[0].backend].library
-    yield Part("flag", "sh", option)
-    yield Part("command", "sh", f"qnn-net-run --backend {backend} --model model.so --input_list inputs.txt {option}")
-    yield from device_parts(packages)
+    yield Snippet("flag", "sh", option)
+    yield Snippet("command", "sh", f"qnn-net-run --backend {backend} --model model.so --input_list inputs.txt {option}")
+    yield from device_snippets(packages)
 
 
-def _arm(package: Package) -> Sequence[Library]:
-    return [package.library]
-
-
-def _tell_generator(packages: Sequence[Package]) -> Iterator[Part]:
+def _generator(packages: Sequence[Package]) -> Iterator[Snippet]:
     option = f"--op_packages {shell(_entries(packages, targets=False))}"
     backend = backends.RUNTIMES[packages[0].backend].library
-    yield Part("flag", "sh", option)
-    yield Part(
+    yield Snippet("flag", "sh", option)
+    yield Snippet(
         "command",
         "sh",
         f"qnn-context-binary-generator --backend {backend} --model model.so --binary_file model {option}",
     )
-    yield from device_parts(packages)
+    yield from device_snippets(packages)
 
 
 NET_RUN = Client(
     "qnn-net-run",
     "qnn-net-run",
     "QNN SDK 2.25, docs/QNN/general/tools.html, and examples/QNN/SampleApp (registerOpPackages)",
-    (rules.ONE_PLACE, rules.no_characters(":,", consequence=_SEPARATORS, libraries=rules.all_libraries)),
-    lambda packages: list(_tell_net_run(packages)),
+    (rules.ONE_PLATFORM, rules.no_characters(":,", consequence=_SEPARATORS)),
+    _net_run,
     lambda packages: (
-        ["the ARM library prepares graphs; with --retrieve_context the Hexagon one alone would do"]
+        ["the ARM library prepares graphs; with --retrieve_context the Hexagon one would be enough"]
         if packages[0].hexagon
         else []
     ),
@@ -63,7 +59,7 @@ GENERATOR = Client(
     "qnn-context-binary-generator",
     "qnn-context-binary-generator",
     "QNN SDK 2.25, docs/QNN/general/tools.html: PATH:PROVIDER, without a target",
-    (rules.ONE_PLACE, rules.no_characters(":,", consequence=_SEPARATORS, libraries=_arm)),
-    lambda packages: list(_tell_generator(packages)),
-    lambda packages: ["it prepares, it does not execute: the Hexagon library is registered where the binary runs"],
+    (rules.ONE_PLATFORM, rules.no_characters(":,", consequence=_SEPARATORS, libraries=lambda each: [each.library])),
+    _generator,
+    lambda packages: ["it only prepares: the Hexagon library is registered where the context binary runs"],
 )

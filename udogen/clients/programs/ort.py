@@ -6,36 +6,33 @@ from collections.abc import Iterator, Sequence
 
 from udogen import backends
 from udogen.clients import rules
-from udogen.clients.client import Client, Part, Rule
+from udogen.clients.client import Client, ClientRule, Snippet
+from udogen.clients.device import device_snippets
 from udogen.clients.package import Package
-from udogen.clients.programs.parts import device_parts
 from udogen.clients.quoting import block, cpp, python, shell
 from udogen.configs.load import load
 from udogen.opdef.model import Tensor
 
 _FALLS_BACK = "ONNX Runtime skips the entry with a warning, and the op falls back to its own CPU without an error"
-# What keeps, or tells of, a silent fallback: QNN's CPU backend does not start where it is forbidden (measured).
+# Forbids a silent fallback, or shows it: where it is forbidden, QNN's CPU backend does not start (measured).
 _ENTRY = {True: "session.disable_cpu_ep_fallback", False: "session.record_ep_graph_assignment_info"}
 _WHY = {
-    True: "Without this an op that QNN does not take runs on ONNX Runtime's own CPU, without a word.",
-    False: "An op that QNN does not take runs on ONNX Runtime's own CPU, without a word: this tells where each is.",
+    True: "Without this, an op that QNN does not take silently runs on ONNX Runtime's own CPU.",
+    False: "An op that QNN does not take silently runs on ONNX Runtime's own CPU: this records where each node is.",
 }
-_LOOK = "print([part.ep_name for part in session.get_provider_graph_assignment_info()])"
 
 
 def _one_op(packages: Sequence[Package]) -> Iterator[str]:
     for package in packages:
         if len(package.ops) > 1:
             ops = ", ".join(package.ops)
-            yield f"package {package.name} has {len(package.ops)} ops ({ops}); it takes one of a package"
+            yield f"package {package.name} has {len(package.ops)} ops ({ops}); it takes one op per package"
 
 
 def _attributes(packages: Sequence[Package]) -> Iterator[str]:
-    for package in packages:
-        for op in package.models:
-            for param in op.params:
-                if op.name in package.ops and param.mandatory and (why := attribute_fault(param)):
-                    yield f"parameter {param.name} of op {op.name} {why}"
+    for op, param in rules.params_of(packages):
+        if why := attribute_fault(param):
+            yield f"parameter {param.name} of op {op.name} {why}"
 
 
 def attribute_fault(param: Tensor) -> str:
@@ -57,13 +54,13 @@ def entries(packages: Sequence[Package]) -> str:
         for package in packages
         for library in package.libraries
         for op in package.ops
-        # Without a target it passes an empty one, which libQnnHtp refuses (4003) where it takes NULL: measured on x86.
+        # Without a target it passes an empty one, which libQnnHtp refuses (4003), but not NULL: measured on x86.
         for target in [library.target or ("CPU" if backends.ALL[package.backend].two_halves else "")]
     )
 
 
 def custom_op_domains(packages: Sequence[Package]) -> str:
-    """The value of ORT_QNN_CUSTOM_OP_DOMAINS, which wheels 2.7.0 and later read: `domain:Op,Op;domain:Op`."""
+    """The value of ORT_QNN_CUSTOM_OP_DOMAINS, read by wheels since 2.7.0: `domain:Op,Op;domain:Op`."""
     found: dict[str, list[str]] = {}
     for package in packages:
         loaded = load(package.built.configs)[0] if package.built is not None and package.built.configs else ()
@@ -72,19 +69,17 @@ def custom_op_domains(packages: Sequence[Package]) -> str:
     return ";".join(f"{domain}:{','.join(ops)}" for domain, ops in found.items())
 
 
-def _tell(packages: Sequence[Package]) -> Iterator[Part]:
+def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     first = packages[0]
     backend = backends.RUNTIMES[first.backend].library
     value = entries(packages)
-    yield Part("option", "text", f"op_packages={value}")
-    yield Part("domains", "sh", f"export ORT_QNN_CUSTOM_OP_DOMAINS={shell(custom_op_domains(packages))}")
+    yield Snippet("option", "text", f"op_packages={value}")
+    yield Snippet("domains", "sh", f"export ORT_QNN_CUSTOM_OP_DOMAINS={shell(custom_op_domains(packages))}")
     strict = backends.RUNTIMES[first.backend].strict_in_ort
-    looks = (
-        "" if strict else f"\n{' ' * 12}print([part.ep_name for part in session.get_provider_graph_assignment_info()])"
-    )
-    # In the wheel on this machine; on a device by its name, found through LD_LIBRARY_PATH.
-    where = python(backend) if first.place.device else f"onnxruntime_qnn.get_qnn_{first.backend}_path()"
-    yield Part(
+    show = "print([part.ep_name for part in session.get_provider_graph_assignment_info()])"
+    # On this machine in the wheel; on a device by name, found through LD_LIBRARY_PATH.
+    where = python(backend) if first.platform.is_device else f"onnxruntime_qnn.get_qnn_{first.backend}_path()"
+    yield Snippet(
         "python",
         "python",
         block(f"""
@@ -101,11 +96,12 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
                 "op_packages": {python(value)},
             }})
             session = onnxruntime.InferenceSession("model.onnx", options)
-            # Without this an error of QNN in run() has the model computed on that CPU, too.
-            session.disable_fallback(){looks}
+            # Without this, after an error of QNN run() computes the model on that CPU, too.
+            session.disable_fallback()
+            {"" if strict else show}
         """),
     )
-    yield Part(
+    yield Snippet(
         "cpp",
         "cpp",
         block(f"""
@@ -120,28 +116,24 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
             }});
         """),
     )
-    yield from device_parts(packages)
+    yield from device_snippets(packages)
 
 
 SCHEMA_NEEDED = "a custom op needs a schema: `udogen onnx-schema MODEL -o OUT` adds one to the model"
-
-
 DOMAINS = (
     "onnxruntime-qnn 2.7.0 and later need no schema for the ops that ORT_QNN_CUSTOM_OP_DOMAINS names by the domain of "
-    "the model's nodes (the part `domains`), but value_info of what they return; having both is no error"
+    "the model's nodes (the part `domains`), but value_info of their outputs; having both is no error"
 )
 
 
 def _notes(packages: Sequence[Package]) -> Iterator[str]:
     ops = ", ".join(op for package in packages for op in package.ops)
-    yield f"it takes nodes by their op type alone ({ops}), whatever their domain: a built-in op of that name too"
+    yield f"it matches nodes by op type only ({ops}), in any domain: a built-in op of that name too"
     yield SCHEMA_NEEDED
     yield DOMAINS
-    for package in packages:
-        for op in package.models:
-            for param in op.params:
-                if op.name in package.ops and not param.mandatory and (why := attribute_fault(param)):
-                    yield f"leave out the optional parameter {param.name} of {op.name}: it {why}"
+    for op, param in rules.params_of(packages, mandatory=False):
+        if why := attribute_fault(param):
+            yield f"leave out the optional parameter {param.name} of {op.name}: it {why}"
 
 
 CLIENT = Client(
@@ -150,25 +142,25 @@ CLIENT = Client(
     "onnxruntime-qnn 2.0.0, qnn_execution_provider.cc, qnn_backend_manager.h, udo_fusion.cc; run with 2.3.0",
     (
         rules.OPS,
-        rules.ONE_PLACE,
-        rules.no_characters(":,", consequence=_FALLS_BACK, libraries=rules.all_libraries),
-        rules.named_alike(
-            "it takes the symbol without InterfaceProvider for the package's name, and no node finds the package (4005)"
+        rules.ONE_PLATFORM,
+        rules.no_characters(":,", consequence=_FALLS_BACK),
+        rules.standard_provider(
+            "it takes the symbol without InterfaceProvider as the package's name, and no node finds the package (4005)"
         ),
-        Rule(
+        ClientRule(
             "one-op",
             _one_op,
             "each entry registers the package again; the second fails with 4007, and the whole provider is lost",
             "choose the op of your model with --op, or generate a package for each op",
         ),
         rules.ops_once("the last entry of an op wins"),
-        Rule(
+        ClientRule(
             "attributes",
             _attributes,
             "a STRING attribute ends the process; other types are refused by the op (3110), and the node falls back",
             "make it an input, or a FLOAT_32 or INT_32",
         ),
     ),
-    lambda packages: list(_tell(packages)),
-    lambda packages: list(_notes(packages)),
+    _snippets,
+    _notes,
 )

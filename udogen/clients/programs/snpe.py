@@ -1,4 +1,4 @@
-"""SNPE's own programs: they take a registration library, and find the rest through the loader."""
+"""SNPE's own programs: they take a registration library; the loader finds its implementation libraries."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from pathlib import Path
 
 from udogen.backends import cpu
 from udogen.build.package import PackageFolder, open_packages
-from udogen.clients import rules
-from udogen.clients.client import Client, Part, Rule
+from udogen.clients.client import Client, ClientRule, Snippet
+from udogen.clients.device import copy_snippet, environment_snippet
 from udogen.clients.package import ANDROID, Package
-from udogen.clients.programs.parts import copying, dsp_path
 from udogen.clients.quoting import shell
 from udogen.errors import UsageError
 
 _MISSING = (
-    "SNPE asks a registration library (libUdo<Package>Reg.so) what the package has; no other library answers (1106)"
+    "SNPE reads the contents of a package from its registration library (libUdo<Package>Reg.so), and takes no other "
+    "library (1106)"
 )
 
 
 def _no_registration(packages: Sequence[Package]) -> Iterator[str]:
     for package in packages:
         if package.registration is None:
-            yield f"package {package.name} has no registration library: it is in the layout of QNN"
+            yield f"package {package.name} has no registration library: it has the layout qnn"
 
 
 def _not_built(packages: Sequence[Package]) -> Iterator[str]:
     for package in packages:
         if package.registration is not None and not package.registration.is_file():
-            yield f"there is no file {package.registration}"
+            yield f"{package.registration} does not exist"
 
 
 def _commas(packages: Sequence[Package]) -> Iterator[str]:
@@ -45,30 +45,32 @@ def _no_cpu(packages: Sequence[Package]) -> Iterator[str]:
 
 
 def _on_a_device(packages: Sequence[Package]) -> Iterator[str]:
-    if packages[0].place.device:
+    if packages[0].platform.is_device:
         yield "it runs on a PC with x86-64"
 
 
 DSP_FOLDER = "dsp"
-REGISTRATION = Rule("registration", _no_registration, _MISSING, "generate with --layout snpe, and give that folder")
-BUILT = Rule(
+REGISTRATION = ClientRule(
+    "registration", _no_registration, _MISSING, "generate with --layout snpe, and give that folder"
+)
+BUILT = ClientRule(
     "built", _not_built, "the package cannot be registered (1106)", "build it: udogen build reg_x86 cpu_x86 -C DIR"
 )
-COMMAS = Rule(
+COMMAS = ClientRule(
     "separators", _commas, "a comma separates registration libraries", "move the package into a folder without it"
 )
 
 
 def registration_path(package: Package) -> str:
-    """The absolute path, where the program runs."""
+    """The absolute path of the registration library, where the program runs."""
     assert package.registration is not None
-    if package.place.device:
+    if package.platform.is_device:
         return f"{package.folder}/{package.registration.name}"
     return str(package.registration)
 
 
 def _parts(package: Package) -> list[PackageFolder]:
-    """All libraries of the generated package."""
+    """All parts of the generated package."""
     if package.built is None:
         return []
     try:
@@ -78,15 +80,15 @@ def _parts(package: Package) -> list[PackageFolder]:
 
 
 def implementations(package: Package) -> list[tuple[Path, bool]]:
-    """(library, whether it is for Hexagon) of every implementation that is built for the place."""
+    """(library, whether it is for Hexagon) of every implementation that is built for the platform."""
     found: dict[Path, bool] = {}
-    # Of one target for ARM the toolchain decides whether it is Android's or Linux's; the folder tells.
-    folder = {"pc": "x86-64_linux_clang", ANDROID: "arm64-v8a", "linux": "aarch64-linux-gnu"}[package.place.system]
+    # One target for ARM is built for Android or Linux, as the toolchain decides; the folder shows which.
+    folder = {"pc": "x86-64_linux_clang", ANDROID: "arm64-v8a", "linux": "aarch64-linux-gnu"}[package.platform.system]
     for part in _parts(package):
         for row in part.rows:
             if not part.kind.runs_ops:
                 continue
-            hexagon = package.place.device and row.arch and row.arch == package.place.arch
+            hexagon = package.platform.is_device and row.arch and row.arch == package.platform.arch
             for file in part.artifacts(row):
                 if file.is_file() and (hexagon or file.parent.name == folder):
                     found[file.resolve()] = bool(hexagon)
@@ -94,48 +96,43 @@ def implementations(package: Package) -> list[tuple[Path, bool]]:
 
 
 def device_files(package: Package) -> list[tuple[Path, str]]:
-    """The registration library and what it leads to, with their names in the folder of the package."""
+    """The registration library and its implementations, with their names in the folder on the device."""
     assert package.registration is not None
-    # Hexagon's have the names of ARM's, and a folder of their own: SNPE looks for them by the registered name.
+    # Hexagon libraries need a folder of their own: SNPE searches for them by the name of the ARM library.
     found = [
         (file, f"{DSP_FOLDER}/{file.name}" if hexagon else file.name) for file, hexagon in implementations(package)
     ]
     return [(package.registration, package.registration.name), *found]
 
 
-def device_setup(packages: Sequence[Package]) -> Iterator[Part]:
-    """How the loaders find the implementation libraries."""
-    if not packages[0].place.device:
+def device_setup(packages: Sequence[Package]) -> Iterator[Snippet]:
+    """How the loaders find the implementation libraries: copy commands and environment."""
+    if not packages[0].platform.is_device:
         folders = dict.fromkeys(str(file.parent) for package in packages for file, _ in implementations(package))
         if folders:
-            yield Part("environment", "sh", f"export LD_LIBRARY_PATH={shell(':'.join(folders))}:$LD_LIBRARY_PATH")
+            yield environment_snippet(list(folders), (), packages[0].platform.system)
         return
     files = [(file, f"{package.folder}/{name}") for package in packages for file, name in device_files(package)]
-    yield copying(files, android=packages[0].place.system == ANDROID)
+    yield copy_snippet(files, packages[0].platform.system)
     folders = dict.fromkeys(package.folder for package in packages)
-    dsp = [f"{folder}/{DSP_FOLDER}" for folder in folders]
-    yield Part(
-        "environment",
-        "sh",
-        f"export LD_LIBRARY_PATH={shell(':'.join(folders))}:$LD_LIBRARY_PATH\n"
-        f"export ADSP_LIBRARY_PATH={shell(dsp_path([*dsp, *folders], packages[0].place.system))}",
-    )
+    dsp_folders = [*(f"{folder}/{DSP_FOLDER}" for folder in folders), *folders]
+    yield environment_snippet(list(folders), dsp_folders, packages[0].platform.system)
 
 
 def _option(packages: Sequence[Package]) -> str:
     return f"--udo_package_path {shell(','.join(registration_path(package) for package in packages))}"
 
 
-def _tell_net_run(packages: Sequence[Package]) -> Iterator[Part]:
-    yield Part("flag", "sh", _option(packages))
-    yield Part("command", "sh", f"snpe-net-run --container model.dlc --input_list inputs.txt {_option(packages)}")
+def _net_run(packages: Sequence[Package]) -> Iterator[Snippet]:
+    yield Snippet("flag", "sh", _option(packages))
+    yield Snippet("command", "sh", f"snpe-net-run --container model.dlc --input_list inputs.txt {_option(packages)}")
     yield from device_setup(packages)
 
 
-def _tell_quantize(packages: Sequence[Package]) -> Iterator[Part]:
+def _quantize(packages: Sequence[Package]) -> Iterator[Snippet]:
     option = _option(packages).replace(" ", "=", 1)
-    yield Part("flag", "sh", option)
-    yield Part(
+    yield Snippet("flag", "sh", option)
+    yield Snippet(
         "command",
         "sh",
         f"snpe-dlc-quantize --input_dlc model.dlc --input_list inputs.txt --output_dlc quantized.dlc {option}",
@@ -148,34 +145,33 @@ NET_RUN = Client(
     "snpe-net-run",
     "SNPE 2.25, docs: running_model_with_udo.html, tools_execution.html",
     (REGISTRATION, BUILT, COMMAS),
-    lambda packages: list(_tell_net_run(packages)),
-    lambda packages: ["the path is absolute, as SNPE wants it; implementation libraries are found by the loader"],
+    _net_run,
+    lambda packages: ["SNPE requires an absolute path; the loader finds the implementation libraries"],
 )
 QUANTIZE = Client(
     "snpe-dlc-quantize",
     "snpe-dlc-quantize",
     "SNPE 2.25, docs: preparing_model_with_udo.html, tools_model_preparation.html",
     (
-        Rule("pc", _on_a_device, "there is none for devices", "leave --target and --android out", "--device local"),
+        ClientRule(
+            "pc", _on_a_device, "it does not exist for devices", "leave --target and --android out", "--device local"
+        ),
         REGISTRATION,
         BUILT,
         COMMAS,
-        Rule(
+        ClientRule(
             "cpu",
             _no_cpu,
-            "it runs the network on the CPU to see its ranges: every UDO needs an implementation for the host's CPU",
+            "it runs the network on the CPU to measure its ranges: every UDO needs a CPU implementation",
             "generate for the CPU too (--backend cpu --backend htp), and build cpu_x86",
         ),
     ),
-    lambda packages: list(_tell_quantize(packages)),
+    _quantize,
     lambda _packages: ["snpe-dlc-quant and snpe-dlc-graph-prepare take the same option"],
 )
 
 
 def all_libraries_of(package: Package) -> Sequence[Path]:
-    """The registration library, and every implementation that is built for the place."""
+    """The registration library, and every implementation that is built for the platform."""
     registration = [package.registration] if package.registration else []
     return [*registration, *(file for file, _ in implementations(package))]
-
-
-__all__ = ["BUILT", "COMMAS", "NET_RUN", "QUANTIZE", "REGISTRATION", "all_libraries_of", "registration_path", "rules"]

@@ -1,49 +1,47 @@
-"""The QNN delegate of TensorFlow Lite, from C; its Java side is in `java`."""
+"""The QNN delegate of TensorFlow Lite in C; its Java API is in `java`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from udogen.clients import rules
-from udogen.clients.client import Client, Part, Rule
+from udogen.clients.client import Client, ClientRule, Snippet
+from udogen.clients.device import device_snippets
 from udogen.clients.package import Package
-from udogen.clients.programs.parts import device_parts
 from udogen.clients.quoting import block, cpp
 
 INITIAL_DATA = "CustomInitialData"
 
 
 def _parameters(packages: Sequence[Package]) -> Iterator[str]:
-    for package in packages:
-        for op in package.models:
-            for param in op.params:
-                if op.name in package.ops and param.mandatory and param.name != INITIAL_DATA:
-                    yield f"op {op.name} has the mandatory parameter {param.name}"
+    for op, param in rules.params_of(packages):
+        if param.name != INITIAL_DATA:
+            yield f"op {op.name} has the mandatory parameter {param.name}"
 
 
-PARAMETERS = Rule(
+PARAMETERS = ClientRule(
     "parameters",
     _parameters,
-    f"the delegate passes one parameter, {INITIAL_DATA}; without the others the op refuses the node (3110)",
+    f"the delegate passes one parameter, {INITIAL_DATA}; without the other parameters the op refuses the node (3110)",
     f"read it from {INITIAL_DATA} (UINT_8, 1D), make it optional, or an input",
 )
 
 
 def defaults(packages: Sequence[Package]) -> Iterator[str]:
-    """What happens to optional parameters."""
+    """Notes on optional parameters."""
     for package in packages:
         for op in package.models:
             names = [param.name for param in op.params if param.name != INITIAL_DATA and not param.mandatory]
             if op.name in package.ops and names:
-                yield f"{', '.join(names)} of {op.name} keeps its default: the delegate passes {INITIAL_DATA} alone"
+                yield f"{', '.join(names)} of {op.name} keeps its default: the delegate passes only {INITIAL_DATA}"
 
 
 def target(text: str) -> str:
-    """The target of an info: HTP's libraries have one, on a PC it is CPU."""
+    """The target of an OpPackageInfo: CPU where the library has none."""
     return text or "CPU"
 
 
-def _tell(packages: Sequence[Package]) -> Iterator[Part]:
+def _snippets(packages: Sequence[Package]) -> Iterator[Snippet]:
     maps, infos = [], []
     for number, package in enumerate(packages):
         pairs = "\n".join(f"                {{{cpp(op)}, {cpp(op)}}}," for op in package.ops)
@@ -57,7 +55,7 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
             f" {cpp(target(library.target))}, {len(package.ops)}, ops{number}}},"
             for library in package.libraries
         ]
-    yield Part(
+    yield Snippet(
         "cpp",
         "cpp",
         block(
@@ -74,13 +72,15 @@ def _tell(packages: Sequence[Package]) -> Iterator[Part]:
             """
         ),
     )
-    yield from device_parts(packages)
+    yield from device_snippets(packages)
 
 
 RULES = (
     rules.OPS,
-    rules.ONE_PLACE,
-    rules.only_backends("htp", consequence="its documentation has op packages for HTP alone, as a pair of CPU and HTP"),
+    rules.ONE_PLATFORM,
+    rules.only_backends(
+        "htp", consequence="its documentation describes op packages only for HTP, as a pair of CPU and HTP"
+    ),
     rules.ops_once("two packages for one custom op are prohibited, unless they are one package for two targets"),
     PARAMETERS,
 )
@@ -89,10 +89,10 @@ CLIENT = Client(
     "the QNN delegate of TFLite",
     "QNN SDK 2.25, docs/QNN/TFLiteDelegate: custom_op.html, c_interface.html",
     RULES,
-    lambda packages: list(_tell(packages)),
+    _snippets,
     lambda packages: [
         *defaults(packages),
-        "only custom ops (kTfLiteBuiltinCustom) go to op packages, never built-in ones, whatever their name",
-        "the command-line tools' external delegate has no option for op packages: it takes code",
+        "only custom ops (kTfLiteBuiltinCustom) go to op packages, never built-in ops of the same name",
+        "the command-line tools' external delegate has no option for op packages: use its C API",
     ],
 )

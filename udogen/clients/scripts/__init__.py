@@ -1,1 +1,1 @@
-"""Execution scripts: a runnable folder that takes op packages to a device, runs a client there and compares numbers."""
+"""Execution scripts: a folder that takes op packages to a device, runs a client there and compares its outputs."""

@@ -4,7 +4,7 @@
 //   udogen-client --backend libQnnHtp.so --context FILE --graph FILE --samples N --output DIR
 //                 [--device N] [--op-package PATH PROVIDER TARGET]...
 //
-// TARGET and the number of the device are `-` where none is said.  The file of --graph is made by udogen: `graph NAME`, then a line for each tensor:
+// TARGET and the number of the device may be `-`: none.  The file of --graph is written by udogen: `graph NAME`, then a line for each tensor:
 //
 //   in|out ID TYPE BYTES SCALE OFFSET FILE RANK DIMENSIONS...
 //
@@ -32,15 +32,15 @@ static void fail(const char *format, ...) {
   vfprintf(stderr, format, rest);
   fputc('\n', stderr);
   va_end(rest);
-  _Exit(1);  // without what libraries do at the end, which libQnnHtp does not survive when it is half open
+  _Exit(1);  // without the exit handlers of libraries: that of libQnnHtp crashes while it is half open
 }
 
-// What QNN answers; the number is what `udogen explain` takes.
+// Fails with the error number of QNN, which `udogen explain` knows.
 static void check(Qnn_ErrorHandle_t code, const char *what) {
-  if (code != QNN_SUCCESS) fail("%s answered %lu", what, (unsigned long)(code & 0xFFFF));
+  if (code != QNN_SUCCESS) fail("%s failed with %lu", what, (unsigned long)(code & 0xFFFF));
 }
 
-static void say(const char *format, QnnLog_Level_t level, uint64_t timestamp, va_list rest) {
+static void log_line(const char *format, QnnLog_Level_t level, uint64_t timestamp, va_list rest) {
   (void)timestamp;
   fflush(stdout);
   fprintf(stderr, "%s: ", level == QNN_LOG_LEVEL_ERROR ? "qnn error" : "qnn");
@@ -58,7 +58,7 @@ typedef struct {
   long samples, device;  // device: -1 is the default one
   Package packages[MOST];
   int package_count;
-} Wishes;
+} Options;
 
 typedef struct {
   Qnn_Tensor_t tensors[MOST];
@@ -70,43 +70,43 @@ typedef struct {
 static Side inputs, outputs;
 static char graph_name[LONGEST];
 
-// --- what is wanted ------------------------------------------------------------------------------------------------
+// --- options -------------------------------------------------------------------------------------------------------
 
 static long number(const char *text, const char *option) {
   char *end = NULL;
   const long value = strtol(text, &end, 10);
-  if (*text == '\0' || *end != '\0' || value < 0) fail("%s %s: this is no number", option, text);
+  if (*text == '\0' || *end != '\0' || value < 0) fail("%s %s: not a number", option, text);
   return value;
 }
 
-static Wishes read_arguments(int argc, char **argv) {
-  Wishes wishes;
-  memset(&wishes, 0, sizeof wishes);
-  wishes.samples = 1;
-  wishes.device = -1;
+static Options read_arguments(int argc, char **argv) {
+  Options options;
+  memset(&options, 0, sizeof options);
+  options.samples = 1;
+  options.device = -1;
   for (int at = 1; at < argc;) {
     const char *const option = argv[at++];
     const int packages = strcmp(option, "--op-package") == 0;
     if (argc - at < (packages ? 3 : 1)) fail("%s: its value is missing", option);
     if (packages) {
-      if (wishes.package_count == MOST) fail("more than %d op packages", MOST);
+      if (options.package_count == MOST) fail("more than %d op packages", MOST);
       const Package one = {argv[at], argv[at + 1], strcmp(argv[at + 2], "-") == 0 ? NULL : argv[at + 2]};
-      wishes.packages[wishes.package_count++] = one;
+      options.packages[options.package_count++] = one;
       at += 3;
       continue;
     }
     const char *const value = argv[at++];
-    if (strcmp(option, "--backend") == 0) wishes.backend = value;
-    else if (strcmp(option, "--context") == 0) wishes.context = value;
-    else if (strcmp(option, "--graph") == 0) wishes.graph = value;
-    else if (strcmp(option, "--output") == 0) wishes.output = value;
-    else if (strcmp(option, "--samples") == 0) wishes.samples = number(value, option);
-    else if (strcmp(option, "--device") == 0) wishes.device = strcmp(value, "-") == 0 ? -1 : number(value, option);
-    else fail("there is no option %s", option);
+    if (strcmp(option, "--backend") == 0) options.backend = value;
+    else if (strcmp(option, "--context") == 0) options.context = value;
+    else if (strcmp(option, "--graph") == 0) options.graph = value;
+    else if (strcmp(option, "--output") == 0) options.output = value;
+    else if (strcmp(option, "--samples") == 0) options.samples = number(value, option);
+    else if (strcmp(option, "--device") == 0) options.device = strcmp(value, "-") == 0 ? -1 : number(value, option);
+    else fail("unknown option %s", option);
   }
-  if (!wishes.backend || !wishes.context || !wishes.graph || !wishes.output)
+  if (!options.backend || !options.context || !options.graph || !options.output)
     fail("--backend, --context, --graph and --output are needed");
-  return wishes;
+  return options;
 }
 
 static void read_graph(const char *path) {
@@ -189,7 +189,7 @@ static void write_outputs(const char *folder, long sample) {
 // --- QNN -------------------------------------------------------------------------------------------------------------
 
 static QnnInterface_ImplementationV2_t open_backend(const char *library) {
-  // Global: op packages of HTP find their functions in it.
+  // Global: op packages of HTP use its functions.
   void *const handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
   if (handle == NULL) fail("%s", dlerror());
   Qnn_ErrorHandle_t (*providers)(const QnnInterface_t ***, uint32_t *) = NULL;
@@ -235,25 +235,25 @@ static double seconds(void) {
 }
 
 int main(int argc, char **argv) {
-  const Wishes wishes = read_arguments(argc, argv);
-  read_graph(wishes.graph);
-  if (mkdir(wishes.output, 0777) != 0 && errno != EEXIST) fail("%s: %s", wishes.output, strerror(errno));
-  const QnnInterface_ImplementationV2_t qnn = open_backend(wishes.backend);
+  const Options options = read_arguments(argc, argv);
+  read_graph(options.graph);
+  if (mkdir(options.output, 0777) != 0 && errno != EEXIST) fail("%s: %s", options.output, strerror(errno));
+  const QnnInterface_ImplementationV2_t qnn = open_backend(options.backend);
 
   Qnn_LogHandle_t log = NULL;
-  check(qnn.logCreate(say, QNN_LOG_LEVEL_WARN, &log), "logCreate");
+  check(qnn.logCreate(log_line, QNN_LOG_LEVEL_WARN, &log), "logCreate");
   Qnn_BackendHandle_t backend = NULL;
   check(qnn.backendCreate(log, NULL, &backend), "backendCreate");
-  for (int at = 0; at < wishes.package_count; ++at) {
-    const Package each = wishes.packages[at];
+  for (int at = 0; at < options.package_count; ++at) {
+    const Package each = options.packages[at];
     const Qnn_ErrorHandle_t code = qnn.backendRegisterOpPackage(backend, each.path, each.provider, each.target);
     if (code != QNN_SUCCESS)
-      fail("backendRegisterOpPackage of %s answered %lu", each.path, (unsigned long)(code & 0xFFFF));
+      fail("backendRegisterOpPackage of %s failed with %lu", each.path, (unsigned long)(code & 0xFFFF));
   }
-  Qnn_DeviceHandle_t device = wishes.device < 0 ? NULL : open_device(&qnn, log, wishes.device);
+  Qnn_DeviceHandle_t device = options.device < 0 ? NULL : open_device(&qnn, log, options.device);
 
   size_t size = 0;
-  void *const binary = read_all(wishes.context, &size);
+  void *const binary = read_all(options.context, &size);
   Qnn_ContextHandle_t context = NULL;
   check(qnn.contextCreateFromBinary(backend, device, NULL, binary, size, &context, NULL), "contextCreateFromBinary");
   free(binary);
@@ -261,16 +261,16 @@ int main(int argc, char **argv) {
   check(qnn.graphRetrieve(context, graph_name, &graph), "graphRetrieve");
 
   double took = 0;
-  for (long sample = 0; sample < wishes.samples; ++sample) {
+  for (long sample = 0; sample < options.samples; ++sample) {
     read_inputs(sample);
     const double begin = seconds();
     check(qnn.graphExecute(graph, inputs.tensors, inputs.count, outputs.tensors, outputs.count, NULL, NULL),
           "graphExecute");
     took += seconds() - begin;
-    write_outputs(wishes.output, sample);
+    write_outputs(options.output, sample);
   }
-  printf("udogen-client: %s: %ld executed, %.1f us each\n", graph_name, wishes.samples,
-         1e6 * took / (double)(wishes.samples ? wishes.samples : 1));
+  printf("udogen-client: %s: %ld executed, %.1f us each\n", graph_name, options.samples,
+         1e6 * took / (double)(options.samples ? options.samples : 1));
 
   check(qnn.contextFree(context, NULL), "contextFree");
   if (device != NULL) check(qnn.deviceFree(device), "deviceFree");

@@ -1,4 +1,7 @@
-"""The command of each client that has one.  How packages are named in it is what `udogen register` tells."""
+"""The command line of each client that has one, and the files it needs.
+
+How packages are named in it is what `udogen register` prints.
+"""
 
 from __future__ import annotations
 
@@ -6,40 +9,45 @@ import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from udogen import backends, resources
+from udogen.backends.targets import ALL as TARGETS
+from udogen.build import tools
+from udogen.build.emulator import compile_or_fail, make_once
+from udogen.build.toolchains import choose
+from udogen.build.tools import Environment
 from udogen.clients import programs
-from udogen.clients.package import PC, Package
+from udogen.clients.package import ANDROID, LINUX, PC, Package
 from udogen.clients.programs import snpe
-from udogen.clients.scripts import vendors
-from udogen.clients.scripts.client import NAME as CLIENT
-from udogen.clients.scripts.marks import CHOSEN, NUMBER, OUT, RUN
-from udogen.clients.scripts.plan import Command, File
-from udogen.clients.scripts.tensors import Tensor, plain
-from udogen.errors import UsageError
+from udogen.clients.scripts.plan import CHOSEN, NUMBER, OUT, RUN, Command, ScriptFile, VendorFile
+from udogen.clients.scripts.tensors import TensorData, file_name
+from udogen.errors import ToolMissing, UsageError
 from udogen.qnn.system import GraphInfo
 from udogen.qnn.tensors import type_code
+from udogen.runtime.library import SDK_FOLDERS
 
 INPUT_LIST = "input_list.txt"
+OWN_CLIENT = "udogen-client"
 
 
 @dataclass(frozen=True)
-class Request:
+class ClientRun:
     """What a command is made from; the paths of its packages are those in the folder of the run."""
 
     client: str
     packages: tuple[Package, ...]
     system: str
     archs: tuple[str, ...]
-    model: str  # the name of its file there
+    model: str  # file name in the folder of the run
     kind: str  # context or model
-    inputs: tuple[Tensor, ...]
-    references: tuple[Tensor, ...]
+    inputs: tuple[TensorData, ...]
+    references: tuple[TensorData, ...]
     samples: int
     signed: bool
     graph: GraphInfo | None = None  # of a context binary
-    program: bytes = b""  # our own client
+    program: bytes = b""  # udogen's own client
 
     @property
     def backend(self) -> str:
@@ -48,186 +56,256 @@ class Request:
 
     @property
     def hexagon(self) -> bool:
-        """Whether Hexagon itself runs it: HTP on a device."""
+        """Whether it runs on Hexagon: HTP on a device."""
         return backends.ALL[self.backend].two_halves and self.system != PC
 
-    def told(self, kind: str) -> list[str]:
-        """The words of what `udogen register --only KIND` prints."""
-        parts = programs.ALL[self.client].tell(self.packages)
-        return shlex.split(next(part.text for part in parts if part.kind == kind))
+    def registration(self, kind: str) -> list[str]:
+        """The words that `udogen register --only KIND` prints."""
+        snippets = programs.ALL[self.client].snippets(self.packages)
+        return shlex.split(next(each.text for each in snippets if each.kind == kind))
 
 
-class Runs(NamedTuple):
+class ScriptClient(NamedTuple):
     """A client that scripts can run: a new one is a function and a row of `ALL`."""
 
-    command: Callable[[Request], Command]
-    models: tuple[str, ...]  # what it can be given: context, model
-    output: Callable[[Request, Tensor], str] | None  # where it writes an output; None where it writes none
-    root: str = vendors.QNN
-    no_devices: str = ""  # why it cannot be told which HTP to take
-    signs: bool = False  # whether it can be told to use a signed process domain
+    command: Callable[[ClientRun], Command]
+    models: tuple[str, ...]  # what it takes: context, model
+    output: Callable[[ClientRun, TensorData], str] | None  # the file of an output; None where it writes none
+    sdk: str = "QNN_SDK_ROOT"
+    no_devices: str = ""  # why it cannot select an HTP device
+    signs: bool = False  # whether it has an option for a signed process domain
     executes: bool = True
 
 
-# --- qnn-net-run, qnn-context-binary-generator --------------------------------------------------------------
-def _net_run(ask: Request) -> Command:
-    model = "--retrieve_context" if ask.kind == "context" else "--model"
-    words = ["qnn-net-run", "--backend", backends.RUNTIMES[ask.backend].library, model, ask.model]
-    words += ["--input_list", INPUT_LIST, "--output_dir", OUT, *_native(ask), *ask.told("flag")]
-    return _of_qnn(ask, words, "qnn-net-run")
+# --- files of the SDKs ----------------------------------------------------------------------------------
+
+_SDK_PLATFORMS = {PC: SDK_FOLDERS["x86_64"], ANDROID: ("aarch64-android",), LINUX: SDK_FOLDERS["aarch64"]}
 
 
-def _native(ask: Request) -> Iterator[str]:
-    """Files are of the tensors' own types as soon as one of them is no float: the others would be converted."""
-    if any(each.dtype not in ("float32", "") for each in ask.inputs):
+def _program(name: str, system: str) -> VendorFile:
+    return VendorFile(name, _below("bin", system), program=True)
+
+
+def _library(name: str, system: str, *, needed: bool = True, arch: str = "") -> VendorFile:
+    """A library for the processor of the client."""
+    return VendorFile(name, _below("lib", system), arch=arch, needed=needed)
+
+
+def _below(kind: str, system: str) -> tuple[str, ...]:
+    return tuple(f"{kind}/{platform}" for platform in _SDK_PLATFORMS[system])
+
+
+def _qnn_libraries(run: ClientRun, *, prepares: bool = False) -> Iterator[VendorFile]:
+    yield _library(backends.RUNTIMES[run.backend].library, run.system)
+    yield from _hexagon_libraries(run, "libQnnHtp", prepares=prepares)
+
+
+def _hexagon_libraries(run: ClientRun, prefix: str, *, prepares: bool) -> Iterator[VendorFile]:
+    """What HTP needs on a device: the library that prepares graphs, and stub and skel of each version."""
+    if not run.hexagon:
+        return
+    yield _library(f"{prefix}Prepare.so", run.system, needed=prepares)
+    for arch in run.archs:
+        folders = (f"lib/hexagon-{arch}/unsigned", f"lib/hexagon-{arch}/signed")
+        yield _library(f"{prefix}{arch.upper()}Stub.so", run.system, arch=arch)
+        yield VendorFile(f"{prefix}{arch.upper()}Skel.so", folders, arch=arch)
+
+
+# --- qnn-net-run, qnn-context-binary-generator ----------------------------------------------------------
+
+
+def _net_run(run: ClientRun) -> Command:
+    model = "--retrieve_context" if run.kind == "context" else "--model"
+    words = ["qnn-net-run", "--backend", backends.RUNTIMES[run.backend].library, model, run.model]
+    words += ["--input_list", INPUT_LIST, "--output_dir", OUT, *_native(run), *run.registration("flag")]
+    return _qnn_command(run, words, "qnn-net-run")
+
+
+def _native(run: ClientRun) -> Iterator[str]:
+    """Files have the tensors' own types where one of them is not float; without these flags they are converted."""
+    if any(each.dtype not in ("float32", "") for each in run.inputs):
         yield "--use_native_input_files"
-    if any(each.dtype not in ("float32", "") for each in ask.references):
+    if any(each.dtype not in ("float32", "") for each in run.references):
         yield "--use_native_output_files"
 
 
-def _generator(ask: Request) -> Command:
-    words = ["qnn-context-binary-generator", "--backend", backends.RUNTIMES[ask.backend].library, "--model", ask.model]
-    words += ["--binary_file", "model", "--output_dir", OUT, *ask.told("flag")]
-    return _of_qnn(ask, words, "qnn-context-binary-generator")
+def _generator(run: ClientRun) -> Command:
+    words = ["qnn-context-binary-generator", "--backend", backends.RUNTIMES[run.backend].library, "--model", run.model]
+    words += ["--binary_file", "model", "--output_dir", OUT, *run.registration("flag")]
+    return _qnn_command(run, words, "qnn-context-binary-generator")
 
 
-def _of_qnn(ask: Request, words: Sequence[str], program: str) -> Command:
-    prepares = ask.kind == "model"
-    needed = [vendors.program(program, ask.system)]
-    needed += vendors.qnn(ask.backend, ask.system, ask.archs, prepares=prepares)
+def _qnn_command(run: ClientRun, words: Sequence[str], program: str) -> Command:
+    prepares = run.kind == "model"
+    needed = [_program(program, run.system), *_qnn_libraries(run, prepares=prepares)]
     extended: tuple[str, ...] = ()
-    if ask.hexagon:
-        needed.append(vendors.library("libQnnHtpNetRunExtensions.so", ask.system))
+    if run.hexagon:
+        needed.append(_library("libQnnHtpNetRunExtensions.so", run.system))
         extended = ("--config_file", f"config_{NUMBER}.json")
-    needed.append(vendors.library("libQnnSystem.so", ask.system, needed=not prepares))
-    files = (_listed(ask),) if INPUT_LIST in words else ()
+    needed.append(_library("libQnnSystem.so", run.system, needed=not prepares))
+    files = (_input_list(run),) if INPUT_LIST in words else ()
     return Command((*words, *extended), files, tuple(needed), extensions=bool(extended))
 
 
-def _result(ask: Request, tensor: Tensor) -> str:
+def _result(run: ClientRun, tensor: TensorData) -> str:
     return f"Result_{tensor.sample}/{tensor.name}.raw"
 
 
-# --- SNPE ----------------------------------------------------------------------------------------------------
+# --- SNPE -----------------------------------------------------------------------------------------------
 
 
-def _snpe_net_run(ask: Request) -> Command:
-    words = ["snpe-net-run", "--container", ask.model, "--input_list", INPUT_LIST, "--output_dir", OUT]
-    core = backends.ALL[ask.backend].udo
-    words += [*(core.net_run if core else ()), *ask.told("flag")]
-    if ask.hexagon:
-        words += ["--platform_options", f"unsignedPD:{'OFF' if ask.signed else 'ON'}"]
-    needed = [vendors.program("snpe-net-run", ask.system)]
-    staged = [name for package in ask.packages for _, name in snpe.device_files(package)]
-    prepares = any(name.endswith("_AltPrep.so") for name in staged)
-    needed += vendors.snpe(ask.backend, ask.system, ask.archs, prepares=prepares)
-    return Command(tuple(words), (_listed(ask),), tuple(needed), dsp_folders=(snpe.DSP_FOLDER,) if ask.hexagon else ())
-
-
-# --- our own client, and ONNX Runtime in Python -------------------------------------------------------------
-
-
-def _cpp(ask: Request) -> Command:
-    words = [
-        f"{RUN}/{CLIENT}",
-        "--backend",
-        backends.RUNTIMES[ask.backend].library,
-        "--context",
-        ask.model,
-        "--graph",
-        "graph.txt",
+def _snpe_net_run(run: ClientRun) -> Command:
+    words = ["snpe-net-run", "--container", run.model, "--input_list", INPUT_LIST, "--output_dir", OUT]
+    core = backends.ALL[run.backend].udo
+    words += [*(core.net_run if core else ()), *run.registration("flag")]
+    if run.hexagon:
+        words += ["--platform_options", f"unsignedPD:{'OFF' if run.signed else 'ON'}"]
+    names = [name for package in run.packages for _, name in snpe.device_files(package)]
+    needed = [
+        _program("snpe-net-run", run.system),
+        _library("libSNPE.so", run.system),
+        # A package's `_AltPrep.so` is linked with libSnpeHtpPrepare.so.
+        *_hexagon_libraries(run, "libSnpeHtp", prepares=any(name.endswith("_AltPrep.so") for name in names)),
     ]
-    words += ["--samples", str(ask.samples), "--output", OUT]
-    if ask.hexagon:
+    folders = (snpe.DSP_FOLDER,) if run.hexagon else ()
+    return Command(tuple(words), (_input_list(run),), tuple(needed), dsp_folders=folders)
+
+
+# --- udogen's own client, and ONNX Runtime in Python ----------------------------------------------------
+
+
+def _own_client(run: ClientRun) -> Command:
+    words = [f"{RUN}/{OWN_CLIENT}", "--backend", backends.RUNTIMES[run.backend].library, "--context", run.model]
+    words += ["--graph", "graph.txt", "--samples", str(run.samples), "--output", OUT]
+    if run.hexagon:
         words += ["--device", CHOSEN]
-    for package in ask.packages:
+    for package in run.packages:
         for library in package.libraries:
             words += ["--op-package", library.path, package.provider, library.target or "-"]
-    assert ask.graph is not None
-    machine = "x86_64" if ask.system == PC else "aarch64"
+    assert run.graph is not None
+    machine = "x86_64" if run.system == PC else "aarch64"
     files = (
-        File(f"bin/{machine}/{CLIENT}", CLIENT, ask.program, program=True),
-        File("graph.txt", "graph.txt", _graph_text(ask.graph).encode("utf-8", "surrogateescape")),
+        ScriptFile(f"bin/{machine}/{OWN_CLIENT}", OWN_CLIENT, run.program, program=True),
+        ScriptFile("graph.txt", "graph.txt", _graph_text(run.graph).encode("utf-8", "surrogateescape")),
     )
-    return Command(tuple(words), files, tuple(vendors.qnn(ask.backend, ask.system, ask.archs)))
+    return Command(tuple(words), files, tuple(_qnn_libraries(run)))
 
 
 def _graph_text(graph: GraphInfo) -> str:
-    """A graph's tensors as client.c reads them."""
+    """A graph's tensors in the format of client.c."""
     lines = [f"graph {graph.name}"]
     for side, row in (("in", graph.inputs), ("out", graph.outputs)):
         for each in row:
             scale, offset = each.scale_offset or (0.0, 0)
-            head = f"{side} {each.id} {type_code(each.dtype)} {each.nbytes} {scale!r} {offset} {plain(each.name)}.raw"
-            lines.append(f"{head} {len(each.shape)} {' '.join(map(str, each.shape))}".rstrip())
+            head = f"{side} {each.id} {type_code(each.dtype)} {each.nbytes} {scale!r} {offset} "
+            dimensions = f" {len(each.shape)} {' '.join(map(str, each.shape))}".rstrip()
+            lines.append(f"{head}{file_name(each.name)}.raw{dimensions}")
     return "\n".join(lines) + "\n"
 
 
-def _plain_result(_ask: Request, tensor: Tensor) -> str:
+def _plain_result(_run: ClientRun, tensor: TensorData) -> str:
     return f"Result_{tensor.sample}/{tensor.file}"
 
 
-def _ort(ask: Request) -> Command:
-    option = ask.told("option")[0].removeprefix("op_packages=")
-    words = ["python3", "ort_client.py", "--model", ask.model, "--backend", ask.backend, "--op-packages", option]
-    words += ["--inputs", "inputs.json", "--samples", str(ask.samples), "--output", OUT]
-    if ask.hexagon:
+def _ort(run: ClientRun) -> Command:
+    option = run.registration("option")[0].removeprefix("op_packages=")
+    words = ["python3", "ort_client.py", "--model", run.model, "--backend", run.backend, "--op-packages", option]
+    words += ["--inputs", "inputs.json", "--samples", str(run.samples), "--output", OUT]
+    if run.hexagon:
         words += ["--device", CHOSEN]
-    inputs = {each.name: each.file for each in ask.inputs}
+    program = (resources.templates() / "scripts" / "ort_client.py.in").read_bytes()
+    inputs = {each.name: each.file for each in run.inputs}
     files = (
-        File(
-            "bin/ort_client.py", "ort_client.py", (resources.templates() / "scripts" / "ort_client.py.in").read_bytes()
-        ),
-        File("inputs.json", "inputs.json", (json.dumps(inputs, indent=2) + "\n").encode()),
+        ScriptFile("bin/ort_client.py", "ort_client.py", program),
+        ScriptFile("inputs.json", "inputs.json", (json.dumps(inputs, indent=2) + "\n").encode()),
     )
     return Command(tuple(words), files)
 
 
-# --- ExecuTorch, LiteRT -------------------------------------------------------------------------------------
+_SOURCE = Path(__file__).with_name("client.c")
+_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra")
+_COMPILERS = {PC: ("cpu_x86", "X86_CXX"), LINUX: ("cpu_aarch64", "AARCH64_CXX")}
+_NDK_CLANG = "toolchains/llvm/prebuilt/linux-x86_64/bin/clang"
 
 
-def _executorch(ask: Request) -> Command:
-    """The packages are named in the model itself, when it is lowered: only where they lie is the script's business."""
-    words = ["qnn_executor_runner", "--model_path", ask.model, "--input_list_path", INPUT_LIST]
+def build_own_client(
+    system: str, env: Environment | None = None, *, on_step: Callable[[str], None] = lambda _line: None
+) -> Path:
+    """client.c compiled for x86-64 Linux (PC), Android or aarch64 Linux; cached."""
+    command, headers = _c_compiler(system, env or tools.environment()), resources.qnn_headers()
+    argv = [*command, *_FLAGS, f"-I{headers}", str(_SOURCE), "-o", OWN_CLIENT, "-ldl"]
+    read = [_SOURCE, *sorted(headers.rglob("*.h"))]
+    key = resources.content_key(*(each.read_bytes() for each in read), *(each.encode() for each in argv))
+    folder = resources.cache_dir("client") / f"{system}-{key}"
+
+    def make(into: Path) -> None:
+        on_step("udogen's client is compiled")
+        compile_or_fail(argv, into, "udogen's client")
+
+    make_once(folder, make)
+    return folder / OWN_CLIENT
+
+
+def _c_compiler(system: str, env: Environment) -> list[str]:
+    if system == ANDROID:
+        clang = Path(env.android_ndk_root or "/", _NDK_CLANG)
+        if not env.android_ndk_root or not clang.is_file():
+            why = f"is {env.android_ndk_root}, which has no {_NDK_CLANG}" if env.android_ndk_root else "is unset"
+            raise ToolMissing(
+                f"udogen's client for Android needs the NDK: ANDROID_NDK_ROOT {why}",
+                hint="set ANDROID_NDK_ROOT; --client qnn-net-run needs no compiler; --linux is for Linux behind adb",
+            )
+        return [str(clang), "--target=aarch64-none-linux-android21"]
+    target, variable = _COMPILERS[system]
+    choice = choose(TARGETS[target], env, "open")
+    return [*shlex.split(dict(choice.variables)[variable]), "-x", "c"]  # a C++ compiler, as a C compiler
+
+
+# --- ExecuTorch, LiteRT ---------------------------------------------------------------------------------
+
+
+def _executorch(run: ClientRun) -> Command:
+    """The model names its packages since it was lowered; only their folder is up to the script."""
+    words = ["qnn_executor_runner", "--model_path", run.model, "--input_list_path", INPUT_LIST]
     words += ["--output_folder_path", OUT]
     needed = [
-        vendors.program("qnn_executor_runner", ask.system),
-        vendors.library("libqnn_executorch_backend.so", ask.system),
-        *vendors.qnn(ask.backend, ask.system, ask.archs),
-        vendors.library("libQnnSystem.so", ask.system, needed=False),
+        _program("qnn_executor_runner", run.system),
+        _library("libqnn_executorch_backend.so", run.system),
+        *_qnn_libraries(run),
+        _library("libQnnSystem.so", run.system, needed=False),
     ]
-    return Command(tuple(words), (_listed(ask, named=False),), tuple(needed))
+    return Command(tuple(words), (_input_list(run, named=False),), tuple(needed))
 
 
-def _executorch_output(ask: Request, tensor: Tensor) -> str:
-    names = list(dict.fromkeys(each.name for each in ask.references))
+def _executorch_output(run: ClientRun, tensor: TensorData) -> str:
+    names = list(dict.fromkeys(each.name for each in run.references))
     return f"output_{tensor.sample}_{names.index(tensor.name)}.raw"
 
 
-def _litert(ask: Request) -> Command:
-    if ask.samples > 1:
+def _litert(run: ClientRun) -> Command:
+    if run.samples > 1:
         raise UsageError("run_model of LiteRT runs one sample", hint="write a script for each")
-    words = ["run_model", f"--graph={ask.model}", "--accelerator=npu", f"--dispatch_library_dir={RUN}"]
-    words += ["--print_tensors", *(["--input_dir=inputs/0"] if ask.inputs else [])]
-    words += ask.told("flag-on-device" if ask.hexagon else "flag")
+    words = ["run_model", f"--graph={run.model}", "--accelerator=npu", f"--dispatch_library_dir={RUN}"]
+    words += ["--print_tensors", *(["--input_dir=inputs/0"] if run.inputs else [])]
+    words += run.registration("flag-on-device" if run.hexagon else "flag")
     needed = [
-        vendors.program("run_model", ask.system),
-        vendors.library("libLiteRtDispatch_Qualcomm.so", ask.system),
-        vendors.library("libLiteRt.so", ask.system, needed=False),
-        *vendors.qnn(ask.backend, ask.system, ask.archs),
-        vendors.library("libQnnSystem.so", ask.system, needed=False),
+        _program("run_model", run.system),
+        _library("libLiteRtDispatch_Qualcomm.so", run.system),
+        _library("libLiteRt.so", run.system, needed=False),
+        *_qnn_libraries(run),
+        _library("libQnnSystem.so", run.system, needed=False),
     ]
     return Command(tuple(words), (), tuple(needed))
 
 
-# --- input lists --------------------------------------------------------------------------------------------
+# --- input lists ----------------------------------------------------------------------------------------
 
 
-def _listed(ask: Request, *, named: bool = True) -> File:
-    """A line for each sample: `name:=file` for each input, or the files alone."""
+def _input_list(run: ClientRun, *, named: bool = True) -> ScriptFile:
+    """A line for each sample: `name:=file` for each input, or only the files."""
     lines = []
-    for sample in range(ask.samples):
-        row = [each for each in ask.inputs if each.sample == sample]
+    for sample in range(run.samples):
+        row = [each for each in run.inputs if each.sample == sample]
         if named and (
             odd := [each.name for each in row if any(char.isspace() for char in each.name) or ":=" in each.name]
         ):
@@ -238,25 +316,27 @@ def _listed(ask: Request, *, named: bool = True) -> File:
         paths = [f"inputs/{sample}/{each.file}" for each in row]
         entries = [f"{each.name}:={path}" for each, path in zip(row, paths, strict=True)] if named else paths
         lines.append(" ".join(entries))
-    return File(INPUT_LIST, INPUT_LIST, ("\n".join(lines) + "\n").encode())
+    return ScriptFile(INPUT_LIST, INPUT_LIST, ("\n".join(lines) + "\n").encode())
 
 
-_ONE = "it has no option for the number of the device"
+_NO_OPTION = "it has no option for the number of the device"
 ALL = {
-    "qnn-net-run": Runs(_net_run, ("context", "model"), _result, signs=True),
-    "qnn-context-binary-generator": Runs(
+    "qnn-net-run": ScriptClient(_net_run, ("context", "model"), _result, signs=True),
+    "qnn-context-binary-generator": ScriptClient(
         _generator, ("model",), None, signs=True, no_devices="it prepares, it does not execute", executes=False
     ),
-    "snpe-net-run": Runs(_snpe_net_run, ("model",), _result, root=vendors.SNPE, no_devices=_ONE, signs=True),
-    "cpp": Runs(_cpp, ("context",), _plain_result),
-    "ort": Runs(_ort, ("model",), _plain_result),
-    "executorch": Runs(_executorch, ("model",), _executorch_output, no_devices=_ONE),
-    "litert": Runs(_litert, ("model",), None, no_devices=_ONE),
+    "snpe-net-run": ScriptClient(
+        _snpe_net_run, ("model",), _result, sdk="SNPE_ROOT", no_devices=_NO_OPTION, signs=True
+    ),
+    "cpp": ScriptClient(_own_client, ("context",), _plain_result),
+    "ort": ScriptClient(_ort, ("model",), _plain_result),
+    "executorch": ScriptClient(_executorch, ("model",), _executorch_output, no_devices=_NO_OPTION),
+    "litert": ScriptClient(_litert, ("model",), None, no_devices=_NO_OPTION),
 }
 
-# Clients of `udogen register` that are no programs of a device: why, and what to use.
+# Clients of `udogen register` that are no programs of a device: why, and what to use instead.
 NO_COMMAND = {
     "tflite": ("the delegate is a library, and its command-line tools have no option for op packages", "cpp"),
     "java": ("it is an app of yours", "cpp"),
-    "snpe-dlc-quantize": ("it prepares models on a PC, it executes none", "snpe-net-run"),
+    "snpe-dlc-quantize": ("it prepares models on a PC and executes none", "snpe-net-run"),
 }

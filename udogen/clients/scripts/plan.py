@@ -1,26 +1,49 @@
-"""What a script does, as plain data: what goes to the device, what runs there, what comes back and is compared."""
+"""What a script does, as plain data: what goes to the device, what runs there, and what is compared."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from udogen.clients.scripts.marks import readable
+from udogen.clients.quoting import shell
 
 FORMAT = 1
 
+# Placeholders in the words of a command, for what is known only on the device.  They are made of characters that
+# no generated name has, so no part of a path is taken for one.
+RUN = "/\ue000run\ue001"  # the folder of the run; it begins with `/`, because clients require an absolute path
+OUT = "\ue000out\ue001"
+NUMBER = "\ue000number\ue001"  # of the device
+CHOSEN = "\ue000chosen\ue001"  # the number of the device where there are several, else `-`: the default one
+_PLACEHOLDER = re.compile("/?\ue000([a-z]+)\ue001")
+
+
+def as_shell(word: str) -> str:
+    """A word as device.sh writes it: `"$run"/libs/x.so`."""
+    parts = _PLACEHOLDER.split(word)
+    texts = [shell(part) if part else "" for part in parts[::2]]
+    variables = [f'"${name}"' for name in parts[1::2]]
+    found = "".join(text + variable for text, variable in zip(texts, [*variables, ""], strict=True))
+    return found or "''"
+
+
+def readable(word: str) -> str:
+    """A word for a reader: <run>/libs/x.so."""
+    return _PLACEHOLDER.sub(lambda match: f"<{match[1]}>", word)
+
 
 @dataclass(frozen=True)
-class File:
-    """Something of the script's folder that the client finds in the folder of its run."""
+class ScriptFile:
+    """A file of the script's folder that the client finds in the folder of its run."""
 
     source: str  # below the script's folder
-    name: str  # below the folder of the run; an absolute path where the client insists on one
-    content: bytes | Path  # a model stays where it is until it is copied
-    arch: str = ""  # only where Hexagon is of this version
+    name: str  # below the folder of the run; an absolute path where the client requires one
+    content: bytes | Path  # a model is not read before it is copied
+    arch: str = ""  # only for this Hexagon version
     program: bool = False
-    key: str = ""  # of its content
+    key: str = ""  # checksum of its content
 
     @property
     def size(self) -> int:
@@ -29,80 +52,79 @@ class File:
 
 
 @dataclass(frozen=True)
-class Vendor:
-    """Something of the vendor's, which is never copied into a script: found when it runs, here or on the device."""
+class VendorFile:
+    """A file of the vendor's, which is never copied into a script: found when it runs, here or on the device."""
 
     name: str
-    folders: tuple[str, ...]  # below the root of the SDK, the first that has it
+    folders: tuple[str, ...]  # below the root of the SDK, in order of preference
     arch: str = ""
     needed: bool = True
     program: bool = False
 
 
 @dataclass(frozen=True)
-class Check:
+class OutputCheck:
     """One output that is compared."""
 
     sample: int
     name: str
     output: str  # below the folder of outputs
     reference: str  # below the script's folder
-    dtype: str  # of both: numpy's word
+    dtype: str  # of both, as numpy calls it
     absolute: float
     relative: float
 
 
 @dataclass(frozen=True)
 class Command:
-    """What a client is called with; words may hold the marks of `marks`."""
+    """The command line of a client; words may contain placeholders."""
 
     words: tuple[str, ...]
-    files: tuple[File, ...] = ()
-    vendors: tuple[Vendor, ...] = ()
+    files: tuple[ScriptFile, ...] = ()
+    vendors: tuple[VendorFile, ...] = ()
     extensions: bool = False  # it takes a JSON config of the backend with the device's number
-    dsp_folders: tuple[str, ...] = ()  # below the folder of the run, before it
+    dsp_folders: tuple[str, ...] = ()  # below the folder of the run, searched before it
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Everything that the scripts of one folder know."""
+class ScriptPlan:
+    """Everything that the scripts of one folder do."""
 
     name: str  # of the script's folder on the device
     title: str
     client: str
     device: str  # adb, ssh or local
     system: str  # android, linux or pc
-    machine: str  # what `uname -m` says there
+    machine: str  # as `uname -m` prints it
     backend: str
     label: str  # of a run, before its number: HTP0
-    archs: tuple[str, ...]  # of Hexagon, that the folder has libraries for
+    archs: tuple[str, ...]  # Hexagon versions that the folder has libraries for
     remote: str  # where things go on the device; empty: below the script's folder
-    forbidden: str  # what the client's options cannot have in a path
+    forbidden: str  # characters that the client's options cannot have in a path
     command: Command
-    files: tuple[File, ...]
+    files: tuple[ScriptFile, ...]
     devices: int
-    devices_refused: str  # why the client cannot be told which HTP to take; empty where it can
+    devices_refused: str  # why the client cannot select an HTP device; empty where it can
     signed: bool
     logcat: bool
     prove: tuple[tuple[str, str], ...]  # package, op
-    root: str  # the variable that names the vendor's SDK
-    socs: tuple[tuple[str, str], ...]
-    checks: tuple[Check, ...]
+    root: str  # the environment variable of the vendor's SDK
+    socs: tuple[tuple[str, str], ...]  # name that a device reports, Hexagon version
+    checks: tuple[OutputCheck, ...]
     notes: tuple[str, ...] = ()
 
-
-def as_json(plan: Plan) -> dict[str, Any]:
-    """The manifest in the script's folder; run.py reads it."""
-    bare = replace(plan, files=tuple(replace(file, content=b"") for file in plan.files))
-    found = asdict(bare)
-    del found["command"]
-    for row, file in zip(found["files"], plan.files, strict=True):
-        del row["content"]
-        row["size"] = file.size
-    return {
-        "udogen_script": FORMAT,
-        **found,
-        "command": [readable(word) for word in plan.command.words],
-        "socs": dict(plan.socs),
-        "vendors": [asdict(each) for each in plan.command.vendors],
-    }
+    def as_json(self) -> dict[str, Any]:
+        """The manifest in the script's folder, which run.py reads."""
+        bare = replace(self, files=tuple(replace(file, content=b"") for file in self.files))
+        found = asdict(bare)
+        del found["command"]
+        for row, file in zip(found["files"], self.files, strict=True):
+            del row["content"]
+            row["size"] = file.size
+        return {
+            "udogen_script": FORMAT,
+            **found,
+            "command": [readable(word) for word in self.command.words],
+            "socs": dict(self.socs),
+            "vendors": [asdict(each) for each in self.command.vendors],
+        }

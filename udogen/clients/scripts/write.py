@@ -1,4 +1,4 @@
-"""A plan as a folder: what is pushed, run.py, device.sh, README.txt and the manifest."""
+"""A plan as a folder: the files to push, run.py, device.sh, README.txt and the manifest."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 from udogen import backends, resources
 from udogen.backends.plan import PlannedFile
-from udogen.clients.programs.parts import dsp_path
+from udogen.clients.device import dsp_path
 from udogen.clients.quoting import shell
-from udogen.clients.scripts import tensors
-from udogen.clients.scripts.marks import RUN, as_shell, readable
-from udogen.clients.scripts.plan import FORMAT, Plan, as_json
+from udogen.clients.scripts.plan import FORMAT, RUN, ScriptPlan, as_shell, readable
+from udogen.clients.scripts.tensors import TensorData
 from udogen.errors import UsageError, read_plain, writing
 from udogen.generate.render import render_file
 
 MANIFEST = "plan.json"
 _RUNNABLE = ("run.py", "device.sh")
-_NOT_OURS = "choose a folder that is empty, or one that `udogen script` wrote"
+_FOREIGN = "choose an empty folder, or one that `udogen script` wrote"
 
 
-def render(plan: Plan, references: tuple[tensors.Tensor, ...] = ()) -> dict[str, bytes | Path]:
+def render(plan: ScriptPlan, references: Sequence[TensorData] = ()) -> dict[str, bytes | Path]:
     """Every file of the folder, by its path in it."""
+    data = _template_data(plan)
     scripts = {
-        name: _tidy(render_file(PlannedFile(name, template=f"scripts/{name}.mako", data={"plan": _view(plan)})))
+        name: _tidy(render_file(PlannedFile(name, template=f"scripts/{name}.mako", data={"plan": data})))
         for name in ("device.sh", "README.txt")
     }
-    manifest = json.dumps(as_json(plan), indent=2, ensure_ascii=False) + "\n"
+    manifest = json.dumps(plan.as_json(), indent=2, ensure_ascii=False) + "\n"
     return {
         **{file.source: file.content for file in plan.files},
         **{f"references/{each.sample}/{each.file}": each.content for each in references},
@@ -43,15 +43,37 @@ def render(plan: Plan, references: tuple[tensors.Tensor, ...] = ()) -> dict[str,
 
 
 def _tidy(text: bytes) -> bytes:
-    """Without the empty lines that tags of templates leave."""
+    """Without the empty lines left by tags of templates."""
     return re.sub(rb"\n{3,}", b"\n\n", text).strip(b"\n") + b"\n"
 
 
-def _view(plan: Plan) -> SimpleNamespace:
-    """What templates see: texts that are quoted already, and flags."""
+@dataclass(frozen=True)
+class _TemplateData:
+    """What templates need: quoted texts, and flags."""
+
+    title: str
+    not_local: bool
+    label: str
+    archs: str
+    hexagon: bool
+    dsp: bool
+    dsp_path: str
+    words: str
+    command: str
+    pd_session: str
+    extensions: bool
+    root: str
+    proves: bool
+    proves_on_dsp: bool
+    program: str
+    has_references: bool
+    notes: tuple[str, ...]
+
+
+def _template_data(plan: ScriptPlan) -> _TemplateData:
     dsp = backends.ALL[plan.backend].two_halves and plan.system != "pc"
     folders = [*(f"{RUN}/{each}" for each in plan.command.dsp_folders), RUN]
-    return SimpleNamespace(
+    return _TemplateData(
         title=" ".join(plan.title.split()),
         not_local=plan.device != "local",
         label=plan.label,
@@ -60,7 +82,7 @@ def _view(plan: Plan) -> SimpleNamespace:
         dsp=dsp,
         dsp_path=as_shell(dsp_path(folders, plan.system)) if dsp else "''",
         words=" ".join(as_shell(word) for word in plan.command.words),
-        command=" ".join(shell(readable(word)) if "\ue000" in word else shell(word) for word in plan.command.words),
+        command=" ".join(shell(readable(word)) for word in plan.command.words),
         pd_session="signed" if plan.signed else "unsigned",
         extensions=plan.command.extensions,
         root=plan.root,
@@ -68,19 +90,19 @@ def _view(plan: Plan) -> SimpleNamespace:
         proves_on_dsp=bool(plan.prove) and dsp,
         program=shell(plan.command.words[0].rpartition("/")[2]),
         has_references=bool(plan.checks),
-        notes=[" ".join(note.split()) for note in plan.notes],
+        notes=tuple(" ".join(note.split()) for note in plan.notes),
     )
 
 
 def write(folder: Path, rendered: Mapping[str, bytes | Path]) -> list[str]:
-    """Write what changed, remove what an earlier script left; outputs and files of others stay."""
+    """Write changed files and remove those of an earlier script; outputs and other files stay."""
     old = _earlier(folder)
     written = []
     with writing(folder, hint="choose another folder with -o"):
         for path, content in rendered.items():
             target = folder / path
             runnable = path in _RUNNABLE or path.startswith("bin/")
-            if not (target.is_file() and not target.is_symlink() and _is(target, content)):
+            if not (target.is_file() and not target.is_symlink() and _equal(target, content)):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 fresh = target.with_name(f".{target.name}.new")
                 if isinstance(content, Path):
@@ -96,16 +118,16 @@ def write(folder: Path, rendered: Mapping[str, bytes | Path]) -> list[str]:
     return written
 
 
-def _is(file: Path, content: bytes | Path) -> bool:
+def _equal(file: Path, content: bytes | Path) -> bool:
     if isinstance(content, Path):
         return filecmp.cmp(file, content, shallow=False)
     return file.stat().st_size == len(content) and file.read_bytes() == content
 
 
 def _earlier(folder: Path) -> set[str]:
-    """The files that an earlier script wrote here; an error where the folder is somebody else's."""
+    """The files that an earlier script wrote here; an error where the folder has other files."""
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file, so no folder can be there", hint="choose another folder with -o")
+        raise UsageError(f"{folder} is a file, not a folder", hint="choose another folder with -o")
     if not folder.is_dir() or not any(folder.iterdir()):
         return set()
     try:
@@ -113,7 +135,7 @@ def _earlier(folder: Path) -> set[str]:
         assert found["udogen_script"] == FORMAT
         sources = {str(row["source"]) for row in found["files"]} | {str(row["reference"]) for row in found["checks"]}
     except (OSError, ValueError, KeyError, TypeError, AssertionError) as fault:
-        raise UsageError(f"{folder} holds files that `udogen script` did not write", hint=_NOT_OURS) from fault
+        raise UsageError(f"{folder} has files that `udogen script` did not write", hint=_FOREIGN) from fault
     inside = os.path.realpath(folder) + os.sep
     return {each for each in sources if os.path.realpath(folder / each).startswith(inside)}
 

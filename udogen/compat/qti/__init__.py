@@ -1,17 +1,219 @@
-"""`qti.aisw.op_package_generator` without Qualcomm's SDK: `from qti.aisw… import QnnOpPackageGenerator` finds ours.
+"""`qti.aisw.op_package_generator` without Qualcomm's SDK: `from qti.aisw… import QnnOpPackageGenerator` works.
 
-ExecuTorch's `backends.qualcomm.custom_op.interface` imports it to read a package's config.  In a program of your own:
+ExecuTorch's `backends.qualcomm.custom_op.interface` imports it to read a package's config.  In your own program:
 
     import udogen.compat.qti
     udogen.compat.qti.install()
 
-and for a program that must not change: `python -m udogen.compat.qti script.py arguments…`.  Where the vendor's module
-can be found it is used, whenever it appears on `sys.path`; `install(replace=True)` puts ours in its place.
+and for an unchanged program: `python -m udogen.compat.qti script.py arguments…`.  The vendor's module is used wherever
+it is on `sys.path`, also later; `install(replace=True)` replaces it.
+
+How: finders at the end of `sys.meta_path`, so that the vendor's module comes first.  `qti` and `qti.aisw` are namespace
+packages, made only where they do not exist, so other parts of the SDK that come onto `sys.path` later are found in them
+(ExecuTorch adds its `qti.aisw.converters`).  No folder named `qti` is needed.
+
+The generator has what ExecuTorch 1.4 to 1.5.1 uses (backends/qualcomm/custom_op/interface.py) and no more: anything
+else is an error with a sentence.
 """
 
 from __future__ import annotations
 
-from udogen.compat.qti.finder import install, uninstall
-from udogen.compat.qti.generator import OperatorInfo, PackageInfo, QnnOpPackageGenerator
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TYPE_CHECKING, NoReturn, cast
+
+from udogen.opdef.problems import ConfigError, Problem, render, source_lines
+
+if TYPE_CHECKING:
+    from udogen.opdef.model import Op, OpPackage
 
 __all__ = ["OperatorInfo", "PackageInfo", "QnnOpPackageGenerator", "install", "uninstall"]
+
+PARENTS = ("qti", "qti.aisw")
+PACKAGE = "qti.aisw.op_package_generator"
+MODULES = (PACKAGE, f"{PACKAGE}.generator")
+
+Paths = Sequence["str | os.PathLike[str]"]
+Log = Callable[[str], object]
+
+
+# --- the generator --------------------------------------------------------------------------------------
+
+
+class ConfigRefused(ConfigError):
+    """A config that cannot be used; as text it has every problem, because it ends in another program's traceback."""
+
+    def __str__(self) -> str:
+        return "\n".join([self.message, *map(_shown, self.problems)])
+
+
+@dataclass(frozen=True)
+class OperatorInfo:
+    """One op of a package."""
+
+    type_name: str
+    model: Op  # its whole config, as udogen's model
+
+    def __getattr__(self, name: str) -> NoReturn:
+        _unknown("operator", name)
+
+
+@dataclass(frozen=True)
+class PackageInfo:
+    """One package of the configs."""
+
+    name: str
+    operators: tuple[OperatorInfo, ...]
+    model: OpPackage
+
+    def __getattr__(self, name: str) -> NoReturn:
+        _unknown("package info", name)
+
+
+class QnnOpPackageGenerator:
+    """Reads configs; `udogen generate` generates packages."""
+
+    def __init__(self) -> None:
+        self._paths: list[str] = []
+        self.package_infos: list[PackageInfo] = []
+
+    def parse_config(self, config_paths: Paths) -> None:
+        """Read XML or JSON configs, in addition to those read before; ops of one package name are merged."""
+        from udogen.configs.load import load
+
+        given = [config_paths] if isinstance(config_paths, str) else config_paths  # a string is a sequence, too
+        paths = [*self._paths, *(os.fspath(each) for each in given)]
+        try:
+            packages, problems = load(paths)
+        except ConfigError as fault:
+            raise ConfigRefused(fault.problems) from None
+        for problem in problems.warnings:
+            _logger().warning("%s", _shown(problem))
+        self._paths = paths
+        self.package_infos = [_info(each) for each in packages]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        _unknown("generator", name)
+
+
+def _info(package: OpPackage) -> PackageInfo:
+    return PackageInfo(package.name, tuple(OperatorInfo(op.name, op) for op in package.ops), package)
+
+
+def _logger() -> logging.Logger:
+    return logging.getLogger("udogen.compat.qti")
+
+
+def _shown(problem: Problem) -> str:
+    return render(problem, source_lines(problem.location.file))
+
+
+def _unknown(what: str, name: str) -> NoReturn:
+    if name.startswith("__"):  # Python itself looks for these
+        raise AttributeError(name)
+    raise AttributeError(
+        f"udogen's {what} has no `{name}`: it has what ExecuTorch uses of qti.aisw.op_package_generator; "
+        f"for more, put $QNN_SDK_ROOT/lib/python on PYTHONPATH, or read `.model`"
+    )
+
+
+# --- how it is imported ---------------------------------------------------------------------------------
+
+
+class _SearchPath:
+    """The folders of a namespace package on `sys.path`, searched again at each import."""
+
+    def __init__(self, parents: Callable[[], Iterable[str]], folder: str) -> None:
+        self._parents, self._folder = parents, folder
+
+    def __iter__(self) -> Iterator[str]:
+        paths = (os.path.join(parent, self._folder) for parent in self._parents())
+        return (path for path in paths if os.path.isdir(path))
+
+
+class _ParentFinder(MetaPathFinder):
+    """Finds `qti` and `qti.aisw` where they do not exist."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name not in PARENTS:
+            return None
+        spec = ModuleSpec(name, None, is_package=True)  # no loader: a namespace package
+        parents = (lambda: sys.path) if path is None else (lambda: path)
+        spec.submodule_search_locations = cast(list[str], _SearchPath(parents, name.rpartition(".")[2]))
+        return spec
+
+
+class _GeneratorFinder(MetaPathFinder):
+    """Finds the generator."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name in MODULES:
+            return ModuleSpec(name, _GeneratorLoader(self._log), origin=__name__, is_package=name == PACKAGE)
+        if name.startswith(f"{PACKAGE}.") and _is_generator(sys.modules.get(PACKAGE)):
+            raise ModuleNotFoundError(
+                f"no module {name}: {PACKAGE} is udogen's, which has what ExecuTorch uses of it; for more, put "
+                "$QNN_SDK_ROOT/lib/python on PYTHONPATH",
+                name=name,
+            )
+        return None
+
+
+class _GeneratorLoader(Loader):
+    """Puts the classes above into the vendor's modules."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__name__ == PACKAGE:
+            self._log(f"{PACKAGE} is udogen's")
+        else:
+            module.__dict__.update(QnnOpPackageGenerator=QnnOpPackageGenerator, PackageInfo=PackageInfo)
+
+
+def install(*, replace: bool = False, log: Log = lambda line: _logger().info(line)) -> None:
+    """Provide the vendor's modules where they are not installed; with `replace`, always.
+
+    `log` gets a line when udogen's are imported.  A second call only changes which of the two comes first.
+    """
+    if replace:
+        _forget(MODULES)
+    _remove_finders()
+    sys.meta_path.insert(0 if replace else len(sys.meta_path), _GeneratorFinder(log))
+    sys.meta_path.append(_ParentFinder())
+
+
+def uninstall() -> None:
+    """Undo `install`, and forget the modules imported by it."""
+    _remove_finders()
+    _forget([name for name in MODULES if _is_generator(sys.modules.get(name))])
+    _forget([name for name in reversed(PARENTS) if _is_open(sys.modules.get(name))])
+
+
+def _remove_finders() -> None:
+    sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, (_GeneratorFinder, _ParentFinder))]
+
+
+def _forget(names: Iterable[str]) -> None:
+    """Remove modules, which are also attributes of their parents."""
+    for name in names:
+        sys.modules.pop(name, None)
+        parent, _, last = name.rpartition(".")
+        vars(sys.modules.get(parent, ModuleType(""))).pop(last, None)
+
+
+def _is_generator(module: ModuleType | None) -> bool:
+    return module is not None and isinstance(getattr(module.__spec__, "loader", None), _GeneratorLoader)
+
+
+def _is_open(module: ModuleType | None) -> bool:
+    return module is not None and isinstance(getattr(module, "__path__", None), _SearchPath)

@@ -1,0 +1,178 @@
+"""Why ONNX Runtime failed, or left a node to another execution provider.
+
+Reasons come from its log, from the rules by which its QNN provider takes nodes, from registering the packages in a
+child, and from the contexts of a model.  They are searched only after a failure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from udogen import backends
+from udogen.build import elf
+from udogen.clients.explain import explain_line
+from udogen.clients.ort.contexts import ContextModel
+from udogen.clients.ort.schema import SHAPE_HINT
+from udogen.clients.package import Package
+from udogen.errors import UdogenError
+from udogen.opdef.onnx.model import Graph, Model, Node, type_in, walk
+from udogen.runtime import known
+from udogen.runtime.op.session import OpSession
+
+
+class Reason(NamedTuple):
+    """A possible reason, and what to do."""
+
+    text: str
+    remedy: str
+
+
+# --- the log --------------------------------------------------------------------------------------------
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_HEAD = re.compile(r"^\S+ \S+ \[\w:onnxruntime:.*?, [^\]]*\] ")
+_NOT_REGISTERED = "ort-registration"  # ids of lines in data/log_lines/ort.toml
+_VAGUE = ("ort-lost", _NOT_REGISTERED, "ort-context-lost")  # another line has the reason
+_LOOKAHEAD = 24
+
+
+@dataclass(frozen=True)
+class LogReasons:
+    """What a log says of a failure."""
+
+    refusals: tuple[str, ...] = ()  # messages of the package, or the runtime, about the op
+    known: tuple[Reason, ...] = ()  # lines that udogen knows; the vaguest come last
+    not_registered: bool = False  # whether it has the line that a package was not registered
+
+    @property
+    def first(self) -> str:
+        """The best sentence about the failure; empty where there is none."""
+        return next(iter((*self.refusals, *(each.text for each in self.known))), "")
+
+    @property
+    def details(self) -> list[str]:
+        """Everything that `first` may leave out."""
+        return [*self.refusals[1:], *(each.text for each in self.known)]
+
+    @property
+    def remedy(self) -> str:
+        """The first remedy; empty where there is none."""
+        return next((each.remedy for each in self.known if each.remedy), "")
+
+
+def read_log(output: str, *, message: str = "", ops: Sequence[str] = ()) -> LogReasons:
+    """The reasons in a log and an error message; `ops` limits what packages say to these ops."""
+    printed = [_HEAD.sub("", _COLOURS.sub("", line)).strip() for line in known.telling(output.splitlines())]
+    refusals = [
+        line for line in printed if re.match(r"op \w+: ", line) and (not ops or line.split()[1].rstrip(":") in ops)
+    ]
+    lines = [_COLOURS.sub("", line) for line in f"{output}\n{message}".splitlines()]
+    found: dict[str, Reason] = {}
+    for index, line in enumerate(lines):
+        for each in explain_line(line, lines[index + 1 : index + 1 + _LOOKAHEAD]):
+            if not each.harmless:
+                found.setdefault(each.key, Reason(each.meaning, each.causes[0].remedy if each.causes else ""))
+    ranked = sorted(found, key=lambda key: 2 if key.startswith("ort ") else 1 if key in _VAGUE else 0)
+    return LogReasons(
+        tuple(dict.fromkeys(refusals)), tuple(found[key] for key in ranked), not_registered=_NOT_REGISTERED in found
+    )
+
+
+# --- the rules of the provider --------------------------------------------------------------------------
+
+_WIDE_TYPES = ("INT64", "UINT64", "DOUBLE")  # HTP has such tensors only before a Cast
+
+
+def of_model(model: Model, packages: Sequence[Package], backend: str) -> list[Reason]:
+    """Why the provider does not take nodes of these packages; measured with onnxruntime-qnn 2.3.0."""
+    ops = {op for package in packages for op in package.ops}
+    found = (
+        reason
+        for node, scopes in walk(model.graph)
+        if node.op.type in ops
+        for reason in _of_node(node, scopes, backend)
+    )
+    return list(dict.fromkeys(found))
+
+
+def _of_node(node: Node, scopes: tuple[Graph, ...], backend: str) -> Iterator[Reason]:
+    where = f"node `{node.name or node.outputs[0]}` of op {node.op.type}"
+    if len(scopes) > 1:
+        yield Reason(
+            f"{where} is in the body of another node (If, Loop, Scan), and QNN is given only the main graph",
+            "move the op out of the body, or unroll it",
+        )
+    for what, names in (("input", node.inputs), ("output", node.outputs)):
+        for name in filter(None, names):
+            yield from _of_tensor(f"{where}: {what} {name}", name, scopes, backend)
+
+
+def _of_tensor(where: str, name: str, scopes: tuple[Graph, ...], backend: str) -> Iterator[Reason]:
+    dtype, shape = type_in(name, scopes).dtype, type_in(name, scopes).shape
+    described = f"{where} is {dtype or '?'}"
+    if shape is None:
+        yield Reason(f"{described}, and its shape is unknown; QNN takes only fixed shapes", SHAPE_HINT)
+    else:
+        described += " [" + ", ".join("?" if each is None else str(each) for each in shape) + "]"
+        if not all(isinstance(each, int) for each in shape):
+            yield Reason(
+                f"{described}; QNN takes only fixed shapes",
+                "fix them: `python -m onnxruntime.tools.make_dynamic_shape_fixed`, or "
+                "SessionOptions.add_free_dimension_override_by_name",
+            )
+    if dtype in _WIDE_TYPES and not backends.RUNTIMES[backend].wide_in_ort:
+        yield Reason(
+            f"{described}; {backend.upper()} passes no 64-bit types to custom ops",
+            "add a Cast before it, and one after it",
+        )
+    most = max(backends.RUNTIMES[backend].ranks)
+    if shape is not None and len(shape) > most:
+        yield Reason(
+            f"{described}; {backend.upper()} takes at most {most} dimensions",
+            "add a Reshape before it, and one after it",
+        )
+
+
+# --- packages and contexts ------------------------------------------------------------------------------
+
+_TIMEOUT = 30  # seconds
+_SHORTEST_NAME = 4  # shorter names of packages occur by chance in a gigabyte of weights
+
+
+def of_packages(packages: Sequence[Package], *, backend: str, runtime: Path) -> list[Reason]:
+    """Why a package is not registered: the error when a child registers it."""
+    found = []
+    for package in packages:
+        try:
+            with OpSession(
+                package.library.file, package.provider, backend=backend, runtime=runtime, timeout=_TIMEOUT
+            ) as session:
+                _ = session.package
+        except UdogenError as fault:
+            found += [Reason(fault.message, fault.hint), *(Reason(line, "") for line in fault.details)]
+    return found
+
+
+def of_contexts(model: ContextModel, packages: Sequence[Package], runtime: Path) -> list[Reason]:
+    """Why contexts may not be restored: packages that they seem to need and are not given, or a newer SDK."""
+    missing = model.package_names - {package.name for package in packages}
+    found = [
+        Reason(f"a context of the model has kernels of package {name}, which is not given", "give that package too")
+        for name in sorted(missing)
+        if len(name) >= _SHORTEST_NAME
+    ]
+    newest = max(map(elf.version_key, elf.sdk_releases(runtime)), default=())
+    for build in dict.fromkeys(model.builds):
+        if newest and elf.version_key(build) > newest:
+            found.append(
+                Reason(
+                    f"a context of the model was made by {build}, which is newer than {runtime.name} "
+                    f"({elf.sdk_releases(runtime)[-1]})",
+                    "make it with this release, or use a runtime that is at least as new",
+                )
+            )
+    return found

@@ -1,0 +1,113 @@
+"""What a user asks of a script, and what of it a client cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from udogen import backends
+from udogen.clients import programs
+from udogen.clients.client import Client, check_rules
+from udogen.clients.package import ANDROID, LINUX, PC, Package, PackageOptions, find_packages
+from udogen.clients.scripts import commands
+from udogen.clients.scripts.commands import ScriptClient
+from udogen.errors import UsageError
+
+
+@dataclass(frozen=True)
+class ScriptOptions:
+    """The options of `udogen script`."""
+
+    paths: tuple[Path, ...]
+    client: str
+    device: str  # adb, ssh or local
+    target: str = ""
+    linux: bool = False  # the device behind adb has Linux
+    ops: tuple[str, ...] = ()
+    model: Path | None = None
+    context: Path | None = None
+    graph: str = ""
+    inputs: tuple[tuple[str, str], ...] = ()
+    references: tuple[tuple[str, str], ...] = ()
+    tolerance: tuple[float, float] | None = None
+    devices: int = 1
+    signed: bool = False
+    logcat: bool = False
+    prove: bool = False
+    rules: Path | None = None
+    remote: str = ""
+    on_step: Callable[[str], None] = field(default=lambda _line: None)
+
+    @property
+    def system(self) -> str:
+        """Where the client runs."""
+        if self.device == "local":
+            return PC
+        return ANDROID if self.device == "adb" and not self.linux else LINUX
+
+
+def find_client(options: ScriptOptions) -> tuple[ScriptClient, Client]:
+    """The client, or an error if it has no script."""
+    client = programs.ALL[options.client]
+    if options.client in commands.NO_COMMAND:
+        why, alternative = commands.NO_COMMAND[options.client]
+        raise UsageError(
+            f"there is no script for {options.client}: {why}", hint=f"--client {alternative}; or `udogen register`"
+        )
+    if options.client not in commands.ALL:  # the client's own rules explain why
+        check_rules(client, find_packages(options.paths, PackageOptions(options.target, ops=options.ops)))
+        raise UsageError(f"there is no script for {options.client}", hint="one of " + ", ".join(commands.ALL))
+    return commands.ALL[options.client], client
+
+
+class _Case(NamedTuple):
+    options: ScriptOptions
+    client: ScriptClient
+    hexagon: bool  # HTP on a device
+
+
+def check_options(options: ScriptOptions, client: ScriptClient, packages: Sequence[Package]) -> None:
+    """Raise with every option that the client, or a script for it, cannot have."""
+    case = _Case(options, client, backends.ALL[packages[0].backend].two_halves and options.system != PC)
+    faults = [fault for check in (_device_faults, _client_faults, _count_faults) for fault in check(case)]
+    if faults:
+        raise UsageError(faults[0], details=faults[1:], hint="see udogen script --help")
+
+
+def _device_faults(case: _Case) -> Iterator[str]:
+    options, client, hexagon = case
+    if options.devices > 1 and not hexagon:
+        yield "--devices is for several HTP devices: HTP on a device behind adb or ssh"
+    elif options.devices > 1 and client.no_devices:
+        yield f"{options.client} takes no --devices: {client.no_devices}"
+    if options.signed and not (client.signs and hexagon):
+        can = ", ".join(name for name, row in commands.ALL.items() if row.signs)
+        yield f"--signed-pd is for HTP on a device, with {can}"
+    if options.logcat and options.device == "local":
+        yield "--logcat is for devices"
+    if options.linux and options.device != "adb":
+        yield "--linux is for devices behind adb; those behind ssh have Linux"
+
+
+def _client_faults(case: _Case) -> Iterator[str]:
+    options, client, _ = case
+    if options.references and client.output is None:
+        yield f"{options.client} writes no outputs to compare: leave --reference out"
+    if options.inputs and not client.executes:
+        yield f"{options.client} executes nothing: leave --input out"
+    if options.rules is not None and options.client != "ort":
+        yield "--rules are for ort: shapes are added only to its models"
+    if options.graph and options.context is None:
+        yield "--graph chooses among the graphs of --context"
+    if options.client == "ort" and options.system == ANDROID:
+        yield "ONNX Runtime is run in Python, which Android does not have: use --device ssh, or adb with --linux"
+
+
+def _count_faults(case: _Case) -> Iterator[str]:
+    options, client, hexagon = case
+    if options.prove and not client.executes:
+        yield f"{options.client} executes nothing: leave --prove out"
+    if options.prove and hexagon and (options.linux or options.device == "ssh"):
+        yield "--prove: executions on Hexagon are counted there, and only Android (adb) has a log with the counts"
