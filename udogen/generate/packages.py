@@ -23,6 +23,8 @@ from udogen.opdef.problems import Location, Problems
 
 # The interfaces of HTP, the usual one first, and the folder below --kernels where kernels for it are.
 HTP_APIS = {"qhpi": "htp", "core": "htp_core"}
+# Those of which one kernel may serve all: it is in the folder of kernels itself.
+_ONE_KERNEL = ("cpu", "htp", "dsp")
 
 
 @dataclass(frozen=True)
@@ -278,13 +280,18 @@ def _configs(package: OpPackage) -> dict[str, bytes]:
     return found
 
 
+def kernel_places(folder: Path, room: str) -> list[Path]:
+    """Where kernels for this interface are looked for: what is special first, then what serves several backends."""
+    return [folder / room, folder] if room in _ONE_KERNEL else [folder / room]
+
+
 def _kernels(folder: Path | None, package: OpPackage, room: str, *, alone: bool) -> dict[str, bytes]:
-    """Kernels that the user has already: <folder>/<room>/<Op>.cpp (gpu: and .cl), or without <room> for one backend."""
+    """Kernels that the user has already: <folder>/<room>/<Op>.cpp (gpu: and .cl), or <folder>/<Op>.cpp."""
     if folder is None:
         return {}
     if not folder.is_dir():
         raise UsageError(f"--kernels {folder} is no folder", hint="it must hold one <Op>.cpp per finished kernel")
-    places = [folder / room]
+    places = kernel_places(folder, room)
     if alone and not any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values())):
         places.append(folder)
     # What is not C++ is known by its file name.

@@ -12,7 +12,7 @@ from udogen import resources
 from udogen.build import make, tools
 from udogen.build.package import PackageFolder, open_packages
 from udogen.errors import RunFailed, UsageError
-from udogen.generate.packages import HTP_APIS, generate
+from udogen.generate.packages import HTP_APIS, generate, kernel_places
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
 from udogen.runtime.built import Built
@@ -78,9 +78,10 @@ def _generated(source: Source, package: OpPackage, place: Place, ops: Sequence[s
     assert subject.config is not None
     api = subject.htp_api or next(iter(HTP_APIS))
     room = HTP_APIS[api] if backend == "htp" else backend
-    missing = [op for op in ops if subject.kernels is None or not (subject.kernels / room / f"{op}.cpp").is_file()]
+    places = kernel_places(subject.kernels or subject.config.parent / "kernels", room)
+    missing = [op for op in ops if not any((place / f"{op}.cpp").is_file() for place in places)]
     if missing:
-        where = subject.kernels / room if subject.kernels is not None else subject.config.parent / "kernels" / room
+        where = " or ".join(map(str, places))
         raise RunFailed(f"there is no kernel {missing[0]}.cpp in {where}", hint="write it, or leave this backend out")
     out = work / backend
     problems = Problems()  # warnings are what `udogen generate` and `udogen check` are for

@@ -23,7 +23,7 @@ _FOLDER = folder.Folder(
     },
     copies=(
         "makefiles/Application.mk",
-        "src/utils/CustomOpUtils.hpp",
+        "src/utils/BackendTensor.hpp",
         "src/utils/CPU/CpuBackendUtils.hpp",
         "src/utils/CPU/CpuBackendUtils.cpp",
     ),
@@ -33,7 +33,9 @@ _FOLDER = folder.Folder(
         "makefiles/ndk.mk",
         "src/utils/Validation.hpp",
         "src/utils/Validation.cpp",
+        folder.VIEWS,
     ),
+    glue="CPU/CpuBackendUtils.hpp",
 )
 
 

@@ -2,7 +2,7 @@
 // What ${op.name} is given when it runs.  The kernel that you write is in ${op.kernel}.
 #pragma once
 
-#include "HtpHooks.hpp"
+#include "${op.glue}"
 
 % for line in op.description:
 // ${line}
@@ -26,28 +26,35 @@ struct Args {
 % endfor
 };
 
+// Yours, where something is prepared once: src/utils/CustomOpUtils.hpp shows how.
+struct State;
+
+// How the generated tables and the kernel find each other: of no concern to either.
+struct Op {
+  using Args = ${op.space}::Args;
+  using State = ${op.space}::State;
+  static Args bind(const udo::Binding& node);
+  static void describe(udo::OpFacts& facts);
+% if op.has_hooks:
+  static constexpr std::size_t mostInputs = ${op.most_inputs};
+  static constexpr std::size_t mostOutputs = ${op.most_outputs};
+  static const udo::OpSpec spec;
+  static udo::Counter& calls;
+% endif
+};
+using Hooks = udo::Hooks<Op>;
+% if op.has_hooks:
+
 // The inputs, then the outputs, for what hooks say of one tensor.
 enum class Tensor : std::uint32_t {
 % for name in op.tensors:
   ${name},
 % endfor
 };
+% endif
 
-// How the arguments are found: generated, of no concern to a kernel.
-struct Op {
-  using Args = ${op.space}::Args;
-  static constexpr std::size_t mostInputs = ${op.most_inputs};
-  static constexpr std::size_t mostOutputs = ${op.most_outputs};
-  static const udo::OpSpec spec;
-  static udo::Counter& calls;
-  static Args bind(const udo::Binding& node);
-};
-using Hooks = udo::Hooks<Op>;
-
-// Called at every execution of the graph; must not allocate from the heap.
-udo::Status execute(const Args& args);
-
-// Optional: define it to say more than that to HTP; src/utils/HtpHooks.hpp tells what can be said.
-[[gnu::weak, gnu::visibility("hidden")]] void hooks(Hooks& op);
+#if !defined(UDO_NO_KERNEL)
+void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
+#endif
 
 }  // namespace ops::${package.name}::${op.name}
