@@ -81,6 +81,10 @@ class Input : public View {
  public:
   using View::View;
   const T* data() const { return as<const T>(); }
+  template <class U>
+  const U* data() const {  // as of AnyInput, for a source that serves configs of one type and of several
+    return as<const U>();
+  }
   const T* begin() const { return data(); }
   const T* end() const { return data() + size(); }
   const T& operator[](std::size_t index) const { return data()[index]; }
@@ -98,6 +102,10 @@ class Output : public View {
  public:
   using View::View;
   T* data() const { return as<T>(); }
+  template <class U>
+  U* data() const {
+    return as<U>();
+  }
   T* begin() const { return data(); }
   T* end() const { return data() + size(); }
   T& operator[](std::size_t index) const { return data()[index]; }

@@ -1,4 +1,4 @@
-// SwiGlu on HTP: floats, or fixed point of 16 bits.
+// SwiGlu: floats, or fixed point of 16 bits.
 #include "ops/SwiGlu.hpp"
 
 #include <cmath>
@@ -6,7 +6,7 @@
 namespace ops::LlmPackage::SwiGlu {
 
 udo::Status execute(const Args& args) {
-  const udo::Shape& shape = args.gate.shape();
+  const udo::Shape shape = args.gate.shape();
   if (args.up.shape() != shape || args.output.shape() != shape) {
     return udo::error("gate, up and the output must have one shape");
   }

@@ -1,4 +1,4 @@
-// CacheWrite on HTP: a cache of floats or bytes; rows of floats or of 16 bits are stored as the cache stores them.
+// CacheWrite: a cache of floats or bytes; rows of floats or of 16 bits are stored as the cache stores them.
 #include "ops/CacheWrite.hpp"
 
 #include <cstring>
@@ -17,8 +17,8 @@ bool alike(const Args& args) {
 }  // namespace
 
 udo::Status execute(const Args& args) {
-  const udo::Shape& cache = args.past.shape();
-  const udo::Shape& rows = args.rows.shape();
+  const udo::Shape cache = args.past.shape();
+  const udo::Shape rows = args.rows.shape();
   const std::size_t along = cache.rank() - 2;
   const std::size_t width = cache[along + 1];
   if (!alike(args)) return udo::error("past and updated must have one shape, type and quantization");

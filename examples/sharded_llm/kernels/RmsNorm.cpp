@@ -1,4 +1,4 @@
-// RmsNorm on HTP: rows of floats or of 16 bits, with a gain of floats or of 8 bits.
+// RmsNorm: rows of floats or of 16 bits, with a gain of floats or of 8 bits.
 #include "ops/RmsNorm.hpp"
 
 #include <cmath>
@@ -6,7 +6,7 @@
 namespace ops::LlmPackage::RmsNorm {
 
 udo::Status execute(const Args& args) {
-  const udo::Shape& shape = args.input.shape();
+  const udo::Shape shape = args.input.shape();
   const std::size_t width = shape[shape.rank() - 1];
   if (args.output.shape() != shape) return udo::error("the output must have the shape of the input");
   if (args.gain.size() != width) return udo::error("the gain must be as long as a row of the input");

@@ -5,9 +5,9 @@
 
 namespace ops::MaxPoolPackage::MaxPool {
 
-struct State {};
+struct State {};  // nothing but checks
 
-udo::Status finalize(const Args& args, State*&) {
+udo::Status prepare(const Args& args, State&) {
   const udo::Shape in = args.image.shape();
   const udo::Shape out = args.pooled.shape();
   if (args.size < 1 || args.stride < 1) return udo::error("size and stride must be at least 1");
@@ -18,7 +18,7 @@ udo::Status finalize(const Args& args, State*&) {
   return udo::ok;
 }
 
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const udo::Shape in = args.image.shape();
   const udo::Shape out = args.pooled.shape();
   const float* image = args.image.data();
@@ -43,7 +43,5 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::MaxPoolPackage::MaxPool
