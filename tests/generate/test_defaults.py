@@ -37,9 +37,7 @@ KERNELS = {
     "htp": f"udo::Status execute(const Args& args) {{{FOUR}{LOOP}\n}}",
     "dsp": "udo::Status execute(const Args& args) {"
     f"{FOUR.replace('rank() != 4', 'rank() < 2').replace('shape()[2]', 'shape()[args.weights.shape().rank() - 2]')}"
-    f"{LOOP}\n}}".replace(
-        "shape()[3]", "shape()[args.weights.shape().rank() - 1]"
-    ),
+    f"{LOOP}\n}}".replace("shape()[3]", "shape()[args.weights.shape().rank() - 1]"),
     # Defaults are no memory of the GPU: their numbers are passed by value.
     "gpu": """
 udo::Status ShiftOperation(const Args& args, udo::Operation& operation) {
