@@ -44,24 +44,22 @@ inline Element elementOf(std::uint32_t type) {
 class BackendTensor {
  public:
   BackendTensor() = default;
-  BackendTensor(const RawTensor* raw, bool quantized)
-      : raw_(raw),
-        element_(raw == nullptr ? Element::other : elementOf(static_cast<std::uint32_t>(raw->dataType))),
-        quantized_(quantized) {}
+  BackendTensor(const RawTensor* raw, bool quantized) : raw_(raw), quantized_(quantized) {
+    if (raw == nullptr) return;
+    element_ = elementOf(static_cast<std::uint32_t>(raw->dataType));
+    // The runtime leaves quantizeParams of other tensors uninitialised: they must not be read.
+    if (quantized && raw->quantizeParams.quantizationEncoding == QNN_QUANTIZATION_ENCODING_SCALE_OFFSET) {
+      const Qnn_ScaleOffset_t& encoding = raw->quantizeParams.scaleOffsetEncoding;
+      quantization_ = Quantization{encoding.scale, encoding.offset};
+    }
+  }
 
   explicit operator bool() const { return raw_ != nullptr; }
   std::size_t rank() const { return raw_->rank; }
   Element element() const { return element_; }
   bool isFixedPoint() const { return quantized_; }
 
-  Quantization quantization() const {
-    // The runtime leaves quantizeParams of other tensors uninitialised: they must not be read.
-    if (!quantized_ || raw_->quantizeParams.quantizationEncoding != QNN_QUANTIZATION_ENCODING_SCALE_OFFSET) {
-      return Quantization{};
-    }
-    const Qnn_ScaleOffset_t& encoding = raw_->quantizeParams.scaleOffsetEncoding;
-    return Quantization{encoding.scale, encoding.offset};
-  }
+  Quantization quantization() const { return quantization_; }
 
  protected:
   const std::uint32_t* dims() const { return raw_->currentDimensions; }
@@ -76,6 +74,7 @@ class BackendTensor {
   const RawTensor* raw_ = nullptr;
   Element element_ = Element::other;
   bool quantized_ = false;
+  Quantization quantization_;
 };
 
 /// Inputs or outputs of unknown number.

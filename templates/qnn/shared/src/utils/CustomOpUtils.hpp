@@ -131,12 +131,19 @@ class AnyInput : public View {
   /// One element as a real number, whatever its type; fixed point is dequantized.
   float real(std::size_t index) const {
     if (isFloat()) return data<float>()[index];
+    if (isUint8()) return toReal(data<std::uint8_t>()[index]);
+    if (isUint16()) return toReal(data<std::uint16_t>()[index]);
+    return rare(index);
+  }
+
+ private:
+  // Apart, so that the function above is small enough to become part of a kernel's loop.
+  float rare(std::size_t index) const {
+    if (isHalf()) return toReal(data<Half>()[index]);
     switch (element()) {
-      case Element::half: return toReal(data<Half>()[index]);
       case Element::int8: return toReal(data<std::int8_t>()[index]);
       case Element::boolean: return data<std::uint8_t>()[index] != 0 ? 1.0f : 0.0f;
       case Element::int16: return toReal(data<std::int16_t>()[index]);
-      case Element::uint16: return toReal(data<std::uint16_t>()[index]);
       case Element::int32:
       case Element::fixed32: return toReal(data<std::int32_t>()[index]);
       case Element::uint32: return toReal(data<std::uint32_t>()[index]);
@@ -159,16 +166,19 @@ class AnyOutput : public View {
 
   /// Writes one element from a real number, whatever the type; rounds and saturates.
   void setReal(std::size_t index, float real) const {
-    if (isFloat()) {
-      data<float>()[index] = real;
-      return;
-    }
+    if (isFloat()) return set<float>(index, real);
+    if (isUint8()) return set<std::uint8_t>(index, real);
+    if (isUint16()) return set<std::uint16_t>(index, real);
+    rare(index, real);
+  }
+
+ private:
+  void rare(std::size_t index, float real) const {
+    if (isHalf()) return set<Half>(index, real);
     switch (element()) {
-      case Element::half: return set<Half>(index, real);
       case Element::int8: return set<std::int8_t>(index, real);
       case Element::boolean: return void(data<std::uint8_t>()[index] = real != 0.0f ? 1 : 0);
       case Element::int16: return set<std::int16_t>(index, real);
-      case Element::uint16: return set<std::uint16_t>(index, real);
       case Element::int32:
       case Element::fixed32: return set<std::int32_t>(index, real);
       case Element::uint32: return set<std::uint32_t>(index, real);
@@ -177,7 +187,6 @@ class AnyOutput : public View {
     }
   }
 
- private:
   template <class T>
   void set(std::size_t index, float real) const {
     data<T>()[index] = toStored<T>(real);
