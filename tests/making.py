@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from udogen.configs.load import load
+from udogen.generate.pipeline import Generated, generate
 
 from udogen.build import tools
 from udogen.errors import ToolMissing
-from udogen.generate.packages import Generated, generate
-from udogen.opdef.load import load
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built, find_built
 

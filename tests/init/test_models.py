@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from udogen.configs.load import load
 
 from tests.init import models, smoking
 from tests.making import need_runtime, udogen
-from udogen.init import from_onnx, writing
-from udogen.opdef.load import load
+from udogen.init import from_onnx, write
 
 RUNS = {
     "torch_style": 1, "function_style": 1, "optional_inputs": 2, "repeated_inputs": 2, "attributes": 1,
@@ -22,7 +22,7 @@ RUNS = {
 def test_the_config_is_accepted_and_says_what_the_draft_says(name: str, suffix: str, tmp_path: Path) -> None:
     draft = from_onnx.draft(models.save(name, tmp_path))
     config = tmp_path / f"config{suffix}"
-    writing.write(draft, config, source=name)
+    write.write(draft, config, source=name)
     [package], _ = load([config])
     assert [op.name for op in package.ops] == [op.name for op in draft.package.ops]
     if suffix == ".xml":
@@ -34,7 +34,7 @@ def test_the_config_is_accepted_and_says_what_the_draft_says(name: str, suffix: 
 def test_it_runs_in_the_real_cpu_runtime_without_an_edit(name: str, tmp_path: Path) -> None:
     draft = from_onnx.draft(models.save(name, tmp_path))
     config = tmp_path / "config.xml"
-    writing.write(draft, config, source=name)
+    write.write(draft, config, source=name)
     assert smoking.run(draft, config, tmp_path / "out", backend="cpu") == RUNS[name]
 
 
@@ -44,7 +44,7 @@ def test_it_runs_in_the_real_htp_runtime_without_an_edit(name: str, runs: int, t
     """Qualcomm's emulator of HTP; what HTP cannot take is not among these cases (an input that is left out)."""
     draft = from_onnx.draft(models.save(name, tmp_path))
     config = tmp_path / "config.xml"
-    writing.write(draft, config, source=name)
+    write.write(draft, config, source=name)
     assert smoking.run(draft, config, tmp_path / "out", backend="htp") == runs
 
 

@@ -8,15 +8,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from udogen import backends
+from udogen.backends import ALL as ALL_BACKENDS
+from udogen.backends import USUAL_LAYOUT, converter, of_op
+from udogen.backends.plan import Plan, Source
 from udogen.build.package import Say, no_say, read_manifest
+from udogen.configs import resolve
 from udogen.errors import UsageError, read_plain
-from udogen.generate import backends, cmake, converter, layouts, op_tests
+from udogen.generate import cmake, layouts, op_tests
 from udogen.generate.folder import Folder, free_name, opened
-from udogen.generate.plan import Plan, Source
 from udogen.generate.write import Change, Conflict, Memory, all_new, compare, write
-from udogen.opdef import resolve
-from udogen.opdef.backends import ALL as ALL_BACKENDS
-from udogen.opdef.backends import USUAL_LAYOUT, of_op
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import make_path
 from udogen.opdef.problems import Location, Problems

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from udogen.build import targets
-from udogen.generate.backends import cxx, folder
-from udogen.generate.plan import Source, record
+from udogen.backends import cxx, folder, targets
+from udogen.backends.plan import Source, record
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import cpp_string
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
-from udogen.build import architectures
+from udogen.backends import architectures, cxx
+from udogen.backends.plan import PlannedFile, Source, record
 from udogen.build.package import PROVIDER, Part
-from udogen.generate.backends import cxx
-from udogen.generate.plan import PlannedFile, Source, record
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.names import cpp_string
 

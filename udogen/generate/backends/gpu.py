@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
-from udogen.build import targets
-from udogen.generate.backends import cxx, folder
-from udogen.generate.plan import PlannedFile, Source, record
+from udogen.backends import cxx, folder, targets
+from udogen.backends.plan import PlannedFile, Source, record
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string, identifier
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from udogen.build import targets
-from udogen.generate.backends import cxx, folder, htp_core
-from udogen.generate.plan import Source, record
+from udogen.backends import cxx, folder, htp_core, targets
+from udogen.backends.plan import Source, record
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
 

@@ -14,9 +14,9 @@ from math import isfinite, isnan, prod
 from types import SimpleNamespace
 from typing import NamedTuple
 
+from udogen.backends import cxx, folder
+from udogen.backends.plan import Source, record
 from udogen.errors import UsageError
-from udogen.generate.backends import cxx, folder
-from udogen.generate.plan import Source, record
 from udogen.opdef.datatypes import BY_NAME, DataType
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string, identifier

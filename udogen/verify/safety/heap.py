@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from udogen.build.watch import build_watch
+from udogen.build.emulator import build_watch
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpResult
 from udogen.runtime.op.watch import HeapUse, Site
