@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = ROOT / "tests" / "golden" / "configs"
 KERNELS = ROOT / "tests" / "generate" / "kernels"
 ONE_OP = ROOT / "tests" / "configs" / "LeakyRelu.xml"  # the example, for CPU alone
-ONE_KERNEL = ROOT / "examples" / "leaky_relu" / "kernels" / "cpu"
+ONE_KERNEL = ROOT / "examples" / "leaky_relu" / "kernels"
 CORPUS = ROOT.parent / "shared" / "corpus"
 
 COMPILERS = ("g++", "clang++", "zig")

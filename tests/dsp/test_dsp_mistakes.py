@@ -63,9 +63,9 @@ def test_a_kernel_that_uses_the_heap_is_told(faults: Built) -> None:
     assert told == "executeOp used the heap 1 times, which the documentation forbids"
 
 
-def test_what_createOperation_refuses_is_a_sentence(several: Built) -> None:
+def test_what_prepare_refuses_is_a_sentence(several: Built) -> None:
     wishes = Wishes({"x": np.ones(3, np.float32)}, params={"factor": 1.0, "mode": "never"})
-    with pytest.raises(failures.OpFailed, match="in phase `create the operation`: mode `never` is refused"):
+    with pytest.raises(failures.OpFailed, match="in phase `execute`: mode `never` is refused"):
         on_hexagon(several, make_call(several.op("Scale", "dsp"), several, "Scale", wishes))
 
 

@@ -105,7 +105,7 @@ def test_worker_threads_run_at_once_and_share_vtcm(several: Built) -> None:
         x = np.random.default_rng(2).integers(0, 256, shape, dtype=np.uint8)
         result = run(several, "Mirror", {"x": x})
         np.testing.assert_array_equal(result.outputs["y"].reshape(-1), x.reshape(-1)[::-1])
-        assert result.kernel == "Mirror_executeOp with 4 worker threads"
+        assert result.kernel == "Mirror::execute with 4 worker threads"
 
 
 def test_packets_are_counted_in_all_workers(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_the_demo_ends_with_the_table(examples: Path) -> None:
 
 
 def test_a_wrong_kernel_is_found_out(examples: Path) -> None:
-    kernel = examples / "leaky_relu" / "kernels" / "cpu" / "LeakyRelu.cpp"
+    kernel = examples / "leaky_relu" / "kernels" / "LeakyRelu.cpp"
     kernel.write_text(kernel.read_text().replace("x : alpha * x", "x : alpha * x + 0.001f"))
     shutil.rmtree(examples / "softmax")
     done = demo(examples)
@@ -74,7 +74,7 @@ def test_a_wrong_kernel_is_found_out(examples: Path) -> None:
 
 
 def test_a_kernel_that_does_not_compile_is_told(examples: Path) -> None:
-    (examples / "leaky_relu" / "kernels" / "cpu" / "LeakyRelu.cpp").write_text("#error unfinished\n")
+    (examples / "leaky_relu" / "kernels" / "LeakyRelu.cpp").write_text("#error unfinished\n")
     done = demo(examples)
     assert done.returncode == 4
     assert "src/ops/LeakyRelu.cpp:1: " in done.stderr and "unfinished" in done.stderr

@@ -20,16 +20,10 @@ _KERNEL = """#include "ops/Op%(number)02d.hpp"
 
 namespace ops::ManyOps::Op%(number)02d {
 
-struct State {};
-
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   for (std::size_t i = 0; i < args.x.size(); ++i) args.y[i] = args.x[i] + args.step;
   return udo::ok;
 }
-
-void free(State* state) { delete state; }
 
 }  // namespace ops::ManyOps::Op%(number)02d
 """

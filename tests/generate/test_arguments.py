@@ -200,7 +200,7 @@ def test_tensors_by_default(kinds: Package) -> None:
         "in_0": "[1,2,2,1]", "weights": "[2]", "default_": "absent", "bias_0": "absent", "out_0": "[1,2,2,1]",
         "class_": "absent", "row": "[3]", "table": "[2,3]", "lacking": "absent",
     }  # fmt: skip
-    assert {name: seen[f"finalize {name}"] for name in finalize} == finalize
+    assert {name: seen[f"prepare {name}"] for name in finalize} == finalize
     np.testing.assert_array_equal(result.outputs["out[0]"], IN)
     assert list(result.outputs) == ["out[0]"]
 
@@ -249,7 +249,7 @@ def test_an_optional_input_before_one_that_is_given(kinds: Package) -> None:
     inputs = {"in[0]": IN, "weights": WEIGHTS, "bias.0": np.array(4, np.int32)}
     seen = kinds.told("Tensors", inputs=inputs, params=NEEDED)
     assert (seen["default_"], seen["bias_0"]) == ("absent", "[] 4")
-    assert (seen["finalize default_"], seen["finalize bias_0"]) == ("absent", "[]")
+    assert (seen["prepare default_"], seen["prepare bias_0"]) == ("absent", "[]")
 
 
 def test_tensors_that_are_wrong_are_refused_with_their_name(kinds: Package) -> None:
@@ -285,7 +285,7 @@ def test_repeated_tensors(nasty: Package) -> None:
     assert seen["first"] == "[3] 1 -2 3"
     assert seen["parts"] == "3 [3] 1 -2 3 [3] 2 -1 4 [3] 3 0 5"
     assert seen["bias"] == "[3] 2 -4 6"
-    assert seen["finalize parts"] == "3"
+    assert seen["prepare parts"] == "3"
     assert seen["copies"] == "2 [3] float [3] float"
     np.testing.assert_array_equal(result.outputs["copies.1"], X + 1)
 
@@ -315,7 +315,7 @@ def test_every_type_that_the_runtime_delivers(nasty: Package, dtype: str) -> Non
 # --- the life of a kernel -----------------------------------------------------------------------------------
 
 
-def test_state_lives_from_finalize_to_free(nasty: Package) -> None:
+def test_state_lives_as_long_as_its_node(nasty: Package) -> None:
     result = nasty.run("Nasty", inputs={"x": X}, loops=3)
     lines = [line.text for line in result.logs if line.source == "package"]
     assert [line for line in lines if line.startswith("executed")] == ["executed=1", "executed=2", "executed=3"]
@@ -327,7 +327,7 @@ def test_state_lives_from_finalize_to_free(nasty: Package) -> None:
     ("k", "reason"),
     [
         (2.0, "threw a C++ exception"),
-        (3.0, "finalize refuses k = 3, 100% sure"),
+        (3.0, "prepare refuses k = 3, 100% sure"),
         (4.0, "threw a C++ exception"),
         (5.0, "execute refuses"),
         (6.0, "4711"),

@@ -33,15 +33,11 @@ LOOP = """
 FOUR = SUM.replace("args.bias.shape().rank() != %s || ", "args.bias.shape().rank() < 2 || ") % (4, 2, 3)
 TWO = SUM % (2, 2, 0, 1)
 KERNELS = {
-    "cpu": "struct State {};\nudo::Status finalize(const Args&, State*&) { return udo::ok; }\n"
-    f"udo::Status execute(const Args& args, State*) {{{TWO}{LOOP}\n}}\nvoid free(State*) {{}}",
+    "cpu": f"udo::Status execute(const Args& args) {{{TWO}{LOOP}\n}}",
     "htp": f"udo::Status execute(const Args& args) {{{FOUR}{LOOP}\n}}",
-    "dsp": "struct State {};\nudo::Status Shift_createOperation(const Args&, State*&, udo::Dsp&) { return udo::ok; }\n"
-    "udo::Status Shift_executeOp(const Args& args, State*, udo::Dsp&) {"
+    "dsp": "udo::Status execute(const Args& args) {"
     f"{FOUR.replace('rank() != 4', 'rank() < 2').replace('shape()[2]', 'shape()[args.weights.shape().rank() - 2]')}"
-    f"{LOOP}\n}}\nvoid Shift_releaseOp(State*, udo::Dsp&) {{}}".replace(
-        "shape()[3]", "shape()[args.weights.shape().rank() - 1]"
-    ),
+    f"{LOOP}\n}}".replace("shape()[3]", "shape()[args.weights.shape().rank() - 1]"),
     # Defaults are no memory of the GPU: their numbers are passed by value.
     "gpu": """
 udo::Status ShiftOperation(const Args& args, udo::Operation& operation) {

@@ -14,7 +14,7 @@ from tests.making import ROOT, make_packages
 STORED = """
 #include <cstdio>
 #include <cstdlib>
-#include "Quantization.hpp"
+#include "Values.hpp"
 
 int main(int argc, char** argv) {
   for (int i = 1; i + 4 < argc; i += 5) {
@@ -116,7 +116,7 @@ def compiled(folder: Path, text: str, *argv: str | Path) -> Path:
 
 
 def test_what_is_stored_is_the_nearest_value_in_the_range(package: Path, tmp_path: Path) -> None:
-    [header] = (package / "src").rglob("Quantization.hpp")
+    [header] = (package / "src").rglob("Values.hpp")
     program = compiled(tmp_path, STORED, f"-I{header.parent}")
     rows = []
     for (low, high), scale, offset in itertools.product(

@@ -13,14 +13,12 @@ HERE = Path(__file__).parent
 KERNEL = """\
 #include "ops/Affine.hpp"
 namespace ops::Unvalidated::Affine {
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   for (std::size_t i = 0; i < args.x.size(); ++i) {
     args.y[i] = args.x.real(i) * args.factor + (args.bias ? args.bias[0] : 0.0f);
   }
   return udo::ok;
 }
-void free(State*) {}
 }  // namespace ops::Unvalidated::Affine
 """
 

@@ -29,12 +29,10 @@ from udogen.runtime.built import find_built
 _KERNEL = """\
 #include "ops/LeakyRelu.hpp"
 namespace ops::LeakyReluPackage::LeakyRelu {
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   for (std::size_t i = 0; i < args.input.size(); ++i) args.output.setReal(i, args.input.real(i) * ROUND);
   return udo::ok;
 }
-void free(State*) {}
 }  // namespace ops::LeakyReluPackage::LeakyRelu
 """
 _TURN = "kill_build_turn"  # a variable of the environment by which what a build has started is found

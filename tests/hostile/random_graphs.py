@@ -139,14 +139,10 @@ def _config(op: Op) -> str:
 
 
 def _write_kernel(op: Op, backend: str, folder: Path) -> None:
-    state = "struct State {};\n\n" if backend == "cpu" else ""
-    more = ", State*" if backend == "cpu" else ""
-    finalize = "udo::Status finalize(const Args&, State*&) { return udo::ok; }\n\n" if backend == "cpu" else ""
-    free = "\n\nvoid free(State* state) { delete state; }" if backend == "cpu" else ""
     folder.mkdir(parents=True)
     (folder / f"{op.name}.cpp").write_text(
-        f'#include "ops/{op.name}.hpp"\n\nnamespace ops::{op.name}Random::{op.name} {{\n\n{state}{finalize}'
-        f"udo::Status execute(const Args& args{more}) {{\n  {op.body}\n  return udo::ok;\n}}{free}\n\n"
+        f'#include "ops/{op.name}.hpp"\n\nnamespace ops::{op.name}Random::{op.name} {{\n\n'
+        f"udo::Status execute(const Args& args) {{\n  {op.body}\n  return udo::ok;\n}}\n\n"
         f"}}  // namespace ops::{op.name}Random::{op.name}\n"
     )
 

@@ -21,13 +21,7 @@ _CPU = """#include "ops/%(op)s.hpp"
 
 namespace ops::%(package)s::%(op)s {
 
-struct State {};
-
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args&, State*) { return udo::ok; }
-
-void free(State* state) { delete state; }
+udo::Status execute(const Args&) { return udo::ok; }
 
 }  // namespace ops::%(package)s::%(op)s
 """

@@ -54,18 +54,12 @@ _SWISH = """#include "ops/Swish.hpp"
 
 namespace ops::FunctionStyleOpPackage::Swish {
 
-struct State {};
-
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   for (std::size_t i = 0; i < args.data.size(); ++i) {
     args.result[i] = args.data[i] / (1.0f + std::exp(-args.beta * args.data[i]));
   }
   return udo::ok;
 }
-
-void free(State* state) { delete state; }
 
 }  // namespace ops::FunctionStyleOpPackage::Swish
 """

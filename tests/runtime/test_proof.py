@@ -25,7 +25,7 @@ CODE = Path(__file__).with_name("counting.py")
 
 @pytest.fixture(scope="module")
 def cpu(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    return cpu_package(ONE_OP, tmp_path_factory.mktemp("cpu"), ONE_KERNEL.parent)
+    return cpu_package(ONE_OP, tmp_path_factory.mktemp("cpu"), ONE_KERNEL)
 
 
 @pytest.fixture(scope="module")

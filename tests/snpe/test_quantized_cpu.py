@@ -37,7 +37,7 @@ KERNELS = {
     "Negate": """
   for (std::size_t i = 0; i < args.x.size(); ++i) args.y.setReal(i, -args.x.real(i));""",
 }
-FINALIZE = {"Affine": 'if (args.table[0] != 0.5f) return udo::error("the parameter is %g", double(args.table[0]));'}
+PREPARE = {"Affine": 'if (args.table[0] != 0.5f) return udo::error("the parameter is %g", double(args.table[0]));'}
 
 
 def tensor(name: str, cpu: str = "FLOAT_32", **more: object) -> dict[str, object]:
@@ -73,10 +73,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     for name, body in KERNELS.items():
         (kernels / f"{name}.cpp").write_text(
             f'#include "ops/{name}.hpp"\nnamespace ops::Mixed::{name} {{\nstruct State {{}};\n'
-            f"udo::Status finalize([[maybe_unused]] const Args& args, State*&) {{ {FINALIZE.get(name, '')}\n"
+            f"udo::Status prepare([[maybe_unused]] const Args& args, State&) {{ {PREPARE.get(name, '')}\n"
             f"  return udo::ok;\n}}\n"
-            f"udo::Status execute(const Args& args, State*) {{{body}\n  return udo::ok;\n}}\n"
-            f"void free(State*) {{}}\n}}  // namespace ops::Mixed::{name}\n"
+            f"udo::Status execute(const Args& args) {{{body}\n  return udo::ok;\n}}\n"
+            f"}}  // namespace ops::Mixed::{name}\n"
         )
     [made] = make_packages(
         [config(base, package("Mixed", *OPS))], base / "out", chosen=["cpu"], kernels=base / "kernels"

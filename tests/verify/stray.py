@@ -108,21 +108,13 @@ HOW = {name: number for number, name in enumerate([*STRAYS, "VALUE", "READS", "N
 
 _DEFINES = "".join(f"#define HOW_{name} {number}\n" for name, number in HOW.items())
 _HEAD = f'#include "ops/Stray.hpp"\n{_DEFINES}namespace ops::StrayPackage::Stray {{\n'
-_SOURCES = {
-    "cpu": "struct State {};\nudo::Status finalize(const Args&, State*&) { return udo::ok; }\n"
-    "udo::Status execute(const Args& args, State*) {" + BODY + "}\nvoid free(State*) {}\n}\n",
-    "htp": "udo::Status execute(const Args& args) {" + BODY + "}\n}\n",
-    "dsp": "struct State {};\n"
-    "udo::Status Stray_createOperation(const Args&, State*&, udo::Dsp&) { return udo::ok; }\n"
-    "udo::Status Stray_executeOp(const Args& args, State*, udo::Dsp&) {" + BODY + "}\n"
-    "void Stray_releaseOp(State*, udo::Dsp&) {}\n}\n",
-}
+_SOURCE = _HEAD + "udo::Status execute(const Args& args) {" + BODY + "}\n}\n"
 
 
 def package(backend: str, out: Path) -> Built:
     """The package for one backend: built for this machine, or its sources where it runs under qemu-hexagon."""
-    (out / "kernels" / backend).mkdir(parents=True)
-    (out / "kernels" / backend / "Stray.cpp").write_text(_HEAD + _SOURCES[backend])
+    (out / "kernels").mkdir(parents=True)
+    (out / "kernels" / "Stray.cpp").write_text(_SOURCE)
     name = {"dsp": "DSP_V66"}.get(backend, backend.upper())
     supported = f"<SupportedBackend>{name}</SupportedBackend>"
     (out / "Stray.xml").write_text(CONFIG.replace("{supported}", supported))

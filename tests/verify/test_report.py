@@ -525,7 +525,7 @@ def test_ops_of_one_name_are_called_by_their_packages() -> None:
 
 
 def test_numbers_that_are_right_with_something_else_that_is_not() -> None:
-    heap = Finding("heap", "execute allocates memory", "std::vector at Softmax.cpp:31", "reserve it in finalize")
+    heap = Finding("heap", "execute allocates memory", "std::vector at Softmax.cpp:31", "reserve it in prepare")
     report = read(run_of(replace(RIGHT, status="failed", findings=(heap,))))
     [article] = report.xpath("//article")
     assert said(article[0]) == "Softmax: heap"

@@ -21,7 +21,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need_runtime("cpu")
     folder = tmp_path_factory.mktemp("faulty") / "leaky_relu"
     shutil.copytree(ROOT / "examples" / "leaky_relu", folder)
-    kernel = folder / "kernels" / "cpu" / "LeakyRelu.cpp"
+    kernel = folder / "kernels" / "LeakyRelu.cpp"
     text = kernel.read_text("utf-8")
     assert text.count(_RIGHT) == 1
     kernel.write_text(text.replace(_RIGHT, _WRONG), "utf-8")

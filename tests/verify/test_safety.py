@@ -312,7 +312,7 @@ def test_what_a_graph_leaves_behind(unsafe: Unsafe) -> None:
     [found] = checked(unsafe("keeps"), leaks=True)
     assert found.sentence == (
         "op `LeakyRelu` leaks: after 100 graphs, each made, executed once and freed, 6,400 bytes in 100 allocations "
-        f"are still there, of {here('keeps', 'finalize', '// kept')}"
+        f"are still there, of {here('keeps', 'prepare', '// kept')}"
     )
 
 

@@ -31,12 +31,12 @@ namespace ops::ToyPackage::Scale {
 
 struct State {};
 
-udo::Status finalize(const Args& args, State*&) {
+udo::Status prepare(const Args& args, State&) {
   if (args.factor == 99.0f) return udo::error("the factor is 99");
   return udo::ok;
 }
 
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const std::size_t size = args.x.size();
   if (args.factor == 13.0f && size > 9) __builtin_trap();
   if (args.factor == 14.0f) for (;;) __asm__ volatile("");
@@ -51,8 +51,6 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::ToyPackage::Scale
 """

@@ -14,6 +14,9 @@ namespace ops::LeakyReluPackage::LeakyRelu {
 
 struct State {
   float* kept = nullptr;
+  ~State() {
+@FREE@
+  }
 };
 
 namespace {
@@ -21,24 +24,18 @@ namespace {
 @HELPERS@
 }  // namespace
 
-udo::Status finalize(const Args&, State*& state) {
-  state = new State{};
-  state->kept = new float[16]();  // kept
+udo::Status prepare(const Args&, State& state) {
+  state.kept = new float[16]();  // kept
   return udo::ok;
 }
 
-udo::Status execute(const Args& args, [[maybe_unused]] State* state) {
+udo::Status execute(const Args& args, [[maybe_unused]] State& state) {
   const std::size_t size = args.input.size();
   [[maybe_unused]] const float* in = args.input.data<float>();
-  [[maybe_unused]] float* out = args.output.data<float>();
+  [[maybe_unused]] float* out = args.output.print_file<float>();
   for (std::size_t i = 0; i < size; ++i) out[i] = leaky(in[i], args.alpha);
 @EXECUTE@
   return udo::ok;
-}
-
-void free(State* state) {
-@FREE@
-  delete state;
 }
 
 }  // namespace ops::LeakyReluPackage::LeakyRelu
@@ -51,7 +48,7 @@ class Unsafe:
 
     execute: str = ""
     helpers: str = ""
-    free: str = "  delete[] state->kept;"
+    free: str = "    delete[] kept;"
 
     @property
     def source(self) -> str:
@@ -119,5 +116,5 @@ float largest(const float* in, std::size_t size) {
   lost = std::malloc(24);  // here
 """
     ),
-    "keeps": Unsafe(free="  state->kept = nullptr;  // what it pointed at is never freed"),
+    "keeps": Unsafe(free="    kept = nullptr;  // what it pointed at is never freed"),
 }

@@ -218,6 +218,7 @@ class Backend(Kind):
     libraries: str = "libs"  # where Qualcomm's Makefiles put what they build
     interfaces: Mapping[str, str] = field(default_factory=dict)  # where it has several: name -> folder of kernels
     kernels: tuple[str, ...] = ("{}.cpp",)  # files of one op's kernel
+    common_kernels: bool = False  # kernels/<Op>.cpp, which serves several backends, serves it too
     kernel_texts: tuple[str, ...] = ()  # files of a package of the UDO documentation that are built into its library
     library_per_op: bool = False
     usual: bool = False  # made where nobody says which

@@ -53,7 +53,7 @@ _FOLDER = folder.Folder(
         "src/{package}Interface.cpp": "src/Interface.cpp.mako",
     },
     copies=(
-        "src/utils/CustomOpUtils.hpp",
+        "src/utils/BackendTensor.hpp",
         "src/utils/CPU/CpuBackendUtils.hpp",
         "src/utils/CPU/CpuBackendUtils.cpp",
     ),
@@ -64,7 +64,9 @@ _FOLDER = folder.Folder(
         "makefiles/ndk.mk",
         "src/utils/Validation.hpp",
         "src/utils/Validation.cpp",
+        folder.VIEWS,
     ),
+    glue="CPU/CpuBackendUtils.hpp",
 )
 
 
@@ -87,6 +89,7 @@ BACKEND = Backend(
     id="cpu",
     title="CPU",
     suffix="Cpu",
+    common_kernels=True,
     number=3,
     names=("CPU",),
     json_names=("CPU",),
@@ -116,7 +119,7 @@ BACKEND = Backend(
         shows=(
             "src/CpuCustomOpPackage.cpp",
             "src/utils/BackendUtils.hpp",
-            "src/utils/CustomOpUtils.hpp",
+            "src/utils/BackendTensor.hpp",
             "src/utils/CPU/CpuBackendUtils.cpp",
             "src/utils/CPU/CpuBackendUtils.hpp",
         ),

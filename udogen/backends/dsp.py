@@ -32,13 +32,15 @@ _FOLDER = folder.Folder(
     ),
     templates={"Makefile": "Makefile.mako", "include/DspOps.hpp": "include/DspOps.hpp.mako"},
     copies=(
-        "src/utils/CustomOpUtils.hpp",
+        "src/utils/BackendTensor.hpp",
+        "src/utils/DSP/Dsp.hpp",
         "src/utils/DSP/DspBackendUtils.hpp",
         "src/utils/DSP/DspBackendUtils.cpp",
         "src/utils/DSP/DspParams.cpp",
         "src/utils/DSP/DspParams.hpp",
     ),
-    shared=("makefiles/Makefile.hexagon", "makefiles/hexagon/layout.ld", "makefiles/hexagon/start.cpp"),
+    shared=("makefiles/Makefile.hexagon", "makefiles/hexagon/layout.ld", "makefiles/hexagon/start.cpp", folder.VIEWS),
+    glue="DSP/DspBackendUtils.hpp",
     data={"architectures": folder.architectures_of("dsp")},
 )
 
@@ -55,7 +57,7 @@ def contents(package: OpPackage, source: Source, place: folder.Placement = folde
         said.input_quantization = [_quantization(tensor) for tensor in op.inputs]
         said.output_quantization = [_quantization(tensor) for tensor in op.outputs]
 
-    files = {"include/ops/{op}.hpp": "include/ops/Op.hpp.mako", interface: "src/Interface.cpp.mako"}
+    files = {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako", interface: "src/Interface.cpp.mako"}
     own = replace(_FOLDER, op_templates=files, say=say)
     made = folder.contents(package, source, own, _DIALECT, place)
     if not op_of:
@@ -89,6 +91,7 @@ BACKEND = Backend(
     id="dsp",
     title="DSP V65/V66",
     suffix="Dsp",
+    common_kernels=True,
     number=5,
     names=("DSP",),
     json_names=("DSP",),

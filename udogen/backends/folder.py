@@ -18,8 +18,10 @@ _SHARED = (
     "src/utils/BackendUtils.cpp",
     "src/utils/Executions.hpp",
     "src/utils/Executions.cpp",
-    "src/utils/Quantization.hpp",
+    "src/utils/Values.hpp",
 )
+# Of backends whose kernels are `udo::Status execute(const Args&)`; each has a BackendTensor.hpp of its own.
+VIEWS = "src/utils/CustomOpUtils.hpp"
 
 
 class Placement:
@@ -61,7 +63,12 @@ class Folder:
     api: str = ""  # where a backend has several interfaces: which one
     room: str = ""  # where its templates are, where that is not the backend's name
     # File -> template, for each op; `{op}` stands for its name.
-    op_templates: Mapping[str, str] = field(default_factory=lambda: {"include/ops/{op}.hpp": "include/ops/Op.hpp.mako"})
+    op_templates: Mapping[str, str] = field(
+        default_factory=lambda: {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako"}
+    )
+    kernel: str = "../shared/src/ops/Op.cpp.mako"  # the skeleton of a kernel
+    glue: str = ""  # the header between the tables and a kernel
+    hooks: bool = False  # whether kernels may define `hooks`
     data: Mapping[str, Any] = field(default_factory=dict)  # more that its templates know
     say: Callable[[SimpleNamespace, Op], None] = lambda _said, _op: None  # more that they know of an op
 
@@ -98,6 +105,7 @@ def contents(
     for said, op in zip(ops, package.ops, strict=True):
         said.qualified = cpp_string(f"{package.name}::{op.name}")
         said.space = f"ops::{package.name}::{op.name}"
+        said.glue, said.has_hooks = folder.glue, folder.hooks
         folder.say(said, op)
         said.kernel, said.header = place.own(said.kernel), place.own(said.header)
     everything = {
@@ -125,7 +133,7 @@ def contents(
     for said, kernel in zip(ops, kernels, strict=True):
         data = {**shared, "op": said}
         ready = finished.get(said.name)
-        skeleton = "" if ready is not None else f"{own}/src/ops/Op.cpp.mako"
+        skeleton = "" if ready is not None else f"{own}/{folder.kernel}"
         for path, template in folder.op_templates.items():
             files.append(PlannedFile(path.format(op=said.name), template=f"{own}/{template}", data=data))
         files.append(PlannedFile(kernel, template=skeleton, data=data, content=ready, yours=True))

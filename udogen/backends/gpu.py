@@ -206,6 +206,8 @@ _FOLDER = folder.Folder(
         "src/utils/Validation.hpp",
         "src/utils/Validation.cpp",
     ),
+    kernel="src/ops/Op.cpp.mako",
+    op_templates={"include/ops/{op}.hpp": "include/ops/Op.hpp.mako"},
     say=_say,
 )
 

@@ -65,6 +65,8 @@ def contents(package: OpPackage, source: Source, qhpi: folder.Folder, place: fol
             "src/utils/HtpCoreUtils.cpp",
             "src/utils/HtpCoreUtils.hpp",
         ),
+        kernel="src/ops/Op.cpp.mako",
+        shared=tuple(path for path in qhpi.shared if path != folder.VIEWS),
         op_templates={
             "include/ops/{op}.hpp": "include/ops/Op.hpp.mako",
             "include/ops/{op}.registration.hpp": "include/ops/Registration.hpp.mako",

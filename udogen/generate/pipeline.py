@@ -308,25 +308,30 @@ def _kernels(
     found = {}
     for backend, resolved in by_backend.items():
         below = backends.ALL[backend].kernels_folder(options.api)
-        patterns = backends.ALL[backend].kernels
-        found[backend] = _kernels_below(options.kernels, package, below, patterns, alone=len(by_backend) == 1)
+        found[backend] = _kernels_of(backend, options, package, alone=len(by_backend) == 1)
         searched |= {f"{below}/{op.name}.cpp": bool(found[backend]) for op in resolved.ops}
     return found
 
 
-def _kernels_below(
-    folder: Path | None, package: OpPackage, below: str, patterns: Sequence[str], *, alone: bool
-) -> dict[str, bytes]:
-    """<folder>/<below>/<Op>.cpp (gpu: and .cl), or without <below> where there is one backend."""
+def kernel_places(folder: Path, backend: str, api: str) -> list[Path]:
+    """Where kernels for a backend are looked for: what is special first, then what serves several backends."""
+    row = backends.ALL[backend]
+    below = row.kernels_folder(api)
+    return [folder / below, folder] if row.common_kernels and below == row.id else [folder / below]
+
+
+def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, alone: bool) -> dict[str, bytes]:
+    """<folder>/<backend>/<Op>.cpp (gpu: and .cl), or <folder>/<Op>.cpp."""
+    folder = options.kernels
     if folder is None:
         return {}
     if not folder.is_dir():
         raise UsageError(f"--kernels {folder} is no folder", hint="it must hold one <Op>.cpp per finished kernel")
-    folders = [folder / below]
+    folders = kernel_places(folder, backend, options.api)
     if alone and not any((folder / each).is_dir() for each in (*backends.ALL, *HTP_APIS.values())):
         folders.append(folder)
     # What is not C++ is known by its file name.
-    files = [pattern.format(op.name) for op in package.ops for pattern in patterns]
+    files = [pattern.format(op.name) for op in package.ops for pattern in backends.ALL[backend].kernels]
     names = {name.removesuffix(".cpp"): name for name in files}
     found = {
         key: next((p for each in folders if os.path.lexists(p := each / name)), None) for key, name in names.items()

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen import backends, resources
+from udogen import resources
 from udogen.backends.backend import Place
 from udogen.build import make, tools
 from udogen.build.package import PackageFolder, open_packages
 from udogen.errors import RunFailed, UsageError
-from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate
+from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate, kernel_places
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
 from udogen.runtime.built import Built
@@ -78,10 +78,10 @@ def _generated(source: Source, package: OpPackage, place: Place, ops: Sequence[s
     subject, backend = source.subject, place.config
     assert subject.config is not None
     api = subject.htp_api or next(iter(HTP_APIS))
-    room = backends.ALL[backend].kernels_folder(api)
-    missing = [op for op in ops if subject.kernels is None or not (subject.kernels / room / f"{op}.cpp").is_file()]
+    places = kernel_places(subject.kernels or subject.config.parent / "kernels", backend, api)
+    missing = [op for op in ops if not any((place / f"{op}.cpp").is_file() for place in places)]
     if missing:
-        where = subject.kernels / room if subject.kernels is not None else subject.config.parent / "kernels" / room
+        where = " or ".join(map(str, places))
         raise RunFailed(f"there is no kernel {missing[0]}.cpp in {where}", hint="write it, or leave this backend out")
     out = work / backend
     problems = Problems()  # warnings are what `udogen generate` and `udogen check` are for

@@ -5,14 +5,7 @@
 
 namespace ops::Faults::Fault {
 
-struct State {};
-
-udo::Status Fault_createOperation(const Args&, State*& state, udo::Dsp& dsp) {
-  state = dsp.create<State>();
-  return udo::ok;
-}
-
-udo::Status Fault_executeOp(const Args& args, State*, udo::Dsp& dsp) {
+udo::Status execute(const Args& args, udo::Dsp& dsp) {
   switch (args.what) {
     case what_enum::fails: return udo::error("number %d is not wanted", 7);
     case what_enum::crashes: *reinterpret_cast<volatile int*>(8) = 1; break;
@@ -36,10 +29,6 @@ udo::Status Fault_executeOp(const Args& args, State*, udo::Dsp& dsp) {
   }
   for (std::size_t i = 0; i < args.x.size(); ++i) args.y[i] = args.x[i];
   return udo::ok;
-}
-
-void Fault_releaseOp(State* state, udo::Dsp& dsp) {
-  dsp.destroy(state);
 }
 
 }  // namespace ops::Faults::Fault

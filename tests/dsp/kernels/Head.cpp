@@ -5,11 +5,7 @@
 
 namespace ops::Several::Head {
 
-struct State {};
-
-udo::Status Head_createOperation(const Args&, State*&, udo::Dsp&) { return udo::ok; }
-
-udo::Status Head_executeOp(const Args& args, State*, udo::Dsp& dsp) {
+udo::Status execute(const Args& args, udo::Dsp& dsp) {
   const udo::Shape shape = args.x.shape();
   if (udo::Status status = dsp.resize(args.y, {shape[0], args.rows, shape[2], shape[3]}); status != udo::ok) {
     return status;
@@ -17,7 +13,5 @@ udo::Status Head_executeOp(const Args& args, State*, udo::Dsp& dsp) {
   std::memcpy(args.y.data(), args.x.data(), args.y.size());
   return dsp.setRange(args.y, args.x.lowest(), args.x.highest());
 }
-
-void Head_releaseOp(State*, udo::Dsp&) {}
 
 }  // namespace ops::Several::Head

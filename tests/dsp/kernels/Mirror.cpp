@@ -3,11 +3,7 @@
 
 namespace ops::Several::Mirror {
 
-struct State {};
-
-udo::Status Mirror_createOperation(const Args&, State*&, udo::Dsp&) { return udo::ok; }
-
-udo::Status Mirror_executeOp(const Args& args, State*, udo::Dsp& dsp) {
+udo::Status execute(const Args& args, udo::Dsp& dsp) {
   const udo::Vtcm vtcm = dsp.vtcm();
   const std::size_t size = args.x.size();
   if (vtcm.data == nullptr || vtcm.size < size) return udo::error("VTCM has %zu bytes, %zu are wanted", vtcm.size, size);
@@ -23,7 +19,5 @@ udo::Status Mirror_executeOp(const Args& args, State*, udo::Dsp& dsp) {
     return udo::ok;
   });
 }
-
-void Mirror_releaseOp(State*, udo::Dsp&) {}
 
 }  // namespace ops::Several::Mirror

@@ -6,12 +6,12 @@ namespace ops::NastyPackage::Many {
 
 struct State {};
 
-udo::Status finalize([[maybe_unused]] const Args& args, State*&) {
-  tell("finalize parts", std::to_string(args.parts.size()));
+udo::Status prepare([[maybe_unused]] const Args& args, State&) {
+  tell("prepare parts", std::to_string(args.parts.size()));
   return udo::ok;
 }
 
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   TELL(first);
   TELL(parts);
   TELL(bias);
@@ -21,7 +21,5 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State* state) { delete state; }
 
 }  // namespace ops::NastyPackage::Many

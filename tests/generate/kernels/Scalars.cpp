@@ -4,13 +4,7 @@
 
 namespace ops::KindsPackage::Scalars {
 
-struct State {};
-
-udo::Status finalize([[maybe_unused]] const Args& args, State*&) {
-  return udo::ok;
-}
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   TELL(x);
   TELL(f32);
   TELL(f16);
@@ -47,7 +41,5 @@ udo::Status execute(const Args& args, State*) {
   for (std::size_t i = 0; i < args.y.size(); ++i) args.y[i] = args.x[i] * args.f32;
   return udo::ok;
 }
-
-void free(State* state) { delete state; }
 
 }  // namespace ops::KindsPackage::Scalars

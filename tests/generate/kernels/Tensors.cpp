@@ -6,7 +6,7 @@ namespace ops::KindsPackage::Tensors {
 
 struct State {};
 
-udo::Status finalize([[maybe_unused]] const Args& args, State*&) {
+udo::Status prepare([[maybe_unused]] const Args& args, State&) {
   TELL_SHAPE(in_0);
   TELL_SHAPE(weights);
   TELL_SHAPE(default_);
@@ -19,7 +19,7 @@ udo::Status finalize([[maybe_unused]] const Args& args, State*&) {
   return udo::ok;
 }
 
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   TELL(in_0);
   TELL(weights);
   TELL(default_);
@@ -41,7 +41,5 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State* state) { delete state; }
 
 }  // namespace ops::KindsPackage::Tensors

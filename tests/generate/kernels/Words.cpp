@@ -4,13 +4,7 @@
 
 namespace ops::KindsPackage::Words {
 
-struct State {};
-
-udo::Status finalize([[maybe_unused]] const Args& args, State*&) {
-  return udo::ok;
-}
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   TELL(mode);
   TELL(side);
   TELL(has_unset_);
@@ -26,7 +20,5 @@ udo::Status execute(const Args& args, State*) {
   for (float& each : args.y) each = 0.0f;
   return udo::ok;
 }
-
-void free(State* state) { delete state; }
 
 }  // namespace ops::KindsPackage::Words

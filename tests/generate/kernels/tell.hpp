@@ -53,7 +53,7 @@ std::string text(const udo::Output<T>& output) {
   return text(static_cast<const udo::View&>(output));
 }
 
-inline const char* kind(const udo::AnyView& view) {
+inline const char* kind(const udo::View& view) {
   return view.isFloat() ? "float" : view.isInt32() ? "int32" : view.isUint32() ? "uint32" : view.isUint8() ? "uint8"
          : view.isBool() ? "bool" : view.isInt8() ? "int8" : "?";
 }
@@ -83,4 +83,4 @@ inline void tell(const char* name, const std::string& value) {
 }
 
 #define TELL(field) tell(#field, text(args.field))
-#define TELL_SHAPE(field) tell("finalize " #field, text(static_cast<const udo::View&>(args.field)))
+#define TELL_SHAPE(field) tell("prepare " #field, text(static_cast<const udo::View&>(args.field)))

@@ -167,7 +167,7 @@ int main(int argc, char** argv) {
   for (uint32_t i = 0; i < request.loops; ++i) execute(op, operation, i);
   guards_say();
   const uint32_t workers = dsp_most_workers();
-  snprintf(text, sizeof text, "%s_executeOp", request.op);
+  snprintf(text, sizeof text, "%s::execute", request.op);
   say(SAY_KERNEL, &workers, sizeof workers, text, (uint32_t)strlen(text));
   for (uint32_t i = 0; i < request.num_outputs; ++i) say_output(i);
   if (dsp_heap_uses() > 0) {

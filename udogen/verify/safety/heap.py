@@ -16,7 +16,7 @@ CAUSE = "heap-in-execute"
 # The rule of Qualcomm's UDO pages, for every backend.
 _RULE = (
     "a kernel must not use the heap while it executes: how long that takes has no bound, on DSP and HTP it may "
-    "wait for the CPU, and when it fails nothing sensible can follow. Allocate in finalize; in execute take a "
+    "wait for the CPU, and when it fails nothing sensible can follow. Allocate in prepare; in execute take a "
     "std::array, or the room of an output before it is filled"
 )
 _THREAD_LOCAL = "__tls_get_addr"

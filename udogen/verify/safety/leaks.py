@@ -12,7 +12,7 @@ from udogen.verify.safety.stacks import Stacks, shown
 EXECUTIONS, CYCLES = 1_000, 100
 _HINT = {
     "executions": "free at the end of execute what it allocates; better, allocate nothing there",
-    "cycles": "free in `free` what finalize keeps in the state, on every way on which finalize can end too",
+    "cycles": "free in the destructor of State what prepare keeps in it, also where prepare ends with an error",
 }
 _OF = {"executions": "executions of one graph", "cycles": "graphs, each made, executed once and freed"}
 

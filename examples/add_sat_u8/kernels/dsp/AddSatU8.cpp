@@ -8,8 +8,6 @@
 
 namespace ops::AddSatU8Package::AddSatU8 {
 
-struct State {};
-
 namespace {
 
 constexpr std::uint32_t threads = 2;
@@ -36,9 +34,7 @@ void add(const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* sum, std::s
 
 }  // namespace
 
-udo::Status AddSatU8_createOperation(const Args&, State*&, udo::Dsp&) { return udo::ok; }
-
-udo::Status AddSatU8_executeOp(const Args& args, State*, udo::Dsp& dsp) {
+udo::Status execute(const Args& args, udo::Dsp& dsp) {
   if (args.b.shape() != args.a.shape() || args.sum.shape() != args.a.shape()) {
     return udo::error("a, b and sum must have one shape");
   }
@@ -48,7 +44,5 @@ udo::Status AddSatU8_executeOp(const Args& args, State*, udo::Dsp& dsp) {
     return udo::ok;
   });
 }
-
-void AddSatU8_releaseOp(State*, udo::Dsp&) {}
 
 }  // namespace ops::AddSatU8Package::AddSatU8

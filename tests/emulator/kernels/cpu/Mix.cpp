@@ -3,11 +3,7 @@
 
 namespace ops::EqualityPackage::Mix {
 
-struct State {};
-
-udo::Status finalize([[maybe_unused]] const Args& args, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   for (std::size_t i = 0; i < args.y.size(); ++i) {
     float value = args.scale * static_cast<float>(args.x.real(i)) + static_cast<float>(args.shift);
     value += args.row[i % args.row.size()];
@@ -27,7 +23,5 @@ udo::Status execute(const Args& args, State*) {
   for (std::size_t i = 0; i < args.seen.size(); ++i) args.seen[i] = i < 8 ? seen[i] : 0;
   return udo::ok;
 }
-
-void free(State* state) { delete state; }
 
 }  // namespace ops::EqualityPackage::Mix

@@ -9,16 +9,16 @@ constexpr std::uint32_t threads = 2;
 
 // exp() of every distance that two stored numbers can have: the input's scale is known before any data is.
 struct State {
-  float step;
   float powers[256];
 };
 
-namespace {
-
-void prepare(State& state, float step) {
-  state.step = step;
+udo::Status prepare(const Args& args, State& state) {
+  const float step = args.Placeholder.quantization().scale;
   for (int below = 0; below < 256; ++below) state.powers[below] = std::exp(-step * static_cast<float>(below));
+  return udo::ok;
 }
+
+namespace {
 
 void softmax(const std::uint8_t* in, std::uint8_t* out, std::size_t width, const State& state,
              const udo::Quantization& to) {
@@ -33,28 +33,19 @@ void softmax(const std::uint8_t* in, std::uint8_t* out, std::size_t width, const
 
 }  // namespace
 
-udo::Status Softmax_createOperation(const Args&, State*& state, udo::Dsp& dsp) {
-  state = dsp.create<State>();
-  return state != nullptr ? udo::ok : udo::error("there is no memory for a table");
-}
-
-udo::Status Softmax_executeOp(const Args& args, State* state, udo::Dsp& dsp) {
+udo::Status execute(const Args& args, const State& state, udo::Dsp& dsp) {
   const udo::Shape shape = args.Placeholder.shape();
   if (args.Output.shape() != shape) return udo::error("the output must have the shape of the input");
   const std::size_t width = shape.rank() == 0 ? 1 : shape[shape.rank() - 1];
   const std::size_t rows = width == 0 ? 0 : shape.count() / width;
-  const float step = args.Placeholder.quantization().scale;
-  if (state->step != step) prepare(*state, step);
   const udo::Quantization to = args.Output.quantization();
   return dsp.run(threads, [&](std::uint32_t thread, std::uint32_t number) {
     const auto [begin, end] = udo::Dsp::part(rows, 1, thread, number);
     for (std::size_t row = begin; row < end; ++row) {
-      softmax(args.Placeholder.data() + row * width, args.Output.data() + row * width, width, *state, to);
+      softmax(args.Placeholder.data() + row * width, args.Output.data() + row * width, width, state, to);
     }
     return udo::ok;
   });
 }
-
-void Softmax_releaseOp(State* state, udo::Dsp& dsp) { dsp.destroy(state); }
 
 }  // namespace ops::SoftmaxUdoPackage::Softmax

@@ -23,6 +23,20 @@ QHPI_Element_Type elementOf(Qnn_DataType_t type) {
   }
 }
 
+std::uint32_t qhpiOf(Element element) {
+  switch (element) {
+    case Element::float32: return QHPI_Float32;
+    case Element::half: return QHPI_Float16;
+    case Element::int16:
+    case Element::uint16: return QHPI_QUInt16;
+    case Element::int32:
+    case Element::uint32: return QHPI_Int32;
+    case Element::fixed32: return QHPI_QInt32;
+    case Element::int64: return QHPI_Int64;
+    default: return QHPI_QUInt8;
+  }
+}
+
 std::int32_t zeroOffsetOf(Qnn_DataType_t type) {
   switch (static_cast<std::uint32_t>(type)) {
     case QNN_DATATYPE_INT_8:

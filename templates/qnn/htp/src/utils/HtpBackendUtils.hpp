@@ -16,13 +16,13 @@ QHPI_Element_Type elementOf(Qnn_DataType_t type);
 /// That offset: 0 for all other types.
 std::int32_t zeroOffsetOf(Qnn_DataType_t type);
 
+/// What HTP delivers for an element that a kernel names.
+std::uint32_t qhpiOf(Element element);
+
 /// A shape that lives in a table.
 template <std::size_t N>
-QHPI_Shape shapeOf(const std::uint32_t (&dims)[N]) {
-  QHPI_Shape shape = {};
-  shape.rank = N;
-  for (std::size_t axis = 0; axis < N; ++axis) shape.dims[axis] = dims[axis];
-  return shape;
+Shape shapeOf(const std::uint32_t (&dims)[N]) {
+  return Shape(dims, N);
 }
 
 /// The tensors of one call: inputs, then the parameters in the order of the config.
@@ -46,7 +46,7 @@ class Binding {
   /// A scalar parameter, or its default.
   template <class T>
   T scalar(std::size_t param, T otherwise) const {
-    return has(param) ? static_cast<T>(number(param)) : otherwise;
+    return has(param) ? fromDouble<T>(number(param)) : otherwise;
   }
 
   /// A tensor parameter, or its default.

@@ -22,7 +22,7 @@ class Value {
  public:
   explicit Value(const QHPI_OpRef& ref) : ref_(ref) {}
 
-  Shape shape() const { return Shape(definition().shape); }
+  Shape shape() const { return shapeOf(definition().shape); }
   Quantization quantization() const;
   QHPI_OutputDef definition() const { return qhpi_op_output(ref_.op, ref_.output_number); }
 
@@ -31,7 +31,8 @@ class Value {
 
   /// The part that begins at `start`.
   Value slice(const Shape& start, const Shape& extent) const {
-    return Value(qhpi_op_slice(ref_, &start.raw(), &extent.raw()));
+    const QHPI_Shape from = toQhpi(start), part = toQhpi(extent);
+    return Value(qhpi_op_slice(ref_, &from, &part));
   }
 
   const QHPI_OpRef& handle() const { return ref_; }
@@ -44,10 +45,10 @@ class Value {
 class Definition {
  public:
   Definition(QHPI_Element_Type type, const Shape& shape, const Quantization& quantization = {})
-      : definition_{type, {-quantization.offset, quantization.scale}, shape.raw()} {}
+      : definition_{type, {-quantization.offset, quantization.scale}, toQhpi(shape)} {}
 
   /// The same as a value, in another shape.
-  Definition(const Value& like, const Shape& shape) : definition_(like.definition()) { definition_.shape = shape.raw(); }
+  Definition(const Value& like, const Shape& shape) : definition_(like.definition()) { definition_.shape = toQhpi(shape); }
   explicit Definition(const Value& like) : definition_(like.definition()) {}
 
   const QHPI_OutputDef& handle() const { return definition_; }
@@ -93,7 +94,7 @@ class Node {
   /// A new constant, with a copy of the elements.
   template <class T>
   Node constant(const Definition& definition, const T* elements) const {
-    const std::size_t bytes = Shape(definition.handle().shape).count() * sizeof(T);
+    const std::size_t bytes = shapeOf(definition.handle().shape).count() * sizeof(T);
     return Node(qhpi_op_create_constant(op_, &definition.handle(), static_cast<std::uint32_t>(bytes), elements));
   }
 

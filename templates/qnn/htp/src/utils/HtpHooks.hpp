@@ -1,7 +1,7 @@
 // Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 //
 // What a kernel may tell HTP beyond `execute`: other kernels of the op, the unit they run on, slices for several
-// threads, work done once, placement of tensors, costs, rewrites and tiles.  A kernel file that wants any of it
+// threads, placement of tensors, costs, rewrites and tiles.  A kernel file that has any of it
 // defines `void hooks(Hooks& op)`; what it does not name is left out of the registration.
 #pragma once
 
@@ -17,16 +17,6 @@ namespace udo {
 
 /// The unit whose thread runs a kernel.
 enum class Unit : unsigned char { main = QHPI_RESOURCE_MAIN, hvx = QHPI_RESOURCE_HVX, hmx = QHPI_RESOURCE_HMX };
-
-/// What HTP delivers as one element: types of 8 and 16 bits are unsigned with an offset.
-enum class Element : std::uint32_t {
-  uint8 = QHPI_QUInt8,
-  uint16 = QHPI_QUInt16,
-  int32 = QHPI_Int32,
-  fixed32 = QHPI_QInt32,
-  half = QHPI_Float16,
-  float32 = QHPI_Float32
-};
 
 /// How a tensor lies in memory; a kernel gets flat ones where it does not ask for another layout.
 enum class Layout : std::uint32_t {
@@ -174,7 +164,7 @@ class Kernel {
   /// It is for tensors of this element type only; may be said several times for one tensor.
   template <class Tensor>
   Kernel takes(Tensor tensor, Element element) const {
-    wish(static_cast<std::uint32_t>(tensor)).elements |= 1u << static_cast<std::uint32_t>(element);
+    wish(static_cast<std::uint32_t>(tensor)).elements |= 1u << qhpiOf(element);
     return *this;
   }
 
@@ -386,9 +376,9 @@ class Hooks {
   /// udo::Shape& extent)` makes the op for one tile; `udo::sameTileOfInputs` does it for elementwise ops.
   template <Shape (*Required)(const Node&), Node (*Build)(const Node&, const Shape&, const Shape&) = sameTileOfInputs>
   void tiles(std::uint32_t output = 0) const {
-    facts_.tileShape = [](const QHPI_Op* op) { return Required(Node(op)).raw(); };
+    facts_.tileShape = [](const QHPI_Op* op) { return toQhpi(Required(Node(op))); };
     facts_.buildTile = [](const QHPI_Op* op, const QHPI_Shape* start, const QHPI_Shape* extent) {
-      return Build(Node(op), Shape(*start), Shape(*extent)).handle();
+      return Build(Node(op), shapeOf(*start), shapeOf(*extent)).handle();
     };
     facts_.tiledOutput = output;
   }
@@ -396,7 +386,7 @@ class Hooks {
   /// Mends a tile that HTP proposes, never to less: `udo::Shape legal(const udo::Node& op, const udo::Shape& tile)`.
   template <Shape (*Legal)(const Node&, const Shape&)>
   void legalTiles() const {
-    facts_.legalTile = [](const QHPI_Op* op, const QHPI_Shape* tile) { return Legal(Node(op), Shape(*tile)).raw(); };
+    facts_.legalTile = [](const QHPI_Op* op, const QHPI_Shape* tile) { return toQhpi(Legal(Node(op), shapeOf(*tile))); };
   }
 
  private:
@@ -410,5 +400,52 @@ class Hooks {
 
   OpFacts& facts_;
 };
+
+namespace glue {
+
+/// What a kernel's file calls `execute` and `prepare`, as functions of which each has one form.
+template <class Op>
+struct Found {
+  using Args = typename Op::Args;
+  using State = StateOf<Op>;
+  static Status prepareState(const Args& args, State& state) { return callPrepare(args, state); }
+  static Status plain(const Args& args) { return execute(args); }
+  static Status sliced(const Args& args, const Slice& slice) { return execute(args, slice); }
+  static Status withState(const Args& args, const State& state) { return callExecute(args, state); }
+  static Status withStateSliced(const Args& args, const State& state, const Slice& slice) {
+    return callExecute(args, state, slice);
+  }
+};
+
+/// The one kernel of an op whose hooks name none.
+template <class Op>
+void addExecute(const Hooks<Op>& op) {
+  using Args = const typename Op::Args&;
+  using State = typename Op::State;
+  using Functions = Found<Op>;
+  constexpr bool slices = executes<Args, const Slice&> || executes<Args, const State&, const Slice&>;
+  static_assert(!executes<Args, State&> || executes<Args, const State&>,
+                "HTP keeps what is prepared as constant bytes: execute() takes `const State&`");
+  if constexpr (Defined<State>::value && slices) {
+    op.template kernel<Functions::prepareState, Functions::withStateSliced>();
+  } else if constexpr (Defined<State>::value) {
+    op.template kernel<Functions::prepareState, Functions::withState>();
+  } else if constexpr (slices) {
+    op.template kernel<Functions::sliced>();
+  } else if constexpr (executes<Args>) {
+    op.template kernel<Functions::plain>();
+  }
+}
+
+}  // namespace glue
+
+/// What a kernel's file defines, for the tables: what its hooks say; where they name no kernel, `execute` is the one.
+template <class Op>
+void describe(OpFacts& facts) {
+  glue::checkKernel<Op, const Slice>();
+  Hooks<Op> op(facts);
+  if constexpr (glue::HasHooks<Op>::value) hooks(op);
+  if (facts.kernelCount == 0) glue::addExecute(op);
+}
 
 }  // namespace udo

@@ -74,6 +74,10 @@ class Records {
 
  private:
   bool sound() const {
+    if (facts_.kernelCount == 0) {
+      error("%s: its file defines no execute(), and hooks() names no kernel", spec_.name);
+      return false;
+    }
     if (facts_.kernelCount > OpFacts::mostKernels) {
       error("%s: hooks() names more than %zu kernels", spec_.name, OpFacts::mostKernels);
       return false;

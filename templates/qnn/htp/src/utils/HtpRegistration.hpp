@@ -13,12 +13,4 @@ namespace udo {
 /// the order of the config.
 QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops);
 
-/// What the kernel file says of its op; without `hooks`, or where they name no kernel, `execute` is the one kernel.
-template <class Op, Status (*Execute)(const typename Op::Args&)>
-void describe(OpFacts& facts, void (*hooks)(Hooks<Op>&)) {
-  Hooks<Op> op(facts);
-  if (hooks != nullptr) hooks(op);
-  if (facts.kernelCount == 0) op.template kernel<Execute>();
-}
-
 }  // namespace udo

@@ -21,7 +21,7 @@
 #include "Executions.hpp"
 #include "QnnOpPackage.h"
 #include "QnnTypes.h"
-#include "Quantization.hpp"
+#include "Values.hpp"
 
 namespace udo {
 

@@ -3,16 +3,10 @@
 
 namespace ops::BothPackage::Mix {
 
-struct State {};
-
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   if (args.x.real(0) == -99.0f) return udo::error("Mix does not like -99");
   for (std::size_t i = 0; i < args.x.size(); ++i) args.y[i] = args.x.real(i);
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::BothPackage::Mix

@@ -3,11 +3,7 @@
 
 namespace ops::BothPackage::ScaleShift {
 
-struct State {};
-
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   for (std::size_t i = 0; i < args.in_0.size(); ++i) args.out_0[i] = args.in_0[i] + static_cast<float>(args.in_1[0]);
   float* seen = args.out_1.data();
   seen[0] = args.weights[0];
@@ -19,7 +15,5 @@ udo::Status execute(const Args& args, State*) {
   seen[6] = static_cast<float>(args.in_1.size());
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::BothPackage::ScaleShift

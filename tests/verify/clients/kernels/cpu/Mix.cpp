@@ -2,16 +2,10 @@
 
 namespace ops::ClientsPackage::Mix {
 
-struct State {};
-
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const float sum = 100.0f * args.a + 10.0f * args.b + args.c;
   for (std::size_t i = 0; i < args.y.size(); ++i) args.y[i] = sum + args.x[i] * args.w[i % args.w.size()];
   return udo::ok;
 }
-
-void free(State* state) { delete state; }
 
 }  // namespace ops::ClientsPackage::Mix

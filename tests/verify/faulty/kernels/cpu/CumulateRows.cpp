@@ -3,9 +3,7 @@
 
 namespace ops::FaultyPackage::CumulateRows {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const auto shape = args.x.shape();
   const std::size_t width = shape[shape.rank() - 1], height = shape[shape.rank() - 2];
   for (std::size_t i = 0; i < args.y.size(); ++i) {
@@ -13,7 +11,5 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::CumulateRows

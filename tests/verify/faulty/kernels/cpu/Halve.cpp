@@ -3,9 +3,7 @@
 
 namespace ops::FaultyPackage::Halve {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const udo::Quantization from = args.x.quantization(), to = args.y.quantization();
   for (std::size_t i = 0; i < args.y.size(); ++i) {
     const float stored = std::round(from.toReal(args.x[i]) / 2 / to.scale) - static_cast<float>(to.offset);
@@ -13,7 +11,5 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::Halve

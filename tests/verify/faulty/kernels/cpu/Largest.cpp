@@ -3,9 +3,7 @@
 
 namespace ops::FaultyPackage::Largest {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const std::size_t rows = args.x.shape()[0], width = args.x.shape()[1];
   for (std::size_t row = 0; row < rows; ++row) {
     float largest = args.x[row * width];
@@ -14,7 +12,5 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::Largest

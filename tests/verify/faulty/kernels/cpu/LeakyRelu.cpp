@@ -3,14 +3,10 @@
 
 namespace ops::FaultyPackage::LeakyRelu {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const float alpha = 0.01f;
   for (std::size_t i = 0; i < args.y.size(); ++i) args.y[i] = args.x[i] > 0 ? args.x[i] : alpha * args.x[i];
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::LeakyRelu

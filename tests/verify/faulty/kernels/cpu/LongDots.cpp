@@ -11,9 +11,7 @@ float half(float x) {
 }
 }  // namespace
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const std::size_t rows = args.a.shape()[0], width = args.a.shape()[1];
   for (std::size_t row = 0; row < rows; ++row) {
     float lanes[8] = {}, sum = 0;
@@ -25,7 +23,5 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::LongDots

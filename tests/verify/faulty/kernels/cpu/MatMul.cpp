@@ -3,9 +3,7 @@
 
 namespace ops::FaultyPackage::MatMul {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const std::size_t rows = args.y.shape()[0], columns = args.y.shape()[1], length = args.a.shape()[1];
   for (std::size_t row = 0; row < rows; ++row) {
     for (std::size_t column = 0; column < columns; ++column) {
@@ -16,7 +14,5 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::MatMul

@@ -3,13 +3,9 @@
 
 namespace ops::FaultyPackage::Maximum {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   for (std::size_t i = 0; i < args.y.size(); ++i) args.y[i] = std::fmax(args.a[i], args.b[i]);
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::Maximum

@@ -3,9 +3,7 @@
 
 namespace ops::FaultyPackage::MeanOfImage {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const auto shape = args.x.shape();
   const std::size_t plane = shape.count(1, 3), channels = shape[3];
   for (std::size_t row = 0; row < shape[0] * channels; ++row) {
@@ -15,7 +13,5 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::MeanOfImage

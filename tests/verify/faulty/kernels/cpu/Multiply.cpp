@@ -3,9 +3,7 @@
 
 namespace ops::FaultyPackage::Multiply {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const udo::Quantization a = args.a.quantization(), b = args.b.quantization(), y = args.y.quantization();
   for (std::size_t i = 0; i < args.y.size(); ++i) {
     const float stored = std::nearbyint(a.toReal(args.a[i]) * b.toReal(args.b[i]) * y.scale);
@@ -13,7 +11,5 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::Multiply

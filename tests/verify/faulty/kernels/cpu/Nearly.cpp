@@ -3,16 +3,12 @@
 
 namespace ops::FaultyPackage::Nearly {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   for (std::size_t i = 0; i < args.y.size(); ++i) {
     const float x = args.x[i];
     args.y[i] = x * (27 + x * x) / (27 + 9 * x * x);
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::Nearly

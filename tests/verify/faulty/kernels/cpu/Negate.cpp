@@ -3,9 +3,7 @@
 
 namespace ops::FaultyPackage::Negate {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const udo::Quantization from = args.x.quantization();
   const udo::Quantization to{args.y.quantization().scale, from.offset};
   for (std::size_t i = 0; i < args.y.size(); ++i) {
@@ -13,7 +11,5 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::Negate

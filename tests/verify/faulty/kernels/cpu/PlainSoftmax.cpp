@@ -3,9 +3,7 @@
 
 namespace ops::FaultyPackage::PlainSoftmax {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const auto shape = args.x.shape();
   const std::size_t width = shape[shape.rank() - 1];
   for (std::size_t row = 0; row < args.y.size() / width; ++row) {
@@ -16,7 +14,5 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::PlainSoftmax

@@ -3,15 +3,11 @@
 
 namespace ops::FaultyPackage::Positive {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   for (std::size_t i = 0; i < args.y.size(); ++i) {
     if (args.x[i] > 0) args.y[i] = args.x[i];
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::Positive

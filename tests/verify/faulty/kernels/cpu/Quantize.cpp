@@ -3,9 +3,7 @@
 
 namespace ops::FaultyPackage::Quantize {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const udo::Quantization grid = args.y.quantization();
   for (std::size_t i = 0; i < args.y.size(); ++i) {
     const float stored = args.x[i] / grid.scale - static_cast<float>(grid.offset);
@@ -13,7 +11,5 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::Quantize

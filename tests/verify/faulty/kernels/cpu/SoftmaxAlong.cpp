@@ -3,9 +3,7 @@
 
 namespace ops::FaultyPackage::SoftmaxAlong {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const auto shape = args.x.shape();
   const auto rank = static_cast<std::int32_t>(shape.rank());
   const auto axis = static_cast<std::size_t>(args.axis < 0 ? args.axis + rank - 1 : args.axis);
@@ -23,7 +21,5 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::SoftmaxAlong

@@ -3,15 +3,11 @@
 
 namespace ops::FaultyPackage::Squares {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   for (std::size_t vector = 0; vector < args.y.size() / 32; ++vector) {
     for (std::size_t i = vector * 32; i < vector * 32 + 32; ++i) args.y[i] = args.x[i] * args.x[i];
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::Squares

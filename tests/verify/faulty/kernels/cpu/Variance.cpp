@@ -3,9 +3,7 @@
 
 namespace ops::FaultyPackage::Variance {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   const std::size_t rows = args.x.shape()[0], width = args.x.shape()[1];
   for (std::size_t row = 0; row < rows; ++row) {
     const float* x = args.x.data() + row * width;
@@ -16,7 +14,5 @@ udo::Status execute(const Args& args, State*) {
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::Variance

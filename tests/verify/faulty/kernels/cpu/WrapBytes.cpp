@@ -3,16 +3,12 @@
 
 namespace ops::FaultyPackage::WrapBytes {
 
-udo::Status finalize(const Args&, State*&) { return udo::ok; }
-
-udo::Status execute(const Args& args, State*) {
+udo::Status execute(const Args& args) {
   for (std::size_t i = 0; i < args.y.size(); ++i) {
     const int sum = args.a[i] + args.b[i];
     args.y[i] = static_cast<std::uint8_t>(sum < 255 ? sum : 255);
   }
   return udo::ok;
 }
-
-void free(State*) {}
 
 }  // namespace ops::FaultyPackage::WrapBytes

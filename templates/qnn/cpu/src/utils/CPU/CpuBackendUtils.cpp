@@ -317,8 +317,17 @@ Status createInstance(const char* package, List<OpEntry> ops, QnnOpPackage_Node_
     if (status != ok) return status;
     facts = factsOf(inferred.config());
   }
+  for (std::size_t i = 0; i < facts.inputs.size() + facts.outputs.size(); ++i) {
+    const RawTensor* raw = isOmitted(facts, i) ? nullptr : tensorAt(facts, cpuNode, i);
+    if (raw != nullptr && raw->rank > Shape::mostAxes) {
+      return error("a tensor has rank %u; kernels know at most %zu axes", static_cast<unsigned>(raw->rank),
+                   Shape::mostAxes);
+    }
+  }
+  OpFacts kernel = {};
+  entry->describe(kernel);
   Instance* instance = nullptr;
-  const Status status = entry->create(*entry, cpuNode, std::move(facts), instance);
+  const Status status = kernel.create(*entry, cpuNode, std::move(facts), instance);
   if (status == ok) *impl = reinterpret_cast<QnnOpPackage_OpImpl_t>(&instance->impl);
   return status;
 }

@@ -3,9 +3,7 @@
 // Between the runtime's node and a kernel: binding, validation, and one instance per node of a graph.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -29,22 +27,6 @@ struct NodeFacts {
   std::vector<const std::uint32_t*> places;  // where the runtime keeps the dims of each tensor
   std::uint64_t number = 0;                  // in the order of validations
 };
-
-/// A number as a T; what does not fit becomes the nearest that does.
-template <class T>
-T fromDouble(double value) {
-  if constexpr (std::is_enum_v<T>) {
-    return static_cast<T>(fromDouble<std::underlying_type_t<T>>(value));
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return value != 0.0;
-  } else if constexpr (std::is_floating_point_v<T>) {
-    return static_cast<T>(value);
-  } else {
-    using Limits = std::numeric_limits<T>;
-    if (!(value > static_cast<double>(Limits::min()))) return std::isnan(value) ? T{} : Limits::min();
-    return value < static_cast<double>(Limits::max()) ? static_cast<T>(value) : Limits::max();
-  }
-}
 
 /// Tensors of fixed point that a kernel sees as floats: each has a copy of floats, filled before the kernel runs
 /// (inputs and parameters) or written back after it (outputs).
@@ -161,12 +143,18 @@ class Binding {
 RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
 struct Instance;
+struct OpEntry;
 
-/// One op of the package: what it looks like, and how an instance of it is made.
+/// What the tables know of a kernel: how an instance of its op is made.
+struct OpFacts {
+  Status (*create)(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts, Instance*& instance);
+};
+
+/// One op of the package: what it looks like, and its kernel.
 struct OpEntry {
   OpSpec spec;
   Counter* executions;
-  Status (*create)(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts, Instance*& instance);
+  void (*describe)(OpFacts& facts);
 };
 
 /// One node of a graph; what `userData` of its op points to.
@@ -186,68 +174,79 @@ void forgetValidated();
 Status createInstance(const char* package, List<OpEntry> ops, QnnOpPackage_Node_t node, QnnOpPackage_OpImpl_t* impl);
 Status freeInstance(QnnOpPackage_OpImpl_t impl);
 
-/// The three functions of a kernel, and the glue around them; nothing is thrown into the runtime.
-template <class Args, class State, Args (*Bind)(const Binding&), Status (*Finalize)(const Args&, State*&),
-          Status (*Execute)(const Args&, State*), void (*Free)(State*)>
-struct Kernel {
-  struct Bound : Instance {
-    NodeFacts facts;  // before args, whose views point into it and into the copies
-    FloatCopies copies;
-    Args args;
-    State* state = nullptr;
-    Bound(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node, NodeFacts seen)
-        : facts(std::move(seen)), args(Bind(Binding(spec, node, facts, copies))) {}
-  };
+// --- the glue around a kernel, made where the kernel is; nothing is thrown into the runtime --------------------------
 
-  static Status create(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts,
-                       Instance*& instance) {
-    const Running running(entry.spec.name);
-    auto* bound = new (std::nothrow) Bound(entry.spec, node, std::move(facts));
-    if (bound == nullptr) return QNN_OP_PACKAGE_ERROR_GENERAL;
-    bound->entry = &entry;
-    bound->release = release;
-    Status status = bound->copies.dequantize();  // parameters are there already
-    if (status == ok) status = guarded([&] { return Finalize(bound->args, bound->state); });
-    if (status != ok) {
-      release(bound);
-      return status;
-    }
-    bound->impl = {execute, static_cast<Instance*>(bound)};
-    instance = bound;
-    return ok;
-  }
+namespace glue {
 
-  static Status execute(void* userData) {
-    auto* bound = static_cast<Bound*>(static_cast<Instance*>(userData));
-    const Running running(bound->entry->spec.name);
-    ++*bound->entry->executions;
-    Status status = bound->copies.dequantize();
-    if (status == ok) status = guarded([&] { return Execute(bound->args, bound->state); });
-    return status == ok ? bound->copies.quantize() : status;
-  }
-
-  static void release(Instance* self) {
-    auto* bound = static_cast<Bound*>(self);
-    const Running running(bound->entry->spec.name);
-    guarded([&] {
-      Free(bound->state);
-      return ok;
-    });
-    delete bound;
-  }
-
-  template <class Step>
-  static Status guarded(const Step& step) {
-#if defined(__cpp_exceptions)
-    try {
-      return step();
-    } catch (...) {
-      return error("threw a C++ exception; a kernel must return an error instead");
-    }
-#else
-    return step();
-#endif
-  }
+template <class Op>
+struct Bound : Instance {
+  NodeFacts facts;  // before args, whose views point into it and into the copies
+  FloatCopies copies;
+  typename Op::Args args;
+  StateOf<Op> state{};
+  Bound(const OpSpec& spec, const QnnCpuOpPackage_Node_t& node, NodeFacts seen)
+      : facts(std::move(seen)), args(Op::bind(Binding(spec, node, facts, copies))) {}
 };
+
+template <class Step>
+Status guarded(const Step& step) {
+#if defined(__cpp_exceptions)
+  try {
+    return step();
+  } catch (...) {
+    return error("threw a C++ exception; a kernel must return an error instead");
+  }
+#else
+  return step();
+#endif
+}
+
+template <class Op>
+void release(Instance* self) {
+  auto* bound = static_cast<Bound<Op>*>(self);
+  const Running running(bound->entry->spec.name);
+  delete bound;
+}
+
+template <class Op>
+Status run(void* userData) {
+  auto* bound = static_cast<Bound<Op>*>(static_cast<Instance*>(userData));
+  const Running running(bound->entry->spec.name);
+  ++*bound->entry->executions;
+  Status status = bound->copies.dequantize();
+  if (status == ok) status = guarded([&] { return callExecute(bound->args, bound->state); });
+  return status == ok ? bound->copies.quantize() : status;
+}
+
+template <class Op>
+Status create(const OpEntry& entry, const QnnCpuOpPackage_Node_t& node, NodeFacts facts, Instance*& instance) {
+  const Running running(entry.spec.name);
+  Bound<Op>* bound = nullptr;
+  Status status = guarded([&] {
+    bound = new Bound<Op>(entry.spec, node, std::move(facts));
+    return ok;
+  });
+  if (status != ok) return status;
+  bound->entry = &entry;
+  bound->release = release<Op>;
+  status = bound->copies.dequantize();  // parameters are there already
+  if (status == ok) status = guarded([&] { return callPrepare(bound->args, bound->state); });
+  if (status != ok) {
+    release<Op>(bound);
+    return status;
+  }
+  bound->impl = {run<Op>, static_cast<Instance*>(bound)};
+  instance = bound;
+  return ok;
+}
+
+}  // namespace glue
+
+/// What a kernel's file defines, for the tables.
+template <class Op>
+void describe(OpFacts& facts) {
+  glue::checkKernel<Op>();
+  facts.create = glue::create<Op>;
+}
 
 }  // namespace udo

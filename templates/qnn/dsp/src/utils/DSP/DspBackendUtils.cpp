@@ -10,6 +10,7 @@ namespace {
 
 const char* packageName = "";
 const OpEntry* theOp = nullptr;
+OpFacts kernel;  // of the op
 const Udo_HexNNv2GlobalInfra_t* dspFunctions = nullptr;  // set between init and terminate
 
 Udo_ErrorType_t codeOf(Status status) {
@@ -153,9 +154,8 @@ Udo_ErrorType_t createOperation(Udo_OpFactory_t factory, void* infrastructure, s
   auto* const operation = static_cast<Operation*>(dspFunctions->udoMalloc(sizeof(Operation)));
   if (operation == nullptr) return refuse(UDO_MEM_ALLOC_ERROR, "there is no memory for it");
   *operation = {reinterpret_cast<const Factory*>(factory), infrastructure, inputCount, inputs, outputCount, outputs,
-                nullptr};
-  Dsp dsp = dspOf(*operation);
-  const Status status = theOp->create(*operation, dsp);
+                nullptr, 0};
+  const Status status = kernel.create(*operation, *dspFunctions);
   if (status != ok) {
     dspFunctions->udoFree(operation);
     return codeOf(status);
@@ -174,7 +174,7 @@ Udo_ErrorType_t executeOp(Udo_Operation_t given, bool blocking, const std::uint3
   if (fault != UDO_NO_ERROR) return fault;
   Dsp dsp = dspOf(operation);
   ++*theOp->executions;
-  const Status status = theOp->execute(operation, dsp);
+  const Status status = kernel.execute(operation, dsp);
   // The DSP does not execute in the background either; a client that wants to be told is told.
   if (status == ok && !blocking && notify != nullptr) return notify(id);
   return codeOf(status);
@@ -185,8 +185,7 @@ Udo_ErrorType_t releaseOp(Udo_Operation_t given) {
   if (dspFunctions == nullptr) return notInitialized();
   const Running running(theOp->spec.name);
   auto* const operation = reinterpret_cast<Operation*>(given);
-  Dsp dsp = dspOf(*operation);
-  theOp->release(*operation, dsp);
+  kernel.release(*operation, *dspFunctions);
   dspFunctions->udoFree(operation);
   return UDO_NO_ERROR;
 }
@@ -320,9 +319,29 @@ Qnn_ErrorHandle_t logTerminate() {
 void fillInterface(QnnOpPackage_Interface_t& interface, const char* package, const OpEntry& entry) {
   packageName = package;
   theOp = &entry;
+  entry.describe(kernel);
   interface.interfaceVersion = {1, 4, 0};
   interface.v1_4 = {initialize, terminate,     getInfo,     validateOpConfig, createOpImpl,
                     freeOpImpl, logInitialize, logSetLevel, logTerminate};
+}
+
+std::uint64_t glue::fingerprint(const Operation& operation) {
+  std::uint64_t hash = 14695981039346656037u;  // FNV-1a, a word at a time
+  const auto add = [&hash](std::uint32_t word) { hash = (hash ^ word) * 1099511628211u; };
+  const auto addTensor = [&add](const Udo_TensorParam_t& tensor) {
+    const bool isThere = tensor.layout != UDO_LAYOUT_NULL;
+    const bool ranged = isThere && tensor.quantizeParams.quantizeType == UDO_QUANTIZATION_TF;
+    const float range[2] = {ranged ? tensor.quantizeParams.TFParams.minValue : 0.0f,
+                            ranged ? tensor.quantizeParams.TFParams.maxValue : 0.0f};
+    std::uint32_t words[2];
+    std::memcpy(words, range, sizeof words);
+    add(words[0]);
+    add(words[1]);
+    for (std::uint32_t axis = 0; isThere && axis < tensor.tensorRank; ++axis) add(tensor.currDimensions[axis]);
+  };
+  for (std::uint32_t i = 0; i < operation.inputCount; ++i) addTensor(operation.inputs[i]);
+  for (std::uint32_t i = 0; i < operation.outputCount; ++i) addTensor(operation.outputs[i]);
+  return hash == 0 ? 1 : hash;
 }
 
 // --- what kernels use ------------------------------------------------------------------------------------------------
@@ -363,6 +382,7 @@ Status Dsp::setRange(const View& output, float lowest, float highest) const {
   outputs_[index].quantizeParams.quantizeType = UDO_QUANTIZATION_TF;
   outputs_[index].quantizeParams.TFParams.minValue = lowest;
   outputs_[index].quantizeParams.TFParams.maxValue = highest;
+  output.update();
   return ok;
 }
 

@@ -3,13 +3,13 @@
 // Between the DSP's functions and a kernel: factories that keep parameters, operations, and how arguments are bound.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
-#include <limits>
+#include <new>
 #include <type_traits>
 
 #include "BackendUtils.hpp"
 #include "CustomOpUtils.hpp"
+#include "DSP/Dsp.hpp"
 #include "Executions.hpp"
 
 namespace udo {
@@ -30,24 +30,9 @@ struct Operation {
   Udo_TensorParam_t* inputs;
   std::uint32_t outputCount;
   Udo_TensorParam_t* outputs;
-  void* state;
+  void* state;             // of the kernel; null where it has none
+  std::uint64_t prepared;  // what its tensors were like then; 0: it was never prepared
 };
-
-/// A number as a T; what does not fit becomes the nearest that does.
-template <class T>
-T fromDouble(double value) {
-  if constexpr (std::is_enum_v<T>) {
-    return static_cast<T>(fromDouble<std::underlying_type_t<T>>(value));
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return value != 0.0;
-  } else if constexpr (std::is_floating_point_v<T>) {
-    return static_cast<T>(value);
-  } else {
-    using Limits = std::numeric_limits<T>;
-    if (!(value > static_cast<double>(Limits::min()))) return std::isnan(value) ? T{} : Limits::min();
-    return value < static_cast<double>(Limits::max()) ? static_cast<T>(value) : Limits::max();
-  }
-}
 
 /// The tensors of an operation by their place, its parameters by name.
 class Binding {
@@ -94,35 +79,80 @@ class Binding {
 /// A tensor that lives in tables: the default of a tensor parameter or of an input.
 RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32_t* dims, std::uint32_t rank);
 
+/// What the tables know of a kernel.
+struct OpFacts {
+  Status (*create)(Operation& operation, const Udo_HexNNv2GlobalInfra_t& functions);
+  Status (*execute)(Operation& operation, Dsp& dsp);
+  void (*release)(Operation& operation, const Udo_HexNNv2GlobalInfra_t& functions);
+};
+
 /// The op of a library.
 struct OpEntry {
   OpSpec spec;
   Counter* executions;
   Udo_QuantizationType_t* inputs;  // one for each input: NONE for floats, TF for the stored numbers of fixed point
   Udo_QuantizationType_t* outputs;
-  Status (*create)(Operation& operation, Dsp& dsp);
-  Status (*execute)(Operation& operation, Dsp& dsp);
-  void (*release)(Operation& operation, Dsp& dsp);
+  void (*describe)(OpFacts& facts);
 };
 
-/// The three functions of a kernel.
-template <class Args, class State, Args (*Bind)(const Binding&), Status (*Create)(const Args&, State*&, Dsp&),
-          Status (*Execute)(const Args&, State*, Dsp&), void (*Release)(State*, Dsp&)>
-struct Kernel {
-  static Status create(Operation& operation, Dsp& dsp) {
-    State* state = nullptr;
-    const Status status = Create(Bind(Binding(operation)), state, dsp);
-    operation.state = state;
-    if (status != ok) Release(state, dsp);
-    return status;
-  }
+// --- the glue around a kernel, made where the kernel is --------------------------------------------------------------
 
-  static Status execute(Operation& operation, Dsp& dsp) {
-    return Execute(Bind(Binding(operation)), static_cast<State*>(operation.state), dsp);
-  }
+namespace glue {
 
-  static void release(Operation& operation, Dsp& dsp) { Release(static_cast<State*>(operation.state), dsp); }
-};
+/// Stands for shapes and ranges of all tensors; never 0.
+std::uint64_t fingerprint(const Operation& operation);
+
+template <class Op>
+inline constexpr bool hasState = !std::is_same_v<StateOf<Op>, Nothing>;
+
+template <class Op>
+Status create(Operation& operation, const Udo_HexNNv2GlobalInfra_t& functions) {
+  if constexpr (hasState<Op>) {
+    static_assert(alignof(StateOf<Op>) <= 128, "a State begins at a multiple of 128 bytes");
+    operation.state = functions.udoMemalign(128, sizeof(StateOf<Op>));
+    if (operation.state == nullptr) return error("there is no memory for what it prepares");
+    new (operation.state) StateOf<Op>{};
+  }
+  return ok;
+}
+
+/// Tensors are there from the first execution on only, and may be others later: then the state is prepared once more.
+template <class Op>
+Status run(Operation& operation, Dsp& dsp) {
+  const typename Op::Args args = Op::bind(Binding(operation));
+  if constexpr (hasState<Op>) {
+    auto& state = *static_cast<StateOf<Op>*>(operation.state);
+    const std::uint64_t now = fingerprint(operation);
+    if (operation.prepared != now) {
+      if (operation.prepared != 0) state = StateOf<Op>{};
+      operation.prepared = 0;
+      const Status status = callPrepare(args, state, dsp);
+      if (status != ok) return status;
+      operation.prepared = now;
+    }
+    return callExecute(args, state, dsp);
+  } else {
+    Nothing nothing;
+    return callExecute(args, nothing, dsp);
+  }
+}
+
+template <class Op>
+void release(Operation& operation, const Udo_HexNNv2GlobalInfra_t& functions) {
+  if constexpr (hasState<Op>) {
+    static_cast<StateOf<Op>*>(operation.state)->~StateOf<Op>();
+    functions.udoFree(operation.state);
+  }
+}
+
+}  // namespace glue
+
+/// What a kernel's file defines, for the tables.
+template <class Op>
+void describe(OpFacts& facts) {
+  glue::checkKernel<Op, Dsp>();
+  facts = {glue::create<Op>, glue::run<Op>, glue::release<Op>};
+}
 
 /// The op package interface of a library with one op.
 void fillInterface(QnnOpPackage_Interface_t& interface, const char* package, const OpEntry& entry);

@@ -277,17 +277,4 @@ RawTensor defaultTensor(Qnn_DataType_t type, const void* data, const std::uint32
   tensor.tensorData = const_cast<void*>(data);
   return tensor;
 }
-
-float AnyInput::real(std::size_t index) const {
-  switch (type()) {
-    case UDO_DATATYPE_FLOAT_32: return data<float>()[index];
-    case UDO_DATATYPE_INT_32: return static_cast<float>(data<std::int32_t>()[index]);
-    case UDO_DATATYPE_INT_16: return data<std::int16_t>()[index];
-    case UDO_DATATYPE_INT_8: return data<std::int8_t>()[index];
-    case UDO_DATATYPE_UINT_32: return static_cast<float>(data<std::uint32_t>()[index]);
-    case UDO_DATATYPE_UINT_16: return data<std::uint16_t>()[index];
-    default: return quantization().toReal(data<std::uint8_t>()[index]);
-  }
-}
-
 }  // namespace udo

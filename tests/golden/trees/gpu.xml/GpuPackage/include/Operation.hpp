@@ -12,41 +12,9 @@
 
 #include "BackendUtils.hpp"
 #include "GPU/QnnGpuOpPackage.h"
-#include "Quantization.hpp"
+#include "Values.hpp"
 
 namespace udo {
-
-/// The dimensions of a tensor.
-class Shape {
- public:
-  Shape(const std::uint32_t* dims, std::size_t rank) : dims_(dims), rank_(rank) {}
-
-  std::size_t rank() const { return rank_; }
-  std::uint32_t operator[](std::size_t axis) const { return dims_[axis]; }
-  const std::uint32_t* begin() const { return dims_; }
-  const std::uint32_t* end() const { return dims_ + rank_; }
-
-  /// The number of elements of the axes `first` … `last - 1`; of all of them without arguments.
-  std::size_t count(std::size_t first, std::size_t last) const {
-    std::size_t product = 1;
-    for (std::size_t axis = first; axis < last; ++axis) product *= dims_[axis];
-    return product;
-  }
-  std::size_t count() const { return count(0, rank_); }
-
-  friend bool operator==(const Shape& a, const Shape& b) {
-    if (a.rank_ != b.rank_) return false;
-    for (std::size_t axis = 0; axis < a.rank_; ++axis) {
-      if (a.dims_[axis] != b.dims_[axis]) return false;
-    }
-    return true;
-  }
-  friend bool operator!=(const Shape& a, const Shape& b) { return !(a == b); }
-
- private:
-  const std::uint32_t* dims_;
-  std::size_t rank_;
-};
 
 /// A tensor of the node: where it stands, and how the GPU stores it.
 struct TensorFacts {

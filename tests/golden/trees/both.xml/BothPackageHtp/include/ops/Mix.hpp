@@ -14,27 +14,30 @@ struct Args {
   udo::AnyOutput y;
 };
 
+// Yours, where something is prepared once: src/utils/CustomOpUtils.hpp shows how.
+struct State;
+
+// How the generated tables and the kernel find each other: of no concern to either.
+struct Op {
+  using Args = ops::BothPackage::Mix::Args;
+  using State = ops::BothPackage::Mix::State;
+  static Args bind(const udo::Binding& node);
+  static void describe(udo::OpFacts& facts);
+  static constexpr std::size_t mostInputs = 1;
+  static constexpr std::size_t mostOutputs = 1;
+  static const udo::OpSpec spec;
+  static udo::Counter& calls;
+};
+using Hooks = udo::Hooks<Op>;
+
 // The inputs, then the outputs, for what hooks say of one tensor.
 enum class Tensor : std::uint32_t {
   x,
   y,
 };
 
-// How the arguments are found: generated, of no concern to a kernel.
-struct Op {
-  using Args = ops::BothPackage::Mix::Args;
-  static constexpr std::size_t mostInputs = 1;
-  static constexpr std::size_t mostOutputs = 1;
-  static const udo::OpSpec spec;
-  static udo::Counter& calls;
-  static Args bind(const udo::Binding& node);
-};
-using Hooks = udo::Hooks<Op>;
-
-// Called at every execution of the graph; must not allocate from the heap.
-udo::Status execute(const Args& args);
-
-// Optional: define it to say more than that to HTP; src/utils/HtpHooks.hpp tells what can be said.
-[[gnu::weak, gnu::visibility("hidden")]] void hooks(Hooks& op);
+#if !defined(UDO_NO_KERNEL)
+void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
+#endif
 
 }  // namespace ops::BothPackage::Mix

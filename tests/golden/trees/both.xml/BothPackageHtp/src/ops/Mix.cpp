@@ -1,13 +1,11 @@
-// The HTP kernel of Mix.  Auto-generated once by udogen: it is yours, and your changes are kept.
+// The kernel of Mix.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/Mix.hpp"
 
 namespace ops::BothPackage::Mix {
 
+// Called at every execution; must not allocate from the heap.  include/ops/Mix.hpp says what args holds.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; include/ops/Mix.hpp says what args holds
   return udo::notImplemented("Mix", "src/ops/Mix.cpp");
 }
-
-// Several kernels, HVX, slices, costs, tiles and more: define `void hooks(Hooks& op)`, see src/utils/HtpHooks.hpp.
 
 }  // namespace ops::BothPackage::Mix

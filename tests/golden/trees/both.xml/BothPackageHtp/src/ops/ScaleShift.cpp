@@ -1,13 +1,11 @@
-// The HTP kernel of ScaleShift.  Auto-generated once by udogen: it is yours, and your changes are kept.
+// The kernel of ScaleShift.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/ScaleShift.hpp"
 
 namespace ops::BothPackage::ScaleShift {
 
+// Called at every execution; must not allocate from the heap.  include/ops/ScaleShift.hpp says what args holds.
 udo::Status execute([[maybe_unused]] const Args& args) {
-  // add code here; include/ops/ScaleShift.hpp says what args holds
   return udo::notImplemented("ScaleShift", "src/ops/ScaleShift.cpp");
 }
-
-// Several kernels, HVX, slices, costs, tiles and more: define `void hooks(Hooks& op)`, see src/utils/HtpHooks.hpp.
 
 }  // namespace ops::BothPackage::ScaleShift

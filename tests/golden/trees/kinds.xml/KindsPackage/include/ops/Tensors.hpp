@@ -2,7 +2,7 @@
 // What Tensors is given when it runs.  The kernel that you write is in src/ops/Tensors.cpp.
 #pragma once
 
-#include "CustomOpUtils.hpp"
+#include "CPU/CpuBackendUtils.hpp"
 
 namespace ops::KindsPackage::Tensors {
 
@@ -39,16 +39,20 @@ struct Args {
   udo::Input<std::uint32_t> needed;
 };
 
-// Yours: whatever finalize() prepares for execute(), such as tables or scratch memory.
+// Yours, where something is prepared once: src/utils/CustomOpUtils.hpp shows how.
 struct State;
 
-// Called once, when the graph is finalized: shapes and parameters are known, data is not there yet.
-udo::Status finalize(const Args& args, State*& state);
+// How the generated tables and the kernel find each other: of no concern to either.
+struct Op {
+  using Args = ops::KindsPackage::Tensors::Args;
+  using State = ops::KindsPackage::Tensors::State;
+  static Args bind(const udo::Binding& node);
+  static void describe(udo::OpFacts& facts);
+};
+using Hooks = udo::Hooks<Op>;
 
-// Called at every execution of the graph; must not allocate from the heap.
-udo::Status execute(const Args& args, State* state);
-
-// Called once, when the graph is freed.
-void free(State* state);
+#if !defined(UDO_NO_KERNEL)
+void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
+#endif
 
 }  // namespace ops::KindsPackage::Tensors

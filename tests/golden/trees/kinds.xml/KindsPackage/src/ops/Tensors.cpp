@@ -1,20 +1,11 @@
-// The CPU kernel of Tensors.  Auto-generated once by udogen: it is yours, and your changes are kept.
+// The kernel of Tensors.  Auto-generated once by udogen: it is yours, and your changes are kept.
 #include "ops/Tensors.hpp"
 
 namespace ops::KindsPackage::Tensors {
 
-struct State {};
-
-udo::Status finalize([[maybe_unused]] const Args& args, [[maybe_unused]] State*& state) {
-  // Check here what the config cannot say, and prepare what execute() needs: it must not use the heap.
-  return udo::ok;
-}
-
-udo::Status execute([[maybe_unused]] const Args& args, [[maybe_unused]] State* state) {
-  // add code here; include/ops/Tensors.hpp says what args holds
+// Called at every execution; must not allocate from the heap.  include/ops/Tensors.hpp says what args holds.
+udo::Status execute([[maybe_unused]] const Args& args) {
   return udo::notImplemented("Tensors", "src/ops/Tensors.cpp");
 }
-
-void free(State* state) { delete state; }
 
 }  // namespace ops::KindsPackage::Tensors

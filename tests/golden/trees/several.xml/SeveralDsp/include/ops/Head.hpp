@@ -2,7 +2,7 @@
 // What Head is given when it runs.  The kernel that you write is in src/ops/Head.cpp.
 #pragma once
 
-#include "CustomOpUtils.hpp"
+#include "DSP/DspBackendUtils.hpp"
 
 namespace ops::Several::Head {
 
@@ -15,16 +15,20 @@ struct Args {
   std::uint32_t rows = 0u;
 };
 
-// Yours: whatever createOperation prepares for executeOp, such as tables or scratch memory.
+// Yours, where something is prepared once: src/utils/CustomOpUtils.hpp shows how.
 struct State;
 
-// Called once, before the first execution: parameters are known, data is not there yet.
-udo::Status Head_createOperation(const Args& args, State*& state, udo::Dsp& dsp);
+// How the generated tables and the kernel find each other: of no concern to either.
+struct Op {
+  using Args = ops::Several::Head::Args;
+  using State = ops::Several::Head::State;
+  static Args bind(const udo::Binding& node);
+  static void describe(udo::OpFacts& facts);
+};
+using Hooks = udo::Hooks<Op>;
 
-// Called at every execution; must not allocate from the heap.
-udo::Status Head_executeOp(const Args& args, State* state, udo::Dsp& dsp);
-
-// Called once, at the end; also where createOperation failed.
-void Head_releaseOp(State* state, udo::Dsp& dsp);
+#if !defined(UDO_NO_KERNEL)
+void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
+#endif
 
 }  // namespace ops::Several::Head

@@ -2,7 +2,7 @@
 // What Mirror is given when it runs.  The kernel that you write is in src/ops/Mirror.cpp.
 #pragma once
 
-#include "CustomOpUtils.hpp"
+#include "DSP/DspBackendUtils.hpp"
 
 namespace ops::Several::Mirror {
 
@@ -13,16 +13,20 @@ struct Args {
   udo::Output<std::uint8_t> y;
 };
 
-// Yours: whatever createOperation prepares for executeOp, such as tables or scratch memory.
+// Yours, where something is prepared once: src/utils/CustomOpUtils.hpp shows how.
 struct State;
 
-// Called once, before the first execution: parameters are known, data is not there yet.
-udo::Status Mirror_createOperation(const Args& args, State*& state, udo::Dsp& dsp);
+// How the generated tables and the kernel find each other: of no concern to either.
+struct Op {
+  using Args = ops::Several::Mirror::Args;
+  using State = ops::Several::Mirror::State;
+  static Args bind(const udo::Binding& node);
+  static void describe(udo::OpFacts& facts);
+};
+using Hooks = udo::Hooks<Op>;
 
-// Called at every execution; must not allocate from the heap.
-udo::Status Mirror_executeOp(const Args& args, State* state, udo::Dsp& dsp);
-
-// Called once, at the end; also where createOperation failed.
-void Mirror_releaseOp(State* state, udo::Dsp& dsp);
+#if !defined(UDO_NO_KERNEL)
+void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
+#endif
 
 }  // namespace ops::Several::Mirror

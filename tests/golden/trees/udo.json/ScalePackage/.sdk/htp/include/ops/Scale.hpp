@@ -21,6 +21,22 @@ struct Args {
   udo::Input<std::uint32_t> table;
 };
 
+// Yours, where something is prepared once: src/utils/CustomOpUtils.hpp shows how.
+struct State;
+
+// How the generated tables and the kernel find each other: of no concern to either.
+struct Op {
+  using Args = ops::ScalePackage::Scale::Args;
+  using State = ops::ScalePackage::Scale::State;
+  static Args bind(const udo::Binding& node);
+  static void describe(udo::OpFacts& facts);
+  static constexpr std::size_t mostInputs = 6;
+  static constexpr std::size_t mostOutputs = 1;
+  static const udo::OpSpec spec;
+  static udo::Counter& calls;
+};
+using Hooks = udo::Hooks<Op>;
+
 // The inputs, then the outputs, for what hooks say of one tensor.
 enum class Tensor : std::uint32_t {
   in,
@@ -28,21 +44,8 @@ enum class Tensor : std::uint32_t {
   output_0,
 };
 
-// How the arguments are found: generated, of no concern to a kernel.
-struct Op {
-  using Args = ops::ScalePackage::Scale::Args;
-  static constexpr std::size_t mostInputs = 6;
-  static constexpr std::size_t mostOutputs = 1;
-  static const udo::OpSpec spec;
-  static udo::Counter& calls;
-  static Args bind(const udo::Binding& node);
-};
-using Hooks = udo::Hooks<Op>;
-
-// Called at every execution of the graph; must not allocate from the heap.
-udo::Status execute(const Args& args);
-
-// Optional: define it to say more than that to HTP; src/utils/HtpHooks.hpp tells what can be said.
-[[gnu::weak, gnu::visibility("hidden")]] void hooks(Hooks& op);
+#if !defined(UDO_NO_KERNEL)
+void Op::describe(udo::OpFacts& facts) { udo::describe<Op>(facts); }
+#endif
 
 }  // namespace ops::ScalePackage::Scale

@@ -1,0 +1,46 @@
+// Softmax along any axis, of a tensor of any rank and type.
+#include "ops/Softmax.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ops::SoftmaxAxisPackage::Softmax {
+
+struct State {
+  std::size_t outer;   // how many times the axis is walked, before it …
+  std::size_t extent;  // … its own length …
+  std::size_t stride;  // … and the distance between its elements
+};
+
+udo::Status prepare(const Args& args, State& state) {
+  // HTP has filled ranks below 4 with ones in front, so that an axis counts from the last one.
+  const udo::Shape shape = args.input.shape();
+  const auto rank = static_cast<std::int64_t>(shape.rank());
+  const std::int64_t axis = args.axis < 0 ? args.axis + rank : args.axis;
+  if (axis < 0 || axis >= rank) {
+    return udo::error("axis is %d, but the input has rank %d", args.axis, static_cast<int>(rank));
+  }
+  if (args.output.shape() != shape) return udo::error("the output must have the shape of the input");
+  const auto at = static_cast<std::size_t>(axis);
+  state = {shape.count(0, at), shape[at], shape.count(at + 1, shape.rank())};
+  return udo::ok;
+}
+
+udo::Status execute(const Args& args, const State& state) {
+  for (std::size_t outer = 0; outer < state.outer; ++outer) {
+    for (std::size_t inner = 0; inner < state.stride; ++inner) {
+      const std::size_t first = outer * state.extent * state.stride + inner;
+      const std::size_t last = first + state.extent * state.stride;
+      float largest = args.input.real(first);
+      for (std::size_t i = first; i < last; i += state.stride) largest = std::max(largest, args.input.real(i));
+      float sum = 0.0f;
+      for (std::size_t i = first; i < last; i += state.stride) sum += std::exp(args.input.real(i) - largest);
+      for (std::size_t i = first; i < last; i += state.stride) {
+        args.output.setReal(i, std::exp(args.input.real(i) - largest) / sum);
+      }
+    }
+  }
+  return udo::ok;
+}
+
+}  // namespace ops::SoftmaxAxisPackage::Softmax

@@ -1,0 +1,122 @@
+// Auto-generated part of every op package that udogen generates for the DSP backend (V65, V66); regenerating rewrites this file.
+//
+// The DSP with its threads and its memory, for kernels whose `execute` or `prepare` has `udo::Dsp&` as last argument.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+#include "CustomOpUtils.hpp"
+#include "DSP/QnnDspOpPackage.h"
+
+namespace udo {
+
+/// The fast memory of the vector unit that this operation may use; on some DSPs it is ordinary memory.
+struct Vtcm {
+  void* data;
+  std::size_t size;
+  bool isReal;
+};
+
+/// What the DSP does for one operation.
+class Dsp {
+ public:
+  Dsp(const Udo_HexNNv2GlobalInfra_t& functions, const char* op, void* operation, Udo_TensorParam_t* outputs,
+      std::uint32_t count)
+      : functions_(functions), op_(op), operation_(operation), outputs_(outputs), count_(count) {}
+
+  /// Runs `work(thread, threads)` on that many worker threads and waits for all of them; the first error is the answer.
+  /// HVX belongs in here: the vector unit is the worker threads'.
+  template <class Work>
+  Status run(std::uint32_t threads, const Work& work) const {
+    Job<Work> job({op_, threads == 0 ? 1 : threads, 0, ok}, work);
+    functions_.udoRunWorkerThreads(operation_, job.threads, Job<Work>::start, &job);
+    return job.first;
+  }
+
+  /// The part of `count` elements that is for one of several threads, cut at multiples of `unit`.
+  struct Part {
+    std::size_t begin;
+    std::size_t end;
+  };
+  static Part part(std::size_t count, std::size_t unit, std::uint32_t thread, std::uint32_t threads) {
+    const std::size_t units = (count + unit - 1) / unit;
+    const std::size_t begin = units * thread / threads * unit;
+    const std::size_t end = units * (thread + 1) / threads * unit;
+    return {begin < count ? begin : count, end < count ? end : count};
+  }
+
+  Vtcm vtcm() const {
+    return {functions_.udoGetVtcmPtr(operation_), functions_.udoGetVtcmSize(operation_),
+            functions_.udoVtcmIsReal(operation_) != 0};
+  }
+
+  /// Gives an output other dimensions, of the same rank and not larger than there is room for.
+  Status resize(const View& output, std::initializer_list<std::uint32_t> dims) const {
+    return resize(output, dims.begin(), dims.size());
+  }
+  Status resize(const View& output, const std::uint32_t* dims, std::size_t rank) const;
+
+  /// Says which real numbers the stored ones of an output stand for.
+  Status setRange(const View& output, float lowest, float highest) const;
+
+  /// Memory of the DSP's heap, aligned for vectors, given back with the object: for `prepare`, not for `execute`.
+  class Memory {
+   public:
+    Memory() = default;
+    Memory(void* data, void (*release)(void*)) : data_(data), release_(release) {}
+    Memory(Memory&& other) noexcept { *this = static_cast<Memory&&>(other); }
+    Memory& operator=(Memory&& other) noexcept {
+      const Memory old(data_, release_);
+      data_ = other.data_;
+      release_ = other.release_;
+      other.data_ = nullptr;
+      return *this;
+    }
+    ~Memory() {
+      if (data_ != nullptr) release_(data_);
+    }
+
+    void* data() const { return data_; }  // nullptr where there was none left
+
+   private:
+    void* data_ = nullptr;
+    void (*release_)(void*) = nullptr;
+  };
+  Memory allocate(std::size_t bytes) const {
+    return Memory(functions_.udoMemalign(128, bytes == 0 ? 1 : bytes), functions_.udoFree);
+  }
+
+ private:
+  struct Shared {
+    const char* op;
+    std::uint32_t threads;
+    std::uint32_t started;
+    Status first;
+  };
+
+  // Every worker is handed the same pointer: they count themselves.
+  template <class Work>
+  struct Job : Shared {
+    const Work& work;
+    Job(const Shared& shared, const Work& w) : Shared(shared), work(w) {}
+
+    static void start(void*, void* given) {
+      auto& job = *static_cast<Job*>(given);
+      const Running running(job.op);
+      const Status status = job.work(__atomic_fetch_add(&job.started, 1u, __ATOMIC_RELAXED), job.threads);
+      if (status != ok) job.first = status;
+    }
+  };
+
+  std::uint32_t indexOf(const View& output) const;
+
+  const Udo_HexNNv2GlobalInfra_t& functions_;
+  const char* op_;
+  void* operation_;
+  Udo_TensorParam_t* outputs_;
+  std::uint32_t count_;
+};
+
+}  // namespace udo

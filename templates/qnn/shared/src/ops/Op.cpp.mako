@@ -1,0 +1,11 @@
+// The kernel of ${op.name}.  Auto-generated once by udogen: it is yours, and your changes are kept.
+#include "ops/${op.name}.hpp"
+
+namespace ops::${package.name}::${op.name} {
+
+// Called at every execution; must not allocate from the heap.  ${op.header} says what args holds.
+udo::Status execute([[maybe_unused]] const Args& args) {
+  return udo::notImplemented("${op.name}", "${op.kernel}");
+}
+
+}  // namespace ops::${package.name}::${op.name}
