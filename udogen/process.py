@@ -27,7 +27,7 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 
 
 def python_program(module: str, *, supervised: bool = False) -> str:
-    """What a child in Python runs (`python -c`) to call `main` of a module of ours."""
+    """What a child in Python runs (`python -c`) to call `main` of one of our modules."""
     first = "from udogen.supervisor import supervise\nsupervise()" if supervised else ""
     # A folder named udogen where the user happens to be (the empty entry) must not be imported instead of us.
     return f"""
@@ -43,7 +43,7 @@ main()
 
 @dataclass(frozen=True)
 class Completed:
-    """What a program said and how it ended."""
+    """The output of a program, and how it ended."""
 
     argv: tuple[str, ...]
     returncode: int
@@ -173,7 +173,7 @@ class Supervised(subprocess.Popen[bytes]):
     def end(self) -> None:
         """Let the supervisor end everything; where it cannot, `kill` ends what is in the process group."""
         try:
-            self._tie.shutdown(socket.SHUT_RDWR)  # a fork of ours may have it too
+            self._tie.shutdown(socket.SHUT_RDWR)  # a forked process may have it too
         except OSError:
             pass
         self._tie.close()

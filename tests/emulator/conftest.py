@@ -37,15 +37,15 @@ def interface() -> Interface:
 
 
 @pytest.fixture
-def said() -> list[str]:
+def log_lines() -> list[str]:
     """What the emulator and the packages have logged."""
     return []
 
 
 @pytest.fixture
-def backend(interface: Interface, said: list[str]) -> Iterator[Backend]:
+def backend(interface: Interface, log_lines: list[str]) -> Iterator[Backend]:
     """The backend, without a package."""
-    with Log(interface, lambda _level, text: said.append(text)) as log, Backend(interface, log) as opened:
+    with Log(interface, lambda _level, text: log_lines.append(text)) as log, Backend(interface, log) as opened:
         yield opened
 
 
@@ -75,9 +75,9 @@ def real_interface() -> Interface:
 
 
 @pytest.fixture
-def cpu(cpu_interface: Interface, said: list[str]) -> Iterator[Backend]:
+def cpu(cpu_interface: Interface, log_lines: list[str]) -> Iterator[Backend]:
     """The CPU emulator, without a package."""
-    with Log(cpu_interface, lambda _level, text: said.append(text)) as log, Backend(cpu_interface, log) as opened:
+    with Log(cpu_interface, lambda _level, text: log_lines.append(text)) as log, Backend(cpu_interface, log) as opened:
         yield opened
 
 

@@ -74,8 +74,8 @@ def main() -> None:
     """`htp_drive.py KIND LIBRARY ROWS OUT`."""
     kind, library, rows, out = sys.argv[1:5]
     interface = Interface.load(find_runtime("htp", kind=kind).path)
-    said: list[str] = []
-    with Log(interface, lambda _level, text: said.append(text), 1) as log, Backend(interface, log) as backend:
+    log_lines: list[str] = []
+    with Log(interface, lambda _level, text: log_lines.append(text), 1) as log, Backend(interface, log) as backend:
         backend.register(Path(library), "ProbeInterfaceProvider")
         found = [run(backend, f"g{index}", row) for index, row in enumerate(json.loads(Path(rows).read_text()))]
         Path(out).write_text(json.dumps(found))

@@ -100,7 +100,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told(package: PackageFolder, tmp_path: Path, mistake: str) -> None:
+def test_a_mistake_is_reported(package: PackageFolder, tmp_path: Path, mistake: str) -> None:
     spoil, expected = MISTAKES[mistake]
     folder = tmp_path / "package"
     spoil(folder)

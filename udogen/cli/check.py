@@ -28,7 +28,7 @@ def command(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Say everything that is wrong with configs: file, line, reason, and what to do."""
+    """Find everything that is wrong with configs: file, line, reason, and what to do."""
     from udogen.generate.packages import resolve_all
     from udogen.opdef.load import load
 

@@ -32,7 +32,7 @@ def command(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Write configs in the other language; what it cannot say is a warning, never silently lost."""
+    """Write configs in the other language; what it cannot express is a warning, never silently lost."""
     from udogen.opdef.load import load
 
     packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
@@ -59,8 +59,8 @@ def command(
     if out is not None:
         _save(out, text, force=force)
     if as_json:
-        told = [problem.as_json() for problem in problems.warnings]
-        output.print_json({"ok": True, "file": str(out) if out else None, "text": text, "warnings": told})
+        warnings = [problem.as_json() for problem in problems.warnings]
+        output.print_json({"ok": True, "file": str(out) if out else None, "text": text, "warnings": warnings})
         return
     output.print_problems(problems.warnings)
     if out is None:

@@ -27,7 +27,7 @@ def command(path: Path, svg: Path | None, around: int | None, wanted: tuple[str,
     """Draw ops with their tensors: those of a config, the graphs of a context binary, or an ONNX model, in which custom
     ops are marked.
 
-    The picture is one SVG file for browsers, light and dark.  --json answers with what is in it, and where.
+    The picture is one SVG file for browsers, light and dark.  --json prints what is in it, and where.
     """
     from udogen.draw import diagram as diagrams
     from udogen.draw import layout

@@ -1,4 +1,4 @@
-"""`udogen inspect`: will this library register, and if not, why; or: what is in this context binary."""
+"""`udogen inspect`: whether a library will register, and if not, why; or what is in a context binary."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def command(
     json_out: Path | None,
     as_json: bool,
 ) -> None:
-    """Say of a built library, or of all in a folder, what it is and whether a QNN runtime will take it.
+    """Show what a built library is, or all in a folder, and whether a QNN runtime will take it.
 
     A library for this machine is registered in the real runtime, in a child process.  Exit code 0: every library will
-    register; 5: one will not; 3: one cannot be judged, because there is no runtime to compare it with.
+    register; 5: one will not; 3: one cannot be judged, because no runtime was found to compare it with.
 
-    Of a context binary: its graphs, tensors and who made it; whether it is as its manifest says, and whether the JSON
-    beside it says the same.  Exit code 5: it is damaged, or not the one that was written; 2: the JSON is wrong.
+    Of a context binary: its graphs, tensors and who made it; whether it matches its manifest, and whether the JSON
+    beside it agrees.  Exit code 5: it is damaged, or not the one that was written; 2: the JSON is wrong.
     """
     from udogen.inspect.context import looks_like_one
 

@@ -19,7 +19,7 @@ from udogen.runtime.library import RuntimeLibrary, find_runtime
 
 _Answer = TypeVar("_Answer")
 
-_SECONDS = 5.0  # for a program to say its version
+_SECONDS = 5.0  # for a program to print its version
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -29,7 +29,7 @@ class Machine:
 
     env: tools.Environment
     program: Callable[[str], str]  # its path; empty where there is none
-    version: Callable[[Sequence[str]], str]  # what a program says of itself; empty where it does not run
+    version: Callable[[Sequence[str]], str]  # of a program; empty if it does not run
     wheel: Callable[[str], str]  # the version of an installed Python package; empty where there is none
     choose: Callable[[Target], Choice | UdogenError]  # what would compile a target
     runtime: Callable[[str], RuntimeLibrary | UdogenError]  # of a backend
@@ -93,9 +93,9 @@ class CheckOutcome(NamedTuple):
 
     state: str
     version: str = ""
-    where: str = ""  # the path, or in words what stands for it
+    where: str = ""  # the path, or a description
     message: str = ""  # what is wrong
-    get: str = ""  # what helps, where that is not what the check says
+    get: str = ""  # what helps, if it is not `MachineCheck.get`
 
 
 class MachineCheck(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 LETTER, LINE = 7.3, 17  # a letter of a monospaced font of 12 px, or a little more; a line of text
 PAD_X, PAD_Y = 10, 7
-LONGEST = 44  # letters of a line; a longer one loses its middle, and the whole stands in the box's title
+LONGEST = 44  # letters of a line; a longer one loses its middle, and is whole in the box's title
 
 # Kinds of boxes, and what a legend calls them.
 KINDS: Mapping[str, str] = {

@@ -111,7 +111,7 @@ def _forward(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[tuple
 
 
 def _rows(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """The longest way from the top; but just above what takes it stands whatever makes no line longer by that."""
+    """The longest path from the top; a box moves down to just above its users if that makes no line longer."""
     above: dict[str, int] = dict.fromkeys(ids, 0)
     below: dict[str, list[str]] = {each: [] for each in ids}
     for source, target in edges:
@@ -142,7 +142,7 @@ def _chain(source: _Slot, target: _Slot) -> list[_Slot]:
 
 
 def _order(rows: list[list[_Slot]]) -> None:
-    """Barycentres, down and up again: neighbours come to stand below each other."""
+    """Barycentres, down and up again: neighbours move below each other."""
     for row in rows:
         for place, slot in enumerate(row):
             slot.order = float(place)

@@ -70,7 +70,7 @@ def draft(
 
 
 def _faults_of(package: OpPackage) -> list[str]:
-    """What the rules for configs say of it."""
+    """Its faults by the rules for configs."""
     problems = Problems()
     rules.check(package, problems)
     return [f"{each.message}: {each.hint}" for each in problems.errors]
@@ -182,7 +182,7 @@ class Answers:
 
 
 def interview(name: str, *, ask: Ask, log: Log) -> Answers:
-    """Ask for everything that a config must say."""
+    """Ask for everything that a config needs."""
     while not name or names.fault_of_symbol(name):
         if name:
             log(f"  `{name}` {names.fault_of_symbol(name)}; `{names.suggestion(name)}` would do")

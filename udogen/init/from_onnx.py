@@ -118,8 +118,8 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
     uses, function, schema = uses_of(model, source), model.function(source), custom.schema(source, model.opsets)
     remarks: list[Remark] = []
     if name != source.type:
-        told = f"the model calls it {source}, which cannot be its name here; converters look for the model's name"
-        remarks.append(Remark((name,), told, decide=True))
+        text = f"the model calls it {source}, which cannot be its name here; converters look for the model's name"
+        remarks.append(Remark((name,), text, decide=True))
     taken: set[str] = set()
     inputs = operands_of(uses, "input", _formals(function, schema, "inputs"), taken)
     outputs = operands_of(uses, "output", _formals(function, schema, "outputs"), taken)
@@ -157,7 +157,7 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
 
 
 def _reference(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use]) -> tuple[str, bytes | None]:
-    """What the op is held against: ONNX's own, or the body that the model has for it."""
+    """What the op is compared with: ONNX's own reference, or the body that the model has for it."""
     if not source.domain and loaded.model.function(source) is None and custom.knows(source):
         return f"onnx:{source.type}", None
     file = standalone.model_of(loaded.proto, source, uses)
@@ -223,25 +223,25 @@ def _concluded(op: str, operands: Sequence[Operand], loaded: Loaded) -> list[Rem
     found = {
         (operand.name, reasons[each.name]): None for operand in operands for each in operand.all if each.name in reasons
     }
-    return [Remark((op, name), f"not told by the model, but concluded: {why}") for name, why in found]
+    return [Remark((op, name), f"not in the model, but concluded: {why}") for name, why in found]
 
 
 def _of_op(op: str, inputs: Sequence[Operand], outputs: Sequence[Operand]) -> list[Remark]:
     ranks = {len(each.type.shape or ()) for operand in (*inputs, *outputs) for each in operand.all if not each.static}
     if 4 not in ranks:
         return []
-    told = (
+    text = (
         "ONNX has images as NCHW, QNN's own ops and converters as NHWC; "
         "if this op cares which axis is which, add a <Layout>"
     )
-    return [Remark((op,), told, decide=True)]
+    return [Remark((op,), text, decide=True)]
 
 
 # --- test cases ------------------------------------------------------------------------------------------------------
 
 
 MOST = 16  # cases of one op; a model may use it a thousand times
-_MOST_VALUES = 64  # numbers of a constant that stand in the test file
+_MOST_VALUES = 64  # numbers of a constant that the test file may hold
 _BATCH = ("batch", "n", "b", "bs")
 _OTHER = 8  # the size of an axis that the model leaves open
 
@@ -306,14 +306,14 @@ def _case(
 
 
 def _open(operands: Sequence[Operand], number: int) -> str:
-    """What the model says of tensors with axes that it leaves open."""
-    told = {
+    """The model's shapes of tensors with open axes."""
+    text = {
         operand.name: show_shape(argument)
         for operand in operands
         for argument in operand.arguments[number]
         if any(not isinstance(extent, int) for extent in argument.type.shape or ())
     }
-    return f"in the model: {', '.join(f'{name} {shape}' for name, shape in told.items())}" if told else ""
+    return f"in the model: {', '.join(f'{name} {shape}' for name, shape in text.items())}" if text else ""
 
 
 def _params(op: Op, params: Sequence[Param], number: int) -> dict[str, object]:
@@ -327,7 +327,7 @@ def _params(op: Op, params: Sequence[Param], number: int) -> dict[str, object]:
 
 
 def _where(op: Op, inputs: Mapping[str, CaseTensor], outputs: Mapping[str, CaseTensor]) -> tuple[str, ...]:
-    """The backends that hand these tensors to an op; none said where that are all of the op's."""
+    """The backends that hand these tensors to an op; empty for all of the op's."""
     mine = [name.lower() for name in op.backends]
     kinds = {each.dtype for each in (*inputs.values(), *outputs.values())}
     given = {*inputs, *outputs}

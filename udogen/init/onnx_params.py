@@ -45,13 +45,13 @@ class Param:
 def params_of(
     uses: Sequence[Use], op: str, formals: Sequence[FormalAttribute], taken: set[str], remarks: list[Remark]
 ) -> list[Param]:
-    """The parameters of an op, scalars first (as both languages can say it), in the order in which they come up."""
-    told = {each.name: each for each in formals}
-    order = dict.fromkeys([*told, *(each.name for use in uses for each in use.attributes)])
+    """The parameters of an op, scalars first (both languages can express that), in the order of first use."""
+    by_name = {each.name: each for each in formals}
+    order = dict.fromkeys([*by_name, *(each.name for use in uses for each in use.attributes)])
     found = []
     for name in order:
         attributes = [next((each for each in use.attributes if each.name == name), None) for use in uses]
-        formal = told.get(name)
+        formal = by_name.get(name)
         if not any(attributes) and (formal is None or formal.default is None):
             continue
         made = _param(op, name, attributes, formal, taken, remarks)
@@ -121,7 +121,7 @@ def _named(op: str, name: str, taken: set[str], remarks: list[Remark]) -> str:
 
 @dataclass(frozen=True)
 class _Shape:
-    """How the attribute is said in QNN."""
+    """The attribute as a parameter of QNN."""
 
     kind: str
     datatype: DataType
@@ -160,11 +160,11 @@ def _numbers(kind: str, samples: Sequence[Attribute], about: tuple[str, str], re
             remarks.append(Remark(about, "only 0 and 1 in the model; BOOL_8 would do if it is a switch"))
         return _Shape(kind, BY_NAME["INT_32"], Rank(scalar=True) if kind == "INT" else Rank((1,)))
     if kind == "INT":
-        told = "it holds numbers of more than 32 bits; ONNX Runtime's QNN provider cannot pass them"
-        remarks.append(Remark(about, told, decide=True))
+        text = "it holds numbers of more than 32 bits; ONNX Runtime's QNN provider cannot pass them"
+        remarks.append(Remark(about, text, decide=True))
         return _Shape(kind, BY_NAME["INT_64"], Rank(scalar=True))
-    told = f"attribute `{about[1]}` lists numbers of more than 32 bits, which no backend hands to an op; it is left out"
-    remarks.append(Remark(about[:1], told, decide=True))
+    text = f"attribute `{about[1]}` lists numbers of more than 32 bits, which no backend hands to an op; it is left out"
+    remarks.append(Remark(about[:1], text, decide=True))
     return None
 
 
@@ -172,8 +172,8 @@ def _text(samples: Sequence[Attribute], about: tuple[str, str], remarks: list[Re
     """An enumeration of the texts of the model where they can be names: every backend takes that."""
     texts = tuple(dict.fromkeys(str(each.value) for each in samples))
     if not any(names.fault_of_tensor(text) for text in texts) and not names.collisions(texts):
-        told = f"a text in ONNX, of which the model has {' '.join(texts)}; is the list complete?"
-        remarks.append(Remark(about, told, decide=True))
+        text = f"a text in ONNX, of which the model has {' '.join(texts)}; is the list complete?"
+        remarks.append(Remark(about, text, decide=True))
         return _Shape("STRING", BY_NAME["UINT_32"], Rank(scalar=True), texts)
     return _Shape("STRING", BY_NAME["STRING"], Rank(scalar=True))
 
@@ -185,14 +185,14 @@ def _tensor(samples: Sequence[Attribute], about: tuple[str, str], remarks: list[
     row = rows.pop() if len(rows) == 1 else None
     if row is None:
         kinds = " or ".join(sorted(each.dtype for each in tensors))
-        told = f"attribute `{about[1]}` is a tensor of {kinds}, which no backend has; it is left out"
-        remarks.append(Remark(about[:1], told, decide=True))
+        text = f"attribute `{about[1]}` is a tensor of {kinds}, which no backend has; it is left out"
+        remarks.append(Remark(about[:1], text, decide=True))
         return None
     span = row.range()
     numbers = [int(n) for each in samples for n in values.flatten(_plain(each.value)) if span and isinstance(n, int)]
     if span and not all(span[0] <= number <= span[1] for number in numbers):
-        told = f"attribute `{about[1]}` holds numbers of more than 32 bits, which no backend hands to an op"
-        remarks.append(Remark(about[:1], f"{told}; it is left out", decide=True))
+        text = f"attribute `{about[1]}` holds numbers of more than 32 bits, which no backend hands to an op"
+        remarks.append(Remark(about[:1], f"{text}; it is left out", decide=True))
         return None
     row = BY_NAME["FLOAT_32"] if row.name == "FLOAT_16" else row
     if any(types.why(each.dtype) for each in tensors):
@@ -217,10 +217,8 @@ def _default(
         return _small(shape.value(formal.default)) if formal.default else None
     if any(each is None for each in found):
         missing = sum(each is None for each in found)
-        told = (
-            f"{missing} of {len(found)} uses leave it out, and the model does not tell what it is then: add a <Default>"
-        )
-        remarks.append(Remark(about, told, decide=True))
+        text = f"{missing} of {len(found)} uses leave it out, and the model does not define its value: add a <Default>"
+        remarks.append(Remark(about, text, decide=True))
         return None
     distinct = list(dict.fromkeys(found))
     if len(distinct) > 1:

@@ -26,7 +26,7 @@ class FormalOperand:
 
 @dataclass(frozen=True)
 class Operand:
-    """One input or output: what stands there in each use, in the order of the uses."""
+    """One input or output: its arguments in each use, in the order of the uses."""
 
     name: str
     role: str
@@ -42,7 +42,7 @@ class Operand:
 
 
 def operands_of(uses: Sequence[Use], role: str, formals: Sequence[FormalOperand], taken: set[str]) -> list[Operand]:
-    """The inputs (or outputs) of an op; `formals` is what its schema says of them, nothing where it has none."""
+    """The inputs (or outputs) of an op; `formals` are those of its schema; empty if it has none."""
     sides = [use.inputs if role == "input" else use.outputs for use in uses]
     most = max((len(side) for side in sides), default=0)
     if formals:
@@ -98,13 +98,13 @@ def _repetition(sides: Sequence[tuple[Argument, ...]]) -> tuple[int, str]:
     kind = _kind(max(sides, key=len)[-1])
     while start > 0 and all(_kind(side[start - 1]) == kind for side in sides if len(side) >= start):
         start -= 1
-    told = " or ".join(str(count) for count in counts)
+    text = " or ".join(str(count) for count in counts)
     if kind is not None and start < shortest and longest >= 3:
         return (
             start,
-            f"uses have {told} inputs, alike from here on, so it is taken as repeated; or are the last ones optional?",
+            f"uses have {text} inputs, alike from here on, so it is taken as repeated; or are the last ones optional?",
         )
-    return longest, f"uses have {told} inputs, so the last ones are taken as optional; or is it one repeated input?"
+    return longest, f"uses have {text} inputs, so the last ones are taken as optional; or is it one repeated input?"
 
 
 def _kind(argument: Argument) -> tuple[str, int | None] | None:
@@ -120,15 +120,15 @@ def _seldom(column: tuple[tuple[Argument, ...], ...]) -> bool:
 
 
 def _doubts(operands: list[Operand], sides: Sequence[tuple[Argument, ...]], decide: str) -> list[Operand]:
-    """What is said of operands that only some uses have."""
+    """Remarks about operands that only some uses have."""
     found = []
     for operand in operands:
         missing = sum(not use for use in operand.arguments)
         if operand.mandatory or not missing:
             found.append(operand)
             continue
-        told = decide or f"{missing} of {len(sides)} uses leave it out, so it is taken as optional"
-        found.append(replace(operand, decide=told if decide else operand.decide))
+        text = decide or f"{missing} of {len(sides)} uses leave it out, so it is taken as optional"
+        found.append(replace(operand, decide=text if decide else operand.decide))
     return found
 
 
@@ -181,18 +181,18 @@ def _tries(name: str, generic: str) -> Iterable[str]:
 def types_of_arguments(arguments: Iterable[Argument]) -> tuple[tuple[DataType, ...], list[str]]:
     """The types of a tensor over all its uses, and sentences about those that QNN has otherwise."""
     found: dict[DataType, None] = {}
-    said: dict[str, None] = {}
+    notes: dict[str, None] = {}
     for each in arguments:
         row = types.of_tensor(each.type.dtype)
         if row is not None:
             found[row] = None
         if types.why(each.type.dtype) and row is not None:
-            said[f"{each.type.dtype} in the model, {row.name} here: {types.why(each.type.dtype)}"] = None
+            notes[f"{each.type.dtype} in the model, {row.name} here: {types.why(each.type.dtype)}"] = None
     for each in arguments:
         stored = types.of_stored(each.quantized.dtype) if each.quantized else None
         if stored is not None:
             found[stored] = None
-    return tuple(found), list(said)
+    return tuple(found), list(notes)
 
 
 def types_on_backends(
@@ -218,7 +218,7 @@ def _nearest(datatype: DataType, delivered: Sequence[str]) -> DataType:
 def types_in_config(
     name: str, role: str, found: Mapping[str, tuple[DataType, ...]]
 ) -> tuple[tuple[DataType, ...], Mapping[str, TensorSupplement]]:
-    """The types as the op definition has them, and what the supplement of each backend says."""
+    """The types as the op definition has them, and in the supplement of each backend."""
     kinds = set(found.values())
     if len(kinds) == 1:
         return kinds.pop(), {}
@@ -239,12 +239,12 @@ Supplements = Mapping[str, TensorSupplement]
 def tensor_of(operand: Operand, op: str, chosen: Sequence[str], remarks: list[Remark]) -> tuple[Tensor, Supplements]:
     """The tensor, and what backends have otherwise."""
     about = (op, operand.name)
-    known, said = types_of_arguments(operand.all)
+    known, notes = types_of_arguments(operand.all)
     if not known:
         known = (BY_NAME["FLOAT_32"],)
         remarks.append(Remark(about, _no_type(operand), decide=True))
     found, supplements = types_in_config(operand.name, operand.role, types_on_backends(known, chosen, param=False))
-    remarks += [Remark(about, sentence) for sentence in said]
+    remarks += [Remark(about, sentence) for sentence in notes]
     remarks += [Remark(about, sentence) for sentence in _substitutes(known, chosen)]
     remarks += _remarks_of(operand, about)
     tensor = Tensor(
@@ -261,12 +261,12 @@ def tensor_of(operand: Operand, op: str, chosen: Sequence[str], remarks: list[Re
 
 def _no_type(operand: Operand) -> str:
     other = next((each.type.other for each in operand.all if each.type.other), "")
-    told = sorted({each.type.dtype for each in operand.all} - {""})
+    text = sorted({each.type.dtype for each in operand.all} - {""})
     if other:
-        return f"it is a {other} in the model, which QNN has not; FLOAT_32 stands here for something else"
-    if told:
-        return f"it is {' or '.join(told)} in the model, which no backend has; FLOAT_32 stands here for something else"
-    return "the model does not tell its data type; FLOAT_32 stands here as a guess"
+        return f"it is a {other} in the model, which QNN lacks; FLOAT_32 is a placeholder"
+    if text:
+        return f"it is {' or '.join(text)} in the model, which no backend has; FLOAT_32 is a placeholder"
+    return "the model does not name its data type; FLOAT_32 is a guess"
 
 
 def _substitutes(known: Sequence[DataType], chosen: Sequence[str]) -> Iterator[str]:
@@ -281,11 +281,11 @@ def _remarks_of(operand: Operand, about: tuple[str, ...]) -> Iterator[Remark]:
         yield Remark(about, operand.decide, decide=True)
     shapes = Counter(show_shape(each) for each in operand.all)
     if shapes:
-        told = [
+        text = [
             f"{shape}{f' ({count} times)' if count > 1 else ''}" for shape, count in shapes.most_common(_SHOWN_SHAPES)
         ]
         more = f", and {len(shapes) - _SHOWN_SHAPES} more shapes" if len(shapes) > _SHOWN_SHAPES else ""
-        yield Remark(about, f"in the model: {', '.join(told)}{more}")
+        yield Remark(about, f"in the model: {', '.join(text)}{more}")
     static = sum(each.static for each in operand.all)
     if operand.role == "input" and 0 < static < len(operand.all):
         yield Remark(
@@ -312,14 +312,14 @@ def _rank(operand: Operand, about: tuple[str, ...], remarks: list[Remark]) -> Ra
     ranks = sorted({max(len(shape), 1) for shape in shapes if shape is not None})
     unknown = sum(shape is None for shape in shapes)
     if unknown or not ranks:
-        told = f"its rank is not known in {unknown} of {len(shapes)} uses" if shapes else "no use of the model has it"
-        remarks.append(Remark(about, f"{told}, so any rank is allowed here", decide=True))
+        text = f"its rank is not known in {unknown} of {len(shapes)} uses" if shapes else "no use of the model has it"
+        remarks.append(Remark(about, f"{text}, so any rank is allowed here", decide=True))
         return Rank()
     if any(shape == () for shape in shapes):
         remarks.append(Remark(about, "it is a single number in the model; QNN's tensors have at least one axis: 1D"))
     if len(ranks) > 1:
-        told = " and ".join(map(str, ranks))
-        remarks.append(Remark(about, f"ranks {told} in the model, so any rank is allowed here"))
+        text = " and ".join(map(str, ranks))
+        remarks.append(Remark(about, f"ranks {text} in the model, so any rank is allowed here"))
         return Rank()
     return Rank((ranks[0],)) if ranks[0] <= _MOST_RANK else Rank()
 

@@ -35,7 +35,7 @@ class InspectedLibrary:
 
     @property
     def is_package(self) -> bool:
-        """False for a library that is none; true also for what is too broken to tell."""
+        """False for any other library; true for one that is too broken to be read."""
         return self.evidence is None or self.evidence.facts.is_package or self.evidence.facts.is_registration
 
     @property
@@ -112,7 +112,7 @@ def _register(evidence: LibraryEvidence, backend: str) -> LibraryEvidence:
 
 
 def _read(evidence: LibraryEvidence) -> LibraryEvidence:
-    """What a registration library tells."""
+    """What a registration library describes."""
     try:
         return replace(evidence, registration=read_registration(evidence.path, timeout=_SECONDS))
     except RunFailed as fault:
@@ -120,7 +120,7 @@ def _read(evidence: LibraryEvidence) -> LibraryEvidence:
 
 
 def _record(evidence: LibraryEvidence) -> LibraryEvidence:
-    """The kernel records, which may also tell why the runtime refused, or crashed."""
+    """The kernel records, which may also explain why the runtime refused or crashed."""
     crashed = isinstance(evidence.failure, (OpCrashed, OpTimedOut))
     if evidence.facts.kind.id != "qhpi" or evidence.facts.elf.machine != shim.MACHINE:
         return evidence
@@ -184,7 +184,7 @@ def inspect_all(
 ) -> Inspection:
     """Inspect a library, or everything in a folder."""
     if not path.exists():
-        raise UsageError(f"there is no file or folder {path}", hint="give a built library, or the folder of a package")
+        raise UsageError(f"{path} does not exist", hint="give a built library, or the folder of a package")
     if not path.is_dir():
         folder, target = _package_and_target(path)
         return Inspection((), (inspect(path, options, folder=folder, target=target),))

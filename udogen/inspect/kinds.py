@@ -11,7 +11,7 @@ from udogen.build.elf import Elf
 from udogen.build.package import PROVIDER
 from udogen.runtime.library import BUILD_ID
 
-QHPI_SINCE = (2, 47)  # the first release whose records are laid out as ours
+QHPI_SINCE = (2, 47)  # the first release whose records are laid out as in our header
 
 
 class LibraryKind(NamedTuple):
@@ -62,7 +62,7 @@ KINDS = (
     LibraryKind("gpu", "op package for GPU", "gpu", r"QnnGpuOpPackage_getKernelBinary"),
     LibraryKind("plain", "op package for CPU or GPU (plain C)", "cpu", rf"\w+{PROVIDER}"),
 )
-# The same to see; the machine tells.
+# The same symbols; the machine is another.
 DSP = LibraryKind("dsp", "op package for DSP V65/V66 (plain C)", "dsp")
 OTHER = LibraryKind(
     "other", "no op package", remedy=f"an op package exports <Package>{PROVIDER}; is its visibility hidden?"
@@ -114,10 +114,10 @@ def _kind(found: Elf) -> LibraryKind:
 
 
 def _sdk(found: Elf, kind: LibraryKind) -> SdkRelease:
-    told = elf.text_of(found, BUILD_ID)
-    if told:
-        return SdkRelease(told, f"its symbol {BUILD_ID}")
+    build_id = elf.text_of(found, BUILD_ID)
+    if build_id:
+        return SdkRelease(build_id, f"its symbol {BUILD_ID}")
     releases = elf.sdk_releases(found.path)
     if len(releases) == 1:  # several would be somebody's table of releases
         return SdkRelease(releases[0], "a text in it")
-    return SdkRelease("", "any from 2.47 on" if kind.id == "qhpi" else "it does not say")
+    return SdkRelease("", "any from 2.47 on" if kind.id == "qhpi" else "not named in it")

@@ -26,7 +26,7 @@ STOPS, UNKNOWN, WARNS = "stops", "unknown", "warns"
 # The verdict, by the worst finding.
 VERDICTS = {
     STOPS: "will not register",
-    UNKNOWN: "cannot be told",
+    UNKNOWN: "cannot be judged",
     WARNS: "will register, but",
     "": "will register",
 }
@@ -57,7 +57,7 @@ class LibraryEvidence:
     failure: RunFailed | None = None  # of registering
     records: Records | None = None
     records_failure: RunFailed | None = None
-    registration: Registration | None = None  # what a registration library of SNPE tells
+    registration: Registration | None = None  # what a registration library of SNPE describes
 
     @property
     def path(self) -> Path:
@@ -255,7 +255,7 @@ def _release(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
         yield RuleFinding(
             "release",
             WARNS,
-            f"it is in the C++ style and does not say which SDK its headers were of; the runtime is of {there}",
+            f"it is in the C++ style and does not name the SDK of its headers; the runtime is of {there}",
             "build it with the headers of that release: another one registers, and crashes when a graph is finalized",
         )
     # `_` begins a number of the build farm; two builds of one release differ, too, so the whole text counts.
@@ -279,9 +279,9 @@ def _stack(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
 
 
 def _reference(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
-    """Without a runtime to compare with, nobody can say."""
+    """A verdict needs a runtime to compare with."""
     if evidence.facts.is_package and not evidence.runtime.libraries and not _wrong_runtime(evidence):
-        yield RuleFinding("reference", UNKNOWN, "there is no runtime to compare it with", evidence.runtime.hint)
+        yield RuleFinding("reference", UNKNOWN, "no runtime was found to compare it with", evidence.runtime.hint)
 
 
 STATIC: tuple[VerdictRule, ...] = (
@@ -324,7 +324,7 @@ def _names(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
 
 
 def _recorded(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
-    """What QHPI's records say that a runtime stumbles over."""
+    """Kernel records of QHPI that a runtime cannot take."""
     if evidence.records_failure is not None and not isinstance(evidence.records_failure, OlderRecords):
         fault = evidence.records_failure
         yield RuleFinding("records", WARNS, fault.message, fault.hint, fault.details)
@@ -335,7 +335,7 @@ def _recorded(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
         return
     package, ops = evidence.records.package, evidence.records.ops
     if evidence.records.returned != package:
-        text = f"qhpi_init answers {evidence.records.returned or 'nothing'}, and registers the ops of {package}"
+        text = f"qhpi_init returns {evidence.records.returned or 'nothing'}, and registers the ops of {package}"
         yield RuleFinding("records", WARNS, text, f"return {package}")
     functions = [kernel["function"] for op in ops for kernel in op["kernels"]]
     twice = sorted({name for name in functions if functions.count(name) > 1})
@@ -367,26 +367,28 @@ def _functions(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
 
 def _registration(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     if evidence.failure is not None:
-        yield RuleFinding("told", STOPS, evidence.failure.message, evidence.failure.hint, evidence.failure.details)
+        yield RuleFinding("udo", STOPS, evidence.failure.message, evidence.failure.hint, evidence.failure.details)
     if evidence.registration is None:
         return
     found = evidence.registration
     if not found.package:
-        yield RuleFinding("told", STOPS, "it names no package", "a network finds its ops by the name of their package")
+        yield RuleFinding("udo", STOPS, "it names no package", "a network finds its ops by the name of their package")
     if not found.ops:
-        yield RuleFinding("told", STOPS, "it has no op", "generate it again: the config has lost its ops")
+        yield RuleFinding("udo", STOPS, "it has no op", "generate it again: the config has lost its ops")
     named = [core for core, _ in found.libraries]
     for core in found.cores:
         if core not in named:
-            yield RuleFinding("told", STOPS, f"it is for {core}, and names no library of it", "generate it again")
+            yield RuleFinding(
+                "registration", STOPS, f"it is for {core}, and names no library of it", "generate it again"
+            )
     rows = list(found.libraries)
     for core, name in dict.fromkeys(row for row in rows if rows.count(row) > 1):
         again = "generate and build it again: where a core has several libraries, each has a name of its own"
-        yield RuleFinding("told", WARNS, f"it names {name} for {core} {rows.count((core, name))} times", again)
+        yield RuleFinding("udo", WARNS, f"it names {name} for {core} {rows.count((core, name))} times", again)
     if found.api_version[:1] != (1,):
         version = ".".join(map(str, found.api_version))
         yield RuleFinding(
-            "told", STOPS, f"it is built with API {version} of UDO", "build it with headers of SNPE 2.x (1.6)"
+            "udo", STOPS, f"it is built with API {version} of UDO", "build it with headers of SNPE 2.x (1.6)"
         )
 
 

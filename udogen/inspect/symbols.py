@@ -102,7 +102,7 @@ def _names(found: Elf, backend: str) -> list[str]:
 
 
 def _expand(given: Path, found: Elf, backend: str, *, choose: bool) -> list[Path]:
-    """A folder stands for the right libraries in it; a library brings along those it opens beside it."""
+    """A folder means the right libraries in it; a library brings along those that it opens beside it."""
     if not given.is_dir():
         siblings = [given.with_name(name) for name in _names(found, backend)] if found.machine == "aarch64" else []
         return [given, *(each for each in siblings if each.is_file() and given.name in _names(found, backend))]
@@ -110,7 +110,7 @@ def _expand(given: Path, found: Elf, backend: str, *, choose: bool) -> list[Path
     there = [given / name for name in names if (given / name).is_file()]
     if not there and not (choose and any(given.glob("libQnn*.so"))):
         wanted = " or ".join(names) or f"runtime for {found.processor}"
-        raise UsageError(f"--against {given}: there is no {wanted} in it", hint="give the runtime library itself")
+        raise UsageError(f"--against {given}: it has no {wanted}", hint="give the runtime library itself")
     return there
 
 
@@ -147,7 +147,7 @@ _LOADER_ITSELF = re.compile(r"^\s*(?P<path>/\S+) \(0x[0-9a-f]+\)$")
 
 
 class OlderLibrary(NamedTuple):
-    """A library that is there, but older than what somebody needs."""
+    """A library that exists, but is older than required."""
 
     library: str
     version: str  # GLIBC_2.38
@@ -163,7 +163,7 @@ class LoadedLibraries(NamedTuple):
 
 
 def _loaded_with(library: Path) -> LoadedLibraries | None:
-    """What the loader says; None where there is no loader to ask."""
+    """What the loader would load; None if this system has no loader."""
     loader = _loader()
     if not loader:
         return None
@@ -207,7 +207,7 @@ _SYSTEMS = {
 
 
 class Needed(NamedTuple):
-    """A library that is needed, and where it is; an empty place where nobody has it."""
+    """A library that is needed, and where it is; `place` is empty if it was not found."""
 
     name: str
     place: str
@@ -234,7 +234,7 @@ class Resolution:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """Libraries that nobody has."""
+        """Libraries that were not found."""
         return tuple(each.name for each in self.needed if not each.place)
 
 
@@ -296,7 +296,7 @@ def _foreign(found: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Reso
         if symbol.version and symbol.origin in beside:
             assumed.append(Assumed(symbol.name, f"{symbol.version} of the device's {symbol.origin}"))
         elif symbol.name in uses:
-            assumed.append(Assumed(symbol.name, "the runtime uses it where it is there"))
+            assumed.append(Assumed(symbol.name, "the runtime uses it if it exists"))
         else:
             missing.append(symbol.name)
     needed = tuple(Needed(name, beside.get(name, "")) for name in found.needed)

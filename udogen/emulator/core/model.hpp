@@ -128,7 +128,7 @@ struct Graph : Object {
   Qnn_ErrorHandle_t bufferOf(const Qnn_TensorV1_t& given, const Tensor& wanted, const char* what, void*& buffer,
                              Bound& bound) const;
   Qnn_ErrorHandle_t run(const Bound& bound, Profile* profile);
-  std::atomic<bool> ready_{false};  // finalized: what binding reads without the lock is there
+  std::atomic<bool> ready_{false};  // finalized: binding may read without the lock
 };
 
 /// A context as bytes, and back: with a version, the name of the backend and a checksum.

@@ -1,5 +1,5 @@
 // What clients hold: handles.  A handle is a number that no other object ever had, and is looked up at each call; so one
-// that was freed, is of another kind or was never given is told apart, and nothing is freed under a call that runs.
+// that was freed, is of another kind or was never given is recognized, and nothing is freed under a call that runs.
 #pragma once
 
 #include <cstdint>

@@ -153,14 +153,14 @@ void guards_compare(void) {
       if (one->data[i] == one->content[i]) continue;
       if (count++ == 0) first = (uint32_t)i;
     }
-    say_stray(one->kind, one->number, INTO, WROTE, first, count, (uint32_t)one->size);
+    record_stray(one->kind, one->number, INTO, WROTE, first, count, (uint32_t)one->size);
   }
 }
 
-void say_stray(uint32_t kind, uint32_t number, uint32_t where, uint32_t how, uint32_t offset, uint32_t count,
+void record_stray(uint32_t kind, uint32_t number, uint32_t where, uint32_t how, uint32_t offset, uint32_t count,
                uint32_t size) {
   const uint32_t row[7] = {kind, number, where, how, offset, count, size};
-  say(SAY_STRAY, row, sizeof row, NULL, 0);
+  wire_record(RECORD_STRAY, row, sizeof row, NULL, 0);
 }
 
 void guards_say(void) {
@@ -170,14 +170,14 @@ void guards_say(void) {
     for (size_t i = 0; i < one->before; ++i) {
       if (one->changed[i]) ++count, farthest = (uint32_t)i + 1;
     }
-    if (count > 0) say_stray(one->kind, one->number, BEFORE, WROTE, farthest, count, (uint32_t)one->size);
+    if (count > 0) record_stray(one->kind, one->number, BEFORE, WROTE, farthest, count, (uint32_t)one->size);
     uint32_t nearest = UINT32_MAX;
     count = 0;
     for (size_t i = 0; i < one->behind; ++i) {
       if (!one->changed[one->before + i]) continue;
       if (count++ == 0) nearest = (uint32_t)(one->size + i);
     }
-    if (count > 0) say_stray(one->kind, one->number, PAST, WROTE, nearest, count, (uint32_t)one->size);
+    if (count > 0) record_stray(one->kind, one->number, PAST, WROTE, nearest, count, (uint32_t)one->size);
   }
 }
 
@@ -188,13 +188,13 @@ static size_t distance(const Guarded* one, const unsigned char* address) {
   return address >= one->data + one->size ? (size_t)(address - (one->data + one->size)) : 0;
 }
 
-static void say_access(const Guarded* one, const unsigned char* address, uint32_t how) {
+static void record_access(const Guarded* one, const unsigned char* address, uint32_t how) {
   const uint32_t size = (uint32_t)one->size;
   if (address < one->data) {
-    say_stray(one->kind, one->number, BEFORE, how, (uint32_t)(one->data - address), 0, size);
+    record_stray(one->kind, one->number, BEFORE, how, (uint32_t)(one->data - address), 0, size);
   } else {
     const uint32_t at = (uint32_t)(address - one->data);
-    say_stray(one->kind, one->number, at < size ? INTO : PAST, how, at, 0, size);
+    record_stray(one->kind, one->number, at < size ? INTO : PAST, how, at, 0, size);
   }
 }
 
@@ -216,10 +216,10 @@ static void reached(int signal_number, siginfo_t* info, void* context) {
   unsigned char* const begin = (unsigned char*)((uintptr_t)address / page * page);
   const int is_inside = address >= near->inside && address < near->inside + near->inside_size;
   if (is_inside || begin == open_page) {
-    say_access(near, address, WROTE);
+    record_access(near, address, WROTE);
     _exit(2);
   }
-  say_access(near, address, READ);
+  record_access(near, address, READ);
   open_page = begin;
   if (mprotect(begin, page, PROT_READ) != 0) _exit(2);
 }

@@ -25,7 +25,7 @@ static void write_all(const void* bytes, size_t size) {
   }
 }
 
-void say(uint32_t kind, const void* first, uint32_t first_size, const void* rest, uint32_t rest_size) {
+void wire_record(uint32_t kind, const void* first, uint32_t first_size, const void* rest, uint32_t rest_size) {
   const uint32_t head[2] = {kind, first_size + rest_size};
   unsigned char small[1024];
   if (first_size + rest_size + sizeof head <= sizeof small) { /* in one piece: threads may speak at once */
@@ -40,13 +40,13 @@ void say(uint32_t kind, const void* first, uint32_t first_size, const void* rest
   write_all(rest, rest_size);
 }
 
-void say_text(uint32_t kind, const char* format, ...) {
+void wire_text_record(uint32_t kind, const char* format, ...) {
   char text[768];
   va_list list;
   va_start(list, format);
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
-  say(kind, text, (uint32_t)strlen(text), NULL, 0);
+  wire_record(kind, text, (uint32_t)strlen(text), NULL, 0);
 }
 
 void fail(const char* format, ...) {
@@ -55,7 +55,7 @@ void fail(const char* format, ...) {
   va_start(list, format);
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
-  say(SAY_FAILED, text, (uint32_t)strlen(text), NULL, 0);
+  wire_record(RECORD_FAILED, text, (uint32_t)strlen(text), NULL, 0);
   _exit(2);
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 QHPI_OpRef refTo(const QHPI_Op* op) { return {op, 0}; }
 
-/// Where several nodes are needed to say what goes wrong, the first that there is knows the graph.
+/// An error node of the graph of `root`.
 QHPI_Op* refuse(const QHPI_Op* root, const std::string& why) { return root->graph->fail(why, root); }
 
 bool exists(const QHPI_OpRef& ref) {
