@@ -262,7 +262,7 @@ def test_an_interrupted_write_leaves_what_was_there(tmp_path: Path) -> None:
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["one.bin"]
     os.mkfifo(tmp_path / "pipe")  # no file of the machine: without the check it would be replaced
-    with pytest.raises(RunFailed, match="/pipe cannot be written: it is no plain file"):
+    with pytest.raises(RunFailed, match="/pipe cannot be written: not a regular file"):
         manifest.write_at_once(tmp_path / "pipe", b"x")
     with pytest.raises(RunFailed, match="cannot be written: No such file or directory"):
         manifest.write_at_once(tmp_path / "none" / "x", b"x")

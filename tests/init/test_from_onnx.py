@@ -61,7 +61,7 @@ def test_shapes_behind_a_custom_op_are_concluded_from_what_the_model_declares(tm
     assert [each.text for each in tensor(draft, "output").constraints] == ["Same shape as input_0"]
     assert said(draft, "ScaledNorm", "output") == [
         "in the model: [batch, 8, 16, 16] (2 times)",
-        "not told by the model, but concluded: the rest of the model comes out as declared if it is like input 0",
+        "not in the model, but concluded: the rest of the model comes out as declared if it is like input 0",
     ]
     assert [each.name for each in draft.package.ops[0].inputs] == ["input_0", "weight", "bias"]
     assert [each.static for each in draft.package.ops[0].inputs] == [False, True, True]
