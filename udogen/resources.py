@@ -56,7 +56,7 @@ def emulator(name: str) -> Path:
 
 
 def cache_path() -> Path:
-    """The folder for things that can be made again: XDG_CACHE_HOME/udogen; relative ones are ignored, as XDG demands."""
+    """The folder for things that can be made again: XDG_CACHE_HOME/udogen; relative ones are ignored."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
         base = os.path.join(os.path.expanduser("~"), ".cache")

@@ -385,7 +385,7 @@ def test_weights_are_qnns_to_write(world: World) -> None:
         with mmap.mmap(fd, 4 * PAGE) as view:
             at = view[:].index(ROW.tobytes())
             view[at] ^= 1
-            refused(world, 1100, "nobody else may modify it", lambda: world.run(context))
+            refused(world, 1100, "only QNN may write into it", lambda: world.run(context))
             view[at] ^= 1
         np.testing.assert_array_equal(world.run(context), EXPECTED)
 

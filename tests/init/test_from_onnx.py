@@ -290,7 +290,7 @@ def test_attributes_of_every_kind(tmp_path: Path) -> None:
             "0.5 -",
             False,
             None,
-            "1 of 2 uses leave it out, and the model does not define its value then: add a <Default>",
+            "1 of 2 uses leave it out, and the model does not define its value: add a <Default>",
         ),
         ("0.5 1", True, None, "in the model: 0.5, 1.0"),
     ],

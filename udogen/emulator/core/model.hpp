@@ -79,7 +79,7 @@ struct Context : Object {
   std::map<std::string, std::pair<std::shared_ptr<Graph>, void*>> graphs;  // with their handles
   std::map<void*, std::shared_ptr<Mem>> memory;                            // registered, by handle
   std::vector<std::string> enabled;                                        // graphs to restore; none: all
-  Queue queue;                                                             // executions that nobody waits for
+  Queue queue;                                                             // asynchronous executions
 };
 
 /// The client's buffers of one execution, in the order of the graph's inputs and outputs.

@@ -33,7 +33,7 @@ class Objects {
     return reinterpret_cast<void*>(number);
   }
 
-  /// The object behind a handle; null where there is none of this kind.
+  /// The object behind a handle; null if none of this kind exists.
   template <class T>
   std::shared_ptr<T> find(const void* handle) const {
     const std::lock_guard<std::mutex> lock(mutex_);

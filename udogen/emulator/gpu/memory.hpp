@@ -1,4 +1,4 @@
-// Memory of the GPU: a buffer between guards that nobody may write, or an image.
+// Memory of the GPU: a buffer between guards, or an image.
 #pragma once
 
 #include "GPU/QnnGpuOpPackage.h"

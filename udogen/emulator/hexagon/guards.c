@@ -1,4 +1,4 @@
-/* Memory of tensors, with guards around it: bytes that must stay as they are, and pages that nobody may touch.
+/* Memory of tensors, with guards around it: bytes that must stay as they are, and inaccessible pages.
  *
  * The bytes of a guard depend on the tensor and on the place.  Those of outputs are between 0x21 and 0x3e in the first
  * execution, between 0xc1 and 0xde from the second on; all others are between 0x41 and 0xbe, without 0x7f and 0x80, and
@@ -30,7 +30,7 @@ typedef struct {
   size_t behind;
   const unsigned char* content; /* what must stay in it; NULL: it may be written */
   unsigned char* changed;       /* for each byte of the guard before and of the one behind, whether it was written */
-  unsigned char* inside;        /* the pages between those that nobody may touch */
+  unsigned char* inside;        /* the pages between the inaccessible ones */
   size_t inside_size;
 } Guarded;
 
@@ -76,7 +76,7 @@ unsigned char* guarded_memory(uint32_t kind, uint32_t number, size_t size, size_
   Guarded* const one = &all[number_of_all];
   if (number_of_all == MOST) fail("there are more than %d tensors", MOST);
   unsigned char* mapping = mmap(NULL, inside + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping == MAP_FAILED) fail("there is no memory for a tensor of %zu bytes", size);
+  if (mapping == MAP_FAILED) fail("out of memory for a tensor of %zu bytes", size);
   protect(mapping + page, inside, PROT_READ | PROT_WRITE);
   *one = (Guarded){kind, number, NULL, size, ZONE, ZONE, NULL, NULL, mapping + page, inside};
   if (guard_side == GUARD_AT_BEGIN) {
@@ -87,7 +87,7 @@ unsigned char* guarded_memory(uint32_t kind, uint32_t number, size_t size, size_
     one->data = one->inside + inside - one->behind - size;
   }
   one->changed = calloc(one->before + one->behind + 1, 1);
-  if (one->changed == NULL) fail("there is no memory");
+  if (one->changed == NULL) fail("out of memory");
   memset(one->data, (int)poison, size);
   ++number_of_all;
   return one->data;
@@ -105,7 +105,7 @@ void guard_content(const void* data, const void* content) { guarded_at(data)->co
 void guard_copy(const void* data) {
   Guarded* const one = guarded_at(data);
   unsigned char* made = malloc(one->size + 1);
-  if (made == NULL) fail("there is no memory");
+  if (made == NULL) fail("out of memory");
   one->content = memcpy(made, data, one->size);
 }
 
@@ -181,7 +181,7 @@ void guards_say(void) {
   }
 }
 
-/* --- pages that nobody may touch ---------------------------------------------------------------------------------- */
+/* --- inaccessible pages ---------------------------------------------------------------------------------- */
 
 static size_t distance(const Guarded* one, const unsigned char* address) {
   if (address < one->data) return (size_t)(one->data - address);

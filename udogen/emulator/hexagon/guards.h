@@ -9,7 +9,7 @@ enum { GUARD_INPUT = 0, GUARD_OUTPUT = 1, GUARD_PARAM = 2, GUARD_MEMORY = 3 };
 enum { MEMORY_VTCM = 0, MEMORY_PRECOMPUTED = 1, MEMORY_SYNC_BLOCK = 2 };
 enum { GUARD_AT_END = 1, GUARD_AT_BEGIN = 2 };
 
-/* 0: guards of bytes around each tensor, and pages that nobody may touch behind them.  GUARD_AT_END, GUARD_AT_BEGIN: the
+/* 0: guards of bytes around each tensor, and inaccessible pages behind them.  GUARD_AT_END, GUARD_AT_BEGIN: the
  * pages are as near as the alignment to 128 bytes allows, and what an op may only read cannot be written. */
 extern uint32_t guard_side;
 

@@ -118,7 +118,7 @@ static uint32_t accepts(const QHPI_Kernel_v1* kernel, Request* request) {
   if (kernel->predicate == NULL) return 1;
   QHPI_Op* producers = calloc(request->num_inputs + 1, sizeof *producers);
   const QHPI_Tensor** inputs = calloc(request->num_inputs + 1, sizeof *inputs);
-  if (producers == NULL || inputs == NULL) fail("there is no memory");
+  if (producers == NULL || inputs == NULL) fail("out of memory");
   for (uint32_t i = 0; i < request->num_inputs; ++i) {
     producers[i].name = request->inputs[i].constant ? "$Const" : "Input";
     producers[i].num_outputs = 1;

@@ -67,7 +67,7 @@ void wire_open(const char* request, const char* to) {
   if (file < 0 || fstat(file, &facts) != 0) fail("the request cannot be read: %s", strerror(errno));
   length = (size_t)facts.st_size;
   content = malloc(length + 4);
-  if (content == NULL) fail("there is no memory for the tensors (%zu bytes)", length);
+  if (content == NULL) fail("out of memory for the tensors (%zu bytes)", length);
   size_t have = 0;
   while (have < length) {
     const ssize_t done = read(file, content + have, length - have);
@@ -96,7 +96,7 @@ char* wire_text(void) {
   const uint32_t size = wire_number();
   const char* from = wire_take(size);
   char* made = malloc((size_t)size + 1);
-  if (made == NULL) fail("there is no memory");
+  if (made == NULL) fail("out of memory");
   memcpy(made, from, size);
   made[size] = '\0';
   return made;

@@ -79,7 +79,8 @@ class Rules {
                                     : isSpill ? QNN_HTP_MEM_SHARED_SPILLFILL_BUFFER
                                               : QNN_HTP_MEM_UNDEFINED;
         if (is != descriptor_.type) {
-          logger_.error("file descriptor %d is registered as %s: it cannot be used as %s too", descriptor_.fd, nameOf(is), name());
+          logger_.error("file descriptor %d is registered as %s: it cannot be used as %s too", descriptor_.fd, nameOf(is),
+                        name());
           return QNN_MEM_ERROR_ALREADY_REGISTERED;
         }
         const std::uint64_t end = mem->request.size, begin = mem->request.offset;

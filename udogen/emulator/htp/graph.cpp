@@ -324,7 +324,7 @@ Qnn_ErrorHandle_t HtpGraph::execute(const std::vector<const void*>& inputs, cons
     }
   }
   if (!shared_.areWeightsWhole()) {
-    logger_.error("the external weights buffer is not what QNN has written into it: nobody else may modify it");
+    logger_.error("the external weights buffer was changed: only QNN may write into it");
     return QNN_GRAPH_ERROR_GENERAL;
   }
   fillGuards();

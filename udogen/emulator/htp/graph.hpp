@@ -36,7 +36,7 @@ class HtpGraph : public Executable {
     std::vector<const QHPI_Tensor*> inputs;
     std::vector<unsigned char*> inputData, outputData;  // flat
     std::vector<std::vector<unsigned char>> given;      // copies of the inputs from before the call
-    std::vector<AlignedMemory> owned;                            // of its blocks, of what it prepared, of its slices
+    std::vector<AlignedMemory> owned;                   // of its blocks, of what it prepared, of its slices
     void* prepared = nullptr;
     void* shared = nullptr;
     std::uint32_t slices = 1;

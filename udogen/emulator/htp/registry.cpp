@@ -37,7 +37,8 @@ std::string faultOf(const QHPI_Kernel_v1& kernel) {
 
 void checkOp(const QHPI_OpInfo_v1& op, std::vector<std::string>& faults) {
   const std::string title = std::string("op ") + op.name;
-  const bool isReserved = std::any_of(std::begin(op.reserved), std::end(op.reserved), [](auto each) { return each != nullptr; });
+  const bool isReserved =
+      std::any_of(std::begin(op.reserved), std::end(op.reserved), [](auto each) { return each != nullptr; });
   if (isReserved) faults.push_back(title + ": a reserved pointer of its record is not NULL");
   if (op.num_kernels != 0 && op.kernels == nullptr) return faults.push_back(title + ": it has no kernels");
   std::set<std::string> names;

@@ -1,4 +1,4 @@
-// Memory that the runtime allocates for copies of tensors, between pages that nobody may touch.
+// Memory that the runtime allocates for copies of tensors, between inaccessible pages.
 //
 // Some runtimes hand copies of our buffers to an op, so walls around ours would be in the
 // wrong place. What the runtime's library allocates with exactly the size of a tensor lies in an arena here instead.
