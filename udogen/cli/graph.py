@@ -61,9 +61,9 @@ def _diagram(path: Path, around: int | None, wanted: tuple[str, ...]) -> Diagram
     for option, given in (("--around", around is not None), ("--op", wanted)):
         if given:
             raise UsageError(f"{option} is for ONNX models; {path} is not one", hint="leave it out")
-    from udogen.inspect.context import looks_like_one
+    from udogen.inspect.context import is_context_binary
 
-    if looks_like_one(path):
+    if is_context_binary(path):
         from udogen.runtime.contexts.binaries import StoredContext
 
         with StoredContext(path, use_json=False, check_manifest=False) as stored:

@@ -45,7 +45,7 @@ class InspectedContext:
         return self.faults[0].exit_code if self.faults else 0
 
 
-def looks_like_one(path: Path) -> bool:
+def is_context_binary(path: Path) -> bool:
     """Whether a path is meant to be a context binary, broken or not."""
     if not path.is_file():
         return False
