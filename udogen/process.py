@@ -116,7 +116,7 @@ def run(
 
 
 class _Tie:
-    """A pipe that only we hold open: where it closes, a shell beside the program ends its process group."""
+    """A pipe that only this process holds open: when it closes, a shell beside the program ends its process group."""
 
     # The program takes the place of the first shell; the one in the background has nothing open but the pipe.
     _SCRIPT = 'exec 3<&0 </dev/null; { read -r _ <&3; kill -9 0; } >/dev/null 2>&1 & exec "$@" 3<&-'
@@ -171,7 +171,7 @@ class Supervised(subprocess.Popen[bytes]):
         return self._program
 
     def end(self) -> None:
-        """Let the supervisor end everything; where it cannot, `kill` ends what is in the process group."""
+        """Let the supervisor end everything; if it cannot, `kill` ends the process group."""
         try:
             self._tie.shutdown(socket.SHUT_RDWR)  # a forked process may have it too
         except OSError:

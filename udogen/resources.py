@@ -1,4 +1,4 @@
-"""Where our data files are: in a checkout beside the package, in a wheel inside it."""
+"""Paths of the data files: beside the package in a checkout, inside it in a wheel."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def qnn_headers() -> Path:
 
 
 def emulator(name: str) -> Path:
-    """The C sources of one of our own backends, for what has no real runtime on this machine."""
+    """The C sources of a backend of the emulator."""
     return _PACKAGE / "emulator" / name
 
 

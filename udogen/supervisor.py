@@ -83,7 +83,7 @@ def _wait(program: int) -> None:
 
 
 def _reap(program: int) -> tuple[bool, int | None]:
-    """Whether there is any child still, and how the program ended where it has ended now."""
+    """Whether any child is left, and how the program ended, if it has."""
     how = None
     try:
         while True:

@@ -70,7 +70,7 @@ def command(
 
 
 def _check(text: str, out: Path | None, packages: Sequence[OpPackage], problems: Problems) -> None:
-    """What is about to be written must be a config that is accepted, as the one that it is made of."""
+    """The converted config must be accepted if the original is."""
     from udogen.generate.packages import resolve_all
     from udogen.opdef import rules
     from udogen.opdef.load import parse

@@ -123,7 +123,7 @@ def print_usage_error(fault: click.ClickException) -> None:
 
 
 def json_requested() -> bool:
-    """True where the command line asked for JSON, even if it was wrong in other ways."""
+    """True if the command line asks for JSON, even if it is wrong in other ways."""
     return "--json" in sys.argv[1:]
 
 

@@ -1,4 +1,4 @@
-"""What a machine is asked, what a check is, and what it finds; tests answer the questions for other machines."""
+"""The questions that checks ask of a machine (tests have other machines), a check, and its result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is."""
+    """A machine, as the few questions that checks ask of it."""
 
     env: tools.Environment
     program: Callable[[str], str]  # its path; empty where there is none
@@ -55,7 +55,7 @@ def this_machine() -> Machine:
 
 
 def command(text: str) -> list[str]:
-    """The words of a command line of the user's; all of it where its quotes do not match."""
+    """The words of a user's command line; the whole text if its quotes do not match."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -99,7 +99,7 @@ class CheckOutcome(NamedTuple):
 
 
 class MachineCheck(NamedTuple):
-    """One row of the answer, before anybody has looked."""
+    """A check: what it looks for, why, and how to get it."""
 
     id: str
     group: str
@@ -110,14 +110,14 @@ class MachineCheck(NamedTuple):
 
 
 class CheckResult(NamedTuple):
-    """One row of the answer."""
+    """A check and what it found: one row of the report."""
 
     check: MachineCheck
     outcome: CheckOutcome
 
     @property
     def fails(self) -> bool:
-        """True where the open path does not work because of it."""
+        """True if the open path does not work because of it."""
         return self.check.essential and self.outcome.state != FOUND
 
     def as_json(self) -> dict[str, Any]:

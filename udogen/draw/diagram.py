@@ -57,7 +57,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Section:
-    """A graph, or an op with its tensors; edges are pairs of ids, from what makes to what takes."""
+    """A graph, or an op with its tensors; edges are pairs of ids, from producer to consumer."""
 
     title: str
     boxes: tuple[Box, ...]
@@ -77,7 +77,7 @@ class Diagram:
 
 
 def shorten(text: str, letters: int = LONGEST) -> str:
-    """What fits, with the middle left out: names begin alike, and end in what they are."""
+    """The text without its middle if it is too long: names often begin alike."""
     if len(text) <= letters:
         return text
     head = (letters - 1) // 2

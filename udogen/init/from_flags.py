@@ -172,7 +172,7 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Answers:
-    """The texts that flags would have been."""
+    """The answers, as the texts of flags."""
 
     name: str
     inputs: tuple[str, ...]
@@ -196,7 +196,7 @@ def interview(name: str, *, ask: Ask, log: Log) -> Answers:
 
 
 def _several(what: str, must: bool, read: Callable[[str], object], ask: Ask, log: Log, usual: str) -> tuple[str, ...]:
-    """Answers until an empty one; the first of what must be there has a usual answer."""
+    """Answers until an empty one; a required first one has a default."""
     found: list[str] = []
     while True:
         first = must and not found

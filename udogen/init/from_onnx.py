@@ -218,7 +218,7 @@ def _supplements(found: Sequence[DraftedOp], chosen: Sequence[str]) -> list[Supp
 
 
 def _concluded(op: str, operands: Sequence[Operand], loaded: Loaded) -> list[Remark]:
-    """What is known of tensors only because it follows from something else."""
+    """Remarks about types and shapes that were inferred."""
     reasons = {value: why for _, value, why in loaded.concluded}
     found = {
         (operand.name, reasons[each.name]): None for operand in operands for each in operand.all if each.name in reasons
@@ -263,7 +263,7 @@ def cases_of(
     params: Sequence[Param],
     dims: Mapping[str, int],
 ) -> list[DraftCase]:
-    """A case for each different use, one more where it is quantized; uses of unknown shapes have none."""
+    """A case for each different use, and another if it is quantized; uses of unknown shapes have none."""
     found: dict[str, DraftCase] = {}
     for number, use in enumerate(uses):
         for quantized in (False, True):

@@ -1,4 +1,4 @@
-"""Attributes of all uses -> parameters: types, defaults, enumerations; and what QNN has no word for."""
+"""Attributes of all uses -> parameters: types, defaults, enumerations; and attributes that QNN cannot express."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def operands_of(uses: Sequence[Use], role: str, formals: Sequence[FormalOperand]
 def _as_told(
     sides: Sequence[tuple[Argument, ...]], role: str, formals: Sequence[FormalOperand], most: int, taken: set[str]
 ) -> list[Operand]:
-    """As the schema has them; those that no use has are left out where they are optional."""
+    """Operands by the schema; optional ones without a use are left out."""
     shown = [each for index, each in enumerate(formals) if index < most or not each.optional]
     found = []
     for index, name in enumerate(distinct([each.name for each in shown], role, taken)):
@@ -76,7 +76,7 @@ def _as_told(
 
 
 def _wanted(column: tuple[tuple[Argument, ...], ...], role: str, *, repeated: bool) -> str:
-    """The name that the model suggests: of weights their own, of other values only what people see from outside."""
+    """The name that the model suggests: that of weights, and of inputs and outputs of the graph."""
     arguments = [each for use in column for each in use]
     if repeated or not arguments:
         return role + "s" if repeated else ""
@@ -85,7 +85,7 @@ def _wanted(column: tuple[tuple[Argument, ...], ...], role: str, *, repeated: bo
 
 
 def _repetition(sides: Sequence[tuple[Argument, ...]]) -> tuple[int, str]:
-    """From where on an input is any number of tensors, and why that is only likely.
+    """The index from which on inputs are one repeated input, and why that is only likely.
 
     Uses of different length whose last inputs are all alike (type, rank, not constant) take any number of them, if
     even the shortest use has one, and the longest three.
@@ -108,7 +108,7 @@ def _repetition(sides: Sequence[tuple[Argument, ...]]) -> tuple[int, str]:
 
 
 def _kind(argument: Argument) -> tuple[str, int | None] | None:
-    """What inputs of one kind have in common; none for what is constant or left out."""
+    """Type and rank, which repeated inputs share; None for a constant or omitted one."""
     if not argument.name or argument.static:
         return None
     shape = argument.type.shape
@@ -145,7 +145,7 @@ def word(value: str) -> str:
 
 
 def agreed(values: Iterable[str]) -> str:
-    """The word that all uses have for a tensor; empty where they have none, or several."""
+    """The word that all uses have for a tensor; empty if they have none, or several."""
     words = {word(each) for each in values}
     return words.pop() if len(words) == 1 else ""
 
@@ -179,7 +179,7 @@ def _tries(name: str, generic: str) -> Iterable[str]:
 
 
 def types_of_arguments(arguments: Iterable[Argument]) -> tuple[tuple[DataType, ...], list[str]]:
-    """The types of a tensor over all its uses, and sentences about those that QNN has otherwise."""
+    """The types of a tensor over all its uses, and sentences about those that QNN replaces."""
     found: dict[DataType, None] = {}
     notes: dict[str, None] = {}
     for each in arguments:
@@ -198,7 +198,7 @@ def types_of_arguments(arguments: Iterable[Argument]) -> tuple[tuple[DataType, .
 def types_on_backends(
     datatypes: Sequence[DataType], chosen: Sequence[str], *, param: bool
 ) -> Mapping[str, tuple[DataType, ...]]:
-    """By backend the types that it hands to an op; where there is none of them, the nearest."""
+    """By backend the types that it hands to an op, or else the nearest ones."""
     found = {}
     for backend in chosen:
         row = backends.ALL[backend]
@@ -237,7 +237,7 @@ Supplements = Mapping[str, TensorSupplement]
 
 
 def tensor_of(operand: Operand, op: str, chosen: Sequence[str], remarks: list[Remark]) -> tuple[Tensor, Supplements]:
-    """The tensor, and what backends have otherwise."""
+    """The tensor, and its supplements by backend."""
     about = (op, operand.name)
     known, notes = types_of_arguments(operand.all)
     if not known:
@@ -325,7 +325,7 @@ def _rank(operand: Operand, about: tuple[str, ...], remarks: list[Remark]) -> Ra
 
 
 def same_shape(output: Operand, inputs: Sequence[Operand]) -> tuple[Constraint, ...]:
-    """ "Same shape as …", where every use of the model has it so and no other input would do as well."""
+    """ "Same shape as …", if that holds in every use of the model, for the first such input."""
     fitting = [each for each in inputs if each.mandatory and not each.repeated and _always_like(output, each)]
     dynamic = [each for each in fitting if not all(arg.static for arg in each.all)]
     if output.repeated or not dynamic:
@@ -351,6 +351,6 @@ def qnn_types(argument: Argument) -> tuple[str, tuple[float, int] | None]:
 
 
 def plain_type(argument: Argument) -> tuple[str, None]:
-    """The same where nothing is quantized."""
+    """The type of a tensor in a case that is not quantized."""
     plain = types.of_tensor(argument.type.dtype)
     return (plain.name if plain else "FLOAT_32"), None

@@ -18,7 +18,7 @@ from udogen.opdef.problems import Problem, Problems
 
 @dataclass(frozen=True)
 class Written:
-    """What became of each file, and what the config's readers warn of."""
+    """The action for each file, and warnings of the config's reader."""
 
     files: Mapping[Path, str]
     warnings: tuple[Problem, ...]
@@ -63,7 +63,7 @@ def config_text(draft: Draft, language: str) -> tuple[str, tuple[Problem, ...]]:
 
 
 def comments(remarks: Sequence[Remark]) -> Mapping[tuple[str, ...], Sequence[str]]:
-    """Remarks by what they are about, decisions last, where the eye rests."""
+    """Remarks by their subject, decisions last."""
     found: dict[tuple[str, ...], list[str]] = {}
     for each in sorted(remarks, key=lambda row: row.decide):
         found.setdefault(each.about, []).append(str(each))
@@ -87,7 +87,7 @@ def check(text: str, language: str, file: str) -> tuple[OpPackage, tuple[Problem
 
 
 def save(files: Mapping[Path, bytes]) -> Mapping[Path, str]:
-    """Write what is not there yet: path -> `created` or `unchanged`; a file with other content is an error."""
+    """Write new files: path -> `created` or `unchanged`; an existing file with other content is an error."""
     there = {path: path.read_bytes() for path in files if path.is_file()}
     other = [path for path in files if path.exists() and there.get(path) != files[path]]
     if other:

@@ -26,7 +26,7 @@ _SECONDS = 30.0  # for a package that never comes back from registering
 
 @dataclass(frozen=True)
 class InspectedLibrary:
-    """A library and the verdict on it; no case where the file is no ELF library."""
+    """A library and the verdict on it; without evidence if the file is not an ELF library."""
 
     path: Path
     evidence: LibraryEvidence | None
@@ -46,13 +46,13 @@ class InspectedLibrary:
 
     @property
     def verdict(self) -> str:
-        """Will it register."""
+        """Whether it will register, in words."""
         return VERDICTS[self.weight]
 
 
 @dataclass(frozen=True)
 class InspectOptions:
-    """What a person asked for: runtimes to compare with, and whether anything of the library may run."""
+    """Runtimes to compare with, and whether anything of the library may run."""
 
     against: tuple[Path, ...]
     env: tools.Environment
@@ -62,7 +62,7 @@ class InspectOptions:
 def inspect(
     path: Path, options: InspectOptions, *, folder: PackageFolder | None = None, target: str = "", choose: bool = False
 ) -> InspectedLibrary:
-    """Inspect one library, of a target of a package if need be.
+    """Inspect one library, perhaps of a target of a package.
 
     `choose` takes of the runtimes that were given only those for the machine of the library.
     """
@@ -143,7 +143,7 @@ _MOST = 200  # libraries below a folder: more is not a folder of op packages
 
 @dataclass(frozen=True)
 class UnbuiltTarget:
-    """A target whose library is not there."""
+    """A target whose library was not built."""
 
     target: str
     library: Path
@@ -152,7 +152,7 @@ class UnbuiltTarget:
 
 @dataclass(frozen=True)
 class InspectedPackage:
-    """A generated package: what is built of it, and what is not."""
+    """A generated package: its built libraries, and the targets that are not built."""
 
     folder: PackageFolder
     built: tuple[InspectedLibrary, ...]
@@ -162,14 +162,14 @@ class InspectedPackage:
 
 @dataclass(frozen=True)
 class Inspection:
-    """Everything that was looked at."""
+    """Everything that was inspected."""
 
     packages: tuple[InspectedPackage, ...]
     others: tuple[InspectedLibrary, ...]
 
     @property
     def judged(self) -> tuple[InspectedLibrary, ...]:
-        """What the answer depends on: in a folder with op packages, not the other libraries that lie beside them."""
+        """The libraries that decide the exit code: in a folder with op packages, only those."""
         packages = tuple(each for each in self.libraries if each.is_package)
         return packages or self.libraries
 
@@ -246,7 +246,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _others(path: Path, packages: Sequence[PackageFolder]) -> list[Path]:
-    """Libraries that are no target's of a package."""
+    """Libraries that belong to no target of a package."""
     known = {library.resolve() for folder in packages for row in folder.rows for library in folder.artifacts(row)}
     found: list[Path] = []
     for here, folders, names in os.walk(path):
@@ -259,7 +259,7 @@ def _others(path: Path, packages: Sequence[PackageFolder]) -> list[Path]:
 
 
 def _package_and_target(library: Path) -> tuple[PackageFolder | None, str]:
-    """The package and target that a library is of."""
+    """The package and the target of a library."""
     folder = package_of(library)
     if folder is not None:
         for row in folder.rows:

@@ -15,7 +15,7 @@ QHPI_SINCE = (2, 47)  # the first release whose records are laid out as in our h
 
 
 class LibraryKind(NamedTuple):
-    """One kind of library, and the symbols that give it away."""
+    """One kind of library, and the symbols that identify it."""
 
     id: str
     words: str
@@ -70,7 +70,7 @@ OTHER = LibraryKind(
 
 
 class SdkRelease(NamedTuple):
-    """The SDK release that a library was built for, and how we know."""
+    """The SDK release that a library was built for, and the evidence for it."""
 
     release: str  # v2.43.0.260129...; empty where it does not matter or is not known
     source: str  # in words
@@ -78,7 +78,7 @@ class SdkRelease(NamedTuple):
 
 @dataclass(frozen=True)
 class LibraryFacts:
-    """What an ELF library is."""
+    """Kind, providers and SDK of an ELF library."""
 
     elf: Elf
     kind: LibraryKind
@@ -87,12 +87,12 @@ class LibraryFacts:
 
     @property
     def is_package(self) -> bool:
-        """True for what a runtime can register at all."""
+        """True if a runtime can register it at all."""
         return bool(self.kind.backend)
 
     @property
     def is_registration(self) -> bool:
-        """True for what SNPE registers, and finds op packages by."""
+        """True for a registration library of SNPE."""
         return self.kind.id == "udo"
 
 

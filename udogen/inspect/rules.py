@@ -89,7 +89,7 @@ def _kind(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
 
 
 def _machine(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
-    """Only an op package can be for the wrong machine, and only where it is compared with something."""
+    """The machine and the version of Hexagon are those of the runtime."""
     found = evidence.facts.elf
     if not evidence.facts.is_package or not evidence.runtime.libraries:
         return
@@ -239,7 +239,7 @@ def _remedy_of(evidence: LibraryEvidence, missing: tuple[str, ...]) -> str:
 
 
 def _wrong_runtime(evidence: LibraryEvidence) -> bool:
-    """True where looking for symbols would only repeat that it is the wrong runtime."""
+    """True if missing symbols would only repeat that it is the wrong runtime."""
     return any(finding.weight == STOPS for rule in (_kind, _machine, _backend) for finding in rule(evidence))
 
 
@@ -393,7 +393,7 @@ def _registration(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
 
 
 def _libraries(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
-    """Whether the loader would find what it names: only a warning, as that is a matter of the place."""
+    """The loader finds the libraries that it names; only a warning, because that depends on the machine."""
     if evidence.registration is None:
         return
     for core in udo_host.BACKENDS.values():

@@ -34,7 +34,7 @@ _OF_BACKEND = re.compile(r"lib(?:Qnn|Snpe)(?P<backend>Cpu|Htp|Gpu|Dsp|Lpai)")
 
 @dataclass(frozen=True)
 class ComparedRuntime:
-    """The libraries of a runtime; none where there is nothing to compare with."""
+    """The libraries of a runtime; empty if none was found."""
 
     libraries: tuple[Elf, ...]
     origin: str
@@ -56,7 +56,7 @@ class ComparedRuntime:
 
     @property
     def title(self) -> str:
-        """Its name and release, for sentences."""
+        """Its name and release, for messages."""
         names = " and ".join(each.path.name for each in self.libraries)
         release = f" {self.sdk}" if self.sdk else ""
         return f"{names}{release} ({self.origin})"
@@ -68,7 +68,7 @@ NO_RUNTIME = ComparedRuntime((), "")
 def find_compared(
     facts: LibraryFacts, given: tuple[Path, ...], *, backend: str, env: tools.Environment, choose: bool = False
 ) -> ComparedRuntime:
-    """The runtime for a library of this machine and backend; `choose` leaves out what is given for other ones."""
+    """The runtime for a library of this machine and backend; `choose` ignores given ones for other machines."""
     paths = dict.fromkeys(path for each in given for path in _expand(each, facts.elf, backend, choose=choose))
     libraries = [_read(path) for path in paths]
     if choose:
@@ -185,7 +185,7 @@ def _loaded_with(library: Path) -> LoadedLibraries | None:
 
 @cache
 def _loader() -> str:
-    """The loader that this Python was started with: an op package is loaded by the same."""
+    """The loader of this Python process, which also loads op packages."""
     try:
         named = elf.read(Path(sys.executable).resolve()).interpreter
     except elf.NotElf:
@@ -214,7 +214,7 @@ class Needed(NamedTuple):
 
 
 class Assumed(NamedTuple):
-    """A symbol that was not seen anywhere, but will be there."""
+    """A symbol that was found nowhere, but is expected on the device."""
 
     name: str
     why: str
@@ -222,7 +222,7 @@ class Assumed(NamedTuple):
 
 @dataclass(frozen=True)
 class Resolution:
-    """What becomes of everything that a library needs from outside."""
+    """The libraries and symbols that a library needs, found or missing."""
 
     undefined: int
     needed: tuple[Needed, ...]
