@@ -123,7 +123,8 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
     taken: set[str] = set()
     inputs = operands_of(uses, "input", _formals(function, schema, "inputs"), taken)
     outputs = operands_of(uses, "output", _formals(function, schema, "outputs"), taken)
-    attributes = params_of(uses, name, _formal_attributes(function, schema), taken, remarks)
+    attributes, of_params = params_of(uses, name, _formal_attributes(function, schema), taken)
+    remarks += of_params
     if not inputs or not outputs:
         side = "input" if not inputs else "output"
         raise UsageError(
@@ -136,7 +137,8 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
     left = tuple(backend for backend, why in obstacles.items() if not why)
     if not left:
         left = ("cpu",)
-    made, supplements = _tensors([*inputs, *outputs], name, left, remarks)
+    made, supplements, of_tensors = _tensors([*inputs, *outputs], name, left)
+    remarks += of_tensors
     made = [
         replace(tensor, constraints=same_shape(operand, inputs)) if operand.role == "output" else tensor
         for tensor, operand in zip(made, (*inputs, *outputs), strict=True)
@@ -194,16 +196,18 @@ def _formal_attributes(function: Function | None, schema: Any) -> list[FormalAtt
 
 
 def _tensors(
-    operands: Sequence[Operand], op: str, chosen: Sequence[str], remarks: list[Remark]
-) -> tuple[list[Tensor], Mapping[str, tuple[TensorSupplement, ...]]]:
+    operands: Sequence[Operand], op: str, chosen: Sequence[str]
+) -> tuple[list[Tensor], Mapping[str, tuple[TensorSupplement, ...]], list[Remark]]:
     made = []
+    remarks: list[Remark] = []
     by_backend: dict[str, tuple[TensorSupplement, ...]] = {}
     for operand in operands:
-        tensor, supplements = tensor_of(operand, op, chosen, remarks)
+        tensor, supplements, about = tensor_of(operand, op, chosen)
+        remarks += about
         made.append(tensor)
         for backend, entry in supplements.items():
             by_backend[backend] = (*by_backend.get(backend, ()), entry)
-    return made, by_backend
+    return made, by_backend, remarks
 
 
 def _supplements(found: Sequence[DraftedOp], chosen: Sequence[str]) -> list[Supplement]:

@@ -236,27 +236,29 @@ _SHOWN_SHAPES = 4
 Supplements = Mapping[str, TensorSupplement]
 
 
-def tensor_of(operand: Operand, op: str, chosen: Sequence[str], remarks: list[Remark]) -> tuple[Tensor, Supplements]:
-    """The tensor, and its supplements by backend."""
+def tensor_of(operand: Operand, op: str, chosen: Sequence[str]) -> tuple[Tensor, Supplements, list[Remark]]:
+    """The tensor, its supplements by backend, and remarks."""
     about = (op, operand.name)
     known, notes = types_of_arguments(operand.all)
+    remarks = []
     if not known:
         known = (BY_NAME["FLOAT_32"],)
-        remarks.append(Remark(about, _no_type(operand), decide=True))
+        remarks = [Remark(about, _no_type(operand), decide=True)]
     found, supplements = types_in_config(operand.name, operand.role, types_on_backends(known, chosen, param=False))
     remarks += [Remark(about, sentence) for sentence in notes]
     remarks += [Remark(about, sentence) for sentence in _substitutes(known, chosen)]
     remarks += _remarks_of(operand, about)
+    rank, of_rank = _rank(operand, about)
     tensor = Tensor(
         name=operand.name,
         role=operand.role,
         datatypes=found,
-        rank=_rank(operand, about, remarks),
+        rank=rank,
         mandatory=operand.mandatory,
         repeated=operand.repeated,
         static=operand.role == "input" and bool(operand.all) and all(each.static for each in operand.all),
     )
-    return tensor, supplements
+    return tensor, supplements, remarks + of_rank
 
 
 def _no_type(operand: Operand) -> str:
@@ -307,21 +309,21 @@ def show_shape(argument: Argument) -> str:
     return ("x".join(texts) if plain else f"[{', '.join(texts)}]") if texts else "a single number"
 
 
-def _rank(operand: Operand, about: tuple[str, ...], remarks: list[Remark]) -> Rank:
+def _rank(operand: Operand, about: tuple[str, ...]) -> tuple[Rank, list[Remark]]:
     shapes = [each.type.shape for each in operand.all]
     ranks = sorted({max(len(shape), 1) for shape in shapes if shape is not None})
     unknown = sum(shape is None for shape in shapes)
     if unknown or not ranks:
         text = f"its rank is not known in {unknown} of {len(shapes)} uses" if shapes else "no use of the model has it"
-        remarks.append(Remark(about, f"{text}, so any rank is allowed here", decide=True))
-        return Rank()
+        return Rank(), [Remark(about, f"{text}, so any rank is allowed here", decide=True)]
+    remarks = []
     if any(shape == () for shape in shapes):
         remarks.append(Remark(about, "it is a single number in the model; QNN's tensors have at least one axis: 1D"))
     if len(ranks) > 1:
         text = " and ".join(map(str, ranks))
         remarks.append(Remark(about, f"ranks {text} in the model, so any rank is allowed here"))
-        return Rank()
-    return Rank((ranks[0],)) if ranks[0] <= _MOST_RANK else Rank()
+        return Rank(), remarks
+    return Rank((ranks[0],)) if ranks[0] <= _MOST_RANK else Rank(), remarks
 
 
 def same_shape(output: Operand, inputs: Sequence[Operand]) -> tuple[Constraint, ...]:
