@@ -12,19 +12,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from udogen.runtime.buffers.memory import allocate
 
 from tests.contexts.stepping import BACKENDS, array, binary, open_runtime
 from tests.making import ROOT
 from udogen.errors import RunFailed, UsageError
 from udogen.qnn.interface import QnnError
 from udogen.qnn.system import binary_info
-from udogen.runtime.buffers.allocators import allocate
 from udogen.runtime.buffers.domains import INPUT, OUTPUT, MemoryDomain, Role
 from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.sessions.measure import Shard, external_sizes, layers_of
 from udogen.runtime.sessions.pipeline import Copies, Pipeline
-from udogen.runtime.sessions.placement import place, session_specs
-from udogen.runtime.sessions.plan import MIB, Activation, Layer, SessionSpec, Sizes
+from udogen.runtime.sessions.placement import (
+    MIB,
+    Activation,
+    Layer,
+    SessionSpec,
+    SizedShard,
+    Sizes,
+    context_sizes,
+    layers_of,
+    place_layers,
+    session_specs,
+)
 from udogen.runtime.sessions.session import Session, Sessions, devices_of, sessions_of
 
 LINKS = {"state": "next"}
@@ -101,7 +110,7 @@ def test_buffers_take_from_what_the_plan_has_counted_for_them(runtime: Runtime, 
 def test_the_limit_is_one_account_whoever_allocates(runtime: Runtime, stored: bytes, owner: str) -> None:
     """Every session that has an end of a buffer maps it; the layers have counted nothing for it."""
     layers = [Layer("a", 800), Layer("b", 900)]
-    plan = place(layers, session_specs(2, limit=1000, devices=(0, 0)), exactly=2)
+    plan = place_layers(layers, session_specs(2, limit=1000, devices=(0, 0)), exactly=2)
     with Sessions(runtime, plan, {"a": stored, "b": stored}) as sessions:
         first, second = sessions.sessions.values()
         one, two = (sessions.context(name).graph("step") for name in "ab")
@@ -253,8 +262,8 @@ def test_shards_on_sessions_as_one_function(everywhere: tuple[Runtime, bytes], t
     """Four shards on three sessions: a chain of sums.  Nothing is copied between them."""
     runtime, stored = everywhere
     info = binary_info(runtime.system, stored)
-    layers = layers_of([Shard(f"s{i}", info, len(stored)) for i in range(4)], links=LINKS)
-    plan = place(layers, session_specs(3, devices=(0, 0, 0)), exactly=3)
+    layers = layers_of([SizedShard(f"s{i}", info, len(stored)) for i in range(4)], links=LINKS)
+    plan = place_layers(layers, session_specs(3, devices=(0, 0, 0)), exactly=3)
     assert [len(share.layers) for share in plan.shares] in ([2, 1, 1], [1, 2, 1], [1, 1, 2])
     assert len(plan.handovers) == 2
     with (
@@ -354,7 +363,7 @@ def test_arrays_that_are_missing_or_too_many(runtime: Runtime, stored: bytes) ->
 
 def test_nothing_stays_open_when_one_shard_cannot_be_opened(runtime: Runtime, stored: bytes, tidy: None) -> None:
     layers = [Layer("a", 1), Layer("b", 1)]
-    plan = place(layers, session_specs(2, devices=(0, 0)), exactly=2)
+    plan = place_layers(layers, session_specs(2, devices=(0, 0)), exactly=2)
     with pytest.raises(UsageError) as told:
         Sessions(runtime, plan, {"a": stored})
     assert told.value.message == "there is no context binary for `b`"
@@ -369,12 +378,12 @@ def test_nothing_stays_open_when_one_shard_cannot_be_opened(runtime: Runtime, st
 @pytest.mark.parametrize("kind", ["emulator", "real"])
 def test_a_deferred_context_tells_what_it_wants(kind: str) -> None:
     with open_runtime("htp", kind) as runtime, runtime.restore(binary("htp", kind), deferred=True) as context:
-        weights, spill = external_sizes(context.low)
+        weights, spill = context_sizes(context.low)
         assert weights is not None and spill is not None
         if kind == "real":  # libQnnHtp 2.47 on a PC: 4 MiB for two graphs without any
             assert (weights, spill) == (4 << 20, 0)
     with open_runtime("cpu", "emulator") as runtime, runtime.restore(binary("cpu", "emulator")) as context:
-        assert external_sizes(context.low) == (None, None)
+        assert context_sizes(context.low) == (None, None)
 
 
 # --- three devices ----------------------------------------------------------------------------------------------------

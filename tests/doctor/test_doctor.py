@@ -12,10 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from udogen.backends import architectures
 
 from tests.doctor import fake
 from tests.making import ONE_OP, ROOT, make, make_packages, need_runtime, udogen
-from udogen.build import architectures, hexagon_tools, sdks, tools
+from udogen.build import sdks, tools
 from udogen.doctor.checks import ALL
 from udogen.doctor.examination import examine
 from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG
@@ -73,7 +74,7 @@ def test_an_sdk_3_is_none_for_v68(tmp_path: Path) -> None:
 
 def test_the_releases_of_each_version_of_hexagon_know_it() -> None:
     for arch in architectures.ALL.values():
-        assert all(arch.name in hexagon_tools.known_to(release.tools) for release in arch.releases), arch.name
+        assert all(arch.name in sdks.known_to(release.tools) for release in arch.releases), arch.name
 
 
 def test_variables_of_one_version_are_shown_only_where_they_are_set(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from udogen.qnn.handles import BackendHandle, LogHandle
 
 from tests.making import KERNELS, ROOT, cpu_package, gpu_package, htp_package, need_opencl, need_runtime
-from udogen.qnn.backend import Backend, Log
 from udogen.qnn.interface import Interface
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built
@@ -43,9 +43,12 @@ def log_lines() -> list[str]:
 
 
 @pytest.fixture
-def backend(interface: Interface, log_lines: list[str]) -> Iterator[Backend]:
+def backend(interface: Interface, log_lines: list[str]) -> Iterator[BackendHandle]:
     """The backend, without a package."""
-    with Log(interface, lambda _level, text: log_lines.append(text)) as log, Backend(interface, log) as opened:
+    with (
+        LogHandle(interface, lambda _level, text: log_lines.append(text)) as log,
+        BackendHandle(interface, log) as opened,
+    ):
         yield opened
 
 
@@ -75,14 +78,17 @@ def real_interface() -> Interface:
 
 
 @pytest.fixture
-def cpu(cpu_interface: Interface, log_lines: list[str]) -> Iterator[Backend]:
+def cpu(cpu_interface: Interface, log_lines: list[str]) -> Iterator[BackendHandle]:
     """The CPU emulator, without a package."""
-    with Log(cpu_interface, lambda _level, text: log_lines.append(text)) as log, Backend(cpu_interface, log) as opened:
+    with (
+        LogHandle(cpu_interface, lambda _level, text: log_lines.append(text)) as log,
+        BackendHandle(cpu_interface, log) as opened,
+    ):
         yield opened
 
 
 @pytest.fixture
-def real_cpu(real_interface: Interface) -> Iterator[Backend]:
+def real_cpu(real_interface: Interface) -> Iterator[BackendHandle]:
     """libQnnCpu, without a package."""
-    with Backend(real_interface) as opened:
+    with BackendHandle(real_interface) as opened:
         yield opened

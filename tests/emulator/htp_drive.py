@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from udogen.qnn.handles import BackendHandle, LogHandle
 
-from udogen.qnn.backend import Backend, Log
 from udogen.qnn.interface import Interface, QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, NULL, STATIC, OpConfig, Scalar, ScaleOffset, Tensor
 from udogen.runtime import find_runtime
@@ -22,7 +22,7 @@ NUMPY = {
 }  # fmt: skip
 
 
-def run(backend: Backend, name: str, row: dict[str, Any]) -> object:
+def run(backend: BackendHandle, name: str, row: dict[str, Any]) -> object:
     """What one graph of one op tells, or where it ended and with which code."""
     shape, dtype = tuple(row.get("shape", (1, 2, 3, 4))), row.get("dtype", "FLOAT_32")
     data = (np.arange(int(np.prod(shape))) % 100 + 1).astype(NUMPY[dtype]).tobytes()
@@ -75,7 +75,10 @@ def main() -> None:
     kind, library, rows, out = sys.argv[1:5]
     interface = Interface.load(find_runtime("htp", kind=kind).path)
     log_lines: list[str] = []
-    with Log(interface, lambda _level, text: log_lines.append(text), 1) as log, Backend(interface, log) as backend:
+    with (
+        LogHandle(interface, lambda _level, text: log_lines.append(text), 1) as log,
+        BackendHandle(interface, log) as backend,
+    ):
         backend.register(Path(library), "ProbeInterfaceProvider")
         found = [run(backend, f"g{index}", row) for index, row in enumerate(json.loads(Path(rows).read_text()))]
         Path(out).write_text(json.dumps(found))

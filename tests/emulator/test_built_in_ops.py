@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from udogen.qnn.handles import BackendHandle
 
 from udogen.opdef import datatypes
-from udogen.qnn.backend import Backend
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, Scalar, ScaleOffset, Tensor
 
@@ -67,7 +67,7 @@ def real_of(stored: Array, quant: ScaleOffset | None) -> Array:
     return stored.astype(np.float64) if quant is None else (stored.astype(np.float64) + quant.offset) * quant.scale
 
 
-def execute(backend: Backend, case: Case, *, stored: Sequence[Array]) -> Array:
+def execute(backend: BackendHandle, case: Case, *, stored: Sequence[Array]) -> Array:
     """The stored output."""
     out = case.out or case.dtype
     with backend.context() as context:
@@ -198,7 +198,7 @@ CASES = cases()
 @pytest.mark.parametrize(
     "number", range(len(CASES)), ids=lambda i: f"{CASES[i].op}-{CASES[i].dtype}-{CASES[i].out}-{i}"
 )
-def test_an_op_agrees_with_numpy_and_libqnncpu(cpu: Backend, real_cpu: Backend, number: int) -> None:
+def test_an_op_agrees_with_numpy_and_libqnncpu(cpu: BackendHandle, real_cpu: BackendHandle, number: int) -> None:
     case = CASES[number]
     out = case.out or case.dtype
     quant = case.quant("y", out)
@@ -301,7 +301,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_an_op_does_not_take_is_reported(cpu: Backend, log_lines: list[str], name: str) -> None:
+def test_what_an_op_does_not_take_is_reported(cpu: BackendHandle, log_lines: list[str], name: str) -> None:
     case, code, sentence = WRONG[name]
     with pytest.raises(QnnError) as refused:
         execute(cpu, case, stored=[store(x, case.dtype, None) for x in case.inputs])
@@ -309,7 +309,7 @@ def test_what_an_op_does_not_take_is_reported(cpu: Backend, log_lines: list[str]
     assert any(sentence in line for line in log_lines), log_lines
 
 
-def test_halves_are_rounded_to_even(cpu: Backend) -> None:
+def test_halves_are_rounded_to_even(cpu: BackendHandle) -> None:
     x = np.concatenate(
         [
             np.arange(65536, dtype=np.uint16).view(np.float16).astype(np.float32),
@@ -323,6 +323,6 @@ def test_halves_are_rounded_to_even(cpu: Backend) -> None:
         assert np.array_equal(execute(cpu, case, stored=[x]).view(np.uint16), x.astype(np.float16).view(np.uint16))
 
 
-def test_the_ops_are_listed(cpu: Backend) -> None:
+def test_the_ops_are_listed(cpu: BackendHandle) -> None:
     names = {operation.name for operation in cpu.operations() if operation.package == "qti.aisw"}
     assert names == set(REAL)

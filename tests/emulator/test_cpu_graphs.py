@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from composing import SHAPE, X, mixed, mixed_in_numpy, register, run
+from udogen.qnn.handles import BackendHandle, ContextHandle, LogHandle, ProfileHandle
 
 from tests.making import udogen
 from udogen.errors import ToolMissing
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend, Log
-from udogen.qnn.context import Context
 from udogen.qnn.interface import ERROR, INFO, Interface, QnnError
-from udogen.qnn.profile import Profile
 from udogen.qnn.system import binary_info
 from udogen.qnn.tensors import (
     APP_READ,
@@ -30,7 +28,7 @@ FFI = abi.ffi()
 NULL = FFI.NULL
 
 
-def two_graphs(cpu: Backend, package: str) -> bytes:
+def two_graphs(cpu: BackendHandle, package: str) -> bytes:
     with cpu.context() as context:
         for name in ("one", "two"):
             mixed(context, package, name)[0].graph.finalize()
@@ -45,7 +43,7 @@ def edges() -> tuple[Tensor, Tensor]:
     return x, y
 
 
-def test_a_context_of_two_graphs_is_restored(cpu: Backend, cpu_leaky: Built) -> None:
+def test_a_context_of_two_graphs_is_restored(cpu: BackendHandle, cpu_leaky: Built) -> None:
     register(cpu, cpu_leaky)
     binary = two_graphs(cpu, cpu_leaky.package)
     info = binary_info(find_runtime("cpu", kind="emulator").system, binary)
@@ -57,7 +55,7 @@ def test_a_context_of_two_graphs_is_restored(cpu: Backend, cpu_leaky: Built) -> 
             assert np.abs(run(context.retrieve(graph.name), {x: X}, y) - mixed_in_numpy(X)).max() <= 1e-6
 
 
-def test_every_flipped_byte_is_reported(cpu: Backend, log_lines: list[str], cpu_leaky: Built) -> None:
+def test_every_flipped_byte_is_reported(cpu: BackendHandle, log_lines: list[str], cpu_leaky: Built) -> None:
     register(cpu, cpu_leaky)
     binary = two_graphs(cpu, cpu_leaky.package)
     for at in range(0, len(binary), 7):
@@ -71,20 +69,20 @@ def test_every_flipped_byte_is_reported(cpu: Backend, log_lines: list[str], cpu_
 
 
 def test_a_binary_wants_its_packages(
-    cpu: Backend, cpu_interface: Interface, log_lines: list[str], cpu_leaky: Built
+    cpu: BackendHandle, cpu_interface: Interface, log_lines: list[str], cpu_leaky: Built
 ) -> None:
     register(cpu, cpu_leaky)
     binary = two_graphs(cpu, cpu_leaky.package)
     with (
-        Log(cpu_interface, lambda _level, text: log_lines.append(text)) as log,
-        Backend(cpu_interface, log) as other,
+        LogHandle(cpu_interface, lambda _level, text: log_lines.append(text)) as log,
+        BackendHandle(cpu_interface, log) as other,
         pytest.raises(QnnError, match="5005"),
     ):
         other.restore(binary)
     assert any(f"no op package `{cpu_leaky.package}` is registered" in line for line in log_lines)
 
 
-def test_only_enabled_graphs_are_made_ready(cpu: Backend, cpu_leaky: Built) -> None:
+def test_only_enabled_graphs_are_made_ready(cpu: BackendHandle, cpu_leaky: Built) -> None:
     register(cpu, cpu_leaky)
     binary = two_graphs(cpu, cpu_leaky.package)
     names = FFI.new("char const *[]", [(kept := FFI.new("char[]", b"two")), NULL])
@@ -93,7 +91,7 @@ def test_only_enabled_graphs_are_made_ready(cpu: Backend, cpu_leaky: Built) -> N
     configs = FFI.new("QnnContext_Config_t const *[]", [config, NULL])
     table = cpu.interface._table
     assert kept and table.contextCreateFromBinary(cpu.raw, NULL, configs, binary, len(binary), made, NULL) == 0
-    with Context(cpu.interface, made[0]) as context:
+    with ContextHandle(cpu.interface, made[0]) as context:
         for name, code in (("two", 0), ("one", 6035)):
             x, y = edges()
             graph = context.retrieve(name)
@@ -106,7 +104,7 @@ def test_only_enabled_graphs_are_made_ready(cpu: Backend, cpu_leaky: Built) -> N
                 run(graph, {x: X}, y)
 
 
-def test_a_list_of_contexts_is_restored_while_the_client_goes_on(cpu: Backend, cpu_leaky: Built) -> None:
+def test_a_list_of_contexts_is_restored_while_the_client_goes_on(cpu: BackendHandle, cpu_leaky: Built) -> None:
     register(cpu, cpu_leaky)
     binary, table, told = two_graphs(cpu, cpu_leaky.package), cpu.interface._table, threading.Condition()
     heard: list[tuple[int, str, int, int]] = []
@@ -132,7 +130,7 @@ def test_a_list_of_contexts_is_restored_while_the_client_goes_on(cpu: Backend, c
     assert heard == [(number, *each, 0) for number in (0, 1) for each in (("one", 0), ("two", 0), ("", 1))]
     info = binary_info(find_runtime("cpu", kind="emulator").system, binary)
     for raw in contexts:
-        with Context(cpu.interface, raw) as context:
+        with ContextHandle(cpu.interface, raw) as context:
             x, y = edges()
             x.struct.v1.id, y.struct.v1.id = info.graphs[0].inputs[0].id, info.graphs[0].outputs[0].id
             assert np.abs(run(context.retrieve("two"), {x: X}, y) - mixed_in_numpy(X)).max() <= 1e-6
@@ -144,9 +142,9 @@ def test_a_list_of_contexts_is_restored_while_the_client_goes_on(cpu: Backend, c
     assert len(heard) == 6  # nobody is told of what was never begun
 
 
-def test_a_profile_has_the_nodes(cpu: Backend, cpu_leaky: Built) -> None:
+def test_a_profile_has_the_nodes(cpu: BackendHandle, cpu_leaky: Built) -> None:
     register(cpu, cpu_leaky)
-    with cpu.context() as context, Profile(cpu, detailed=True) as profile:
+    with cpu.context() as context, ProfileHandle(cpu, detailed=True) as profile:
         make, x, y = mixed(context, cpu_leaky.package)
         make.graph.finalize(profile)
         assert [event.name for event in profile.events()] == ["finalize"]
@@ -165,8 +163,8 @@ def test_a_profile_has_the_nodes(cpu: Backend, cpu_leaky: Built) -> None:
 def test_the_level_of_a_log_can_change(cpu_interface: Interface) -> None:
     log_lines: list[str] = []
     with (
-        Log(cpu_interface, lambda _level, text: log_lines.append(text), INFO) as log,
-        Backend(cpu_interface, log) as cpu,
+        LogHandle(cpu_interface, lambda _level, text: log_lines.append(text), INFO) as log,
+        BackendHandle(cpu_interface, log) as cpu,
         cpu.context() as context,
     ):
         graph = context.graph("empty")

@@ -8,12 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from composing import register
+from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle, ProfileHandle
 
 from udogen.errors import RunFailed
-from udogen.qnn.backend import Backend
-from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import QnnError
-from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, Scalar, ScaleOffset, Tensor
 from udogen.runtime.built import Built
 
@@ -23,7 +21,7 @@ ALPHAS = (0.5, 0.25, 0.125)
 
 
 def chain(
-    context: Context,
+    context: ContextHandle,
     package: str,
     op: str,
     *,
@@ -31,7 +29,7 @@ def chain(
     precision: str = "",
     quant: ScaleOffset | None = None,
     alphas: tuple[float | None, ...] = ALPHAS,
-) -> tuple[Graph, Tensor, Tensor]:
+) -> tuple[GraphHandle, Tensor, Tensor]:
     """One op behind the other, not finalized yet."""
     graph = context.graph("chain", precision=precision)
     last = first = graph.add_tensor(Tensor("x", dtype=dtype, shape=SHAPE, role=APP_WRITE, quant=quant))
@@ -46,7 +44,7 @@ def chain(
     return graph, first, last
 
 
-def run(graph: Graph, x: Tensor, y: Tensor, array: np.ndarray = X) -> np.ndarray:
+def run(graph: GraphHandle, x: Tensor, y: Tensor, array: np.ndarray = X) -> np.ndarray:
     room = bytearray(y.nbytes)
     x.bind(bytearray(array.tobytes()))
     y.bind(room)
@@ -59,7 +57,7 @@ def leaky_thrice(x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("precision", ["", "FP32", "FP16", "HYBRID"])
-def test_three_nodes_with_native_tensors_between(backend: Backend, leaky: Built, precision: str) -> None:
+def test_three_nodes_with_native_tensors_between(backend: BackendHandle, leaky: Built, precision: str) -> None:
     register(backend, leaky)
     with backend.context() as context:
         graph, x, y = chain(context, leaky.package, "LeakyRelu", precision=precision)
@@ -70,7 +68,7 @@ def test_three_nodes_with_native_tensors_between(backend: Backend, leaky: Built,
         assert bool(error > 1e-5) is halves  # what is stored as halves shows
 
 
-def test_halves_all_the_way(backend: Backend, leaky: Built) -> None:
+def test_halves_all_the_way(backend: BackendHandle, leaky: Built) -> None:
     register(backend, leaky)
     with backend.context() as context:
         graph, x, y = chain(context, leaky.package, "LeakyRelu", dtype="FLOAT_16")
@@ -79,7 +77,7 @@ def test_halves_all_the_way(backend: Backend, leaky: Built) -> None:
         assert np.abs(run(graph, x, y, half) - leaky_thrice(half.astype(np.float64))).max() <= 2e-3
 
 
-def test_bytes_between_nodes_are_buffers(backend: Backend, leaky: Built) -> None:
+def test_bytes_between_nodes_are_buffers(backend: BackendHandle, leaky: Built) -> None:
     register(backend, leaky)
     stored = np.arange(128, dtype=np.uint8).reshape(SHAPE)
     with backend.context() as context:
@@ -90,7 +88,7 @@ def test_bytes_between_nodes_are_buffers(backend: Backend, leaky: Built) -> None
 
 
 @pytest.mark.parametrize("precision", ["", "FP16"])
-def test_images_between_nodes(backend: Backend, kinds: Built, precision: str) -> None:
+def test_images_between_nodes(backend: BackendHandle, kinds: Built, precision: str) -> None:
     register(backend, kinds)
     with backend.context() as context:
         graph, x, y = chain(context, kinds.package, "Picture", precision=precision, alphas=(None,) * 3)
@@ -98,7 +96,7 @@ def test_images_between_nodes(backend: Backend, kinds: Built, precision: str) ->
         assert np.abs(run(graph, x, y) - (X + 3)).max() <= (4e-3 if precision else 1e-6)
 
 
-def test_a_program_is_compiled_once_for_a_context(backend: Backend, leaky: Built) -> None:
+def test_a_program_is_compiled_once_for_a_context(backend: BackendHandle, leaky: Built) -> None:
     register(backend, leaky)
     with backend.context() as context:
         spent = []
@@ -118,7 +116,7 @@ def test_a_program_is_compiled_once_for_a_context(backend: Backend, leaky: Built
         assert spent[1] < 0.5 * spent[0]
 
 
-def test_a_context_binary_is_restored(backend: Backend, leaky: Built) -> None:
+def test_a_context_binary_is_restored(backend: BackendHandle, leaky: Built) -> None:
     register(backend, leaky)
     with backend.context() as context:
         graph, x, y = chain(context, leaky.package, "LeakyRelu", precision="FP16")
@@ -133,9 +131,9 @@ def test_a_context_binary_is_restored(backend: Backend, leaky: Built) -> None:
             backend.restore(spoilt)
 
 
-def test_a_profile_has_the_nodes(backend: Backend, leaky: Built) -> None:
+def test_a_profile_has_the_nodes(backend: BackendHandle, leaky: Built) -> None:
     register(backend, leaky)
-    with backend.context() as context, Profile(backend, detailed=True) as profile:
+    with backend.context() as context, ProfileHandle(backend, detailed=True) as profile:
         graph, x, y = chain(context, leaky.package, "LeakyRelu")
         graph.finalize(profile)
         assert [event.name for event in profile.events()] == ["finalize"]
@@ -147,7 +145,7 @@ def test_a_profile_has_the_nodes(backend: Backend, leaky: Built) -> None:
         assert sum(below.value for below in event.below) <= event.value
 
 
-def test_a_tensor_that_nobody_wrote(backend: Backend, leaky: Built, log_lines: list[str]) -> None:
+def test_a_tensor_that_nobody_wrote(backend: BackendHandle, leaky: Built, log_lines: list[str]) -> None:
     register(backend, leaky)
     with backend.context() as context:
         graph = context.graph("graph")
@@ -159,7 +157,7 @@ def test_a_tensor_that_nobody_wrote(backend: Backend, leaky: Built, log_lines: l
     assert any("which no node before it writes" in line for line in log_lines)
 
 
-def test_graphs_in_threads_of_their_own(backend: Backend, leaky: Built) -> None:
+def test_graphs_in_threads_of_their_own(backend: BackendHandle, leaky: Built) -> None:
     register(backend, leaky)
     contexts = [backend.context() for _ in range(4)]
     graphs = []
@@ -168,7 +166,7 @@ def test_graphs_in_threads_of_their_own(backend: Backend, leaky: Built) -> None:
         graph.finalize()
         graphs.append((number, graph, x, y))
 
-    def many(number: int, graph: Graph, x: Tensor, y: Tensor) -> bool:
+    def many(number: int, graph: GraphHandle, x: Tensor, y: Tensor) -> bool:
         expected = np.where(X > 0, X, np.float32(0.5 + number) * X)
         return all(np.allclose(run(graph, x, y), expected) for _ in range(50))
 

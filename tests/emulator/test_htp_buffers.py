@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from udogen.qnn.handles import BackendHandle, ContextHandle, LogHandle, MemoryHandle
 
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend, Log
-from udogen.qnn.context import Context
 from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.memory import Memory
 from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Tensor
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built
@@ -41,12 +39,12 @@ def interface() -> Interface:
 class World:
     """The backend with a package, a context binary of two ops with weights, and what the log says."""
 
-    backend: Backend
+    backend: BackendHandle
     log_lines: list[str]
     binary: bytes
     kept: list[Any] = field(default_factory=list)
 
-    def context(self, *options: tuple[str, str, Any], deferred: bool = True, binary: bytes = b"") -> Context:
+    def context(self, *options: tuple[str, str, Any], deferred: bool = True, binary: bytes = b"") -> ContextHandle:
         """A context of the binary, with these custom options: (name, field of the union, value)."""
         rows = []
         if deferred:
@@ -62,7 +60,7 @@ class World:
             self.kept.append(custom)
         return self.configured(rows, binary or self.binary)
 
-    def configured(self, rows: list[Any], binary: bytes) -> Context:
+    def configured(self, rows: list[Any], binary: bytes) -> ContextHandle:
         configs = FFI.new("QnnContext_Config_t const *[]", [*rows, FFI.NULL])
         held = FFI.from_buffer(binary)
         made = FFI.new("void **")
@@ -70,9 +68,9 @@ class World:
         interface = self.backend.interface
         arguments = (self.backend.raw, FFI.NULL, configs, held, len(binary), made, FFI.NULL)
         interface.call("contextCreateFromBinary", *arguments)
-        return Context(interface, made[0])
+        return ContextHandle(interface, made[0])
 
-    def property(self, context: Context, name: str, where: str) -> int:
+    def property(self, context: ContextHandle, name: str, where: str) -> int:
         custom, row = FFI.new("QnnHtpContext_CustomProperty_t *"), FFI.new("QnnContext_Property_t *")
         custom.option = FFI.integer_const(f"QNN_HTP_CONTEXT_GET_PROP_{name}")
         row.option, row.customProperty = FFI.integer_const("QNN_CONTEXT_PROPERTY_OPTION_CUSTOM"), custom
@@ -81,13 +79,13 @@ class World:
         )
         return int(getattr(custom, where))
 
-    def sizes(self, context: Context) -> dict[str, int]:
+    def sizes(self, context: ContextHandle) -> dict[str, int]:
         return {
             WEIGHTS: self.property(context, "WEIGHTS_BUFFER_SIZE", "weightsBufferSize"),
             SPILL: self.property(context, "MAX_SPILLFILL_BUFFER_SIZE", "spillfillBufferSize"),
         }
 
-    def register(self, context: Context, kind: str, fd: int, *, offset: int = 0, size: int | None = None) -> Any:
+    def register(self, context: ContextHandle, kind: str, fd: int, *, offset: int = 0, size: int | None = None) -> Any:
         row, custom = FFI.new("Qnn_MemDescriptor_t *"), FFI.new("QnnMemHtp_Descriptor_t *")
         custom.type = FFI.integer_const(f"QNN_HTP_MEM_{kind}")
         custom.size = self.sizes(context)[kind] if size is None else size
@@ -97,10 +95,10 @@ class World:
         self.backend.interface.call("memRegister", context.raw, row, 1, handles)
         return handles
 
-    def finalize(self, context: Context) -> None:
+    def finalize(self, context: ContextHandle) -> None:
         self.backend.interface.call("contextFinalize", context.raw, FFI.NULL)
 
-    def run(self, context: Context, name: str = "kept") -> np.ndarray:
+    def run(self, context: ContextHandle, name: str = "kept") -> np.ndarray:
         graph = context.retrieve(name)
         x = Tensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE, data=bytearray(X.tobytes()))
         y = Tensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ)
@@ -113,7 +111,7 @@ class World:
     ids: tuple[int, int] = (0, 0)
 
 
-def compose(world: World, context: Context, name: str) -> None:
+def compose(world: World, context: ContextHandle, name: str) -> None:
     """Tiled twice, with a native tensor between and a constant row: 2 * (2 * x + row) + row."""
     graph = context.graph(name)
     x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE))
@@ -143,7 +141,10 @@ EXPECTED = 2 * (2 * X + ROW) + ROW
 @pytest.fixture
 def world(interface: Interface, hooks: Built) -> Iterator[World]:
     log_lines: list[str] = []
-    with Log(interface, lambda _level, text: log_lines.append(text)) as log, Backend(interface, log) as backend:
+    with (
+        LogHandle(interface, lambda _level, text: log_lines.append(text)) as log,
+        BackendHandle(interface, log) as backend,
+    ):
         backend.register(Path(hooks.library), hooks.provider)
         made = World(backend, log_lines, b"")
         with backend.context() as context:
@@ -179,8 +180,8 @@ def test_one_buffer_for_each_tensor(world: World) -> None:
         compose(world, context, "ion")
         graph = context.retrieve("ion")
         with (
-            Memory(context, first, dtype="FLOAT_32", shape=X.shape) as given,
-            Memory(context, second, dtype="FLOAT_32", shape=X.shape) as made,
+            MemoryHandle(context, first, dtype="FLOAT_32", shape=X.shape) as given,
+            MemoryHandle(context, second, dtype="FLOAT_32", shape=X.shape) as made,
         ):
             x = Tensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE)
             y = Tensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ)
@@ -198,8 +199,8 @@ def test_many_tensors_in_one_buffer(world: World) -> None:
         compose(world, context, "shared")
         graph = context.retrieve("shared")
         with (
-            Memory(context, fd, dtype="FLOAT_32", shape=X.shape, offset=0, size=size) as given,
-            Memory(context, fd, dtype="FLOAT_32", shape=X.shape, offset=X.nbytes, size=size) as made,
+            MemoryHandle(context, fd, dtype="FLOAT_32", shape=X.shape, offset=0, size=size) as given,
+            MemoryHandle(context, fd, dtype="FLOAT_32", shape=X.shape, offset=X.nbytes, size=size) as made,
         ):
             x = Tensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE)
             y = Tensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ)
@@ -273,16 +274,16 @@ def test_a_descriptor_is_of_one_type(world: World, kind: str) -> None:
         world.register(context, kind, fd)
         name = "weights" if kind == WEIGHTS else "spill-fill"
         cannot = f"is registered as external {name} buffer: it cannot be used as"
-        ion = lambda: Memory(context, fd, dtype="FLOAT_32", shape=X.shape)  # noqa: E731
-        shared = lambda: Memory(context, fd, dtype="FLOAT_32", shape=X.shape, offset=PAGE, size=8 * PAGE)  # noqa: E731
+        ion = lambda: MemoryHandle(context, fd, dtype="FLOAT_32", shape=X.shape)  # noqa: E731
+        shared = lambda: MemoryHandle(context, fd, dtype="FLOAT_32", shape=X.shape, offset=PAGE, size=8 * PAGE)  # noqa: E731
         other = lambda: world.register(context, SPILL if kind == WEIGHTS else WEIGHTS, fd, offset=4 * PAGE)  # noqa: E731
         for call in (ion, shared, other):
             refused(world, ALREADY, cannot, call)
         again = os.dup(fd)  # another number for the same buffer
-        refused(world, ALREADY, cannot, lambda: Memory(context, again, dtype="FLOAT_32", shape=X.shape))
+        refused(world, ALREADY, cannot, lambda: MemoryHandle(context, again, dtype="FLOAT_32", shape=X.shape))
         os.close(again)
     with world.context() as context, memory(8 * PAGE) as fd, world.backend.context() as plain:
-        with Memory(plain, fd, dtype="FLOAT_32", shape=X.shape):
+        with MemoryHandle(plain, fd, dtype="FLOAT_32", shape=X.shape):
             refused(world, ALREADY, "is registered as buffer of a tensor", lambda: world.register(context, kind, fd))
         world.register(context, kind, fd)  # after it was deregistered
 
@@ -411,7 +412,7 @@ def test_graphs_that_share_a_spill_fill_buffer_do_not_run_in_parallel(world: Wor
         codes: list[int] = []
         faults: list[str] = []
 
-        def work(context: Context) -> None:
+        def work(context: ContextHandle) -> None:
             for _ in range(1500):
                 try:
                     if not np.array_equal(world.run(context), EXPECTED):

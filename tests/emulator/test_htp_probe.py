@@ -15,15 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from udogen.qnn.handles import BackendHandle, ContextHandle, DeviceHandle, GraphHandle, LogHandle, ProfileHandle
 
 from tests.emulator import htp_drive
 from tests.making import ROOT, compiler, need_runtime
 from udogen import resources
 from udogen.qnn import abi, socs
-from udogen.qnn.backend import Backend, Device, Log
-from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
 from udogen.runtime import find_runtime
 
@@ -58,8 +56,11 @@ def log_lines() -> list[str]:
 
 
 @pytest.fixture
-def backend(interface: Interface, log_lines: list[str], build: Callable[..., Path]) -> Iterator[Backend]:
-    with Log(interface, lambda _level, text: log_lines.append(text)) as log, Backend(interface, log) as opened:
+def backend(interface: Interface, log_lines: list[str], build: Callable[..., Path]) -> Iterator[BackendHandle]:
+    with (
+        LogHandle(interface, lambda _level, text: log_lines.append(text)) as log,
+        BackendHandle(interface, log) as opened,
+    ):
         opened.register(build(), "ProbeInterfaceProvider")
         yield opened
 
@@ -166,7 +167,10 @@ FAULTS = dict(
 def test_a_wrong_record_is_refused_at_registration(
     interface: Interface, log_lines: list[str], build: Callable[..., Path], fault: int
 ) -> None:
-    with Log(interface, lambda _level, text: log_lines.append(text)) as log, Backend(interface, log) as backend:
+    with (
+        LogHandle(interface, lambda _level, text: log_lines.append(text)) as log,
+        BackendHandle(interface, log) as backend,
+    ):
         for _ in range(2):  # it is not asked twice, and refused all the same
             with pytest.raises(QnnError) as refused:
                 backend.register(build(fault), "ProbeInterfaceProvider")
@@ -174,7 +178,7 @@ def test_a_wrong_record_is_refused_at_registration(
         assert any(FAULTS[fault] in line for line in log_lines), log_lines
 
 
-def test_other_libraries_are_no_packages(backend: Backend, log_lines: list[str], tmp_path: Path) -> None:
+def test_other_libraries_are_no_packages(backend: BackendHandle, log_lines: list[str], tmp_path: Path) -> None:
     libc = Path("/lib/x86_64-linux-gnu/libm.so.6")
     for path, provider, target, code in (
         (tmp_path / "none.so", "ProbeInterfaceProvider", None, 4005),
@@ -188,9 +192,9 @@ def test_other_libraries_are_no_packages(backend: Backend, log_lines: list[str],
 
 
 def test_two_backends_have_the_package(
-    backend: Backend, interface: Interface, build: Callable[..., Path], log_lines: list[str]
+    backend: BackendHandle, interface: Interface, build: Callable[..., Path], log_lines: list[str]
 ) -> None:
-    with Backend(interface) as second:
+    with BackendHandle(interface) as second:
         second.register(build(), "ProbeInterfaceProvider")
         with second.context() as context:
             assert execute(*one_op(context, "Copied"))[5] == 5
@@ -200,8 +204,8 @@ def test_two_backends_have_the_package(
 
 
 def one_op(
-    context: Context, op: str, *, name: str = "g", out: tuple[int, ...] = (1, 1, 1, 256), finalize: bool = True
-) -> tuple[Graph, Tensor, Tensor]:
+    context: ContextHandle, op: str, *, name: str = "g", out: tuple[int, ...] = (1, 1, 1, 256), finalize: bool = True
+) -> tuple[GraphHandle, Tensor, Tensor]:
     graph = context.graph(name)
     shape = out if op == "Copied" else (1, 2, 3, 4)
     x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=shape, role=APP_WRITE))
@@ -212,7 +216,7 @@ def one_op(
     return graph, x, y
 
 
-def execute(graph: Graph, x: Tensor, y: Tensor, profile: Profile | None = None) -> np.ndarray:
+def execute(graph: GraphHandle, x: Tensor, y: Tensor, profile: ProfileHandle | None = None) -> np.ndarray:
     room = bytearray(y.nbytes)
     x.bind(np.arange(x.nbytes // 4, dtype=np.float32).tobytes())
     y.bind(room)
@@ -231,7 +235,7 @@ def custom(header: str, **fields: Any) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("threads", [None, 2, 7])
 def test_slices_run_at_once_on_threads_of_their_own(
-    backend: Backend, interface: Interface, threads: int | None
+    backend: BackendHandle, interface: Interface, threads: int | None
 ) -> None:
     with backend.context() as context:
         graph, x, y = one_op(context, "Meet", finalize=False)
@@ -247,7 +251,7 @@ def test_slices_run_at_once_on_threads_of_their_own(
 
 @pytest.mark.parametrize("fields", [{"option": 99}, {"option": 6, "numHvxThreads": 0}])
 def test_an_option_of_a_graph_that_does_not_exist(
-    backend: Backend, interface: Interface, fields: dict[str, int]
+    backend: BackendHandle, interface: Interface, fields: dict[str, int]
 ) -> None:
     with backend.context() as context:
         graph, _, _ = one_op(context, "Copied", finalize=False)
@@ -267,7 +271,7 @@ def test_an_option_of_a_graph_that_does_not_exist(
         ("Wide8", "none of its 3 kernels takes these tensors"),
     ],
 )
-def test_what_a_rewrite_does_wrong(backend: Backend, log_lines: list[str], op: str, sentence: str) -> None:
+def test_what_a_rewrite_does_wrong(backend: BackendHandle, log_lines: list[str], op: str, sentence: str) -> None:
     with backend.context() as context:
         with pytest.raises(QnnError) as refused:
             one_op(context, op)
@@ -275,7 +279,7 @@ def test_what_a_rewrite_does_wrong(backend: Backend, log_lines: list[str], op: s
         assert any(sentence in line for line in log_lines), log_lines
 
 
-def test_writing_past_the_end_is_reported(backend: Backend, log_lines: list[str]) -> None:
+def test_writing_past_the_end_is_reported(backend: BackendHandle, log_lines: list[str]) -> None:
     with backend.context() as context:
         made = one_op(context, "Overrun")
         with pytest.raises(QnnError) as refused:
@@ -286,7 +290,7 @@ def test_writing_past_the_end_is_reported(backend: Backend, log_lines: list[str]
 
 
 def test_a_graph_is_written_down_after_each_stage(
-    backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: BackendHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "graphs.jsonl"
     monkeypatch.setenv("UDOGEN_HTP_GRAPH", str(file))
@@ -304,8 +308,8 @@ def test_a_graph_is_written_down_after_each_stage(
 # --- contexts, time, devices ----------------------------------------------------------------------------------------
 
 
-def test_a_profile_has_the_kernels(backend: Backend) -> None:
-    with backend.context() as context, Profile(backend, detailed=True) as profile:
+def test_a_profile_has_the_kernels(backend: BackendHandle) -> None:
+    with backend.context() as context, ProfileHandle(backend, detailed=True) as profile:
         made = one_op(context, "Slow")
         execute(*made, profile)
         [event] = profile.events()
@@ -358,10 +362,10 @@ def test_devices_are_those_that_are_named(named: str | None, rows: list[list[int
     assert json.loads(done.stdout) == [rows, codes]
 
 
-def test_a_device_is_of_a_known_processor(backend: Backend, interface: Interface) -> None:
+def test_a_device_is_of_a_known_processor(backend: BackendHandle, interface: Interface) -> None:
     for row in socs.ALL.values():
-        with Device(interface, soc=row.model) as device, backend.context(device) as context:
+        with DeviceHandle(interface, soc=row.model) as device, backend.context(device) as context:
             one_op(context, "Copied")
     with pytest.raises(QnnError) as refused:
-        Device(interface, soc=9999)
+        DeviceHandle(interface, soc=9999)
     assert refused.value.code == 14001

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from composing import register
+from udogen.qnn.handles import DMA_BUF, BackendHandle, ContextHandle, GraphHandle, MemoryHandle
 
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend
-from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import QnnError
-from udogen.qnn.memory import DMA_BUF, Memory
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
 from udogen.runtime.built import Built
 
@@ -65,8 +63,8 @@ def buffers() -> Iterator[Callable[..., Buffer]]:
 
 
 def relu(
-    context: Context, name: str = "relu", dtype: str = "FLOAT_32", package: str = ""
-) -> tuple[Graph, Tensor, Tensor]:
+    context: ContextHandle, name: str = "relu", dtype: str = "FLOAT_32", package: str = ""
+) -> tuple[GraphHandle, Tensor, Tensor]:
     graph = context.graph(name)
     x = graph.add_tensor(Tensor("x", dtype=dtype, shape=SHAPE, role=APP_WRITE))
     y = graph.add_tensor(Tensor("y", dtype=dtype, shape=SHAPE, role=APP_READ))
@@ -85,7 +83,7 @@ def code_of(call: Callable[[], Any]) -> int:
 @pytest.mark.parametrize("kind", ["ION", "DMA_BUF", "SHARED"])
 @pytest.mark.parametrize("own", [False, True], ids=["built-in", "custom"])
 def test_tensors_lie_in_registered_memory(
-    cpu: Backend, cpu_leaky: Built, buffers: Callable[..., Buffer], kind: str, own: bool
+    cpu: BackendHandle, cpu_leaky: Built, buffers: Callable[..., Buffer], kind: str, own: bool
 ) -> None:
     register(cpu, cpu_leaky)
     with cpu.context() as context:
@@ -96,8 +94,8 @@ def test_tensors_lie_in_registered_memory(
         else:
             places = [{"kind": kind, "address": each.address} for each in (into, out)]
         with (
-            Memory(context, into.fd, dtype="FLOAT_32", shape=SHAPE, **places[0]) as first,
-            Memory(context, out.fd, dtype="FLOAT_32", shape=SHAPE, **places[1]) as second,
+            MemoryHandle(context, into.fd, dtype="FLOAT_32", shape=SHAPE, **places[0]) as first,
+            MemoryHandle(context, out.fd, dtype="FLOAT_32", shape=SHAPE, **places[1]) as second,
         ):
             x.bind_memory(first.handle)
             y.bind_memory(second.handle)
@@ -112,29 +110,29 @@ def test_tensors_lie_in_registered_memory(
             assert np.allclose(np.frombuffer(room, np.float32).reshape(SHAPE), expected)
 
 
-def test_memory_of_a_closed_descriptor_stays(cpu: Backend, buffers: Callable[..., Buffer]) -> None:
+def test_memory_of_a_closed_descriptor_stays(cpu: BackendHandle, buffers: Callable[..., Buffer]) -> None:
     with cpu.context() as context:
         graph, x, y = relu(context)
         buffer = buffers()
-        with Memory(context, buffer.fd, dtype="FLOAT_32", shape=SHAPE) as memory:
+        with MemoryHandle(context, buffer.fd, dtype="FLOAT_32", shape=SHAPE) as memory:
             buffer.put(X)
             number = buffer.fd
             buffer.close()
             other = buffers()  # the kernel gives the number anew: that is other memory
             assert other.fd == number
-            with Memory(context, other.fd, dtype="FLOAT_32", shape=SHAPE) as second:
+            with MemoryHandle(context, other.fd, dtype="FLOAT_32", shape=SHAPE) as second:
                 x.bind_memory(memory.handle)
                 y.bind_memory(second.handle)
                 graph.execute([x], [y])
                 assert np.array_equal(other.get(), RELU)
 
 
-def test_a_pipeline_of_two_graphs_copies_nothing(cpu: Backend, buffers: Callable[..., Buffer]) -> None:
+def test_a_pipeline_of_two_graphs_copies_nothing(cpu: BackendHandle, buffers: Callable[..., Buffer]) -> None:
     with cpu.context() as context:
         first, x1, y1 = relu(context, "first")
         second, x2, y2 = relu(context, "second")
         buffer = buffers()
-        with Memory(context, buffer.fd, dtype="FLOAT_32", shape=SHAPE) as between:
+        with MemoryHandle(context, buffer.fd, dtype="FLOAT_32", shape=SHAPE) as between:
             y1.bind_memory(between.handle)
             x2.bind_memory(between.handle)
             x1.bind(bytearray(X.tobytes()))
@@ -145,7 +143,7 @@ def test_a_pipeline_of_two_graphs_copies_nothing(cpu: Backend, buffers: Callable
             assert np.array_equal(np.frombuffer(room, np.float32).reshape(SHAPE), RELU)
 
 
-def test_the_capabilities_say_so(cpu: Backend) -> None:
+def test_the_capabilities_say_so(cpu: BackendHandle) -> None:
     ask = cpu.interface._table.propertyHasCapability
     for name in ("MEMORY_SUPPORT_MEM_TYPE_ION", "MEMORY_SUPPORT_MEM_TYPE_DMA_BUF", "MEMORY_SUPPORT_MEM_TYPE_CUSTOM",
                  "TENSOR_SUPPORT_MEMHANDLE_TYPE"):  # fmt: skip
@@ -173,38 +171,38 @@ WRONG: dict[str, tuple[Ion, int, str]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_cannot_be_registered_is_reported(
-    cpu: Backend, log_lines: list[str], buffers: Callable[..., Buffer], name: str
+    cpu: BackendHandle, log_lines: list[str], buffers: Callable[..., Buffer], name: str
 ) -> None:
     wrong, code, sentence = WRONG[name]
     given: Ion = {"fd": buffers().fd, "dtype": "FLOAT_32", "shape": SHAPE, **wrong}
     with cpu.context() as context:
-        assert code_of(lambda: Memory(context, given.pop("fd"), **given)) == code
+        assert code_of(lambda: MemoryHandle(context, given.pop("fd"), **given)) == code
         assert any(sentence in line for line in log_lines), log_lines
 
 
-def test_double_registration(cpu: Backend, buffers: Callable[..., Buffer]) -> None:
+def test_double_registration(cpu: BackendHandle, buffers: Callable[..., Buffer]) -> None:
     a = buffers()
     ion: Ion = {"dtype": "FLOAT_32", "shape": SHAPE}
     with cpu.context() as context, cpu.context() as other:
-        with Memory(context, a.fd, **ion):
-            assert code_of(lambda: Memory(context, a.fd, **ion)) == 8002
-            assert code_of(lambda: Memory(context, a.fd, offset=64, size=4096, **ion)) == 8002  # of another kind
-            with Memory(other, a.fd, **ion):  # each context has its own
+        with MemoryHandle(context, a.fd, **ion):
+            assert code_of(lambda: MemoryHandle(context, a.fd, **ion)) == 8002
+            assert code_of(lambda: MemoryHandle(context, a.fd, offset=64, size=4096, **ion)) == 8002  # of another kind
+            with MemoryHandle(other, a.fd, **ion):  # each context has its own
                 pass
         with (
-            Memory(context, a.fd, offset=0, size=4096, **ion),
-            Memory(context, a.fd, offset=64, size=4096, **ion),
+            MemoryHandle(context, a.fd, offset=0, size=4096, **ion),
+            MemoryHandle(context, a.fd, offset=64, size=4096, **ion),
         ):
-            assert code_of(lambda: Memory(context, a.fd, offset=64, size=4096, **ion)) == 8002
-        Memory(context, a.fd, **ion).close()  # free again
+            assert code_of(lambda: MemoryHandle(context, a.fd, offset=64, size=4096, **ion)) == 8002
+        MemoryHandle(context, a.fd, **ion).close()  # free again
 
 
-def test_wrong_binding_is_refused(cpu: Backend, log_lines: list[str], buffers: Callable[..., Buffer]) -> None:
+def test_wrong_binding_is_refused(cpu: BackendHandle, log_lines: list[str], buffers: Callable[..., Buffer]) -> None:
     with cpu.context() as context, cpu.context() as other:
         graph, x, y = relu(context)
         y.bind(bytearray(24))
         good: Ion = {"dtype": "FLOAT_32", "shape": SHAPE}
-        freed = Memory(context, buffers().fd, **good)
+        freed = MemoryHandle(context, buffers().fd, **good)
         handle = freed.handle
         freed.close()
         rows = [
@@ -212,9 +210,9 @@ def test_wrong_binding_is_refused(cpu: Backend, log_lines: list[str], buffers: C
             (FFI.cast("void *", 0x4242), "which is not registered"),
             (NULL, "which is not registered"),
             (context.raw, "which is not registered"),
-            (Memory(other, buffers().fd, **good).handle, "with another context"),
-            (Memory(context, buffers().fd, dtype="INT_32", shape=SHAPE).handle, "with another data type"),
-            (Memory(context, buffers().fd, dtype="FLOAT_32", shape=(5,)).handle, "with a smaller shape"),
+            (MemoryHandle(other, buffers().fd, **good).handle, "with another context"),
+            (MemoryHandle(context, buffers().fd, dtype="INT_32", shape=SHAPE).handle, "with another data type"),
+            (MemoryHandle(context, buffers().fd, dtype="FLOAT_32", shape=(5,)).handle, "with a smaller shape"),
         ]
         for raw, sentence in rows:
             log_lines.clear()
@@ -223,14 +221,14 @@ def test_wrong_binding_is_refused(cpu: Backend, log_lines: list[str], buffers: C
             assert any(sentence in line for line in log_lines), log_lines
         x.struct.v1.memType = 2  # RETRIEVE_RAW
         assert code_of(lambda: graph.execute([x], [y])) == 6004
-        x.bind_memory(Memory(context, buffers().fd, **good).handle)
+        x.bind_memory(MemoryHandle(context, buffers().fd, **good).handle)
         graph.execute([x], [y])
 
 
-def test_deregistration(cpu: Backend, buffers: Callable[..., Buffer]) -> None:
+def test_deregistration(cpu: BackendHandle, buffers: Callable[..., Buffer]) -> None:
     table = cpu.interface._table
     with cpu.context() as context:
-        made = [Memory(context, buffers().fd, dtype="FLOAT_32", shape=SHAPE) for _ in range(2)]
+        made = [MemoryHandle(context, buffers().fd, dtype="FLOAT_32", shape=SHAPE) for _ in range(2)]
         array = FFI.new("Qnn_MemHandle_t[]", [made[0].handle, FFI.cast("void *", 77), made[1].handle])
         assert table.memDeRegister(NULL, 1) == 8000
         assert table.memDeRegister(array, 0) == 8000
@@ -238,7 +236,7 @@ def test_deregistration(cpu: Backend, buffers: Callable[..., Buffer]) -> None:
         assert [table.memDeRegister(array + at, 1) for at in (0, 2)] == [8001, 8001]
 
 
-def test_all_of_a_call_or_nothing(cpu: Backend, buffers: Callable[..., Buffer]) -> None:
+def test_all_of_a_call_or_nothing(cpu: BackendHandle, buffers: Callable[..., Buffer]) -> None:
     table, dims = cpu.interface._table, FFI.new("uint32_t[]", [2, 3])
     what = FFI.new("Qnn_MemDescriptor_t[2]")
     for row, fd in zip(what, (buffers().fd, -1), strict=True):
@@ -268,20 +266,20 @@ def test_all_of_a_call_or_nothing(cpu: Backend, buffers: Callable[..., Buffer]) 
         assert table.memRegister(context.raw, what, 1, NULL) == 8000
 
 
-def test_a_freed_context_lets_go_of_its_memory(cpu: Backend, buffers: Callable[..., Buffer]) -> None:
+def test_a_freed_context_lets_go_of_its_memory(cpu: BackendHandle, buffers: Callable[..., Buffer]) -> None:
     table = cpu.interface._table
     context = cpu.context()
-    memory = Memory(context, buffers().fd, dtype="FLOAT_32", shape=SHAPE)
+    memory = MemoryHandle(context, buffers().fd, dtype="FLOAT_32", shape=SHAPE)
     handle = FFI.new("Qnn_MemHandle_t[1]", [memory.handle])
     context.close()
     assert table.memDeRegister(handle, 1) == 8001
 
 
-def test_gpu_takes_it_too(backend: Backend, buffers: Callable[..., Buffer]) -> None:
+def test_gpu_takes_it_too(backend: BackendHandle, buffers: Callable[..., Buffer]) -> None:
     with backend.context() as context:
         graph, x, y = relu(context)
         buffer = buffers()
-        with Memory(context, buffer.fd, dtype="FLOAT_32", shape=SHAPE) as memory:
+        with MemoryHandle(context, buffer.fd, dtype="FLOAT_32", shape=SHAPE) as memory:
             buffer.put(X)
             x.bind_memory(memory.handle)
             room = bytearray(24)

@@ -10,12 +10,9 @@ from typing import Any
 
 import numpy as np
 from composing import SHAPE, Maker, X
+from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle, MemoryHandle, ProfileHandle
 
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend
-from udogen.qnn.context import Context, Graph
-from udogen.qnn.memory import Memory
-from udogen.qnn.profile import Profile
 from udogen.qnn.tensors import (
     APP_READ,
     APP_WRITE,
@@ -28,7 +25,7 @@ FFI = abi.ffi()
 NULL = FFI.NULL
 
 
-def slow(context: Context, nodes: int = 40, side: int = 160) -> tuple[Graph, Tensor, Tensor]:
+def slow(context: ContextHandle, nodes: int = 40, side: int = 160) -> tuple[GraphHandle, Tensor, Tensor]:
     """Some tenths of a second of products, one node behind the other."""
     make = Maker(context)
     x, last = make.tensor(APP_WRITE, (side, side)), None
@@ -45,7 +42,7 @@ def slow(context: Context, nodes: int = 40, side: int = 160) -> tuple[Graph, Ten
 class Waiting:
     """Asynchronous executions, and what their client has heard."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: GraphHandle) -> None:
         self.graph, self.heard, self._done = graph, [], threading.Condition()
         self._notify = FFI.callback("void(void *, Qnn_NotifyStatus_t)", self._hear)
 
@@ -66,7 +63,7 @@ class Waiting:
             return self.heard
 
 
-def signal_of(backend: Backend, option: int, microseconds: int = 0) -> Any:
+def signal_of(backend: BackendHandle, option: int, microseconds: int = 0) -> Any:
     config = FFI.new("QnnSignal_Config_t *", {"option": option, "timeoutDurationUs": microseconds})
     made = FFI.new("void **")
     configs = FFI.new("QnnSignal_Config_t const *[]", [config, NULL])
@@ -74,8 +71,8 @@ def signal_of(backend: Backend, option: int, microseconds: int = 0) -> Any:
     return made[0]
 
 
-def test_executions_wait_for_their_turn(cpu: Backend) -> None:
-    with cpu.context() as context, Profile(cpu) as profile:
+def test_executions_wait_for_their_turn(cpu: BackendHandle) -> None:
+    with cpu.context() as context, ProfileHandle(cpu) as profile:
         make = Maker(context)
         x, y = make.tensor(APP_WRITE), make.tensor(APP_READ)
         make.node("Relu", [x], y)
@@ -94,7 +91,7 @@ def test_executions_wait_for_their_turn(cpu: Backend) -> None:
         assert [event.name for event in profile.events()] == ["execute"]
 
 
-def test_a_context_waits_for_its_executions(cpu: Backend) -> None:
+def test_a_context_waits_for_its_executions(cpu: BackendHandle) -> None:
     context = cpu.context()
     graph, x, y = slow(context)
     waiting = Waiting(graph)
@@ -103,12 +100,12 @@ def test_a_context_waits_for_its_executions(cpu: Backend) -> None:
     assert waiting.heard == [(0, 0), (1, 0)]
 
 
-def test_a_full_queue_makes_its_client_wait(cpu: Backend) -> None:
+def test_a_full_queue_makes_its_client_wait(cpu: BackendHandle) -> None:
     config = FFI.new("QnnContext_Config_t *", {"option": 4, "asyncExeQueueDepth": {"type": 0, "depth": 1}})
     made = FFI.new("void **")
     configs = FFI.new("QnnContext_Config_t const *[]", [config, NULL])
     assert cpu.interface._table.contextCreate(cpu.raw, NULL, configs, made) == 0
-    with Context(cpu.interface, made[0]) as context:
+    with ContextHandle(cpu.interface, made[0]) as context:
         graph, x, y = slow(context)
         waiting = Waiting(graph)
         for number in range(3):  # one runs, one waits; the third has room when the first has ended
@@ -117,12 +114,12 @@ def test_a_full_queue_makes_its_client_wait(cpu: Backend) -> None:
         assert waiting.wait(3) == [(0, 0), (1, 0), (2, 0)]
 
 
-def test_memory_cannot_be_let_go_of_while_it_is_used(cpu: Backend, log_lines: list[str]) -> None:
+def test_memory_cannot_be_let_go_of_while_it_is_used(cpu: BackendHandle, log_lines: list[str]) -> None:
     with cpu.context() as context:
         graph, x, y = slow(context)
         fd = os.memfd_create("udogen-test")
         os.ftruncate(fd, x.nbytes)
-        with Memory(context, fd, dtype="FLOAT_32", shape=x.shape) as memory:
+        with MemoryHandle(context, fd, dtype="FLOAT_32", shape=x.shape) as memory:
             x.bind_memory(memory.handle)
             waiting = Waiting(graph)
             assert waiting.start(1, x, y) == 0
@@ -132,7 +129,7 @@ def test_memory_cannot_be_let_go_of_while_it_is_used(cpu: Backend, log_lines: li
     assert any("is in use" in line for line in log_lines)
 
 
-def test_a_signal_aborts(cpu: Backend) -> None:
+def test_a_signal_aborts(cpu: BackendHandle) -> None:
     table = cpu.interface._table
     signal = signal_of(cpu, 1)
     assert table.signalTrigger(signal) == 9001  # idle
@@ -152,7 +149,7 @@ def test_a_signal_aborts(cpu: Backend) -> None:
     assert table.signalFree(signal) == 0
 
 
-def test_a_signal_ends_what_takes_too_long(cpu: Backend) -> None:
+def test_a_signal_ends_what_takes_too_long(cpu: BackendHandle) -> None:
     table = cpu.interface._table
     late, early = signal_of(cpu, 2, 10_000), signal_of(cpu, 2, 600_000_000)
     with cpu.context() as context:
@@ -165,12 +162,12 @@ def test_a_signal_ends_what_takes_too_long(cpu: Backend) -> None:
         assert table.graphExecute(graph.raw, inputs, 1, outputs, 1, NULL, FFI.cast("void *", 9)) == 6000
 
 
-def test_two_graphs_run_at_the_same_time(cpu: Backend) -> None:
+def test_two_graphs_run_at_the_same_time(cpu: BackendHandle) -> None:
     with ExitStack() as stack:
         made = [slow(stack.enter_context(cpu.context()), nodes=5) for _ in range(2)]
         faults: list[BaseException] = []
 
-        def work(graph: Graph, x: Tensor, y: Tensor) -> None:
+        def work(graph: GraphHandle, x: Tensor, y: Tensor) -> None:
             try:
                 for _ in range(5):
                     graph.execute([x], [y])

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from udogen.configs.load import load
 
 from tests.making import ROOT, udogen
 from udogen.errors import UsageError
 from udogen.init import from_flags
-from udogen.opdef.load import load
 from udogen.opdef.model import Rank
 
 

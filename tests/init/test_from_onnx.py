@@ -114,7 +114,8 @@ def test_who_takes_a_value_tells_its_type_and_shape(tmp_path: Path) -> None:
 def test_every_type_of_onnx_becomes_one_that_the_backend_hands_to_an_op(
     kind: str, cpu: str, htp: str, tmp_path: Path
 ) -> None:
-    from udogen.opdef import resolve
+    from udogen.configs import resolve
+
     from udogen.opdef.problems import Problems
 
     draft = of_text(f"g ({kind}[4] x) => ({kind}[4] y) {{ y = acme.Copy (x) }}", tmp_path)

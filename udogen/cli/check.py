@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from udogen import backends
 from udogen.cli import options, output
-from udogen.opdef import backends
 
 
 @click.command("check")
@@ -29,8 +29,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Find everything that is wrong with configs: file, line, reason, and what to do."""
-    from udogen.generate.packages import resolve_all
-    from udogen.opdef.load import load
+    from udogen.configs.load import load
+    from udogen.generate.pipeline import resolve_all
 
     packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
     resolve_all(packages, problems, chosen=chosen, layout=layout or "")

@@ -33,17 +33,17 @@ def command(
     as_json: bool,
 ) -> None:
     """Write configs in the other language; what it cannot express is a warning, never silently lost."""
-    from udogen.opdef.load import load
+    from udogen.configs.load import load
 
     packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
 
     def write(package: OpPackage) -> str:
-        from udogen.opdef import xml_write
+        from udogen.configs import xml_write
 
         return xml_write.write(package, problems)
 
     if language == "json":
-        from udogen.opdef import json_write
+        from udogen.configs import json_write
 
         text = json_write.write(packages, problems)
     elif len(packages) == 1:
@@ -71,9 +71,9 @@ def command(
 
 def _check(text: str, out: Path | None, packages: Sequence[OpPackage], problems: Problems) -> None:
     """The converted config must be accepted if the original is."""
-    from udogen.generate.packages import resolve_all
-    from udogen.opdef import rules
-    from udogen.opdef.load import parse
+    from udogen.configs import rules
+    from udogen.configs.load import parse
+    from udogen.generate.pipeline import resolve_all
     from udogen.opdef.problems import Problems as Collector
 
     def faults(made: Sequence[OpPackage], layout: str = "") -> Sequence[Problem]:

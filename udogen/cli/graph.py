@@ -68,7 +68,7 @@ def _diagram(path: Path, around: int | None, wanted: tuple[str, ...]) -> Diagram
 
         with StoredContext(path, use_json=False, check_manifest=False) as stored:
             return sources.context_diagram(stored.info, path.name)
-    from udogen.opdef.load import load
+    from udogen.configs.load import load
 
     packages, problems = load([path])
     output.print_problems(() if output.json_requested() else problems.warnings)

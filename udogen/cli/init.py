@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from udogen import backends
 from udogen.cli import output
 from udogen.cli.options import pairs
 from udogen.errors import UsageError
-from udogen.opdef import backends
 
 if TYPE_CHECKING:
     from udogen.init.draft import Draft

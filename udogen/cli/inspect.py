@@ -90,7 +90,7 @@ def _libraries(options: InspectArguments) -> int:
 
 def _context(options: InspectArguments) -> int:
     from udogen.inspect import context
-    from udogen.runtime.contexts import context_dump, manifest
+    from udogen.runtime.contexts import context_json, manifest
 
     path, library = options.path, None
     if options.against:
@@ -102,7 +102,7 @@ def _context(options: InspectArguments) -> int:
             manifest.write(path, build_id=found.info.build_id)
             found = context.inspect_context(path, system_library=library, on_step=advance)
     if options.json_out is not None:
-        manifest.write_at_once(options.json_out, context_dump.text(found.info).encode())
+        manifest.write_atomically(options.json_out, context_json.info_json(found.info).encode())
     if options.as_json:
         output.print_json({"ok": found.exit_code == 0, "context": context.as_json(found)})
     else:

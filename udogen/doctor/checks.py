@@ -9,10 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from udogen import resources
-from udogen.build import hexagon_tools, sdks, targets, tools
-from udogen.build.architectures import version as numbers
+from udogen.backends import targets
+from udogen.backends.architectures import version as numbers
+from udogen.backends.targets import Target
+from udogen.build import sdks, tools
 from udogen.build.sdks import Sdk
-from udogen.build.targets import Target
 from udogen.build.toolchains.choice import Choice
 from udogen.doctor.model import FOUND, MISSING, UNSET, WRONG, CheckOutcome, Machine, MachineCheck, command
 from udogen.errors import UdogenError, UsageError
@@ -78,7 +79,7 @@ def _hexagon_tools(machine: Machine, value: str) -> CheckOutcome:
         message = f"is {value}: it has no {sdks.COMPILER}"
         get = "set it to $HEXAGON_SDK_ROOT/tools/HEXAGON_Tools/<version>, or unset it"
         return CheckOutcome(WRONG, "", value, message, get)
-    known = hexagon_tools.known_to(root.name)
+    known = sdks.known_to(root.name)
     return CheckOutcome(FOUND, root.name, f"{value}, for {known[0]} to {known[-1]}" if known else value)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from udogen import process, resources
+from udogen.backends.targets import Target
 from udogen.build import elf, toolchains, tools
-from udogen.build.targets import Target
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import UdogenError
 from udogen.runtime.library import RuntimeLibrary, find_runtime

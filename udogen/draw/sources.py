@@ -12,8 +12,8 @@ from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.onnx.load import Loaded
 from udogen.opdef.onnx.model import Attribute, Constant, Graph, Model, Node, OpName, ValueType, type_in, walk
 from udogen.opdef.onnx.uses import constant_of
-from udogen.qnn.system import BACKENDS, BinaryInfo, GraphInfo, TensorInfo
-from udogen.runtime.contexts.differences import describe_quantization
+from udogen.qnn.system import BACKENDS_BY_ID, BinaryInfo, GraphInfo, TensorInfo
+from udogen.runtime.contexts.context_json import describe_quantization
 
 # --- configs ---------------------------------------------------------------------------------------------------------
 
@@ -87,7 +87,7 @@ def _words(tensor: Tensor) -> Iterator[str]:
 def context_diagram(info: BinaryInfo, name: str) -> Diagram:
     """The graphs of a context binary."""
     count = len(info.graphs)
-    backend = BACKENDS.get(info.backend_id, f"backend {info.backend_id}").upper()
+    backend = BACKENDS_BY_ID.get(info.backend_id, f"backend {info.backend_id}").upper()
     graphs = f"{count} graph{'' if count == 1 else 's'}"
     description = f"Context binary for {backend}, {graphs}; made by {info.build_id or 'an unknown SDK'}."
     facts = {"kind": "context", "backend": backend, "graphs": [graph.name for graph in info.graphs]}

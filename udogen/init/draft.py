@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from udogen.opdef import backends
+from udogen import backends
 from udogen.opdef.model import OpPackage
 
 if TYPE_CHECKING:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from udogen import backends
+from udogen.configs import rules
 from udogen.errors import UsageError
 from udogen.init.draft import USUAL_BACKENDS, Draft, obstacle
-from udogen.opdef import backends, datatypes, names, rules, values
+from udogen.opdef import datatypes, names, values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Rank, Tensor
 from udogen.opdef.problems import Location, Problems, nearest

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from udogen import backends
 from udogen.errors import UsageError
 from udogen.init.draft import USUAL_BACKENDS, CaseTensor, Draft, DraftCase, Remark, clean, obstacle
 from udogen.init.onnx_params import FormalAttribute, Param, params_of
@@ -21,9 +22,9 @@ from udogen.init.onnx_tensors import (
     show_shape,
     tensor_of,
 )
-from udogen.opdef import backends, names
+from udogen.opdef import names
 from udogen.opdef.model import Op, OpPackage, OpSupplement, Passage, Supplement, Tensor, TensorSupplement
-from udogen.opdef.onnx import custom, standalone
+from udogen.opdef.onnx import custom_ops
 from udogen.opdef.onnx.load import Loaded, load_model
 from udogen.opdef.onnx.model import Attribute, Function, OpName
 from udogen.opdef.onnx.uses import Argument, Use, uses_of
@@ -115,7 +116,7 @@ def _nothing_custom(loaded: Loaded) -> UsageError:
 
 def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str], dims: Mapping[str, int]) -> DraftedOp:
     model = loaded.model
-    uses, function, schema = uses_of(model, source), model.function(source), custom.schema(source, model.opsets)
+    uses, function, schema = uses_of(model, source), model.function(source), custom_ops.schema(source, model.opsets)
     remarks: list[Remark] = []
     if name != source.type:
         text = f"the model calls it {source}, which cannot be its name here; converters look for the model's name"
@@ -160,9 +161,9 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
 
 def _reference(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use]) -> tuple[str, bytes | None]:
     """What the op is compared with: ONNX's own reference, or the body that the model has for it."""
-    if not source.domain and loaded.model.function(source) is None and custom.knows(source):
+    if not source.domain and loaded.model.function(source) is None and custom_ops.knows(source):
         return f"onnx:{source.type}", None
-    file = standalone.model_of(loaded.proto, source, uses)
+    file = uses.model_of(loaded.proto, source, uses)
     return (f"onnx:{op.name}.reference.onnx", file) if file is not None else ("", None)
 
 
@@ -186,7 +187,7 @@ def _formal_attributes(function: Function | None, schema: Any) -> list[FormalAtt
         return required + [FormalAttribute(each.name, required=False, default=each) for each in function.defaults]
     if schema is None:
         return []
-    from udogen.opdef.onnx.freeze import attribute_of
+    from udogen.opdef.onnx.from_proto import attribute_of
 
     found = []
     for name, each in schema.attributes.items():

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from udogen import backends
 from udogen.init.draft import Remark
-from udogen.opdef import backends, names
+from udogen.opdef import names
 from udogen.opdef.datatypes import BACKEND_SPECIFIC, BY_NAME, DataType
 from udogen.opdef.model import Constraint, Rank, Tensor, TensorSupplement
 from udogen.opdef.onnx import types

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from udogen.configs import json_write, xml_write
 from udogen.errors import UsageError, writing
 from udogen.init.draft import CaseTensor, Draft, DraftCase, Remark, clean
-from udogen.opdef import json_write, xml_write
 from udogen.opdef.model import Op, OpPackage, Value
 from udogen.opdef.problems import Problem, Problems
 
@@ -72,10 +71,10 @@ def comments(remarks: Sequence[Remark]) -> Mapping[tuple[str, ...], Sequence[str
 
 def check(text: str, language: str, file: str) -> tuple[OpPackage, tuple[Problem, ...]]:
     """Read a config as `udogen check` does; an error would be a fault of udogen."""
-    from udogen.opdef import json, resolve, rules, xml
+    from udogen.configs import json_read, resolve, rules, xml_read
 
     problems = Problems()
-    reader = json.read if language == "json" else xml.read
+    reader = json_read.read if language == "json" else xml_read.read
     packages = reader(text.encode(), file, problems)
     for package in packages:
         rules.check(package, problems)
@@ -207,7 +206,7 @@ def _key(name: str) -> str:
 
 def _string(text: str) -> str:
     """A TOML string: as in JSON, with DEL escaped too."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json_read.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _comment(sentence: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from udogen.build import elf, tools
-from udogen.build.package import MANIFEST, PackageFolder, open_packages, package_of
+from udogen.build.package import MANIFEST, PackageLibrary, open_packages, package_of
 from udogen.errors import RunFailed, UsageError
 from udogen.inspect import kinds
 from udogen.inspect.rules import LIVE, STATIC, STOPS, UDO, UNKNOWN, VERDICTS, WARNS, LibraryEvidence, RuleFinding, run
@@ -60,7 +60,7 @@ class InspectOptions:
 
 
 def inspect(
-    path: Path, options: InspectOptions, *, folder: PackageFolder | None = None, target: str = "", choose: bool = False
+    path: Path, options: InspectOptions, *, folder: PackageLibrary | None = None, target: str = "", choose: bool = False
 ) -> InspectedLibrary:
     """Inspect one library, perhaps of a target of a package.
 
@@ -154,7 +154,7 @@ class UnbuiltTarget:
 class InspectedPackage:
     """A generated package: its built libraries, and the targets that are not built."""
 
-    folder: PackageFolder
+    folder: PackageLibrary
     built: tuple[InspectedLibrary, ...]
     not_built: tuple[UnbuiltTarget, ...]
     notes: tuple[str, ...]
@@ -196,7 +196,7 @@ def inspect_all(
             hint="give a library, or the folder of a package",
         )
 
-    def one(library: Path, folder: PackageFolder | None = None, target: str = "") -> InspectedLibrary:
+    def one(library: Path, folder: PackageLibrary | None = None, target: str = "") -> InspectedLibrary:
         on_library(library.name)
         return inspect(library, options, folder=folder, target=target, choose=True)
 
@@ -206,14 +206,14 @@ def inspect_all(
     )
 
 
-def _packages(path: Path) -> list[PackageFolder]:
+def _packages(path: Path) -> list[PackageLibrary]:
     if not (path / MANIFEST).is_file() and not any(path.glob(f"*/{MANIFEST}")):
         return []
     # What a converter loads is registered nowhere.
     return [each for each in open_packages(path) if each.backend != "converter"]
 
 
-def _package(folder: PackageFolder, one: Callable[[Path, PackageFolder, str], InspectedLibrary]) -> InspectedPackage:
+def _package(folder: PackageLibrary, one: Callable[[Path, PackageLibrary, str], InspectedLibrary]) -> InspectedPackage:
     built: list[InspectedLibrary] = []
     missing: list[UnbuiltTarget] = []
     for row in folder.rows:
@@ -225,7 +225,7 @@ def _package(folder: PackageFolder, one: Callable[[Path, PackageFolder, str], In
     return InspectedPackage(folder, tuple(built), tuple(missing), tuple(_notes(folder, built)))
 
 
-def _notes(folder: PackageFolder, built: Sequence[InspectedLibrary]) -> list[str]:
+def _notes(folder: PackageLibrary, built: Sequence[InspectedLibrary]) -> list[str]:
     notes = []
     usual = (folder.name, folder.name + folder.backend.capitalize())
     if folder.path.resolve().name not in usual:
@@ -245,7 +245,7 @@ def _files(path: Path) -> list[Path]:
     return [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
 
 
-def _others(path: Path, packages: Sequence[PackageFolder]) -> list[Path]:
+def _others(path: Path, packages: Sequence[PackageLibrary]) -> list[Path]:
     """Libraries that belong to no target of a package."""
     known = {library.resolve() for folder in packages for row in folder.rows for library in folder.artifacts(row)}
     found: list[Path] = []
@@ -258,7 +258,7 @@ def _others(path: Path, packages: Sequence[PackageFolder]) -> list[Path]:
     return found
 
 
-def _package_and_target(library: Path) -> tuple[PackageFolder | None, str]:
+def _package_and_target(library: Path) -> tuple[PackageLibrary | None, str]:
     """The package and the target of a library."""
     folder = package_of(library)
     if folder is not None:

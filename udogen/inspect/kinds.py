@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from udogen.build import architectures, elf
+from udogen.backends import architectures
+from udogen.build import elf
 from udogen.build.elf import Elf
 from udogen.build.package import PROVIDER
 from udogen.runtime.library import BUILD_ID

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from udogen.build.demangle import demangled
 from udogen.build.elf import version_key
-from udogen.build.package import PROVIDER, PackageFolder
+from udogen.build.package import PROVIDER, PackageLibrary
 from udogen.errors import RunFailed
 from udogen.inspect.kinds import QHPI_SINCE, LibraryFacts
 from udogen.inspect.symbols import ComparedRuntime, Resolution
@@ -51,7 +51,7 @@ class LibraryEvidence:
     runtime: ComparedRuntime
     resolution: Resolution
     native: bool  # runs on this machine
-    folder: PackageFolder | None = None  # whose library it is
+    folder: PackageLibrary | None = None  # whose library it is
     provider: str = ""
     registered: tuple[PackageInfo, RuntimeInfo] | None = None
     failure: RunFailed | None = None  # of registering

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from udogen import process
-from udogen.build import architectures, elf, tools
+from udogen.backends import architectures
+from udogen.build import elf, tools
 from udogen.build.elf import Elf, Symbol
 from udogen.errors import ToolMissing, UsageError
 from udogen.inspect.kinds import LibraryFacts
