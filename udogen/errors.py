@@ -1,6 +1,6 @@
 """The one root of every error a user can cause, and the exit code of each kind.
 
-An error says what is wrong, where, and what to do next.  `cli.main` prints it; nothing else does.
+An error states what is wrong, where, and what to do next.  `cli.main` prints it; nothing else does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 class UdogenError(Exception):
-    """Something a person can mend: a sentence, perhaps a hint, and lines with more details.
+    """An error that a user can fix: a sentence, perhaps a hint, and lines with more details.
 
     All of it travels together: `str`, and so a traceback, has all three, and so have `as_json` and `of_json`.
     """
@@ -43,14 +43,14 @@ class UdogenError(Exception):
 
 
 class UsageError(UdogenError):
-    """The command line asks for something that cannot be."""
+    """The command line asks for something impossible."""
 
     exit_code = 2
     kind = "usage"
 
 
 class ToolMissing(UdogenError):
-    """A program, SDK or library that this step needs is not there."""
+    """A program, SDK or library that this step needs is missing."""
 
     exit_code = 3
     kind = "tool-missing"
@@ -101,15 +101,15 @@ _RAISE = "raise the limits of this shell: `ulimit -n` (open files), `ulimit -u` 
 
 
 def of_limit(fault: BaseException) -> RunFailed | None:
-    """The error to raise where this process has come to a limit of the system; None for every other fault."""
+    """The error to raise if this process has reached a limit of the system; None for every other fault."""
     if isinstance(fault, MemoryError):
-        return RunFailed("there is no more memory", hint=f"{_RAISE}; or use smaller tensors")
+        return RunFailed("out of memory", hint=f"{_RAISE}; or use smaller tensors")
     if isinstance(fault, OSError) and fault.errno in _LIMITS:
-        return RunFailed(f"the system gives no more: {fault.strerror}", hint=_RAISE)
-    if isinstance(fault, ImportError) and memory_limit() is not None:  # whichever words the loader has for it
+        return RunFailed(f"a limit of the system was reached: {fault.strerror}", hint=_RAISE)
+    if isinstance(fault, ImportError) and memory_limit() is not None:  # the loader's message varies
         return RunFailed(f"a library cannot be loaded with so little memory: {fault}", hint=_RAISE)
     if isinstance(fault, RuntimeError) and _from_threading(fault):
-        return RunFailed(f"the system gives no more threads: {fault}", hint=_RAISE)
+        return RunFailed(f"the system allows no more threads: {fault}", hint=_RAISE)
     return None
 
 
@@ -123,7 +123,7 @@ def _from_threading(fault: RuntimeError) -> bool:
 
 
 def memory_limit() -> int | None:
-    """The bytes of address space that a process may have (`ulimit -v`); None where there is no limit."""
+    """The bytes of address space that a process may have (`ulimit -v`); None if unlimited."""
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -131,7 +131,7 @@ def memory_limit() -> int | None:
 
 
 def open_plain(path: Path | str, *, streams: bool = False, at: int | None = None) -> BufferedReader:
-    """A plain file that a person has named, open for reading; an OSError for what may never come, or never end.
+    """A regular file that a user named, open for reading; an OSError for anything that may block or never end.
 
     With `streams` a pipe that this process was given is taken too: /dev/stdin, or /dev/fd/N of a shell's `<(…)`.
     `at` is a descriptor of the folder where a relative path begins.
@@ -144,7 +144,7 @@ def open_plain(path: Path | str, *, streams: bool = False, at: int | None = None
         os.close(descriptor)
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        raise OSError(errno.EINVAL, "it is no plain file", str(path))
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     return open(descriptor, "rb")
 
 
@@ -156,7 +156,7 @@ def read_plain(path: Path | str) -> bytes:
 
 @contextmanager
 def writing(file: Path | str, *, hint: str = "choose another file") -> Iterator[None]:
-    """Around the writing of a file that a person has named: what the system refuses is told as theirs to mend."""
+    """Around the writing of a file that a person has named: errors of the system become a UsageError."""
     try:
         if Path(file).is_fifo():  # or it is waited for a reader, perhaps without end
             os.close(os.open(file, os.O_WRONLY | os.O_NONBLOCK))

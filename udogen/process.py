@@ -27,7 +27,7 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 
 
 def python_program(module: str, *, supervised: bool = False) -> str:
-    """What a child in Python runs (`python -c`) to call `main` of a module of ours."""
+    """What a child in Python runs (`python -c`) to call `main` of one of our modules."""
     first = "from udogen.supervisor import supervise\nsupervise()" if supervised else ""
     # A folder named udogen where the user happens to be (the empty entry) must not be imported instead of us.
     return f"""
@@ -43,7 +43,7 @@ main()
 
 @dataclass(frozen=True)
 class Completed:
-    """What a program said and how it ended."""
+    """The output of a program, and how it ended."""
 
     argv: tuple[str, ...]
     returncode: int
@@ -116,7 +116,7 @@ def run(
 
 
 class _Tie:
-    """A pipe that only we hold open: where it closes, a shell beside the program ends its process group."""
+    """A pipe that only this process holds open: when it closes, a shell beside the program ends its process group."""
 
     # The program takes the place of the first shell; the one in the background has nothing open but the pipe.
     _SCRIPT = 'exec 3<&0 </dev/null; { read -r _ <&3; kill -9 0; } >/dev/null 2>&1 & exec "$@" 3<&-'
@@ -171,9 +171,9 @@ class Supervised(subprocess.Popen[bytes]):
         return self._program
 
     def end(self) -> None:
-        """Let the supervisor end everything; where it cannot, `kill` ends what is in the process group."""
+        """Let the supervisor end everything; if it cannot, `kill` ends the process group."""
         try:
-            self._tie.shutdown(socket.SHUT_RDWR)  # a fork of ours may have it too
+            self._tie.shutdown(socket.SHUT_RDWR)  # a forked process may have it too
         except OSError:
             pass
         self._tie.close()

@@ -1,4 +1,4 @@
-"""Python files of the user: loaded as modules, with their mistakes as errors that name file and line."""
+"""Python files of the user, loaded as modules; their mistakes become errors with file and line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where our data files are: in a checkout beside the package, in a wheel inside it."""
+"""Paths of the data files: beside the package in a checkout, inside it in a wheel."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def qnn_headers() -> Path:
 
 
 def emulator(name: str) -> Path:
-    """The C sources of one of our own backends, for what has no real runtime on this machine."""
+    """The C sources of a backend of the emulator."""
     return _PACKAGE / "emulator" / name
 
 
 def cache_path() -> Path:
-    """The folder for things that can be made again: XDG_CACHE_HOME/udogen; a relative one is ignored, as XDG says."""
+    """The folder for things that can be made again: XDG_CACHE_HOME/udogen; relative ones are ignored."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
         base = os.path.join(os.path.expanduser("~"), ".cache")
@@ -64,9 +64,9 @@ def cache_path() -> Path:
 
 
 def cache_dir(room: str) -> Path:
-    """A folder in the cache; what lies there is executed, so it must be ours alone (`UsageError`).
+    """A folder in the cache; its content is executed, so nobody else may write to it (`UsageError`).
 
-    Where it cannot be made, whoever writes to it will say so.
+    If it cannot be made, writing to it will fail.
     """
     root = cache_path()
     with contextlib.suppress(OSError):
@@ -75,7 +75,7 @@ def cache_dir(room: str) -> Path:
 
 
 def make_private(root: Path) -> None:
-    """Make a folder that nobody else can look into; refuse one that is there and could hold files of others."""
+    """Make a folder that no other user can read; refuse an existing one that could hold files of others."""
     os.makedirs(root.parent, mode=0o700, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         root.mkdir(mode=0o700)

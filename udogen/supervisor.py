@@ -1,7 +1,7 @@
-"""The process between us and a program that runs a user's code: nothing that the program starts outlives it.
+"""The process between udogen and a program that runs a user's code: nothing that the program starts outlives it.
 
 It is a child subreaper: what leaves the program's session, and what the program leaves behind when it dies, becomes a
-child of this process, which ends it.  It imports little, since each such program waits for it.
+child of this process, which ends it.  It imports little, because each such program waits for it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _wait(program: int) -> None:
 
 
 def _reap(program: int) -> tuple[bool, int | None]:
-    """Whether there is any child still, and how the program ended where it has ended now."""
+    """Whether any child is left, and how the program ended, if it has."""
     how = None
     try:
         while True:
@@ -97,7 +97,7 @@ def _reap(program: int) -> tuple[bool, int | None]:
 
 
 def _end_all(program: int, how: int | None) -> int | None:
-    """End the program, if it has not ended, and whatever has become a child of ours; returns how it ended."""
+    """End the program, if it has not ended, and all children of this process; returns how it ended."""
     until = time.monotonic() + _SECONDS
     if how is None:
         _kill(program, group=True)
@@ -106,7 +106,7 @@ def _end_all(program: int, how: int | None) -> int | None:
         how = ended if how is None else how
         if not some or time.monotonic() > until:
             return how
-        for pid in _children():  # children of these are ours in the next round
+        for pid in _children():  # their children become ours in the next round
             _kill(pid)
         time.sleep(0.001)
 

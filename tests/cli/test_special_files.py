@@ -96,7 +96,7 @@ def test_no_verb_waits_for_them(folder: Path) -> None:
 def test_a_device_as_a_kernel_is_an_error_and_no_skeleton(folder: Path) -> None:
     done = udogen("generate", folder / "CONFIG", "-o", folder / "out", "--kernels", folder / "zeros")
     assert done.returncode == 2
-    assert "LeakyRelu.cpp cannot be read: it is no plain file" in done.stderr
+    assert "LeakyRelu.cpp cannot be read: not a regular file" in done.stderr
     assert not (folder / "out").exists()
 
 
@@ -129,7 +129,11 @@ def test_the_line_of_a_problem_is_not_waited_for(folder: Path) -> None:
 
 
 def test_what_is_opened_is_a_file(folder: Path) -> None:
-    for each, why in (("FIFO.xml", "no plain file"), ("ZERO.xml", "no plain file"), ("tests", "Is a directory")):
+    for each, why in (
+        ("FIFO.xml", "not a regular file"),
+        ("ZERO.xml", "not a regular file"),
+        ("tests", "Is a directory"),
+    ):
         with pytest.raises(OSError, match=why):
             open_plain(folder / each)
     with open_plain(folder / "CONFIG") as file:

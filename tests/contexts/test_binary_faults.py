@@ -60,7 +60,7 @@ def claims(offset: int, value: int) -> Break:
 FAULTS: dict[str, tuple[Break, str]] = {
     "missing": (Path.unlink, "the context binary {path} cannot be read: No such file or directory"),
     "folder": (as_folder, "the context binary {path} is a folder"),
-    "pipe": (as_pipe, "the context binary {path} cannot be read: it is no plain file"),
+    "pipe": (as_pipe, "the context binary {path} cannot be read: not a regular file"),
     "dead link": (as_link, "the context binary {path} cannot be read: No such file or directory"),
     "empty": (cut(0), "{path} is empty"),
     "one byte": (cut(1), "{path} begins with zeros: it is no context binary"),

@@ -92,7 +92,7 @@ def test_a_binary_that_is_not_the_one_that_was_written(tmp_path: Path) -> None:
 
 def test_the_json_beside_it(path: Path) -> None:
     made = describe(path)
-    assert f"JSON        {made.name}: says the same\n" in said(path)
+    assert f"JSON        {made.name}: agrees\n" in said(path)
     describe(path, lambda data: tensor_of(data).update(id=50))
     assert "JSON        forward_0_json.json: 1 difference: the binary counts\n" in said(path)
     found = answer(path)["context"]
@@ -123,7 +123,7 @@ def test_broken_ones(path: Path, tmp_path: Path) -> None:
     path.write_bytes(b"\x7fELF" + bytes(60))
     assert f"{path} is a library or program (ELF), not a context binary" in said(path, code=5)
     assert answer(path, code=5)["error"]["kind"] == "no-context-binary"
-    assert "there is no file or folder" in said(tmp_path / "none.bin", code=2)
+    assert "does not exist" in said(tmp_path / "none.bin", code=2)
 
 
 def test_options_of_context_binaries_alone(tmp_path: Path) -> None:

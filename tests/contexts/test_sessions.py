@@ -241,7 +241,7 @@ def test_a_device_that_is_not_there() -> None:
 def test_the_number_of_a_device_reaches_the_backend() -> None:
     with open_runtime("htp", "emulator") as runtime:
         runtime.new_context(device=0).close()
-        with pytest.raises(QnnError, match="there is no HTP7"):
+        with pytest.raises(QnnError, match="HTP7 does not exist"):
             runtime.new_context(device=7)
 
 

@@ -123,7 +123,7 @@ def test_this_machine_works(tmp_path: Path) -> None:
 def test_what_does_not_work_here_is_exit_code_3() -> None:
     done = udogen("doctor", env={"X86_CXX": "no-such-compiler"})
     assert done.returncode == 3
-    assert "names `no-such-compiler`, but there is no such program" in done.stdout
+    assert "names `no-such-compiler`, which is not a program" in done.stdout
     assert "The open path does not work: see build cpu_x86 above." in done.stdout
     assert "\033[" not in done.stdout
 

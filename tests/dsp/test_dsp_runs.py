@@ -97,7 +97,7 @@ def test_an_op_makes_its_output_smaller_and_says_what_it_stands_for(several: Bui
     x = np.random.default_rng(1).integers(0, 256, (1, 6, 5, 3), dtype=np.uint8)
     result = run(several, "Head", {"x": x}, params={"rows": 2}, quants={"x": (0.5, -10), "y": (1.0, 0)})
     np.testing.assert_array_equal(result.outputs["y"], x[:, :2])
-    assert [line.text for line in result.logs] == ["output 0 now stands for -5 to 122.5"]
+    assert [line.text for line in result.logs] == ["output 0 now represents -5 to 122.5"]
 
 
 def test_worker_threads_run_at_once_and_share_vtcm(several: Built) -> None:

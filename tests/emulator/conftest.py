@@ -37,15 +37,18 @@ def interface() -> Interface:
 
 
 @pytest.fixture
-def said() -> list[str]:
+def log_lines() -> list[str]:
     """What the emulator and the packages have logged."""
     return []
 
 
 @pytest.fixture
-def backend(interface: Interface, said: list[str]) -> Iterator[BackendHandle]:
+def backend(interface: Interface, log_lines: list[str]) -> Iterator[BackendHandle]:
     """The backend, without a package."""
-    with LogHandle(interface, lambda _level, text: said.append(text)) as log, BackendHandle(interface, log) as opened:
+    with (
+        LogHandle(interface, lambda _level, text: log_lines.append(text)) as log,
+        BackendHandle(interface, log) as opened,
+    ):
         yield opened
 
 
@@ -75,10 +78,10 @@ def real_interface() -> Interface:
 
 
 @pytest.fixture
-def cpu(cpu_interface: Interface, said: list[str]) -> Iterator[BackendHandle]:
+def cpu(cpu_interface: Interface, log_lines: list[str]) -> Iterator[BackendHandle]:
     """The CPU emulator, without a package."""
     with (
-        LogHandle(cpu_interface, lambda _level, text: said.append(text)) as log,
+        LogHandle(cpu_interface, lambda _level, text: log_lines.append(text)) as log,
         BackendHandle(cpu_interface, log) as opened,
     ):
         yield opened

@@ -74,9 +74,9 @@ def main() -> None:
     """`htp_drive.py KIND LIBRARY ROWS OUT`."""
     kind, library, rows, out = sys.argv[1:5]
     interface = Interface.load(find_runtime("htp", kind=kind).path)
-    said: list[str] = []
+    log_lines: list[str] = []
     with (
-        LogHandle(interface, lambda _level, text: said.append(text), 1) as log,
+        LogHandle(interface, lambda _level, text: log_lines.append(text), 1) as log,
         BackendHandle(interface, log) as backend,
     ):
         backend.register(Path(library), "ProbeInterfaceProvider")

@@ -301,12 +301,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_an_op_does_not_take_is_said(cpu: BackendHandle, said: list[str], name: str) -> None:
+def test_what_an_op_does_not_take_is_reported(cpu: BackendHandle, log_lines: list[str], name: str) -> None:
     case, code, sentence = WRONG[name]
     with pytest.raises(QnnError) as refused:
         execute(cpu, case, stored=[store(x, case.dtype, None) for x in case.inputs])
     assert refused.value.code == code
-    assert any(sentence in line for line in said), said
+    assert any(sentence in line for line in log_lines), log_lines
 
 
 def test_halves_are_rounded_to_even(cpu: BackendHandle) -> None:

@@ -55,7 +55,7 @@ def test_a_context_of_two_graphs_is_restored(cpu: BackendHandle, cpu_leaky: Buil
             assert np.abs(run(context.retrieve(graph.name), {x: X}, y) - mixed_in_numpy(X)).max() <= 1e-6
 
 
-def test_every_flipped_byte_is_told(cpu: BackendHandle, said: list[str], cpu_leaky: Built) -> None:
+def test_every_flipped_byte_is_reported(cpu: BackendHandle, log_lines: list[str], cpu_leaky: Built) -> None:
     register(cpu, cpu_leaky)
     binary = two_graphs(cpu, cpu_leaky.package)
     for at in range(0, len(binary), 7):
@@ -63,23 +63,23 @@ def test_every_flipped_byte_is_told(cpu: BackendHandle, said: list[str], cpu_lea
         with pytest.raises(QnnError) as refused:
             cpu.restore(spoilt)
         assert refused.value.code in (5004, 5005, 5008)
-    assert any("its checksum is another" in line for line in said)
+    assert any("its checksum is another" in line for line in log_lines)
     with pytest.raises(QnnError, match="5005"):
         cpu.restore(binary + b"\0")
 
 
 def test_a_binary_wants_its_packages(
-    cpu: BackendHandle, cpu_interface: Interface, said: list[str], cpu_leaky: Built
+    cpu: BackendHandle, cpu_interface: Interface, log_lines: list[str], cpu_leaky: Built
 ) -> None:
     register(cpu, cpu_leaky)
     binary = two_graphs(cpu, cpu_leaky.package)
     with (
-        LogHandle(cpu_interface, lambda _level, text: said.append(text)) as log,
+        LogHandle(cpu_interface, lambda _level, text: log_lines.append(text)) as log,
         BackendHandle(cpu_interface, log) as other,
         pytest.raises(QnnError, match="5005"),
     ):
         other.restore(binary)
-    assert any(f"no op package `{cpu_leaky.package}` is registered" in line for line in said)
+    assert any(f"no op package `{cpu_leaky.package}` is registered" in line for line in log_lines)
 
 
 def test_only_enabled_graphs_are_made_ready(cpu: BackendHandle, cpu_leaky: Built) -> None:
@@ -161,9 +161,9 @@ def test_a_profile_has_the_nodes(cpu: BackendHandle, cpu_leaky: Built) -> None:
 
 
 def test_the_level_of_a_log_can_change(cpu_interface: Interface) -> None:
-    said: list[str] = []
+    log_lines: list[str] = []
     with (
-        LogHandle(cpu_interface, lambda _level, text: said.append(text), INFO) as log,
+        LogHandle(cpu_interface, lambda _level, text: log_lines.append(text), INFO) as log,
         BackendHandle(cpu_interface, log) as cpu,
         cpu.context() as context,
     ):
@@ -175,7 +175,7 @@ def test_the_level_of_a_log_can_change(cpu_interface: Interface) -> None:
                 continue
             with pytest.raises(QnnError, match="6022"):
                 graph.finalize()
-            assert len(said) == lines
+            assert len(log_lines) == lines
 
 
 def test_the_command_line_names_it(cpu_leaky: Built, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_images_reach_a_built_in_op(backend: BackendHandle, kinds: Built) -> Non
         assert np.abs(run(make.graph, {x: picture}, y) - np.maximum(picture + 1, 0)).max() <= 1e-6
 
 
-def test_a_type_that_reaches_no_op_is_refused(cpu: BackendHandle, said: list[str], tmp_path: Path) -> None:
+def test_a_type_that_reaches_no_op_is_refused(cpu: BackendHandle, log_lines: list[str], tmp_path: Path) -> None:
     built = foreign(tmp_path)
     cpu.register(built, "ForeignInterfaceProvider")
     with cpu.context() as context:
@@ -84,7 +84,7 @@ def test_a_type_that_reaches_no_op_is_refused(cpu: BackendHandle, said: list[str
         make.node("Copy", [x], y, package="Foreign")
         with pytest.raises(QnnError, match="6022"):
             make.graph.finalize()
-    assert any("libQnnCpu hands custom ops no data of it" in line for line in said)
+    assert any("libQnnCpu hands custom ops no data of it" in line for line in log_lines)
 
 
 def foreign(folder: Path) -> Path:
@@ -115,12 +115,12 @@ def test_a_foreign_package_sees_what_libqnncpu_shows_it(
     assert found[0] == found[1] == [3, 2, -5, 4, 7, 1]
 
 
-def test_what_a_foreign_package_does_wrong(cpu: BackendHandle, said: list[str], tmp_path: Path) -> None:
+def test_what_a_foreign_package_does_wrong(cpu: BackendHandle, log_lines: list[str], tmp_path: Path) -> None:
     library = foreign(tmp_path)
     for provider, code in (("Second", 4008), ("Hollow", 4008), ("Failing", 1100), ("No", 4006)):
         with pytest.raises(QnnError, match=str(code)):
             cpu.register(library, f"{provider}InterfaceProvider")
-    assert any("has no freeOpImpl" in line for line in said)
+    assert any("has no freeOpImpl" in line for line in log_lines)
     cpu.register(library, "ForeignInterfaceProvider")
     for wrong, code, sentence in (("fail", 1100, "answered 1100"), ("beyond", 1100, "wrote past the end of tensor")):
         with cpu.context() as context:
@@ -131,4 +131,4 @@ def test_what_a_foreign_package_does_wrong(cpu: BackendHandle, said: list[str], 
             make.graph.finalize()
             with pytest.raises(QnnError, match=str(code)):
                 run(make.graph, {x: X[0, :2, :3]}, y)
-        assert any(sentence in line for line in said), said
+        assert any(sentence in line for line in log_lines), log_lines

@@ -145,7 +145,7 @@ def test_a_profile_has_the_nodes(backend: BackendHandle, leaky: Built) -> None:
         assert sum(below.value for below in event.below) <= event.value
 
 
-def test_a_tensor_that_nobody_wrote(backend: BackendHandle, leaky: Built, said: list[str]) -> None:
+def test_a_tensor_that_nobody_wrote(backend: BackendHandle, leaky: Built, log_lines: list[str]) -> None:
     register(backend, leaky)
     with backend.context() as context:
         graph = context.graph("graph")
@@ -154,7 +154,7 @@ def test_a_tensor_that_nobody_wrote(backend: BackendHandle, leaky: Built, said: 
         graph.add_node(OpConfig("n", package=leaky.package, op_type="LeakyRelu", inputs=[x], outputs=[y]))
         with pytest.raises(RunFailed, match="6007"):
             graph.finalize()
-    assert any("which no node before it writes" in line for line in said)
+    assert any("which no node before it writes" in line for line in log_lines)
 
 
 def test_graphs_in_threads_of_their_own(backend: BackendHandle, leaky: Built) -> None:

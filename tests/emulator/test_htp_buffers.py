@@ -40,7 +40,7 @@ class World:
     """The backend with a package, a context binary of two ops with weights, and what the log says."""
 
     backend: BackendHandle
-    said: list[str]
+    log_lines: list[str]
     binary: bytes
     kept: list[Any] = field(default_factory=list)
 
@@ -140,10 +140,13 @@ EXPECTED = 2 * (2 * X + ROW) + ROW
 
 @pytest.fixture
 def world(interface: Interface, hooks: Built) -> Iterator[World]:
-    said: list[str] = []
-    with LogHandle(interface, lambda _level, text: said.append(text)) as log, BackendHandle(interface, log) as backend:
+    log_lines: list[str] = []
+    with (
+        LogHandle(interface, lambda _level, text: log_lines.append(text)) as log,
+        BackendHandle(interface, log) as backend,
+    ):
         backend.register(Path(hooks.library), hooks.provider)
-        made = World(backend, said, b"")
+        made = World(backend, log_lines, b"")
         with backend.context() as context:
             compose(made, context, "kept")
             compose(made, context, "second")
@@ -161,12 +164,12 @@ def memory(size: int) -> Iterator[int]:
         os.close(fd)
 
 
-def refused(world: World, code: int, said: str, call: Callable[[], object]) -> None:
-    world.said.clear()
-    with pytest.raises(QnnError) as told:
+def refused(world: World, code: int, log_lines: str, call: Callable[[], object]) -> None:
+    world.log_lines.clear()
+    with pytest.raises(QnnError) as refused:
         call()
-    assert told.value.code == code
-    assert any(said in line for line in world.said), world.said
+    assert refused.value.code == code
+    assert any(log_lines in line for line in world.log_lines), world.log_lines
 
 
 # --- what the tutorial shows --------------------------------------------------------------------------------------
@@ -383,7 +386,7 @@ def test_weights_are_qnns_to_write(world: World) -> None:
         with mmap.mmap(fd, 4 * PAGE) as view:
             at = view[:].index(ROW.tobytes())
             view[at] ^= 1
-            refused(world, 1100, "nobody else may modify it", lambda: world.run(context))
+            refused(world, 1100, "only QNN may write into it", lambda: world.run(context))
             view[at] ^= 1
         np.testing.assert_array_equal(world.run(context), EXPECTED)
 
@@ -424,4 +427,4 @@ def test_graphs_that_share_a_spill_fill_buffer_do_not_run_in_parallel(world: Wor
             each.join()
         assert not faults
         assert set(codes) <= {NOT_PERMITTED}
-        assert not codes or any("cannot be executed in parallel" in line for line in world.said)
+        assert not codes or any("cannot be executed in parallel" in line for line in world.log_lines)

@@ -104,20 +104,20 @@ def test_hooks_give_the_same_bytes(
 
 
 @pytest.mark.parametrize(
-    ("op", "inputs", "params", "said"),
+    ("op", "inputs", "params", "log_lines"),
     [
         ("Refused", {"x": X[..., :5].copy()}, {}, "five columns are too many"),
         ("Prepared", {"x": Q}, {"power": 9}, "power 9 is too high"),
     ],
 )
-def test_what_is_refused_is_refused_by_both(
-    hooks: Built, op: str, inputs: dict[str, np.ndarray], params: dict[str, object], said: str
+def test_both_refuse(
+    hooks: Built, op: str, inputs: dict[str, np.ndarray], params: dict[str, object], log_lines: str
 ) -> None:
     quants = {"x": (0.1, -10), "y": (0.1, -10)} if inputs["x"].dtype == np.uint8 else {}
     for kind in KINDS:
-        with pytest.raises(RunFailed) as told:
+        with pytest.raises(RunFailed) as refused:
             run(hooks, op, Wishes(inputs, params=params, quants=quants), kind)
-        assert said in "\n".join([told.value.message, *told.value.details]), kind
+        assert log_lines in "\n".join([refused.value.message, *refused.value.details]), kind
 
 
 def test_the_command_line_shows_the_graph_after_each_step(hooks: Built, tmp_path: Path) -> None:

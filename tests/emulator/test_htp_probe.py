@@ -9,8 +9,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from udogen import resources
 from udogen.qnn import abi, socs
 from udogen.qnn.handles import BackendHandle, ContextHandle, DeviceHandle, GraphHandle, LogHandle, ProfileHandle
 from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor, tensor_array
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
 from udogen.runtime import find_runtime
 
 FFI = abi.ffi()
@@ -53,13 +51,16 @@ def interface() -> Interface:
 
 
 @pytest.fixture
-def said() -> list[str]:
+def log_lines() -> list[str]:
     return []
 
 
 @pytest.fixture
-def backend(interface: Interface, said: list[str], build: Callable[..., Path]) -> Iterator[BackendHandle]:
-    with LogHandle(interface, lambda _level, text: said.append(text)) as log, BackendHandle(interface, log) as opened:
+def backend(interface: Interface, log_lines: list[str], build: Callable[..., Path]) -> Iterator[BackendHandle]:
+    with (
+        LogHandle(interface, lambda _level, text: log_lines.append(text)) as log,
+        BackendHandle(interface, log) as opened,
+    ):
         opened.register(build(), "ProbeInterfaceProvider")
         yield opened
 
@@ -119,7 +120,7 @@ ROWS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def test_a_kernel_is_told_the_same(build: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_kernel_sees_the_same_as_in_libqnnhtp(build: Callable[..., Path], tmp_path: Path) -> None:
     need_runtime("htp")
     rows = tmp_path / "rows.json"
     rows.write_text(json.dumps(ROWS))
@@ -164,37 +165,34 @@ FAULTS = dict(
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_wrong_record_is_refused_at_registration(
-    interface: Interface, said: list[str], build: Callable[..., Path], fault: int
+    interface: Interface, log_lines: list[str], build: Callable[..., Path], fault: int
 ) -> None:
-    with LogHandle(interface, lambda _level, text: said.append(text)) as log, BackendHandle(interface, log) as backend:
+    with (
+        LogHandle(interface, lambda _level, text: log_lines.append(text)) as log,
+        BackendHandle(interface, log) as backend,
+    ):
         for _ in range(2):  # it is not asked twice, and refused all the same
-            with pytest.raises(QnnError) as told:
+            with pytest.raises(QnnError) as refused:
                 backend.register(build(fault), "ProbeInterfaceProvider")
-            assert told.value.code == 4007
-        assert any(FAULTS[fault] in line for line in said), said
+            assert refused.value.code == 4007
+        assert any(FAULTS[fault] in line for line in log_lines), log_lines
 
 
-def test_other_libraries_are_no_packages(backend: BackendHandle, said: list[str], tmp_path: Path) -> None:
+def test_other_libraries_are_no_packages(backend: BackendHandle, log_lines: list[str], tmp_path: Path) -> None:
     libc = Path("/lib/x86_64-linux-gnu/libm.so.6")
     for path, provider, target, code in (
         (tmp_path / "none.so", "ProbeInterfaceProvider", None, 4005),
         (libc, "ProbeInterfaceProvider", None, 4005),
         (libc, "ProbeInterfaceProvider", "HTP", 4003),
     ):
-        with pytest.raises(QnnError) as told:
+        with pytest.raises(QnnError) as refused:
             backend.register(path, provider, target)
-        assert told.value.code == code
-    assert any("Unable to find the op package initialization function" in line for line in said)
-
-
-def test_the_same_package_twice_is_refused(backend: BackendHandle, build: Callable[..., Path]) -> None:
-    with pytest.raises(QnnError) as told:
-        backend.register(build(), "ProbeInterfaceProvider", "CPU")
-    assert told.value.code == 4007
+        assert refused.value.code == code
+    assert any("Unable to find the op package initialization function" in line for line in log_lines)
 
 
 def test_two_backends_have_the_package(
-    backend: BackendHandle, interface: Interface, build: Callable[..., Path], said: list[str]
+    backend: BackendHandle, interface: Interface, build: Callable[..., Path], log_lines: list[str]
 ) -> None:
     with BackendHandle(interface) as second:
         second.register(build(), "ProbeInterfaceProvider")
@@ -257,9 +255,9 @@ def test_an_option_of_a_graph_that_does_not_exist(
 ) -> None:
     with backend.context() as context:
         graph, _, _ = one_op(context, "Copied", finalize=False)
-        with pytest.raises(QnnError) as told:
+        with pytest.raises(QnnError) as refused:
             interface.call("graphSetConfig", graph.raw, custom("QnnHtpGraph_CustomConfig_t", **fields)[0])
-        assert told.value.code == 6000
+        assert refused.value.code == 6000
 
 
 @pytest.mark.parametrize(
@@ -273,22 +271,22 @@ def test_an_option_of_a_graph_that_does_not_exist(
         ("Wide8", "none of its 3 kernels takes these tensors"),
     ],
 )
-def test_what_a_rewrite_does_wrong(backend: BackendHandle, said: list[str], op: str, sentence: str) -> None:
+def test_what_a_rewrite_does_wrong(backend: BackendHandle, log_lines: list[str], op: str, sentence: str) -> None:
     with backend.context() as context:
-        with pytest.raises(QnnError) as told:
+        with pytest.raises(QnnError) as refused:
             one_op(context, op)
-        assert told.value.code == 1002
-        assert any(sentence in line for line in said), said
+        assert refused.value.code == 1002
+        assert any(sentence in line for line in log_lines), log_lines
 
 
-def test_writing_past_the_end_is_told(backend: BackendHandle, said: list[str]) -> None:
+def test_writing_past_the_end_is_reported(backend: BackendHandle, log_lines: list[str]) -> None:
     with backend.context() as context:
         made = one_op(context, "Overrun")
-        with pytest.raises(QnnError) as told:
+        with pytest.raises(QnnError) as refused:
             execute(*made)
-        assert told.value.code == 1100
+        assert refused.value.code == 1100
         sentence = "kernel Overrun_0 wrote past the end of its output `y` (1024 bytes): at byte "
-        assert any(sentence in line for line in said)
+        assert any(sentence in line for line in log_lines)
 
 
 def test_a_graph_is_written_down_after_each_stage(
@@ -308,53 +306,6 @@ def test_a_graph_is_written_down_after_each_stage(
 
 
 # --- contexts, time, devices ----------------------------------------------------------------------------------------
-
-
-def test_a_context_of_two_graphs_is_restored_and_a_flipped_byte_is_told(
-    backend: BackendHandle, said: list[str]
-) -> None:
-    with backend.context() as context:
-        ids = [(x.id, y.id) for _, x, y in (one_op(context, "Copied"), one_op(context, "Flat4", name="h"))]
-        binary = context.binary()
-    with backend.restore(binary) as context:
-        for name, (first, last), at, value in (("g", ids[0], 5, 5), ("h", ids[1], 0, 1)):
-            shape = (1, 1, 1, 256) if name == "g" else (1, 2, 3, 4)
-            x = Tensor("x", dtype="FLOAT_32", shape=shape, role=APP_WRITE)
-            y = Tensor("y", dtype="FLOAT_32", shape=(1, 1, 1, 256), role=APP_READ)
-            x.struct.v1.id, y.struct.v1.id = first, last
-            assert execute(context.retrieve(name), x, y)[at] == value
-    spoiled = bytearray(binary)
-    spoiled[len(spoiled) // 2] ^= 1
-    with pytest.raises(QnnError) as told:
-        backend.restore(bytes(spoiled))
-    assert told.value.code == 5005 and any("checksum" in line for line in said)
-
-
-def test_executions_may_wait_for_their_turn(backend: BackendHandle, interface: Interface) -> None:
-    with backend.context() as context:
-        graph, x, y = one_op(context, "Slow")
-        room = bytearray(y.nbytes)
-        x.bind(bytearray(x.nbytes))
-        y.bind(room)
-        codes: list[int] = []
-        done = threading.Event()
-
-        @FFI.callback("void(void *, Qnn_NotifyStatus_t)")
-        def notify(_param: Any, status: Any) -> None:
-            codes.append(int(status.error))
-            if len(codes) == 2:
-                done.set()
-
-        begun = time.monotonic()
-        arrays = tensor_array([x]), tensor_array([y])
-        for _ in range(2):
-            interface.call(
-                "graphExecuteAsync", graph.raw, arrays[0], 1, arrays[1], 1, FFI.NULL, FFI.NULL, notify, FFI.NULL
-            )
-        assert time.monotonic() - begun < 0.3
-        assert done.wait(10) and codes == [0, 0]
-        assert time.monotonic() - begun > 0.7
-        assert np.frombuffer(room, np.float32)[0] == 1
 
 
 def test_a_profile_has_the_kernels(backend: BackendHandle) -> None:
@@ -415,12 +366,6 @@ def test_a_device_is_of_a_known_processor(backend: BackendHandle, interface: Int
     for row in socs.ALL.values():
         with DeviceHandle(interface, soc=row.model) as device, backend.context(device) as context:
             one_op(context, "Copied")
-    with pytest.raises(QnnError) as told:
+    with pytest.raises(QnnError) as refused:
         DeviceHandle(interface, soc=9999)
-    assert told.value.code == 14001
-
-
-def test_it_is_never_taken_silently() -> None:
-    need_runtime("htp")
-    assert not find_runtime("htp").emulator
-    assert find_runtime("htp", kind="emulator").emulator
+    assert refused.value.code == 14001

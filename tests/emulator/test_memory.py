@@ -170,14 +170,14 @@ WRONG: dict[str, tuple[Ion, int, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_cannot_be_registered_is_said(
-    cpu: BackendHandle, said: list[str], buffers: Callable[..., Buffer], name: str
+def test_what_cannot_be_registered_is_reported(
+    cpu: BackendHandle, log_lines: list[str], buffers: Callable[..., Buffer], name: str
 ) -> None:
     wrong, code, sentence = WRONG[name]
     given: Ion = {"fd": buffers().fd, "dtype": "FLOAT_32", "shape": SHAPE, **wrong}
     with cpu.context() as context:
         assert code_of(lambda: MemoryHandle(context, given.pop("fd"), **given)) == code
-        assert any(sentence in line for line in said), said
+        assert any(sentence in line for line in log_lines), log_lines
 
 
 def test_double_registration(cpu: BackendHandle, buffers: Callable[..., Buffer]) -> None:
@@ -197,7 +197,7 @@ def test_double_registration(cpu: BackendHandle, buffers: Callable[..., Buffer])
         MemoryHandle(context, a.fd, **ion).close()  # free again
 
 
-def test_wrong_binding_is_refused(cpu: BackendHandle, said: list[str], buffers: Callable[..., Buffer]) -> None:
+def test_wrong_binding_is_refused(cpu: BackendHandle, log_lines: list[str], buffers: Callable[..., Buffer]) -> None:
     with cpu.context() as context, cpu.context() as other:
         graph, x, y = relu(context)
         y.bind(bytearray(24))
@@ -215,10 +215,10 @@ def test_wrong_binding_is_refused(cpu: BackendHandle, said: list[str], buffers: 
             (MemoryHandle(context, buffers().fd, dtype="FLOAT_32", shape=(5,)).handle, "with a smaller shape"),
         ]
         for raw, sentence in rows:
-            said.clear()
+            log_lines.clear()
             x.bind_memory(raw)
             assert code_of(lambda: graph.execute([x], [y])) == 6004
-            assert any(sentence in line for line in said), said
+            assert any(sentence in line for line in log_lines), log_lines
         x.struct.v1.memType = 2  # RETRIEVE_RAW
         assert code_of(lambda: graph.execute([x], [y])) == 6004
         x.bind_memory(MemoryHandle(context, buffers().fd, **good).handle)

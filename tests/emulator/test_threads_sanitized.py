@@ -51,9 +51,9 @@ def under_tsan(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_no_thread_races_another(backend: str) -> None:
     chosen = "htp" if backend == "htp" else "not htp"
     done = under_tsan("-c", START, "-q", "-p", "no:cacheprovider", "-s", "-k", chosen, *map(str, TESTS))
-    said = done.stdout + done.stderr
-    assert "WARNING: ThreadSanitizer" not in said, said[:6000]
-    assert done.returncode == 0 and "passed" in done.stdout, said[-4000:]
+    log_lines = done.stdout + done.stderr
+    assert "WARNING: ThreadSanitizer" not in log_lines, log_lines[:6000]
+    assert done.returncode == 0 and "passed" in done.stdout, log_lines[-4000:]
 
 
 def test_a_race_would_be_seen(tmp_path: Path) -> None:

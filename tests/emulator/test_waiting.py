@@ -114,7 +114,7 @@ def test_a_full_queue_makes_its_client_wait(cpu: BackendHandle) -> None:
         assert waiting.wait(3) == [(0, 0), (1, 0), (2, 0)]
 
 
-def test_memory_cannot_be_let_go_of_while_it_is_used(cpu: BackendHandle, said: list[str]) -> None:
+def test_memory_cannot_be_let_go_of_while_it_is_used(cpu: BackendHandle, log_lines: list[str]) -> None:
     with cpu.context() as context:
         graph, x, y = slow(context)
         fd = os.memfd_create("udogen-test")
@@ -126,7 +126,7 @@ def test_memory_cannot_be_let_go_of_while_it_is_used(cpu: BackendHandle, said: l
             assert cpu.interface._table.memDeRegister(memory.raw, 1) == 1005
             assert waiting.wait(1) == [(1, 0)]
         os.close(fd)
-    assert any("is in use" in line for line in said)
+    assert any("is in use" in line for line in log_lines)
 
 
 def test_a_signal_aborts(cpu: BackendHandle) -> None:

@@ -95,6 +95,6 @@ def test_a_processor_that_nobody_knows_is_misuse(out: Path) -> None:
     htp = ("HookPackage", "Refused", *HTP, "--input", "x=small.npy", "--soc", "Pentium")
     cpu = ("LeakyReluPackage", "LeakyRelu", "--input", "input=small.npy", "--soc", "SM8550")
     both = (*htp[:-2], "--soc", "SM8550", "--arch", "v73")
-    for arguments, said in ((htp, "no such processor"), (cpu, "is for --backend htp"), (both, "leave one of them out")):
+    for arguments, said in ((htp, "unknown processor"), (cpu, "is for --backend htp"), (both, "leave one of them out")):
         done = udogen("run", "op", *arguments, cwd=out)
         assert done.returncode == 2 and said in done.stderr

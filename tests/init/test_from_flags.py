@@ -106,13 +106,13 @@ def test_mistakes_of_the_whole(inputs: list[str], params: list[str], sentence: s
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["init"], "error: nobody is there to be asked, and the flags do not describe an op\n"),
-        (["init", "Op"], "error: nobody is there to be asked, and the flags do not describe an op\n"),
+        (["init"], "error: the flags do not describe an op, and no terminal is open for questions\n"),
+        (["init", "Op"], "error: the flags do not describe an op, and no terminal is open for questions\n"),
         (["init", "Op", "--from-onnx", "m.onnx"], "error: NAME means nothing with --from-onnx\n"),
         (["init", "--input", "x", "--from-onnx", "m.onnx"], "error: --input means nothing with --from-onnx\n"),
         (["init", "Op", "--input", "x", "--dim", "n=2"], "error: --dim is for --from-onnx\n"),
-        (["init", "--from-onnx", "m.onnx", "--dim", "n=x"], "error: --dim n=x: this is no size\n"),
-        (["init", "Op", "--input", "x", "-o", "c.txt"], "error: c.txt says not which language it is in\n"),
+        (["init", "--from-onnx", "m.onnx", "--dim", "n=x"], "error: --dim n=x: that is not a size\n"),
+        (["init", "Op", "--input", "x", "-o", "c.txt"], "error: c.txt has neither of the suffixes of a config\n"),
     ],
 )
 def test_misuse(arguments: list[str], message: str, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_shapes_behind_a_custom_op_are_concluded_from_what_the_model_declares(tm
     assert [each.text for each in tensor(draft, "output").constraints] == ["Same shape as input_0"]
     assert said(draft, "ScaledNorm", "output") == [
         "in the model: [batch, 8, 16, 16] (2 times)",
-        "not told by the model, but concluded: the rest of the model comes out as declared if it is like input 0",
+        "not in the model, but concluded: the rest of the model comes out as declared if it is like input 0",
     ]
     assert [each.name for each in draft.package.ops[0].inputs] == ["input_0", "weight", "bias"]
     assert [each.static for each in draft.package.ops[0].inputs] == [False, True, True]
@@ -71,7 +71,7 @@ def test_what_the_model_contradicts_is_not_supposed(tmp_path: Path) -> None:
     """The op halves the last axis: as the output of the model says, its own is not that of its input."""
     draft = of_text("g (float[2, 8] x) => (float[2, 4] y) { h = acme.Halve (x)  y = acme.Other (h) }", tmp_path)
     assert said(draft, "Halve", "output", decide=True) == [
-        "the model does not tell its data type; FLOAT_32 stands here as a guess",
+        "the model does not name its data type; FLOAT_32 is a guess",
         "its rank is not known in 1 of 1 uses, so any rank is allowed here",
     ]
     assert tensor(draft, "output").rank == Rank()
@@ -130,7 +130,7 @@ def test_every_type_of_onnx_becomes_one_that_the_backend_hands_to_an_op(
 def test_a_text_is_no_tensor_of_qnn(tmp_path: Path) -> None:
     draft = of_text("g (string[4] x) => (float[4] y) { y = acme.Parse (x) }", tmp_path)
     assert said(draft, "Parse", "x", decide=True) == [
-        "it is STRING in the model, which no backend has; FLOAT_32 stands here for something else"
+        "it is STRING in the model, which no backend has; FLOAT_32 is a placeholder"
     ]
 
 
@@ -290,7 +290,7 @@ def test_attributes_of_every_kind(tmp_path: Path) -> None:
             "0.5 -",
             False,
             None,
-            "1 of 2 uses leave it out, and the model does not tell what it is then: add a <Default>",
+            "1 of 2 uses leave it out, and the model does not define its value: add a <Default>",
         ),
         ("0.5 1", True, None, "in the model: 0.5, 1.0"),
     ],

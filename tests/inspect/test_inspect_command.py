@@ -126,7 +126,7 @@ def test_runtimes_for_a_folder_are_taken_by_machine(tmp_path: Path, make: Make, 
     assert [row["against"]["origin"] for row in found["libraries"]] == ["given", "onnxruntime_qnn"]
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert "there is no libQnnHtpV73Skel.so in it" in answer(tmp_path, "--against", empty, code=2)["error"]["message"]
+    assert "it has no libQnnHtpV73Skel.so" in answer(tmp_path, "--against", empty, code=2)["error"]["message"]
 
 
 def test_the_skel_of_an_sdk(tmp_path: Path, make_for: Make) -> None:

@@ -102,7 +102,7 @@ def test_records_that_cannot_be_read(make: Make, flag: str, words: str) -> None:
         ("-DKERNELS=0", "ops without a kernel: Toy::Copy = add a kernel record"),
         ("-DRESERVED", "records whose reserved pointers are not NULL: Toy::Copy"),
         ('-DSECOND_NAME="copy_u8"', "kernel names that are used twice, which SDK 2.49 and later refuse: copy_u8"),
-        ('-DRETURNED="Tyo"', "qhpi_init answers Tyo, and registers the ops of Toy = return Toy"),
+        ('-DRETURNED="Tyo"', "qhpi_init returns Tyo, and registers the ops of Toy = return Toy"),
         ("-DREGISTERS_NOTHING", "qhpi_init registers nothing = call qhpi_register_ops_v1 in it"),
     ],
 )

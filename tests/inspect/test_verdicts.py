@@ -140,7 +140,7 @@ def test_the_release_of_a_package_in_the_c_plus_plus_style(make: Make, look: Loo
     assert found.verdict == "will not register"
     assert "built with the headers of SDK v2.43.0.260129000000, the runtime is of v2.99.0.991231235959" in told(found)
     assert found.evidence is not None and found.evidence.facts.sdk.source == "its symbol udogen_qnn_sdk_build_id"
-    assert "does not say which SDK its headers were of" in told(look(none, runtime))
+    assert "does not name the SDK of its headers" in told(look(none, runtime))
 
 
 def test_qhpi_needs_a_runtime_that_has_it(make: Make, look: Look, tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_a_hexagon_library_and_a_skel(make_for: Make, look: Look) -> None:
     assert "it is the Hexagon half of a QNN runtime (skel)" in told(look(skel))
     package = make_for("hexagon v73", "-DQHPI", "-DNEEDS_HAP")
     found = look(package)
-    assert found.verdict == "cannot be told"
-    assert "there is no runtime to compare it with = give the libQnnHtpV73Skel.so" in told(found)
+    assert found.verdict == "cannot be judged"
+    assert "no runtime was found to compare it with = give the libQnnHtpV73Skel.so" in told(found)
     for against in (skel, skel.parent):  # what the skel uses, its system must have
         assert look(package, against).verdict == "will register"
     found = look(make_for("hexagon v73", "-DQHPI", "-DNEEDS_MALLOC"), skel)
@@ -202,5 +202,5 @@ def test_what_cannot_be_compared_with(make: Make, look: Look, tmp_path: Path) ->
     with pytest.raises(UsageError, match=r"--against: .* is not a shared library"):
         look(make("-DQHPI"), tmp_path / "libQnnHtp.so")
     (tmp_path / "libQnnHtp.so").unlink()
-    with pytest.raises(UsageError, match=r"there is no libQnnHtp\.so in it"):
+    with pytest.raises(UsageError, match=r"it has no libQnnHtp\.so"):
         look(make("-DQHPI"), tmp_path)

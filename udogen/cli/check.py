@@ -28,7 +28,7 @@ def command(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Say everything that is wrong with configs: file, line, reason, and what to do."""
+    """Find everything that is wrong with configs: file, line, reason, and what to do."""
     from udogen.configs.load import load
     from udogen.generate.pipeline import GenerateOptions, resolve_all
 

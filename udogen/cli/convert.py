@@ -32,7 +32,7 @@ def command(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Write configs in the other language; what it cannot say is a warning, never silently lost."""
+    """Write configs in the other language; what it cannot express is a warning, never silently lost."""
     from udogen.configs.load import load
 
     packages, problems = load(options.all_configs(configs, config_paths), strict=strict)
@@ -59,8 +59,8 @@ def command(
     if out is not None:
         _save(out, text, force=force)
     if as_json:
-        told = [problem.as_json() for problem in problems.warnings]
-        output.print_json({"ok": True, "file": str(out) if out else None, "text": text, "warnings": told})
+        warnings = [problem.as_json() for problem in problems.warnings]
+        output.print_json({"ok": True, "file": str(out) if out else None, "text": text, "warnings": warnings})
         return
     output.print_problems(problems.warnings)
     if out is None:
@@ -70,7 +70,7 @@ def command(
 
 
 def _check(text: str, out: Path | None, packages: Sequence[OpPackage], problems: Problems) -> None:
-    """What is about to be written must be a config that is accepted, as the one that it is made of."""
+    """The converted config must be accepted if the original is."""
     from udogen.configs import rules
     from udogen.configs.load import parse
     from udogen.generate.pipeline import GenerateOptions, resolve_all

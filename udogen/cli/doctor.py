@@ -15,7 +15,7 @@ from udogen.cli import output
 @output.json_option
 @click.pass_context
 def command(context: click.Context, folder: Path | None, as_json: bool) -> None:
-    """Say which tools, SDKs, variables, runtimes and emulators are there, and what works with them.
+    """Show which tools, SDKs, variables, runtimes and emulators this machine has, and what works with them.
 
     With DIR the packages in it too.  Exit code 0: a package can be generated, built for this machine and run in the CPU
     runtime; 3: it cannot; 5: that works, but a package in DIR is not right.

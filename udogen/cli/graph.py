@@ -27,7 +27,7 @@ def command(path: Path, svg: Path | None, around: int | None, wanted: tuple[str,
     """Draw ops with their tensors: those of a config, the graphs of a context binary, or an ONNX model, in which custom
     ops are marked.
 
-    The picture is one SVG file for browsers, light and dark.  --json answers with what is in it, and where.
+    The picture is one SVG file for browsers, light and dark.  --json prints what is in it, and where.
     """
     from udogen.draw import diagram as diagrams
     from udogen.draw import layout
@@ -61,9 +61,9 @@ def _diagram(path: Path, around: int | None, wanted: tuple[str, ...]) -> Diagram
     for option, given in (("--around", around is not None), ("--op", wanted)):
         if given:
             raise UsageError(f"{option} is for ONNX models; {path} is not one", hint="leave it out")
-    from udogen.inspect.context import looks_like_one
+    from udogen.inspect.context import is_context_binary
 
-    if looks_like_one(path):
+    if is_context_binary(path):
         from udogen.runtime.contexts.binaries import StoredContext
 
         with StoredContext(path, use_json=False, check_manifest=False) as stored:

@@ -91,7 +91,7 @@ def _from_flags(options: InitOptions) -> None:
     if not (name and inputs):
         if options.as_json or not (sys.stdin and sys.stdin.isatty()):
             raise UsageError(
-                "the flags do not describe an op, and there is no terminal to ask questions on",
+                "the flags do not describe an op, and no terminal is open for questions",
                 hint="udogen init NAME --input x:FLOAT_32:4D [--output …] [--param …], or --from-onnx MODEL",
             )
         answers = from_flags.interview(name, ask=_ask, log=output.print_note)

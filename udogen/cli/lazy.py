@@ -1,4 +1,4 @@
-"""A group of commands of which only the one that is called is imported."""
+"""A group of commands; only the one that is called is imported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """`rows` is name -> (module of udogen.cli, one line for --help): the help of all must not import all."""
+    """`rows` is name -> (module of udogen.cli, one line for --help), because --help must not import all verbs."""
 
     def __init__(self, *args: Any, rows: Mapping[str, tuple[str, str]], title: str = "Commands", **more: Any) -> None:
         super().__init__(*args, **more)

@@ -16,20 +16,20 @@ from udogen.errors import UdogenError, of_limit  # noqa: E402
 # verb -> (module, one line for --help)
 VERBS = {
     "init": ("init", "Write a first config, from an ONNX model or from flags."),
-    "check": ("check", "Say everything that is wrong with configs."),
+    "check": ("check", "Find everything that is wrong with configs."),
     "convert": ("convert", "Write a config in the other language."),
     "generate": ("generate", "Generate op packages from configs."),
-    "build": ("build", "Build a package with the compilers that are there."),
-    "inspect": ("inspect", "Say whether a built library will register, and if not, why."),
-    "doctor": ("doctor", "Say what this machine has, what is wrong, and how to get the rest."),
-    "register": ("register", "Say what a program must be told to use an op package."),
+    "build": ("build", "Build a package with the compilers of this machine."),
+    "inspect": ("inspect", "Check whether a built library will register, and if not, why."),
+    "doctor": ("doctor", "Check what this machine has, what is wrong, and how to get the rest."),
+    "register": ("register", "Show what a program needs to use an op package."),
     "script": ("script", "Write a folder that runs op packages in a client on a device."),
     "onnx-schema": ("onnx_schema", "Give the custom ops of an ONNX model schemas."),
     "onnx-context": ("onnx_context", "Make a context binary a model of ONNX Runtime."),
-    "explain": ("explain", "Say what an error number, or a log, means, and what to try."),
+    "explain": ("explain", "Explain an error number or a log, and what to try."),
     "graph": ("graph", "Draw the ops of a config, the graphs of a context binary, or an ONNX model."),
     "list": ("list", "Show what udogen can build, generate and compile with."),
-    "test": ("test", "Hold ops against their references, on every backend that is there."),
+    "test": ("test", "Compare ops with their references, on every backend of this machine."),
     "run": ("run", "Run an op of a built package, or context binaries, in the real QNN runtime."),
 }
 
@@ -47,8 +47,8 @@ def cli() -> None:
 
 
 def main(command: click.Command = cli, name: str = "udogen") -> None:
-    """The console script; the vendor's names for ours come here with a command of their own."""
-    if sys.stdout is not None:  # what we answer is UTF-8 whatever the locale; names of files go out as they came in
+    """The console script; the vendor's commands call it with a command of their own."""
+    if sys.stdout is not None:  # stdout is UTF-8 whatever the locale; names of files are printed as they were given
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     sys.exit(_run(command, name))
 
@@ -59,7 +59,7 @@ def _run(command: click.Command, name: str) -> int:
     try:
         code = command.main(prog_name=name, standalone_mode=False)
         output.flush()
-        return code if isinstance(code, int) else 0  # a verb whose answer is "no" says so with its exit code
+        return code if isinstance(code, int) else 0  # a verb may return an exit code
     except UdogenError as fault:
         output.print_error(fault)
         return fault.exit_code
@@ -74,7 +74,7 @@ def _run(command: click.Command, name: str) -> int:
     except BrokenPipeError:
         return output.reader_gone()
     except SystemExit as stop:
-        if stop.code == 1:  # click's own answer to a reader that is gone
+        if stop.code == 1:  # click, when the reader of stdout is gone
             return output.reader_gone()
         raise
     except Exception as fault:
@@ -83,4 +83,4 @@ def _run(command: click.Command, name: str) -> int:
             return limit.exit_code
         if isinstance(fault, OSError) and fault.filename is None:
             return output.stdout_failed(fault)
-        return output.print_internal_error(fault)  # the last resort: a fault of ours, never shown as a bare traceback
+        return output.print_internal_error(fault)  # a fault of udogen: never a bare traceback

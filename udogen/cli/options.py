@@ -73,7 +73,7 @@ def soc_of(text: str | None, backend: str) -> int:
     model = socs.model_of(text)
     if model is None:
         raise UsageError(
-            f"--soc {text}: udogen knows no such processor",
+            f"--soc {text}: unknown processor",
             hint=f"one of {', '.join(socs.ALL)}, its number, or a version of Hexagon (v75)",
         )
     return model

@@ -1,4 +1,4 @@
-"""What the verbs print: results on stdout, all else on stderr, `--json` for programs, colour for people."""
+"""What verbs print: results on stdout, all else on stderr, `--json` for programs, colour on terminals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
-_STYLES = {  # by the character that stands for it until the text is written; none of them is one of a text
+_STYLES = {  # by the noncharacter that marks it until the text is written
     "\ufdd0": "\x1b[0m",
     "\ufdd1": "\x1b[31m",  # red
     "\ufdd2": "\x1b[32m",  # green
@@ -34,7 +34,7 @@ _END, _RED, _GREEN, _YELLOW, _BOLD = _STYLES
 
 
 def _print(text: str, *, err: bool = False) -> None:
-    """The one way to the terminal: what is not ours to say to it is spelled, colours alone are not."""
+    """The only function that writes to the terminal: escapes control characters, but for our colours."""
     shown = visible(text)
     for mark, code in _STYLES.items():
         shown = shown.replace(mark, code)
@@ -47,32 +47,32 @@ def print_json(data: Mapping[str, Any]) -> None:
 
 
 def json_text(text: str) -> str:
-    """JSON that says the same, with escapes for what a terminal would obey or hide."""
+    """The same JSON, with escapes for characters that a terminal would obey or hide."""
     return UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def xml_text(text: str) -> str:
-    """XML that says the same, with references for what a terminal would obey or hide."""
+    """The same XML, with references for characters that a terminal would obey or hide."""
     return UNSEEN.sub(lambda match: f"&#x{ord(match[0]):X};", text)
 
 
 def print_file(text: str) -> None:
-    """A file as the result, which went through one of these two."""
+    """A file as the result, after `json_text` or `xml_text`."""
     click.echo(text, nl=False)
 
 
 def print_result(text: str) -> None:
-    """A line of the result."""
+    """A line of the result, on stdout."""
     _print(text)
 
 
 def print_note(text: str) -> None:
-    """A line for the person who watches."""
+    """A line on stderr."""
     _print(text, err=True)
 
 
 def warn(text: str) -> None:
-    """What a person should know though all goes on."""
+    """A warning on stderr."""
     print_note(f"{_colour('warning:', True)} {text}")
 
 
@@ -98,7 +98,7 @@ def print_error(fault: UdogenError) -> None:
         print_problems(fault.problems)
         print_note(f"{_colour('error:', False)} {fault.message}" + (f" ({fault.hint})" if fault.hint else ""))
         return
-    # A line of somebody else's that has a break in it is indented: it must not look like one of ours.
+    # Further lines of a text are indented: they must not look like lines of udogen.
     print_note(f"{_colour('error:', False)} {_indented(fault.message)}")
     for detail in fault.details:
         print_note(f"  {_indented(detail)}")
@@ -123,12 +123,12 @@ def print_usage_error(fault: click.ClickException) -> None:
 
 
 def json_requested() -> bool:
-    """True where the command line asked for JSON, even if it was wrong in other ways."""
+    """True if the command line asks for JSON, even if it is wrong in other ways."""
     return "--json" in sys.argv[1:]
 
 
 def print_internal_error(fault: Exception) -> int:
-    """A fault of ours: one sentence, and the traceback in a file for the report."""
+    """A fault of udogen: one sentence, and the traceback in a file for the report."""
     from udogen import resources
 
     text = f"udogen {__version__}\n{' '.join(sys.argv)}\n\n{traceback.format_exc()}"
@@ -150,19 +150,19 @@ def print_internal_error(fault: Exception) -> int:
 
 
 def flush() -> None:
-    """Bring everything that was said to whoever reads it."""
-    if sys.stdout is not None:  # it is None where it was closed before we began
+    """Flush stdout."""
+    if sys.stdout is not None:  # None if it was closed at the start
         sys.stdout.flush()
 
 
 def reader_gone() -> int:
-    """Whoever read our stdout has left: end quietly."""
+    """The reader of stdout is gone: end quietly."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 def stdout_failed(fault: OSError) -> int:
-    """Our stdout takes nothing more."""
+    """Stdout cannot be written any more."""
     reader_gone()
     print_error(UsageError(f"the answer cannot be written: {fault.strerror}", hint="is the disk full?"))
     return UsageError.exit_code
@@ -178,7 +178,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Callable[..., None]]:
-    """A bar while a person watches; otherwise a plain line per step.  A step may count for nothing: `by=0`."""
+    """A progress bar on a terminal, otherwise a line per step.  A step may count for nothing: `by=0`."""
     if not sys.stderr.isatty() or json_requested():
         quiet = json_requested()
 
@@ -204,7 +204,7 @@ def progress(title: str, total: int | None = None) -> Iterator[Callable[..., Non
 
 @contextmanager
 def emulator_steps(backend: str, kind: str) -> Iterator[Callable[[str], None]]:
-    """Who hears of the compiling of the emulator, where that may be needed."""
+    """Progress of compiling the emulator, if that may be needed."""
     from udogen import backends
     from udogen.build import emulator
 
@@ -216,7 +216,7 @@ def emulator_steps(backend: str, kind: str) -> Iterator[Callable[[str], None]]:
 
 
 def paint(text: str, state: str) -> str:
-    """A word of the result in the colour of what it says; plain where nobody watches."""
+    """A word of the result in the colour of its state; plain if stdout is no terminal."""
     colour = {"found": _GREEN, "missing": _YELLOW, "wrong": _RED}.get(state)
     if colour is None or os.environ.get("NO_COLOR") or not sys.stdout.isatty():
         return text

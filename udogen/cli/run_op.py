@@ -101,7 +101,7 @@ _SHOWN_FUNCTIONS = 8
 )
 @click.option("--save-context", type=click.Path(path_type=Path), metavar="FILE", help="Save the finalized graph here.")
 @click.option("--context", type=click.Path(path_type=Path), metavar="FILE", help="Restore what --save-context saved.")
-@click.option("--graph", is_flag=True, help="htp, emulator: show the graph after each rewrite, its tiles and kernels.")
+@click.option("--graph", is_flag=True, help="htp, emulator: show the graph after each rewrite, and its kernels.")
 @click.option("--heap", is_flag=True, help=HEAP_HELP)
 @prove_option
 @click.option("--force", is_flag=True, help="Run a package that is built for another release of the SDK.")

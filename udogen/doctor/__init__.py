@@ -1,1 +1,1 @@
-"""Is this machine ready, and for what: tools, SDKs, variables, runtimes, emulators, and what follows from them."""
+"""What this machine is ready for: tools, SDKs, variables, runtimes, emulators."""

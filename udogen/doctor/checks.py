@@ -30,7 +30,7 @@ def _look(machine: Machine, *, name: str, judge: _Judge) -> CheckOutcome:
 
 
 def _value(env: tools.Environment, name: str) -> str:
-    """What an environment says of a variable, by the variable's name."""
+    """The value of a variable, by its name."""
     for prefix, by_version in (
         ("HEXAGON_SDK_ROOT_", env.hexagon_sdk_roots),
         ("HEXAGON_TOOLS_VERSION_", env.hexagon_tools_versions),
@@ -55,7 +55,7 @@ def _sdk(_machine: Machine, value: str, *, sdk: Sdk, least: int = 0, get: str = 
 
 def _udo_root(_machine: Machine, value: str) -> CheckOutcome:
     if sdks.udo_headers(Path(value)) is None:
-        message = f"is {value}: there is no UdoBase.h in it, nor in SnpeUdo or include/SnpeUdo below it"
+        message = f"is {value}: it has no UdoBase.h, nor have SnpeUdo or include/SnpeUdo below it"
         return CheckOutcome(WRONG, "", value, message, "set it to $SNPE_ROOT/include/SNPE/SnpeUdo, or unset it")
     return CheckOutcome(FOUND, "", value)
 
@@ -66,7 +66,7 @@ def _hexagon_sdk(machine: Machine, value: str, *, least: int = 0) -> CheckOutcom
         return found
     there = sdks.hexagon_tools(Path(value))
     if not there and not machine.env.hexagon_tools_root:
-        message = f"is {value}: there is no {sdks.TOOLS}/*/{sdks.COMPILER} in it, and HEXAGON_TOOLS_ROOT is not set"
+        message = f"is {value}: it has no {sdks.TOOLS}/*/{sdks.COMPILER}, and HEXAGON_TOOLS_ROOT is not set"
         return found._replace(state=WRONG, message=message, get="install the Hexagon tools into it")
     return found._replace(where=f"{value}, tools {', '.join(there)}" if there else value)
 
@@ -75,7 +75,7 @@ def _hexagon_tools(machine: Machine, value: str) -> CheckOutcome:
     root = Path(value)
     root = root.parent if root.name == "Tools" else root
     if not machine.program(str(root / sdks.COMPILER)):
-        message = f"is {value}: there is no {sdks.COMPILER} in it"
+        message = f"is {value}: it has no {sdks.COMPILER}"
         get = "set it to $HEXAGON_SDK_ROOT/tools/HEXAGON_Tools/<version>, or unset it"
         return CheckOutcome(WRONG, "", value, message, get)
     known = sdks.known_to(root.name)
@@ -93,31 +93,31 @@ def _setup_done(machine: Machine, value: str) -> CheckOutcome:
 
 def _folder_of_opencl(_machine: Machine, value: str) -> CheckOutcome:
     if not (Path(value) / "libOpenCL.so").is_file():
-        return CheckOutcome(WRONG, "", value, f"is {value}: there is no libOpenCL.so in it", "pull it from the device")
+        return CheckOutcome(WRONG, "", value, f"is {value}: it has no libOpenCL.so", "pull it from the device")
     return CheckOutcome(FOUND, "", value)
 
 
 def _compiler(machine: Machine, value: str) -> CheckOutcome:
     words = command(value)
     if not machine.program(words[0]):
-        message = f"names `{words[0]}`, but there is no such program"
-        return CheckOutcome(WRONG, "", value, message, "set it to a C++ compiler that is there, or unset it")
+        message = f"names `{words[0]}`, which is not a program"
+        return CheckOutcome(WRONG, "", value, message, "set it to an installed C++ compiler, or unset it")
     return CheckOutcome(FOUND, machine.version([*words, "--version"]), value)
 
 
 def _tools_version(_machine: Machine, value: str) -> CheckOutcome:
     if not numbers(value):
         return CheckOutcome(
-            WRONG, "", value, f"is {value}: that is no version", "set it to one like 8.7.06, or unset it"
+            WRONG, "", value, f"is {value}: that is not a version", "set it to one like 8.7.06, or unset it"
         )
     return CheckOutcome(FOUND, value, "")
 
 
 # Variable, what it is for, how to get what it shall name, what judges it.
 _ROWS: tuple[tuple[str, str, str, _Judge], ...] = (
-    ("QNN_SDK_ROOT", "QNN's headers and runtime, instead of ours", _QPM, partial(_sdk, sdk=sdks.QNN)),
+    ("QNN_SDK_ROOT", "QNN's headers and runtime, instead of udogen's", _QPM, partial(_sdk, sdk=sdks.QNN)),
     ("SNPE_ROOT", "SNPE's headers, converters and runtime", _QPM, partial(_sdk, sdk=sdks.SNPE)),
-    ("SNPE_UDO_ROOT", "SNPE's UDO headers, instead of ours", "it is in the SNPE SDK", _udo_root),
+    ("SNPE_UDO_ROOT", "SNPE's UDO headers, instead of udogen's", "it is in the SNPE SDK", _udo_root),
     ("ANDROID_NDK_ROOT", "all Android targets", "NDK r26c: developer.android.com/ndk", partial(_sdk, sdk=sdks.NDK)),
     ("HEXAGON_SDK_ROOT", "hexagon-clang++ (SDK 3.5 for V65/V66)", _QPM, _hexagon_sdk),
     ("HEXAGON_SDK4_ROOT", "the SDK for V68 on, if the other is a 3.5", _QPM, partial(_hexagon_sdk, least=4)),
@@ -148,7 +148,7 @@ VARIABLES = (
     ),
 )
 
-# Shown only where they are set: nobody needs them.
+# Shown only if they are set: they are never required.
 OF_ONE_VERSION = frozenset(row.id for row in VARIABLES[len(_ROWS) :])
 
 
@@ -179,9 +179,9 @@ def _zig(machine: Machine) -> CheckOutcome:
 _PROGRAMS = (
     _program("make", "building packages", "apt-get install make", essential=True),
     _program("clang++", "x86-64, the usual compiler", "apt-get install clang"),
-    _program("g++", "x86-64, where there is no clang++", "apt-get install g++"),
+    _program("g++", "x86-64, without clang++", "apt-get install g++"),
     MachineCheck("zig", PROGRAMS, "Hexagon and aarch64 without an SDK", "pip install ziglang", _zig),
-    _program("aarch64-linux-gnu-g++", "aarch64 Linux, where there is no zig", "apt-get install g++-aarch64-linux-gnu"),
+    _program("aarch64-linux-gnu-g++", "aarch64 Linux, without zig", "apt-get install g++-aarch64-linux-gnu"),
     _program("cmake", "packages generated with --gen_cmakelists", "pip install cmake, or apt-get install cmake"),
     _program("adb", "bringing libraries to a device", "apt-get install adb, or the Android platform tools"),
 )

@@ -26,7 +26,7 @@ _AT_ONCE = 8  # they wait for programs, not for the processor
 
 @dataclass(frozen=True)
 class Examination:
-    """Everything that was looked at."""
+    """Everything that was inspected."""
 
     rows: tuple[CheckResult, ...]
     packages: tuple[CheckResult, ...] = ()
@@ -45,7 +45,7 @@ class Examination:
 
 
 def examine(machine: Machine, folder: Path | None = None, checks: Sequence[MachineCheck] = ALL) -> Examination:
-    """Look at the machine, and at the packages in a folder."""
+    """Check the machine, and the packages in a folder."""
     found = process.at_once([partial(check.look, machine) for check in checks], _AT_ONCE)
     rows = (CheckResult(check, each) for check, each in zip(checks, found, strict=True))
     shown = tuple(row for row in rows if row.check.id not in OF_ONE_VERSION or row.outcome.state != UNSET)

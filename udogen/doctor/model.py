@@ -1,4 +1,4 @@
-"""What a machine is asked, what a check is, and what it finds; tests answer the questions for other machines."""
+"""The questions that checks ask of a machine (tests have other machines), a check, and its result."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from udogen.runtime.library import RuntimeLibrary, find_runtime
 
 _Answer = TypeVar("_Answer")
 
-_SECONDS = 5.0  # for a program to say its version
+_SECONDS = 5.0  # for a program to print its version
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is."""
+    """A machine, as the few questions that checks ask of it."""
 
     env: tools.Environment
     program: Callable[[str], str]  # its path; empty where there is none
-    version: Callable[[Sequence[str]], str]  # what a program says of itself; empty where it does not run
+    version: Callable[[Sequence[str]], str]  # of a program; empty if it does not run
     wheel: Callable[[str], str]  # the version of an installed Python package; empty where there is none
     choose: Callable[[Target], Choice | UdogenError]  # what would compile a target
     runtime: Callable[[str], RuntimeLibrary | UdogenError]  # of a backend
@@ -55,7 +55,7 @@ def this_machine() -> Machine:
 
 
 def command(text: str) -> list[str]:
-    """The words of a command line of the user's; all of it where its quotes do not match."""
+    """The words of a user's command line; the whole text if its quotes do not match."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -93,13 +93,13 @@ class CheckOutcome(NamedTuple):
 
     state: str
     version: str = ""
-    where: str = ""  # the path, or in words what stands for it
+    where: str = ""  # the path, or a description
     message: str = ""  # what is wrong
-    get: str = ""  # what helps, where that is not what the check says
+    get: str = ""  # what helps, if it is not `MachineCheck.get`
 
 
 class MachineCheck(NamedTuple):
-    """One row of the answer, before anybody has looked."""
+    """A check: what it looks for, why, and how to get it."""
 
     id: str
     group: str
@@ -110,14 +110,14 @@ class MachineCheck(NamedTuple):
 
 
 class CheckResult(NamedTuple):
-    """One row of the answer."""
+    """A check and what it found: one row of the report."""
 
     check: MachineCheck
     outcome: CheckOutcome
 
     @property
     def fails(self) -> bool:
-        """True where the open path does not work because of it."""
+        """True if the open path does not work because of it."""
         return self.check.essential and self.outcome.state != FOUND
 
     def as_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""An examination as a person reads it: groups, what is there on one line, what is not with what to do."""
+"""An examination as text: groups of checks; what was found on one line, what is missing with what to do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Paint = Callable[[str, str], str]  # (text, state) -> the text as it is shown
 
 MARKS = {FOUND: "+", MISSING: "-", WRONG: "x", UNSET: "."}
 _WORDS = {MISSING: "", WRONG: "wrong"}
-_SHORT = 30  # a message of this length stands beside the name, a longer one below it
+_SHORT = 30  # a message up to this length is printed beside the name, a longer one below it
 _LEAST = 14  # the width of names; wider ones get a width of their own
 
 
@@ -68,7 +68,7 @@ def _any_found(rows: Sequence[CheckResult]) -> bool:
 
 
 def _fitted(text: str, width: int) -> str:
-    """A path keeps its end, which tells more than its beginning."""
+    """A path keeps its end, the more useful part."""
     room = max(width, 12)
     if len(text) <= room:
         return text

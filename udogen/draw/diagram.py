@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 LETTER, LINE = 7.3, 17  # a letter of a monospaced font of 12 px, or a little more; a line of text
 PAD_X, PAD_Y = 10, 7
-LONGEST = 44  # letters of a line; a longer one loses its middle, and the whole stands in the box's title
+LONGEST = 44  # letters of a line; a longer one loses its middle, and is whole in the box's title
 
 # Kinds of boxes, and what a legend calls them.
 KINDS: Mapping[str, str] = {
@@ -57,7 +57,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Section:
-    """A graph, or an op with its tensors; edges are pairs of ids, from what makes to what takes."""
+    """A graph, or an op with its tensors; edges are pairs of ids, from producer to consumer."""
 
     title: str
     boxes: tuple[Box, ...]
@@ -77,7 +77,7 @@ class Diagram:
 
 
 def shorten(text: str, letters: int = LONGEST) -> str:
-    """What fits, with the middle left out: names begin alike, and end in what they are."""
+    """The text without its middle if it is too long: names often begin alike."""
     if len(text) <= letters:
         return text
     head = (letters - 1) // 2

@@ -111,7 +111,7 @@ def _forward(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[tuple
 
 
 def _rows(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """The longest way from the top; but just above what takes it stands whatever makes no line longer by that."""
+    """The longest path from the top; a box moves down to just above its users if that makes no line longer."""
     above: dict[str, int] = dict.fromkeys(ids, 0)
     below: dict[str, list[str]] = {each: [] for each in ids}
     for source, target in edges:
@@ -142,7 +142,7 @@ def _chain(source: _Slot, target: _Slot) -> list[_Slot]:
 
 
 def _order(rows: list[list[_Slot]]) -> None:
-    """Barycentres, down and up again: neighbours come to stand below each other."""
+    """Barycentres, down and up again: neighbours move below each other."""
     for row in rows:
         for place, slot in enumerate(row):
             slot.order = float(place)
@@ -159,7 +159,7 @@ def _order(rows: list[list[_Slot]]) -> None:
 
 
 def _place(rows: list[list[_Slot]]) -> None:
-    """Middles near those of the neighbours, never nearer to each other than there is room for."""
+    """Moves boxes near their neighbours, without overlap."""
     for row in rows:
         at = -(sum(slot.width for slot in row) + GAP_X * (len(row) - 1)) / 2
         for slot in row:
@@ -190,7 +190,7 @@ def _amid(slot: _Slot, near: Sequence[_Slot]) -> float:
 
 
 def _apart(row: Sequence[_Slot], wanted: Sequence[float]) -> list[float]:
-    """The places nearest to the wanted ones (least squares) with enough room between neighbours."""
+    """The positions nearest to the given ones (least squares) with enough room between neighbours."""
     offsets = [0.0]
     for one, other in pairwise(row):
         offsets.append(offsets[-1] + (one.width + other.width) / 2 + GAP_X)
@@ -241,7 +241,7 @@ _GAP = 10.0
 
 
 def beside(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> DiagramLayout:
-    """One box in the middle, which the edges name; the others in columns beside it, in their order."""
+    """The op in the middle, its inputs and outputs in columns beside it, in their order."""
     [middle] = [each for each in boxes if each.kind in ("op", "custom")]
     taken, made = {source for source, _ in edges}, {target for _, target in edges}
     left = [each for each in boxes if each.id in taken - {middle.id}]

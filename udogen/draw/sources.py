@@ -179,7 +179,7 @@ class _Painter:
         centres = [node for node in nodes if self._is_custom(node)]
         if not centres:
             shown = nodes[:MOST_NODES]
-            return shown, f"The first {len(shown)} of {len(nodes)} nodes; there is no custom op." if len(nodes) > len(
+            return shown, f"The first {len(shown)} of {len(nodes)} nodes; none is a custom op." if len(nodes) > len(
                 shown
             ) else ""
         near = _near(nodes, centres, around)
@@ -262,7 +262,7 @@ def _near(nodes: Sequence[Node], centres: Sequence[Node], around: int) -> list[N
 
 
 def _constants(graph: Graph, scopes: tuple[Graph, ...]) -> dict[str, str]:
-    """What stands in a box instead of beside it: initializers of all graphs around, and Constant nodes."""
+    """What is shown in a box instead of beside it: initializers of all graphs around, and Constant nodes."""
     found = {name: _held(each) for scope in scopes for name, each in scope.constants.items()}
     for scope in scopes:
         for node in scope.nodes:

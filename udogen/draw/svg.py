@@ -65,7 +65,7 @@ def draw(diagram: Diagram) -> str:
 
 
 def _texts(diagram: Diagram, kinds: Sequence[str]) -> Iterator[str]:
-    """The lines that are no boxes, and must fit too."""
+    """The lines outside of boxes, which must fit too."""
     yield diagram.title + "    "  # it is larger
     yield diagram.description
     for section in diagram.sections:

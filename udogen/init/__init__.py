@@ -1,1 +1,1 @@
-"""A first config and first test cases: from a model, from flags, or from what a person answers."""
+"""A first config and test cases: from a model, from flags, or from answers to questions."""

@@ -1,4 +1,4 @@
-"""What becomes a config and its test cases: a package, remarks that stand in the config as comments, cases."""
+"""What becomes a config and its test cases: a package, remarks (comments in the config), cases."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Remark:
 
     about: tuple[str, ...]
     sentence: str
-    decide: bool = False  # nothing in the model says what is right
+    decide: bool = False  # the model does not decide it
 
     def __str__(self) -> str:
         return clean(MUST_DECIDE + self.sentence if self.decide else self.sentence)

@@ -72,7 +72,7 @@ def draft(
 
 
 def _faults_of(package: OpPackage) -> list[str]:
-    """What the rules for configs say of it."""
+    """Its faults by the rules for configs."""
     problems = Problems()
     rules.check(package, problems)
     return [f"{each.message}: {each.hint}" for each in problems.errors]
@@ -174,7 +174,7 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Answers:
-    """The texts that flags would have been."""
+    """The answers, as the texts of flags."""
 
     name: str
     inputs: tuple[str, ...]
@@ -184,7 +184,7 @@ class Answers:
 
 
 def interview(name: str, *, ask: Ask, log: Log) -> Answers:
-    """Ask for everything that a config must say."""
+    """Ask for everything that a config needs."""
     while not name or names.fault_of_symbol(name):
         if name:
             log(f"  `{name}` {names.fault_of_symbol(name)}; `{names.suggestion(name)}` would do")
@@ -198,7 +198,7 @@ def interview(name: str, *, ask: Ask, log: Log) -> Answers:
 
 
 def _several(what: str, must: bool, read: Callable[[str], object], ask: Ask, log: Log, usual: str) -> tuple[str, ...]:
-    """Answers until an empty one; the first of what must be there has a usual answer."""
+    """Answers until an empty one; a required first one has a default."""
     found: list[str] = []
     while True:
         first = must and not found

@@ -119,12 +119,13 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
     uses, function, schema = uses_of(model, source), model.function(source), custom_ops.schema(source, model.opsets)
     remarks: list[Remark] = []
     if name != source.type:
-        told = f"the model calls it {source}, which cannot be its name here; converters look for the model's name"
-        remarks.append(Remark((name,), told, decide=True))
+        text = f"the model calls it {source}, which cannot be its name here; converters look for the model's name"
+        remarks.append(Remark((name,), text, decide=True))
     taken: set[str] = set()
     inputs = operands_of(uses, "input", _formals(function, schema, "inputs"), taken)
     outputs = operands_of(uses, "output", _formals(function, schema, "outputs"), taken)
-    attributes = params_of(uses, name, _formal_attributes(function, schema), taken, remarks)
+    attributes, of_params = params_of(uses, name, _formal_attributes(function, schema), taken)
+    remarks += of_params
     if not inputs or not outputs:
         side = "input" if not inputs else "output"
         raise UsageError(
@@ -137,7 +138,8 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
     left = tuple(backend for backend, why in obstacles.items() if not why)
     if not left:
         left = USUAL_BACKENDS[:1]
-    made, supplements = _tensors([*inputs, *outputs], name, left, remarks)
+    made, supplements, of_tensors = _tensors([*inputs, *outputs], name, left)
+    remarks += of_tensors
     made = [
         replace(tensor, constraints=same_shape(operand, inputs)) if operand.role == "output" else tensor
         for tensor, operand in zip(made, (*inputs, *outputs), strict=True)
@@ -158,7 +160,7 @@ def _drafted_op(loaded: Loaded, source: OpName, name: str, chosen: Sequence[str]
 
 
 def _reference(loaded: Loaded, source: OpName, op: Op, uses: Sequence[Use]) -> tuple[str, bytes | None]:
-    """What the op is held against: ONNX's own, or the body that the model has for it."""
+    """What the op is compared with: ONNX's own reference, or the body that the model has for it."""
     if not source.domain and loaded.model.function(source) is None and custom_ops.knows(source):
         return f"onnx:{source.type}", None
     file = standalone_model(loaded.proto, source, uses)
@@ -195,16 +197,18 @@ def _formal_attributes(function: Function | None, schema: Any) -> list[FormalAtt
 
 
 def _tensors(
-    operands: Sequence[Operand], op: str, chosen: Sequence[str], remarks: list[Remark]
-) -> tuple[list[Tensor], Mapping[str, tuple[TensorSupplement, ...]]]:
+    operands: Sequence[Operand], op: str, chosen: Sequence[str]
+) -> tuple[list[Tensor], Mapping[str, tuple[TensorSupplement, ...]], list[Remark]]:
     made = []
+    remarks: list[Remark] = []
     by_backend: dict[str, tuple[TensorSupplement, ...]] = {}
     for operand in operands:
-        tensor, supplements = tensor_of(operand, op, chosen, remarks)
+        tensor, supplements, about = tensor_of(operand, op, chosen)
+        remarks += about
         made.append(tensor)
         for backend, entry in supplements.items():
             by_backend[backend] = (*by_backend.get(backend, ()), entry)
-    return made, by_backend
+    return made, by_backend, remarks
 
 
 def _supplements(found: Sequence[DraftedOp], chosen: Sequence[str]) -> list[Supplement]:
@@ -219,30 +223,30 @@ def _supplements(found: Sequence[DraftedOp], chosen: Sequence[str]) -> list[Supp
 
 
 def _concluded(op: str, operands: Sequence[Operand], loaded: Loaded) -> list[Remark]:
-    """What is known of tensors only because it follows from something else."""
+    """Remarks about types and shapes that were inferred."""
     reasons = {value: why for _, value, why in loaded.concluded}
     found = {
         (operand.name, reasons[each.name]): None for operand in operands for each in operand.all if each.name in reasons
     }
-    return [Remark((op, name), f"not told by the model, but concluded: {why}") for name, why in found]
+    return [Remark((op, name), f"not in the model, but concluded: {why}") for name, why in found]
 
 
 def _of_op(op: str, inputs: Sequence[Operand], outputs: Sequence[Operand]) -> list[Remark]:
     ranks = {len(each.type.shape or ()) for operand in (*inputs, *outputs) for each in operand.all if not each.static}
     if 4 not in ranks:
         return []
-    told = (
+    text = (
         "ONNX has images as NCHW, QNN's own ops and converters as NHWC; "
         "if this op cares which axis is which, add a <Layout>"
     )
-    return [Remark((op,), told, decide=True)]
+    return [Remark((op,), text, decide=True)]
 
 
 # --- test cases ------------------------------------------------------------------------------------------------------
 
 
 MOST = 16  # cases of one op; a model may use it a thousand times
-_MOST_VALUES = 64  # numbers of a constant that stand in the test file
+_MOST_VALUES = 64  # numbers of a constant that the test file may hold
 _BATCH = ("batch", "n", "b", "bs")
 _OTHER = 8  # the size of an axis that the model leaves open
 
@@ -264,7 +268,7 @@ def cases_of(
     params: Sequence[Param],
     dims: Mapping[str, int],
 ) -> list[DraftCase]:
-    """A case for each different use, one more where it is quantized; uses of unknown shapes have none."""
+    """A case for each different use, and another if it is quantized; uses of unknown shapes have none."""
     found: dict[str, DraftCase] = {}
     for number, use in enumerate(uses):
         for quantized in (False, True):
@@ -307,14 +311,14 @@ def _case(
 
 
 def _open(operands: Sequence[Operand], number: int) -> str:
-    """What the model says of tensors with axes that it leaves open."""
-    told = {
+    """The model's shapes of tensors with open axes."""
+    text = {
         operand.name: show_shape(argument)
         for operand in operands
         for argument in operand.arguments[number]
         if any(not isinstance(extent, int) for extent in argument.type.shape or ())
     }
-    return f"in the model: {', '.join(f'{name} {shape}' for name, shape in told.items())}" if told else ""
+    return f"in the model: {', '.join(f'{name} {shape}' for name, shape in text.items())}" if text else ""
 
 
 def _params(op: Op, params: Sequence[Param], number: int) -> dict[str, object]:
@@ -328,7 +332,7 @@ def _params(op: Op, params: Sequence[Param], number: int) -> dict[str, object]:
 
 
 def _where(op: Op, inputs: Mapping[str, CaseTensor], outputs: Mapping[str, CaseTensor]) -> tuple[str, ...]:
-    """The backends that hand these tensors to an op; none said where that are all of the op's."""
+    """The backends that hand these tensors to an op; empty for all of the op's."""
     mine = [name.lower() for name in op.backends]
     kinds = {each.dtype for each in (*inputs.values(), *outputs.values())}
     given = {*inputs, *outputs}

@@ -1,4 +1,4 @@
-"""Attributes of all uses -> parameters: types, defaults, enumerations; and what QNN has no word for."""
+"""Attributes of all uses -> parameters: types, defaults, enumerations; and attributes that QNN cannot express."""
 
 from __future__ import annotations
 
@@ -43,21 +43,23 @@ class Param:
 
 
 def params_of(
-    uses: Sequence[Use], op: str, formals: Sequence[FormalAttribute], taken: set[str], remarks: list[Remark]
-) -> list[Param]:
-    """The parameters of an op, scalars first (as both languages can say it), in the order in which they come up."""
-    told = {each.name: each for each in formals}
-    order = dict.fromkeys([*told, *(each.name for use in uses for each in use.attributes)])
-    found = []
+    uses: Sequence[Use], op: str, formals: Sequence[FormalAttribute], taken: set[str]
+) -> tuple[list[Param], list[Remark]]:
+    """The parameters of an op, scalars first (both languages can express that), in the order of first use."""
+    by_name = {each.name: each for each in formals}
+    order = dict.fromkeys([*by_name, *(each.name for use in uses for each in use.attributes)])
+    found: list[Param] = []
+    remarks: list[Remark] = []
     for name in order:
         attributes = [next((each for each in use.attributes if each.name == name), None) for use in uses]
-        formal = told.get(name)
+        formal = by_name.get(name)
         if not any(attributes) and (formal is None or formal.default is None):
             continue
-        made = _param(op, name, attributes, formal, taken, remarks)
+        made, about_it = _param(op, name, attributes, formal, taken)
+        remarks += about_it
         if made is not None:
             found.append(made)
-    return sorted(found, key=lambda each: not each.tensor.is_scalar)
+    return sorted(found, key=lambda each: not each.tensor.is_scalar), remarks
 
 
 def _param(
@@ -66,21 +68,24 @@ def _param(
     attributes: Sequence[Attribute | None],
     formal: FormalAttribute | None,
     taken: set[str],
-    remarks: list[Remark],
-) -> Param | None:
+) -> tuple[Param | None, list[Remark]]:
     present = [each for each in attributes if each is not None]
     samples = [*present, *([formal.default] if formal and formal.default else [])]
     kind = _kind(samples)
     if kind in _NO_WORD:
         sentence = f"attribute `{name}` is {_NO_WORD[kind]}, which QNN has no parameter for; it is left out"
-        remarks.append(Remark((op,), sentence, decide=True))
-        return None
-    about = (op, _named(op, name, taken, remarks))
-    shape = _Shape.of(kind, samples, about, remarks)
+        return None, [Remark((op,), sentence, decide=True)]
+    made = _named(name, taken)
+    about, remarks = (op, made), []
+    if made != name:
+        remarks = [Remark(about, f"attribute `{name}` of the model; converters look for that name", decide=True)]
+    shape, of_shape = _shape_of(kind, samples, about)
+    remarks += of_shape
     if shape is None:
-        return None
+        return None, remarks
     found = [None if each is None else shape.value(each) for each in attributes]
-    default = _default(found, formal, shape, about, remarks)
+    default, of_default = _default(found, formal, shape, about)
+    remarks += of_default
     missing = any(each is None for each in attributes)
     mandatory = default is None and not missing and not (formal and not formal.required)
     tensor = Tensor(
@@ -92,7 +97,7 @@ def _param(
         default=default,
         enum=shape.enum,
     )
-    return Param(tensor, name, tuple(found))
+    return Param(tensor, name, tuple(found)), remarks
 
 
 def _kind(samples: Sequence[Attribute]) -> str:
@@ -106,39 +111,23 @@ def _kind(samples: Sequence[Attribute]) -> str:
     return "UNDEFINED"
 
 
-def _named(op: str, name: str, taken: set[str], remarks: list[Remark]) -> str:
+def _named(name: str, taken: set[str]) -> str:
     good = name if not names.fault_of_tensor(name) else names.identifier(name)[: names.LONGEST]
     made, number = good, 2
     while names.identifier(made) in taken:
         made, number = f"{good}_param" if number == 2 else f"{good}_param{number - 1}", number + 1
     taken.add(names.identifier(made))
-    if made != name:
-        remarks.append(
-            Remark((op, made), f"attribute `{name}` of the model; converters look for that name", decide=True)
-        )
     return made
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """How the attribute is said in QNN."""
+    """The attribute as a parameter of QNN."""
 
     kind: str
     datatype: DataType
     rank: Rank
     enum: tuple[str, ...] = ()
-
-    @staticmethod
-    def of(kind: str, samples: Sequence[Attribute], about: tuple[str, str], remarks: list[Remark]) -> _Shape | None:
-        """The type and rank that hold all samples; None, with a remark, where there are none."""
-        scalar = Rank(scalar=True)
-        if kind == "STRING":
-            return _text(samples, about, remarks)
-        if kind == "TENSOR":
-            return _tensor(samples, about, remarks)
-        if kind in ("FLOAT", "FLOATS"):
-            return _Shape(kind, BY_NAME["FLOAT_32"], scalar if kind == "FLOAT" else Rank((1,)))
-        return _numbers(kind, samples, about, remarks)
 
     def value(self, attribute: Attribute) -> Value | None:
         """The value of one use; None where the file does not hold it."""
@@ -152,57 +141,68 @@ class _Shape:
         return _as_floats(found) if self.datatype.kind == "float" else found
 
 
-def _numbers(kind: str, samples: Sequence[Attribute], about: tuple[str, str], remarks: list[Remark]) -> _Shape | None:
+# A shape, or None if QNN has none for the attribute; and remarks about it.
+_Shaped = tuple[_Shape | None, list[Remark]]
+
+
+def _shape_of(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
+    """The type and rank that hold all samples."""
+    if kind == "STRING":
+        return _text(samples, about)
+    if kind == "TENSOR":
+        return _tensor(samples, about)
+    if kind in ("FLOAT", "FLOATS"):
+        return _Shape(kind, BY_NAME["FLOAT_32"], Rank(scalar=True) if kind == "FLOAT" else Rank((1,))), []
+    return _numbers(kind, samples, about)
+
+
+def _numbers(kind: str, samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
     """Whole numbers: INT_32 where all samples fit; a longer one can be passed by value, but not in a list."""
     numbers = [number for each in samples for number in values.flatten(_plain(each.value))]
     if all(_INT_32[0] <= int(number) <= _INT_32[1] for number in numbers):
+        shape = _Shape(kind, BY_NAME["INT_32"], Rank(scalar=True) if kind == "INT" else Rank((1,)))
         if kind == "INT" and set(numbers) <= {0, 1}:
-            remarks.append(Remark(about, "only 0 and 1 in the model; BOOL_8 would do if it is a switch"))
-        return _Shape(kind, BY_NAME["INT_32"], Rank(scalar=True) if kind == "INT" else Rank((1,)))
+            return shape, [Remark(about, "only 0 and 1 in the model; BOOL_8 would do if it is a switch")]
+        return shape, []
     if kind == "INT":
-        told = "it holds numbers of more than 32 bits; ONNX Runtime's QNN provider cannot pass them"
-        remarks.append(Remark(about, told, decide=True))
-        return _Shape(kind, BY_NAME["INT_64"], Rank(scalar=True))
-    told = f"attribute `{about[1]}` lists numbers of more than 32 bits, which no backend hands to an op; it is left out"
-    remarks.append(Remark(about[:1], told, decide=True))
-    return None
+        text = "it holds numbers of more than 32 bits; ONNX Runtime's QNN provider cannot pass them"
+        return _Shape(kind, BY_NAME["INT_64"], Rank(scalar=True)), [Remark(about, text, decide=True)]
+    text = f"attribute `{about[1]}` lists numbers of more than 32 bits, which no backend hands to an op; it is left out"
+    return None, [Remark(about[:1], text, decide=True)]
 
 
-def _text(samples: Sequence[Attribute], about: tuple[str, str], remarks: list[Remark]) -> _Shape:
+def _text(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
     """An enumeration of the texts of the model where they can be names: every backend takes that."""
     texts = tuple(dict.fromkeys(str(each.value) for each in samples))
     if not any(names.fault_of_tensor(text) for text in texts) and not names.collisions(texts):
-        told = f"a text in ONNX, of which the model has {' '.join(texts)}; is the list complete?"
-        remarks.append(Remark(about, told, decide=True))
-        return _Shape("STRING", BY_NAME["UINT_32"], Rank(scalar=True), texts)
-    return _Shape("STRING", BY_NAME["STRING"], Rank(scalar=True))
+        text = f"a text in ONNX, of which the model has {' '.join(texts)}; is the list complete?"
+        return _Shape("STRING", BY_NAME["UINT_32"], Rank(scalar=True), texts), [Remark(about, text, decide=True)]
+    return _Shape("STRING", BY_NAME["STRING"], Rank(scalar=True)), []
 
 
-def _tensor(samples: Sequence[Attribute], about: tuple[str, str], remarks: list[Remark]) -> _Shape | None:
+def _tensor(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
     tensors = [each.value for each in samples if isinstance(each.value, Constant)]
     rows = {types.of_tensor(each.dtype) for each in tensors}
     ranks = {len(each.shape) for each in tensors}
     row = rows.pop() if len(rows) == 1 else None
     if row is None:
         kinds = " or ".join(sorted(each.dtype for each in tensors))
-        told = f"attribute `{about[1]}` is a tensor of {kinds}, which no backend has; it is left out"
-        remarks.append(Remark(about[:1], told, decide=True))
-        return None
+        text = f"attribute `{about[1]}` is a tensor of {kinds}, which no backend has; it is left out"
+        return None, [Remark(about[:1], text, decide=True)]
     span = row.range()
     numbers = [int(n) for each in samples for n in values.flatten(_plain(each.value)) if span and isinstance(n, int)]
     if span and not all(span[0] <= number <= span[1] for number in numbers):
-        told = f"attribute `{about[1]}` holds numbers of more than 32 bits, which no backend hands to an op"
-        remarks.append(Remark(about[:1], f"{told}; it is left out", decide=True))
-        return None
+        text = f"attribute `{about[1]}` holds numbers of more than 32 bits, which no backend hands to an op"
+        return None, [Remark(about[:1], f"{text}; it is left out", decide=True)]
     row = BY_NAME["FLOAT_32"] if row.name == "FLOAT_16" else row
+    remarks = []
     if any(types.why(each.dtype) for each in tensors):
-        remarks.append(
-            Remark(about, f"{tensors[0].dtype} in the model, {row.name} here: {types.why(tensors[0].dtype)}")
-        )
+        text = f"{tensors[0].dtype} in the model, {row.name} here: {types.why(tensors[0].dtype)}"
+        remarks = [Remark(about, text)]
     if len(ranks) > 1 or max(ranks) > 5:
-        return _Shape("TENSOR", row, Rank())
+        return _Shape("TENSOR", row, Rank()), remarks
     rank = ranks.pop()
-    return _Shape("TENSOR", row, Rank((rank,)) if rank else Rank(scalar=True))
+    return _Shape("TENSOR", row, Rank((rank,)) if rank else Rank(scalar=True)), remarks
 
 
 def _default(
@@ -210,28 +210,23 @@ def _default(
     formal: FormalAttribute | None,
     shape: _Shape,
     about: tuple[str, str],
-    remarks: list[Remark],
-) -> Value | None:
+) -> tuple[Value | None, list[Remark]]:
     """That of the schema or function; otherwise the one value that all uses have."""
     if formal is not None:
-        return _small(shape.value(formal.default)) if formal.default else None
+        return (_small(shape.value(formal.default)) if formal.default else None), []
     if any(each is None for each in found):
         missing = sum(each is None for each in found)
-        told = (
-            f"{missing} of {len(found)} uses leave it out, and the model does not tell what it is then: add a <Default>"
-        )
-        remarks.append(Remark(about, told, decide=True))
-        return None
+        text = f"{missing} of {len(found)} uses leave it out, and the model does not define its value: add a <Default>"
+        return None, [Remark(about, text, decide=True)]
     distinct = list(dict.fromkeys(found))
     if len(distinct) > 1:
         shown = ", ".join(values.show(each) for each in distinct[:4] if each is not None)
-        remarks.append(Remark(about, f"in the model: {shown}{', …' if len(distinct) > 4 else ''}"))
-        return None
+        return None, [Remark(about, f"in the model: {shown}{', …' if len(distinct) > 4 else ''}")]
     default = _small(distinct[0])
-    if default is not None:
-        which = {1: "the only use has", 2: "both uses have"}.get(len(found), f"all {len(found)} uses have")
-        remarks.append(Remark(about, f"the default is what {which}"))
-    return default
+    if default is None:
+        return None, []
+    which = {1: "the only use has", 2: "both uses have"}.get(len(found), f"all {len(found)} uses have")
+    return default, [Remark(about, f"the default is what {which}")]
 
 
 def _small(value: Value | None) -> Value | None:

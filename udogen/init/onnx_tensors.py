@@ -27,7 +27,7 @@ class FormalOperand:
 
 @dataclass(frozen=True)
 class Operand:
-    """One input or output: what stands there in each use, in the order of the uses."""
+    """One input or output: its arguments in each use, in the order of the uses."""
 
     name: str
     role: str
@@ -43,7 +43,7 @@ class Operand:
 
 
 def operands_of(uses: Sequence[Use], role: str, formals: Sequence[FormalOperand], taken: set[str]) -> list[Operand]:
-    """The inputs (or outputs) of an op; `formals` is what its schema says of them, nothing where it has none."""
+    """The inputs (or outputs) of an op; `formals` are those of its schema; empty if it has none."""
     sides = [use.inputs if role == "input" else use.outputs for use in uses]
     most = max((len(side) for side in sides), default=0)
     if formals:
@@ -65,7 +65,7 @@ def operands_of(uses: Sequence[Use], role: str, formals: Sequence[FormalOperand]
 def _as_told(
     sides: Sequence[tuple[Argument, ...]], role: str, formals: Sequence[FormalOperand], most: int, taken: set[str]
 ) -> list[Operand]:
-    """As the schema has them; those that no use has are left out where they are optional."""
+    """Operands by the schema; optional ones without a use are left out."""
     shown = [each for index, each in enumerate(formals) if index < most or not each.optional]
     found = []
     for index, name in enumerate(distinct([each.name for each in shown], role, taken)):
@@ -77,7 +77,7 @@ def _as_told(
 
 
 def _wanted(column: tuple[tuple[Argument, ...], ...], role: str, *, repeated: bool) -> str:
-    """The name that the model suggests: of weights their own, of other values only what people see from outside."""
+    """The name that the model suggests: that of weights, and of inputs and outputs of the graph."""
     arguments = [each for use in column for each in use]
     if repeated or not arguments:
         return role + "s" if repeated else ""
@@ -86,7 +86,7 @@ def _wanted(column: tuple[tuple[Argument, ...], ...], role: str, *, repeated: bo
 
 
 def _repetition(sides: Sequence[tuple[Argument, ...]]) -> tuple[int, str]:
-    """From where on an input is any number of tensors, and why that is only likely.
+    """The index from which on inputs are one repeated input, and why that is only likely.
 
     Uses of different length whose last inputs are all alike (type, rank, not constant) take any number of them, if
     even the shortest use has one, and the longest three.
@@ -99,17 +99,17 @@ def _repetition(sides: Sequence[tuple[Argument, ...]]) -> tuple[int, str]:
     kind = _kind(max(sides, key=len)[-1])
     while start > 0 and all(_kind(side[start - 1]) == kind for side in sides if len(side) >= start):
         start -= 1
-    told = " or ".join(str(count) for count in counts)
+    text = " or ".join(str(count) for count in counts)
     if kind is not None and start < shortest and longest >= 3:
         return (
             start,
-            f"uses have {told} inputs, alike from here on, so it is taken as repeated; or are the last ones optional?",
+            f"uses have {text} inputs, alike from here on, so it is taken as repeated; or are the last ones optional?",
         )
-    return longest, f"uses have {told} inputs, so the last ones are taken as optional; or is it one repeated input?"
+    return longest, f"uses have {text} inputs, so the last ones are taken as optional; or is it one repeated input?"
 
 
 def _kind(argument: Argument) -> tuple[str, int | None] | None:
-    """What inputs of one kind have in common; none for what is constant or left out."""
+    """Type and rank, which repeated inputs share; None for a constant or omitted one."""
     if not argument.name or argument.static:
         return None
     shape = argument.type.shape
@@ -121,15 +121,15 @@ def _seldom(column: tuple[tuple[Argument, ...], ...]) -> bool:
 
 
 def _doubts(operands: list[Operand], sides: Sequence[tuple[Argument, ...]], decide: str) -> list[Operand]:
-    """What is said of operands that only some uses have."""
+    """Remarks about operands that only some uses have."""
     found = []
     for operand in operands:
         missing = sum(not use for use in operand.arguments)
         if operand.mandatory or not missing:
             found.append(operand)
             continue
-        told = decide or f"{missing} of {len(sides)} uses leave it out, so it is taken as optional"
-        found.append(replace(operand, decide=told if decide else operand.decide))
+        text = decide or f"{missing} of {len(sides)} uses leave it out, so it is taken as optional"
+        found.append(replace(operand, decide=text if decide else operand.decide))
     return found
 
 
@@ -146,7 +146,7 @@ def word(value: str) -> str:
 
 
 def agreed(values: Iterable[str]) -> str:
-    """The word that all uses have for a tensor; empty where they have none, or several."""
+    """The word that all uses have for a tensor; empty if they have none, or several."""
     words = {word(each) for each in values}
     return words.pop() if len(words) == 1 else ""
 
@@ -180,26 +180,26 @@ def _tries(name: str, generic: str) -> Iterable[str]:
 
 
 def types_of_arguments(arguments: Iterable[Argument]) -> tuple[tuple[DataType, ...], list[str]]:
-    """The types of a tensor over all its uses, and sentences about those that QNN has otherwise."""
+    """The types of a tensor over all its uses, and sentences about those that QNN replaces."""
     found: dict[DataType, None] = {}
-    said: dict[str, None] = {}
+    notes: dict[str, None] = {}
     for each in arguments:
         row = types.of_tensor(each.type.dtype)
         if row is not None:
             found[row] = None
         if types.why(each.type.dtype) and row is not None:
-            said[f"{each.type.dtype} in the model, {row.name} here: {types.why(each.type.dtype)}"] = None
+            notes[f"{each.type.dtype} in the model, {row.name} here: {types.why(each.type.dtype)}"] = None
     for each in arguments:
         stored = types.of_stored(each.quantized.dtype) if each.quantized else None
         if stored is not None:
             found[stored] = None
-    return tuple(found), list(said)
+    return tuple(found), list(notes)
 
 
 def types_on_backends(
     datatypes: Sequence[DataType], chosen: Sequence[str], *, param: bool
 ) -> Mapping[str, tuple[DataType, ...]]:
-    """By backend the types that it hands to an op; where there is none of them, the nearest."""
+    """By backend the types that it hands to an op, or else the nearest ones."""
     found = {}
     for backend in chosen:
         row = backends.ALL[backend]
@@ -219,7 +219,7 @@ def _nearest(datatype: DataType, delivered: Sequence[str]) -> DataType:
 def types_in_config(
     name: str, role: str, found: Mapping[str, tuple[DataType, ...]]
 ) -> tuple[tuple[DataType, ...], Mapping[str, TensorSupplement]]:
-    """The types as the op definition has them, and what the supplement of each backend says."""
+    """The types as the op definition has them, and in the supplement of each backend."""
     kinds = set(found.values())
     if len(kinds) == 1:
         return kinds.pop(), {}
@@ -237,37 +237,39 @@ _SHOWN_SHAPES = 4
 Supplements = Mapping[str, TensorSupplement]
 
 
-def tensor_of(operand: Operand, op: str, chosen: Sequence[str], remarks: list[Remark]) -> tuple[Tensor, Supplements]:
-    """The tensor, and what backends have otherwise."""
+def tensor_of(operand: Operand, op: str, chosen: Sequence[str]) -> tuple[Tensor, Supplements, list[Remark]]:
+    """The tensor, its supplements by backend, and remarks."""
     about = (op, operand.name)
-    known, said = types_of_arguments(operand.all)
+    known, notes = types_of_arguments(operand.all)
+    remarks = []
     if not known:
         known = (BY_NAME["FLOAT_32"],)
-        remarks.append(Remark(about, _no_type(operand), decide=True))
+        remarks = [Remark(about, _no_type(operand), decide=True)]
     found, supplements = types_in_config(operand.name, operand.role, types_on_backends(known, chosen, param=False))
-    remarks += [Remark(about, sentence) for sentence in said]
+    remarks += [Remark(about, sentence) for sentence in notes]
     remarks += [Remark(about, sentence) for sentence in _substitutes(known, chosen)]
     remarks += _remarks_of(operand, about)
+    rank, of_rank = _rank(operand, about)
     tensor = Tensor(
         name=operand.name,
         role=operand.role,
         datatypes=found,
-        rank=_rank(operand, about, remarks),
+        rank=rank,
         mandatory=operand.mandatory,
         repeated=operand.repeated,
         static=operand.role == "input" and bool(operand.all) and all(each.static for each in operand.all),
     )
-    return tensor, supplements
+    return tensor, supplements, remarks + of_rank
 
 
 def _no_type(operand: Operand) -> str:
     other = next((each.type.other for each in operand.all if each.type.other), "")
-    told = sorted({each.type.dtype for each in operand.all} - {""})
+    text = sorted({each.type.dtype for each in operand.all} - {""})
     if other:
-        return f"it is a {other} in the model, which QNN has not; FLOAT_32 stands here for something else"
-    if told:
-        return f"it is {' or '.join(told)} in the model, which no backend has; FLOAT_32 stands here for something else"
-    return "the model does not tell its data type; FLOAT_32 stands here as a guess"
+        return f"it is a {other} in the model, which QNN lacks; FLOAT_32 is a placeholder"
+    if text:
+        return f"it is {' or '.join(text)} in the model, which no backend has; FLOAT_32 is a placeholder"
+    return "the model does not name its data type; FLOAT_32 is a guess"
 
 
 def _substitutes(known: Sequence[DataType], chosen: Sequence[str]) -> Iterator[str]:
@@ -282,11 +284,11 @@ def _remarks_of(operand: Operand, about: tuple[str, ...]) -> Iterator[Remark]:
         yield Remark(about, operand.decide, decide=True)
     shapes = Counter(show_shape(each) for each in operand.all)
     if shapes:
-        told = [
+        text = [
             f"{shape}{f' ({count} times)' if count > 1 else ''}" for shape, count in shapes.most_common(_SHOWN_SHAPES)
         ]
         more = f", and {len(shapes) - _SHOWN_SHAPES} more shapes" if len(shapes) > _SHOWN_SHAPES else ""
-        yield Remark(about, f"in the model: {', '.join(told)}{more}")
+        yield Remark(about, f"in the model: {', '.join(text)}{more}")
     static = sum(each.static for each in operand.all)
     if operand.role == "input" and 0 < static < len(operand.all):
         yield Remark(
@@ -308,25 +310,25 @@ def show_shape(argument: Argument) -> str:
     return ("x".join(texts) if plain else f"[{', '.join(texts)}]") if texts else "a single number"
 
 
-def _rank(operand: Operand, about: tuple[str, ...], remarks: list[Remark]) -> Rank:
+def _rank(operand: Operand, about: tuple[str, ...]) -> tuple[Rank, list[Remark]]:
     shapes = [each.type.shape for each in operand.all]
     ranks = sorted({max(len(shape), 1) for shape in shapes if shape is not None})
     unknown = sum(shape is None for shape in shapes)
     if unknown or not ranks:
-        told = f"its rank is not known in {unknown} of {len(shapes)} uses" if shapes else "no use of the model has it"
-        remarks.append(Remark(about, f"{told}, so any rank is allowed here", decide=True))
-        return Rank()
+        text = f"its rank is not known in {unknown} of {len(shapes)} uses" if shapes else "no use of the model has it"
+        return Rank(), [Remark(about, f"{text}, so any rank is allowed here", decide=True)]
+    remarks = []
     if any(shape == () for shape in shapes):
         remarks.append(Remark(about, "it is a single number in the model; QNN's tensors have at least one axis: 1D"))
     if len(ranks) > 1:
-        told = " and ".join(map(str, ranks))
-        remarks.append(Remark(about, f"ranks {told} in the model, so any rank is allowed here"))
-        return Rank()
-    return Rank((ranks[0],)) if ranks[0] <= _MOST_RANK else Rank()
+        text = " and ".join(map(str, ranks))
+        remarks.append(Remark(about, f"ranks {text} in the model, so any rank is allowed here"))
+        return Rank(), remarks
+    return Rank((ranks[0],)) if ranks[0] <= _MOST_RANK else Rank(), remarks
 
 
 def same_shape(output: Operand, inputs: Sequence[Operand]) -> tuple[Constraint, ...]:
-    """ "Same shape as …", where every use of the model has it so and no other input would do as well."""
+    """ "Same shape as …", if that holds in every use of the model, for the first such input."""
     fitting = [each for each in inputs if each.mandatory and not each.repeated and _always_like(output, each)]
     dynamic = [each for each in fitting if not all(arg.static for arg in each.all)]
     if output.repeated or not dynamic:
@@ -352,6 +354,6 @@ def qnn_types(argument: Argument) -> tuple[str, tuple[float, int] | None]:
 
 
 def plain_type(argument: Argument) -> tuple[str, None]:
-    """The same where nothing is quantized."""
+    """The type of a tensor in a case that is not quantized."""
     plain = types.of_tensor(argument.type.dtype)
     return (plain.name if plain else "FLOAT_32"), None

@@ -18,7 +18,7 @@ from udogen.opdef.problems import Problem, Problems
 
 @dataclass(frozen=True)
 class Written:
-    """What became of each file, and what the config's readers warn of."""
+    """The action for each file, and warnings of the config's reader."""
 
     files: Mapping[Path, str]
     warnings: tuple[Problem, ...]
@@ -48,12 +48,12 @@ def language_of(path: Path) -> str:
     """The config language that a file's name asks for."""
     found = LANGUAGES.get(path.suffix.lower())
     if found is None:
-        raise UsageError(f"{path} says not which language it is in", hint="a config ends in .xml or .json")
+        raise UsageError(f"{path} has neither of the suffixes of a config", hint="a config ends in .xml or .json")
     return found
 
 
 def config_text(draft: Draft, language: str) -> tuple[str, tuple[Problem, ...]]:
-    """The config, and what its language cannot say; JSON has no comments, so remarks are not in it."""
+    """The config, and what its language cannot express; JSON has no comments, so remarks are not in it."""
     problems = Problems()
     if language == "json":
         text = json_write.write([draft.package], problems)
@@ -63,7 +63,7 @@ def config_text(draft: Draft, language: str) -> tuple[str, tuple[Problem, ...]]:
 
 
 def comments(remarks: Sequence[Remark]) -> Mapping[tuple[str, ...], Sequence[str]]:
-    """Remarks by what they are about, decisions last, where the eye rests."""
+    """Remarks by their subject, decisions last."""
     found: dict[tuple[str, ...], list[str]] = {}
     for each in sorted(remarks, key=lambda row: row.decide):
         found.setdefault(each.about, []).append(str(each))
@@ -71,7 +71,7 @@ def comments(remarks: Sequence[Remark]) -> Mapping[tuple[str, ...], Sequence[str
 
 
 def check(text: str, language: str, file: str) -> tuple[OpPackage, tuple[Problem, ...]]:
-    """Read a config as `udogen check` does; raises what is wrong with it, which would be a fault of ours."""
+    """Read a config as `udogen check` does; an error would be a fault of udogen."""
     from udogen.configs import json_read, resolve, rules, xml_read
 
     problems = Problems()
@@ -87,7 +87,7 @@ def check(text: str, language: str, file: str) -> tuple[OpPackage, tuple[Problem
 
 
 def save(files: Mapping[Path, bytes]) -> Mapping[Path, str]:
-    """Write what is not there yet: path -> `created` or `unchanged`; a file with other content is an error."""
+    """Write new files: path -> `created` or `unchanged`; an existing file with other content is an error."""
     there = {path: path.read_bytes() for path in files if path.is_file()}
     other = [path for path in files if path.exists() and there.get(path) != files[path]]
     if other:
@@ -134,7 +134,7 @@ def _op(op: Op, cases: Sequence[DraftCase], reference: str) -> Iterator[str]:
         yield f"reference = {_string(reference)}"
     else:
         yield from _comment(
-            "Nothing to hold its numbers against yet, so cases only show that it runs. Write a function in numpy, "
+            "Nothing to compare its numbers with yet, so cases only show that it runs. Write a function in numpy, "
             "which takes the inputs in their order and the parameters by name, and name it here:"
         )
         yield f'# reference = "reference.py:{op.name.lower()}"'
@@ -206,7 +206,7 @@ def _key(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    """A TOML string: that of JSON, but for DEL, which TOML wants escaped."""
+    """A TOML string: as in JSON, with DEL escaped too."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -1,1 +1,1 @@
-"""Look at what was built: what it is, what it needs, and whether a runtime will take it."""
+"""Inspects what was built: what it is, what it needs, and whether a runtime will take it."""

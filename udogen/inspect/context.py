@@ -1,4 +1,4 @@
-"""A context binary: what is in it, whether it is as it was written, and whether the JSON beside it says the same."""
+"""A context binary: what is in it, whether it is as it was written, and whether the JSON beside it agrees."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class InspectedContext:
         return self.faults[0].exit_code if self.faults else 0
 
 
-def looks_like_one(path: Path) -> bool:
+def is_context_binary(path: Path) -> bool:
     """Whether a path is meant to be a context binary, broken or not."""
     if not path.is_file():
         return False
@@ -59,7 +59,7 @@ def looks_like_one(path: Path) -> bool:
 def inspect_context(
     path: Path, *, system_library: Path | None = None, on_step: Callable[[str], None] = lambda _line: None
 ) -> InspectedContext:
-    """Look at one context binary; raises an error only where nothing can be said of it."""
+    """Look at one context binary; raises an error only if nothing in it can be read."""
     faults: list[UdogenError] = []
     head = guarded.head_of(path)
     verdict = manifest.check(path)
@@ -134,16 +134,16 @@ def _fault(fault: UdogenError, width: int) -> Iterator[str]:
 def _facts(found: InspectedContext) -> Iterator[tuple[str, str]]:
     info = found.info
     yield "file", f"{found.size} bytes; of the backend's own {info.blob_size}, its format {info.blob_version}"
-    made = info.build_id or "an SDK that is not told"
+    made = info.build_id or "an unknown SDK"
     yield "made by", f"{made}; core API {info.api_version}, backend API {info.backend_version}"
     if target := _target(info):
         yield "made for", target
     yield "manifest", found.verdict.message
     if found.json is not None:
         count = len(found.differences)
-        told = f"{count} difference{'' if count == 1 else 's'}: the binary counts" if count else "says the same"
+        text = f"{count} difference{'' if count == 1 else 's'}: the binary counts" if count else "agrees"
         broken = any(isinstance(fault, ConfigError) for fault in found.faults)
-        yield "JSON", f"{found.json.name}: " + ("cannot be used" if broken else told)
+        yield "JSON", f"{found.json.name}: " + ("cannot be used" if broken else text)
 
 
 def _target(info: BinaryInfo) -> str:
@@ -160,9 +160,9 @@ def _target(info: BinaryInfo) -> str:
 def _graph(graph: GraphInfo, width: int, everything: bool) -> Iterator[str]:
     yield f"  graph {graph.name}"
     if graph.htp is not None:
-        told = graph.htp._asdict()
-        shown = [f"{name.replace('_', ' ')} {_amount(value)}" for name, value in told.items() if value]
-        yield from wrapped("    HTP      ", ", ".join(shown) or "nothing told", width)
+        values = graph.htp._asdict()
+        shown = [f"{name.replace('_', ' ')} {_amount(value)}" for name, value in values.items() if value]
+        yield from wrapped("    HTP      ", ", ".join(shown) or "nothing known", width)
     for what, side in (("inputs", graph.inputs), ("outputs", graph.outputs), ("updateable", graph.updateable)):
         if side:
             total = sum(each.nbytes for each in side if not each.dtype.startswith("0x"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from udogen.build import elf, tools
-from udogen.build.package import MANIFEST, PackageFolder, open_packages, package_of
+from udogen.build.package import MANIFEST, PackageLibrary, open_packages, package_of
 from udogen.errors import RunFailed, UsageError
 from udogen.inspect import kinds
 from udogen.inspect.rules import LIVE, STATIC, STOPS, UDO, UNKNOWN, VERDICTS, WARNS, LibraryEvidence, RuleFinding, run
@@ -26,7 +26,7 @@ _SECONDS = 30.0  # for a package that never comes back from registering
 
 @dataclass(frozen=True)
 class InspectedLibrary:
-    """A library and the verdict on it; no case where the file is no ELF library."""
+    """A library and the verdict on it; without evidence if the file is not an ELF library."""
 
     path: Path
     evidence: LibraryEvidence | None
@@ -35,7 +35,7 @@ class InspectedLibrary:
 
     @property
     def is_package(self) -> bool:
-        """False for a library that is none; true also for what is too broken to tell."""
+        """False for any other library; true for one that is too broken to be read."""
         return self.evidence is None or self.evidence.facts.is_package or self.evidence.facts.is_registration
 
     @property
@@ -46,13 +46,13 @@ class InspectedLibrary:
 
     @property
     def verdict(self) -> str:
-        """Will it register."""
+        """Whether it will register, in words."""
         return VERDICTS[self.weight]
 
 
 @dataclass(frozen=True)
 class InspectOptions:
-    """What a person asked for: runtimes to compare with, and whether anything of the library may run."""
+    """Runtimes to compare with, and whether anything of the library may run."""
 
     against: tuple[Path, ...]
     env: tools.Environment
@@ -60,9 +60,9 @@ class InspectOptions:
 
 
 def inspect(
-    path: Path, options: InspectOptions, *, folder: PackageFolder | None = None, target: str = "", choose: bool = False
+    path: Path, options: InspectOptions, *, folder: PackageLibrary | None = None, target: str = "", choose: bool = False
 ) -> InspectedLibrary:
-    """Inspect one library, of a target of a package if need be.
+    """Inspect one library, perhaps of a target of a package.
 
     `choose` takes of the runtimes that were given only those for the machine of the library.
     """
@@ -112,7 +112,7 @@ def _register(evidence: LibraryEvidence, backend: str) -> LibraryEvidence:
 
 
 def _read(evidence: LibraryEvidence) -> LibraryEvidence:
-    """What a registration library tells."""
+    """What a registration library describes."""
     try:
         return replace(evidence, registration=read_registration(evidence.path, timeout=_SECONDS))
     except RunFailed as fault:
@@ -120,7 +120,7 @@ def _read(evidence: LibraryEvidence) -> LibraryEvidence:
 
 
 def _record(evidence: LibraryEvidence) -> LibraryEvidence:
-    """The kernel records, which may also tell why the runtime refused, or crashed."""
+    """The kernel records, which may also explain why the runtime refused or crashed."""
     crashed = isinstance(evidence.failure, (OpCrashed, OpTimedOut))
     if evidence.facts.kind.id != "qhpi" or evidence.facts.elf.machine != shim.MACHINE:
         return evidence
@@ -143,7 +143,7 @@ _MOST = 200  # libraries below a folder: more is not a folder of op packages
 
 @dataclass(frozen=True)
 class UnbuiltTarget:
-    """A target whose library is not there."""
+    """A target whose library was not built."""
 
     target: str
     library: Path
@@ -152,9 +152,9 @@ class UnbuiltTarget:
 
 @dataclass(frozen=True)
 class InspectedPackage:
-    """A generated package: what is built of it, and what is not."""
+    """A generated package: its built libraries, and the targets that are not built."""
 
-    folder: PackageFolder
+    folder: PackageLibrary
     built: tuple[InspectedLibrary, ...]
     not_built: tuple[UnbuiltTarget, ...]
     notes: tuple[str, ...]
@@ -162,14 +162,14 @@ class InspectedPackage:
 
 @dataclass(frozen=True)
 class Inspection:
-    """Everything that was looked at."""
+    """Everything that was inspected."""
 
     packages: tuple[InspectedPackage, ...]
     others: tuple[InspectedLibrary, ...]
 
     @property
     def judged(self) -> tuple[InspectedLibrary, ...]:
-        """What the answer depends on: in a folder with op packages, not the other libraries that lie beside them."""
+        """The libraries that decide the exit code: in a folder with op packages, only those."""
         packages = tuple(each for each in self.libraries if each.is_package)
         return packages or self.libraries
 
@@ -184,7 +184,7 @@ def inspect_all(
 ) -> Inspection:
     """Inspect a library, or everything in a folder."""
     if not path.exists():
-        raise UsageError(f"there is no file or folder {path}", hint="give a built library, or the folder of a package")
+        raise UsageError(f"{path} does not exist", hint="give a built library, or the folder of a package")
     if not path.is_dir():
         folder, target = _package_and_target(path)
         return Inspection((), (inspect(path, options, folder=folder, target=target),))
@@ -196,7 +196,7 @@ def inspect_all(
             hint="give a library, or the folder of a package",
         )
 
-    def one(library: Path, folder: PackageFolder | None = None, target: str = "") -> InspectedLibrary:
+    def one(library: Path, folder: PackageLibrary | None = None, target: str = "") -> InspectedLibrary:
         on_library(library.name)
         return inspect(library, options, folder=folder, target=target, choose=True)
 
@@ -206,14 +206,14 @@ def inspect_all(
     )
 
 
-def _packages(path: Path) -> list[PackageFolder]:
+def _packages(path: Path) -> list[PackageLibrary]:
     if not (path / MANIFEST).is_file() and not any(path.glob(f"*/{MANIFEST}")):
         return []
     # What a converter loads is registered nowhere.
     return [each for each in open_packages(path) if not each.kind.converter]
 
 
-def _package(folder: PackageFolder, one: Callable[[Path, PackageFolder, str], InspectedLibrary]) -> InspectedPackage:
+def _package(folder: PackageLibrary, one: Callable[[Path, PackageLibrary, str], InspectedLibrary]) -> InspectedPackage:
     built: list[InspectedLibrary] = []
     missing: list[UnbuiltTarget] = []
     for row in folder.rows:
@@ -225,7 +225,7 @@ def _package(folder: PackageFolder, one: Callable[[Path, PackageFolder, str], In
     return InspectedPackage(folder, tuple(built), tuple(missing), tuple(_notes(folder, built)))
 
 
-def _notes(folder: PackageFolder, built: Sequence[InspectedLibrary]) -> list[str]:
+def _notes(folder: PackageLibrary, built: Sequence[InspectedLibrary]) -> list[str]:
     notes = []
     usual = (folder.name, folder.name + folder.backend.capitalize())
     if folder.path.resolve().name not in usual:
@@ -245,8 +245,8 @@ def _files(path: Path) -> list[Path]:
     return [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
 
 
-def _others(path: Path, packages: Sequence[PackageFolder]) -> list[Path]:
-    """Libraries that are no target's of a package."""
+def _others(path: Path, packages: Sequence[PackageLibrary]) -> list[Path]:
+    """Libraries that belong to no target of a package."""
     known = {library.resolve() for folder in packages for row in folder.rows for library in folder.artifacts(row)}
     found: list[Path] = []
     for here, folders, names in os.walk(path):
@@ -258,8 +258,8 @@ def _others(path: Path, packages: Sequence[PackageFolder]) -> list[Path]:
     return found
 
 
-def _package_and_target(library: Path) -> tuple[PackageFolder | None, str]:
-    """The package and target that a library is of."""
+def _package_and_target(library: Path) -> tuple[PackageLibrary | None, str]:
+    """The package and the target of a library."""
     folder = package_of(library)
     if folder is not None:
         for row in folder.rows:

@@ -12,11 +12,11 @@ from udogen.build import elf
 from udogen.build.elf import Elf
 from udogen.runtime.library import BUILD_ID
 
-QHPI_SINCE = (2, 47)  # the first release whose records are laid out as ours
+QHPI_SINCE = (2, 47)  # the first release whose records are laid out as in our header
 
 
 class LibraryKind(NamedTuple):
-    """One kind of library, and the symbols that give it away."""
+    """One kind of library, and the symbols that identify it."""
 
     id: str
     words: str
@@ -63,7 +63,7 @@ KINDS = (
     LibraryKind("gpu", "op package for GPU", "gpu", r"QnnGpuOpPackage_getKernelBinary"),
     LibraryKind("plain", "op package for CPU or GPU (plain C)", "cpu", rf"\w+{PROVIDER}"),
 )
-# The same to see; the machine tells.
+# The same symbols; the machine is another.
 DSP = LibraryKind("dsp", "op package for DSP V65/V66 (plain C)", "dsp")
 OTHER = LibraryKind(
     "other", "no op package", remedy=f"an op package exports <Package>{PROVIDER}; is its visibility hidden?"
@@ -71,7 +71,7 @@ OTHER = LibraryKind(
 
 
 class SdkRelease(NamedTuple):
-    """The SDK release that a library was built for, and how we know."""
+    """The SDK release that a library was built for, and the evidence for it."""
 
     release: str  # v2.43.0.260129...; empty where it does not matter or is not known
     source: str  # in words
@@ -79,7 +79,7 @@ class SdkRelease(NamedTuple):
 
 @dataclass(frozen=True)
 class LibraryFacts:
-    """What an ELF library is."""
+    """Kind, providers and SDK of an ELF library."""
 
     elf: Elf
     kind: LibraryKind
@@ -88,12 +88,12 @@ class LibraryFacts:
 
     @property
     def is_package(self) -> bool:
-        """True for what a runtime can register at all."""
+        """True if a runtime can register it at all."""
         return bool(self.kind.backend)
 
     @property
     def is_registration(self) -> bool:
-        """True for what SNPE registers, and finds op packages by."""
+        """True for a registration library of SNPE."""
         return self.kind.id == "udo"
 
 
@@ -115,10 +115,10 @@ def _kind(found: Elf) -> LibraryKind:
 
 
 def _sdk(found: Elf, kind: LibraryKind) -> SdkRelease:
-    told = elf.text_of(found, BUILD_ID)
-    if told:
-        return SdkRelease(told, f"its symbol {BUILD_ID}")
+    build_id = elf.text_of(found, BUILD_ID)
+    if build_id:
+        return SdkRelease(build_id, f"its symbol {BUILD_ID}")
     releases = elf.sdk_releases(found.path)
     if len(releases) == 1:  # several would be somebody's table of releases
         return SdkRelease(releases[0], "a text in it")
-    return SdkRelease("", "any from 2.47 on" if kind.id == "qhpi" else "it does not say")
+    return SdkRelease("", "any from 2.47 on" if kind.id == "qhpi" else "not named in it")

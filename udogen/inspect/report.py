@@ -78,13 +78,13 @@ def _facts(evidence: LibraryEvidence) -> Iterator[tuple[str, str]]:
     if evidence.registered:
         package, runtime = evidence.registered
         yield "registered", f"as {package.name or '(no name)'} in {runtime.name} {runtime.build_id}"
-        yield "ops", ", ".join(package.operations) or "none told"
+        yield "ops", ", ".join(package.operations) or "none"
     elif facts.is_package and evidence.failure is None:
         yield "registered", "not tried" if evidence.native else "not tried: it is for another machine"
     if evidence.registration:
         yield from _registration_lines(evidence.registration)
     elif facts.is_registration and evidence.failure is None:
-        yield "tells", "not asked" if evidence.native else "not asked: it is for another machine"
+        yield "describes", "not asked" if evidence.native else "not asked: it is for another machine"
 
 
 def _symbols(evidence: LibraryEvidence) -> str:
@@ -238,7 +238,7 @@ def _case_json(evidence: LibraryEvidence) -> dict[str, Any]:
 
 
 def _registration_lines(found: Registration) -> Iterator[tuple[str, str]]:
-    """(label, text) of what it tells."""
+    """(label, text) of what it describes."""
     numbers = [".".join(map(str, version)) for version in (found.version, found.api_version)]
     yield "package", f"{found.package} {numbers[0]}, API {numbers[1]} of UDO"
     yield "libraries", ", ".join(f"{core} {name}" for core, name in found.libraries) or "none"
@@ -255,10 +255,10 @@ def _op(op: RegisteredOp) -> str:
 def _tensor(tensor: RegisteredTensor) -> str:
     """`x FLOAT_32 NHWC`, or `x (CPU FLOAT_32, DSP UINT_8)` where the cores differ."""
     types = set(tensor.types.values())
-    told = types.pop() if len(types) == 1 else f"({', '.join(f'{c} {t}' for c, t in tensor.types.items())})"
+    text = types.pop() if len(types) == 1 else f"({', '.join(f'{c} {t}' for c, t in tensor.types.items())})"
     flags = [word for word, flag in (("repeated", tensor.repeated), ("static", tensor.static)) if flag]
     layout = [] if tensor.layout in ("", "LAST") else [tensor.layout]
-    return " ".join([tensor.name, told, *layout, *flags])
+    return " ".join([tensor.name, text, *layout, *flags])
 
 
 def _param(param: RegisteredParam) -> str:
@@ -269,7 +269,7 @@ def _param(param: RegisteredParam) -> str:
 
 
 def _registration_json(found: Registration) -> dict[str, Any]:
-    """Everything that it tells, as plain data."""
+    """Everything that it describes, as plain data."""
     from dataclasses import asdict
 
     return {**asdict(found), "path": str(found.path), "libraries": [list(row) for row in found.libraries]}

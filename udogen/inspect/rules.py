@@ -14,7 +14,7 @@ from udogen import backends
 from udogen.backends.plan import PROVIDER
 from udogen.build.demangle import demangled
 from udogen.build.elf import version_key
-from udogen.build.package import PackageFolder
+from udogen.build.package import PackageLibrary
 from udogen.errors import RunFailed
 from udogen.inspect.kinds import QHPI_SINCE, LibraryFacts
 from udogen.inspect.symbols import ComparedRuntime, Resolution
@@ -28,7 +28,7 @@ STOPS, UNKNOWN, WARNS = "stops", "unknown", "warns"
 # The verdict, by the worst finding.
 VERDICTS = {
     STOPS: "will not register",
-    UNKNOWN: "cannot be told",
+    UNKNOWN: "cannot be judged",
     WARNS: "will register, but",
     "": "will register",
 }
@@ -53,13 +53,13 @@ class LibraryEvidence:
     runtime: ComparedRuntime
     resolution: Resolution
     native: bool  # runs on this machine
-    folder: PackageFolder | None = None  # whose library it is
+    folder: PackageLibrary | None = None  # whose library it is
     provider: str = ""
     registered: tuple[PackageInfo, RuntimeInfo] | None = None
     failure: RunFailed | None = None  # of registering
     records: Records | None = None
     records_failure: RunFailed | None = None
-    registration: Registration | None = None  # what a registration library of SNPE tells
+    registration: Registration | None = None  # what a registration library of SNPE describes
 
     @property
     def path(self) -> Path:
@@ -91,7 +91,7 @@ def _kind(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
 
 
 def _machine(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
-    """Only an op package can be for the wrong machine, and only where it is compared with something."""
+    """The machine and the version of Hexagon are those of the runtime."""
     found = evidence.facts.elf
     if not evidence.facts.is_package or not evidence.runtime.libraries:
         return
@@ -244,7 +244,7 @@ def _remedy_of(evidence: LibraryEvidence, missing: tuple[str, ...]) -> str:
 
 
 def _wrong_runtime(evidence: LibraryEvidence) -> bool:
-    """True where looking for symbols would only repeat that it is the wrong runtime."""
+    """True if missing symbols would only repeat that it is the wrong runtime."""
     return any(finding.weight == STOPS for rule in (_kind, _machine, _backend) for finding in rule(evidence))
 
 
@@ -260,7 +260,7 @@ def _release(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
         yield RuleFinding(
             "release",
             WARNS,
-            f"it is in the C++ style and does not say which SDK its headers were of; the runtime is of {there}",
+            f"it is in the C++ style and does not name the SDK of its headers; the runtime is of {there}",
             "build it with the headers of that release: another one registers, and crashes when a graph is finalized",
         )
     # `_` begins a number of the build farm; two builds of one release differ, too, so the whole text counts.
@@ -284,9 +284,9 @@ def _stack(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
 
 
 def _reference(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
-    """Without a runtime to compare with, nobody can say."""
+    """A verdict needs a runtime to compare with."""
     if evidence.facts.is_package and not evidence.runtime.libraries and not _wrong_runtime(evidence):
-        yield RuleFinding("reference", UNKNOWN, "there is no runtime to compare it with", evidence.runtime.hint)
+        yield RuleFinding("reference", UNKNOWN, "no runtime was found to compare it with", evidence.runtime.hint)
 
 
 STATIC: tuple[VerdictRule, ...] = (
@@ -329,7 +329,7 @@ def _names(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
 
 
 def _recorded(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
-    """What QHPI's records say that a runtime stumbles over."""
+    """Kernel records of QHPI that a runtime cannot take."""
     if evidence.records_failure is not None and not isinstance(evidence.records_failure, OlderRecords):
         fault = evidence.records_failure
         yield RuleFinding("records", WARNS, fault.message, fault.hint, fault.details)
@@ -340,7 +340,7 @@ def _recorded(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
         return
     package, ops = evidence.records.package, evidence.records.ops
     if evidence.records.returned != package:
-        text = f"qhpi_init answers {evidence.records.returned or 'nothing'}, and registers the ops of {package}"
+        text = f"qhpi_init returns {evidence.records.returned or 'nothing'}, and registers the ops of {package}"
         yield RuleFinding("records", WARNS, text, f"return {package}")
     functions = [kernel["function"] for op in ops for kernel in op["kernels"]]
     twice = sorted({name for name in functions if functions.count(name) > 1})
@@ -372,31 +372,33 @@ def _functions(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
 
 def _registration(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
     if evidence.failure is not None:
-        yield RuleFinding("told", STOPS, evidence.failure.message, evidence.failure.hint, evidence.failure.details)
+        yield RuleFinding("udo", STOPS, evidence.failure.message, evidence.failure.hint, evidence.failure.details)
     if evidence.registration is None:
         return
     found = evidence.registration
     if not found.package:
-        yield RuleFinding("told", STOPS, "it names no package", "a network finds its ops by the name of their package")
+        yield RuleFinding("udo", STOPS, "it names no package", "a network finds its ops by the name of their package")
     if not found.ops:
-        yield RuleFinding("told", STOPS, "it has no op", "generate it again: the config has lost its ops")
+        yield RuleFinding("udo", STOPS, "it has no op", "generate it again: the config has lost its ops")
     named = [core for core, _ in found.libraries]
     for core in found.cores:
         if core not in named:
-            yield RuleFinding("told", STOPS, f"it is for {core}, and names no library of it", "generate it again")
+            yield RuleFinding(
+                "registration", STOPS, f"it is for {core}, and names no library of it", "generate it again"
+            )
     rows = list(found.libraries)
     for core, name in dict.fromkeys(row for row in rows if rows.count(row) > 1):
         again = "generate and build it again: where a core has several libraries, each has a name of its own"
-        yield RuleFinding("told", WARNS, f"it names {name} for {core} {rows.count((core, name))} times", again)
+        yield RuleFinding("udo", WARNS, f"it names {name} for {core} {rows.count((core, name))} times", again)
     if found.api_version[:1] != (1,):
         version = ".".join(map(str, found.api_version))
         yield RuleFinding(
-            "told", STOPS, f"it is built with API {version} of UDO", "build it with headers of SNPE 2.x (1.6)"
+            "udo", STOPS, f"it is built with API {version} of UDO", "build it with headers of SNPE 2.x (1.6)"
         )
 
 
 def _libraries(evidence: LibraryEvidence) -> Iterator[RuleFinding]:
-    """Whether the loader would find what it names: only a warning, as that is a matter of the place."""
+    """The loader finds the libraries that it names; only a warning, because that depends on the machine."""
     if evidence.registration is None:
         return
     for core in udo_host.BACKENDS.values():

@@ -24,7 +24,7 @@ _OF_BACKEND = re.compile(r"lib(?:Qnn|Snpe)(?P<backend>Cpu|Htp|Gpu|Dsp|Lpai)")
 
 @dataclass(frozen=True)
 class ComparedRuntime:
-    """The libraries of a runtime; none where there is nothing to compare with."""
+    """The libraries of a runtime; empty if none was found."""
 
     libraries: tuple[Elf, ...]
     origin: str
@@ -46,7 +46,7 @@ class ComparedRuntime:
 
     @property
     def title(self) -> str:
-        """Its name and release, for sentences."""
+        """Its name and release, for messages."""
         names = " and ".join(each.path.name for each in self.libraries)
         release = f" {self.sdk}" if self.sdk else ""
         return f"{names}{release} ({self.origin})"
@@ -58,7 +58,7 @@ NO_RUNTIME = ComparedRuntime((), "")
 def find_compared(
     facts: LibraryFacts, given: tuple[Path, ...], *, backend: str, env: tools.Environment, choose: bool = False
 ) -> ComparedRuntime:
-    """The runtime for a library of this machine and backend; `choose` leaves out what is given for other ones."""
+    """The runtime for a library of this machine and backend; `choose` ignores given ones for other machines."""
     paths = dict.fromkeys(path for each in given for path in _expand(each, facts.elf, backend, choose=choose))
     libraries = [_read(path) for path in paths]
     if choose:
@@ -100,7 +100,7 @@ def _names(found: Elf, backend: str) -> list[str]:
 
 
 def _expand(given: Path, found: Elf, backend: str, *, choose: bool) -> list[Path]:
-    """A folder stands for the right libraries in it; a library brings along those it opens beside it."""
+    """A folder means the right libraries in it; a library brings along those that it opens beside it."""
     if not given.is_dir():
         siblings = [given.with_name(name) for name in _names(found, backend)] if found.machine == "aarch64" else []
         return [given, *(each for each in siblings if each.is_file() and given.name in _names(found, backend))]
@@ -108,7 +108,7 @@ def _expand(given: Path, found: Elf, backend: str, *, choose: bool) -> list[Path
     there = [given / name for name in names if (given / name).is_file()]
     if not there and not (choose and any(given.glob("libQnn*.so"))):
         wanted = " or ".join(names) or f"runtime for {found.processor}"
-        raise UsageError(f"--against {given}: there is no {wanted} in it", hint="give the runtime library itself")
+        raise UsageError(f"--against {given}: it has no {wanted}", hint="give the runtime library itself")
     return there
 
 
@@ -145,7 +145,7 @@ _LOADER_ITSELF = re.compile(r"^\s*(?P<path>/\S+) \(0x[0-9a-f]+\)$")
 
 
 class OlderLibrary(NamedTuple):
-    """A library that is there, but older than what somebody needs."""
+    """A library that exists, but is older than required."""
 
     library: str
     version: str  # GLIBC_2.38
@@ -161,7 +161,7 @@ class LoadedLibraries(NamedTuple):
 
 
 def _loaded_with(library: Path) -> LoadedLibraries | None:
-    """What the loader says; None where there is no loader to ask."""
+    """What the loader would load; None if this system has no loader."""
     loader = _loader()
     if not loader:
         return None
@@ -183,7 +183,7 @@ def _loaded_with(library: Path) -> LoadedLibraries | None:
 
 @cache
 def _loader() -> str:
-    """The loader that this Python was started with: an op package is loaded by the same."""
+    """The loader of this Python process, which also loads op packages."""
     try:
         named = elf.read(Path(sys.executable).resolve()).interpreter
     except elf.NotElf:
@@ -205,14 +205,14 @@ _SYSTEMS = {
 
 
 class Needed(NamedTuple):
-    """A library that is needed, and where it is; an empty place where nobody has it."""
+    """A library that is needed, and where it is; `place` is empty if it was not found."""
 
     name: str
     place: str
 
 
 class Assumed(NamedTuple):
-    """A symbol that was not seen anywhere, but will be there."""
+    """A symbol that was found nowhere, but is expected on the device."""
 
     name: str
     why: str
@@ -220,7 +220,7 @@ class Assumed(NamedTuple):
 
 @dataclass(frozen=True)
 class Resolution:
-    """What becomes of everything that a library needs from outside."""
+    """The libraries and symbols that a library needs, found or missing."""
 
     undefined: int
     needed: tuple[Needed, ...]
@@ -232,7 +232,7 @@ class Resolution:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """Libraries that nobody has."""
+        """Libraries that were not found."""
         return tuple(each.name for each in self.needed if not each.place)
 
 
@@ -294,7 +294,7 @@ def _foreign(found: Elf, wanted: list[Symbol], runtime: ComparedRuntime) -> Reso
         if symbol.version and symbol.origin in beside:
             assumed.append(Assumed(symbol.name, f"{symbol.version} of the device's {symbol.origin}"))
         elif symbol.name in uses:
-            assumed.append(Assumed(symbol.name, "the runtime uses it where it is there"))
+            assumed.append(Assumed(symbol.name, "the runtime uses it if it exists"))
         else:
             missing.append(symbol.name)
     needed = tuple(Needed(name, beside.get(name, "")) for name in found.needed)

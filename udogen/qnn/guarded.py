@@ -56,7 +56,7 @@ def head_of(path: Path) -> heads.Head:
     """The head of a file; refuses what cannot be opened, and what is no context binary at first sight."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise unreadable(path, OSError(0, "it is no plain file"))
+            raise unreadable(path, OSError(0, "not a regular file"))
         with path.open("rb") as file:
             return heads.check_start(file.read(heads.LENGTH), os.fstat(file.fileno()).st_size, str(path))
     except OSError as fault:

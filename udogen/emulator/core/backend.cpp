@@ -57,7 +57,7 @@ Qnn_ErrorHandle_t backendGetApiVersion(Qnn_ApiVersion_t* version) {
   return QNN_SUCCESS;
 }
 
-// The processor is told here: whoever prints the build id, prints what ran.
+// The build id names the processor, so that clients print what ran.
 Qnn_ErrorHandle_t backendGetBuildId(const char** id) {
   if (id == nullptr) return QNN_BACKEND_ERROR_INVALID_ARGUMENT;
   return guarded([&]() -> Qnn_ErrorHandle_t {

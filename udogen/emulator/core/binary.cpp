@@ -62,7 +62,7 @@ class Writer {
   std::vector<unsigned char> out;
 };
 
-/// Reads what a Writer wrote; past the end it gives zeros, and `good` tells.
+/// Reads what a Writer wrote; past the end it gives zeros, and `good` is false.
 class Reader {
  public:
   Reader(const unsigned char* from, std::size_t count) : at_(from), left_(count) {}

@@ -155,7 +155,7 @@ struct Awaited {
       return;
     }
     void* const handle = objects().add(context);
-    std::vector<std::pair<std::string, void*>> graphs;  // a client may free the context while it is told
+    std::vector<std::pair<std::string, void*>> graphs;  // a client may free the context while it is notified
     for (const auto& [name, entry] : context->graphs) graphs.emplace_back(name, entry.second);
     for (const auto& [name, graph] : graphs) {
       notify(handle, graph, name.c_str(), QNN_CONTEXT_NOTIFY_TYPE_GRAPH_INIT, param, QNN_SUCCESS);

@@ -19,7 +19,7 @@ struct Identity {
   const char* provider;
   Qnn_Version_t version;  // of the backend's own part of the API
   const char* target;     // as which packages may be registered
-  bool forwardsLog = true;  // packages are told of the log
+  bool forwardsLog = true;  // packages get the log
   bool asksPackages = true;  // a node's package may refuse it when it is added
   void (*specialize)(QnnInterface_ImplementationV2_t& table) = nullptr;  // calls that this backend has in its own way
 };
@@ -63,7 +63,7 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  /// What a person is told of the processor.
+  /// The processor, for messages.
   virtual const std::string& title() const = 0;
   virtual QnnOpPackage_GlobalInfrastructure_t infrastructure() = 0;
   virtual std::unique_ptr<ContextState> makeContextState() = 0;
@@ -82,7 +82,7 @@ class Engine {
 /// The core API of SDK 2.47, the last with a libQnnCpu: clients refuse an older one.
 constexpr Qnn_Version_t coreApi = {2, 36, 0};
 extern const Identity identity;
-/// The engine of this library; an error, said in the log, where this machine has not what it needs.
+/// The engine of this library; an error, with a sentence in the log, if this machine lacks what it needs.
 Qnn_ErrorHandle_t startEngine(const Logger& logger, std::shared_ptr<Engine>& made);
 
 }  // namespace emulator

@@ -7,7 +7,7 @@
 namespace emulator {
 namespace {
 
-void say(const std::shared_ptr<Log>& log, QnnLog_Level_t level, const char* format, std::va_list list) {
+void write(const std::shared_ptr<Log>& log, QnnLog_Level_t level, const char* format, std::va_list list) {
   if (log != nullptr && log->callback != nullptr) {
     if (level > log->level.load()) return;
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -29,21 +29,21 @@ Objects& objects() {
 void Logger::error(const char* format, ...) const {
   std::va_list list;
   va_start(list, format);
-  say(log_, QNN_LOG_LEVEL_ERROR, format, list);
+  write(log_, QNN_LOG_LEVEL_ERROR, format, list);
   va_end(list);
 }
 
 void Logger::warn(const char* format, ...) const {
   std::va_list list;
   va_start(list, format);
-  say(log_, QNN_LOG_LEVEL_WARN, format, list);
+  write(log_, QNN_LOG_LEVEL_WARN, format, list);
   va_end(list);
 }
 
 void Logger::info(const char* format, ...) const {
   std::va_list list;
   va_start(list, format);
-  say(log_, QNN_LOG_LEVEL_INFO, format, list);
+  write(log_, QNN_LOG_LEVEL_INFO, format, list);
   va_end(list);
 }
 

@@ -79,7 +79,7 @@ struct Context : Object {
   std::map<std::string, std::pair<std::shared_ptr<Graph>, void*>> graphs;  // with their handles
   std::map<void*, std::shared_ptr<Mem>> memory;                            // registered, by handle
   std::vector<std::string> enabled;                                        // graphs to restore; none: all
-  Queue queue;                                                             // executions that nobody waits for
+  Queue queue;                                                             // asynchronous executions
 };
 
 /// The client's buffers of one execution, in the order of the graph's inputs and outputs.
@@ -128,7 +128,7 @@ struct Graph : Object {
   Qnn_ErrorHandle_t bufferOf(const Qnn_TensorV1_t& given, const Tensor& wanted, const char* what, void*& buffer,
                              Bound& bound) const;
   Qnn_ErrorHandle_t run(const Bound& bound, Profile* profile);
-  std::atomic<bool> ready_{false};  // finalized: what binding reads without the lock is there
+  std::atomic<bool> ready_{false};  // finalized: binding may read without the lock
 };
 
 /// A context as bytes, and back: with a version, the name of the backend and a checksum.

@@ -1,5 +1,5 @@
 // What clients hold: handles.  A handle is a number that no other object ever had, and is looked up at each call; so one
-// that was freed, is of another kind or was never given is told apart, and nothing is freed under a call that runs.
+// that was freed, is of another kind or was never given is recognized, and nothing is freed under a call that runs.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class Objects {
     return reinterpret_cast<void*>(number);
   }
 
-  /// The object behind a handle; null where there is none of this kind.
+  /// The object behind a handle; null if none of this kind exists.
   template <class T>
   std::shared_ptr<T> find(const void* handle) const {
     const std::lock_guard<std::mutex> lock(mutex_);

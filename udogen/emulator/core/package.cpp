@@ -74,7 +74,7 @@ Qnn_ErrorHandle_t Package::load(const char* path, const char* provider,
   package->listens_ = listens;
   const QnnOpPackage_Info_t* info = nullptr;
   if (calls.getInfo(&info) != QNN_SUCCESS || info == nullptr || info->packageName == nullptr) {
-    logger.error("op package %s does not say its name", path);
+    logger.error("op package %s has no name", path);
     return QNN_BACKEND_ERROR_OP_PACKAGE_REGISTRATION_FAILED;
   }
   package->name_ = info->packageName;

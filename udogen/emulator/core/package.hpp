@@ -25,7 +25,7 @@ class Package {
 
   const std::string& name() const { return name_; }
   const std::vector<std::string>& operations() const { return operations_; }
-  /// True where it was told of a log.
+  /// True if it was given a log.
   bool listens() const { return listens_; }
   const QnnOpPackage_ImplementationV1_4_t& calls() const { return interface_.v1_4; }
 

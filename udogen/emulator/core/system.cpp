@@ -1,4 +1,4 @@
-// What libQnnSystem.so is to Qualcomm's backends: it says what is in a context binary of ours.
+// Our libQnnSystem.so: lists what is in a context binary of the emulator.
 #include "System/QnnSystemInterface.h"
 
 #include "calls.hpp"

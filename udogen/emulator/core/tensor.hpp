@@ -21,7 +21,7 @@ inline const Qnn_TensorV1_t& common(const Qnn_Tensor_t& tensor) { return tensor.
 
 class Tensor {
  public:
-  /// A copy, checked; the error says why there is none.
+  /// A checked copy, or an error with the reason in the log.
   static Qnn_ErrorHandle_t copy(const Qnn_Tensor_t& from, const Logger& logger, std::unique_ptr<Tensor>& made);
 
   Tensor() = default;

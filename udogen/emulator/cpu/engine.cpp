@@ -31,7 +31,7 @@ class CpuEngine : public Engine {
 
 }  // namespace
 
-// The number by which clients know the real one; the name is our own.  libQnnCpu never tells a package of a log.
+// The number by which clients know the real one; the name is our own.  libQnnCpu never gives a package a log.
 const Identity identity = {3, "CPU_UDOGEN_EMULATOR", {1, 1, 0}, "CPU", false};
 
 Qnn_ErrorHandle_t startEngine(const Logger&, std::shared_ptr<Engine>& made) {

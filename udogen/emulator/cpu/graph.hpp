@@ -41,7 +41,7 @@ class CpuGraph : public Executable {
     QnnCpuOpPackage_OpImpl_t impl = {};    // a copy: the package hands out what it may move
     std::vector<void*> inputs, outputs;    // data, for a built-in op
   };
-  /// Memory of a tensor between nodes, between guards that nobody may write.
+  /// Memory of a tensor between nodes, between guards.
   struct Between {
     const Tensor* tensor;
     std::vector<unsigned char> bytes;

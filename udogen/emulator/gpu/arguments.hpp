@@ -1,4 +1,4 @@
-// What a kernel takes, held against what its op passes.
+// The arguments that a kernel takes, compared with those that its op passes.
 #pragma once
 
 #include "GPU/QnnGpuOpPackage.h"

@@ -35,7 +35,7 @@ class ClEngine : public Engine {
 
   std::unique_ptr<ContextState> makeContextState() override { return std::make_unique<Programs>(device_); }
 
-  // Kept with one added, so that what no config was given for is told from FP32.
+  // Kept with one added, so that 0 means that no config was given.
   Qnn_ErrorHandle_t configure(QnnGraph_CustomConfig_t config, std::uint32_t& option) const override {
     if (config == nullptr) return QNN_GRAPH_ERROR_INVALID_ARGUMENT;
     const auto* const wanted = static_cast<const QnnGpuGraph_CustomConfig_t*>(config);
@@ -67,7 +67,7 @@ class ClEngine : public Engine {
 const Identity identity = {4, "GPU_UDOGEN_EMULATOR", {3, 12, 0}, "GPU"};
 
 Qnn_ErrorHandle_t startEngine(const Logger& logger, std::shared_ptr<Engine>& made) {
-  // One for the process: packages are told of its properties once.
+  // One for the process: packages get its properties once.
   static std::mutex mutex;
   static std::weak_ptr<Engine> shared;
   const std::lock_guard<std::mutex> lock(mutex);

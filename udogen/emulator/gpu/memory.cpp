@@ -48,7 +48,7 @@ std::unique_ptr<Memory> Memory::make(ClDevice& device, QnnGpu_MemoryObjectType_t
     made->memory_ = OwnedMemory(
         cl, cl.clCreateImage(device.context.get(), CL_MEM_READ_WRITE, &format, &described, nullptr, &code));
   } else {
-    // A part of a buffer begins where the device wants it.
+    // A part of a buffer must be aligned for the device.
     const std::size_t alignment = device.info<cl_uint>(CL_DEVICE_MEM_BASE_ADDR_ALIGN, 1024) / 8;
     made->before_ = (guardBytes + alignment - 1) / alignment * alignment;
     made->whole_ = OwnedMemory(cl, cl.clCreateBuffer(device.context.get(), CL_MEM_READ_WRITE,

@@ -1,4 +1,4 @@
-// Memory of the GPU: a buffer between guards that nobody may write, or an image.
+// Memory of the GPU: a buffer between guards, or an image.
 #pragma once
 
 #include "GPU/QnnGpuOpPackage.h"
@@ -20,7 +20,7 @@ class Memory {
   std::size_t bytes() const { return bytes_; }
   bool isImage() const { return object_.type == QNN_GPU_MEM_OBJ_TYPE_IMAGE2D; }
 
-  /// As packages are told of it.
+  /// As packages see it.
   const QnnGpu_MemoryObject_t& object() const { return object_; }
 
   cl_int write(ClDevice& device, const void* from) const;

@@ -1,4 +1,4 @@
-// OpenCL, opened when it is first needed: the emulator is built where there is no loader, and says so where it is run.
+// OpenCL, opened when it is first needed: the emulator builds without a loader, and reports an error when it runs.
 #pragma once
 
 #define CL_TARGET_OPENCL_VERSION 120

@@ -39,7 +39,7 @@ OwnedProgram Programs::compile(const Entry& entry, const char* name, const Logge
     logger.error("kernel %s: OpenCL makes no program of it: %s (%d)", name, nameOf(code), code);
     return {};
   }
-  // With the types of the arguments, so that what the op passes can be held against them; and without double, which
+  // With the types of the arguments, so that what the op passes can be compared with them; and without double, which
   // Adreno does not have: there `0.0` is a float.
   const std::string options = entry.options + " -cl-kernel-arg-info -cl-single-precision-constant";
   code = cl.clBuildProgram(program.get(), 1, &device_->id, options.c_str(), nullptr, nullptr);

@@ -12,7 +12,7 @@ static void log_line(const char* format, QnnLog_Level_t level, uint64_t timestam
   const uint32_t number = (uint32_t)level;
   (void)timestamp;
   vsnprintf(text, sizeof text, format, list);
-  say(SAY_LOG, &number, sizeof number, text, (uint32_t)strlen(text));
+  wire_record(RECORD_LOG, &number, sizeof number, text, (uint32_t)strlen(text));
 }
 
 void give_log(QnnOpPackage_Interface_t* interface) {
@@ -42,6 +42,6 @@ struct CxxType {
 
 __attribute__((noreturn)) void __wrap___cxa_throw(void* object, const struct CxxType* type, void (*destroy)(void*)) {
   (void)object, (void)destroy;
-  say_text(SAY_THROWN, "%s", type != NULL && type->name != NULL ? type->name : "");
+  wire_text_record(RECORD_THROWN, "%s", type != NULL && type->name != NULL ? type->name : "");
   _exit(2);
 }

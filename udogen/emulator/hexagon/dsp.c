@@ -6,23 +6,23 @@
 
 #include "dsp.h"
 
-/* The package's own, whose name the compiler is told. */
+/* The package's own; the compiler gets its name as a macro. */
 Qnn_ErrorHandle_t UDOGEN_PROVIDER(QnnOpPackage_Interface_t* interface);
 
 static DspRequest request;
 static Udo_TensorParam_t inputs[MAX_TENSORS];
 static Udo_TensorParam_t outputs[MAX_TENSORS];
-static Udo_TFQuantize_t ranges[MAX_TENSORS]; /* of the outputs, as the client said them */
+static Udo_TFQuantize_t ranges[MAX_TENSORS]; /* of the outputs, from the client */
 
 static void warn(const char* text) {
   const uint32_t level = QNN_LOG_LEVEL_WARN;
-  say(SAY_LOG, &level, sizeof level, text, (uint32_t)strlen(text));
+  wire_record(RECORD_LOG, &level, sizeof level, text, (uint32_t)strlen(text));
 }
 
 static void need(Udo_ErrorType_t code) {
   const uint32_t status = (uint32_t)code;
   if (code == UDO_NO_ERROR) return;
-  say(SAY_STATUS, &status, sizeof status, NULL, 0);
+  wire_record(RECORD_STATUS, &status, sizeof status, NULL, 0);
   _exit(2);
 }
 
@@ -32,13 +32,13 @@ static void need_package(Qnn_ErrorHandle_t code, const char* function) {
 
 static const QnnDspOpPackage_OperationInfo_t* find_op(const QnnOpPackage_Info_t* info) {
   if (info == NULL || info->packageName == NULL || strcmp(info->packageName, request.package) != 0) {
-    fail("getInfo tells of another package than %s", request.package);
+    fail("getInfo reports another package than %s", request.package);
   }
   for (uint32_t i = 0; i < info->numOperations; ++i) {
     const QnnDspOpPackage_OperationInfo_t* op = info->operationInfo[i];
     if (strcmp(op->opType, request.op) == 0) return op;
   }
-  fail("the library of this op tells of other ops only");
+  fail("the library of this op has only other ops");
 }
 
 static void check_quantization(const char* role, uint32_t number, const Udo_QuantizationType_t* types,
@@ -47,7 +47,7 @@ static void check_quantization(const char* role, uint32_t number, const Udo_Quan
     const Udo_TensorParam_t* raw = &tensors[i].raw;
     if (raw->layout == UDO_LAYOUT_NULL) continue;
     if ((types[i] == UDO_QUANTIZATION_NONE) != (raw->dataType == UDO_DATATYPE_FLOAT_32)) {
-      fail("%s %u is said to be %s by queryOp, and was given as %s", role, i,
+      fail("%s %u is %s by queryOp, and was given as %s", role, i,
            types[i] == UDO_QUANTIZATION_NONE ? "floats" : "stored numbers with a range",
            raw->dataType == UDO_DATATYPE_FLOAT_32 ? "floats" : "bytes");
     }
@@ -61,14 +61,14 @@ static void query(const QnnDspOpPackage_OperationInfo_t* op) {
   need(op->queryOp(request.op, request.num_params, request.params, &number[0], &types[0], &layouts[0], &number[1],
                    &types[1], &layouts[1]));
   if (number[0] < request.num_inputs || number[1] < request.num_outputs) {
-    fail("queryOp tells of %u inputs and %u outputs; %u and %u were given", number[0], number[1], request.num_inputs,
+    fail("queryOp reports %u inputs and %u outputs; %u and %u were given", number[0], number[1], request.num_inputs,
          request.num_outputs);
   }
   for (uint32_t i = 0; i < number[0] && layouts[0] != NULL; ++i) {
-    if (layouts[0][i] != UDO_DSP_TENSOR_LAYOUT_PLAIN) fail("input %u wants layout D32, which is not played here", i);
+    if (layouts[0][i] != UDO_DSP_TENSOR_LAYOUT_PLAIN) fail("input %u requires layout D32, which is not emulated", i);
   }
   for (uint32_t i = 0; i < number[1] && layouts[1] != NULL; ++i) {
-    if (layouts[1][i] != UDO_DSP_TENSOR_LAYOUT_PLAIN) fail("output %u wants layout D32, which is not played here", i);
+    if (layouts[1][i] != UDO_DSP_TENSOR_LAYOUT_PLAIN) fail("output %u requires layout D32, which is not emulated", i);
   }
   check_quantization("input", request.num_inputs, types[0], request.inputs);
   check_quantization("output", request.num_outputs, types[1], request.outputs);
@@ -89,7 +89,7 @@ static void execute(const QnnDspOpPackage_OperationInfo_t* op, Udo_Operation_t o
       memcpy(inputs[i].tensorData, request.inputs[i].given, request.inputs[i].size);
     }
   }
-  for (uint32_t i = 0; i < request.num_outputs; ++i) request.outputs[i].said = UNSAID;
+  for (uint32_t i = 0; i < request.num_outputs; ++i) request.outputs[i].set_size = UNSET_SIZE;
   guards_close();
   const uint64_t begun = nanoseconds();
   dsp_executes = 1;
@@ -98,7 +98,7 @@ static void execute(const QnnDspOpPackage_OperationInfo_t* op, Udo_Operation_t o
   const uint64_t took = nanoseconds() - begun;
   need(status);
   guards_compare();
-  say(SAY_TIME, &took, sizeof took, NULL, 0);
+  wire_record(RECORD_TIME, &took, sizeof took, NULL, 0);
 }
 
 static uint32_t bytes_of(const Udo_TensorParam_t* tensor) {
@@ -107,22 +107,22 @@ static uint32_t bytes_of(const Udo_TensorParam_t* tensor) {
   return bytes;
 }
 
-static void say_output(uint32_t i) {
+static void record_output(uint32_t i) {
   const Tensor* tensor = &request.outputs[i];
   if (outputs[i].layout == UDO_LAYOUT_NULL) return;
   const uint32_t bytes = bytes_of(&outputs[i]);
-  if (tensor->said == UNSAID) fail("executeOp did not tell the DSP the size of output %u (udoSetOutputTensorSize)", i);
-  if (tensor->said != bytes) {
-    fail("executeOp told the DSP %u bytes of output %u, whose dimensions make %u", tensor->said, i, bytes);
+  if (tensor->set_size == UNSET_SIZE) fail("executeOp did not set the size of output %u (udoSetOutputTensorSize)", i);
+  if (tensor->set_size != bytes) {
+    fail("executeOp set %u bytes for output %u, whose dimensions make %u", tensor->set_size, i, bytes);
   }
   if (memcmp(&ranges[i], &outputs[i].quantizeParams.TFParams, sizeof ranges[i]) != 0) {
     char text[200];
-    snprintf(text, sizeof text, "output %u now stands for %g to %g", i,
+    snprintf(text, sizeof text, "output %u now represents %g to %g", i,
              (double)outputs[i].quantizeParams.TFParams.minValue, (double)outputs[i].quantizeParams.TFParams.maxValue);
     warn(text);
   }
-  say(SAY_SHAPE, outputs[i].currDimensions, outputs[i].tensorRank * 4, NULL, 0);
-  say(SAY_OUTPUT, outputs[i].tensorData, bytes, NULL, 0);
+  wire_record(RECORD_SHAPE, outputs[i].currDimensions, outputs[i].tensorRank * 4, NULL, 0);
+  wire_record(RECORD_OUTPUT, outputs[i].tensorData, bytes, NULL, 0);
 }
 
 int main(int argc, char** argv) {
@@ -132,7 +132,7 @@ int main(int argc, char** argv) {
   dsp_read(&request);
   guards_watch();
 
-  say_text(SAY_PHASE, "register the op package");
+  wire_text_record(RECORD_PHASE, "register the op package");
   QnnOpPackage_Interface_t interface;
   memset(&interface, 0, sizeof interface);
   need_package(UDOGEN_PROVIDER(&interface), "the interface provider");
@@ -143,11 +143,11 @@ int main(int argc, char** argv) {
   need_package(interface.v1_4.getInfo(&info), "getInfo");
   const QnnDspOpPackage_OperationInfo_t* op = find_op(info);
 
-  say_text(SAY_PHASE, "validate the op");
+  wire_text_record(RECORD_PHASE, "validate the op");
   need(op->validateOp(request.op, request.num_params, request.params));
   query(op);
 
-  say_text(SAY_PHASE, "create the operation");
+  wire_text_record(RECORD_PHASE, "create the operation");
   guards_open(0);
   Udo_HexNNv2OpFactoryInfra_t graph = {1};
   Udo_OpFactory_t factory = NULL;
@@ -163,19 +163,19 @@ int main(int argc, char** argv) {
                            &operation));
   guards_compare_bytes();
 
-  say_text(SAY_PHASE, "execute");
+  wire_text_record(RECORD_PHASE, "execute");
   for (uint32_t i = 0; i < request.loops; ++i) execute(op, operation, i);
   guards_say();
   const uint32_t workers = dsp_most_workers();
   snprintf(text, sizeof text, "%s::execute", request.op);
-  say(SAY_KERNEL, &workers, sizeof workers, text, (uint32_t)strlen(text));
-  for (uint32_t i = 0; i < request.num_outputs; ++i) say_output(i);
+  wire_record(RECORD_KERNEL, &workers, sizeof workers, text, (uint32_t)strlen(text));
+  for (uint32_t i = 0; i < request.num_outputs; ++i) record_output(i);
   if (dsp_heap_uses() > 0) {
     snprintf(text, sizeof text, "executeOp used the heap %u times, which the documentation forbids", dsp_heap_uses());
     warn(text);
   }
 
-  say_text(SAY_PHASE, "release the operation");
+  wire_text_record(RECORD_PHASE, "release the operation");
   need(op->releaseOp(operation));
   need(op->releaseOpFactory(factory));
   need_package(interface.v1_4.terminate(), "terminate");
@@ -183,6 +183,6 @@ int main(int argc, char** argv) {
     snprintf(text, sizeof text, "%u blocks of the DSP's memory were never given back", dsp_blocks_left());
     warn(text);
   }
-  say(SAY_DONE, NULL, 0, NULL, 0);
+  wire_record(RECORD_DONE, NULL, 0, NULL, 0);
   return 0;
 }

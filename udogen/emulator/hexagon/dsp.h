@@ -17,14 +17,14 @@
 #define MAX_TENSORS 64
 #define MAX_PARAMS 64
 #define MAX_WORKERS 64
-#define UNSAID UINT32_MAX
+#define UNSET_SIZE UINT32_MAX
 
 typedef struct {
   Udo_TensorParam_t raw; /* what the op is shown */
   uint32_t max[MAX_AXES];
   uint32_t current[MAX_AXES];
   uint32_t size;     /* bytes that there is room for */
-  uint32_t said;     /* of an output: what the op said to be its size */
+  uint32_t set_size; /* of an output: the size that the op has set */
   const void* given; /* what an input holds */
 } Tensor;
 
@@ -48,7 +48,7 @@ void dsp_forget_params(DspRequest* request); /* as the DSP may do once the facto
 
 /* dsp_functions.c */
 Udo_DspGlobalInfrastructure_t* dsp_functions(DspRequest* request);
-void* dsp_operation(void); /* what the functions are given to say which operation it is */
+void* dsp_operation(void); /* passed to the functions to identify the operation */
 extern int dsp_executes;   /* while the heap must not be used */
 uint32_t dsp_heap_uses(void);
 uint32_t dsp_blocks_left(void);

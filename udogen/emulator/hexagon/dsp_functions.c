@@ -14,7 +14,7 @@ static unsigned char* vtcm;
 static uint32_t heap_uses;
 static uint32_t blocks;
 static uint32_t most_workers;
-static int operation; /* its address tells the functions which operation it is */
+static int operation; /* its address identifies the operation */
 
 void* dsp_operation(void) { return &operation; }
 uint32_t dsp_heap_uses(void) { return heap_uses; }
@@ -77,7 +77,7 @@ static uint32_t vtcm_is_real(void* given) { return check(given, "udoVtcmIsReal")
 static int set_size(void* given, uint32_t index, uint32_t size) {
   check(given, "udoSetOutputTensorSize");
   if (index >= request->num_outputs || size > request->outputs[index].size) return -1;
-  request->outputs[index].said = size;
+  request->outputs[index].set_size = size;
   return 0;
 }
 

@@ -34,11 +34,11 @@ static void read_tensor(Tensor* tensor, uint32_t kind, uint32_t number) {
   raw->tensorRank = wire_number();
   for (size_t axis = 0; axis < MAX_AXES; ++axis) tensor->max[axis] = wire_number();
   tensor->size = wire_number();
-  tensor->said = UNSAID;
+  tensor->set_size = UNSET_SIZE;
   if (raw->tensorRank > MAX_AXES) fail("the request has a tensor that cannot be");
   uint64_t size = type == 0 ? 0 : element_size(type);
   for (uint32_t axis = 0; axis < raw->tensorRank && size <= UINT32_MAX; ++axis) size *= tensor->max[axis];
-  if (size != tensor->size) fail("the request has a tensor of another size than its shape says");
+  if (size != tensor->size) fail("the request has a tensor whose size does not match its shape");
   raw->maxDimensions = tensor->max;
   raw->currDimensions = tensor->current;
   raw->dataType = (Udo_DataType_t)type;

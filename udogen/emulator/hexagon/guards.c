@@ -1,4 +1,4 @@
-/* Memory of tensors, with guards around it: bytes that must stay as they are, and pages that nobody may touch.
+/* Memory of tensors, with guards around it: bytes that must stay as they are, and inaccessible pages.
  *
  * The bytes of a guard depend on the tensor and on the place.  Those of outputs are between 0x21 and 0x3e in the first
  * execution, between 0xc1 and 0xde from the second on; all others are between 0x41 and 0xbe, without 0x7f and 0x80, and
@@ -30,7 +30,7 @@ typedef struct {
   size_t behind;
   const unsigned char* content; /* what must stay in it; NULL: it may be written */
   unsigned char* changed;       /* for each byte of the guard before and of the one behind, whether it was written */
-  unsigned char* inside;        /* the pages between those that nobody may touch */
+  unsigned char* inside;        /* the pages between the inaccessible ones */
   size_t inside_size;
 } Guarded;
 
@@ -76,7 +76,7 @@ unsigned char* guarded_memory(uint32_t kind, uint32_t number, size_t size, size_
   Guarded* const one = &all[number_of_all];
   if (number_of_all == MOST) fail("there are more than %d tensors", MOST);
   unsigned char* mapping = mmap(NULL, inside + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping == MAP_FAILED) fail("there is no memory for a tensor of %zu bytes", size);
+  if (mapping == MAP_FAILED) fail("out of memory for a tensor of %zu bytes", size);
   protect(mapping + page, inside, PROT_READ | PROT_WRITE);
   *one = (Guarded){kind, number, NULL, size, ZONE, ZONE, NULL, NULL, mapping + page, inside};
   if (guard_side == GUARD_AT_BEGIN) {
@@ -87,7 +87,7 @@ unsigned char* guarded_memory(uint32_t kind, uint32_t number, size_t size, size_
     one->data = one->inside + inside - one->behind - size;
   }
   one->changed = calloc(one->before + one->behind + 1, 1);
-  if (one->changed == NULL) fail("there is no memory");
+  if (one->changed == NULL) fail("out of memory");
   memset(one->data, (int)poison, size);
   ++number_of_all;
   return one->data;
@@ -105,7 +105,7 @@ void guard_content(const void* data, const void* content) { guarded_at(data)->co
 void guard_copy(const void* data) {
   Guarded* const one = guarded_at(data);
   unsigned char* made = malloc(one->size + 1);
-  if (made == NULL) fail("there is no memory");
+  if (made == NULL) fail("out of memory");
   one->content = memcpy(made, data, one->size);
 }
 
@@ -153,14 +153,14 @@ void guards_compare(void) {
       if (one->data[i] == one->content[i]) continue;
       if (count++ == 0) first = (uint32_t)i;
     }
-    say_stray(one->kind, one->number, INTO, WROTE, first, count, (uint32_t)one->size);
+    record_stray(one->kind, one->number, INTO, WROTE, first, count, (uint32_t)one->size);
   }
 }
 
-void say_stray(uint32_t kind, uint32_t number, uint32_t where, uint32_t how, uint32_t offset, uint32_t count,
+void record_stray(uint32_t kind, uint32_t number, uint32_t where, uint32_t how, uint32_t offset, uint32_t count,
                uint32_t size) {
   const uint32_t row[7] = {kind, number, where, how, offset, count, size};
-  say(SAY_STRAY, row, sizeof row, NULL, 0);
+  wire_record(RECORD_STRAY, row, sizeof row, NULL, 0);
 }
 
 void guards_say(void) {
@@ -170,31 +170,31 @@ void guards_say(void) {
     for (size_t i = 0; i < one->before; ++i) {
       if (one->changed[i]) ++count, farthest = (uint32_t)i + 1;
     }
-    if (count > 0) say_stray(one->kind, one->number, BEFORE, WROTE, farthest, count, (uint32_t)one->size);
+    if (count > 0) record_stray(one->kind, one->number, BEFORE, WROTE, farthest, count, (uint32_t)one->size);
     uint32_t nearest = UINT32_MAX;
     count = 0;
     for (size_t i = 0; i < one->behind; ++i) {
       if (!one->changed[one->before + i]) continue;
       if (count++ == 0) nearest = (uint32_t)(one->size + i);
     }
-    if (count > 0) say_stray(one->kind, one->number, PAST, WROTE, nearest, count, (uint32_t)one->size);
+    if (count > 0) record_stray(one->kind, one->number, PAST, WROTE, nearest, count, (uint32_t)one->size);
   }
 }
 
-/* --- pages that nobody may touch ---------------------------------------------------------------------------------- */
+/* --- inaccessible pages ---------------------------------------------------------------------------------- */
 
 static size_t distance(const Guarded* one, const unsigned char* address) {
   if (address < one->data) return (size_t)(one->data - address);
   return address >= one->data + one->size ? (size_t)(address - (one->data + one->size)) : 0;
 }
 
-static void say_access(const Guarded* one, const unsigned char* address, uint32_t how) {
+static void record_access(const Guarded* one, const unsigned char* address, uint32_t how) {
   const uint32_t size = (uint32_t)one->size;
   if (address < one->data) {
-    say_stray(one->kind, one->number, BEFORE, how, (uint32_t)(one->data - address), 0, size);
+    record_stray(one->kind, one->number, BEFORE, how, (uint32_t)(one->data - address), 0, size);
   } else {
     const uint32_t at = (uint32_t)(address - one->data);
-    say_stray(one->kind, one->number, at < size ? INTO : PAST, how, at, 0, size);
+    record_stray(one->kind, one->number, at < size ? INTO : PAST, how, at, 0, size);
   }
 }
 
@@ -216,10 +216,10 @@ static void reached(int signal_number, siginfo_t* info, void* context) {
   unsigned char* const begin = (unsigned char*)((uintptr_t)address / page * page);
   const int is_inside = address >= near->inside && address < near->inside + near->inside_size;
   if (is_inside || begin == open_page) {
-    say_access(near, address, WROTE);
+    record_access(near, address, WROTE);
     _exit(2);
   }
-  say_access(near, address, READ);
+  record_access(near, address, READ);
   open_page = begin;
   if (mprotect(begin, page, PROT_READ) != 0) _exit(2);
 }

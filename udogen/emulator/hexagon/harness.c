@@ -11,7 +11,7 @@
 #define STACK (1u << 20)
 
 const char* qhpi_init(void);
-/* The package's own, whose name the compiler is told. */
+/* The package's own; the compiler gets its name as a macro. */
 Qnn_ErrorHandle_t UDOGEN_PROVIDER(QnnOpPackage_Interface_t* interface);
 
 static Request request;
@@ -93,11 +93,11 @@ static void* precompute(const QHPI_Kernel_v1* kernel) {
   unsigned char* const made = guarded_memory(GUARD_MEMORY, MEMORY_PRECOMPUTED, size, 8);
   memset(made, CHANCE, size);
   guards_open(0);
-  say_text(SAY_PHASE, "precompute");
+  wire_text_record(RECORD_PHASE, "precompute");
   const uint32_t status = kernel->do_precomputation_function(&handle, made, request.num_outputs, outputs,
                                                             request.num_inputs, inputs);
   if (status != QHPI_Success) {
-    say(SAY_STATUS, &status, sizeof status, NULL, 0);
+    wire_record(RECORD_STATUS, &status, sizeof status, NULL, 0);
     _exit(2);
   }
   guards_compare_bytes();
@@ -116,11 +116,11 @@ static void execute(const QHPI_Kernel_v1* kernel, const void* precomputed, void*
   const uint32_t status = run_slices(calls, slices);
   const uint64_t took = nanoseconds() - begun;
   if (status != QHPI_Success) {
-    say(SAY_STATUS, &status, sizeof status, NULL, 0);
+    wire_record(RECORD_STATUS, &status, sizeof status, NULL, 0);
     _exit(2);
   }
   guards_compare();
-  say(SAY_TIME, &took, sizeof took, NULL, 0);
+  wire_record(RECORD_TIME, &took, sizeof took, NULL, 0);
 }
 
 int main(int argc, char** argv) {
@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
   for (uint32_t i = 0; i < request.num_inputs; ++i) lay_out(&request.inputs[i], GUARD_INPUT, i);
   for (uint32_t i = 0; i < request.num_outputs; ++i) lay_out(&request.outputs[i], GUARD_OUTPUT, i);
 
-  say_text(SAY_PHASE, "register the op package");
+  wire_text_record(RECORD_PHASE, "register the op package");
   QnnOpPackage_Interface_t interface;
   memset(&interface, 0, sizeof interface);
   if (UDOGEN_PROVIDER(&interface) != QNN_SUCCESS) fail("the interface provider of the package gives no interface");
@@ -139,11 +139,11 @@ int main(int argc, char** argv) {
   if (qhpi_init() == NULL) fail("qhpi_init answers no name of a package");
   const QHPI_OpInfo_v1* op = find_op(request.op);
 
-  say_text(SAY_PHASE, "choose a kernel");
+  wire_text_record(RECORD_PHASE, "choose a kernel");
   const QHPI_Kernel_v1* kernel = find_kernel(op, &request);
   const uint32_t resources = kernel->resources;
   const char* name = kernel->function_name ? kernel->function_name : "";
-  say(SAY_KERNEL, &resources, sizeof resources, name, (uint32_t)strlen(name));
+  wire_record(RECORD_KERNEL, &resources, sizeof resources, name, (uint32_t)strlen(name));
   for (uint32_t i = 0; i < request.num_inputs; ++i) {
     place(&request.inputs[i], kernel->input_signature, kernel->min_inputs, i);
     QHPI_Tensor* const input = &request.inputs[i];
@@ -164,12 +164,12 @@ int main(int argc, char** argv) {
   const void* precomputed = kernel->do_precomputation_function != NULL ? precompute(kernel) : NULL;
   if (precomputed == NULL && kernel->function == NULL) fail("kernel %s has no function", name);
 
-  say_text(SAY_PHASE, "execute");
+  wire_text_record(RECORD_PHASE, "execute");
   void* const sync_block = kernel->sync_block_size == 0 ? NULL
       : guarded_memory(GUARD_MEMORY, MEMORY_SYNC_BLOCK, kernel->sync_block_size, 0);
   for (uint32_t i = 0; i < request.loops; ++i) execute(kernel, precomputed, sync_block, i);
   guards_say();
-  for (uint32_t i = 0; i < request.num_outputs; ++i) say(SAY_OUTPUT, outputs[i]->data, outputs[i]->size, NULL, 0);
-  say(SAY_DONE, NULL, 0, NULL, 0);
+  for (uint32_t i = 0; i < request.num_outputs; ++i) wire_record(RECORD_OUTPUT, outputs[i]->data, outputs[i]->size, NULL, 0);
+  wire_record(RECORD_DONE, NULL, 0, NULL, 0);
   return 0;
 }

@@ -2,8 +2,8 @@
  *
  *   program REQUEST ANSWER
  *
- * REQUEST says which op, with which tensors; ANSWER is a row of records, written as they come, so that a program that
- * dies has told how far it came.  udogen/runtime/hexagon/wire.py is the other end of both.  All numbers are little-endian.
+ * REQUEST names the op and its tensors; ANSWER is a row of records, written as they come, so that a program that
+ * dies has reported how far it came.  udogen/runtime/hexagon/wire.py is the other end of both.  All numbers are little-endian.
  *
  *   request  magic, loops, poison, guard, slices, unit, inputs, outputs: u32; op, kernel: text; the tensors, inputs first
  *   text     length: u32; bytes, filled up to a multiple of 4

@@ -24,7 +24,7 @@ const QHPI_OpInfo_v1* find_op(const char* name) {
     if (registered[i].name != NULL && strcmp(registered[i].name, name) == 0) return &registered[i];
   }
   for (uint32_t i = 0; i < count; ++i) {
-    say_text(SAY_DETAIL, "it registers %s", registered[i].name ? registered[i].name : "an op without a name");
+    wire_text_record(RECORD_DETAIL, "it registers %s", registered[i].name ? registered[i].name : "an op without a name");
   }
   fail("the package registers no op %s (qhpi_register_ops_v1)", name);
 }
@@ -118,7 +118,7 @@ static uint32_t accepts(const QHPI_Kernel_v1* kernel, Request* request) {
   if (kernel->predicate == NULL) return 1;
   QHPI_Op* producers = calloc(request->num_inputs + 1, sizeof *producers);
   const QHPI_Tensor** inputs = calloc(request->num_inputs + 1, sizeof *inputs);
-  if (producers == NULL || inputs == NULL) fail("there is no memory");
+  if (producers == NULL || inputs == NULL) fail("out of memory");
   for (uint32_t i = 0; i < request->num_inputs; ++i) {
     producers[i].name = request->inputs[i].constant ? "$Const" : "Input";
     producers[i].num_outputs = 1;
@@ -149,14 +149,14 @@ const QHPI_Kernel_v1* find_kernel(const QHPI_OpInfo_v1* op, Request* request) {
       append(text, sizeof text, op->kernels[i].function_name ? op->kernels[i].function_name : "?");
       append(text, sizeof text, name_of_unit(op->kernels[i].resources));
     }
-    say_text(SAY_DETAIL, "%s", text);
+    wire_text_record(RECORD_DETAIL, "%s", text);
     fail("has no kernel record of that name or unit");
   }
   append(text, sizeof text, "given: inputs ");
   append_tensors(text, sizeof text, request->inputs, request->num_inputs);
   append(text, sizeof text, "; outputs ");
   append_tensors(text, sizeof text, request->outputs, request->num_outputs);
-  say_text(SAY_DETAIL, "%s", text);
+  wire_text_record(RECORD_DETAIL, "%s", text);
   for (uint32_t i = 0; i < op->num_kernels && i < MAX_SHOWN; ++i) {
     const QHPI_Kernel_v1* kernel = &op->kernels[i];
     text[0] = '\0';
@@ -167,8 +167,8 @@ const QHPI_Kernel_v1* find_kernel(const QHPI_OpInfo_v1* op, Request* request) {
     append(text, sizeof text, "; outputs ");
     append_signature(text, sizeof text, kernel->output_signature, kernel->min_outputs);
     append(text, sizeof text, kernel->predicate != NULL ? "; with a condition" : "");
-    say_text(SAY_DETAIL, "%s", text);
+    wire_text_record(RECORD_DETAIL, "%s", text);
   }
-  if (op->num_kernels > MAX_SHOWN) say_text(SAY_DETAIL, "... and %u more", op->num_kernels - MAX_SHOWN);
+  if (op->num_kernels > MAX_SHOWN) wire_text_record(RECORD_DETAIL, "... and %u more", op->num_kernels - MAX_SHOWN);
   fail("has no kernel record that fits these tensors");
 }

@@ -15,7 +15,7 @@ static void tensor(QHPI_Tensor* made, int input) {
   if (made->shape.rank > QHPI_MAX_RANK || element == 0) fail("the request has a tensor that cannot be");
   uint64_t size = element;
   for (uint32_t axis = 0; axis < made->shape.rank && size <= UINT32_MAX; ++axis) size *= made->shape.dims[axis];
-  if (size != made->size) fail("the request has a tensor of another size than its shape says");
+  if (size != made->size) fail("the request has a tensor whose size does not match its shape");
   if (input) made->given = wire_take(made->size);
 }
 

@@ -74,7 +74,7 @@ const void* qhpi_op_constant_data(const QHPI_Op* op) { return op->constant ? op-
 
 /* --- changing a graph: there is none here, so rewrites and tiling are not called ---------------------------------- */
 
-static void no_graph(const char* function) { fail("%s: there is no graph to rewrite on qemu-hexagon", function); }
+static void no_graph(const char* function) { fail("%s: qemu-hexagon has no graph to rewrite", function); }
 
 const QHPI_Op* qhpi_op_create_constant(const QHPI_Op* root, const QHPI_OutputDef* output, uint32_t size,
                                        const void* data) {

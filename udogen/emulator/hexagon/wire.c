@@ -25,7 +25,7 @@ static void write_all(const void* bytes, size_t size) {
   }
 }
 
-void say(uint32_t kind, const void* first, uint32_t first_size, const void* rest, uint32_t rest_size) {
+void wire_record(uint32_t kind, const void* first, uint32_t first_size, const void* rest, uint32_t rest_size) {
   const uint32_t head[2] = {kind, first_size + rest_size};
   unsigned char small[1024];
   if (first_size + rest_size + sizeof head <= sizeof small) { /* in one piece: threads may speak at once */
@@ -40,13 +40,13 @@ void say(uint32_t kind, const void* first, uint32_t first_size, const void* rest
   write_all(rest, rest_size);
 }
 
-void say_text(uint32_t kind, const char* format, ...) {
+void wire_text_record(uint32_t kind, const char* format, ...) {
   char text[768];
   va_list list;
   va_start(list, format);
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
-  say(kind, text, (uint32_t)strlen(text), NULL, 0);
+  wire_record(kind, text, (uint32_t)strlen(text), NULL, 0);
 }
 
 void fail(const char* format, ...) {
@@ -55,7 +55,7 @@ void fail(const char* format, ...) {
   va_start(list, format);
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
-  say(SAY_FAILED, text, (uint32_t)strlen(text), NULL, 0);
+  wire_record(RECORD_FAILED, text, (uint32_t)strlen(text), NULL, 0);
   _exit(2);
 }
 
@@ -67,7 +67,7 @@ void wire_open(const char* request, const char* to) {
   if (file < 0 || fstat(file, &facts) != 0) fail("the request cannot be read: %s", strerror(errno));
   length = (size_t)facts.st_size;
   content = malloc(length + 4);
-  if (content == NULL) fail("there is no memory for the tensors (%zu bytes)", length);
+  if (content == NULL) fail("out of memory for the tensors (%zu bytes)", length);
   size_t have = 0;
   while (have < length) {
     const ssize_t done = read(file, content + have, length - have);
@@ -96,7 +96,7 @@ char* wire_text(void) {
   const uint32_t size = wire_number();
   const char* from = wire_take(size);
   char* made = malloc((size_t)size + 1);
-  if (made == NULL) fail("there is no memory");
+  if (made == NULL) fail("out of memory");
   memcpy(made, from, size);
   made[size] = '\0';
   return made;

@@ -2,7 +2,7 @@
  *
  *   program REQUEST ANSWER
  *
- * ANSWER is a row of records, written as they come, so that a program that dies has told how far it came.
+ * ANSWER is a row of records, written as they come, so that a program that dies has reported how far it came.
  *   record   kind, length: u32; bytes */
 #ifndef UDOGEN_EMULATOR_HEXAGON_WIRE_H
 #define UDOGEN_EMULATOR_HEXAGON_WIRE_H
@@ -16,18 +16,18 @@
 #define MAX_AXES 8
 
 enum {
-  SAY_PHASE = 1,    /* text: what begins now */
-  SAY_LOG = 2,      /* level: u32; text */
-  SAY_FAILED = 3,   /* text: why there is no result; details may have come before */
-  SAY_DETAIL = 4,   /* text */
-  SAY_KERNEL = 5,   /* resources, or worker threads: u32; function name: text */
-  SAY_STATUS = 6,   /* what the kernel returned, where it is no success: u32 */
-  SAY_TIME = 7,     /* of one execution, in nanoseconds: u64 */
-  SAY_STRAY = 8,    /* memory that is not the kernel's: whose, number, where, how, offset, count, size: u32[7] */
-  SAY_OUTPUT = 9,   /* the bytes of one output, in their order */
-  SAY_DONE = 10,
-  SAY_THROWN = 11,  /* text: the type of a C++ exception, as the compiler names it */
-  SAY_SHAPE = 12    /* of the output that comes next, where an op may choose it: its dimensions: u32[] */
+  RECORD_PHASE = 1,    /* text: what begins now */
+  RECORD_LOG = 2,      /* level: u32; text */
+  RECORD_FAILED = 3,   /* text: why there is no result; details may have come before */
+  RECORD_DETAIL = 4,   /* text */
+  RECORD_KERNEL = 5,   /* resources, or worker threads: u32; function name: text */
+  RECORD_STATUS = 6,   /* what the kernel returned, where it is no success: u32 */
+  RECORD_TIME = 7,     /* of one execution, in nanoseconds: u64 */
+  RECORD_STRAY = 8,    /* memory that is not the kernel's: whose, number, where, how, offset, count, size: u32[7] */
+  RECORD_OUTPUT = 9,   /* the bytes of one output, in their order */
+  RECORD_DONE = 10,
+  RECORD_THROWN = 11,  /* text: the type of a C++ exception, as the compiler names it */
+  RECORD_SHAPE = 12    /* of the output that comes next, where an op may choose it: its dimensions: u32[] */
 };
 
 /* wire.c: every size is checked; what is wrong ends the program */
@@ -35,8 +35,8 @@ void wire_open(const char* request, const char* answer);
 const void* wire_take(size_t size); /* filled up to a multiple of 4 */
 uint32_t wire_number(void);
 char* wire_text(void);
-void say(uint32_t kind, const void* first, uint32_t first_size, const void* rest, uint32_t rest_size);
-void say_text(uint32_t kind, const char* format, ...) __attribute__((format(printf, 2, 3)));
+void wire_record(uint32_t kind, const void* first, uint32_t first_size, const void* rest, uint32_t rest_size);
+void wire_text_record(uint32_t kind, const char* format, ...) __attribute__((format(printf, 2, 3)));
 void fail(const char* format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* common.c */

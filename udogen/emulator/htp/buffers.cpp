@@ -1,4 +1,4 @@
-// External buffers of a context, and the rules that Qualcomm's shared-buffer tutorial has for them.
+// External buffers of a context, and the rules of Qualcomm's shared-buffer tutorial.
 #include <sys/stat.h>
 
 #include <array>
@@ -11,7 +11,7 @@ namespace {
 
 using File = std::array<std::uint64_t, 2>;
 
-/// What is asked for: which file, what part of it, for what.
+/// A memory descriptor as HTP reads it: which file, which part of it, which purpose.
 struct Descriptor {
   QnnHtpMem_Type_t type = QNN_HTP_MEM_UNDEFINED;  // undefined: ION or a DMA buffer
   int fd = -1;
@@ -56,7 +56,7 @@ class Rules {
       : context_(context), shared_(memoryOf(*context)), descriptor_(descriptor), logger_(context->backend->logger) {}
 
   Qnn_ErrorHandle_t check() const {
-    if (descriptor_.file == File{}) return QNN_SUCCESS;  // no file at all: the core says so
+    if (descriptor_.file == File{}) return QNN_SUCCESS;  // not a file: the core reports it
     Qnn_ErrorHandle_t code = checkOthers();
     if (code == QNN_SUCCESS && descriptor_.isExternal()) code = checkContext();
     if (code == QNN_SUCCESS && descriptor_.isExternal()) code = checkPlace();
@@ -66,7 +66,7 @@ class Rules {
  private:
   const char* name() const { return nameOf(descriptor_.type); }
 
-  /// What this file is registered for already, in whichever context.
+  /// What this file is registered for already, in any context.
   Qnn_ErrorHandle_t checkOthers() const {
     for (const auto& other : objects().all<Context>()) {
       const ContextMemory& theirs = memoryOf(*other);
@@ -79,7 +79,8 @@ class Rules {
                                     : isSpill ? QNN_HTP_MEM_SHARED_SPILLFILL_BUFFER
                                               : QNN_HTP_MEM_UNDEFINED;
         if (is != descriptor_.type) {
-          logger_.error("file descriptor %d is registered as %s: it cannot be used as %s too", descriptor_.fd, nameOf(is), name());
+          logger_.error("file descriptor %d is registered as %s: it cannot be used as %s too", descriptor_.fd, nameOf(is),
+                        name());
           return QNN_MEM_ERROR_ALREADY_REGISTERED;
         }
         const std::uint64_t end = mem->request.size, begin = mem->request.offset;
@@ -142,7 +143,7 @@ class Rules {
   const Logger& logger_;
 };
 
-/// Contexts that share a spill-fill buffer share the turn to use it.
+/// Contexts that share a spill-fill buffer share its lock.
 std::shared_ptr<std::mutex> turnOf(const File& file, std::uint64_t offset) {
   static std::mutex mutex;
   static std::map<std::pair<File, std::uint64_t>, std::weak_ptr<std::mutex>> turns;
@@ -165,7 +166,7 @@ void keep(ContextMemory& shared, const Descriptor& descriptor, void* handle) {
   (isWeights ? shared.weights : shared.spill) = std::move(made);
 }
 
-/// One by one, so that each is held against those before it; all or none.
+/// One by one, so that each is compared with those before it; all or none.
 Qnn_ErrorHandle_t memRegister(Qnn_ContextHandle_t handle, const Qnn_MemDescriptor_t* what, std::uint32_t count,
                               Qnn_MemHandle_t* made) {
   const auto context = objects().find<Context>(handle);

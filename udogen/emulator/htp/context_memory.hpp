@@ -45,7 +45,7 @@ class ContextMemory : public ContextState {
   std::size_t weightsSize() const { return weightsUsed_; }
   std::size_t spillSize() const { return spillNeeded_; }
   void needSpill(std::size_t bytes) { spillNeeded_ = bytes > spillNeeded_ ? bytes : spillNeeded_; }
-  /// False where somebody else has written into the external weights.
+  /// False if the external weights were changed by others.
   bool areWeightsWhole() const;
   void sealWeights();
 
@@ -53,7 +53,7 @@ class ContextMemory : public ContextState {
 
   // --- of a context that is made of a binary in two steps -------------------------------------------------------
   bool isFromBinary = false, isDeferred = false, isFinalized = false;
-  const char* conflict = nullptr;  // the option that it has, with which there are no external buffers
+  const char* conflict = nullptr;  // its option that excludes external buffers
   const void* binary = nullptr;
   std::size_t binarySize = 0;
   std::size_t weightsRequired = 0, spillRequired = 0;

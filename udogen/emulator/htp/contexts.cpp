@@ -97,7 +97,7 @@ Qnn_ErrorHandle_t contextSetConfig(Qnn_ContextHandle_t handle, const QnnContext_
   });
 }
 
-/// A context like this one, restored and let go of again, for what it needs.
+/// The sizes that a context needs: it is restored once for that, and freed.
 Qnn_ErrorHandle_t measure(Qnn_BackendHandle_t backend, ContextMemory& shared) {
   Qnn_ContextHandle_t trial = nullptr;
   Qnn_ErrorHandle_t code = core.contextCreate(backend, nullptr, nullptr, &trial);

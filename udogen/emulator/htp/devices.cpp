@@ -71,7 +71,7 @@ struct Platform {
       cores = std::strtoul(text.c_str() + times + 1, nullptr, 10);
     }
     if (soc == nullptr || cores < 1 || cores > 16) {
-      fault = "UDOGEN_HTP_DEVICES: `" + text + "` is no processor, as in SM8650,SA8295x4";
+      fault = "UDOGEN_HTP_DEVICES: `" + text + "` is not a processor, as in SM8650,SA8295x4";
       return;
     }
     Row row = {*soc, {}, {}};
@@ -133,7 +133,7 @@ Qnn_ErrorHandle_t checkHardware(const QnnDevice_PlatformInfo_t* wanted, const Lo
   const QnnDevice_HardwareDeviceInfoV1_t& device = wanted->v1.hwDevices[0].v1;
   const auto& rows = platform().rows;
   if (device.deviceId >= rows.size()) {
-    logger.error("there is no HTP%u: there are %zu devices", device.deviceId, rows.size());
+    logger.error("HTP%u does not exist, this machine has %zu devices", device.deviceId, rows.size());
     return QNN_DEVICE_ERROR_INVALID_CONFIG;
   }
   for (std::uint32_t i = 0; i < device.numCores; ++i) {

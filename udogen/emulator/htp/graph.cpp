@@ -92,7 +92,7 @@ void HtpGraph::layMemory(const std::vector<QHPI_Op*>& order) {
   }
   shared_.needSpill(between);
   unsigned char* base = shared_.spill.data;
-  std::size_t before = 0;  // for the guard before each; what a context wants of a spill-fill buffer has none
+  std::size_t before = 0;  // for the guard before each; a spill-fill buffer of the client has none
   if (base == nullptr || between > shared_.spill.size) {
     before = valueAlignment;
     owned_.emplace_back(between + before * spilled.size());
@@ -150,7 +150,7 @@ void HtpGraph::addKernel(KernelChoice chosen, std::uint32_t threads) {
     step->owned.emplace_back(kernel.precomputed_data_size);
     step->prepared = step->owned.back().data();
     std::memset(step->prepared, uncleared, kernel.precomputed_data_size);
-    // Only constants that the kernel wants in DDR are there yet.
+    // Only constants that the kernel takes from DDR have data yet.
     std::vector<std::pair<QHPI_Tensor*, void*>> hidden;
     const auto hide = [&](QHPI_Tensor* tensor) {
       hidden.emplace_back(tensor, tensor->data);
@@ -173,7 +173,7 @@ void HtpGraph::addKernel(KernelChoice chosen, std::uint32_t threads) {
   steps_.push_back(std::move(step));
 }
 
-/// What HTP does itself: it cuts, joins and copies tensors, and has ops of its own.
+/// Work of HTP itself: cutting, joining and copying tensors, and built-in ops.
 Qnn_ErrorHandle_t HtpGraph::addWork(const QHPI_Op& op) {
   auto step = std::make_unique<Step>();
   step->title = "node `" + op.node + "`, " + op.name;
@@ -209,7 +209,7 @@ Qnn_ErrorHandle_t HtpGraph::addWork(const QHPI_Op& op) {
     const Qnn_OpConfigV1_t& config = op.origin->v1();
     const Qnn_ErrorHandle_t code = makeBuiltIn(config, logger_, made);
     if (code != QNN_SUCCESS) return code;
-    // They know tensors as clients do, with their signs.
+    // Built-in ops take tensors as clients pass them, with signs.
     const std::shared_ptr<BuiltIn> builtIn = std::move(made);
     step->work = [=, &config] {
       std::vector<std::vector<unsigned char>> given(in.size());
@@ -324,7 +324,7 @@ Qnn_ErrorHandle_t HtpGraph::execute(const std::vector<const void*>& inputs, cons
     }
   }
   if (!shared_.areWeightsWhole()) {
-    logger_.error("the external weights buffer is not what QNN has written into it: nobody else may modify it");
+    logger_.error("the external weights buffer was changed: only QNN may write into it");
     return QNN_GRAPH_ERROR_GENERAL;
   }
   fillGuards();

@@ -22,7 +22,7 @@ class HtpGraph : public Executable {
   struct Value {
     unsigned char* data = nullptr;
     std::size_t bytes = 0;
-    bool isGuarded = false;  // what lies behind it must stay as it is
+    bool isGuarded = false;  // the bytes behind it must not change
     bool isGuardedBefore = false;
     GuardKey guard;
   };
@@ -35,8 +35,8 @@ class HtpGraph : public Executable {
     std::vector<QHPI_Tensor*> outputs;
     std::vector<const QHPI_Tensor*> inputs;
     std::vector<unsigned char*> inputData, outputData;  // flat
-    std::vector<std::vector<unsigned char>> given;      // what inputs held before the kernel was called
-    std::vector<AlignedMemory> owned;                            // of its blocks, of what it prepared, of its slices
+    std::vector<std::vector<unsigned char>> given;      // copies of the inputs from before the call
+    std::vector<AlignedMemory> owned;                   // of its blocks, of what it prepared, of its slices
     void* prepared = nullptr;
     void* shared = nullptr;
     std::uint32_t slices = 1;
@@ -51,7 +51,7 @@ class HtpGraph : public Executable {
   Qnn_ErrorHandle_t run(Step& step);
   /// An exception of a kernel ends the process, as it does in libQnnHtp.
   std::uint32_t call(Step& step, std::uint32_t slice) const noexcept;
-  /// False, and the reason in the log, where the kernel wrote into an input, or beside a tensor.
+  /// False, with the reason in the log, if the kernel wrote into an input or beside a tensor.
   bool areTensorsWhole(const Step& step) const;
   bool areGuardsWhole(const Step& step, const Value& value, const std::string& name) const;
   void fillGuards() const;

@@ -1,4 +1,4 @@
-// A graph as JSON, for people who want to see what rewrites have made of it.
+// A graph as JSON, to show what rewrites have made of it.
 #include <cstdio>
 
 #include "graph.hpp"

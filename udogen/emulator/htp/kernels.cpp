@@ -14,7 +14,7 @@ QHPI_Standard_Layout deliveredLayout(const QHPI_OutputDef& definition) {
                                          : flatOf(definition.shape.rank);
 }
 
-/// Lays a tensor as a signature wants it; false where HTP does not do so.  Of all layouts with blocks libQnnHtp was seen
+/// Lays a tensor out as a signature requires; false if HTP does not.  Of all layouts with blocks libQnnHtp was seen
 /// to deliver two, to kernels that take them from anywhere but DDR.
 bool lay(const QHPI_OutputDef& definition, const QHPI_Tensor_Signature_v1& wanted, QHPI_Tensor& tensor) {
   if (wanted.element_type != QHPI_Any_Element_Type && wanted.element_type != definition.type) return false;

@@ -26,7 +26,7 @@ struct KernelChoice {
   const QHPI_Op* op = nullptr;
   const QHPI_Kernel_v1* kernel = nullptr;
   std::vector<std::unique_ptr<QHPI_Tensor>> inputs, outputs;
-  std::vector<bool> isReadable;  // inputs whose data is there while the kernel prepares
+  std::vector<bool> isReadable;  // inputs that have data while the kernel prepares
 };
 
 /// The first kernel that takes the op's tensors, as libQnnHtp chooses; 1002 where none does.

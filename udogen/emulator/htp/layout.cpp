@@ -64,7 +64,7 @@ bool sameShape(const QHPI_Shape& a, const QHPI_Shape& b) {
   return a.rank == b.rank && a.rank <= QHPI_MAX_RANK && std::memcmp(a.dims, b.dims, a.rank * sizeof *a.dims) == 0;
 }
 
-// Where a dimension is in two chunks, libQnnHtp tells the first: 1, 8, 2, 32 for Crouton_16.
+// If a dimension is in two chunks, libQnnHtp returns the first: 1, 8, 2, 32 for Crouton_16.
 QHPI_Shape blockOf(QHPI_Standard_Layout code) {
   QHPI_Shape block = {};
   if (!hasBlocks(code)) return block;

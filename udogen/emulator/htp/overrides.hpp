@@ -13,7 +13,7 @@ void fillDevices(QnnInterface_ImplementationV2_t& table);
 void fillContexts(QnnInterface_ImplementationV2_t& table);
 void fillBuffers(QnnInterface_ImplementationV2_t& table);
 
-/// What HTP keeps of a context.
+/// The memory of a context.
 inline ContextMemory& memoryOf(const Context& context) { return static_cast<ContextMemory&>(*context.shared); }
 
 }  // namespace emulator

@@ -12,7 +12,7 @@ namespace {
 
 QHPI_OpRef refTo(const QHPI_Op* op) { return {op, 0}; }
 
-/// Where several nodes are needed to say what goes wrong, the first that there is knows the graph.
+/// An error node of the graph of `root`.
 QHPI_Op* refuse(const QHPI_Op* root, const std::string& why) { return root->graph->fail(why, root); }
 
 bool exists(const QHPI_OpRef& ref) {
@@ -150,7 +150,7 @@ QHPI_EXPORT QHPI_OpRef qhpi_op_concat(std::uint32_t axis, std::uint32_t count, c
     return count == 0 || inputs == nullptr ? QHPI_OpRef{nullptr, 0} : inputs[0];
   }
   QHPI_OutputDef whole = definitionOf(inputs[0]);
-  if (axis >= whole.shape.rank) return refTo(refuse(inputs[0].op, "there is no axis " + std::to_string(axis)));
+  if (axis >= whole.shape.rank) return refTo(refuse(inputs[0].op, "it has no axis " + std::to_string(axis)));
   for (std::uint32_t i = 1; i < count; ++i) {
     if (!exists(inputs[i])) return inputs[i];
     const QHPI_OutputDef& each = definitionOf(inputs[i]);
@@ -175,7 +175,7 @@ QHPI_EXPORT QHPI_OpRef qhpi_op_concat(std::uint32_t axis, std::uint32_t count, c
 QHPI_EXPORT std::uint32_t qhpi_op_is_error(const QHPI_Op* op) { return op == nullptr || op->kind == OpKind::error; }
 
 QHPI_EXPORT const char* qhpi_op_error_description(const QHPI_Op* op) {
-  return op == nullptr ? "there is no such op" : op->message.c_str();
+  return op == nullptr ? "unknown op" : op->message.c_str();
 }
 
 QHPI_EXPORT std::uint32_t qhpi_output_is_error(const QHPI_OutputDef* output) {

@@ -14,7 +14,7 @@ QHPI_EXPORT QHPI_Shape qhpi_tensor_padding(const QHPI_Tensor* tensor) {
   return none;
 }
 
-// libQnnHtp 2.47 tells the same for tensors in blocks, whatever their last blocks have beyond it.
+// libQnnHtp 2.47 returns the same for tensors in blocks, whatever their last blocks have beyond it.
 QHPI_EXPORT QHPI_Shape qhpi_tensor_padded_shape(const QHPI_Tensor* tensor) { return tensor->definition.shape; }
 QHPI_EXPORT QHPI_Element_Type qhpi_tensor_type(const QHPI_Tensor* tensor) { return tensor->definition.type; }
 QHPI_EXPORT QHPI_Standard_Layout qhpi_tensor_layout(const QHPI_Tensor* tensor) { return tensor->layout; }

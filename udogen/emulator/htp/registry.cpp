@@ -8,10 +8,10 @@
 namespace emulator {
 namespace {
 
-// What qhpi_register_ops_v1 finds wrong while `registerKernels` waits for it, on this thread.
+// Where qhpi_register_ops_v1 puts faults while `registerKernels` calls it on this thread.
 thread_local std::vector<std::string>* faultsOfCaller = nullptr;
 
-/// What is wrong with a kernel record, of that which would crash here, or crashes libQnnHtp; empty: nothing.
+/// A fault of a kernel record that would crash the emulator, or crashes libQnnHtp; empty if it has none.
 std::string faultOf(const QHPI_Kernel_v1& kernel) {
   if (kernel.function_name == nullptr || *kernel.function_name == '\0') return "it has no function_name";
   const bool isPrepared = kernel.function_with_precomputed_data != nullptr;
@@ -37,7 +37,8 @@ std::string faultOf(const QHPI_Kernel_v1& kernel) {
 
 void checkOp(const QHPI_OpInfo_v1& op, std::vector<std::string>& faults) {
   const std::string title = std::string("op ") + op.name;
-  const bool isReserved = std::any_of(std::begin(op.reserved), std::end(op.reserved), [](auto each) { return each != nullptr; });
+  const bool isReserved =
+      std::any_of(std::begin(op.reserved), std::end(op.reserved), [](auto each) { return each != nullptr; });
   if (isReserved) faults.push_back(title + ": a reserved pointer of its record is not NULL");
   if (op.num_kernels != 0 && op.kernels == nullptr) return faults.push_back(title + ": it has no kernels");
   std::set<std::string> names;

@@ -15,7 +15,7 @@ namespace emulator {
 /// All ops of all packages of this process, by their name with the package (`Package::Op`).
 class Registry {
  public:
-  /// Checks the records; what is wrong with them, in words.  Nothing is taken where anything is wrong.
+  /// Checks and adds the records; returns their faults, in which case nothing is added.
   std::vector<std::string> add(std::uint32_t count, const QHPI_OpInfo_v1* ops, const char* package);
 
   const QHPI_OpInfo_v1* find(const std::string& name) const;

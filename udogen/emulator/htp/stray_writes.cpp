@@ -1,4 +1,4 @@
-// What a kernel did to memory that is not its own: beside its tensors, or in its inputs.
+// Checks that a kernel has written neither beside its tensors nor into its inputs.
 #include "graph.hpp"
 #include "layout.hpp"
 

@@ -1,4 +1,4 @@
-// The rows of the built-in ops: what the public operation definitions say that a node of each takes.
+// The rows of the built-in ops: what a node of each takes by the public operation definitions.
 #include "built_in.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What a kernel was doing when it touched what is not its own: told on stderr before the process ends.
+// Reports on stderr what a kernel was doing when it touched memory that is not its own, before the process ends.
 //
 //   udogen-fault SIGNAL read|write|unknown ADDRESS
 //   udogen-frame OFFSET LIBRARY            innermost first

@@ -1,6 +1,6 @@
-// Memory that the runtime allocates for copies of tensors, between pages that nobody may touch.
+// Memory that the runtime allocates for copies of tensors, between inaccessible pages.
 //
-// Some runtimes do not hand our buffers to an op but copies of them: what walls we build around ours would be in the
+// Some runtimes hand copies of our buffers to an op, so walls around ours would be in the
 // wrong place. What the runtime's library allocates with exactly the size of a tensor lies in an arena here instead.
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -97,7 +97,7 @@ EXPORT void udogen_fence_tensor(const void *content, size_t size) {
 
 EXPORT void udogen_fence_end(void) { taking = false, tensor_count = 0; }
 
-// The tensor of which this is a copy, as far as its content tells; -1 where it is none.
+// The tensor of which this is a copy, judged by its content; -1 if it is none.
 static int copy_of(const Region *region) {
   for (int i = 0; i < tensor_count; i++)
     if (tensors[i].size == region->size && !memcmp(tensors[i].content, region->begin, region->size)) return i;

@@ -129,7 +129,7 @@ def unverified(binaries: Sequence[Path]) -> str:
 def write_at_once(path: Path, data: Any) -> None:
     """Write a file so that under its name there is always a whole one."""
     if path.exists() and not path.is_file():
-        raise RunFailed(f"{path} cannot be written: it is no plain file", hint="choose another name")
+        raise RunFailed(f"{path} cannot be written: not a regular file", hint="choose another name")
     beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
         with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb") as file:

@@ -1,4 +1,4 @@
-"""What HTP makes of a graph, stage by stage: composed, rewritten, cut into tiles, given kernels.
+"""What HTP makes of a graph, stage by stage: composed, rewritten, given kernels.
 
 For each graph that it prepares, the emulator's htp backend appends a line of JSON to the file that UDOGEN_HTP_GRAPH
 names.
