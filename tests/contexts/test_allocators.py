@@ -268,7 +268,7 @@ def test_the_machine_chooses(library: Path) -> None:
         )
         answers.append(done.stdout.strip())
     assert answers[0].startswith("memfd|libcdsprpc.so cannot be used: ")
-    assert answers[1] == "rpcmem|libcdsprpc.so is there"
+    assert answers[1] == "rpcmem|libcdsprpc.so is present"
 
 
 def test_every_row_is_an_allocator() -> None:

@@ -94,7 +94,7 @@ def fd_closed_behind_our_back(world: World) -> None:
         os.close(fd)
         for place in (buffer, buffer.part(64)):
             said = world.answer(lambda place=place: world.context.graph("one").bind({"x": place}))  # type: ignore[misc]
-            assert said == f"file descriptor {fd} of buffer `b` was closed by somebody else"
+            assert said == f"file descriptor {fd} of buffer `b` was closed outside of udogen"
 
 
 @fault
@@ -124,14 +124,14 @@ def every_fd_of_a_plan_closed_while_it_runs(world: World) -> None:
 def fd_that_never_was(world: World) -> None:
     for fd in (-1, 1 << 20):
         said = world.answer(lambda fd=fd: open_pool("mmap_fd", 8, file=FileRange(fd), name="p"))  # type: ignore[misc]
-        assert said == f"pool `p`: {fd} is no open file descriptor"
+        assert said == f"pool `p`: {fd} is not an open file descriptor"
 
 
 @fault
 def fd_of_a_folder(world: World) -> None:
     fd = os.open(world.folder, os.O_RDONLY)
     said = world.answer(lambda: open_pool("mmap_fd", 8, file=FileRange(fd, writable=False), name="p"))
-    assert said == f"pool `p`: descriptor {fd} leads to nothing that can be mapped"
+    assert said == f"pool `p`: descriptor {fd} cannot be mapped"
     os.close(fd)
 
 
@@ -142,9 +142,7 @@ def file_made_shorter_before_it_is_registered(world: World) -> None:
     with path.open("r+b") as file, open_pool("mmap_fd", 8192, file=FileRange(file.fileno()), name="p") as pool:
         os.truncate(path, 100)
         said = world.answer(lambda: world.context.graph("one").bind({"x": pool.buffer}))
-        assert said == (
-            "the file of buffer `p` has 100 bytes now: it was made shorter than the buffer, which ends at 8192"
-        )
+        assert said == ("the file of buffer `p` has 100 bytes now, less than the buffer, which ends at 8192")
 
 
 @fault

@@ -272,7 +272,7 @@ def test_shards_on_sessions_as_one_function(everywhere: tuple[Runtime, bytes], t
         Pipeline(sessions.graphs("step"), domain, links=LINKS) as pipeline,
     ):
         assert (pipeline.inputs, pipeline.outputs) == (("state", "x"), ("next",))
-        assert [wire.name for wire in pipeline.wires] == ["0.next", "1.next", "2.next"]
+        assert [connection.name for connection in pipeline.connections] == ["0.next", "1.next", "2.next"]
         for value in range(3):
             found = pipeline(state=array(value), x=array(2))
             np.testing.assert_array_equal(found["next"], array(value + 8))
@@ -296,7 +296,7 @@ def test_a_state_swaps_after_each_execution(everywhere: tuple[Runtime, bytes]) -
             states[-1].bind(each, reads="state", writes="next")
             states[-1].copy_from(array(0))
         with Pipeline(steps, domain, states=states) as pipeline:
-            assert (pipeline.inputs, pipeline.outputs, pipeline.wires) == (("x",), (), ())
+            assert (pipeline.inputs, pipeline.outputs, pipeline.connections) == (("x",), (), ())
             for _ in range(5):
                 assert pipeline(x=array(3)) == {}
             assert pipeline.copied == Copies()
@@ -358,7 +358,7 @@ def test_arrays_that_are_missing_or_too_many(runtime: Runtime, stored: bytes) ->
         assert refusal.value.message.startswith("stage 0 (graph `step` in (bytes)): tensor `x` is FLOAT_32")
     with pytest.raises(UsageError) as told:
         Pipeline([], domain)
-    assert told.value.message == "a pipeline without graphs does nothing"
+    assert told.value.message == "a pipeline needs at least one graph"
 
 
 def test_nothing_stays_open_when_one_shard_cannot_be_opened(runtime: Runtime, stored: bytes, tidy: None) -> None:

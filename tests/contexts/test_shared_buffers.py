@@ -284,7 +284,7 @@ def test_a_context_is_closed_while_another_thread_binds(htp: Runtime, stored: by
         assert told == ["context adds is closed"]
 
 
-# --- what is refused ------------------------------------------------------------------------------------------------
+# --- errors ------------------------------------------------------------------------------------------------
 
 
 def refused(call: Any, said: str) -> None:
@@ -345,13 +345,13 @@ def test_a_descriptor_that_was_closed_behind_our_back(context: Context) -> None:
     with allocate("memfd", 4096, name="kv") as buffer:
         fd = buffer.descriptor()
         os.close(fd)
-        refused(lambda: graph.bind({"x": buffer}), f"file descriptor {fd} of buffer `kv` was closed by somebody else")
+        refused(lambda: graph.bind({"x": buffer}), f"file descriptor {fd} of buffer `kv` was closed outside of udogen")
         with open("/dev/null") as other:  # takes the number
             assert other.fileno() == fd
             refused(
                 lambda: graph.bind({"x": buffer}),
-                f"file descriptor {fd} of buffer `kv` leads to another file now: it was closed, "
-                "and its number given anew",
+                f"file descriptor {fd} of buffer `kv` refers to another file now: it was closed, "
+                "and its number was reused",
             )
             buffer.close()
             os.fstat(fd)  # still open: it was not ours any more
@@ -454,7 +454,7 @@ def test_an_output_does_not_lie_in_memory_for_reading(context: Context) -> None:
         with open_pool("mmap_fd", 4096, file=given, name="constants") as pool:
             refused(
                 lambda: context.graph("one").bind({"y": pool.buffer}),
-                "output `y` cannot lie in buffer `constants`, which is for reading alone",
+                "output `y` cannot lie in buffer `constants`, which is read-only",
             )
 
 
@@ -478,7 +478,7 @@ def test_a_plan_of_other_graphs(context: Context) -> None:
     steps = steps_of(context)
     with PlannedBuffers(plan_buffers(steps[:1], BufferOptions())) as buffers:
         refused(
-            lambda: buffers.bind(context.graph("two")), "the plan has no place for `x`, `y` of graph `two` (shard 0)"
+            lambda: buffers.bind(context.graph("two")), "the plan has no buffer for `x`, `y` of graph `two` (shard 0)"
         )
         refused(lambda: buffers.part(0, "one", "z"), "the plan has no tensor `z` of graph `one` (shard 0)")
         assert isinstance(buffers.part(0, "one", "x").buffer, Buffer)

@@ -258,20 +258,20 @@ def test_an_interrupted_write_leaves_what_was_there(tmp_path: Path) -> None:
             raise OSError(28, "No space left on device")
 
     with pytest.raises((RunFailed, TypeError)):
-        manifest.write_at_once(path, Breaks())
+        manifest.write_atomically(path, Breaks())
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["one.bin"]
     os.mkfifo(tmp_path / "pipe")  # no file of the machine: without the check it would be replaced
     with pytest.raises(RunFailed, match="/pipe cannot be written: it is no plain file"):
-        manifest.write_at_once(tmp_path / "pipe", b"x")
+        manifest.write_atomically(tmp_path / "pipe", b"x")
     with pytest.raises(RunFailed, match="cannot be written: No such file or directory"):
-        manifest.write_at_once(tmp_path / "none" / "x", b"x")
+        manifest.write_atomically(tmp_path / "none" / "x", b"x")
 
 
 def test_who_may_use_a_written_file_is_said_by_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o020)
     try:
-        manifest.write_at_once(tmp_path / "x", b"x")
+        manifest.write_atomically(tmp_path / "x", b"x")
     finally:
         os.umask(before)
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o646

@@ -96,7 +96,7 @@ def _context(
             manifest.write(path, build_id=found.info.build_id)
             found = context.inspect_context(path, system_library=library, on_step=advance)
     if json_out is not None:
-        manifest.write_at_once(json_out, context_json.info_json(found.info).encode())
+        manifest.write_atomically(json_out, context_json.info_json(found.info).encode())
     if as_json:
         output.answer({"ok": found.exit_code == 0, "context": context.as_json(found)})
     else:

@@ -24,7 +24,7 @@ from udogen.opdef.onnx import reading
 from udogen.opdef.onnx.freeze import freeze
 from udogen.opdef.onnx.model import ValueType
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.runtime.contexts.binaries import mapped_file
+from udogen.runtime.contexts.manifest import mapped_file
 
 _AGAIN = "write the model anew: udogen onnx-context FILE.bin -o MODEL.onnx"
 _LONGEST = 255  # of a package's name

@@ -153,7 +153,7 @@ class Executor:
 
 def _in_words(problem: UdogenError, subject: str) -> UdogenError:
     """What is known of the reason that the runtime, or a package, logged for an error number."""
-    if isinstance(problem, QnnError) and (meant := known.explain(subject, "\n".join(problem.said))):
+    if isinstance(problem, QnnError) and (meant := known.explain(subject, "\n".join(problem.logged))):
         return RunFailed(meant[0], hint=meant[1], details=[problem.message, *problem.details])
     return problem
 
