@@ -204,7 +204,7 @@ WRITES, READS = "output `y` of graph `w` in c", "input `x` of graph `r` in c"
         ),
         (Info("x", (1, 4)), BufferDesc((1, 5)), "2 things contradict each other"),
         (Info("x", (1, 4)), BufferDesc((4,)), f"the description has 1 dimensions, {WRITES} has 2"),
-        (Info("x", (1, 4)), BufferDesc(dtype="INT_8"), f"the description says INT_8, {WRITES} is FLOAT_32"),
+        (Info("x", (1, 4)), BufferDesc(dtype="INT_8"), f"the description has INT_8, {WRITES} is FLOAT_32"),
     ],
 )
 def test_contradictions_are_named(tensor: Info, desc: BufferDesc, fault: str) -> None:
@@ -283,7 +283,7 @@ def test_a_context_of_somebody_else(runtime: Runtime, domain: MemoryDomain) -> N
             lambda: domain.allocate([Role(foreign, "state", INPUT)]),
             lambda: foreign.bind({"state": domain.allocate(state_roles(runtime))}),
         ):
-            message = "buffer `state` is of memory domain `states`, context other is not"
+            message = "context other does not belong to memory domain `states` of buffer `state`"
             refused(call, message, hint=hint, error=UsageError)
 
 
@@ -313,7 +313,7 @@ def test_a_token_of_another_process(runtime: Runtime, domain: MemoryDomain) -> N
     strange = Token(token.process + 1, token.domain, token.number)
     refused(
         lambda: domain.use(int(strange)),
-        f"token {strange} was given in process {token.process + 1}, this is {os.getpid()}",
+        f"token {strange} was made in process {token.process + 1}, this is {os.getpid()}",
         hint="a token is valid in its own process only: allocate a buffer here",
     )
 

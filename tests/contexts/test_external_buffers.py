@@ -406,7 +406,7 @@ def test_a_context_has_one_of_a_kind(
     context = deferred()
     GIVE[kind](context, buffer)
     with allocate("memfd", PAGE) as other:
-        refused(said_by_htp, lambda: GIVE[kind](context, other), f"context m has an {NAMES[kind]} already")
+        refused(said_by_htp, lambda: GIVE[kind](context, other), f"context m already has an {NAMES[kind]}")
 
 
 @both
@@ -416,7 +416,7 @@ def test_a_descriptor_is_for_one_purpose(
     context = deferred()
     GIVE[kind](context, buffer)
     other = SPILL_FILL if kind == WEIGHTS else WEIGHTS
-    said = f"buffer `b` is registered as an {NAMES[kind]} with context m: it cannot be an {NAMES[other]} too"
+    said = f"buffer `b` is registered as an {NAMES[kind]} with context m: it cannot also be an {NAMES[other]}"
     refused(said_by_htp, lambda: GIVE[other](context, buffer, offset=2 * PAGE), said)
     context.finalize()
     graph = context.graph("one")
@@ -434,7 +434,7 @@ def test_a_descriptor_is_for_one_purpose(
             refused(
                 said_by_htp,
                 lambda place=place: graph.bind({"x": place}),
-                f"buffer `again` is registered as an {NAMES[kind]} with context m: it cannot be {what} too",
+                f"buffer `again` is registered as an {NAMES[kind]} with context m: it cannot also be {what}",
             )
 
 
@@ -449,7 +449,7 @@ def test_a_buffer_of_tensors_is_for_nothing_else(
                 said_by_htp,
                 lambda: GIVE[kind](deferred(), pool.buffer),
                 "buffer `again` is registered as the buffer of one tensor (ION) with context tensors: "
-                f"it cannot be an {NAMES[kind]} too",
+                f"it cannot also be an {NAMES[kind]}",
             )
 
 

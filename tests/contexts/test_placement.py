@@ -226,7 +226,7 @@ def test_layers_placed_by_hand_where_they_do_not_fit() -> None:
 def test_layers_placed_by_hand_out_of_order() -> None:
     layers = [layer(name, 1) for name in "abc"]
     with refused(
-        "layer `c` is placed on HTP0, `a` before it on HTP1: what lies between them cannot be placed in order",
+        "layer `c` is pinned to HTP0, `a` before it to HTP1: the layers between them cannot be placed in order",
         hint="pin layers in the order of the sessions, or pin all layers: then any order is possible",
     ):
         place_layers(layers, session_specs(2), pins={"a": "HTP1", "c": "HTP0"})
@@ -262,9 +262,9 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
             "activation `h` has 5 bytes in layer `a`, 6 in `b`",
             "session HTP0 may map 0 bytes",
             "session HTP1 may map 0 bytes",
-            "`x` is placed, and is no layer",
-            "layer `b` is placed on `HTP9`, which is no session",
-            "5 sessions are asked for, 2 may be opened",
+            "`x` is pinned but is not a layer",
+            "layer `b` is pinned to `HTP9`, which is not a session",
+            "5 sessions are requested, 2 can be opened",
         ],
     ):
         place_layers(layers, session_specs(2, limit=0), exactly=5, pins={"x": "HTP0", "b": "HTP9"})
@@ -275,7 +275,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     [
         ([], 2, 0, "no layers to place"),
         ([Layer("a", 1)], 0, 0, "no sessions to place layers on"),
-        ([Layer("a", 1)], 2, 2, "2 sessions are asked for, and 1 layers: some would be empty"),
+        ([Layer("a", 1)], 2, 2, "2 sessions are requested for 1 layers: some would be empty"),
     ],
 )
 def test_nothing_to_place(layers: list[Layer], count: int, exactly: int, message: str) -> None:

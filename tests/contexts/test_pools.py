@@ -193,7 +193,7 @@ def test_ashmem_of_android(tidy: None, device: ctypes.CDLL) -> None:
     device.stand_in_refuse(1)
     with pytest.raises(RunFailed) as told:
         open_pool("ashmem", 5000)
-    assert told.value.message == "ASharedMemory_create has no 5000 bytes (it answered -12)"
+    assert told.value.message == "ASharedMemory_create cannot allocate 5000 bytes (it returned -12)"
 
 
 def test_a_blob_is_locked_while_it_is_open(tidy: None, device: ctypes.CDLL) -> None:
@@ -223,12 +223,12 @@ def test_hardware_buffers_that_there_are_not(tidy: None, device: ctypes.CDLL) ->
     device.stand_in_lock(0)
     with pytest.raises(RunFailed) as told:
         open_pool("hardware_buffer_blob", 64)
-    assert told.value.message == "AHardwareBuffer_lock gives no address (it answered -22)"
+    assert told.value.message == "AHardwareBuffer_lock failed (it returned -22)"
     assert said(device)[-1] == "release"
     device.stand_in_refuse(1)
     with pytest.raises(RunFailed) as told:
         open_pool("hardware_buffer_blob", 64)
-    assert told.value.message == "AHardwareBuffer_allocate refuses 64 x 1 of format 0x21 (it answered -12)"
+    assert told.value.message == "AHardwareBuffer_allocate refuses 64 x 1 of format 0x21 (it returned -12)"
 
 
 def test_constants_do_not_lie_in_buffers_of_pixels(tidy: None, device: ctypes.CDLL) -> None:

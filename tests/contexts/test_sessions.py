@@ -80,7 +80,7 @@ def test_contexts_are_counted_and_refused_beyond_the_limit(runtime: Runtime, sto
         session.open(Layer("c", 2 * MIB), stored)
         with pytest.raises(UsageError) as wrong:
             session.open(second, stored)
-        assert wrong.value.message == "session HTP0 has a context `b` already"
+        assert wrong.value.message == "session HTP0 already has a context `b`"
     assert runtime.contexts == () and session.free == 20 * MIB
 
 
@@ -221,7 +221,7 @@ def test_the_domain_of_a_session_is_not_for_contexts_of_another(runtime: Runtime
         with MemoryDomain(first) as domain, MemoryDomain(second) as others:
             with pytest.raises(UsageError) as told:
                 domain.allocate([Role(mine, "next", OUTPUT), Role(other, "state", INPUT)], name="h")
-            assert told.value.message == "buffer `h` is of memory domain `HTP0`, context b is not"
+            assert told.value.message == "context b does not belong to memory domain `HTP0` of buffer `h`"
             token = domain.allocate([Role(mine, "next", OUTPUT)]).token
             with pytest.raises(RunFailed) as refusal:
                 others.use(token)
@@ -234,7 +234,7 @@ def test_a_device_that_is_not_there() -> None:
         assert [each.name for each in there][:1] == ["HTP0"] and there[0].arch
         with pytest.raises(UsageError) as told:
             Session(runtime, SessionSpec("HTP7", 7))
-        assert told.value.message == "session HTP7 is to run on device 7, which there is not"
+        assert told.value.message == "session HTP7 is to run on device 7, which does not exist"
         assert told.value.hint.startswith("devices: 0 (HTP0)")
 
 

@@ -61,7 +61,7 @@ def test_tensors_that_cannot_be_one_piece_of_memory() -> None:
             tensor("h", dtype="INT_32"),
             f"{output} is FLOAT_32 [1, 4], input `h` of stage 1 (graph `b`) is INT_32 [1, 4]",
         ),
-        (tensor("h", scale=0.5), f"{output} and input `h` of stage 1 (graph `b`) are quantized in different ways"),
+        (tensor("h", scale=0.5), f"{output} and input `h` of stage 1 (graph `b`) have different quantizations"),
     ):
         with pytest.raises(UsageError) as told:
             find_connections([writes, GraphInfo("b", (other,), ())])
