@@ -103,7 +103,7 @@ def fd_closed_and_given_anew(world: World) -> None:
         fd = buffer.descriptor()
         os.dup2(other.fileno(), fd)
         said = world.answer(lambda: world.context.graph("one").bind({"x": buffer}))
-        assert said.startswith(f"file descriptor {fd} of buffer `b` leads to another file now")
+        assert said.startswith(f"file descriptor {fd} of buffer `b` refers to another file now")
         buffer.close()
         os.close(fd)  # what it leads to now is not the buffer's, and was left alone
 

@@ -62,7 +62,7 @@ def test_one_buffer_for_each_tensor() -> None:
         ("0.prefill.past", 0, 128, "ION"),
     ]
     assert len(plan.buffers) == len(plan.tensors) == 8
-    assert plan.why == "asked for" and {buffer.allocator for buffer in plan.buffers} == {"memfd"}
+    assert plan.why == "requested" and {buffer.allocator for buffer in plan.buffers} == {"memfd"}
 
 
 def test_one_block_of_client_memory() -> None:

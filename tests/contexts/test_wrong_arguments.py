@@ -276,7 +276,7 @@ def test_a_folder_without_a_package(world: World, tmp_path: Path) -> None:
         ),
         (
             lambda it: it.domain.allocate([Role(it.graph, "state", "inptu")]),
-            "`inptu` is no use of a tensor",
+            "`inptu` is not a usage",
             "did you mean `input`?",
         ),
     ],
