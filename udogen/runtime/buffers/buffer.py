@@ -532,7 +532,7 @@ class Registrations:
             return row
         raise RunFailed(
             f"byte {row.offset} of buffer `{row.buffer.name}` is registered with context {self._context.name} for "
-            f"{row.nbytes} bytes of {row.dtype}: it cannot be {dtype} {list(shape)} too",
+            f"{row.nbytes} bytes of {row.dtype}: it cannot also be {dtype} {list(shape)}",
             hint="register the largest tensor of a range first, and tensors of another type in another range",
         )
 
