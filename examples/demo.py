@@ -15,7 +15,7 @@ from pathlib import Path
 from udogen import (
     Example,
     Outcome,
-    PackageFolder,
+    PackageLibrary,
     UdogenError,
     build_package,
     generate_packages,
@@ -69,7 +69,7 @@ def is_available(backend: str) -> bool:
     return True
 
 
-def built(package: PackageFolder) -> Built:
+def built(package: PackageLibrary) -> Built:
     """The package, built for this machine; for the DSP it is compiled when it runs."""
     if package.backend == "dsp":
         note("  built with zig for Hexagon v66 when it runs")

@@ -20,7 +20,7 @@ from tests.clients.laying import lay
 from tests.contexts.storing import QUANT, store
 from tests.making import LONG, ROOT, htp_package, udogen
 from udogen.build import elf
-from udogen.clients.ort import context_nodes, contexts, session, wrapping
+from udogen.clients.ort import context_model, contexts, session
 from udogen.clients.package import Package, Wish, find_packages
 from udogen.errors import UdogenError, UsageError
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
@@ -79,13 +79,13 @@ def answers(folder: Path, package: Path) -> dict[str, Any]:
     below = folder / "below"
     below.mkdir()
     (below / "copy.bin").write_bytes((folder / "float.bin").read_bytes())
-    wrapping.wrap(folder / "float.bin", folder / "float.onnx")
-    wrapping.wrap(folder / "float.bin", folder / "embedded.onnx", embed=True)
-    wrapping.wrap(below / "copy.bin", folder / "below.onnx")
-    wrapping.wrap(folder / "bytes.bin", folder / "bytes.onnx")
-    wrapping.wrap(folder / "bytes.bin", folder / "converted.onnx", floats=True)
-    wrapping.wrap(folder / "two.bin", folder / "two.onnx")
-    wrapping.wrap(folder / "two.bin", folder / "kv.onnx", graphs=["kv_forward"], embed=True)
+    context_model.wrap(folder / "float.bin", folder / "float.onnx")
+    context_model.wrap(folder / "float.bin", folder / "embedded.onnx", embed=True)
+    context_model.wrap(below / "copy.bin", folder / "below.onnx")
+    context_model.wrap(folder / "bytes.bin", folder / "bytes.onnx")
+    context_model.wrap(folder / "bytes.bin", folder / "converted.onnx", floats=True)
+    context_model.wrap(folder / "two.bin", folder / "two.onnx")
+    context_model.wrap(folder / "two.bin", folder / "kv.onnx", graphs=["kv_forward"], embed=True)
     cases = {
         "float": ("float", [package], "x"),
         "embedded": ("embedded", [package], "x"),
@@ -278,7 +278,7 @@ def test_what_cannot_be_a_model(
 ) -> None:
     binary, out = make(tmp_path)
     with pytest.raises(UdogenError) as caught:
-        wrapping.wrap(binary, out, **options)
+        context_model.wrap(binary, out, **options)
     names = {"binary": binary, "out": out, "folder": tmp_path}
     assert caught.value.message.startswith(message.format(**names))
     assert caught.value.hint.startswith(hint.format(**names))
@@ -321,7 +321,7 @@ GOOD = tensor(name="o")
 )
 def test_graphs_that_the_provider_would_refuse(graph: GraphInfo, fault: str) -> None:
     """By its sources: no such binary can be made with the libraries that are here."""
-    assert [text for text, _ in context_nodes.faults_of(made_of(graph), [graph])] == [fault]
+    assert [text for text, _ in contexts.faults_of(made_of(graph), [graph])] == [fault]
 
 
 @pytest.mark.parametrize(
@@ -350,10 +350,10 @@ def test_what_quantizelinear_and_names_cannot_say(
     monkeypatch.setattr(context_nodes, "describe", lambda _path: made_of(*graphs))
     (tmp_path / "x.bin").write_bytes(b"x")
     if not fault:
-        assert wrapping.wrap(tmp_path / "x.bin", tmp_path / "m.onnx", floats=True).reference == "x.bin"
+        assert context_model.wrap(tmp_path / "x.bin", tmp_path / "m.onnx", floats=True).reference == "x.bin"
         return
-    with pytest.raises(wrapping.NotWrapped) as caught:
-        wrapping.wrap(tmp_path / "x.bin", tmp_path / "m.onnx", floats=True)
+    with pytest.raises(context_model.NotWrapped) as caught:
+        context_model.wrap(tmp_path / "x.bin", tmp_path / "m.onnx", floats=True)
     assert f"cannot be a model of ONNX Runtime: {fault}" in caught.value.message
 
 
@@ -363,9 +363,9 @@ def test_links_lead_to_the_binary_as_they_do_for_onnx_runtime(tmp_path: Path) ->
     binary = store(real_one, kind="real")
     (tmp_path / "link").symlink_to(real_one)
     (tmp_path / "linked.bin").symlink_to(binary)
-    assert wrapping.wrap(binary, tmp_path / "link" / "m.onnx").reference == "forward_0.bin"
-    assert wrapping.wrap(tmp_path / "link" / "forward_0.bin", real_one / "n.onnx").reference == "forward_0.bin"
-    assert wrapping.wrap(tmp_path / "linked.bin", tmp_path / "o.onnx").reference == "linked.bin"
+    assert context_model.wrap(binary, tmp_path / "link" / "m.onnx").reference == "forward_0.bin"
+    assert context_model.wrap(tmp_path / "link" / "forward_0.bin", real_one / "n.onnx").reference == "forward_0.bin"
+    assert context_model.wrap(tmp_path / "linked.bin", tmp_path / "o.onnx").reference == "linked.bin"
 
 
 def test_packages_are_found_among_weights(tmp_path: Path) -> None:
@@ -382,8 +382,10 @@ def test_packages_are_found_among_weights(tmp_path: Path) -> None:
 def test_a_binary_too_large_to_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     binary = store(tmp_path, kind="real")
     monkeypatch.setattr(wrapping, "EMBEDDED_MOST", 1000)
-    with pytest.raises(wrapping.NotWrapped, match=r"(?m)it is too large for a model, which holds 2 GiB$") as caught:
-        wrapping.wrap(binary, tmp_path / "m.onnx", embed=True)
+    with pytest.raises(
+        context_model.NotWrapped, match=r"(?m)it is too large for a model, which holds 2 GiB$"
+    ) as caught:
+        context_model.wrap(binary, tmp_path / "m.onnx", embed=True)
     assert caught.value.hint == "leave --embed out"
 
 
@@ -407,7 +409,7 @@ def model(folder: Path, **changes: Any) -> Path:
 
 
 def look(path: Path, packages: tuple[Package, ...] = ()) -> contexts.Stored:
-    return contexts.look(path, context_nodes.nodes_of(path), packages)
+    return contexts.look(path, contexts.nodes_of(path), packages)
 
 
 @pytest.mark.parametrize(

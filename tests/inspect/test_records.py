@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from toys import Look, Make, told
+from udogen.inspect.rules import STOPS
 
 from udogen import resources
 from udogen.build import elf
 from udogen.errors import RunFailed
-from udogen.inspect.checks import STOPS
 from udogen.runtime.op.records import OlderRecords, read_records
 from udogen.runtime.worker import shim
 

@@ -49,9 +49,9 @@ def command(
     Of a context binary: its graphs, tensors and who made it; whether it is as its manifest says, and whether the JSON
     beside it says the same.  Exit code 5: it is damaged, or not the one that was written; 2: the JSON is wrong.
     """
-    from udogen.inspect.context import looks_like_one
+    from udogen.inspect.context import is_context_binary
 
-    if looks_like_one(path):
+    if is_context_binary(path):
         context.exit(_context(path, against, verbose, write_manifest, json_out, as_json))
     if write_manifest or json_out:
         from udogen.errors import UsageError
@@ -61,9 +61,8 @@ def command(
     from udogen.build import tools
     from udogen.errors import RunFailed, ToolMissing
     from udogen.inspect import report
-    from udogen.inspect.checks import STOPS, UNKNOWN
-    from udogen.inspect.folder import inspect_all
-    from udogen.inspect.library import How
+    from udogen.inspect.inspection import How, inspect_all
+    from udogen.inspect.rules import STOPS, UNKNOWN
 
     how = How(against, tools.environment(), register=not no_register)
     if path.is_dir():
@@ -74,10 +73,10 @@ def command(
     weights = {each.weight for each in found.judged}
     code = RunFailed.exit_code if STOPS in weights else ToolMissing.exit_code if UNKNOWN in weights else 0
     if as_json:
-        output.answer({"ok": code == 0, **report.as_json(found)})
+        output.print_json({"ok": code == 0, **report.as_json(found)})
     else:
         text = "\n".join(report.lines(found, width=shutil.get_terminal_size().columns, everything=verbose))
-        output.say(text.rstrip("\n"))
+        output.print_result(text.rstrip("\n"))
     context.exit(code)
 
 
@@ -98,8 +97,8 @@ def _context(
     if json_out is not None:
         manifest.write_atomically(json_out, context_json.info_json(found.info).encode())
     if as_json:
-        output.answer({"ok": found.exit_code == 0, "context": context.as_json(found)})
+        output.print_json({"ok": found.exit_code == 0, "context": context.as_json(found)})
     else:
         width = shutil.get_terminal_size().columns
-        output.say("\n".join(context.lines(found, width=width, everything=verbose)))
+        output.print_result("\n".join(context.lines(found, width=width, everything=verbose)))
     return found.exit_code

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from udogen.build import elf
-from udogen.clients.ort import context_nodes
-from udogen.clients.ort.context_nodes import ContextNode
-from udogen.clients.ort.doubts import Doubt
+from udogen.clients.ort import contexts
+from udogen.clients.ort.contexts import ContextNode
+from udogen.clients.ort.placement_reasons import Doubt
 from udogen.clients.package import Package
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef.onnx import reading
-from udogen.opdef.onnx.freeze import freeze
+from udogen.opdef.onnx.from_proto import freeze
 from udogen.opdef.onnx.model import ValueType
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts.manifest import mapped_file
@@ -49,7 +49,7 @@ def look(path: Path, nodes: Sequence[ContextNode], packages: Sequence[Package]) 
     builds: list[str] = []
     types = freeze(reading.read_proto(path), path.name).graph.types
     for each in nodes:
-        if each.source.lower() not in context_nodes.SOURCES:
+        if each.source.lower() not in contexts.SOURCES:
             faults.append((f"{_node(each)} is of `{each.source}`, not of QNN", "its execution provider is another one"))
     if not any(each.main for each in nodes):
         faults.append(("no EPContext node has main_context=1, and so none a context", _AGAIN))
@@ -62,7 +62,7 @@ def look(path: Path, nodes: Sequence[ContextNode], packages: Sequence[Package]) 
             continue
         named |= found.named
         builds.append(found.info.build_id)
-        faults += context_nodes.faults_of(found.info, ())
+        faults += contexts.faults_of(found.info, ())
         faults += (each for node in (main, *others) for each in _against(node, found.info, types, several=bool(others)))
     if not faults:
         faults += _useless(packages, named)
@@ -141,7 +141,7 @@ def _file(model: Path, node: ContextNode) -> Path:
 
 
 def _described(file: Path) -> _Found:
-    info = context_nodes.describe(file)
+    info = contexts.describe(file)
     with mapped_file(file) as data:
         return _Found(info, set(_packages_in(data)))
 
@@ -205,7 +205,7 @@ def _tensors(
         rows = [(name, by_name[inner[name]]) for name in names if inner[name] in by_name]
     for name, tensor in rows:
         declared: ValueType = types.get(name, ValueType())
-        stored = context_nodes.stored_type(tensor.dtype)
+        stored = contexts.stored_type(tensor.dtype)
         if (declared.dtype and declared.dtype != _onnx_name(stored)) or (
             declared.shape is not None and declared.shape != tensor.shape
         ):

@@ -14,8 +14,9 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from udogen.configs import json_text
 from udogen.errors import RunFailed, open_plain
-from udogen.opdef import datatypes, json_text
+from udogen.opdef import datatypes
 from udogen.opdef.problems import Location, Problem, Problems
 from udogen.qnn import quantization
 from udogen.qnn.quantization import OtherEncoding, Quantization

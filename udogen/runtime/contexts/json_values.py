@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from udogen.configs.json_text import Path
 from udogen.opdef import datatypes
-from udogen.opdef.json_text import Path
 from udogen.opdef.problems import Location, Problems, nearest
 from udogen.qnn import quantization
 from udogen.qnn.quantization import (
