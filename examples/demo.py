@@ -16,7 +16,7 @@ from udogen import (
     Example,
     GenerateOptions,
     Outcome,
-    PackageFolder,
+    PackageLibrary,
     UdogenError,
     build_package,
     generate_packages,
@@ -72,7 +72,7 @@ def is_available(backend: str) -> bool:
     return True
 
 
-def built(package: PackageFolder) -> Built:
+def built(package: PackageLibrary) -> Built:
     """The package, built for this machine; for the DSP it is compiled when it runs."""
     if package.backend == "dsp":
         note("  built with zig for Hexagon v66 when it runs")
@@ -113,5 +113,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except UdogenError as fault:
-        note(f"error: {fault.message}\n  = {fault.hint}")
+        note(f"error: {fault}")
         sys.exit(fault.exit_code)

@@ -213,5 +213,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except UdogenError as fault:
-        note(f"error: {fault.message}\n  = {fault.hint}")
+        note(f"error: {fault}")
         sys.exit(fault.exit_code)

@@ -237,5 +237,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except UdogenError as fault:
-        print(f"error: {fault.message}\n  = {fault.hint}", file=sys.stderr)
+        print(f"error: {fault}", file=sys.stderr)
         sys.exit(fault.exit_code)

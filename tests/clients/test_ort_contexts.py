@@ -26,7 +26,7 @@ from udogen.errors import UdogenError, UsageError
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime import find_runtime
-from udogen.runtime.contexts.binaries import mapped_file
+from udogen.runtime.contexts.manifest import mapped_file
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")

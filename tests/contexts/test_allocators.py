@@ -114,7 +114,7 @@ def test_reserved_bytes_are_seen_by_nobody() -> None:
         end = buffer.reserve("external weights buffer of `m`")
         with pytest.raises(RunFailed) as told:
             _ = buffer.view
-        assert told.value.message == "the contents of buffer `w` are QNN's: it is the external weights buffer of `m`"
+        assert told.value.message == "buffer `w` belongs to QNN: it is the external weights buffer of `m`"
         end()
         assert len(buffer.view) == 64
 
@@ -222,7 +222,7 @@ def test_rpcmem_without_memory_or_descriptor(tidy: None, device: ctypes.CDLL) ->
     device.stand_in_blind(1)
     with pytest.raises(RunFailed) as told:
         allocate("rpcmem", 4096)
-    assert told.value.message == "rpcmem_to_fd knows no descriptor for the 4096 bytes that rpcmem_alloc gave"
+    assert told.value.message == "rpcmem_to_fd has no descriptor for 4096 bytes from rpcmem_alloc"
     assert said(device)[-1] == "rpcmem_free"
 
 
@@ -268,7 +268,7 @@ def test_the_machine_chooses(library: Path) -> None:
         )
         answers.append(done.stdout.strip())
     assert answers[0].startswith("memfd|libcdsprpc.so cannot be used: ")
-    assert answers[1] == "rpcmem|libcdsprpc.so is there"
+    assert answers[1] == "rpcmem|libcdsprpc.so is present"
 
 
 def test_every_row_is_an_allocator() -> None:

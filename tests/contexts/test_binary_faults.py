@@ -253,7 +253,7 @@ def test_a_manifest_that_is_wrong(damage: Break, sentence: str, tmp_path: Path, 
     assert told.message.startswith(sentence.format(path=path, beside=beside, size=size))
     assert "--write-manifest" in told.hint
     with StoredContext(path, check_manifest=False) as stored:
-        assert stored.verdict.message == "its manifest was not looked at"
+        assert stored.verdict.message == "its manifest was not checked"
 
 
 def test_a_stale_manifest(tmp_path: Path, tidy: None) -> None:

@@ -207,7 +207,7 @@ def test_a_scale_that_float16_does_not_have_is_refused(kind: str, largest: float
     values[1, 40] = 1e8
     with pytest.raises(UsageError) as told:
         quantize_blocks(values, kind)
-    assert told.value.message == "row 1, columns 32 to 63: numbers up to 1e+08 want a scale that float16 does not have"
+    assert told.value.message == "row 1, columns 32 to 63: numbers up to 1e+08 need a scale that float16 does not have"
 
 
 @pytest.mark.parametrize("columns", [1, 31, 33])

@@ -94,7 +94,7 @@ def fd_closed_behind_our_back(world: World) -> None:
         os.close(fd)
         for place in (buffer, buffer.part(64)):
             said = world.answer(lambda place=place: world.context.graph("one").bind({"x": place}))  # type: ignore[misc]
-            assert said == f"file descriptor {fd} of buffer `b` was closed by somebody else"
+            assert said == f"file descriptor {fd} of buffer `b` was closed outside of udogen"
 
 
 @fault
@@ -103,7 +103,7 @@ def fd_closed_and_given_anew(world: World) -> None:
         fd = buffer.descriptor()
         os.dup2(other.fileno(), fd)
         said = world.answer(lambda: world.context.graph("one").bind({"x": buffer}))
-        assert said.startswith(f"file descriptor {fd} of buffer `b` leads to another file now")
+        assert said.startswith(f"file descriptor {fd} of buffer `b` refers to another file now")
         buffer.close()
         os.close(fd)  # what it leads to now is not the buffer's, and was left alone
 
@@ -124,14 +124,14 @@ def every_fd_of_a_plan_closed_while_it_runs(world: World) -> None:
 def fd_that_never_was(world: World) -> None:
     for fd in (-1, 1 << 20):
         said = world.answer(lambda fd=fd: open_pool("mmap_fd", 8, file=FileRange(fd), name="p"))  # type: ignore[misc]
-        assert said == f"pool `p`: {fd} is no open file descriptor"
+        assert said == f"pool `p`: {fd} is not an open file descriptor"
 
 
 @fault
 def fd_of_a_folder(world: World) -> None:
     fd = os.open(world.folder, os.O_RDONLY)
     said = world.answer(lambda: open_pool("mmap_fd", 8, file=FileRange(fd, writable=False), name="p"))
-    assert said == f"pool `p`: descriptor {fd} leads to nothing that can be mapped"
+    assert said == f"pool `p`: descriptor {fd} cannot be mapped"
     os.close(fd)
 
 
@@ -142,9 +142,7 @@ def file_made_shorter_before_it_is_registered(world: World) -> None:
     with path.open("r+b") as file, open_pool("mmap_fd", 8192, file=FileRange(file.fileno()), name="p") as pool:
         os.truncate(path, 100)
         said = world.answer(lambda: world.context.graph("one").bind({"x": pool.buffer}))
-        assert said == (
-            "the file of buffer `p` has 100 bytes now: it was made shorter than the buffer, which ends at 8192"
-        )
+        assert said == ("the file of buffer `p` has 100 bytes now, less than the buffer, which ends at 8192")
 
 
 @fault
@@ -210,7 +208,7 @@ def dimensions_that_overflow(world: World) -> None:
     said = world.answer(lambda: planned((2**32 - 1,) * 4))
     assert said == "raw buffers of tensors end at 4294967295 bytes (QNN counts them with 32 bits)"
     said = world.answer(lambda: planned((2**32 - 1,) * 4, shared=True))
-    assert said.endswith(f"no process has more than {2**63 - 1}")
+    assert said.endswith(f"a process has at most {2**63 - 1}")
 
 
 @fault
@@ -288,7 +286,7 @@ def deregistered_while_bound(world: World) -> None:
     with allocate("memfd", 4096, name="b") as buffer:
         world.context.graph("one").bind({"x": buffer})
         said = world.answer(lambda: world.context.registrations.release(buffer))
-        assert said == "buffer `b` cannot be deregistered: tensors of context m lie in it"
+        assert said == "buffer `b` cannot be deregistered: tensors of context m are bound to it"
         world.context.graph("one").unbind(["x"])
         for _ in range(2):
             world.context.registrations.release(buffer)
@@ -426,7 +424,7 @@ def no_memory_of_the_device(world: World) -> None:
     device.stand_in_limit(-1)
     device.stand_in_blind(1)
     said = world.answer(lambda: PlannedBuffers(plan))
-    assert said == "rpcmem_to_fd knows no descriptor for the 192 bytes that rpcmem_alloc gave"
+    assert said == "rpcmem_to_fd has no descriptor for 192 bytes from rpcmem_alloc"
 
 
 def child(program: str, *, limit: tuple[int, int] | None = None, **named: Any) -> subprocess.CompletedProcess[str]:

@@ -195,7 +195,7 @@ WRITES, READS = "output `y` of graph `w` in c", "input `x` of graph `r` in c"
         (
             Info("x", (1, 4), scale_offset=(0.5, 0)),
             BufferDesc(),
-            f"{WRITES} and {READS} are quantized in different ways: a copy would be needed",
+            f"{WRITES} and {READS} have different quantizations: a copy would be needed",
         ),
         (
             Info("x", (1, 2), dynamic=(False, True)),
@@ -204,7 +204,7 @@ WRITES, READS = "output `y` of graph `w` in c", "input `x` of graph `r` in c"
         ),
         (Info("x", (1, 4)), BufferDesc((1, 5)), "2 things contradict each other"),
         (Info("x", (1, 4)), BufferDesc((4,)), f"the description has 1 dimensions, {WRITES} has 2"),
-        (Info("x", (1, 4)), BufferDesc(dtype="INT_8"), f"the description says INT_8, {WRITES} is FLOAT_32"),
+        (Info("x", (1, 4)), BufferDesc(dtype="INT_8"), f"the description has INT_8, {WRITES} is FLOAT_32"),
     ],
 )
 def test_contradictions_are_named(tensor: Info, desc: BufferDesc, fault: str) -> None:
@@ -213,7 +213,7 @@ def test_contradictions_are_named(tensor: Info, desc: BufferDesc, fault: str) ->
         refused(
             lambda: domain.allocate(roles(writes, reads), desc),
             f"the buffer cannot be allocated: {fault}",
-            hint="a buffer has one type, one quantization and one shape for all its roles; use two, and copy",
+            hint="a buffer has one type, one quantization and one shape for all its roles; use two buffers and copy",
             error=UsageError,
         )
         assert domain.buffers == ()
@@ -233,9 +233,9 @@ def test_roles_that_are_none(runtime: Runtime, domain: MemoryDomain) -> None:
     step = graph(runtime, "step")
     cannot = "the buffer cannot be allocated: "
     for wanted, fault in (
-        ([], "it has no role: say as which inputs and outputs it will be used"),
+        ([], "it has no role: name the inputs and outputs it will be used as"),
         ([Role(step, "next", INPUT)], "there is no input `next` of graph `step` in first: its inputs are `state`, `x`"),
-        ([Role(step, "x", "both")], "`both` is no use of a tensor: input or output"),
+        ([Role(step, "x", "both")], "`both` is not a usage: input or output"),
         ([Role(step, "x", INPUT)] * 2, "input `x` of graph `step` in first is named twice"),
     ):
         refused(lambda wanted=wanted: domain.allocate(wanted), cannot + fault, error=UsageError)  # type: ignore[misc]
@@ -283,7 +283,7 @@ def test_a_context_of_somebody_else(runtime: Runtime, domain: MemoryDomain) -> N
             lambda: domain.allocate([Role(foreign, "state", INPUT)]),
             lambda: foreign.bind({"state": domain.allocate(state_roles(runtime))}),
         ):
-            message = "buffer `state` is of memory domain `states`, context other is not"
+            message = "context other does not belong to memory domain `states` of buffer `state`"
             refused(call, message, hint=hint, error=UsageError)
 
 
@@ -303,7 +303,7 @@ def test_a_token_of_another_domain(runtime: Runtime, domain: MemoryDomain) -> No
         refused(
             lambda: domain.use(token),
             f"token {token} is of memory domain `others`, not of `states`",
-            hint="use it with the session that allocated it, or copy the buffer",
+            hint="use it with the domain that allocated it, or copy the buffer",
         )
     refused(lambda: domain.use(token), f"token {token} is of a memory domain that is closed, not of `states`")
 
@@ -313,8 +313,8 @@ def test_a_token_of_another_process(runtime: Runtime, domain: MemoryDomain) -> N
     strange = Token(token.process + 1, token.domain, token.number)
     refused(
         lambda: domain.use(int(strange)),
-        f"token {strange} was given in process {token.process + 1}, this is {os.getpid()}",
-        hint="a token is good in its own process alone: allocate a buffer here",
+        f"token {strange} was made in process {token.process + 1}, this is {os.getpid()}",
+        hint="a token is valid in its own process only: allocate a buffer here",
     )
 
 
@@ -327,7 +327,7 @@ def test_a_token_that_is_no_more_or_never_was(runtime: Runtime, domain: MemoryDo
         hint="allocate a new buffer",
     )  # fmt: skip
     never = Token(token.process, token.domain, token.number + 1)
-    refused(lambda: domain.use(never), f"token {never} is one of memory domain `states` which it has never given")
+    refused(lambda: domain.use(never), f"token {never} is one of memory domain `states` which it never made")
 
 
 def test_after_a_fork_everything_is_refused(runtime: Runtime, domain: MemoryDomain) -> None:
@@ -449,7 +449,7 @@ def test_a_writer_is_alone(runtime: Runtime, made: ManagedBuffer) -> None:
     (reads, writes), (others, other) = ends(runtime, made), ends(runtime, made, 1)
     writes.enter()
     writing = "output `next` of graph `step` in first is writing it"
-    hint = "wait for that execution; a graph that reads and writes one state needs a pair of buffers"
+    hint = "wait for that execution; a graph that reads and writes one state needs a BufferPair"
     for call, who in (
         (others.enter, "read as input `state` of graph `step` in second"),
         (made.copy_to, "read as copy_to"),
@@ -484,7 +484,7 @@ def test_one_execution_does_not_read_and_write_one_buffer(everywhere: Runtime) -
             lambda: step(x=array(1)),
             "buffer `kept` cannot be written as output `next` of graph `step` in first: "
             "input `state` of graph `step` in first is reading it",
-            hint="wait for that execution; a graph that reads and writes one state needs a pair of buffers",
+            hint="wait for that execution; a graph that reads and writes one state needs a BufferPair",
         )
         np.testing.assert_array_equal(made.copy_to(), array(1))  # whoever was in it has left
         step.bind({"state": array(0), "next": array(0)})
@@ -494,10 +494,10 @@ def test_what_was_never_written_is_not_read(runtime: Runtime, domain: MemoryDoma
     step = graph(runtime, "step")
     made = domain.pair(state_roles(runtime), name="kept")
     made.bind(step, reads="state", writes="next")
-    hint = "initialize it with `copy_from`, or execute a graph that writes it"
-    nothing = "input `state` of graph `step` in first: nothing was written to it"
+    hint = "write it with `copy_from`, or execute a graph that writes it"
+    nothing = "input `state` of graph `step` in first: it was never written"
     refused(lambda: step(x=array(1)), f"buffer `kept.0` cannot be read as {nothing}", hint=hint)
-    refused(made.copy_to, "buffer `kept.0` cannot be read as copy_to: nothing was written to it", hint=hint)
+    refused(made.copy_to, "buffer `kept.0` cannot be read as copy_to: it was never written", hint=hint)
     made.copy_from(array(1))
     step(x=array(1))
     made.swap()
@@ -526,7 +526,7 @@ def test_nobody_relies_on_what_a_failed_execution_has_written(runtime: Runtime, 
     with pytest.raises(QnnError):
         step.execute()
     assert not made.in_use
-    refused(made.copy_to, "buffer `kept` cannot be read as copy_to: nothing was written to it")
+    refused(made.copy_to, "buffer `kept` cannot be read as copy_to: it was never written")
     step.bind({"x": array(1)})
     step.execute()
     np.testing.assert_array_equal(made.copy_to(), array(2))
@@ -656,7 +656,7 @@ def test_an_output_sets_the_dimensions_an_input_finds_them_fixed(sequence: tuple
 
 def test_shapes_that_cannot_be(sequence: tuple[ManagedBuffer, Any, Any]) -> None:
     made, writes, _ = sequence
-    refused(lambda: made.announce((1, 4, 2)), "buffer `seq` is not being written: nobody can tell its new shape")
+    refused(lambda: made.announce((1, 4, 2)), "buffer `seq` is not being written: its shape cannot be set")
     writes.enter()
     for shape in ((1, 17, 2), (1, 0, 2), (2, 4, 2), (1, 4)):
         refused(
@@ -691,7 +691,7 @@ def test_copies_set_the_shape_too(sequence: tuple[ManagedBuffer, Any, Any]) -> N
     assert made.shape == (1, 5, 2)
     refused(
         lambda: made.copy_from(bytes(40)),
-        "the shape of buffer `seq` is [1, ?, 2]: bytes do not tell the rest",
+        "the shape of buffer `seq` is [1, ?, 2]: bytes have no shape",
         hint="give dimensions, or an array",
         error=UsageError,
     )

@@ -140,7 +140,7 @@ def test_contexts_share_a_spill_fill_buffer_of_the_largest(htp: Runtime, deferre
         with pytest.raises(RunFailed) as told:
             _ = shared.view
         assert told.value.message == (
-            f"the contents of buffer `{shared.name}` are QNN's: it is the external spill-fill buffer of context big"
+            f"buffer `{shared.name}` belongs to QNN: it is the external spill-fill buffer of context big"
         )
         np.testing.assert_array_equal(run(big, "big", x), expected(x))
     assert len(shared.view) == shared.size
@@ -341,7 +341,7 @@ def test_their_descriptor_is_not_registered_with_fastrpc(
         given = GIVE[kind](context, made)
         with pytest.raises(RunFailed) as told, memory.mapped_to_hexagon(made):
             pass
-        assert told.value.message == "buffer `w` cannot be mapped by fastrpc_mmap: its contents are QNN's"
+        assert told.value.message == "buffer `w` cannot be mapped by fastrpc_mmap: it belongs to QNN"
         given.close()
 
 
@@ -363,7 +363,7 @@ def test_nobody_else_looks_into_them_or_writes(
         refused(
             said_by_htp,
             lambda: buffer.view,
-            f"the contents of buffer `b` are QNN's: it is the {NAMES[kind]} of context m",
+            f"buffer `b` belongs to QNN: it is the {NAMES[kind]} of context m",
         )
         if context.deferred:
             context.finalize()
@@ -388,14 +388,14 @@ def test_every_context_has_weights_of_its_own(
 ) -> None:
     first, second = deferred("first"), deferred("second")
     register_weights(first, buffer)
-    said = "buffer `{}` holds the external weights of context first: every context has a buffer of its own"
+    said = "buffer `{}` holds the external weights of context first: each context needs its own"
     refused(said_by_htp, lambda: register_weights(second, buffer), said.format("b"))
     with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=PAGE), name="again") as pool:
         refused(said_by_htp, lambda: register_weights(second, pool.buffer), said.format("again"))
     refused(
         said_by_htp,
         lambda: allocate_external([first, second], WEIGHTS),
-        "2 contexts cannot share an external weights buffer: every context has a buffer of its own",
+        "2 contexts cannot share an external weights buffer: each context needs its own",
     )
 
 
@@ -406,7 +406,7 @@ def test_a_context_has_one_of_a_kind(
     context = deferred()
     GIVE[kind](context, buffer)
     with allocate("memfd", PAGE) as other:
-        refused(said_by_htp, lambda: GIVE[kind](context, other), f"context m has an {NAMES[kind]} already")
+        refused(said_by_htp, lambda: GIVE[kind](context, other), f"context m already has an {NAMES[kind]}")
 
 
 @both
@@ -416,7 +416,7 @@ def test_a_descriptor_is_for_one_purpose(
     context = deferred()
     GIVE[kind](context, buffer)
     other = SPILL_FILL if kind == WEIGHTS else WEIGHTS
-    said = f"buffer `b` is registered as an {NAMES[kind]} with context m: it cannot be an {NAMES[other]} too"
+    said = f"buffer `b` is registered as an {NAMES[kind]} with context m: it cannot also be an {NAMES[other]}"
     refused(said_by_htp, lambda: GIVE[other](context, buffer, offset=2 * PAGE), said)
     context.finalize()
     graph = context.graph("one")
@@ -424,7 +424,7 @@ def test_a_descriptor_is_for_one_purpose(
     refused(
         said_by_htp,
         lambda: graph.bind({"x": buffer}),
-        f"the contents of buffer `b` are QNN's: it is the {NAMES[kind]} of context m",
+        f"buffer `b` belongs to QNN: it is the {NAMES[kind]} of context m",
     )
     with open_pool("mmap_fd", PAGE, file=FileRange(buffer.descriptor(), offset=0), name="again") as pool:
         for place, what in (
@@ -434,7 +434,7 @@ def test_a_descriptor_is_for_one_purpose(
             refused(
                 said_by_htp,
                 lambda place=place: graph.bind({"x": place}),
-                f"buffer `again` is registered as an {NAMES[kind]} with context m: it cannot be {what} too",
+                f"buffer `again` is registered as an {NAMES[kind]} with context m: it cannot also be {what}",
             )
 
 
@@ -449,7 +449,7 @@ def test_a_buffer_of_tensors_is_for_nothing_else(
                 said_by_htp,
                 lambda: GIVE[kind](deferred(), pool.buffer),
                 "buffer `again` is registered as the buffer of one tensor (ION) with context tensors: "
-                f"it cannot be an {NAMES[kind]} too",
+                f"it cannot also be an {NAMES[kind]}",
             )
 
 
@@ -499,7 +499,7 @@ def test_graphs_are_deferred(htp: Runtime, stored: bytes, buffer: Buffer, said_b
         refused(
             said_by_htp,
             lambda: GIVE[kind](context, buffer),
-            "context m was not restored with deferred graphs: it has allocated its memory itself",
+            "context m was not restored with deferred graphs: it has allocated its own memory",
         )
 
 
@@ -542,12 +542,12 @@ def test_options_that_do_not_go_together_with_them(
     refused(
         said_by_htp,
         lambda: GIVE[kind](context, buffer),
-        f"context m cannot have external buffers: they do not go together with {feature}",
+        f"context m cannot have external buffers: they exclude {feature}",
     )
     refused(
         said_by_htp,
         lambda: allocate_external([context], kind),
-        f"context m cannot have external buffers: they do not go together with {feature}",
+        f"context m cannot have external buffers: they exclude {feature}",
     )
     context.finalize()
     np.testing.assert_array_equal(run(context, "one"), expected(X))
@@ -561,12 +561,12 @@ def test_features_that_a_context_cannot_tell(
     refused(
         said_by_htp,
         lambda: GIVE[kind](deferred(), buffer, features=[feature]),
-        f"context m cannot have external buffers: they do not go together with {feature}",
+        f"context m cannot have external buffers: they exclude {feature}",
     )
     refused(
         said_by_htp,
         lambda: GIVE[kind](deferred(), buffer, features=["secure"]),
-        "`secure` is no feature that external buffers know",
+        "`secure` is not a known feature",
     )
 
 
@@ -624,7 +624,7 @@ def test_a_context_without_a_need_gets_none(
     refused(
         said_by_htp,
         lambda: GIVE[kind](context, buffer),
-        f"context m needs no {NAMES[kind]}: it has nothing to put into it",
+        f"context m needs no {NAMES[kind]}: it does not use one",
     )
 
 

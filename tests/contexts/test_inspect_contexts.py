@@ -69,7 +69,7 @@ def test_what_a_person_reads(path: Path) -> None:
 
 
 def test_a_manifest_is_written_and_told(path: Path) -> None:
-    assert "is as forward_0.bin.udogen.json says (xxh3_128 " in said(path, "--write-manifest").replace(
+    assert "matches forward_0.bin.udogen.json (xxh3_128 " in said(path, "--write-manifest").replace(
         "\n" + " " * 14, " "
     )
     assert answer(path)["context"]["manifest"]["recorded"]["build_id"] == "udogen's emulator"

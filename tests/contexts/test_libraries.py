@@ -123,8 +123,8 @@ def test_a_library_in_the_folder_of_another(folder: Path, put: Put) -> None:
 @pytest.mark.parametrize(
     ("arch", "message"),
     [
-        ("", "the version of Hexagon is not known: the device does not tell it"),
-        (0, "the version of Hexagon is not known: the device does not tell it"),
+        ("", "the version of Hexagon is unknown: the device does not report it"),
+        (0, "the version of Hexagon is unknown: the device does not report it"),
         ("v66", "there is no HTP on Hexagon v66"),
         (99, "there is no HTP on Hexagon v99"),
     ],
@@ -139,7 +139,7 @@ def test_versions_without_htp(folder: Path, arch: int | str, message: str) -> No
 def test_other_machines(folder: Path) -> None:
     with pytest.raises(UsageError) as told:
         op_libraries(folder, machine="riscv64")
-    assert told.value.message == "HTP runs on no riscv64"
+    assert told.value.message == "HTP does not run on riscv64"
 
 
 def test_what_the_hexagon_side_looks_through(folder: Path, put: Put, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_runtime_is_given_what_its_device_needs(folder: Path, put: Put) -> Non
     assert told.value.message == "the devices of this platform are different versions of Hexagon: v73, v79"
     with pytest.raises(UsageError) as told:
         register_package(Platform(), folder, machine="aarch64")  # type: ignore[arg-type]
-    assert told.value.message == "the version of Hexagon is not known: the device does not tell it"
+    assert told.value.message == "the version of Hexagon is unknown: the device does not report it"
     pc, file = Platform(73, 79), put("x86_64-linux-clang", "x86_64")
     register_package(pc, folder, machine="x86_64")  # type: ignore[arg-type]
     assert pc.registered == [(str(file), PROVIDER, None)]

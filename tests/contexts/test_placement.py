@@ -175,7 +175,7 @@ def test_many_layers_are_placed_at_once() -> None:
     assert max(share.sizes.total for share in plan.shares) < sum(each.weights for each in layers) / 16 * 1.06
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------------------
 
 
 def test_a_layer_that_no_session_can_map() -> None:
@@ -192,7 +192,7 @@ def test_a_model_that_the_sessions_cannot_map() -> None:
         "7 layers that map 7000.00 MiB do not fit into 2 sessions that may map 3337.86 MiB each",
         hint="3 sessions are enough; or split the model into smaller shards",
         details=[
-            "in the most even way HTP0 would map 662.14 MiB more than it may",
+            "distributed evenly, HTP0 would map 662.14 MiB more than it may",
             "session [MiB]  weights  cache  compute    total    limit     free  layers",
             "HTP0           4000.00   0.00     0.00  4000.00  3337.86  -662.14  a … d (4)",
             "HTP1           3000.00   0.00     0.00  3000.00  3337.86   337.86  e … g (3)",
@@ -218,7 +218,7 @@ def test_layers_placed_by_hand_where_they_do_not_fit() -> None:
     layers = [layer(name, 2000) for name in "ab"]
     with refused(
         "HTP0 would map 4000.00 MiB, 662.14 MiB more than it may",
-        hint="place layers on another session, or leave some to be placed",
+        hint="place layers on another session, or leave some unpinned",
     ):
         place_layers(layers, session_specs(2), pins={"a": "HTP0", "b": "HTP0"})
 
@@ -226,8 +226,8 @@ def test_layers_placed_by_hand_where_they_do_not_fit() -> None:
 def test_layers_placed_by_hand_out_of_order() -> None:
     layers = [layer(name, 1) for name in "abc"]
     with refused(
-        "layer `c` is placed on HTP0, `a` before it on HTP1: what lies between them cannot be placed in order",
-        hint="place layers in the order of the sessions, or every layer by hand: then any order will do",
+        "layer `c` is pinned to HTP0, `a` before it to HTP1: the layers between them cannot be placed in order",
+        hint="pin layers in the order of the sessions, or pin all layers: then any order is possible",
     ):
         place_layers(layers, session_specs(2), pins={"a": "HTP1", "c": "HTP0"})
     assert runs(place_layers(layers, session_specs(2), pins={"a": "HTP1", "b": "HTP1", "c": "HTP0"})) == [
@@ -241,7 +241,7 @@ def test_a_layer_placed_by_hand_where_the_others_do_not_fit() -> None:
     layers = [layer(name, 10) for name in "abcd"]
     with pytest.raises(UsageError) as told:
         place_layers(layers, session_specs(2, limit=20 * MIB), pins={"c": "HTP0"})
-    assert told.value.hint == "they fit if `c` need not be where it is placed by hand"
+    assert told.value.hint == "they fit if `c` are not pinned"
     with pytest.raises(UsageError) as told:
         place_layers(layers, session_specs(2, limit=20 * MIB), pins={"x": "HTP0"})
     assert told.value.hint == "sessions: HTP0, HTP1; layers: a, b, c, d"
@@ -254,17 +254,17 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         Layer("b", 1),
     ]
     with refused(
-        "9 things are wrong with what is to be placed",
+        "9 problems with the placement",
         details=[
-            "layer `b` is there twice",
+            "layer `b` is given twice",
             "layer `a` has -1 bytes of weights",
             "layer `a` has -2 bytes of cache",
             "activation `h` has 5 bytes in layer `a`, 6 in `b`",
             "session HTP0 may map 0 bytes",
             "session HTP1 may map 0 bytes",
-            "`x` is placed, and is no layer",
-            "layer `b` is placed on `HTP9`, which is no session",
-            "5 sessions are asked for, 2 may be opened",
+            "`x` is pinned but is not a layer",
+            "layer `b` is pinned to `HTP9`, which is not a session",
+            "5 sessions are requested, 2 can be opened",
         ],
     ):
         place_layers(layers, session_specs(2, limit=0), exactly=5, pins={"x": "HTP0", "b": "HTP9"})
@@ -273,9 +273,9 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("layers", "count", "exactly", "message"),
     [
-        ([], 2, 0, "there is no layer to place"),
-        ([Layer("a", 1)], 0, 0, "there is no session to place layers on"),
-        ([Layer("a", 1)], 2, 2, "2 sessions are asked for, and 1 layers: some would be empty"),
+        ([], 2, 0, "no layers to place"),
+        ([Layer("a", 1)], 0, 0, "no sessions to place layers on"),
+        ([Layer("a", 1)], 2, 2, "2 sessions are requested for 1 layers: some would be empty"),
     ],
 )
 def test_nothing_to_place(layers: list[Layer], count: int, exactly: int, message: str) -> None:

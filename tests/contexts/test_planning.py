@@ -62,7 +62,7 @@ def test_one_buffer_for_each_tensor() -> None:
         ("0.prefill.past", 0, 128, "ION"),
     ]
     assert len(plan.buffers) == len(plan.tensors) == 8
-    assert plan.why == "asked for" and {buffer.allocator for buffer in plan.buffers} == {"memfd"}
+    assert plan.why == "requested" and {buffer.allocator for buffer in plan.buffers} == {"memfd"}
 
 
 def test_one_block_of_client_memory() -> None:
@@ -139,7 +139,7 @@ def test_nothing_is_planned_for_nothing() -> None:
     assert plan.as_json()["bytes"] == {"buffers": 0, "tensors": 0}
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------------------
 
 
 def test_faults_are_told_together() -> None:
@@ -176,7 +176,7 @@ def test_what_a_graph_reads_it_does_not_write_unless_it_may() -> None:
     steps = shards(1, graphs=("kv",))
     fault = (
         "`past` of graph `kv` (shard 0) and `cache` would be the same bytes, which the graph reads and writes at once: "
-        "say in_place where it appends to them, else use two buffers in turn"
+        "set in_place if it appends to them, else use two buffers in turn"
     )
     assert refused(steps, *state_links(steps, {"cache": "past"}, in_place=False)) == [fault]
     assert len(plan_buffers(steps, BufferOptions(), state_links(steps, {"cache": "past"})).buffers) == 3
@@ -197,7 +197,7 @@ def test_sums_do_not_overflow() -> None:
     for packed in (False, True):
         with pytest.raises(UsageError) as told:
             plan_buffers(steps, BufferOptions(shared=True, packed=packed))
-        assert told.value.message.startswith(f"these tensors take {3 * 2**62} bytes, no process has more than ")
+        assert told.value.message.startswith(f"these tensors take {3 * 2**62} bytes, a process has at most ")
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_the_written_plan() -> None:
     written = plan_buffers(steps, BufferOptions(packed=True), state_links(steps, {"cache": "past"})).as_json()
     assert json.loads(json.dumps(written)) == {
         "version": 1,
-        "allocator": {"name": "client", "why": "nobody but this process uses it"},
+        "allocator": {"name": "client", "why": "used by this process only"},
         "bytes": {"buffers": 256, "tensors": 384},
         "steps": [{"step": 0, "shard": 0, "graph": "kv"}],
         "buffers": [{"name": "all", "size": 256, "alignment": 64, "allocator": "client"}],

@@ -98,11 +98,11 @@ def test_parts_that_are_not_in_the_file(tidy: None, offset: int, size: int, said
 def test_descriptors_that_lead_nowhere_or_cannot_be_mapped(tidy: None) -> None:
     with pytest.raises(RunFailed) as told:
         open_pool("mmap_fd", 1, file=FileRange(987), name="p")
-    assert told.value.message == "pool `p`: 987 is no open file descriptor"
+    assert told.value.message == "pool `p`: 987 is not an open file descriptor"
     here, there = os.pipe()
     with pytest.raises(RunFailed) as told:
         open_pool("mmap_fd", 1, file=FileRange(here, writable=False), name="p")
-    assert told.value.message == f"pool `p`: descriptor {here} leads to nothing that can be mapped"
+    assert told.value.message == f"pool `p`: descriptor {here} cannot be mapped"
     os.close(here)
     os.close(there)
 
@@ -112,9 +112,7 @@ def test_a_file_that_was_made_shorter(tidy: None) -> None:
         os.ftruncate(fd, PAGE)
         with pytest.raises(RunFailed) as told:
             pool.buffer.descriptor()
-    assert told.value.message == (
-        "the file of buffer `p` has 4096 bytes now: it was made shorter than the buffer, which ends at 8192"
-    )
+    assert told.value.message == ("the file of buffer `p` has 4096 bytes now, less than the buffer, which ends at 8192")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +193,7 @@ def test_ashmem_of_android(tidy: None, device: ctypes.CDLL) -> None:
     device.stand_in_refuse(1)
     with pytest.raises(RunFailed) as told:
         open_pool("ashmem", 5000)
-    assert told.value.message == "ASharedMemory_create has no 5000 bytes (it answered -12)"
+    assert told.value.message == "ASharedMemory_create cannot allocate 5000 bytes (it returned -12)"
 
 
 def test_a_blob_is_locked_while_it_is_open(tidy: None, device: ctypes.CDLL) -> None:
@@ -221,16 +219,16 @@ def test_a_buffer_of_pixels_has_rows_as_long_as_the_device_wants(tidy: None, dev
 def test_hardware_buffers_that_there_are_not(tidy: None, device: ctypes.CDLL) -> None:
     with pytest.raises(RunFailed) as told:
         open_pool("hardware_buffer_blob", 2**32)
-    assert told.value.message == "no AHardwareBuffer is 4294967296 x 1: it counts with 32 bits"
+    assert told.value.message == "no AHardwareBuffer is 4294967296 x 1: its sizes have 32 bits"
     device.stand_in_lock(0)
     with pytest.raises(RunFailed) as told:
         open_pool("hardware_buffer_blob", 64)
-    assert told.value.message == "AHardwareBuffer_lock gives no address (it answered -22)"
+    assert told.value.message == "AHardwareBuffer_lock failed (it returned -22)"
     assert said(device)[-1] == "release"
     device.stand_in_refuse(1)
     with pytest.raises(RunFailed) as told:
         open_pool("hardware_buffer_blob", 64)
-    assert told.value.message == "AHardwareBuffer_allocate refuses 64 x 1 of format 0x21 (it answered -12)"
+    assert told.value.message == "AHardwareBuffer_allocate refuses 64 x 1 of format 0x21 (it returned -12)"
 
 
 def test_constants_do_not_lie_in_buffers_of_pixels(tidy: None, device: ctypes.CDLL) -> None:
@@ -304,7 +302,7 @@ def test_constants_that_cannot_be(tidy: None) -> None:
             ),
             (
                 lambda: alone.refer("w", dtype="FLOAT_32", shape=(64,), offset=0),
-                "constant `w` refers to a pool, and there is none",
+                "constant `w` refers to a pool, but none was given",
             ),
             (
                 lambda: constants.refer("w", dtype="FLOAT_32", shape=(64,), offset=64),

@@ -80,7 +80,7 @@ def test_contexts_are_counted_and_refused_beyond_the_limit(runtime: Runtime, sto
         session.open(Layer("c", 2 * MIB), stored)
         with pytest.raises(UsageError) as wrong:
             session.open(second, stored)
-        assert wrong.value.message == "session HTP0 has a context `b` already"
+        assert wrong.value.message == "session HTP0 already has a context `b`"
     assert runtime.contexts == () and session.free == 20 * MIB
 
 
@@ -221,7 +221,7 @@ def test_the_domain_of_a_session_is_not_for_contexts_of_another(runtime: Runtime
         with MemoryDomain(first) as domain, MemoryDomain(second) as others:
             with pytest.raises(UsageError) as told:
                 domain.allocate([Role(mine, "next", OUTPUT), Role(other, "state", INPUT)], name="h")
-            assert told.value.message == "buffer `h` is of memory domain `HTP0`, context b is not"
+            assert told.value.message == "context b does not belong to memory domain `HTP0` of buffer `h`"
             token = domain.allocate([Role(mine, "next", OUTPUT)]).token
             with pytest.raises(RunFailed) as refusal:
                 others.use(token)
@@ -234,7 +234,7 @@ def test_a_device_that_is_not_there() -> None:
         assert [each.name for each in there][:1] == ["HTP0"] and there[0].arch
         with pytest.raises(UsageError) as told:
             Session(runtime, SessionSpec("HTP7", 7))
-        assert told.value.message == "session HTP7 is to run on device 7, which there is not"
+        assert told.value.message == "session HTP7 is to run on device 7, which does not exist"
         assert told.value.hint.startswith("devices: 0 (HTP0)")
 
 
@@ -272,7 +272,7 @@ def test_shards_on_sessions_as_one_function(everywhere: tuple[Runtime, bytes], t
         Pipeline(sessions.graphs("step"), domain, links=LINKS) as pipeline,
     ):
         assert (pipeline.inputs, pipeline.outputs) == (("state", "x"), ("next",))
-        assert [wire.name for wire in pipeline.wires] == ["0.next", "1.next", "2.next"]
+        assert [connection.name for connection in pipeline.connections] == ["0.next", "1.next", "2.next"]
         for value in range(3):
             found = pipeline(state=array(value), x=array(2))
             np.testing.assert_array_equal(found["next"], array(value + 8))
@@ -296,7 +296,7 @@ def test_a_state_swaps_after_each_execution(everywhere: tuple[Runtime, bytes]) -
             states[-1].bind(each, reads="state", writes="next")
             states[-1].copy_from(array(0))
         with Pipeline(steps, domain, states=states) as pipeline:
-            assert (pipeline.inputs, pipeline.outputs, pipeline.wires) == (("x",), (), ())
+            assert (pipeline.inputs, pipeline.outputs, pipeline.connections) == (("x",), (), ())
             for _ in range(5):
                 assert pipeline(x=array(3)) == {}
             assert pipeline.copied == Copies()
@@ -358,7 +358,7 @@ def test_arrays_that_are_missing_or_too_many(runtime: Runtime, stored: bytes) ->
         assert refusal.value.message.startswith("stage 0 (graph `step` in (bytes)): tensor `x` is FLOAT_32")
     with pytest.raises(UsageError) as told:
         Pipeline([], domain)
-    assert told.value.message == "a pipeline without graphs does nothing"
+    assert told.value.message == "a pipeline needs at least one graph"
 
 
 def test_nothing_stays_open_when_one_shard_cannot_be_opened(runtime: Runtime, stored: bytes, tidy: None) -> None:

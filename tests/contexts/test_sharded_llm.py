@@ -139,11 +139,11 @@ with ShardedModel(Path(sys.argv[1]), kind="emulator", memory="shared", sessions=
         logits = numpy_model.forward(tokens, position)
         row = len(prompt) - 1 if step == 0 else 0
         pipeline = model.pipelines["kv_forward" if step else "prefill_forward"]
-        assert len(pipeline.wires) == model.sizes.shards - 1
-        for wire in pipeline.wires:
-            buffer = pipeline.buffers[wire.name]
-            grid = grid_of(pipeline.graphs[wire.source], "hidden_out")
-            held, made = grid.real(buffer.copy_to()), numpy_model.made[wire.source]["hidden_out"]
+        assert len(pipeline.connections) == model.sizes.shards - 1
+        for connection in pipeline.connections:
+            buffer = pipeline.buffers[connection.name]
+            grid = grid_of(pipeline.graphs[connection.source], "hidden_out")
+            held, made = grid.real(buffer.copy_to()), numpy_model.made[connection.source]["hidden_out"]
             assert np.abs(held - made)[0, : row + 1].max() <= 256 * grid.scale
         for pair, both in zip(model._states, places):
             assert {pair.reading.address, pair.writing.address} == both

@@ -40,7 +40,7 @@ def test_gaps_orphans_and_others_are_named(tmp_path: Path) -> None:
     assert found.notes == (
         f"{tmp_path}: forward_0.bin, forward_2.bin and forward_3.bin are missing before forward_4.bin",
         f"{tmp_path}/forward_6_json.json describes forward_6.bin, which is not there",
-        f"{tmp_path}/model.bin is left out: beside forward_<i>.bin other names are no shards",
+        f"{tmp_path}/model.bin is left out: beside forward_<i>.bin other names are not shards",
     )
 
 

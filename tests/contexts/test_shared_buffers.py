@@ -284,7 +284,7 @@ def test_a_context_is_closed_while_another_thread_binds(htp: Runtime, stored: by
         assert told == ["context adds is closed"]
 
 
-# --- what is refused ------------------------------------------------------------------------------------------------
+# --- errors ------------------------------------------------------------------------------------------------
 
 
 def refused(call: Any, said: str) -> None:
@@ -299,7 +299,7 @@ def test_a_buffer_that_is_closed_is_unbound_and_deregistered(context: Context, s
     graph.execute()
     refused(
         lambda: context.registrations.release(buffer),
-        "buffer `kv` cannot be deregistered: tensors of context adds lie in it",
+        "buffer `kv` cannot be deregistered: tensors of context adds are bound to it",
     )
     buffer.close()
     assert len(context.registrations) == 0
@@ -345,13 +345,13 @@ def test_a_descriptor_that_was_closed_behind_our_back(context: Context) -> None:
     with allocate("memfd", 4096, name="kv") as buffer:
         fd = buffer.descriptor()
         os.close(fd)
-        refused(lambda: graph.bind({"x": buffer}), f"file descriptor {fd} of buffer `kv` was closed by somebody else")
+        refused(lambda: graph.bind({"x": buffer}), f"file descriptor {fd} of buffer `kv` was closed outside of udogen")
         with open("/dev/null") as other:  # takes the number
             assert other.fileno() == fd
             refused(
                 lambda: graph.bind({"x": buffer}),
-                f"file descriptor {fd} of buffer `kv` leads to another file now: it was closed, "
-                "and its number given anew",
+                f"file descriptor {fd} of buffer `kv` refers to another file now: it was closed, "
+                "and its number was reused",
             )
             buffer.close()
             os.fstat(fd)  # still open: it was not ours any more
@@ -376,14 +376,14 @@ def test_one_descriptor_is_not_registered_in_two_ways(context: Context) -> None:
         refused(
             lambda: graph.bind({"y": buffer.part(1024)}),
             "buffer `kv` is registered as the buffer of one tensor (ION) with context adds: "
-            "it cannot be a buffer of several tensors (SHARED_BUFFER) too",
+            "it cannot also be a buffer of several tensors (SHARED_BUFFER)",
         )
         again = os.dup(buffer.descriptor())  # another number for the same memory
         with open_pool("mmap_fd", 4096, file=FileRange(again), name="again") as pool:
             refused(
                 lambda: graph.bind({"y": pool.buffer.part(1024)}),
                 "buffer `again` is registered as the buffer of one tensor (ION) with context adds: "
-                "it cannot be a buffer of several tensors (SHARED_BUFFER) too",
+                "it cannot also be a buffer of several tensors (SHARED_BUFFER)",
             )
         os.close(again)
         context.close()
@@ -401,7 +401,7 @@ def test_one_place_is_not_two_types(context: Context) -> None:
                     buffer, how="SHARED_BUFFER", dtype=dtype, shape=shape, offset=64
                 ),
                 "byte 64 of buffer `kv` is registered with context adds for 16 bytes of FLOAT_32: "
-                f"it cannot be {dtype} {list(shape)} too",
+                f"it cannot also be {dtype} {list(shape)}",
             )
         context.close()
 
@@ -454,7 +454,7 @@ def test_an_output_does_not_lie_in_memory_for_reading(context: Context) -> None:
         with open_pool("mmap_fd", 4096, file=given, name="constants") as pool:
             refused(
                 lambda: context.graph("one").bind({"y": pool.buffer}),
-                "output `y` cannot lie in buffer `constants`, which is for reading alone",
+                "output `y` cannot be bound to buffer `constants`, which is read-only",
             )
 
 
@@ -478,7 +478,7 @@ def test_a_plan_of_other_graphs(context: Context) -> None:
     steps = steps_of(context)
     with PlannedBuffers(plan_buffers(steps[:1], BufferOptions())) as buffers:
         refused(
-            lambda: buffers.bind(context.graph("two")), "the plan has no place for `x`, `y` of graph `two` (shard 0)"
+            lambda: buffers.bind(context.graph("two")), "the plan has no buffer for `x`, `y` of graph `two` (shard 0)"
         )
         refused(lambda: buffers.part(0, "one", "z"), "the plan has no tensor `z` of graph `one` (shard 0)")
         assert isinstance(buffers.part(0, "one", "x").buffer, Buffer)
@@ -503,7 +503,7 @@ def test_libraries_of_a_pc_register_nothing_and_say_so(backend: str) -> None:
                 with pytest.raises(RunFailed) as told:
                     buffers.bind(context.graph("relu"))
                 assert told.value.message == (
-                    f"{runtime.path.name} registers no shared memory on this machine: it answered 1000 (not supported)"
+                    f"{runtime.path.name} registers no shared memory on this machine: it returned 1000 (not supported)"
                 )
                 assert not buffer_module._entries
             with PlannedBuffers(plan_buffers(steps_of(context), BufferOptions(packed=True))) as buffers:

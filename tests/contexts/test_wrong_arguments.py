@@ -256,12 +256,12 @@ def test_a_folder_without_a_package(world: World, tmp_path: Path) -> None:
         ),
         (
             lambda it: it.graph({"x": np.ma.masked_equal(array(1), 1), "state": array(1)}),
-            "`x` is given a masked array, and a runtime knows no masks",
-            "say what stands for the masked elements: array.filled(value)",
+            "`x` is given a masked array, and runtimes have no masks",
+            "replace the masked elements: array.filled(value)",
         ),
         (
             lambda it: it.graph.bind({"x": np.ma.masked_equal(array(1), 1)}),
-            "`x` is given a masked array, and a runtime knows no masks",
+            "`x` is given a masked array, and runtimes have no masks",
             "array.filled(value)",
         ),
         (
@@ -276,7 +276,7 @@ def test_a_folder_without_a_package(world: World, tmp_path: Path) -> None:
         ),
         (
             lambda it: it.domain.allocate([Role(it.graph, "state", "inptu")]),
-            "`inptu` is no use of a tensor",
+            "`inptu` is not a usage",
             "did you mean `input`?",
         ),
     ],

@@ -87,7 +87,7 @@ def test_a_package_that_binds_its_functions_late(make: Make) -> None:
     ("flag", "words"),
     [
         ("-DCRASHES", r"crashed with SIGSEGV .* in phase `register its kernels \(qhpi_init\)`"),
-        ("-DTOO_MANY", r"records .* cannot be read: a record says that it has 2147483647 parts"),
+        ("-DTOO_MANY", r"records .* cannot be read: a record claims to have 2147483647 parts"),
     ],
 )
 def test_records_that_cannot_be_read(make: Make, flag: str, words: str) -> None:

@@ -77,7 +77,7 @@ def test_a_number_of_a_newer_release_is_shown() -> None:
     ("field", "count", "said"),
     [
         ("axisScaleOffsetEncoding.numScaleOffsets", 1 << 30, "has 1073741824 entries"),
-        ("axisScaleOffsetEncoding.numScaleOffsets", 3, "has 3 entries, and they are nowhere"),
+        ("axisScaleOffsetEncoding.numScaleOffsets", 3, "has 3 entries, but the array is NULL"),
     ],
 )
 def test_counts_that_cannot_be(field: str, count: int, said: str) -> None:

@@ -115,7 +115,7 @@ def test_what_no_sound_file_has() -> None:
     with pytest.raises(NoContextBinary, match="it: graphs are 1048576"):
         made.read()
     made.body.numGraphs, made.body.graphs = 2, FFI.NULL
-    with pytest.raises(NoContextBinary, match="it: graphs are 2, and they are nowhere"):
+    with pytest.raises(NoContextBinary, match="it: graphs are 2, but the array is NULL"):
         made.read()
     made.body.graphs = made.graphs
     made.graphs[0].graphInfoV3.numGraphInputs = 1 << 30

@@ -82,12 +82,12 @@ def ffi(headers: Headers = QNN) -> Any:
     try:
         path = resources.cache_dir("abi") / f"{name}.py"
         return _import(name, path)
-    except Exception:  # absent, or broken by whoever wrote it: made again
+    except Exception:  # missing or broken: generated again
         pass
     source = declarations(headers)
     try:
         if path is None:
-            raise OSError("the cache is not ours alone")
+            raise OSError("the cache may be written by others")
         _write(name, path, source)
         return _import(name, path)
     except OSError:  # no folder to write to: slower, but the same

@@ -26,10 +26,10 @@ _C = TypeVar("_C", bound="Closing")
 
 
 class Closing:
-    """A context manager whose end is `close()`; where two things go wrong, the first is the one to show."""
+    """A context manager that calls `close()` at the end; of two errors the first is raised."""
 
     def close(self) -> None:
-        """Give back what it has."""
+        """Free it."""
         raise NotImplementedError
 
     def __enter__(self: _C) -> _C:
@@ -46,9 +46,9 @@ class Closing:
 
 
 class Handle(Closing):
-    """Something the backend made and must free; freed once, at the end of `with` or by `close`.
+    """Something the backend made; freed once, at the end of `with` or by `close`.
 
-    A process that was forked from the one that made it never frees it: it is the parent's.
+    A forked process does not free it: it belongs to the parent.
     """
 
     def __init__(self, interface: Interface, raw: Any, free: str, *free_args: Any) -> None:
@@ -64,12 +64,12 @@ class Handle(Closing):
 
 
 def raw_of(handle: Handle | None) -> Any:
-    """What the API calls it; NULL where there is none."""
+    """The C handle; NULL for None."""
     return abi.ffi().NULL if handle is None else handle.raw
 
 
 class ProfileHandle(Handle):
-    """Collects what a backend measures."""
+    """Collects profiling events of a backend."""
 
     def __init__(self, backend: BackendHandle, *, detailed: bool = False) -> None:
         level = abi.ffi().integer_const(f"QNN_PROFILE_LEVEL_{'DETAILED' if detailed else 'BASIC'}")
@@ -77,7 +77,7 @@ class ProfileHandle(Handle):
         super().__init__(backend.interface, made, "profileFree")
 
     def events(self) -> list[ProfileEvent]:
-        """Everything measured so far."""
+        """All events so far."""
         return self._events("profileGetEvents", self.raw)
 
     def _events(self, function: str, parent: Any) -> list[ProfileEvent]:
@@ -120,7 +120,7 @@ class ProfileEvent:
 
 
 PRECISIONS = ("FP32", "FP16", "HYBRID")  # of a graph on GPU
-# Options that only HTP has: where in the union of QnnHtpContext_CustomConfig_t their value is.
+# Options of HTP and their member in the union of QnnHtpContext_CustomConfig_t.
 HTP_OPTIONS = {
     "WEIGHT_SHARING_ENABLED": "weightSharingEnabled",
     "REGISTER_MULTI_CONTEXTS": "groupRegistration",
@@ -130,7 +130,7 @@ HTP_OPTIONS = {
     "USE_EXTENDED_UDMA": "useExtendedUdma",
     "REGISTER_CONCURRENT_RESOURCE_SHARING": "concurrentGroupRegistration",
 }
-# Properties that only HTP has: QNN_HTP_CONTEXT_GET_PROP_…, and where their value is.
+# Properties of HTP (QNN_HTP_CONTEXT_GET_PROP_…) and their member.
 HTP_PROPERTIES = {
     "BUFFER_START_ALIGNMENT": "bufferStartAlignment",
     "MAX_SPILLFILL_BUFFER_SIZE": "spillfillBufferSize",
@@ -142,7 +142,7 @@ HTP_PROPERTIES = {
 class ContextOptions:
     """Options of a context; options that are not set are left to the backend."""
 
-    deferred: bool = False  # graphs come with `Context.finalize`, after buffers were registered
+    deferred: bool = False  # graphs are initialized by `Context.finalize`, after buffers were registered
     graphs: tuple[str, ...] = ()  # only these of the binary
     queue_depth: int = 0  # of asynchronous executions
     memory_limit_hint: int = 0  # graph switching
@@ -170,7 +170,7 @@ class ContextOptions:
                 raise UsageError(f"the context option {key} is {value!r}", hint="give True, False or a number")
 
     def configs(self) -> tuple[Any, list[Any]]:
-        """The options as the API takes them, and what must be kept as long as the runtime may read them."""
+        """The options as C structs, and what must be kept as long as the runtime may read them."""
         ffi, rows, kept = abi.ffi(), [], []
 
         def row(option: str, where: str, value: Any) -> None:
@@ -204,11 +204,11 @@ class ContextOptions:
 
 
 class ContextHandle(Handle):
-    """What holds graphs."""
+    """A context: graphs are made in it or retrieved from it."""
 
     def __init__(self, interface: Interface, raw: Any, kept: Sequence[Any] = ()) -> None:
         super().__init__(interface, raw, "contextFree", abi.ffi().NULL)
-        self._kept = list(kept)  # binary and options: a deferred context reads them again when it is finalized
+        self._kept = list(kept)  # a deferred context reads binary and options again when it is finalized
 
     def close(self) -> None:
         """Free it, and every graph in it."""
@@ -216,7 +216,7 @@ class ContextHandle(Handle):
         self._kept.clear()
 
     def graph(self, name: str, *, precision: str = "") -> GraphHandle:
-        """A new, empty graph; on GPU `precision` (FP32, FP16, HYBRID) says how tensors between ops are stored."""
+        """An empty graph; on GPU `precision` (FP32, FP16, HYBRID) is that of tensors between ops."""
         ffi, configs = abi.ffi(), abi.ffi().NULL
         if precision:
             custom, config = ffi.new("QnnGpuGraph_CustomConfig_t *"), ffi.new("QnnGraph_Config_t *")
@@ -230,11 +230,11 @@ class ContextHandle(Handle):
         return GraphHandle(self.interface, self.interface.make("graphRetrieve", self.raw, name.encode()), name)
 
     def finalize(self, profile: ProfileHandle | None = None) -> None:
-        """Read the binary of a context that was restored with `deferred`: now it has graphs."""
+        """Initialize the graphs of a context that was restored with `deferred`."""
         self.interface.call("contextFinalize", self.raw, raw_of(profile))
 
     def property(self, name: str) -> int:
-        """A property that HTP has of its contexts, by the names of HTP_PROPERTIES."""
+        """A property of an HTP context, by its name in HTP_PROPERTIES."""
         ffi = abi.ffi()
         custom, row = ffi.new("QnnHtpContext_CustomProperty_t *"), ffi.new("QnnContext_Property_t *")
         custom.option = ffi.integer_const(f"QNN_HTP_CONTEXT_GET_PROP_{name}")
@@ -243,13 +243,13 @@ class ContextHandle(Handle):
         return int(getattr(custom, HTP_PROPERTIES[name]))
 
     def binary(self) -> bytes:
-        """The context, stored; its graphs must be finalized."""
+        """The context as a binary; its graphs must be finalized."""
         ffi = abi.ffi()
         size = ffi.new("Qnn_ContextBinarySize_t *")
         self.interface.call("contextGetBinarySize", self.raw, size)
-        room, written = ffi.new("char[]", size[0]), ffi.new("Qnn_ContextBinarySize_t *")
-        self.interface.call("contextGetBinary", self.raw, room, size[0], written)
-        return bytes(ffi.buffer(room, written[0]))
+        stored, written = ffi.new("char[]", size[0]), ffi.new("Qnn_ContextBinarySize_t *")
+        self.interface.call("contextGetBinary", self.raw, stored, size[0], written)
+        return bytes(ffi.buffer(stored, written[0]))
 
 
 class GraphHandle:
@@ -260,10 +260,10 @@ class GraphHandle:
         self.tensors: list[Tensor] = []  # that were added
         self.owner: object = None  # kept alive as long as the graph
         self._ops: list[OpConfig] = []
-        self.one_at_a_time = threading.Lock()  # two executes of one graph give wrong results
+        self.one_at_a_time = threading.Lock()  # concurrent executions of one graph give wrong results
 
     def add_tensor(self, tensor: Tensor) -> Tensor:
-        """Create the tensor in this graph; it gets its id here."""
+        """Create the tensor in this graph, which sets its id."""
         self.tensors.append(tensor)
         self.interface.call("tensorCreateGraphTensor", self.raw, tensor.struct)
         return tensor
@@ -273,12 +273,12 @@ class GraphHandle:
         return [each for each in self.tensors if each.role == role]
 
     def add_node(self, op: OpConfig) -> None:
-        """Add a node whose tensors are in the graph; the package's validateOpConfig runs here."""
+        """Add a node whose tensors are in the graph; calls the package's validateOpConfig."""
         self._ops.append(op)
         self.interface.call_with_op("graphAddNode", self.raw, op)
 
     def finalize(self, profile: ProfileHandle | None = None) -> None:
-        """Make the graph ready to run; the package's createOpImpl runs here."""
+        """Prepare the graph for execution; calls the package's createOpImpl."""
         self.interface.call("graphFinalize", self.raw, raw_of(profile), abi.ffi().NULL)
 
     def execute(
@@ -290,7 +290,7 @@ class GraphHandle:
     def executor(
         self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], profile: ProfileHandle | None = None
     ) -> Callable[[], None]:
-        """A function that runs the graph, with everything prepared: for loops that are timed."""
+        """A function that executes the graph with everything prepared, for timed loops."""
         arrays = tensor_array(inputs), tensor_array(outputs)
         call, args = self.call(*arrays, counts=(len(inputs), len(outputs)), profile=profile)
         lock, kept = self.one_at_a_time, (*inputs, *outputs)
@@ -307,12 +307,12 @@ class GraphHandle:
     def call(
         self, inputs: Any, outputs: Any, *, counts: tuple[int, int], profile: ProfileHandle | None = None
     ) -> tuple[Callable[..., int], tuple[Any, ...]]:
-        """The C function that runs the graph on these arrays, and its arguments; the caller holds `one_at_a_time`."""
+        """The C function that executes the graph, and its arguments; hold `one_at_a_time` while calling it."""
         args = (self.raw, inputs, counts[0], outputs, counts[1], raw_of(profile), abi.ffi().NULL)
         return self.interface.function("graphExecute"), args
 
     def start(self, args: Sequence[Any], done: Callable[[int], None]) -> None:
-        """Run the graph in the backend's own time; `done` hears how it ended, in a thread of the backend."""
+        """Execute the graph asynchronously; `done` is called with the code, in a thread of the backend."""
         key = next(_keys)
         _running[key] = done
         try:
@@ -323,12 +323,12 @@ class GraphHandle:
 
 
 _keys = itertools.count(1)
-_running: dict[int, Callable[[int], None]] = {}  # executions that the backend has not told the end of
+_running: dict[int, Callable[[int], None]] = {}  # asynchronous executions that have not ended
 
 
 @cache
 def _notify() -> Any:
-    """The one C function that every asynchronous execution ends in."""
+    """The C callback of all asynchronous executions."""
     ffi = abi.ffi()
 
     def ended(key: Any, status: Any) -> None:
@@ -341,7 +341,7 @@ ION, DMA_BUF = "ION", "DMA_BUF"
 
 
 class MemoryHandle(Handle):
-    """Registered memory of one tensor; deregistered at the end of `with`, before its context is freed.
+    """Registered memory of one tensor; deregister it before its context is freed.
 
     With an `offset`, several tensors share one descriptor of `size` bytes (the shared buffers of HTP).
     """
@@ -354,7 +354,7 @@ class MemoryHandle(Handle):
         dtype: str,
         shape: Sequence[int],
         kind: str = ION,
-        address: int = 0,  # where the client has mapped it: DMA_BUF has to be told
+        address: int = 0,  # of the client's mapping, for DMA_BUF
         offset: int | None = None,
         size: int = 0,
     ) -> None:
@@ -378,7 +378,7 @@ class MemoryHandle(Handle):
         handles = ffi.new("Qnn_MemHandle_t[1]")
         context.interface.call("memRegister", context.raw, described, 1, handles)
         super().__init__(context.interface, handles, "memDeRegister", 1)
-        self.when_closed: Callable[[], None] | None = None  # told to whoever would close it otherwise
+        self.when_closed: Callable[[], None] | None = None  # called after it was deregistered
 
     def close(self) -> None:
         """Deregister it now."""
@@ -388,14 +388,14 @@ class MemoryHandle(Handle):
 
     @property
     def handle(self) -> Any:
-        """What a tensor is bound to (`Tensor.bind_memory`)."""
+        """The handle for `Tensor.bind_memory`."""
         return self.raw[0]
 
 
 def register_external(context: ContextHandle, kind: str, fd: int, *, offset: int, size: int) -> Any:
-    """Give a deferred HTP context memory for weights (WEIGHTS_BUFFER) or spilling (SHARED_SPILLFILL_BUFFER).
+    """Register memory for the weights (WEIGHTS_BUFFER) or spilling (SHARED_SPILLFILL_BUFFER) of a deferred HTP context.
 
-    The runtime deregisters it itself, when the context is freed.
+    The runtime deregisters it when the context is freed.
     """
     ffi = abi.ffi()
     row, custom = ffi.new("Qnn_MemDescriptor_t *"), ffi.new("QnnMemHtp_Descriptor_t *")
@@ -419,12 +419,12 @@ class DeviceInfo:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its short name."""
         return f"HTP{self.number}"
 
 
 def devices(interface: Interface) -> tuple[DeviceInfo, ...]:
-    """Every device, in the order of its number; raises `QnnError` where the backend does not tell."""
+    """All devices, by number; raises `QnnError` if the backend does not report them."""
     ffi = abi.ffi()
     info = ffi.new("QnnDevice_PlatformInfo_t const **")
     interface.call("deviceGetPlatformInfo", ffi.NULL, info)
@@ -454,7 +454,7 @@ DEFAULT = ContextOptions()
 
 
 class LogHandle(Handle):
-    """Hands the lines of the backend, and of the op packages it registers, to a Python function."""
+    """Calls a Python function with each line that the backend and its op packages log."""
 
     def __init__(self, interface: Interface, sink: LogSink, level: int = INFO) -> None:
         self._sink, self._level = sink, level
@@ -470,7 +470,7 @@ class LogHandle(Handle):
 
     @contextmanager
     def everything(self) -> Iterator[list[tuple[int, str]]]:
-        """Every line that is logged inside, with its level; the function hears what it always does."""
+        """Collects all lines logged inside, with their level, besides calling the function as usual."""
         lines = self._all = list[tuple[int, str]]()
         try:
             self.interface.call("logSetLogLevel", self.raw, DEBUG)
@@ -481,7 +481,7 @@ class LogHandle(Handle):
 
 
 class DeviceHandle(Handle):
-    """The processor that a backend runs on; HTP can be told which one it shall be, by its SoC or its number."""
+    """The processor that a backend runs on; for HTP chosen by SoC or number."""
 
     def __init__(
         self, interface: Interface, log: LogHandle | None = None, *, soc: int = 0, number: int | None = None
@@ -535,7 +535,7 @@ class BackendHandle(Handle):
     """A running backend, to which op packages are registered."""
 
     def __init__(self, interface: Interface, log: LogHandle | None = None) -> None:
-        self._log = log  # the callback must live as long as the backend
+        self._log = log  # keeps the callback alive
         made = interface.make("backendCreate", raw_of(log), abi.ffi().NULL)
         super().__init__(interface, made, "backendFree")
 
@@ -546,7 +546,7 @@ class BackendHandle(Handle):
         self.interface.call("backendRegisterOpPackage", self.raw, path, provider.encode(), where)
 
     def operations(self) -> list[SupportedOp]:
-        """Every op there is, the backend's own and those of registered packages."""
+        """All ops, built in and of registered packages."""
         ffi = abi.ffi()
         count, rows = ffi.new("uint32_t *"), ffi.new("QnnBackend_OperationName_t const **")
         self.interface.call("backendGetSupportedOperations", self.raw, count, rows)
@@ -554,7 +554,7 @@ class BackendHandle(Handle):
         return [SupportedOp(text_of(row.packageName), text_of(row.name), text_of(row.target)) for row in found]
 
     def validate(self, op: OpConfig) -> None:
-        """Ask whether the backend, or the op's package, takes this node."""
+        """Raise unless the backend or the op's package accepts this node."""
         self.interface.call_with_op("backendValidateOpConfig", self.raw, op)
 
     def context(self, device: DeviceHandle | None = None, options: ContextOptions = DEFAULT) -> ContextHandle:
@@ -570,7 +570,7 @@ class BackendHandle(Handle):
         options: ContextOptions = DEFAULT,
         profile: ProfileHandle | None = None,
     ) -> ContextHandle:
-        """The context that was stored as this binary: bytes, or a mapped file."""
+        """Restore a context from bytes or a mapped file."""
         ffi = abi.ffi()
         configs, kept = options.configs()
         held, made = ffi.from_buffer(binary), ffi.new("void **")
@@ -580,7 +580,7 @@ class BackendHandle(Handle):
         except BaseException:
             ffi.release(held)
             raise
-        if not options.deferred:  # such a one reads the binary again, when it is finalized
+        if not options.deferred:  # a deferred context reads the binary again when it is finalized
             ffi.release(held)
             return ContextHandle(self.interface, made[0], kept)
         return ContextHandle(self.interface, made[0], [*kept, held])

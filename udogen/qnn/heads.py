@@ -1,6 +1,6 @@
-"""The first bytes of context binaries: whose they are, and whether the file is as long as they say.
+"""The first bytes of context binaries: who made them, and whether the file has the length they state.
 
-Measured on binaries of SDK 2.47 to 2.51 and of our emulator; of others nothing is said, their library must tell.
+Measured on binaries of SDK 2.47 to 2.51 and of the emulator; other binaries are left to their library.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _EMULATOR = b"UDOGENCB"
 _EMULATOR_HEAD = struct.Struct("<8xIIQ8x")  # version, backend, length of what follows
 LENGTH = 40  # of the longest head
 
-_AGAIN = "take it from where it was made again"
+_AGAIN = "copy it again from its source"
 
 
 class NoContextBinary(RunFailed):
@@ -26,7 +26,7 @@ class NoContextBinary(RunFailed):
 
 
 class Head(NamedTuple):
-    """What the first bytes say; `backend_id` is 0 and `size` None where they do not."""
+    """What the first bytes state; `backend_id` is 0 and `size` None if they do not."""
 
     emulator: bool = False
     backend_id: int = 0
@@ -45,12 +45,12 @@ def read(start: bytes) -> Head:
 
 
 def is_known(start: bytes) -> bool:
-    """Whether a file begins as a context binary does."""
+    """Whether a file begins like a context binary."""
     return start.startswith((_QUALCOMM, _EMULATOR))
 
 
 def check(binary: Any, name: str) -> Head:
-    """The head of a binary; refuses one that is empty, zeroed, of some other kind, or not as long as it claims."""
+    """The head of a binary; raises if it is empty, zeroed, another kind of file, or not as long as it states."""
     with memoryview(binary) as view, view.cast("B") as octets:
         size, start = len(octets), bytes(octets[:LENGTH])
     return check_start(start, size, name)
@@ -78,7 +78,7 @@ def check_start(start: bytes, size: int, name: str) -> Head:
 
 
 def empty(name: str) -> NoContextBinary:
-    """The refusal of a file without content."""
+    """The error for an empty file."""
     return NoContextBinary(f"{name} is empty", hint=_AGAIN)
 
 

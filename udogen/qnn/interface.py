@@ -20,12 +20,12 @@ from udogen.qnn.tensors import OpConfig
 
 _NAMES = ("stdout", "stderr")
 _IOLBF = 1
-_ROOM = 1 << 20  # bytes of the pipe; what a call prints beyond that is lost, for nobody waits
+_ROOM = 1 << 20  # bytes of the pipe; output beyond that is lost, as nothing reads it during the call
 
 
 @contextmanager
 def captured_prints(sink: Callable[[str], None]) -> Iterator[None]:
-    """Hand the lines that C prints inside it to `sink`, at its end."""
+    """Pass the lines that C code prints inside to `sink`, at the end."""
     printed = _printed(os.getpid())
     if printed is None:
         yield
@@ -38,7 +38,7 @@ def captured_prints(sink: Callable[[str], None]) -> Iterator[None]:
             sink(line)
 
 
-@cache  # the streams live as long as the process: a C++ stream of the library may keep them
+@cache  # never freed: a C++ stream of the library may refer to the streams
 def _printed(_process: int) -> _Printed | None:
     import ctypes  # only where something prints
 
@@ -75,7 +75,7 @@ class _Printed:
             self._inside -= 1
             if not self._inside:
                 for variable, value in zip(self._variables, self._before, strict=True):
-                    if variable.value == self._stream.value:  # nobody else has set it meanwhile
+                    if variable.value == self._stream.value:  # not set by others meanwhile
                         variable.value = value
             self._flush(self._stream)
             return self._lines()
@@ -97,15 +97,15 @@ _KEPT_LINES = 60
 
 
 class QnnError(RunFailed):
-    """A call of the QNN API returned an error code; `said` has the lines logged meanwhile, worst first."""
+    """A call of the QNN API returned an error code; `logged` has the lines logged meanwhile, worst first."""
 
-    def __init__(self, function: str, code: int, said: Sequence[str] = ()) -> None:
+    def __init__(self, function: str, code: int, logged: Sequence[str] = ()) -> None:
         self.function, self.row = function, describe(code)
-        reason = said[0] if said else self.row.meaning
+        reason = logged[0] if logged else self.row.meaning
         super().__init__(
-            f"{function} failed with {code} ({self.row.name}): {reason}", hint=self.row.remedy, details=said[1:]
+            f"{function} failed with {code} ({self.row.name}): {reason}", hint=self.row.remedy, details=logged[1:]
         )
-        self.code, self.said = code, tuple(said)
+        self.code, self.logged = code, tuple(logged)
 
 
 def check(function: str, code: int) -> None:
@@ -127,7 +127,7 @@ class Interface:
         self.backend_version = version_text(own)
         self._table = provider.v2
         self.printed: Callable[[str], None] | None = None  # takes the lines that some calls print to stdout
-        self._heard: deque[tuple[float, int, str]] = deque(maxlen=_KEPT_LINES)  # when, level, text
+        self._lines: deque[tuple[float, int, str]] = deque(maxlen=_KEPT_LINES)  # when, level, text
 
     @classmethod
     def load(cls, path: Path) -> Interface:
@@ -155,21 +155,21 @@ class Interface:
         if code:
             raise self.error(function, code, began)
 
-    def heard(self, level: int, text: str) -> None:
-        """A line of a log: if a call fails while it is logged, the error has it."""
+    def record_line(self, level: int, text: str) -> None:
+        """Record a log line, for the error of a call that fails meanwhile."""
         if level <= WARN:
-            self._heard.append((time.monotonic(), level, text))
+            self._lines.append((time.monotonic(), level, text))
 
     def error(self, function: str, code: int, began: float) -> QnnError:
-        """The error of a call that began then (time.monotonic), with what was logged since."""
+        """The error of a call that began at a time (time.monotonic), with the lines logged since."""
         return QnnError(function, code, [text for _, text in self.lines(began)])
 
     def lines(self, began: float) -> list[tuple[int, str]]:
-        """Errors, then warnings, that were logged since then."""
-        return sorted((level, text) for when, level, text in tuple(self._heard) if when >= began)
+        """Errors, then warnings, logged since a time."""
+        return sorted((level, text) for when, level, text in tuple(self._lines) if when >= began)
 
     def function(self, name: str) -> Callable[..., int]:
-        """A function of the table, for calls that are timed."""
+        """A function of the table, for timed calls."""
         found: Callable[..., int] = getattr(self._table, name)
         return found
 
@@ -198,7 +198,7 @@ class Interface:
 
 
 def providers_of(path: Path, interface: str) -> list[Any]:
-    """What `<interface>_getProviders` of a library answers."""
+    """The result of a library's `<interface>_getProviders`."""
     ffi, library, name = abi.ffi(), open_library(path), f"{interface}_getProviders"
     providers, count = ffi.new(f"{interface}_t const ***"), ffi.new("uint32_t *")
     try:
@@ -212,10 +212,10 @@ def providers_of(path: Path, interface: str) -> list[Any]:
     return [providers[0][index] for index in range(count[0])]
 
 
-opened: list[Path] = []  # the libraries of this process, in the order in which the loader looks into them
+opened: list[Path] = []  # loaded libraries, in the loader's search order
 
 
-@cache  # cffi closes a library that nobody holds, and its functions with it
+@cache  # cffi closes a library, and its functions, with the last reference
 def open_library(path: Path) -> Any:
     """Load a runtime library for the whole process, so that op packages find its symbols."""
     ffi = abi.ffi()
@@ -237,18 +237,18 @@ def log_callback(sink: LogSink) -> Any:
     size = 4096
 
     def receive(fmt: Any, level: int, timestamp: int, args: Any) -> None:
-        room = ffi.new("char[]", size)  # lines come from several threads: no room is shared
-        libc.vsnprintf(room, size, fmt, args)
-        sink(int(level), ffi.string(room).decode("utf-8", "replace").rstrip())
+        line = ffi.new("char[]", size)  # one for each line: they come from several threads
+        libc.vsnprintf(line, size, fmt, args)
+        sink(int(level), ffi.string(line).decode("utf-8", "replace").rstrip())
 
     return ffi.callback("void(char const *, QnnLog_Level_t, uint64_t, void *)", receive)
 
 
 def version_text(version: Any) -> str:
-    """A `Qnn_Version_t` as people write it."""
+    """A `Qnn_Version_t` as text."""
     return f"{version.major}.{version.minor}.{version.patch}"
 
 
 def text_of(pointer: Any) -> str:
-    """A C string; empty where there is none."""
+    """A C string; empty for NULL."""
     return abi.ffi().string(pointer).decode("utf-8", "replace") if pointer else ""

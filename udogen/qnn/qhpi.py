@@ -1,4 +1,4 @@
-"""What the numbers in QHPI's records mean, in the words of our header."""
+"""QHPI's records as plain data, with names from the header."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def is_older(count: int, rows: Any) -> bool:
 
 def _sane(count: int) -> int:
     if count > _MOST:
-        raise ValueError(f"a record says that it has {count} parts")
+        raise ValueError(f"a record claims to have {count} parts")
     return count
 
 

@@ -129,7 +129,7 @@ def write(params: Any, quant: Quantization, *, keep: Keep) -> None:
 
 
 def read(params: Any, shape: Sequence[int]) -> Quantization:
-    """What a `Qnn_QuantizeParams_t` of a tensor of this shape says."""
+    """Read the `Qnn_QuantizeParams_t` of a tensor of this shape."""
     ffi = abi.ffi()
     if params.encodingDefinition != ffi.integer_const("QNN_DEFINITION_DEFINED"):
         return None
@@ -212,7 +212,7 @@ def _read_expansion(params: Any, shape: tuple[int, ...]) -> Quantization:
     """The struct has no counts: they follow from the tensor's size along the axis."""
     body = params.blockwiseExpansion
     if not body or not 0 <= body.axis < len(shape):
-        return OtherEncoding("BLOCKWISE_EXPANSION")  # it cannot be told how much there is
+        return OtherEncoding("BLOCKWISE_EXPANSION")  # the number of entries is unknown
     wide = body.blockScaleStorageType == abi.ffi().integer_const(f"{_STORAGE}16")
     scales = body.blocksScale16 if wide else body.blocksScale8
     size = shape[body.axis]
@@ -252,7 +252,7 @@ def _read_vector(params: Any, _shape: tuple[int, ...]) -> Quantization:
     )
 
 
-class _Row(NamedTuple):
+class _Encoding(NamedTuple):
     """One encoding of the API: a new row is a new encoding."""
 
     name: str
@@ -262,13 +262,13 @@ class _Row(NamedTuple):
 
 
 _ROWS = (
-    _Row("SCALE_OFFSET", ScaleOffset, _write_scale_offset, _read_scale_offset),
-    _Row("AXIS_SCALE_OFFSET", AxisScaleOffset, _write_axis, _read_axis),
-    _Row("BW_SCALE_OFFSET", BwScaleOffset, _write_bw, _read_bw),
-    _Row("BW_AXIS_SCALE_OFFSET", BwAxisScaleOffset, _write_bw_axis, _read_bw_axis),
-    _Row("BLOCK", BlockEncoding, _write_block, _read_block),
-    _Row("BLOCKWISE_EXPANSION", BlockwiseExpansion, _write_expansion, _read_expansion),
-    _Row("VECTOR", VectorEncoding, _write_vector, _read_vector),
+    _Encoding("SCALE_OFFSET", ScaleOffset, _write_scale_offset, _read_scale_offset),
+    _Encoding("AXIS_SCALE_OFFSET", AxisScaleOffset, _write_axis, _read_axis),
+    _Encoding("BW_SCALE_OFFSET", BwScaleOffset, _write_bw, _read_bw),
+    _Encoding("BW_AXIS_SCALE_OFFSET", BwAxisScaleOffset, _write_bw_axis, _read_bw_axis),
+    _Encoding("BLOCK", BlockEncoding, _write_block, _read_block),
+    _Encoding("BLOCKWISE_EXPANSION", BlockwiseExpansion, _write_expansion, _read_expansion),
+    _Encoding("VECTOR", VectorEncoding, _write_vector, _read_vector),
 )
 _OTHERS = (
     "FLOAT_BLOCK",
@@ -308,7 +308,7 @@ def _numbers(array: Any, count: int) -> list[Any]:
     """The elements of a C array, if it can be one."""
     if count > _MOST or (count and not array):
         raise RunFailed(
-            f"the quantization of a tensor has {count} entries" + ("" if array else ", and they are nowhere"),
+            f"the quantization of a tensor has {count} entries" + ("" if array else ", but the array is NULL"),
             hint="the file it is from is damaged, or of a release that udogen does not know",
         )
     return cast("list[Any]", abi.ffi().unpack(array, count)) if count else []

@@ -1,4 +1,4 @@
-"""The processors that HTP can be told to prepare a graph for: name, number in the QNN API, Hexagon version, TCM.
+"""The processors that HTP can prepare a graph for: name, number in the QNN API, Hexagon version, TCM.
 
 The sizes of TCM are those of public tables (ExecuTorch's, where it has the processor; the others are those of their
 version of Hexagon); only the emulator reads them.

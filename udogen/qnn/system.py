@@ -1,7 +1,7 @@
-"""What a context binary says about itself, read with libQnnSystem.so: no backend, no op package, no copy of it.
+"""The description inside a context binary, read with libQnnSystem.so: no backend, no op package, no copy.
 
-The library does not verify what it reads: a damaged file may crash it.  What can be told beforehand is told here;
-who cannot trust a file reads it in a child (`udogen.runtime.contexts.reading`).
+The library does not verify what it reads: a damaged file may crash it.  What can be checked beforehand is checked here;
+untrusted files are read in a child process (`udogen.qnn.guarded`).
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class TensorInfo:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes its data takes."""
+        """Bytes of its data."""
         return byte_size(self.dtype, self.shape)
 
 
 class HtpGraph(NamedTuple):
-    """What HTP says of a graph it has prepared; sizes are in bytes."""
+    """Properties of a graph prepared by HTP; sizes in bytes."""
 
     spill_fill: int = 0
     vtcm: int = 0
@@ -117,7 +117,7 @@ def binary_info(library: Path, binary: Any, *, name: str = "the context binary")
     """Read a context binary with the libQnnSystem.so given as `library`.
 
     `binary` is any buffer, also a read-only mapping, and is not copied (only libraries that are too old to have
-    systemContextGetMetaData get a copy of what they may not write to).  `name` is what messages call it.
+    systemContextGetMetaData get a copy if it is read-only).  `name` is what messages call it.
     """
     heads.check(binary, name)
     ffi = abi.ffi()
@@ -136,7 +136,7 @@ def binary_info(library: Path, binary: Any, *, name: str = "the context binary")
 
 
 def file_info(library: Path, path: Path) -> BinaryInfo:
-    """Read a context binary where it lies; nothing of it is loaded but the pages that are looked at."""
+    """Read a context binary from a mapped file; only the pages that are read are loaded."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if not size:
@@ -164,9 +164,9 @@ def _described(table: Any, handle: Any, binary: Any) -> Any:
             code = table.systemContextGetMetaData(handle, ffi.cast("void const *", held), size, info)
         check("systemContextGetMetaData", code)
         return info[0]
-    told = ffi.new("Qnn_ContextBinarySize_t *")
+    length = ffi.new("Qnn_ContextBinarySize_t *")
     with ffi.from_buffer(binary if writable else bytearray(binary)) as held:
-        code = table.systemContextGetBinaryInfo(handle, ffi.cast("void *", held), size, info, told)
+        code = table.systemContextGetBinaryInfo(handle, ffi.cast("void *", held), size, info, length)
     check("systemContextGetBinaryInfo", code)
     return info[0]
 
@@ -246,7 +246,7 @@ def roles() -> dict[int, str]:
     return {code: name.removeprefix("QNN_TENSOR_TYPE_") for code, name in names.items()}
 
 
-# --- what HTP adds ----------------------------------------------------------------------------------------------------
+# --- HTP ----------------------------------------------------------------------------------------------------
 
 
 def _htp_graph(body: Any) -> HtpGraph | None:
@@ -262,7 +262,7 @@ def _htp_graph(body: Any) -> HtpGraph | None:
     v1 = start.contextBinaryGraphBlobInfoV1
     found = HtpGraph(
         spill_fill=v1.spillFillBufferSize,
-        # The header says MiB; libQnnHtp 2.47 of x86-64 writes bytes.
+        # MiB in the header's comment; libQnnHtp 2.47 of x86-64 writes bytes.
         vtcm=v1.vtcmSize if v1.vtcmSize > 1 << 16 else v1.vtcmSize << 20,
         optimization=v1.optimizationLevel,
         dlbc=bool(v1.htpDlbc),
@@ -319,15 +319,13 @@ def _devices(platform: Any, name: str) -> tuple[HardwareDevice, ...]:
     return tuple(HardwareDevice(row.deviceId, row.deviceType, row.numCores) for row in rows)
 
 
-# --- what no sound file has -------------------------------------------------------------------------------------------
+# --- checks of damaged files ------------------------------------------------------------------------------------------
 
 
 def _plausible(count: int, array: Any, most: int, what: str) -> None:
     if count > most or (count and not array):
-        missing = "" if array else ", and they are nowhere"
-        raise NoContextBinary(
-            f"{what} are {count}{missing}", hint="the file is damaged: take it from where it was made again"
-        )
+        missing = "" if array else ", but the array is NULL"
+        raise NoContextBinary(f"{what} are {count}{missing}", hint="the file is damaged: copy it again from its source")
 
 
 def _version(number: int, what: str) -> int:

@@ -51,8 +51,8 @@ def byte_size(dtype: str, shape: Sequence[int]) -> int:
 class Tensor:
     """A tensor to add to a graph: name, type, shape, role, quantization, data.
 
-    `id` is for tensors of a retrieved graph; others get theirs from `Graph.add_tensor`.  `dynamic` says of each
-    axis whether its size may change from execution to execution: such a tensor is of version 2, others are of 1.
+    `id` is for tensors of a retrieved graph; others get theirs from `Graph.add_tensor`.  `dynamic` has a
+    flag for each axis whose size may change between executions: such a tensor has version 2, others 1.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Tensor:
             self.bind(data)
 
     def bind(self, data: Any) -> None:
-        """Let the tensor point at a buffer, which must hold the whole tensor: the runtime does not check."""
+        """Bind the tensor to a buffer that is large enough: the runtime does not check."""
         ffi = abi.ffi()
         need = byte_size(self.dtype, self.shape)
         have = len(memoryview(data).cast("B")) if not isinstance(data, ffi.CData) else ffi.sizeof(data)
@@ -104,7 +104,7 @@ class Tensor:
             raise RunFailed(
                 f"tensor `{self.name}` ({self.dtype} {list(self.shape)}) needs {need} bytes; "
                 f"a client buffer holds at most {MOST_BYTES}",
-                hint="register memory for it, or cut it into several tensors",
+                hint="register memory for it, or split it",
             )
         buffer = data if isinstance(data, ffi.CData) else ffi.from_buffer(data)
         self._data = buffer
@@ -113,19 +113,19 @@ class Tensor:
         self.struct.v1.clientBuf.dataSize = need
 
     def bind_memory(self, handle: Any) -> None:
-        """Let the tensor lie in registered memory (`Memory.handle`), which must outlive the executions."""
+        """Bind the tensor to registered memory (`MemoryHandle.handle`), which must outlive the executions."""
         self._data = None
         self.struct.v1.memType = abi.ffi().integer_const("QNN_TENSORMEMTYPE_MEMHANDLE")
         self.struct.v1.memHandle = handle
 
     @property
     def nbytes(self) -> int:
-        """How many bytes its data takes."""
+        """Bytes of its data."""
         return byte_size(self.dtype, self.shape)
 
     @property
     def id(self) -> int:
-        """The number the graph gave it."""
+        """Its id in the graph."""
         return int(self.struct.v1.id)
 
     def _keep(self, thing: Any) -> Any:
@@ -218,7 +218,7 @@ class OpConfig:
 
 
 def tensor_array(tensors: Sequence[Tensor]) -> Any:
-    """Copies of the structs side by side, as most calls want them; the tensors must outlive it."""
+    """An array of copies of the structs, as most calls need; the tensors must outlive it."""
     ffi = abi.ffi()
     array = ffi.new("Qnn_Tensor_t[]", max(len(tensors), 1))
     for index, tensor in enumerate(tensors):

@@ -1,4 +1,4 @@
-"""What a registration library of SNPE tells (SnpeUdo_RegInfo_t), as plain data in the words of our header."""
+"""The contents of an SNPE registration library (SnpeUdo_RegInfo_t) as plain data, with names from the header."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def version_of(pointer: Any) -> dict[str, list[int]]:
 
 
 def registration_of(info: Any, api: Sequence[int] = _WITH_INFOS) -> dict[str, Any]:
-    """Everything that a registration library tells, which was built with this version of the API."""
+    """The contents of a registration library that was built with this version of the API."""
     operations = info.operationsInfo
     if tuple(api[:2]) < _WITH_INFOS:
         operations = abi.ffi(abi.UDO).cast("udogen_OldOperationInfo *", operations)
@@ -97,7 +97,7 @@ def _op(row: Any) -> dict[str, Any]:
 
 
 def _tensors(infos: Any, names: Any, number: int, cores: int) -> list[dict[str, Any]]:
-    """Tensors as the infos say; a library of an older API has their names alone."""
+    """Tensors with their infos; a library of an older API has names only."""
     if not infos:
         return [
             {"name": _text(name), "layout": "", "types": {}, "repeated": False, "static": False}
@@ -164,7 +164,7 @@ def _words(kind: str) -> dict[int, str]:
 
 def _sane(count: int) -> int:
     if count > _MOST:
-        raise ValueError(f"a record says that it has {count} parts")
+        raise ValueError(f"a record claims to have {count} parts")
     return int(count)
 
 

@@ -1,4 +1,4 @@
-"""What the Python API is given: arguments of the wrong type are refused in words, before anything is done with them."""
+"""Checks of arguments of the Python API, before anything is done with them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from udogen.errors import UsageError
 
 MOST, MOST_32 = 2**63 - 1, 2**32 - 1
-PathArgument = str | os.PathLike[str]  # a path as a caller may write it
+PathArgument = str | os.PathLike[str]  # a path argument
 
 
-def expect(value: object, kinds: type | tuple[type, ...], what: str, wanted: str, *, hint: str = "") -> None:
-    """Refuse a value that is of none of these types; `wanted` says what is one: "a path", "a number of bytes"."""
+def expect(value: object, kinds: type | tuple[type, ...], what: str, expected: str, *, hint: str = "") -> None:
+    """Raise unless a value has one of these types; `expected` describes them: "a path", "a number of bytes"."""
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in _each(kinds)):
-        raise UsageError(f"{what} is {kind_of(value)}", hint=hint or f"give {wanted}")
+        raise UsageError(f"{what} is {kind_of(value)}", hint=hint or f"give {expected}")
 
 
 def path(value: object, what: str, *, hint: str = "") -> Path:
@@ -24,7 +24,7 @@ def path(value: object, what: str, *, hint: str = "") -> Path:
     expect(value, (str, os.PathLike), what, "a path (a str or a pathlib.Path)", hint=hint)
     found = os.fspath(value)  # type: ignore[call-overload]
     if not isinstance(found, str) or not found or "\0" in found:
-        raise UsageError(f"{what} is no path: {found!r}", hint=hint or "give a path (a str or a pathlib.Path)")
+        raise UsageError(f"{what} is not a path: {found!r}", hint=hint or "give a path (a str or a pathlib.Path)")
     return Path(found)
 
 
@@ -64,7 +64,7 @@ def wholes(value: object, what: str, *, hint: str = "") -> tuple[int, ...]:
 
 
 def kind_of(value: object) -> str:
-    """What a value is, for a sentence."""
+    """Describe a value in a message."""
     if value is None:
         return "None"
     name = type(value).__name__

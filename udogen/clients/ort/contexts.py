@@ -29,7 +29,8 @@ from udogen.opdef.onnx.model import ValueType
 from udogen.qnn import guarded
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts import manifest
-from udogen.runtime.contexts.binaries import mapped_file, system_library_of
+from udogen.runtime.contexts.binaries import system_library_of
+from udogen.runtime.contexts.manifest import mapped_file
 
 OP, DOMAIN = "EPContext", "com.microsoft"
 EMBEDDED_MOST = (1 << 31) - (1 << 20)  # the limit of protobuf, less room for the rest of the model

@@ -1,4 +1,25 @@
-""" """
+"""Block-quantized weights, as ggml stores them and repacked for vector code.
+
+In ggml's blocks 32 numbers of a row share one scale, which is stored before their quants:
+
+    Q4_0    f16 scale, 16 bytes: numbers 0 … 15 in the low nibbles, 16 … 31 in the high; number = (nibble - 8) * scale
+    Q8_0    f16 scale, 32 signed bytes; number = byte * scale
+    MXFP4   one byte of exponent (E8M0), nibbles as in Q4_0, each an E2M1 number; number = E2M1 * 2 ** (exponent - 127)
+
+Rounding is bit for bit that of ggml's reference functions where their C is defined.  Elsewhere: numbers that are not
+finite, or too large for an f16 scale, are an error; if 1/scale overflows, all quants and the f16 scale are zero;
+an exponent below zero is 0; 255, which ggml calls invalid, is read as NaN, as in the MX specification.
+
+A repacked row of `columns` numbers has two parts, each padded to a multiple of 128 bytes (one HVX vector):
+
+    Q8_0          all quants in order, one byte each; padding is 0
+    Q4_0, MXFP4   256 quants in each 128 bytes: byte i has quant i in its low nibble and quant i + 128 in its high one,
+                  so an `and` and a shift give two vectors of neighbours; padding is the quant that stands for 0
+    then          all scales in order (f16, little-endian, or the byte of E8M0); padding is 0
+
+Rows are `stride` bytes apart.  The idea is that of ggml-hexagon's x4x2 rows (quants of a row first, then its scales);
+those have no padding between the parts and are not the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +141,7 @@ def _refuse_large(form: BlockFormat, part: Floats, scales: Scales, before: int, 
     row, column = divmod(before + block * BLOCK, columns)
     raise UsageError(
         f"row {row}, columns {column} to {column + BLOCK - 1}: numbers up to {np.abs(part[block]).max():g} "
-        f"want a scale that float16 does not have",
+        f"need a scale that float16 does not have",
         hint=f"scale the tensor down before it becomes {form.name}, or keep it unquantized",
     )
 
@@ -180,7 +201,7 @@ def _dequantize_mxfp4(exponents: Scales, quants: Bytes) -> Floats:
 
 
 def _half_power(exponents: Scales) -> Floats:
-    """Half of what E8M0 says, for the numbers of the table are twice theirs; the smallest two are denormal."""
+    """Half the E8M0 scale, because the table has doubled numbers; the smallest two are denormal."""
     power: Floats = np.ldexp(np.float32(1), exponents.astype(np.int32) - 128)
     return power
 
@@ -258,8 +279,8 @@ def repacked_bytes(kind: str, shape: Sequence[int]) -> int:
 class RepackBuffer:
     """Block-quantized weights in the layout that vector code reads; blocks are set and read back.
 
-    It is memory like any other, but not `host`: what lies in it is not what the tensor's type says, so nobody may read
-    it but the kernels it was repacked for.  The last number of `shape` is the length of a row, as numpy counts.
+    Its bytes are not in the layout of the tensor's type, so only kernels for the repacked layout may read them.  The
+    last number of `shape` is the length of a row, as in numpy.
     """
 
     is_host = False

@@ -43,11 +43,11 @@ class MemoryAccount(Protocol):
 class Attachment:
     """The memory of one tensor: the client's (`data`, a writable buffer), or registered with the context (`handle`).
 
-    A graph sets `graph` and `slot` while the tensor lies there, and calls `unused` when it was unbound by its user.
-    Whoever gives the memory back calls `end_binding`.
+    A graph sets `unbind` while a tensor is bound to it, and calls `unused` after its user unbound the tensor.
+    The owner of the memory calls `end_binding` before it frees the memory.
 
-    `enter` and `leave` are called around each execution; `enter` may refuse.  Where there is `failed`, that is called
-    instead of `leave` after an execution that failed (True), or did not begin, because another memory refused (False).
+    `enter` and `leave` are called around each execution; `enter` may raise.  If `failed` is set, it is
+    called instead of `leave` after an execution that failed (True) or did not start because another memory refused.
     """
 
     data: Any = None
@@ -61,13 +61,13 @@ class Attachment:
     ended: str = ""  # why it cannot be used any more
 
     def end_binding(self, why: str, *, wait: bool = True) -> None:
-        """The memory is to be given back: the graph is told, after an execution that runs (at once without `wait`)."""
+        """Unbind the tensor before the memory is freed; with `wait`, after a running execution."""
         self.ended = why
         if self.unbind is not None:
             self.unbind(wait)
 
     def end(self, codes: Sequence[int]) -> None:
-        """After an execution that answered with these codes: none where it did not begin, 0 where it succeeded."""
+        """After an execution that returned these codes: empty if it did not start, 0 if it succeeded."""
         if self.failed and list(codes) != [0]:
             self.failed(bool(codes))
         elif self.leave:
@@ -75,7 +75,7 @@ class Attachment:
 
 
 class Bindable(Protocol):
-    """What `Graph.bind` takes besides arrays.  `graph` is a `udogen.runtime.contexts.graph.Graph`."""
+    """What `Graph.bind` takes besides arrays."""
 
     def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
         """The memory for this tensor of this graph; `role` is APP_WRITE (an input) or APP_READ (an output)."""
@@ -85,40 +85,41 @@ class Bindable(Protocol):
 _Identity = tuple[int, int]
 
 
+@dataclass(frozen=True)
+class Backing:
+    """What a buffer is made of: an object that exports the bytes and frees them with its last reference."""
+
+    memory: Any
+    begin: int = 0  # offset of the buffer in `memory`
+    fd: int | None = None
+    fd_offset: int = 0  # offset of the buffer in the file of the descriptor
+    owns_fd: bool = True  # the buffer closes the descriptor
+
+
 class Buffer:
     """Memory for tensors; a context manager.
 
-    `close` unbinds the graphs whose tensors lie in it, and deregisters it.  It is refused while somebody holds the
-    buffer for longer (`hold`: external weights of a context, a mapping to a Hexagon).  Arrays made of `view` may
-    outlive it: the bytes are given back with the last of them.
+    `close` unbinds the tensors bound to it and deregisters it.  It raises while the buffer is held (`hold`: external
+    weights of a context, a mapping to a Hexagon).  Arrays made of `view` may outlive the buffer: the memory is freed
+    with the last of them.
     """
 
-    def __init__(
-        self,
-        memory: Any,
-        *,
-        name: str,
-        kind: str,
-        size: int,
-        alignment: int,
-        begin: int = 0,
-        fd: int | None = None,
-        fd_offset: int = 0,
-        owns_fd: bool = True,
-    ) -> None:
+    def __init__(self, backing: Backing, *, name: str, kind: str, size: int, alignment: int = 1) -> None:
         ffi = abi.ffi()
+        memory, fd = backing.memory, backing.fd
         self.name, self.kind, self.size, self.alignment = name, kind, size, alignment
-        self.address = int(ffi.cast("uintptr_t", ffi.from_buffer(memory))) + begin
-        self.fd_offset = fd_offset  # where its first byte is in what the descriptor leads to
-        self._memory: Any = memory  # whatever exports the bytes, and frees them when nobody refers to it any more
-        self._begin = begin  # of ours in those of `memory`
+        self.address = int(ffi.cast("uintptr_t", ffi.from_buffer(memory))) + backing.begin
+        self.fd_offset = backing.fd_offset
+        self._memory: Any = memory  # freed with its last reference
+        self._begin = backing.begin
         self._fd, self._identity = fd, None if fd is None else _identity(fd)
-        self._close_fd = weakref.finalize(self, _close, fd, _identity(fd)) if fd is not None and owns_fd else None
+        owned = fd if backing.owns_fd else None
+        self._close_fd = None if owned is None else weakref.finalize(self, _close, owned, _identity(owned))
         self._holders: dict[object, str] = {}
-        self._registrations: dict[object, Callable[[], None]] = {}  # those of them that end when it is closed
+        self._registrations: dict[object, Callable[[], None]] = {}  # holders that end when it is closed
         self._attached: weakref.WeakSet[Attachment] = weakref.WeakSet()
         self._reserved: dict[object, str] = {}
-        self.fastrpc = 0  # how many mappings to a Hexagon it has (`rpcmem.mapped_to_hexagon`)
+        self.fastrpc = 0  # mappings to a Hexagon (`mapped_to_hexagon`)
         self._closes_when_free = False
         self._lock = threading.RLock()
 
@@ -128,48 +129,48 @@ class Buffer:
 
     @property
     def closed(self) -> bool:
-        """Whether it was given back."""
+        """Whether it was freed."""
         return self._memory is None
 
     @property
     def view(self) -> memoryview:
-        """Its bytes, writable unless the memory is not."""
+        """Its bytes, writable if the memory is."""
         for purpose in self._reserved.values():
             raise RunFailed(
-                f"the contents of buffer `{self.name}` are QNN's: it is the {purpose}",
-                hint="nobody but QNN reads or writes it before its context is closed",
+                f"buffer `{self.name}` belongs to QNN: it is the {purpose}",
+                hint="only QNN may read or write it until its context is closed",
             )
         return memoryview(self._open_memory()).cast("B")[self._begin : self._begin + self.size]
 
     @property
     def fd(self) -> int | None:
-        """The descriptor that leads to the memory; None where it has none."""
+        """The file descriptor of the memory; None if it has none."""
         self._open_memory()
         return self._fd
 
     @property
     def identity(self) -> tuple[int, int] | None:
-        """What its descriptor leads to, whatever its number: (device, inode)."""
+        """The file behind its descriptor: (device, inode)."""
         return self._identity
 
     @property
     def exported(self) -> bool:
-        """Whether an array or a view of its bytes is alive."""
-        return self._memory is not None and sys.getrefcount(self._memory) > 2  # ours, and the argument
+        """Whether an array or a view of its bytes exists."""
+        return self._memory is not None and sys.getrefcount(self._memory) > 2  # `_memory` and the argument
 
     @property
     def is_reserved(self) -> bool:
-        """Whether its bytes are QNN's."""
+        """Whether QNN owns its bytes."""
         return bool(self._reserved)
 
     @property
     def held_by(self) -> tuple[str, ...]:
-        """Who has it, in words."""
+        """The names of its holders."""
         with self._lock:
             return tuple(dict.fromkeys(list(self._holders.values())))
 
     def descriptor(self) -> int:
-        """The descriptor, looked at anew: it must still lead to this memory."""
+        """The descriptor, after checking that it still refers to this memory."""
         fd = self.fd
         if fd is None:
             raise RunFailed(
@@ -180,27 +181,27 @@ class Buffer:
             found = os.fstat(fd)
         except OSError as problem:
             raise RunFailed(
-                f"file descriptor {fd} of buffer `{self.name}` was closed by somebody else",
-                hint="let nobody but the buffer close it: hand out os.dup(buffer.fd)",
+                f"file descriptor {fd} of buffer `{self.name}` was closed outside of udogen",
+                hint="only the buffer may close it: hand out os.dup(buffer.fd)",
             ) from problem
         if (found.st_dev, found.st_ino) != self._identity:
             raise RunFailed(
-                f"file descriptor {fd} of buffer `{self.name}` leads to another file now: it was closed, "
-                "and its number given anew",
-                hint="let nobody but the buffer close it: hand out os.dup(buffer.fd)",
+                f"file descriptor {fd} of buffer `{self.name}` refers to another file now: it was closed, "
+                "and its number was reused",
+                hint="only the buffer may close it: hand out os.dup(buffer.fd)",
             )
         if stat.S_ISREG(found.st_mode) and found.st_size < self.fd_offset + self.size:
             raise RunFailed(
-                f"the file of buffer `{self.name}` has {found.st_size} bytes now: it was made shorter than the buffer, "
+                f"the file of buffer `{self.name}` has {found.st_size} bytes now, less than the buffer, "
                 f"which ends at {self.fd_offset + self.size}",
-                hint="to touch the bytes that are gone would end the process (SIGBUS): make the file long enough again",
+                hint="access to the missing bytes would end the process (SIGBUS): extend the file again",
             )
         return fd
 
     def hold(self, holder: str, *, until_closed: Callable[[], None] | None = None) -> Callable[[], None]:
-        """Keep the buffer from being closed; call the answer to let go of it.
+        """Keep the buffer from being closed; returns the function that ends this.
 
-        With `until_closed` it may be closed: that is called first, and has to let go.
+        With `until_closed` it may be closed: that function is called first, and has to end the hold.
         """
         token = object()
         with self._lock:
@@ -209,23 +210,23 @@ class Buffer:
             if until_closed is not None:
                 self._registrations[token] = until_closed
 
-        def let_go() -> None:
+        def end_hold() -> None:
             with self._lock:
                 self._holders.pop(token, None)
                 self._registrations.pop(token, None)
                 if self._closes_when_free and not self._holders:
-                    self._give_back()
+                    self._free()
 
-        return let_go
+        return end_hold
 
     def reserve(self, purpose: str) -> Callable[[], None]:
-        """Let nobody see the bytes, which are `purpose` from now on; call the answer to end it."""
+        """Deny access to the bytes, which are `purpose` from now on; returns the function that ends this."""
         with self._lock:
             self._open_memory()
             if self.exported:
                 raise RunFailed(
                     f"buffer `{self.name}` cannot become the {purpose}: arrays or views of its bytes are alive",
-                    hint="delete them first: nobody but QNN may change its contents",
+                    hint="delete them first: only QNN may change its contents",
                 )
             token = object()
             self._reserved[token] = purpose
@@ -236,28 +237,28 @@ class Buffer:
         return end
 
     def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
-        """Let one tensor of a graph lie in it (`Graph.bind`)."""
+        """Bind one tensor of a graph to the whole buffer (`Graph.bind`)."""
         return whole_of(self).attach(graph, info, role)
 
     def attached(self, made: Attachment) -> Attachment:
-        """Note what a tensor is bound to, so that it is unbound when the buffer is closed."""
+        """Record an attachment, so that it is unbound when the buffer is closed."""
         with self._lock:
             self._open_memory()
             self._attached.add(made)
         return made
 
     def part(self, offset: int = 0, nbytes: int | None = None) -> BufferPart:
-        """Bytes of it, for a tensor among others (`Graph.bind`)."""
+        """A range of it, for one of several tensors (`Graph.bind`)."""
         begin = arguments.whole(offset, f"the offset in buffer `{self.name}`", least=-(2**80), most=2**80)
         length = None if nbytes is None else arguments.whole(nbytes, "the number of bytes")
         self._open_memory()
         return part_of(self, begin, length)
 
     def close(self) -> None:
-        """Unbind and deregister it, after executions that run, and give the memory back; twice does nothing."""
+        """Wait for running executions, unbind, deregister and free it; a second call does nothing."""
         with self._lock:
             self._check_unheld()
-        # Without the lock: a graph waits for it while it is being bound.
+        # Without the lock: a graph that is being bound waits for it.
         for each in list(self._attached):
             each.end_binding(f"buffer `{self.name}` was closed")
         errors: list[Exception] = []
@@ -269,10 +270,10 @@ class Buffer:
         with self._lock:
             self._check_unheld()
             if not self._holders:
-                self._give_back()
+                self._free()
             elif not errors:
                 raise RunFailed(
-                    f"buffer `{self.name}` cannot be closed: it was bound anew meanwhile", hint="close it again"
+                    f"buffer `{self.name}` cannot be closed: it was bound again meanwhile", hint="close it again"
                 )
         if errors:
             raise errors[0]
@@ -296,14 +297,14 @@ class Buffer:
         except RunFailed:
             if error is None:
                 raise
-            self._closes_when_free = True  # the first error is the one to show; it closes when they let go
+            self._closes_when_free = True  # the first error is shown; it is freed with its last hold
 
     def _open_memory(self) -> Any:
         if self._memory is None:
             raise RunFailed(f"buffer `{self.name}` is closed", hint="use it inside its `with` block")
         return self._memory
 
-    def _give_back(self) -> None:
+    def _free(self) -> None:
         self._memory = None
         if self._close_fd is not None:
             self._close_fd()
@@ -315,7 +316,7 @@ def _identity(fd: int) -> _Identity:
 
 
 def _close(fd: int, identity: _Identity) -> None:
-    """Close it, unless somebody has, and the number is another file's now."""
+    """Close the descriptor, unless it refers to another file now."""
     try:
         if _identity(fd) == identity:
             os.close(fd)
@@ -327,7 +328,7 @@ def _close(fd: int, identity: _Identity) -> None:
 class BufferPart:
     """A range of a buffer; `how` is RAW (client memory), ION or SHARED_BUFFER (registered memory).
 
-    `largest` is the tensor that the place is registered for, where another one of the context needs more of it.
+    `largest` is the tensor that the range is registered for, if another tensor of the context needs more of it.
     """
 
     buffer: Buffer
@@ -337,7 +338,7 @@ class BufferPart:
     largest: tuple[str, tuple[int, ...]] | None = None
 
     def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
-        """Let a tensor of a graph lie here."""
+        """Bind a tensor of a graph to this range."""
         needs = byte_size(info.dtype, info.shape)
         if needs > self.nbytes:
             raise RunFailed(
@@ -348,7 +349,7 @@ class BufferPart:
         view = self.buffer.view[self.offset : self.offset + needs]
         if view.readonly and role == APP_READ:
             raise RunFailed(
-                f"output `{info.name}` cannot lie in buffer `{self.buffer.name}`, which is for reading alone",
+                f"output `{info.name}` cannot be bound to buffer `{self.buffer.name}`, which is read-only",
                 hint="open its file for writing",
             )
         if self.how == RAW:
@@ -361,7 +362,7 @@ class BufferPart:
 
 
 def part_of(buffer: Buffer, offset: int = 0, nbytes: int | None = None) -> BufferPart:
-    """Bytes of a buffer; of memory with a descriptor they become a part of a shared buffer."""
+    """A range of a buffer; if the memory has a descriptor, it is registered as part of a shared buffer."""
     length = buffer.size - offset if nbytes is None else nbytes
     if offset < 0 or length <= 0 or offset + length > buffer.size:
         raise RunFailed(
@@ -372,7 +373,7 @@ def part_of(buffer: Buffer, offset: int = 0, nbytes: int | None = None) -> Buffe
 
 
 def whole_of(buffer: Buffer) -> BufferPart:
-    """All of a buffer, for one tensor."""
+    """A whole buffer for one tensor."""
     alone = ION if buffer.fd_offset == 0 else SHARED_BUFFER
     return BufferPart(buffer, 0, buffer.size, RAW if buffer.fd is None else alone)
 
@@ -389,15 +390,15 @@ EXTERNAL = frozenset({WEIGHTS, SPILL_FILL})
 
 @dataclass(eq=False)
 class RegisteredRange:
-    """One registration; `offset` counts from the begin of the file."""
+    """One registration; `offset` counts from the start of the file."""
 
     kind: str
     buffer: Buffer
     offset: int
     size: int
-    context: str  # its name
-    owner: int  # and its identity
-    turn: threading.Lock = field(default_factory=threading.Lock)  # to use a spill-fill buffer
+    context: str  # name of the context
+    owner: int  # identity of the context
+    turn: threading.Lock = field(default_factory=threading.Lock)  # held while a spill-fill buffer is in use
 
     @property
     def end(self) -> int:
@@ -405,13 +406,13 @@ class RegisteredRange:
 
 
 _entries: list[RegisteredRange] = []
-_table_lock = threading.RLock()  # a context that is collected meanwhile, in this thread, leaves
+_table_lock = threading.RLock()  # reentrant: a context may be collected in this thread meanwhile
 
 
 def record_registration(new: RegisteredRange) -> Callable[[], None]:
-    """Write a registration down, if it breaks no rule; call the answer when it has ended.
+    """Record a registration that breaks no rule; returns the function that removes it.
 
-    A spill-fill buffer that another context uses is entered with the turn of that one.
+    A spill-fill buffer that another context uses shares the lock of that context.
     """
     with _table_lock:
         for other in _same_file(new.buffer):
@@ -421,12 +422,12 @@ def record_registration(new: RegisteredRange) -> Callable[[], None]:
                 new.turn = other.turn
         _entries.append(new)
 
-    def leave() -> None:
+    def remove() -> None:
         with _table_lock:
             if new in _entries:
                 _entries.remove(new)
 
-    return leave
+    return remove
 
 
 def is_registered(kind: str, owner: int) -> bool:
@@ -440,24 +441,24 @@ def _same_file(buffer: Buffer) -> Iterator[RegisteredRange]:
 
 
 def _fault(new: RegisteredRange, other: RegisteredRange) -> tuple[str, str] | None:
-    """(what is wrong, what to do) where the two registrations cannot be together."""
+    """(problem, hint) if the two registrations exclude each other."""
     name, is_same = f"buffer `{new.buffer.name}`", new.owner == other.owner
     if new.kind != other.kind and ({new.kind, other.kind} & EXTERNAL or is_same):
         return (
             f"{name} is registered as {_NAMES[other.kind]} with context {other.context}: "
-            f"it cannot be {_NAMES[new.kind]} too",
-            "allocate another one: a file descriptor is registered for one purpose",
+            f"it cannot also be {_NAMES[new.kind]}",
+            "allocate another one: a file descriptor is registered for one purpose only",
         )
     if is_same and new.kind not in EXTERNAL and new.offset == other.offset:
         return (
             f"byte {new.offset} of {name} is registered with context {other.context} already, "
             f"as buffer `{other.buffer.name}`",
-            "bind to that one: a place has one handle in a context",
+            "bind to that one: a range has one handle in a context",
         )
     apart = new.offset >= other.end or other.offset >= new.end
     if new.kind == WEIGHTS and not is_same and not apart:
         return (
-            f"{name} holds the external weights of context {other.context}: every context has a buffer of its own",
+            f"{name} holds the external weights of context {other.context}: each context needs its own",
             "allocate one for each context",
         )
     if new.kind == SPILL_FILL and not apart and new.offset != other.offset:
@@ -474,7 +475,7 @@ _NOT_SUPPORTED = 1000
 
 @dataclass(eq=False)
 class RegisteredPart:
-    """One place, registered."""
+    """One registered range."""
 
     memory: MemoryHandle
     buffer: Buffer
@@ -488,11 +489,11 @@ class RegisteredPart:
 
     @property
     def is_bound(self) -> bool:
-        """Whether a tensor lies in it, or is about to."""
+        """Whether a tensor is bound to it, or is being bound."""
         return any(each is not None and not each.ended for each in (known() for known in self.attached))
 
     def attach(self, view: memoryview) -> Attachment:
-        """What a tensor is bound to."""
+        """The attachment for a tensor."""
         made = Attachment(handle=self.memory.handle, view=view, unused=self._end)
         self.attached = [each for each in self.attached if each() is not None]
         self.attached.append(weakref.ref(made))
@@ -503,7 +504,7 @@ class RegisteredPart:
 
 
 class Registrations:
-    """What is registered with one context."""
+    """Shared memory registered with one context: each range once, deregistered last to first."""
 
     def __init__(self, context: Any) -> None:
         self._context: Any = weakref.proxy(context)
@@ -515,7 +516,7 @@ class Registrations:
         return len(self._rows)
 
     def register(self, buffer: Buffer, *, how: str, dtype: str, shape: Sequence[int], offset: int) -> RegisteredPart:
-        """The place as memory of this tensor; one that is registered already is taken again, if it fits."""
+        """Register a range for this tensor; an existing registration is reused if it fits."""
         nbytes = byte_size(dtype, shape)
         with self._lock:
             self._context.check_open()
@@ -531,8 +532,8 @@ class Registrations:
             return row
         raise RunFailed(
             f"byte {row.offset} of buffer `{row.buffer.name}` is registered with context {self._context.name} for "
-            f"{row.nbytes} bytes of {row.dtype}: it cannot be {dtype} {list(shape)} too",
-            hint="register the largest tensor of a place first, and tensors of another type at another place",
+            f"{row.nbytes} bytes of {row.dtype}: it cannot also be {dtype} {list(shape)}",
+            hint="register the largest tensor of a range first, and tensors of another type in another range",
         )
 
     def _new(self, buffer: Buffer, how: str, dtype: str, shape: Sequence[int], offset: int) -> RegisteredPart:
@@ -570,7 +571,7 @@ class Registrations:
 
     @contextmanager
     def all_or_none(self) -> Iterator[None]:
-        """What is registered inside is deregistered again, last to first, if an error ends it."""
+        """Undo the registrations made inside, last to first, if an error is raised."""
         with self._lock:
             before = len(self._rows)
             try:
@@ -580,24 +581,25 @@ class Registrations:
                 raise
 
     def release(self, buffer: Buffer) -> None:
-        """Deregister every place of a buffer; refused while a tensor lies in one."""
+        """Deregister all ranges of a buffer; raises while a tensor is bound to one."""
         with self._lock:
             rows = [row for row in self._rows if row.buffer is buffer]
             if any(row.is_bound for row in rows):
                 raise RunFailed(
-                    f"buffer `{buffer.name}` cannot be deregistered: tensors of context {self._context.name} lie in it",
+                    f"buffer `{buffer.name}` cannot be deregistered: tensors of context {self._context.name} are "
+                    "bound to it",
                     hint="bind them to other memory first, or unbind them",
                 )
             self._undo(rows)
 
     def _sweep(self, row: RegisteredPart) -> None:
-        """Deregister a place that no tensor lies in any more."""
+        """Deregister a range that no tensor is bound to any more."""
         with self._lock:
             if row in self._rows and not row.is_bound:
                 self._undo([row])
 
     def close(self) -> None:
-        """Deregister everything; the context calls this before it is freed."""
+        """Deregister everything, before the context is freed."""
         with self._lock:
             self._undo(list(self._rows))
 
@@ -616,7 +618,7 @@ class Registrations:
 def _no_shared_memory(context: Any) -> RunFailed:
     runtime = context.runtime
     return RunFailed(
-        f"{runtime.path.name} registers no shared memory on this machine: it answered {_NOT_SUPPORTED} (not supported)",
+        f"{runtime.path.name} registers no shared memory on this machine: it returned {_NOT_SUPPORTED} (not supported)",
         hint="on a PC no library of Qualcomm does: use memory of this process (no --shared; allocate client memory), "
         'or udogen\'s emulator (--runtime emulator; kind="emulator")',
     )

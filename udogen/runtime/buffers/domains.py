@@ -1,4 +1,13 @@
-""" """
+"""Memory domains, as in NNAPI: buffers that a session manages, allocated for the tensors they will be used as.
+
+They hold what passes from one execution to the next: the state of a sequence model, its KV cache, activations between
+shards.  The rules are those of NNAPI's page on memory pools:
+
+* a buffer is used only in the roles it was allocated for, by the session and in the process it was allocated in
+* its type and shape follow from its description and all its roles; an open dimension is set by what is written
+* any number of executions may read it at a time; a writer must be alone, and is refused, not made to wait
+* it cannot be read before it was written
+"""
 
 from __future__ import annotations
 
@@ -28,30 +37,30 @@ if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
 
 
-_PAIR = "a graph that reads and writes one state needs a pair of buffers"
+_PAIR = "a graph that reads and writes one state needs a BufferPair"
 
 
 class AccessState:
-    """The users of one buffer, by what they call themselves."""
+    """Who uses one buffer: any number of readers, or one writer; others are refused, not made to wait."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.lock = threading.Lock()  # held by the callers of everything below
+        self.lock = threading.Lock()  # held by callers of the methods below
         self._readers: list[str] = []
         self._writer = ""
 
     @property
     def writer(self) -> str:
-        """Who is writing it; empty where nobody is."""
+        """The current writer, if any."""
         return self._writer
 
     @property
     def in_use(self) -> bool:
-        """Whether anybody is using it."""
+        """Whether it is being read or written."""
         return bool(self._writer or self._readers)
 
     def read(self, who: str) -> None:
-        """Begin to read it."""
+        """Start reading."""
         if self._writer:
             raise RunFailed(
                 f"buffer `{self.name}` cannot be read as {who}: {self._writer} is writing it",
@@ -60,7 +69,7 @@ class AccessState:
         self._readers.append(who)
 
     def write(self, who: str) -> None:
-        """Begin to write it."""
+        """Start writing."""
         if self._writer:
             raise RunFailed(
                 f"buffer `{self.name}` cannot be written as {who}: {self._writer} is writing it",
@@ -74,17 +83,17 @@ class AccessState:
         self._writer = who
 
     def end_reading(self, who: str) -> None:
-        """One reader has done."""
+        """End reading."""
         self._readers.remove(who)
 
     def end_writing(self) -> None:
-        """The writer has done."""
+        """End writing."""
         self._writer = ""
 
 
 @contextmanager
 def bytes_of(place: Any, name: str, *, write: bool = False) -> Iterator[memoryview]:
-    """The bytes of an array, a pool or a buffer, let go of at the end; `name` is the buffer they go to or come from."""
+    """The bytes of an array, a pool or a buffer; `name` is the managed buffer to copy to or from."""
     if getattr(getattr(place, "kind", None), "name", "") == "hardware_buffer":
         raise UsageError(
             f"buffer `{name}` is not copied from or to a hardware_buffer: its layout is the graphics driver's",
@@ -109,14 +118,14 @@ def bytes_of(place: Any, name: str, *, write: bool = False) -> Iterator[memoryvi
 
 
 def check_type(place: Any, dtype: str, name: str) -> None:
-    """Refuse an array of another type; bytes have none."""
+    """Raise if an array has another type; bytes have none."""
     given, wanted = getattr(place, "dtype", None), _numpy(dtype)
     if given is not None and str(given) != wanted:
         raise UsageError(f"buffer `{name}` is {dtype}, the array is {given}", hint=f"give an array of {wanted}")
 
 
 def empty(dtype: str, shape: Sequence[int], nbytes: int) -> Array:
-    """A new array for a tensor; for elements of less than a byte, of its packed bytes."""
+    """A new array for a tensor; elements of less than a byte are packed."""
     import numpy as np
 
     row = datatypes.parse(dtype)
@@ -155,36 +164,36 @@ class Role:
         return f"{self.usage} `{self.tensor}` of graph `{self.graph.name}` in {self.graph.context.name}"
 
     def info(self) -> TensorInfo | None:
-        """The tensor; None where the graph has none of that name on that side."""
+        """The tensor; None if the graph has no such input or output."""
         side = self.graph.inputs if self.usage == INPUT else self.graph.outputs
         return next((each for each in side if each.name == self.tensor), None)
 
 
 @dataclass(frozen=True)
 class ResolvedType:
-    """The type and shape of a buffer, and how large each axis can become."""
+    """Type and shape of a managed buffer, and the largest size of each axis."""
 
     dtype: str
-    dims: Dims  # None: not known before it is used
+    dims: Dims  # None: open until it is used
     largest: tuple[int, ...]
 
 
 def resolve_type(desc: BufferDesc, roles: Sequence[Role]) -> ResolvedType:
-    """Put description and roles together; every contradiction is named."""
+    """Derive type and shape from description and roles; all contradictions are reported."""
     faults, hints = _faults(roles)
     if faults:
-        raise _refused(faults, next(iter(hints), "a role is a tensor of a graph, and its use there: INPUT or OUTPUT"))
+        raise _refused(faults, next(iter(hints), "a role is a tensor of a graph and its usage: INPUT or OUTPUT"))
     infos = [(str(role), info) for role in roles if (info := role.info()) is not None]
     first, model = infos[0]
     for name, info in infos[1:]:
         if info.dtype != model.dtype:
             faults.append(f"{first} is {model.dtype}, {name} is {info.dtype}")
         elif _quantization(info) != _quantization(model):
-            faults.append(f"{first} and {name} are quantized in different ways: a copy would be needed")
+            faults.append(f"{first} and {name} have different quantizations: a copy would be needed")
         if len(info.shape) != len(model.shape):
             faults.append(f"{first} has {len(model.shape)} dimensions, {name} has {len(info.shape)}")
     if desc.dtype and desc.dtype != model.dtype:
-        faults.append(f"the description says {desc.dtype}, {first} is {model.dtype}")
+        faults.append(f"the description has {desc.dtype}, {first} is {model.dtype}")
     if desc.dimensions is not None and len(desc.dimensions) != len(model.shape):
         faults.append(f"the description has {len(desc.dimensions)} dimensions, {first} has {len(model.shape)}")
     if faults:
@@ -196,20 +205,20 @@ def resolve_type(desc: BufferDesc, roles: Sequence[Role]) -> ResolvedType:
 
 
 def shape_of(info: TensorInfo) -> Dims:
-    """The dimensions of a tensor; None for those that an execution may change, which are at most as in `shape`."""
+    """The dimensions of a tensor; None for dynamic ones, whose maximum is in `shape`."""
     dynamic = getattr(info, "dynamic", ()) or (False,) * len(info.shape)
     return tuple(None if changes else size for size, changes in zip(info.shape, dynamic, strict=True))
 
 
 def text_of(dims: Dims) -> str:
-    """Dimensions as people write them."""
+    """Dimensions as text, `?` for open ones."""
     return "[" + ", ".join("?" if size is None else str(size) for size in dims) + "]"
 
 
 def _axis(
     axis: int, desc: BufferDesc, infos: Sequence[tuple[str, TensorInfo]], faults: list[str]
 ) -> tuple[int | None, int]:
-    """How long an axis is, None where nobody knows; and how long it can become."""
+    """The size of an axis, None if open, and its maximum."""
     sized = [(name, shape_of(info)[axis]) for name, info in infos]
     asked = desc.dimensions[axis] if desc.dimensions else 0
     known = [("the description", asked)] if asked else []
@@ -227,16 +236,16 @@ def _axis(
 
 
 def _faults(roles: Sequence[Role]) -> tuple[list[str], list[str]]:
-    """What is wrong with the roles themselves, and what was meant."""
+    """Problems of the roles themselves, and hints."""
     if not roles:
-        return ["it has no role: say as which inputs and outputs it will be used"], []
+        return ["it has no role: name the inputs and outputs it will be used as"], []
     faults, hints = [], []
     for index, role in enumerate(roles):
         if not hasattr(role.graph, "inputs") or isinstance(role.graph, type):
             faults.append(f"the graph of a role is {kind_of(role.graph)}")
             hints.append("give a Graph: context.graph(name)")
         elif role.usage not in (INPUT, OUTPUT):
-            faults.append(f"`{role.usage}` is no use of a tensor: {INPUT} or {OUTPUT}")
+            faults.append(f"`{role.usage}` is not a usage: {INPUT} or {OUTPUT}")
             hints += _meant(role.usage, (INPUT, OUTPUT))
         elif role in roles[:index]:
             faults.append(f"{role} is named twice")
@@ -269,16 +278,17 @@ def _refused(faults: Sequence[str], hint: str = "") -> UsageError:
     return UsageError(
         f"the buffer cannot be allocated: {faults[0] if only else f'{len(faults)} things contradict each other'}",
         details=() if only else faults,
-        hint=hint or "a buffer has one type, one quantization and one shape for all its roles; use two, and copy",
+        hint=hint
+        or "a buffer has one type, one quantization and one shape for all its roles; use two buffers and copy",
     )
 
 
-_NOT_SUPPORTED = (1000, 8000)  # of all calls, and of memory: what a backend without registered memory answers
+_NOT_SUPPORTED = (1000, 8000)  # error codes of backends without registered memory
 
 
 @dataclass(frozen=True)
 class Token:
-    """What stands for a buffer where the buffer itself cannot be handed over; good in its own process and domain."""
+    """Identifies a managed buffer within its process and domain."""
 
     process: int
     domain: int
@@ -289,7 +299,7 @@ class Token:
 
     @classmethod
     def of(cls, number: int) -> Token:
-        """The token behind a number."""
+        """The token with a number."""
         return cls(number >> 64, number >> 32 & 0xFFFFFFFF, number & 0xFFFFFFFF)
 
     def __str__(self) -> str:
@@ -299,8 +309,8 @@ class Token:
 class ManagedBuffer:
     """A driver-managed buffer; bind it to the tensors of its roles with `Graph.bind`.
 
-    Its memory is registered with each context that registers memory, and given to the others as it is.  What lies in it
-    is the driver's own: `copy_from` and `copy_to` are the way in and out.
+    Made by `MemoryDomain.allocate`.  Its memory is registered with each context that registers memory; other contexts
+    use it as client memory.  Its contents are accessed by `copy_from` and `copy_to` only.
     """
 
     def __init__(
@@ -314,13 +324,13 @@ class ManagedBuffer:
     ) -> None:
         self.domain, self.name, self.token, self.roles = domain, name, token, tuple(roles)
         self.dtype, self.dims, self._largest = agreed.dtype, agreed.dims, agreed.largest
-        self.shape: tuple[int, ...] | None = None if None in agreed.dims else agreed.largest  # None: left open yet
+        self.shape: tuple[int, ...] | None = None if None in agreed.dims else agreed.largest  # None: still open
         self.capacity = byte_size(agreed.dtype, agreed.largest)
-        self.copied = 0  # bytes that copy_from and copy_to have moved
-        self.written = False  # whether there is anything to read
+        self.copied = 0  # bytes copied by copy_from and copy_to
+        self.written = False  # whether it has contents
         self._memory = allocate(shared_allocator().allocator, max(self.capacity, 1), alignment=128, name=name)
         self.on_free: Callable[[], None] = lambda: None
-        self._before = (self.shape, self.written)  # the last writing
+        self._before = (self.shape, self.written)  # before the current write
         self._access = AccessState(name)
         self._registered: dict[Any, MemoryHandle | None] = {}  # by context and shape
         self._attachments: dict[tuple[Any, str, str], Attachment] = {}
@@ -333,26 +343,26 @@ class ManagedBuffer:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it holds now."""
+        """Bytes of its current contents."""
         return 0 if self.shape is None else byte_size(self.dtype, self.shape)
 
     @property
     def address(self) -> int:
-        """Where its memory begins in this process: the same for everybody who uses it."""
+        """The address of its memory in this process."""
         return self._memory.address
 
     @property
     def registered(self) -> tuple[str, ...]:
-        """The contexts that its memory is registered with, by name; others are given the memory as it is."""
+        """The names of the contexts that its memory is registered with."""
         return tuple(context.name for (context, _), memory in self._registered.items() if memory is not None)
 
     # --- used by graphs ---------------------------------------------------------------------------------------------
 
     def attach(self, graph: Any, info: TensorInfo, role: str) -> Attachment:
-        """Its memory for a tensor that it has a role for (the protocol of `Graph.bind`)."""
+        """Its memory for the tensor of one of its roles (the protocol of `Graph.bind`)."""
         self.check_usable()
         key = (graph, info.name, role)
-        found = self._attachments.get(key)  # a pair is bound anew after each execution
+        found = self._attachments.get(key)  # pairs are bound again after each execution
         if found is not None and not graph.context.closed:
             return found
         self.domain.check_owner(self.name, graph)
@@ -381,7 +391,7 @@ class ManagedBuffer:
         )
 
     def _register(self, context: Any, info: TensorInfo) -> MemoryHandle | None:
-        """Its registration with a context, made once; None where the backend registers no memory."""
+        """Its registration with a context; None if the backend registers no memory."""
         key = (context, tuple(info.shape))
         if key not in self._registered:
             self._registered[key] = None
@@ -397,16 +407,16 @@ class ManagedBuffer:
         except QnnError as problem:
             if problem.code not in _NOT_SUPPORTED:
                 raise
-            self.domain.registers = False  # libQnnHtp of a PC says so on stdout, each time it is asked
+            self.domain.registers = False  # asked once: libQnnHtp of a PC prints a line each time
             return None
         return made
 
     def announce(self, shape: Sequence[int]) -> None:
-        """Tell the shape of what the running execution writes, where the model leaves it open."""
+        """Set the shape that the running execution writes, if the model leaves it open."""
         with self._access.lock:
             if not self._access.writer:
                 raise RunFailed(
-                    f"buffer `{self.name}` is not being written: nobody can tell its new shape",
+                    f"buffer `{self.name}` is not being written: its shape cannot be set",
                     hint="announce it during the execution that writes it",
                 )
             self.shape = self._fitting(tuple(shape), "the output")
@@ -425,8 +435,8 @@ class ManagedBuffer:
     def _unreadable(self, who: str, dims: Dims | None) -> RunFailed | None:
         if not self.written or self.shape is None:
             return RunFailed(
-                f"buffer `{self.name}` cannot be read as {who}: nothing was written to it",
-                hint="initialize it with `copy_from`, or execute a graph that writes it",
+                f"buffer `{self.name}` cannot be read as {who}: it was never written",
+                hint="write it with `copy_from`, or execute a graph that writes it",
             )
         if dims is not None and any(size not in (None, mine) for size, mine in zip(dims, self.shape, strict=True)):
             return RunFailed(
@@ -447,25 +457,25 @@ class ManagedBuffer:
     def _end_reading(self, who: str) -> None:
         with self._access.lock:
             self._access.end_reading(who)
-            self._give_back()
+            self._free()
 
     def _end_writing(self, shape: tuple[int, ...] | None) -> None:
-        """Without a shape nothing was written that anybody could rely on."""
+        """End writing; without a shape the contents are undefined."""
         with self._access.lock:
             self._access.end_writing()
             if shape is not None:
                 self.shape, self.written = shape, True
-            self._give_back()
+            self._free()
 
     def _fail_writing(self, began: bool) -> None:
-        """After an execution that failed nobody knows what is in the buffer; one that did not begin left it alone."""
+        """After a failed execution the contents are undefined; if it did not start they are unchanged."""
         if not began:
             with self._access.lock:
                 self.shape, self.written = self._before
         self._end_writing(None)
 
     def _produced(self, dims: Dims) -> tuple[int, ...]:
-        """The shape after an execution: announced, or that of the tensor, at its largest where that leaves it open."""
+        """The shape after an execution: announced, or the tensor's, with open axes at their maximum."""
         if self.shape is not None:
             return self.shape
         known = zip(dims, self.dims, self._largest, strict=True)
@@ -474,7 +484,7 @@ class ManagedBuffer:
     # --- copied in and out ------------------------------------------------------------------------------------------
 
     def copy_from(self, source: Any, dimensions: Sequence[int] | None = None) -> None:
-        """Fill it: with an array of its type, or the bytes of a pool or buffer, whose shape `dimensions` tells."""
+        """Fill it with an array of its type, or with the bytes of a pool or buffer of shape `dimensions`."""
         check_type(source, self.dtype, self.name)
         with bytes_of(source, self.name) as data:
             shape = self._fitting(self._shape_given(source, dimensions), "what is copied into it")
@@ -483,7 +493,7 @@ class ManagedBuffer:
                 raise UsageError(
                     f"{len(data)} bytes cannot be copied into buffer `{self.name}`: "
                     f"{self.dtype} {list(shape)} takes {need}",
-                    hint="the memory must be as large as the tensor, no larger",
+                    hint="the memory must have exactly the size of the tensor",
                 )
             self._begin_writing("copy_from")
             done = None
@@ -495,7 +505,7 @@ class ManagedBuffer:
                 self._end_writing(done)
 
     def copy_to(self, target: Any = None) -> Any:
-        """What is in it: in a new array, or in the array, pool or buffer that is given, which must be as large."""
+        """Its contents, in a new array or in an array, pool or buffer of the same size."""
         self._begin_reading("copy_to")
         try:
             assert self.shape is not None  # it was written
@@ -505,7 +515,7 @@ class ManagedBuffer:
                 if len(data) != self.nbytes:
                     raise UsageError(
                         f"buffer `{self.name}` has {self.nbytes} bytes, they cannot be copied into {len(data)}",
-                        hint="the memory must be as large as the tensor, no larger",
+                        hint="the memory must have exactly the size of the tensor",
                     )
                 data[:] = self._memory.view[: self.nbytes]
                 self.copied += self.nbytes
@@ -516,17 +526,17 @@ class ManagedBuffer:
     def _shape_given(self, source: Any, dimensions: Sequence[int] | None) -> tuple[int, ...]:
         if dimensions is not None:
             return arguments.wholes(dimensions, f"the dimensions of what is copied into buffer `{self.name}`")
-        if hasattr(source, "dtype") and byte_size(self.dtype, (8,)) >= 8:  # packed bytes have no shape of their own
+        if hasattr(source, "dtype") and byte_size(self.dtype, (8,)) >= 8:  # packed bytes have no tensor shape
             return tuple(source.shape)
         if None in self.dims:
             raise UsageError(
-                f"the shape of buffer `{self.name}` is {text_of(self.dims)}: bytes do not tell the rest",
+                f"the shape of buffer `{self.name}` is {text_of(self.dims)}: bytes have no shape",
                 hint="give dimensions, or an array",
             )
         return self._largest
 
     def _fitting(self, shape: tuple[int, ...], what: str) -> tuple[int, ...]:
-        """A shape that the buffer can have."""
+        """Check a shape."""
         fits = len(shape) == len(self.dims) and all(
             (size == fixed) if fixed is not None else 0 < size <= most
             for size, fixed, most in zip(shape, self.dims, self._largest, strict=True)
@@ -543,20 +553,20 @@ class ManagedBuffer:
 
     @property
     def in_use(self) -> bool:
-        """Whether an execution or a copy is using it."""
+        """Whether an execution or a copy uses it."""
         return self._access.in_use
 
     def free(self) -> None:
-        """Unbind it, and give its memory back, at once or when the executions that use it have ended."""
-        self.give_up()
+        """Unbind it and free its memory, now or when the executions that use it end."""
+        self.retire()
         for each in list(self._attachments.values()):
-            each.end_binding(each.ended, wait=False)  # a graph that is running looks at it before it runs again
+            each.end_binding(each.ended, wait=False)  # a running graph checks it before its next execution
         with self._access.lock:
-            self._give_back()
+            self._free()
         self.domain.forget(self)
 
-    def give_up(self) -> None:
-        """Refuse all further uses; its memory is given back by `free`, by its domain at the latest."""
+    def retire(self) -> None:
+        """Refuse further use; its memory is freed by `free`, at the latest by its domain."""
         self._freed = True
         for each in list(self._attachments.values()):
             each.ended = self._why()
@@ -566,7 +576,7 @@ class ManagedBuffer:
             return f"memory domain `{self.domain.name}` was closed"
         return f"buffer `{self.name}` was freed"
 
-    def _give_back(self) -> None:
+    def _free(self) -> None:
         if not self._freed or self.in_use or self._memory.closed:
             return
         self._attachments.clear()
@@ -578,11 +588,11 @@ class ManagedBuffer:
         self.on_free()
 
     def check_usable(self) -> None:
-        """Refuse every use in another process, after the end of its domain, and after its own."""
+        """Raise in another process, and after it or its domain was closed."""
         if self.token.process != os.getpid():
             raise RunFailed(
                 f"buffer `{self.name}` was allocated in process {self.token.process}, this is {os.getpid()}",
-                hint="driver-managed buffers do not survive a fork: allocate them in the process that executes",
+                hint="managed buffers cannot be used after a fork: allocate them in the process that executes",
             )
         if self.domain.closed:
             raise RunFailed(
@@ -605,11 +615,11 @@ _domains: weakref.WeakValueDictionary[int, MemoryDomain] = weakref.WeakValueDict
 
 
 class Owner(Protocol):
-    """Whose contexts may use a domain: a `Runtime` or a `Session`."""
+    """Whose contexts may use a domain: a `Runtime`, `Session` or `Sessions`."""
 
     @property
     def contexts(self) -> Sequence[Any]:
-        """The contexts that are open."""
+        """The open contexts."""
         ...
 
 
@@ -625,13 +635,13 @@ class MemoryDomain(Closing):
         if largest is not None:
             arguments.whole(largest, "the largest size of a buffer")
         self.owner, self.name = owner, name or str(getattr(owner, "name", "domain"))
-        self.largest = largest  # bytes of a buffer: what is larger is refused
+        self.largest = largest  # maximum bytes of a buffer
         self.closed = False
-        self.registers = True  # until the backend has refused to register memory: then it is handed over as it is
+        self.registers = True  # until the backend refuses to register memory
         self._process, self._number = os.getpid(), next(_numbers)
         self._buffers: dict[int, ManagedBuffer] = {}
         self._given = 0
-        self._dropped: list[ManagedBuffer] = []  # by pipelines that were not closed
+        self._dropped: list[ManagedBuffer] = []  # left by pipelines that were not closed
         self._lock = threading.Lock()
         _domains[self._number] = self
 
@@ -641,21 +651,21 @@ class MemoryDomain(Closing):
 
     @property
     def buffers(self) -> tuple[ManagedBuffer, ...]:
-        """The buffers that are allocated."""
+        """The allocated buffers."""
         return tuple(self._buffers.values())
 
     @property
     def copied(self) -> int:
-        """Bytes that were copied into and out of the buffers that are allocated."""
+        """Bytes copied into and out of the allocated buffers."""
         return sum(each.copied for each in self.buffers)
 
     @property
     def size(self) -> int:
-        """Bytes of all buffers that are allocated."""
+        """Bytes of the allocated buffers."""
         return sum(each.capacity for each in self.buffers)
 
     def allocate(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> ManagedBuffer:
-        """A buffer for these roles; refused where they contradict each other or the description."""
+        """Allocate a buffer for these roles; raises if they contradict each other or the description."""
         self._check_open()
         while self._dropped:
             self._dropped.pop().free()
@@ -674,7 +684,7 @@ class MemoryDomain(Closing):
         with self._lock:
             self._given += 1
             token = Token(self._process, self._number, self._given)
-        # Every session that has a context of a role maps it, whoever the domain is of.
+        # It counts for each session that has a context of a role, not only for the domain's owner.
         sessions = dict.fromkeys(role.graph.context.session for role in roles)
         with ExitStack() as charged:
             for session in sessions:
@@ -686,7 +696,7 @@ class MemoryDomain(Closing):
         return made
 
     def pair(self, roles: Sequence[Role], desc: BufferDesc | None = None, *, name: str = "") -> BufferPair:
-        """Two buffers with the same roles, for a state that a graph reads and writes in one execution."""
+        """Allocate two buffers with the same roles, for a state that one execution reads and writes."""
         roles = _roles(roles)
         name = name or (roles[0].tensor if roles else "state")
         first = self.allocate(roles, desc, name=f"{name}.0")
@@ -697,7 +707,7 @@ class MemoryDomain(Closing):
             raise
 
     def use(self, token: Token | int) -> ManagedBuffer:
-        """The buffer that a token stands for; refused unless this domain gave it, in this process."""
+        """The buffer of a token; raises unless this domain made it, in this process."""
         self._check_open()
         hint = "give the `token` of a buffer, or int(token)"
         known = (
@@ -705,42 +715,42 @@ class MemoryDomain(Closing):
         )
         if known.process != os.getpid():
             raise RunFailed(
-                f"token {known} was given in process {known.process}, this is {os.getpid()}",
-                hint="a token is good in its own process alone: allocate a buffer here",
+                f"token {known} was made in process {known.process}, this is {os.getpid()}",
+                hint="a token is valid in its own process only: allocate a buffer here",
             )
         if known.domain != self._number:
             other = _domains.get(known.domain)
             whose = f"memory domain `{other.name}`" if other and not other.closed else "a memory domain that is closed"
             raise RunFailed(
                 f"token {known} is of {whose}, not of `{self.name}`",
-                hint="use it with the session that allocated it, or copy the buffer",
+                hint="use it with the domain that allocated it, or copy the buffer",
             )
         found = self._buffers.get(known.number)
         if found is None:
-            was = "whose buffer was freed" if 0 < known.number <= self._given else "which it has never given"
+            was = "whose buffer was freed" if 0 < known.number <= self._given else "which it never made"
             raise RunFailed(f"token {known} is one of memory domain `{self.name}` {was}", hint="allocate a new buffer")
         return found
 
     def check_owner(self, name: str, graph: Any) -> None:
-        """Refuse a graph of a context that is not among the owner's."""
+        """Raise if the context of a graph is not one of the owner's."""
         if graph.context not in self.owner.contexts:
             raise UsageError(
-                f"buffer `{name}` is of memory domain `{self.name}`, context {graph.context.name} is not",
+                f"context {graph.context.name} does not belong to memory domain `{self.name}` of buffer `{name}`",
                 hint="allocate it in the domain of the session that runs this context",
             )
 
     def forget(self, buffer: ManagedBuffer) -> None:
-        """A buffer tells that it is freed."""
+        """Remove a freed buffer."""
         self._buffers.pop(buffer.token.number, None)
 
     def drop(self, buffers: Iterable[ManagedBuffer]) -> None:
-        """Have buffers freed at the next opportunity: what is collected waits for nothing and locks nothing."""
+        """Free buffers at the next allocation; called by the garbage collector, so it takes no lock."""
         for each in buffers:
-            each.give_up()
+            each.retire()
             self._dropped.append(each)
 
     def close(self) -> None:
-        """Unbind and free every buffer; those that an execution is using when it has ended."""
+        """Unbind and free every buffer, those in use when their executions end."""
         self.closed = True
         errors: list[Exception] = []
         for each in self.buffers:
@@ -765,7 +775,7 @@ class MemoryDomain(Closing):
         if self._process != os.getpid():
             raise RunFailed(
                 f"memory domain `{self.name}` was made in process {self._process}, this is {os.getpid()}",
-                hint="make a runtime and a domain in the process that executes",
+                hint="open a runtime and a domain in the process that executes",
             )
 
 
@@ -780,7 +790,7 @@ class BufferPair:
         self._bound: list[tuple[Any, str, str]] = []
 
     def bind(self, graph: Any, *, reads: str = "", writes: str = "") -> None:
-        """Let an input of a graph read the state, and an output write the next one; either may be left out."""
+        """Bind an input of a graph to the state, and an output to the next one; either may be left out."""
         if not hasattr(graph, "binding") or isinstance(graph, type):
             raise UsageError(f"state `{self.name}` is to be bound to {arguments.kind_of(graph)}", hint="give a Graph")
         for each in (reads, writes):
@@ -789,7 +799,7 @@ class BufferPair:
         self._bound.append((graph, reads, writes))
 
     def swap(self) -> None:
-        """After an execution: what it wrote is the state now.  Nothing is copied."""
+        """Make what was written the current state; nothing is copied."""
         self.reading, self.writing = self.writing, self.reading
         for bound in self._bound:
             self._place(*bound)
@@ -799,11 +809,11 @@ class BufferPair:
         graph.bind({tensor: buffer for tensor, buffer in places.items() if tensor})
 
     def copy_from(self, source: Any, dimensions: Sequence[int] | None = None) -> None:
-        """Set the state."""
+        """Write the state."""
         self.reading.copy_from(source, dimensions)
 
     def copy_to(self, target: Any = None) -> Any:
-        """Look at the state."""
+        """Read the state."""
         return self.reading.copy_to(target)
 
     def free(self) -> None:

@@ -1,7 +1,7 @@
-"""Memory for a whole HTP context: its weights, and what its graphs spill.  Every rule of Qualcomm's shared-buffer
-tutorial is looked at here, before the runtime, which answers most breaches with a number, and some not at all.
+"""External buffers of HTP contexts: weights and spill-fill.  The rules of Qualcomm's shared-buffer tutorial are checked
+here, because the runtime reports most violations as a number, and some not at all.
 
-The order is the tutorial's: restore with `deferred`, ask for sizes, allocate, register, `Context.finalize`.
+Order: restore with `deferred`, `external_sizes`, `allocate_external`, `register_...`, `Context.finalize`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 _NAMES = {WEIGHTS: "external weights buffer", SPILL_FILL: "external spill-fill buffer"}
 _COUNTED_AS = {WEIGHTS: "weights", SPILL_FILL: "spill_fill"}  # by the fields of a layer
-_DMA = ("rpcmem", "hardware_buffer_blob")  # buffers of ours that are DMA buffers
-_DMA_FILES = ("/dmabuf", "anon_inode:dmabuf")  # what Linux calls DMA buffers of others
+_DMA = ("rpcmem", "hardware_buffer_blob")  # kinds of memory that are DMA buffers
+_DMA_FILES = ("/dmabuf", "anon_inode:dmabuf")  # links of DMA buffers of other programs in /proc/self/fd
 
 
 class ExternalSizes(NamedTuple):
@@ -44,15 +44,15 @@ class ExternalSizes(NamedTuple):
     alignment: int
 
     def of(self, kind: str) -> int:
-        """The size of one of the two."""
+        """The size for one kind of buffer."""
         return self.weights if kind == WEIGHTS else self.spill
 
 
 class IncompatibleFeature(NamedTuple):
-    """What external buffers do not go together with."""
+    """A feature that excludes external buffers."""
 
     name: str
-    seen: Callable[[ContextOptions], bool]  # in the options that the context was restored with
+    is_set: Callable[[ContextOptions], bool]  # in the options of the context
     hint: str
 
 
@@ -60,7 +60,7 @@ FEATURES = (
     IncompatibleFeature(
         "REGISTER_MULTI_CONTEXTS",
         lambda options: "REGISTER_MULTI_CONTEXTS" in options.htp,
-        "restore the context without that option: contexts share a spill-fill buffer by being given the same one",
+        "restore the context without that option: contexts share a spill-fill buffer if it is registered with each",
     ),
     IncompatibleFeature(
         "REGISTER_CONCURRENT_RESOURCE_SHARING",
@@ -93,7 +93,7 @@ class ExternalBuffer:
     _is_registered: bool = True
 
     def close(self) -> None:
-        """Deregister it, before the context is finalized; after that only the end of the context does."""
+        """Deregister it before the context is finalized; later it is deregistered with the context."""
         if not self._is_registered:
             return
         if not self.context.deferred:
@@ -112,12 +112,12 @@ class ExternalBuffer:
             self._release()
 
     def _before_the_end(self) -> None:
-        """The context is about to be freed: what is not finalized is ours to undo."""
+        """Before the context is freed: deregister unless it was finalized."""
         if self._is_registered and self.context.deferred:
             self._deregister()
 
     def _after_the_end(self) -> None:
-        """The context is freed, and QNN has let go of the buffer."""
+        """After the context was freed: QNN has deregistered the buffer."""
         if self._is_registered:
             self._is_registered = False
             self._release()
@@ -126,8 +126,8 @@ class ExternalBuffer:
 def external_sizes(context: Context, *, features: Iterable[str] = ()) -> ExternalSizes:
     """The sizes and the alignment that a deferred context needs of its external buffers.
 
-    `features` names what the context cannot tell: that its binary was prepared with `udma64`, that its device runs in
-    `securepd`, that the client does `graph switching`.
+    Raises if it can have none.  `features` names what cannot be read from the context: a binary prepared with `udma64`,
+    a device in `securepd`, a client that does `graph switching`.
     """
     _check_context(context, set(features))
     names = ("WEIGHTS_BUFFER_SIZE", "MAX_SPILLFILL_BUFFER_SIZE", "BUFFER_START_ALIGNMENT")
@@ -138,7 +138,7 @@ def register_weights(
     context: Context, buffer: Buffer, *, offset: int = 0, features: Iterable[str] = ()
 ) -> ExternalBuffer:  # fmt: skip
     """Place the weights of a context in a buffer; QNN writes them in `Context.finalize`."""
-    return _give(WEIGHTS, context, buffer, offset, features)
+    return _register(WEIGHTS, context, buffer, offset, features)
 
 
 def register_spill_fill(
@@ -146,9 +146,9 @@ def register_spill_fill(
 ) -> ExternalBuffer:  # fmt: skip
     """Let the graphs of a context spill to a buffer; contexts that share one run in turn.
 
-    Their executions wait for each other, in `Graph.execute` and in calls: no two of them are in QNN at once.
+    Their executions wait for each other: no two of them are in QNN at once.
     """
-    return _give(SPILL_FILL, context, buffer, offset, features)
+    return _register(SPILL_FILL, context, buffer, offset, features)
 
 
 def allocate_external(
@@ -157,19 +157,19 @@ def allocate_external(
     """A buffer for the weights of one context or the spilling of several; None if none is needed."""
     if kind == WEIGHTS and len(contexts) != 1:
         raise RunFailed(
-            f"{len(contexts)} contexts cannot share an external weights buffer: every context has a buffer of its own",
+            f"{len(contexts)} contexts cannot share an external weights buffer: each context needs its own",
             hint="allocate one for each context",
         )
     wanted = [external_sizes(context, features=features) for context in contexts]
     size = max((needs.of(kind) for needs in wanted), default=0)
-    # Its descriptor begins at any alignment; the address at that of a page, which is all that an allocator promises.
+    # Offsets in the descriptor have any alignment; the address has that of a page, all that allocators guarantee.
     chosen = memory or shared_allocator().allocator
     name = name or f"{'weights' if kind == WEIGHTS else 'spill-fill'} of {', '.join(each.name for each in contexts)}"
     return allocate(chosen, size, alignment=64, name=name) if size else None
 
 
-def _give(kind: str, context: Context, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:
-    with _giving:
+def _register(kind: str, context: Context, buffer: Buffer, offset: int, features: Iterable[str]) -> ExternalBuffer:
+    with _registering:
         needs = external_sizes(context, features=features)
         _check_buffer(kind, context, buffer)
         place = buffer.fd_offset + offset
@@ -197,7 +197,7 @@ def _give(kind: str, context: Context, buffer: Buffer, offset: int, features: It
         return made
 
 
-_giving = threading.Lock()
+_registering = threading.Lock()
 
 
 def _undo(steps: list[Callable[[], None]]) -> None:
@@ -210,7 +210,7 @@ def _check_context(context: Context, features: set[str]) -> None:
         raise RunFailed(
             "external buffers are for contexts that are restored from one binary (QnnContext_createFromBinary): "
             f"context {context.name} was made in another way",
-            hint="store the context, and restore its binary with Runtime.restore(…, deferred=True)",
+            hint="save the context, and restore its binary with Runtime.restore(…, deferred=True)",
         )
     context.check_open()
     if not backends.RUNTIMES[context.runtime.backend].buffers:
@@ -225,7 +225,7 @@ def _check_context(context: Context, features: set[str]) -> None:
         )
     if not context.options.deferred:
         raise RunFailed(
-            f"context {context.name} was not restored with deferred graphs: it has allocated its memory itself",
+            f"context {context.name} was not restored with deferred graphs: it has allocated its own memory",
             hint="Runtime.restore(…, deferred=True)",
         )
     if not context.deferred:
@@ -236,13 +236,13 @@ def _check_context(context: Context, features: set[str]) -> None:
     unknown = sorted(features - {row.name for row in FEATURES})
     if unknown:
         raise RunFailed(
-            f"`{unknown[0]}` is no feature that external buffers know",
+            f"`{unknown[0]}` is not a known feature",
             hint=f"one of: {', '.join(row.name for row in FEATURES)}",
         )
     for row in FEATURES:
-        if row.name in features or row.seen(context.options):
+        if row.name in features or row.is_set(context.options):
             raise RunFailed(
-                f"context {context.name} cannot have external buffers: they do not go together with {row.name}",
+                f"context {context.name} cannot have external buffers: they exclude {row.name}",
                 hint=row.hint,
             )
 
@@ -270,7 +270,7 @@ def _check_place(kind: str, context: Context, buffer: Buffer, offset: int, needs
     name, place = _NAMES[kind], buffer.fd_offset + offset
     if needs.of(kind) == 0:
         raise RunFailed(
-            f"context {context.name} needs no {name}: it has nothing to put into it",
+            f"context {context.name} needs no {name}: it does not use one",
             hint="do not register one",
         )
     if needs.alignment and place % needs.alignment:
@@ -283,7 +283,7 @@ def _check_place(kind: str, context: Context, buffer: Buffer, offset: int, needs
         raise RunFailed(
             f"the {name} of context {context.name} needs {needs.of(kind)} bytes, buffer `{buffer.name}` has "
             f"{max(buffer.size - offset, 0)} from byte {offset} on",
-            hint="allocate it with the size that needs_of tells"
+            hint="allocate it with the size of external_sizes"
             + (": the largest of all contexts that share it" if kind == SPILL_FILL else ""),
         )
 
@@ -291,6 +291,6 @@ def _check_place(kind: str, context: Context, buffer: Buffer, offset: int, needs
 def _check_alone(kind: str, context: Context) -> None:
     if is_registered(kind, id(context)):
         raise RunFailed(
-            f"context {context.name} has an {_NAMES[kind]} already",
+            f"context {context.name} already has an {_NAMES[kind]}",
             hint="close that one first, before the context is finalized",
         )

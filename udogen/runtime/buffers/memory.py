@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime import arguments
-from udogen.runtime.buffers.buffer import Buffer
+from udogen.runtime.buffers.buffer import Backing, Buffer
 
 if TYPE_CHECKING:
-    from udogen.runtime.buffers.buffer import Buffer
+    from udogen.runtime.buffers.buffer import Backing, Buffer
 
 
 LIBRARY = "libcdsprpc.so"
 HEAP_ID_SYSTEM, DEFAULT_FLAGS = 25, 1
-CDSP, FASTRPC_MAP_FD = 3, 2  # the Hexagon that runs HTP; a mapping that lives until it is ended
+CDSP, FASTRPC_MAP_FD = 3, 2  # the Hexagon that runs HTP; a mapping that lasts until it is unmapped
 _LARGEST_INT = 2**31 - 1
 _MAP = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_int)
 _UNMAP = (ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
@@ -43,11 +43,11 @@ class Rpcmem:
                 hint="it is part of the system of a Snapdragon device; on a PC take memfd",
             ) from problem
         wide = (ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_size_t)
-        # Newer releases only; `rpcmem_alloc` counts with an int.
+        # In newer releases only; the size of `rpcmem_alloc` is an int.
         self._alloc2 = self._function("rpcmem_alloc2", *wide) if hasattr(self._library, "rpcmem_alloc2") else None
 
     def allocate(self, size: int) -> tuple[Any, int]:
-        """Memory of this size as an object whose end frees it, and its descriptor, which is freed with it."""
+        """Memory that is freed with the returned object, and its descriptor, which is closed with it."""
         if size > _LARGEST_INT and self._alloc2 is None:
             raise RunFailed(
                 f"rpcmem_alloc cannot allocate {size} bytes: its size is an int, and {LIBRARY} has no rpcmem_alloc2",
@@ -64,24 +64,24 @@ class Rpcmem:
         if fd < 0:
             self._free(address)
             raise RunFailed(
-                f"rpcmem_to_fd knows no descriptor for the {size} bytes that rpcmem_alloc gave",
-                hint="the device shares no memory with its Hexagon in this process: look into its log",
+                f"rpcmem_to_fd has no descriptor for {size} bytes from rpcmem_alloc",
+                hint="this process cannot share memory with the Hexagon: read the device's log",
             )
         memory = (ctypes.c_ubyte * size).from_address(address)
         weakref.finalize(memory, self._free, address).atexit = False
         return memory, fd
 
     def map(self, fd: int, address: int, size: int, *, domain: int) -> None:
-        """Let a processor see a buffer (fastrpc_mmap)."""
+        """Map a buffer to a processor (fastrpc_mmap)."""
         call = self._function("fastrpc_mmap", ctypes.c_int, *_MAP)
         if code := call(domain, fd, address, 0, size, FASTRPC_MAP_FD):
             raise RunFailed(
                 f"fastrpc_mmap of descriptor {fd} failed with {code & 0xFFFFFFFF:#x}",
-                hint="look into the device's log: the processor may be without memory, or the descriptor no DMA buffer",
+                hint="read the device's log: the processor may have no memory left, or this is not a DMA buffer",
             )
 
     def unmap(self, fd: int, address: int, size: int, *, domain: int) -> None:
-        """End that (fastrpc_munmap)."""
+        """Unmap it (fastrpc_munmap)."""
         self._function("fastrpc_munmap", ctypes.c_int, *_UNMAP)(domain, fd, address, size)
 
     def _function(self, name: str, result: Any, *arguments: Any) -> Any:
@@ -92,7 +92,7 @@ class Rpcmem:
 
 @cache
 def open_rpcmem(library: str = LIBRARY) -> Rpcmem:
-    """The library, opened once; ToolMissing where there is none."""
+    """The library, opened once; raises ToolMissing without it."""
     return Rpcmem(library)
 
 
@@ -100,11 +100,11 @@ def open_rpcmem(library: str = LIBRARY) -> Rpcmem:
 def mapped_to_hexagon(buffer: Buffer, *, domain: int = CDSP) -> Iterator[None]:
     """Map a buffer for code of your own on a Hexagon; QNN maps registered buffers itself."""
     fd, library = buffer.descriptor(), open_rpcmem()
-    let_go = buffer.hold("fastrpc_mmap")
+    end_hold = buffer.hold("fastrpc_mmap")
     try:
         if buffer.is_reserved:
             raise RunFailed(
-                f"buffer `{buffer.name}` cannot be mapped by fastrpc_mmap: its contents are QNN's",
+                f"buffer `{buffer.name}` cannot be mapped by fastrpc_mmap: it belongs to QNN",
                 hint="allocate another one",
             )
         library.map(fd, buffer.address, buffer.size, domain=domain)
@@ -115,7 +115,7 @@ def mapped_to_hexagon(buffer: Buffer, *, domain: int = CDSP) -> Iterator[None]:
             buffer.fastrpc -= 1
             library.unmap(fd, buffer.address, buffer.size, domain=domain)
     finally:
-        let_go()
+        end_hold()
 
 
 ASHMEM, HARDWARE_BUFFERS = "libandroid.so", "libnativewindow.so"
@@ -148,27 +148,27 @@ class _Handle(ctypes.Structure):
 
 
 class HardwareBuffer(NamedTuple):
-    """A locked AHardwareBuffer: its bytes, with which it is released, and its descriptor where one is told."""
+    """A locked AHardwareBuffer: its bytes, which release it when they are freed, and its descriptor if it has one."""
 
     memory: Any
     fd: int | None
 
 
 def ashmem(name: str, size: int) -> int:
-    """The descriptor of a new piece of ashmem."""
+    """The descriptor of new ashmem."""
     fd = int(_Library(ASHMEM).function("ASharedMemory_create", ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t)(
         name.encode(), size
     ))  # fmt: skip
     if fd < 0:
         raise RunFailed(
-            f"ASharedMemory_create has no {size} bytes (it answered {fd})",
+            f"ASharedMemory_create cannot allocate {size} bytes (it returned {fd})",
             hint="close other buffers, or use smaller ones",
         )
     return fd
 
 
 def hardware_buffer(*, width: int, height: int, pixel_format: int, pixel_bytes: int) -> HardwareBuffer:
-    """A new AHardwareBuffer, locked for the CPU; a BLOB has one row of bytes."""
+    """A new AHardwareBuffer, locked for the CPU; a BLOB is one row of bytes."""
     functions, pointer = _Library(HARDWARE_BUFFERS), ctypes.c_void_p
     allocate = functions.function("AHardwareBuffer_allocate", ctypes.c_int, pointer, pointer)
     describe = functions.function("AHardwareBuffer_describe", None, pointer, pointer)
@@ -179,21 +179,21 @@ def hardware_buffer(*, width: int, height: int, pixel_format: int, pixel_bytes: 
     )
     if not (0 < width < 2**32 and 0 < height < 2**32):
         raise RunFailed(
-            f"no AHardwareBuffer is {width} x {height}: it counts with 32 bits",
+            f"no AHardwareBuffer is {width} x {height}: its sizes have 32 bits",
             hint="use several buffers, or a pool of kind ashmem",
         )
     wanted = _Description(width, height, 1, pixel_format, CPU_OFTEN | GPU_DATA, 0, 0, 0)
     made, address = ctypes.c_void_p(), ctypes.c_void_p()
     if code := allocate(ctypes.byref(wanted), ctypes.byref(made)):
         raise RunFailed(
-            f"AHardwareBuffer_allocate refuses {width} x {height} of format {pixel_format:#x} (it answered {code})",
+            f"AHardwareBuffer_allocate refuses {width} x {height} of format {pixel_format:#x} (it returned {code})",
             hint="the device has no such buffer, or no memory for it",
         )
     if code := lock(made, CPU_OFTEN, -1, None, ctypes.byref(address)):
         release(made)
         raise RunFailed(
-            f"AHardwareBuffer_lock gives no address (it answered {code})",
-            hint="the device does not let the CPU into buffers of this format",
+            f"AHardwareBuffer_lock failed (it returned {code})",
+            hint="the CPU cannot access buffers of this format on this device",
         )
     describe(made, ctypes.byref(wanted))
     memory = (ctypes.c_ubyte * (wanted.stride * height * pixel_bytes or width * height * pixel_bytes)).from_address(
@@ -209,7 +209,7 @@ def _end(unlock: Any, release: Any, made: ctypes.c_void_p) -> None:
 
 
 def _descriptor(functions: _Library, made: ctypes.c_void_p) -> int | None:
-    """Its first descriptor; the function is there for the parts of a system, not for apps."""
+    """Its first descriptor; the function exists for system components, not for apps."""
     if not functions.has("AHardwareBuffer_getNativeHandle"):
         return None
     handle = functions.function("AHardwareBuffer_getNativeHandle", ctypes.POINTER(_Handle), ctypes.c_void_p)(made)
@@ -217,7 +217,7 @@ def _descriptor(functions: _Library, made: ctypes.c_void_p) -> int | None:
 
 
 class _Library:
-    """A library of Android; ToolMissing where there is none."""
+    """A library of Android; raises ToolMissing without it."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -244,17 +244,17 @@ class _Library:
         )
 
 
-LARGEST_ALIGNMENT = mmap.PAGESIZE  # every allocator begins at a page
+LARGEST_ALIGNMENT = mmap.PAGESIZE  # every allocator returns whole pages
 
 
 class Allocator(NamedTuple):
-    """One source of memory."""
+    """A source of memory."""
 
     name: str
-    shared: bool  # a descriptor leads to it, by which other processors and processes find it
+    shared: bool  # it has a descriptor, for other processors and processes
     what: str
-    take: Callable[[int, str], tuple[Any, int | None]]  # (size, name) -> what owns the bytes, its descriptor
-    owns_fd: bool = True  # the descriptor is ours to close
+    take: Callable[[int, str], tuple[Any, int | None]]  # (size, name) -> owner of the bytes, descriptor
+    owns_fd: bool = True  # the buffer closes the descriptor
 
 
 def _client(size: int, _name: str) -> tuple[Any, None]:
@@ -265,7 +265,7 @@ def _memfd(size: int, name: str) -> tuple[Any, int]:
     fd = os.memfd_create(name[:200], os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(fd, size)
-        # Whoever has the descriptor could make it shorter, and end us with SIGBUS.
+        # Another holder of the descriptor could shrink it and end this process with SIGBUS.
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         return mmap.mmap(fd, size, flags=mmap.MAP_SHARED), fd
     except BaseException:
@@ -288,7 +288,7 @@ ALLOCATORS = {
 
 
 class AllocatorChoice(NamedTuple):
-    """An allocator, and why it."""
+    """An allocator and the reason for it."""
 
     allocator: str
     why: str
@@ -300,7 +300,7 @@ def shared_allocator() -> AllocatorChoice:
         open_rpcmem()
     except ToolMissing as missing:
         return AllocatorChoice("memfd", missing.message)
-    return AllocatorChoice("rpcmem", f"{LIBRARY} is there")
+    return AllocatorChoice("rpcmem", f"{LIBRARY} is present")
 
 
 def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer") -> Buffer:
@@ -309,27 +309,28 @@ def allocate(kind: str, size: int, *, alignment: int = 64, name: str = "buffer")
     arguments.expect(name, str, "the name of a buffer", "a str")
     row = ALLOCATORS.get(kind)
     if row is None:
-        raise UsageError(f"there is no allocator `{kind}`", hint=f"one of: {', '.join(ALLOCATORS)}")
+        raise UsageError(f"unknown allocator `{kind}`", hint=f"one of: {', '.join(ALLOCATORS)}")
     size = arguments.whole(size, f"the size of buffer `{name}`", least=-(2**80), most=2**80)
     check_alignment(arguments.whole(alignment, "the alignment", least=-(2**80), most=2**80))
     if size <= 0:
-        raise UsageError(f"buffer `{name}` cannot have {size} bytes", hint="a buffer has one byte or more")
+        raise UsageError(f"buffer `{name}` cannot have {size} bytes", hint="a buffer has at least one byte")
     try:
         memory, fd = row.take(size, name)
     except (OSError, OverflowError, ValueError) as problem:
         raise out_of_memory(f"buffer `{name}`", size, problem, kind=kind) from problem
-    made = Buffer(memory, name=name, kind=kind, size=size, alignment=alignment, fd=fd, owns_fd=row.owns_fd)
+    backing = Backing(memory, fd=fd, owns_fd=row.owns_fd)
+    made = Buffer(backing, name=name, kind=kind, size=size, alignment=alignment)
     if made.address % alignment:
         made.close()
         raise RunFailed(
-            f"{kind} gave buffer `{name}` memory at {made.address:#x}, which is no multiple of {alignment}",
+            f"{kind} returned memory at {made.address:#x} for buffer `{name}`, which is not a multiple of {alignment}",
             hint="ask for a smaller alignment",
         )
     return made
 
 
 def out_of_memory(what: str, size: int, problem: Exception, *, kind: str) -> RunFailed:
-    """The sentence for memory that the system does not have."""
+    """The error for memory that the system cannot provide."""
     why = getattr(problem, "strerror", None) or str(problem)
     return RunFailed(
         f"{what} cannot be allocated: {size} bytes of {kind} memory: {why}",
@@ -338,7 +339,7 @@ def out_of_memory(what: str, size: int, problem: Exception, *, kind: str) -> Run
 
 
 def check_alignment(alignment: int) -> None:
-    """Refuse what is no alignment of a buffer."""
+    """Raise unless a buffer can have this alignment."""
     if alignment < 1 or alignment & (alignment - 1) or alignment > LARGEST_ALIGNMENT:
         raise UsageError(
             f"buffers cannot be aligned to {alignment} bytes",

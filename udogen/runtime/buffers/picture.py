@@ -1,4 +1,4 @@
-"""A plan as an SVG: every buffer, and in it each tensor on a line, with its lifetime and its place."""
+"""A buffer plan as SVG: for each buffer its tensors, one per line, with lifetime and place."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def draw_plan(plan: BufferPlan, *, title: str = "Buffer plan") -> str:
 
 
 def _body(plan: BufferPlan) -> Iterator[str]:
-    """The elements from top to bottom; the last one is the height that they have taken."""
+    """The elements from top to bottom; the last item is the total height."""
     kind = f" of {plan.buffers[0].allocator} memory" if plan.buffers else ""
     shared = {value for value, uses in Counter(row.value for row in plan.tensors).items() if uses > 1}
     y = _MARGIN + 14
@@ -111,15 +111,15 @@ def _tensor(plan: BufferPlan, buffer: PlannedBuffer, row: PlannedTensor, y: int,
     colour = "both" if is_shared else "write" if row.role == "APP_WRITE" else "read"
     when = (_LEFT + _WHEN * row.first / steps, _WHEN * (row.last - row.first + 1) / steps)
     where = (_MIDDLE + _WHERE * row.offset / buffer.size, _WHERE * row.nbytes / buffer.size)
-    told = (
+    title = (
         f"{row.tensor} of graph {row.graph}, shard {row.shard}: {row.dtype} {list(row.shape)}, {row.role}, "
         f"{row.nbytes} bytes at offset {row.offset} of {row.buffer}, "
         f"steps {row.first} to {row.last}, bound as {row.bound}"
     )
-    yield f"<g><title>{_text(told)}</title>"
+    yield f"<g><title>{_text(title)}</title>"
     yield _line(_MARGIN, y, _short(name, _NAME))
     for left, width, (begin, length) in ((_LEFT, _WHEN, when), (_MIDDLE, _WHERE, where)):
-        thick = max(length, 2)  # a tensor of four bytes is seen too
+        thick = max(length, 2)  # small tensors stay visible
         from_x = min(begin, left + width - thick)
         yield f'<rect class="rail" x="{left}" y="{y - 9.5}" width="{width}" height="11"/>'
         yield f'<rect class="{colour}" x="{from_x:.2f}" y="{y - 9}" width="{thick:.2f}" height="10"/>'
@@ -134,7 +134,7 @@ def _line(x: float, y: float, text: str, kind: str = "", anchor: str = "") -> st
 
 
 def _short(text: str, letters: int) -> str:
-    """What fits, with the middle left out: graphs begin alike, and tensors end in what they are."""
+    """Shorten a text in the middle: the start names the graph, the end the tensor."""
     if len(text) <= letters:
         return text
     head = (letters - 1) // 2
@@ -142,7 +142,7 @@ def _short(text: str, letters: int) -> str:
 
 
 def _text(text: str) -> str:
-    """Text for XML, which has no control characters and no lone surrogates."""
+    """Escape text for XML, without control characters and lone surrogates."""
     return escape(re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", "\ufffd", text))
 
 

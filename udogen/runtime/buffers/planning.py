@@ -42,9 +42,9 @@ class PlannedBuffer:
 
 @dataclass(frozen=True)
 class PlannedTensor:
-    """A tensor of a graph, and its bytes: `nbytes` at `offset` of `buffer`, its own from step `first` to step `last`.
+    """A tensor of a graph and its place: `nbytes` at `offset` of `buffer`, in use from step `first` to step `last`.
 
-    Tensors with one `value` are the same bytes on purpose: an output and the input that it becomes.
+    Tensors with the same `value` share their bytes on purpose: an output and the input that it becomes.
     """
 
     value: int
@@ -64,7 +64,7 @@ class PlannedTensor:
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """An execution; its index is the time that lifetimes are told in."""
+    """An execution; its index is the unit of lifetimes."""
 
     shard: int
     graph: str
@@ -77,7 +77,7 @@ class BufferPlan:
     steps: tuple[PlannedStep, ...]
     buffers: tuple[PlannedBuffer, ...]
     tensors: tuple[PlannedTensor, ...]
-    why: str  # this allocator
+    why: str  # reason for the allocator
 
     @property
     def size(self) -> int:
@@ -86,7 +86,7 @@ class BufferPlan:
 
     @property
     def tensor_bytes(self) -> int:
-        """Bytes of all tensors, each counted once for itself."""
+        """Bytes of all tensors, shared bytes counted for each."""
         return sum(tensor.nbytes for tensor in self.tensors)
 
     def buffer(self, name: str) -> PlannedBuffer:
@@ -151,7 +151,7 @@ class Endpoint(NamedTuple):
 class Link(NamedTuple):
     """Two tensors that share their bytes: an output and the input it becomes, or two inputs.
 
-    `in_place` says that a graph may write these bytes while it reads them, as it is with a cache that it appends to.
+    With `in_place` a graph may write these bytes while it reads them, as with a cache that it appends to.
     """
 
     source: Endpoint
@@ -192,7 +192,7 @@ def state_links(steps: Sequence[ExecutionStep], names: Mapping[str, str], *, in_
 
 
 class TensorUse(NamedTuple):
-    """A tensor at the edge of a graph, and the steps that execute it."""
+    """An input or output of a graph, and the steps that execute it."""
 
     shard: int
     graph: str
@@ -207,7 +207,7 @@ class TensorUse(NamedTuple):
 
 @dataclass(frozen=True)
 class PlannedValue:
-    """Bytes that one tensor or several are bound to; its own from step `first` to step `last`, both included."""
+    """Bytes that one tensor or several are bound to; used by it from step `first` to step `last`, both included."""
 
     uses: tuple[TensorUse, ...]
     nbytes: int
@@ -223,16 +223,16 @@ class PlannedValue:
         return self.uses[0].info.dtype
 
     def meets(self, other: PlannedValue) -> bool:
-        """Whether there is a step in which both are needed."""
+        """Whether both are in use in some step."""
         return self.first <= other.last and other.first <= self.last
 
 
 def resolve_values(steps: Sequence[ExecutionStep], links: Iterable[Link], *, stepwise: bool) -> list[PlannedValue]:
-    """The values of a run, in the order of their first use; every fault of steps and links is told at once.
+    """The values of a run, in the order of their first use; all faults of steps and links are reported together.
 
-    A value is alive from the step that first has it to the step that last has it.  What comes from outside is there
-    from the beginning, and what nobody reads stays to the end; unless `stepwise`: then inputs are filled just before
-    their graph runs, and outputs are read just after.
+    A value is in use from the first step that has it to the last.  Values from outside are in use from the start, and
+    values that no step reads until the end; with `stepwise`, inputs are filled just before their graph runs, and
+    outputs are read just after.
     """
     faults: list[str] = []
     uses = _uses(steps, faults)
@@ -242,7 +242,7 @@ def resolve_values(steps: Sequence[ExecutionStep], links: Iterable[Link], *, ste
         raise UsageError(
             "these tensors cannot be planned",
             details=faults,
-            hint="mend the metadata of the graphs, or the links between them",
+            hint="correct the metadata of the graphs, or the links between them",
         )
     return values
 
@@ -278,7 +278,7 @@ def _fault_of(use: TensorUse) -> str:
 
 
 def _joined(uses: list[TensorUse], links: Iterable[Link], faults: list[str]) -> list[list[TensorUse]]:
-    """Uses in groups: those that links connect, whichever way."""
+    """Uses in groups that links connect."""
     group_of: dict[int, list[int]] = {index: [index] for index in range(len(uses))}
     may_be_in_place: set[int] = set()
     places: dict[Endpoint, dict[str, int]] = {}
@@ -303,7 +303,7 @@ def _joined(uses: list[TensorUse], links: Iterable[Link], faults: list[str]) -> 
 
 
 def _place(places: Mapping[Endpoint, Mapping[str, int]], end: Endpoint, role: str) -> int | None:
-    """The tensor of this name; where a graph has an input and an output of one name, that of the role."""
+    """The index of a tensor; if an input and an output have its name, that of the role."""
     found = places.get(end, {})
     return found.get(role, next(iter(found.values()), None))
 
@@ -317,7 +317,7 @@ def _link_fault(uses: list[TensorUse], link: Link, ends: list[int | None]) -> st
     try:
         sizes = [byte_size(use.info.dtype, use.info.shape) for use in (source, target)]
     except RunFailed:
-        return ""  # said of the tensor
+        return ""  # reported for the tensor
     if source.info.dtype != target.info.dtype or sizes[0] != sizes[1]:
         return (
             f"{link.source} is {source.info.dtype} {list(source.info.shape)}, "
@@ -327,10 +327,10 @@ def _link_fault(uses: list[TensorUse], link: Link, ends: list[int | None]) -> st
 
 
 def _overwritten(group: list[tuple[TensorUse, bool]]) -> list[str]:
-    """A graph that would write what it reads, and nobody said that it may."""
+    """Faults of graphs that would write what they read without `in_place`."""
     return [
         f"{reads.endpoint} and `{writes.info.name}` would be the same bytes, which the graph reads and writes at once: "
-        "say in_place where it appends to them, else use two buffers in turn"
+        "set in_place if it appends to them, else use two buffers in turn"
         for reads, may_read in group
         for writes, may_write in group
         if (reads.shard, reads.graph) == (writes.shard, writes.graph)
@@ -343,7 +343,7 @@ def _value(group: list[TensorUse], steps: int, *, stepwise: bool) -> PlannedValu
     reads = [step for use in group if use.role == APP_WRITE for step in use.steps]
     writes = [step for use in group if use.role == APP_READ for step in use.steps]
     begins, ends = min(reads + writes), max(reads + writes)
-    if reads and writes and min(reads) <= min(writes):  # what one run leaves is what the next one begins with
+    if reads and writes and min(reads) <= min(writes):  # a run starts with what the last one left
         begins, ends = 0, steps - 1
     elif not stepwise:
         begins = begins if writes else 0
@@ -352,7 +352,7 @@ def _value(group: list[TensorUse], steps: int, *, stepwise: bool) -> PlannedValu
     try:
         nbytes = byte_size(info.dtype, info.shape)
     except RunFailed:
-        nbytes = 0  # told already
+        nbytes = 0  # reported already
     return PlannedValue(tuple(group), nbytes, begins, ends)
 
 
@@ -363,11 +363,11 @@ LARGEST_BUFFER = 2**63 - 1
 class BufferOptions:
     """How buffers are planned.
 
-    packed: many tensors in one buffer (SHARED_BUFFER where it is shared), instead of a buffer for each (ION).
-    shared: memory with a descriptor, which tensors are bound to by handle, instead of raw memory of this process.
-    reuse: tensors that are never alive together may share bytes.
-    stepwise: inputs are filled just before their graph runs, outputs read just after it: more bytes can be shared.
-    memory: an allocator by name; empty: the one that fits this machine.
+    packed: many tensors in one buffer (SHARED_BUFFER if shared), instead of one buffer for each (ION).
+    shared: registered memory with a descriptor, instead of client memory of this process.
+    reuse: tensors whose lifetimes do not overlap may share bytes.
+    stepwise: inputs are filled just before their graph runs, outputs read just after it; more bytes can be shared.
+    memory: name of an allocator; empty: chosen for this machine.
     """
 
     alignment: int = 64
@@ -378,31 +378,31 @@ class BufferOptions:
     memory: str = ""
 
 
-def plan_buffers(steps: Sequence[ExecutionStep], wishes: BufferOptions, links: Iterable[Link] = ()) -> BufferPlan:
+def plan_buffers(steps: Sequence[ExecutionStep], options: BufferOptions, links: Iterable[Link] = ()) -> BufferPlan:
     """Plan a buffer and an offset for each tensor of these graphs."""
-    check_alignment(wishes.alignment)
-    choice = _allocator(wishes)
-    values = resolve_values(steps, links, stepwise=wishes.stepwise)
-    _check_sizes(values, wishes)
-    blocks = _blocks(values, wishes)
-    names = _names(blocks, wishes)
+    check_alignment(options.alignment)
+    choice = _allocator(options)
+    values = resolve_values(steps, links, stepwise=options.stepwise)
+    _check_sizes(values, options)
+    blocks = _blocks(values, options)
+    names = _names(blocks, options)
     places = {
         id(value): (name, offset) for name, block in zip(names, blocks, strict=True) for value, offset in block.rows
     }
     return BufferPlan(
         steps=tuple(PlannedStep(step.shard, step.graph.name) for step in steps),
         buffers=tuple(
-            PlannedBuffer(name, align_up(block.end, wishes.alignment), wishes.alignment, choice.allocator)
+            PlannedBuffer(name, align_up(block.end, options.alignment), options.alignment, choice.allocator)
             for name, block in zip(names, blocks, strict=True)
         ),
-        tensors=tuple(_tensors(values, places, wishes)),
+        tensors=tuple(_tensors(values, places, options)),
         why=choice.why,
     )
 
 
 @dataclass
 class _Block:
-    """A buffer in the making: its values, by offset."""
+    """A buffer being planned: its values, by offset."""
 
     rows: list[tuple[PlannedValue, int]]
 
@@ -411,55 +411,55 @@ class _Block:
         return max(offset + value.nbytes for value, offset in self.rows)
 
 
-def _allocator(wishes: BufferOptions) -> AllocatorChoice:
-    if not wishes.memory:
-        return shared_allocator() if wishes.shared else AllocatorChoice("client", "nobody but this process uses it")
-    row = ALLOCATORS.get(wishes.memory)
-    if row is None or row.shared != wishes.shared:
-        fitting = [name for name, each in ALLOCATORS.items() if each.shared == wishes.shared]
-        kind = "shared" if wishes.shared else "raw"
-        raise UsageError(f"{kind} buffers cannot be of `{wishes.memory}` memory", hint=f"one of: {', '.join(fitting)}")
-    return AllocatorChoice(wishes.memory, "asked for")
+def _allocator(options: BufferOptions) -> AllocatorChoice:
+    if not options.memory:
+        return shared_allocator() if options.shared else AllocatorChoice("client", "used by this process only")
+    row = ALLOCATORS.get(options.memory)
+    if row is None or row.shared != options.shared:
+        fitting = [name for name, each in ALLOCATORS.items() if each.shared == options.shared]
+        kind = "shared" if options.shared else "raw"
+        raise UsageError(f"{kind} buffers cannot be of `{options.memory}` memory", hint=f"one of: {', '.join(fitting)}")
+    return AllocatorChoice(options.memory, "requested")
 
 
-def _check_sizes(values: list[PlannedValue], wishes: BufferOptions) -> None:
-    largest = LARGEST_BUFFER if wishes.shared else MOST_BYTES
+def _check_sizes(values: list[PlannedValue], options: BufferOptions) -> None:
+    largest = LARGEST_BUFFER if options.shared else MOST_BYTES
     large = [f"{value.uses[0].endpoint} has {value.nbytes} bytes" for value in values if value.nbytes > largest]
-    total = sum(align_up(value.nbytes, wishes.alignment) for value in values)
-    if large and not wishes.shared:
+    total = sum(align_up(value.nbytes, options.alignment) for value in values)
+    if large and not options.shared:
         raise UsageError(
             f"raw buffers of tensors end at {MOST_BYTES} bytes (QNN counts them with 32 bits)",
             details=large,
-            hint="bind these tensors to shared memory, or cut them",
+            hint="bind these tensors to shared memory, or split them",
         )
     if total > LARGEST_BUFFER:
         raise UsageError(
-            f"these tensors take {total} bytes, no process has more than {LARGEST_BUFFER}",
+            f"these tensors take {total} bytes, a process has at most {LARGEST_BUFFER}",
             details=large,
-            hint="look for a wrong dimension in the metadata",
+            hint="check the dimensions in the metadata",
         )
 
 
-def _blocks(values: list[PlannedValue], wishes: BufferOptions) -> list[_Block]:
-    if not wishes.packed:
-        return _separate(values, wishes)
+def _blocks(values: list[PlannedValue], options: BufferOptions) -> list[_Block]:
+    if not options.packed:
+        return _separate(values, options)
     groups: dict[tuple[int, ...], list[PlannedValue]] = {}
     for value in values:
-        # A context maps the whole of a shared buffer: what a shard does not use lies in another one.
-        groups.setdefault(value.shards if wishes.shared else (), []).append(value)
-    return [_packed(group, wishes) for group in groups.values()]
+        # A context maps the whole shared buffer: tensors of other shards are in other buffers.
+        groups.setdefault(value.shards if options.shared else (), []).append(value)
+    return [_packed(group, options) for group in groups.values()]
 
 
-def _packed(values: list[PlannedValue], wishes: BufferOptions) -> _Block:
+def _packed(values: list[PlannedValue], options: BufferOptions) -> _Block:
     block = _Block([])
-    if not wishes.reuse:
+    if not options.reuse:
         end = 0
         for value in values:
             block.rows.append((value, end))
-            end = align_up(end + value.nbytes, wishes.alignment)
+            end = align_up(end + value.nbytes, options.alignment)
         return block
-    for value in sorted(values, key=lambda each: -each.nbytes):  # the large ones first, as they fit worst
-        insort(block.rows, (value, _lowest(block, value, wishes)), key=_offset)
+    for value in sorted(values, key=lambda each: -each.nbytes):  # the largest first: they are hardest to place
+        insort(block.rows, (value, _lowest(block, value, options)), key=_offset)
     return block
 
 
@@ -467,34 +467,34 @@ def _offset(row: tuple[PlannedValue, int]) -> int:
     return row[1]
 
 
-def _lowest(block: _Block, value: PlannedValue, wishes: BufferOptions) -> int:
-    """The lowest offset at which nothing lies that is alive with it."""
+def _lowest(block: _Block, value: PlannedValue, options: BufferOptions) -> int:
+    """The lowest offset without values in use at the same time."""
     offset = 0
     while True:
         for other, begin in block.rows:
             apart = offset >= begin + other.nbytes or offset + value.nbytes <= begin
             if value.meets(other) and not apart:
-                offset = align_up(begin + other.nbytes, wishes.alignment)
-        taken = [other for other, begin in block.rows if begin == offset and _clash(value, other, wishes)]
+                offset = align_up(begin + other.nbytes, options.alignment)
+        taken = [other for other, begin in block.rows if begin == offset and _clash(value, other, options)]
         if not taken:
             return offset
-        offset += wishes.alignment
+        offset += options.alignment
 
 
-def _clash(value: PlannedValue, other: PlannedValue, wishes: BufferOptions) -> bool:
-    """Whether one context would have to register one place of a shared buffer with two data types."""
-    return wishes.shared and value.dtype != other.dtype and bool(set(value.shards) & set(other.shards))
+def _clash(value: PlannedValue, other: PlannedValue, options: BufferOptions) -> bool:
+    """Whether a context would register one range of a shared buffer with two data types."""
+    return options.shared and value.dtype != other.dtype and bool(set(value.shards) & set(other.shards))
 
 
-def _separate(values: list[PlannedValue], wishes: BufferOptions) -> list[_Block]:
-    if not wishes.reuse:
+def _separate(values: list[PlannedValue], options: BufferOptions) -> list[_Block]:
+    if not options.reuse:
         return [_Block([(value, 0)]) for value in values]
     blocks: list[_Block] = []
     for value in sorted(values, key=lambda each: -each.nbytes):
         fitting = (
             block
             for block in blocks
-            if not any(value.meets(other) or _clash(value, other, wishes) for other, _ in block.rows)
+            if not any(value.meets(other) or _clash(value, other, options) for other, _ in block.rows)
         )
         block = next(fitting, None)
         if block is None:
@@ -504,15 +504,15 @@ def _separate(values: list[PlannedValue], wishes: BufferOptions) -> list[_Block]
     return blocks
 
 
-def _names(blocks: list[_Block], wishes: BufferOptions) -> list[str]:
-    """A name for each, which says whose it is; none twice."""
+def _names(blocks: list[_Block], options: BufferOptions) -> list[str]:
+    """Unique names after the tensors' owners."""
     names: dict[str, None] = {}
     for block in blocks:
         first = block.rows[0][0]
         use = first.uses[0]
-        if not wishes.packed:
+        if not options.packed:
             name = f"{use.shard}.{use.graph}.{use.info.name}"
-        elif wishes.shared:
+        elif options.shared:
             name = "shard " + "+".join(str(shard) for shard in first.shards)
         else:
             name = "all"
@@ -524,9 +524,9 @@ def _names(blocks: list[_Block], wishes: BufferOptions) -> list[str]:
 
 
 def _tensors(
-    values: list[PlannedValue], places: dict[int, tuple[str, int]], wishes: BufferOptions
+    values: list[PlannedValue], places: dict[int, tuple[str, int]], options: BufferOptions
 ) -> Iterable[PlannedTensor]:
-    bound = (SHARED_BUFFER if wishes.packed else ION) if wishes.shared else RAW
+    bound = (SHARED_BUFFER if options.packed else ION) if options.shared else RAW
     for number, value in enumerate(values):
         buffer, offset = places[id(value)]
         for use in value.uses:
@@ -548,7 +548,7 @@ def _tensors(
 
 
 def read_plan(found: Mapping[str, Any]) -> BufferPlan:
-    """The plan that `BufferPlan.as_json` wrote."""
+    """Read what `BufferPlan.as_json` wrote."""
     allocator = found["allocator"]
     return BufferPlan(
         steps=tuple(PlannedStep(row["shard"], row["graph"]) for row in found["steps"]),
@@ -565,7 +565,7 @@ def _tensor(row: Mapping[str, Any]) -> PlannedTensor:
 
 
 def join_plans(plans: Sequence[BufferPlan]) -> BufferPlan:
-    """All of them, one after the other: buffers are named after their shards, steps and values counted through."""
+    """Plans one after the other: buffers named after their shards, steps and values renumbered."""
     steps: list[PlannedStep] = []
     buffers: list[PlannedBuffer] = []
     tensors: list[PlannedTensor] = []
@@ -596,7 +596,7 @@ def _free(name: str, plan: BufferPlan, taken: set[str]) -> str:
 
 @dataclass(frozen=True)
 class _Ready:
-    """An attachment that is made already."""
+    """An attachment that exists already."""
 
     made: Attachment
 
@@ -607,8 +607,8 @@ class _Ready:
 class PlannedBuffers(Closing):
     """The allocated buffers of a plan; a context manager.
 
-    `close` unbinds what was bound here, deregisters it last to first, and gives the memory back; contexts may be
-    closed before or after it.
+    `close` unbinds and deregisters the tensors, last to first, and frees the memory; contexts may be closed before or
+    after it.
     """
 
     def __init__(self, plan: BufferPlan) -> None:
@@ -626,7 +626,7 @@ class PlannedBuffers(Closing):
             stack.pop_all()
 
     def part(self, shard: int, graph: str, tensor: str) -> BufferPart:
-        """The place of one tensor."""
+        """The buffer range of one tensor."""
         for row in self.plan.of(shard, graph):
             if row.tensor == tensor:
                 return self._part(row)
@@ -636,22 +636,22 @@ class PlannedBuffers(Closing):
         )
 
     def bind(self, graph: Graph, *, shard: int = 0) -> None:
-        """Let every tensor of a graph lie where the plan says; all of them, or none and an error."""
+        """Bind all tensors of a graph as planned; on an error none is bound."""
         names = {info.name for info in (*graph.inputs, *graph.outputs)}
         infos = {(role, info.name): info for role, side in _sides(graph) for info in side}
         rows = [row for row in self.plan.of(shard, graph.name) if (row.role, row.tensor) in infos]
         if missing := names - {row.tensor for row in rows}:
             raise RunFailed(
-                f"the plan has no place for {', '.join(f'`{name}`' for name in sorted(missing))} of graph "
+                f"the plan has no buffer for {', '.join(f'`{name}`' for name in sorted(missing))} of graph "
                 f"`{graph.name}` (shard {shard})",
-                hint="make the plan from the graphs of this context",
+                hint="plan the graphs of this context",
             )
         with graph.context.registrations.all_or_none():
             made = {row.tensor: self._part(row).attach(graph, infos[row.role, row.tensor], row.role) for row in rows}
         graph.bind({name: _Ready(each) for name, each in made.items()})
 
     def close(self) -> None:
-        """Unbind, deregister, give back, all of it, then raise the first error; a second time does nothing."""
+        """Unbind, deregister and free everything; then raise the first error; a second call does nothing."""
         errors: list[Exception] = []
         for buffer in reversed(self.buffers.values()):
             try:

@@ -16,7 +16,7 @@ from udogen.qnn import abi
 from udogen.qnn.handles import Closing
 from udogen.qnn.tensors import STATIC, Quantization, Tensor, byte_size
 from udogen.runtime.buffers import memory
-from udogen.runtime.buffers.buffer import Buffer
+from udogen.runtime.buffers.buffer import Backing, Buffer
 from udogen.runtime.buffers.memory import align_up, allocate, out_of_memory
 
 
@@ -38,12 +38,12 @@ class ImageLayout(NamedTuple):
 
 
 class PoolKind(NamedTuple):
-    """One kind of pool."""
+    """A kind of pool."""
 
     name: str
     what: str
     open: Callable[[int, FileRange | None, ImageLayout | None, str], Buffer]
-    takes: str  # what it is opened with
+    takes: str  # its arguments
     holds_constants: bool = True
 
 
@@ -56,16 +56,16 @@ class Pool:
 
     @property
     def name(self) -> str:
-        """What it was called when it was opened."""
+        """Its name."""
         return self.buffer.name
 
     @property
     def free(self) -> int:
-        """Bytes that nobody has taken."""
+        """Bytes that are not handed out yet."""
         return self.buffer.size - self._used
 
     def take(self, nbytes: int, *, alignment: int = 64) -> int:
-        """The offset of `nbytes` that are the caller's from now on."""
+        """Hand out `nbytes`; returns their offset."""
         offset = align_up(self._used, alignment)
         if offset + nbytes > self.buffer.size:
             raise RunFailed(
@@ -77,7 +77,7 @@ class Pool:
         return offset
 
     def close(self) -> None:
-        """Give its memory back."""
+        """Free its memory."""
         self.buffer.close()
 
     def __enter__(self) -> Pool:
@@ -110,7 +110,7 @@ def open_pool(
 def _ashmem(size: int, _file: FileRange | None, _image: ImageLayout | None, name: str) -> Buffer:
     try:
         fd = memory.ashmem(name, size)
-    except ToolMissing:  # no Android: what replaced ashmem in Linux
+    except ToolMissing:  # not Android: Linux has memfd instead
         return allocate("memfd", size, alignment=mmap.PAGESIZE, name=name)
     try:
         return _mapped(FileRange(fd), size, name, kind="ashmem")
@@ -119,18 +119,18 @@ def _ashmem(size: int, _file: FileRange | None, _image: ImageLayout | None, name
 
 
 def _mmap_fd(size: int, file: FileRange | None, _image: ImageLayout | None, name: str) -> Buffer:
-    assert file is not None  # `takes` says so
+    assert file is not None  # checked by `takes`
     return _mapped(file, size, name, kind="mmap_fd")
 
 
 def _mapped(file: FileRange, size: int, name: str, *, kind: str) -> Buffer:
-    """A part of a file, mapped from the page that it begins in."""
+    """Map a part of a file, from the start of its first page."""
     what = f"pool `{name}`"
     try:
         fd = os.dup(file.fd)
     except OSError as problem:
         raise RunFailed(
-            f"{what}: {file.fd} is no open file descriptor", hint="keep the file open until the pool is"
+            f"{what}: {file.fd} is not an open file descriptor", hint="keep the file open until the pool is"
         ) from problem
     try:
         found = os.fstat(fd)
@@ -143,20 +143,18 @@ def _mapped(file: FileRange, size: int, name: str, *, kind: str) -> Buffer:
         begin = file.offset % mmap.ALLOCATIONGRANULARITY
         access = mmap.PROT_READ | (mmap.PROT_WRITE if file.writable else 0)
         memory = mmap.mmap(fd, begin + size, flags=mmap.MAP_SHARED, prot=access, offset=file.offset - begin)
-        return Buffer(
-            memory, name=name, kind=kind, size=size, alignment=1, begin=begin, fd=fd, fd_offset=file.offset
-        )  # fmt: skip
+        return Buffer(Backing(memory, begin, fd, file.offset), name=name, kind=kind, size=size)
     except PermissionError as problem:
         os.close(fd)
         raise RunFailed(
             f"{what}: the file of descriptor {file.fd} is not open for {'writing' if file.writable else 'reading'}",
-            hint="open it so, or say writable=False",
+            hint="open it for that, or set writable=False",
         ) from problem
     except (OSError, OverflowError, ValueError) as problem:
         os.close(fd)
         if getattr(problem, "errno", 0) == errno.ENODEV:
             raise RunFailed(
-                f"{what}: descriptor {file.fd} leads to nothing that can be mapped",
+                f"{what}: descriptor {file.fd} cannot be mapped",
                 hint="give the descriptor of a file, of a memfd or of a DMA buffer",
             ) from problem
         raise out_of_memory(what, size, problem, kind=kind) from problem
@@ -167,16 +165,17 @@ def _mapped(file: FileRange, size: int, name: str, *, kind: str) -> Buffer:
 
 def _blob(size: int, _file: FileRange | None, _image: ImageLayout | None, name: str) -> Buffer:
     made = memory.hardware_buffer(width=size, height=1, pixel_format=memory.FORMAT_BLOB, pixel_bytes=1)
-    return Buffer(
-        made.memory, name=name, kind="hardware_buffer_blob", size=size, alignment=1, fd=made.fd, owns_fd=False
-    )  # fmt: skip
+    return Buffer(_backing(made), name=name, kind="hardware_buffer_blob", size=size)
 
 
 def _hardware_buffer(_size: int, _file: FileRange | None, image: ImageLayout | None, name: str) -> Buffer:
-    assert image is not None  # `takes` says so
+    assert image is not None  # checked by `takes`
     made = memory.hardware_buffer(**image._asdict())
-    size = len(made.memory)
-    return Buffer(made.memory, name=name, kind="hardware_buffer", size=size, alignment=1, fd=made.fd, owns_fd=False)
+    return Buffer(_backing(made), name=name, kind="hardware_buffer", size=len(made.memory))
+
+
+def _backing(made: memory.HardwareBuffer) -> Backing:
+    return Backing(made.memory, fd=made.fd, owns_fd=False)
 
 
 POOLS = {
@@ -197,7 +196,7 @@ THRESHOLD = 128
 
 @dataclass(frozen=True)
 class ConstantPlacement:
-    """How a constant is held; `offset` is that in the pool, 0 for a copy."""
+    """Where a constant is stored; `offset` is its place in the pool, 0 for a copy."""
 
     name: str
     lifetime: str
@@ -217,12 +216,12 @@ class Constants(Closing):
             )
         self.rows: list[ConstantPlacement] = []
         self._pool, self._threshold = pool, threshold
-        self._let_go: list[Callable[[], None]] = []
+        self._end_hold: list[Callable[[], None]] = []
 
     def tensor(
         self, name: str, *, dtype: str, shape: Sequence[int], data: Any, quant: Quantization = None
     ) -> Tensor:  # fmt: skip
-        """A static tensor of these values; above the threshold they are moved into the pool, unless they lie there."""
+        """A static tensor with these values, which are put into the pool if they exceed the threshold."""
         nbytes, given = byte_size(dtype, shape), _flat(name, data)
         if len(given) != nbytes:
             raise RunFailed(
@@ -245,11 +244,11 @@ class Constants(Closing):
     def refer(
         self, name: str, *, dtype: str, shape: Sequence[int], offset: int, quant: Quantization = None
     ) -> Tensor:  # fmt: skip
-        """A static tensor of what lies at this offset of the pool; nothing is copied."""
+        """A static tensor whose values are at this offset of the pool; nothing is copied."""
         nbytes = byte_size(dtype, shape)
         if self._pool is None:
             raise UsageError(
-                f"constant `{name}` refers to a pool, and there is none", hint="open one for the constants"
+                f"constant `{name}` refers to a pool, but none was given", hint="open one for the constants"
             )
         if offset < 0 or offset + nbytes > self._pool.buffer.size:
             raise RunFailed(
@@ -260,15 +259,15 @@ class Constants(Closing):
         return self._referring(name, dtype, shape, offset, quant)
 
     def close(self) -> None:
-        """Let go of the pool."""
-        while self._let_go:
-            self._let_go.pop()()
+        """Release the pool."""
+        while self._end_hold:
+            self._end_hold.pop()()
 
     def _referring(self, name: str, dtype: str, shape: Sequence[int], offset: int, quant: Quantization) -> Tensor:
-        assert self._pool is not None  # both callers have looked
+        assert self._pool is not None  # checked by both callers
         nbytes, buffer = byte_size(dtype, shape), self._pool.buffer
         view = buffer.view[offset : offset + nbytes]
-        self._let_go.append(buffer.hold(f"constant `{name}`"))
+        self._end_hold.append(buffer.hold(f"constant `{name}`"))
         return self._made(name, dtype, shape, view, quant, ConstantPlacement(name, REFERENCE, nbytes, offset))
 
     def _made(
@@ -278,7 +277,7 @@ class Constants(Closing):
         return Tensor(name, dtype=dtype, shape=shape, role=STATIC, quant=quant, data=data)
 
     def _offset_of(self, given: memoryview) -> int | None:
-        """Where in the pool these bytes lie; None where they do not."""
+        """The offset of these bytes in the pool; None if they are elsewhere."""
         ffi = abi.ffi()
         buffer = self._pool.buffer if self._pool else None
         offset = int(ffi.cast("uintptr_t", ffi.from_buffer(given))) - buffer.address if buffer else -1

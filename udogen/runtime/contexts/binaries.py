@@ -1,17 +1,19 @@
-""" """
+"""Context binaries as files: found, mapped, checked, and described by themselves and by their JSON.
+
+Where both describe a binary, its own description counts, as the runtime executes that.  Differences are reported tensor
+by tensor; a JSON that would make buffers too small for the binary is an error.
+"""
 
 from __future__ import annotations
 
 import mmap
-import os
 import re
-import stat
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from udogen import backends
 from udogen.backends import by_number
@@ -23,50 +25,8 @@ from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.contexts import context_json, manifest
 from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, too_small
-from udogen.runtime.contexts.manifest import ManifestCheck
+from udogen.runtime.contexts.manifest import ManifestCheck, mapped_file
 from udogen.runtime.library import find_runtime
-
-
-@contextmanager
-def mapped_file(path: Path) -> Iterator[mmap.mmap]:
-    """A file, mapped for reading; unmapped at the end of `with`, when nobody holds its memory any more."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as problem:
-        raise RunFailed(
-            f"{path} cannot be read: {problem.strerror}", hint="give the path of a context binary"
-        ) from problem
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            raise RunFailed(f"{path} is no file", hint="give the path of a context binary")
-        if found.st_size == 0:
-            raise RunFailed(
-                f"{path} is empty", hint="write the context binary again: it seems to have been interrupted"
-            )
-        memory = mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
-    finally:
-        os.close(fd)
-    try:
-        yield memory
-    finally:
-        with suppress(BufferError):  # the traceback of an error may still hold it; then it goes with that
-            memory.close()
-
-
-def flat_view(binary: Any) -> Any:
-    """A context binary in memory, as it is."""
-    hint = "give the path of a context binary (a str or a Path), or its bytes"
-    try:
-        view = memoryview(binary)
-    except TypeError as problem:
-        raise UsageError(f"the context binary is {arguments.kind_of(binary)}", hint=hint) from problem
-    except ValueError as problem:  # a mapping that was closed
-        raise UsageError(f"the context binary cannot be read: {problem}", hint=hint) from problem
-    if not view.c_contiguous:
-        raise UsageError("the context binary is not contiguous in its memory", hint=hint)
-    return binary if view.format in ("B", "b", "c") and view.ndim == 1 else view.cast("B")
-
 
 _BINARY = re.compile(r"forward_(\d+)\.bin")
 _JSON = re.compile(r"forward_(\d+)(?:_json)?\.json")
@@ -82,12 +42,12 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """What people call it: forward_0."""
+        """Its short name: forward_0."""
         return self.binary.stem
 
 
 class FoundShards(NamedTuple):
-    """What was found, in the order in which it runs, and what is odd about it."""
+    """Context binaries in the order in which they run, and notes about missing or left-out files."""
 
     shards: tuple[Shard, ...]
     notes: tuple[str, ...] = ()
@@ -156,7 +116,7 @@ def _in_folder(folder: Path, faults: list[str], notes: list[str]) -> list[Shard]
 
 
 def _odd(folder: Path, entries: Iterable[Path], by_index: dict[int, Path], notes: list[str]) -> None:
-    """Gaps, descriptions of nothing, and binaries that are not shards."""
+    """Notes about gaps, JSON without a binary, and binaries that are not shards."""
     last = max(by_index)
     gaps = [f"forward_{index}.bin" for index in range(min(last, 10_000)) if index not in by_index]
     if gaps:
@@ -166,7 +126,7 @@ def _odd(folder: Path, entries: Iterable[Path], by_index: dict[int, Path], notes
         if described and int(described[1]) not in by_index:
             notes.append(f"{each} describes forward_{described[1]}.bin, which is not there")
         elif each.suffix == ".bin" and not _BINARY.fullmatch(each.name):
-            notes.append(f"{each} is left out: beside forward_<i>.bin other names are no shards")
+            notes.append(f"{each} is left out: beside forward_<i>.bin other names are not shards")
 
 
 def _index(path: Path) -> int | None:
@@ -191,12 +151,12 @@ BINARY, JSON = "binary", "json"
 class StoredContext(Closing):
     """A context binary that is not restored yet: mapped, checked and described.
 
-    `data` is the mapping, `info` what is in it (from `source`: BINARY, or JSON where no system library can be had),
-    `verdict` what its manifest says, `description` its JSON and `differences` what the two disagree on.
+    `data` is the mapping and `info` its description, from `source`: BINARY, or JSON if there is no system library.
+    `verdict` is the result of its manifest check, `description` its JSON, `differences` where JSON and binary differ.
 
-    A file whose manifest matches is described in this process; of any other, `guarded` decides: True (the default) has
-    it read in a child, which takes about 0.15 s and turns a crash of libQnnSystem into an error; False trusts it.
-    Of a file without a manifest Python's `warnings` hear, unless `warn` is False.
+    A file whose manifest matches is described in this process.  Others are read in a child process if `guarded` (the
+    default): that takes about 0.15 s and turns a crash of libQnnSystem into an error.
+    A file without manifest is a warning (`warnings`), unless `warn` is False.
     """
 
     def __init__(
@@ -253,7 +213,7 @@ class StoredContext(Closing):
 
     def __enter__(self) -> StoredContext:
         if self.data.closed:
-            raise RunFailed(f"{self.path} is closed", hint="open it anew: StoredContext(path)")
+            raise RunFailed(f"{self.path} is closed", hint="open it again: StoredContext(path)")
         return self
 
     def close(self) -> None:
@@ -262,9 +222,9 @@ class StoredContext(Closing):
 
 
 def _verdict(path: Path, check: bool) -> ManifestCheck:
-    guarded.head_of(path)  # what is no file, or no context binary, is told in these words
+    guarded.head_of(path)  # raises unless it is a context binary
     if not check:
-        return ManifestCheck(manifest.ABSENT, "its manifest was not looked at")
+        return ManifestCheck(manifest.ABSENT, "its manifest was not checked")
     verdict = manifest.check(path)
     verdict.refuse()
     return verdict
@@ -273,7 +233,7 @@ def _verdict(path: Path, check: bool) -> ManifestCheck:
 def system_library_of(
     head: heads.Head, *, given: Path | None = None, on_step: Callable[[str], None] = lambda _line: None
 ) -> Path:
-    """The libQnnSystem.so that reads a binary with this head: the one given, Qualcomm's, or our emulator's."""
+    """The libQnnSystem.so for a binary with this head: the one given, Qualcomm's, or the emulator's."""
     if given is not None:
         found = given / "libQnnSystem.so" if given.is_dir() else given
         if not found.is_file():

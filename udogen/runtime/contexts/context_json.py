@@ -1,4 +1,9 @@
-""" """
+"""The JSON that qnn-context-binary-utility writes of a context binary: read, written, compared with the binary.
+
+Three forms are understood: with an `info` inside each binary, graph and tensor; flat, as newer releases write it (both
+are JSON schemas inside libQnnSystem 2.47); and flat with shorter names (`inputs`, `dims`, `quantization`), as programs
+that read such files write them.  All problems of a file are collected, each with its line.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +46,7 @@ _MOST_DIM = (1 << 32) - 1
 
 
 class ContextJson(NamedTuple):
-    """What a file says, and what is doubtful about it."""
+    """A description read from JSON, with warnings."""
 
     path: Path
     info: BinaryInfo
@@ -56,12 +61,12 @@ def read(path: Path) -> ContextJson:
     info = None
     value = _quickly(data)
     if value is not MISSING:
-        info = _Reader(str(path), problems, lambda _path: Location(str(path))).binary(value)
-    if info is None or problems.all():  # once more, with the lines that the quick parser does not tell
+        info = _ContextReader(str(path), problems, lambda _path: Location(str(path))).binary(value)
+    if info is None or problems.all():  # again, with lines, which the quick parser does not report
         problems = Problems()
         info_json = _with_lines(data, str(path), problems)
         if info_json is not None:
-            info = _Reader(str(path), problems, info_json.place).binary(info_json.value)
+            info = _ContextReader(str(path), problems, info_json.place).binary(info_json.value)
     problems.stop_if_any(what=name)
     assert info is not None
     return ContextJson(path, info, problems.warnings)
@@ -84,12 +89,12 @@ def _bytes(path: Path) -> bytes:
 
 
 def _quickly(data: bytes) -> Any:
-    """The value of a JSON text without any fault; MISSING where there may be one."""
+    """The value of valid JSON; MISSING if it may have faults."""
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(found)
         if len(made) != len(found):
-            raise ValueError("a key stands twice")
+            raise ValueError("a key is repeated")
         return made
 
     def constant(text: str) -> Any:
@@ -114,8 +119,8 @@ def _with_lines(data: bytes, file: str, problems: Problems) -> json_text.Text | 
     return json_text.parse(info_json, file, problems, most=_MOST_VALUES)
 
 
-class _Reader:
-    """One pass over a parsed file."""
+class _ContextReader:
+    """Reads a parsed file, collecting problems."""
 
     def __init__(self, file: str, problems: Problems, place: Callable[[json_text.Path], Location]) -> None:
         self._where = JsonProblems(problems, place)
@@ -206,10 +211,10 @@ class _Reader:
             seen.add(key)
 
     def _counted(self, row: JsonNode, key: str, rows: Sequence[JsonNode], what: str) -> None:
-        said = row.get(key)
-        if said is not None and said.value != len(rows):
+        given = row.get(key)
+        if given is not None and given.value != len(rows):
             self._error(
-                said.path, f"`{key}` is {said.shown}, but {what} are {len(rows)}", "was the file cut or edited?"
+                given.path, f"`{key}` is {given.shown}, but {what} are {len(rows)}", "was the file cut or edited?"
             )
 
     def _tensor(self, row: JsonNode, role: str, graph: str = "") -> TensorInfo:
@@ -245,7 +250,7 @@ class _Reader:
         return int(node.value)
 
     def _shape(self, row: JsonNode, what: str) -> tuple[int, ...]:
-        """`currentDimensions` are those that the graph runs with, so they win over `dimensions`."""
+        """`currentDimensions`, those that the graph runs with, take precedence over `dimensions`."""
         found = {key: node for key in ("currentDimensions", "dimensions", "dims") if (node := row.get(key)) is not None}
         if not found:
             self._error(row.path, f"{what} has no `dimensions`", _MAKE)
@@ -279,7 +284,7 @@ class _Reader:
         return tuple(each.value if each.is_whole and 0 < each.value <= _MOST_DIM else 1 for each in node.items())
 
     def _dtype(self, row: JsonNode, what: str) -> str:
-        """The data type; where `bytesPerElement` says otherwise, the one of its kind that takes so many."""
+        """The data type; if `bytesPerElement` differs, the type of the same kind with that size."""
         width = self._width(row, what)
         node = row.get("dataType", "data_type")
         if node is None:
@@ -346,11 +351,11 @@ class _Reader:
                 f"a client buffer holds at most {MOST_BYTES}",
                 "are these its dimensions?",
             )
-        said = row.get("nbytes")
-        if said is not None and said.value != size:
+        given = row.get("nbytes")
+        if given is not None and given.value != size:
             self._where.warn(
-                said.path,
-                f"{what}: `nbytes` is {said.shown}, but {shape} elements of {info.dtype} are {size} bytes",
+                given.path,
+                f"{what}: `nbytes` is {given.shown}, but {shape} elements of {info.dtype} are {size} bytes",
                 f"{size} counts",
             )
 
@@ -371,7 +376,7 @@ def info_json(info: BinaryInfo) -> str:
 
 
 def info_fields(info: BinaryInfo) -> dict[str, Any]:
-    """The description as plain values, in the shape with an `info` inside each part."""
+    """The description as plain values, in the form with an `info` inside each part."""
     made: dict[str, Any] = {
         "backendId": info.backend_id,
         "buildId": info.build_id,
@@ -445,7 +450,7 @@ def _format(number: int) -> str | int:
 
 
 class Difference(NamedTuple):
-    """One thing that the two say otherwise; `tensor` and `graph` are empty for what is of the whole file."""
+    """One difference between JSON and binary; `tensor` and `graph` are empty if it concerns the whole file."""
 
     graph: str
     tensor: str
@@ -462,12 +467,12 @@ class Difference(NamedTuple):
 
 
 def compare(described: ContextJson, binary: BinaryInfo) -> tuple[Difference, ...]:
-    """Every difference, in the order of the binary; the binary counts."""
+    """All differences, in the order of the binary."""
     return tuple(_compare(described.info, binary))
 
 
 def too_small(described: ContextJson, binary: BinaryInfo, path: Path) -> None:
-    """Refuse a JSON by which a buffer would be smaller than what the binary reads or writes."""
+    """Raise if buffers made from the JSON would be too small for the binary."""
     faults = []
     for graph, side, tensor in _edges(binary):
         other = next((each for each in _side(described.info, graph, side) if each.name == tensor.name), None)
@@ -476,12 +481,12 @@ def too_small(described: ContextJson, binary: BinaryInfo, path: Path) -> None:
                 f"tensor `{tensor.name}` of graph `{graph}` takes {tensor.nbytes} bytes ({_shown(tensor)}), "
                 f"by the JSON {other.nbytes} ({_shown(other)})"
             )
-    strange = not _common(described.info, binary)
-    if faults or strange:
+    unrelated = not _common(described.info, binary)
+    if faults or unrelated:
         name = described.path.name
         raise RunFailed(
             f"{name} does not describe {path.name}: it has none of its graphs"
-            if strange
+            if unrelated
             else f"{name} does not describe {path.name}: buffers made by it would be too small",
             details=faults,
             hint="is it the JSON of another shard? write it again with qnn-context-binary-utility, or remove it: "
@@ -496,9 +501,9 @@ def _common(one: BinaryInfo, other: BinaryInfo) -> bool:
 
 def _compare(json: BinaryInfo, binary: BinaryInfo) -> Iterator[Difference]:
     for what, attribute in _WHOLE:
-        said, is_ = getattr(json, attribute), getattr(binary, attribute)
-        if said and is_ and said != is_:
-            yield Difference("", "", what, str(said), str(is_))
+        in_json, in_binary = getattr(json, attribute), getattr(binary, attribute)
+        if in_json and in_binary and in_json != in_binary:
+            yield Difference("", "", what, str(in_json), str(in_binary))
     yield from _names("", "graphs", [g.name for g in json.graphs], [g.name for g in binary.graphs])
     by_name = {graph.name: graph for graph in json.graphs}
     for graph in binary.graphs:
@@ -516,19 +521,19 @@ _WHOLE = (
 )
 
 
-def _names(graph: str, what: str, said: Sequence[str], there: Sequence[str]) -> Iterator[Difference]:
-    if sorted(said) != sorted(there):
-        yield Difference(graph, "", f"the list of {what}", _list(said), _list(there))
+def _names(graph: str, what: str, in_json: Sequence[str], in_binary: Sequence[str]) -> Iterator[Difference]:
+    if sorted(in_json) != sorted(in_binary):
+        yield Difference(graph, "", f"the list of {what}", _list(in_json), _list(in_binary))
 
 
 def _graphs(json: GraphInfo, binary: GraphInfo) -> Iterator[Difference]:
-    for what, said, there in (
+    for what, in_json, in_binary in (
         ("inputs", json.inputs, binary.inputs),
         ("outputs", json.outputs, binary.outputs),
     ):
-        yield from _names(binary.name, what, [each.name for each in said], [each.name for each in there])
-        by_name = {each.name: each for each in said}
-        for tensor in there:
+        yield from _names(binary.name, what, [each.name for each in in_json], [each.name for each in in_binary])
+        by_name = {each.name: each for each in in_json}
+        for tensor in in_binary:
             other = by_name.get(tensor.name)
             if other is not None:
                 yield from _compare_edges(binary.name, other, tensor)
@@ -536,9 +541,9 @@ def _graphs(json: GraphInfo, binary: GraphInfo) -> Iterator[Difference]:
 
 def _compare_edges(graph: str, json: TensorInfo, binary: TensorInfo) -> Iterator[Difference]:
     for what, field, show in _FIELDS:
-        said, there = getattr(json, field), getattr(binary, field)
-        if said != there:
-            yield Difference(graph, binary.name, what, show(said), show(there))
+        in_json, in_binary = getattr(json, field), getattr(binary, field)
+        if in_json != in_binary:
+            yield Difference(graph, binary.name, what, show(in_json), show(in_binary))
     if not same_quantization(json.quant, binary.quant):
         yield Difference(
             graph, binary.name, "quantization", describe_quantization(json.quant), describe_quantization(binary.quant)
@@ -546,7 +551,7 @@ def _compare_edges(graph: str, json: TensorInfo, binary: TensorInfo) -> Iterator
 
 
 def same_quantization(one: Quantization, other: Quantization) -> bool:
-    """Whether two are alike, as far as a float of 32 bits and its text tell; of one that is only named, by its name."""
+    """Whether two encodings are equal within the precision of a 32-bit float; `OtherEncoding` is compared by name."""
     if isinstance(one, OtherEncoding) or isinstance(other, OtherEncoding):
         return quantization.name_of(one) == quantization.name_of(other)
     return type(one) is type(other) and _close(_values(one), _values(other))

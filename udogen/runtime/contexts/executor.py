@@ -113,12 +113,12 @@ class Executor:
                     )
                 on_phase("bind its tensors")
                 steps = [ExecutionStep(order["index"], context.info.graph(name)) for name in names]
-                placement = plan_buffers(steps, BufferOptions(**order["wishes"]))
-                with PlannedBuffers(placement) as buffers:
+                plan = plan_buffers(steps, BufferOptions(**order["wishes"]))
+                with PlannedBuffers(plan) as buffers:
                     rows = [self._graph(context, name, buffers, order, on_phase) for name in names]
                 on_phase("free the context")
         proof = {"proof": self._rises(before)} if self._counted else {}
-        return {"seconds": seconds, "graphs": rows, "plan": placement.as_json(), **_said_of(stored), **proof}
+        return {"seconds": seconds, "graphs": rows, "plan": plan.as_json(), **_said_of(stored), **proof}
 
     def _rises(self, before: list[dict[str, int]]) -> list[Message]:
         pairs = zip(self._counted, before, strict=True)
@@ -153,7 +153,7 @@ class Executor:
 
 def _in_words(problem: UdogenError, subject: str) -> UdogenError:
     """What is known of the reason that the runtime, or a package, logged for an error number."""
-    if isinstance(problem, QnnError) and (meant := known.explain(subject, "\n".join(problem.said))):
+    if isinstance(problem, QnnError) and (meant := known.explain(subject, "\n".join(problem.logged))):
         return RunFailed(meant[0], hint=meant[1], details=[problem.message, *problem.details])
     return problem
 

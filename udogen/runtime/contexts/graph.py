@@ -45,18 +45,18 @@ class TensorBinding:
         self._registered = ffi.integer_const("QNN_TENSORMEMTYPE_MEMHANDLE")
         self._from_buffer, self._null = ffi.from_buffer, ffi.NULL
         row = datatypes.parse(info.dtype)
-        # Elements of less than a byte have no type in numpy: bytes stand for them.
+        # numpy has no type for elements of less than a byte: they are given as packed bytes.
         whole = row is not None and row.numpy and row.bits % 8 == 0
         self._dtype = np.dtype(row.numpy) if row is not None and whole else np.dtype(np.uint8)
         self._shape = tuple(info.shape) if whole else (self.nbytes,)
         self._attachment: Attachment | None = None
         self._held: Any = None  # keeps the bound memory where it is
         self._borrowed: Any = None
-        self._why = ""  # its memory was taken away
+        self._why = ""  # why its memory was freed
 
     @property
     def bound(self) -> bool:
-        """Whether it has memory of its own."""
+        """Whether it is bound to memory."""
         return self._attachment is not None and not self._attachment.ended
 
     def holds(self, memory: Attachment) -> bool:
@@ -65,17 +65,17 @@ class TensorBinding:
 
     @property
     def why(self) -> str:
-        """Why it has no memory any more; empty where it had none, or was unbound by its user."""
+        """Why it lost its memory; empty if it had none, or its user unbound it."""
         return self._attachment.ended if self._attachment is not None else self._why
 
     @property
     def guarded(self) -> bool:
-        """Whether its memory wants to know of each execution."""
+        """Whether its memory takes part in executions (`enter`, `leave`, `failed`)."""
         found = self._attachment
         return found is not None and (found.enter or found.leave or found.failed) is not None
 
     def bind(self, graph: Graph, place: Any) -> None:
-        """Let the tensor lie there; refuses what is too small, of another type, or cannot be written to."""
+        """Bind the tensor to memory; raises if it is too small, of another type, or read-only for an output."""
         if hasattr(place, "attach") and not isinstance(place, type):
             found: Attachment = place.attach(graph, self.info, self.role)
         else:
@@ -102,14 +102,14 @@ class TensorBinding:
         return flat.view(self._dtype).reshape(self._shape)
 
     def enter(self) -> Attachment:
-        """Tell the memory that an execution begins; answers who is to be told of its end."""
+        """Start an execution on the bound memory; returns the attachment whose `end` is to be called."""
         assert self._attachment is not None
         if self._attachment.enter:
             self._attachment.enter()
         return self._attachment
 
     def borrow(self, array: Array, *, into: bool = False) -> int:
-        """Let the tensor lie in this array for one execution; returns how many bytes had to be copied for that."""
+        """Bind the tensor to an array for one execution; returns how many bytes had to be copied for that."""
         copied = 0
         if array.__class__ is not np.ndarray or array.dtype != self._dtype or array.shape != self._shape:
             self._check(array)
@@ -140,7 +140,7 @@ class TensorBinding:
         self._restore()
 
     def clear(self) -> Callable[[], None] | None:
-        """Let go of the memory; the answer is to be called when all that are to be forgotten are."""
+        """Unbind the memory; returns what is to be called after all tensors are unbound."""
         found, self._attachment = self._attachment, None
         self._held = self._borrowed = None
         self._restore()
@@ -160,7 +160,7 @@ class TensorBinding:
             self._memory.data, self._memory.dataSize = self._held, self.nbytes
 
     def _hold(self, data: Any) -> Any:
-        """A writable buffer that holds the whole tensor, kept where it is."""
+        """The memory, checked, as cffi passes it."""
         if self.nbytes > MOST_BYTES:
             raise RunFailed(
                 f"tensor `{self.info.name}` has {self.nbytes:,} bytes; client memory ends at 4 GiB",
@@ -188,8 +188,8 @@ class TensorBinding:
             )
         if isinstance(array, np.ma.MaskedArray):
             raise RunFailed(
-                f"`{self.info.name}` is given a masked array, and a runtime knows no masks",
-                hint="say what stands for the masked elements: array.filled(value)",
+                f"`{self.info.name}` is given a masked array, and runtimes have no masks",
+                hint="replace the masked elements: array.filled(value)",
             )
         if array.dtype != self._dtype or array.shape != self._shape:
             raise RunFailed(
@@ -207,7 +207,10 @@ class TensorBinding:
 
 
 class Graph:
-    """An executable graph: bind its tensors once, or call it with arrays."""
+    """An executable graph: bind its tensors once, or call it with arrays.
+
+    Several threads may use it: its executions take turns.
+    """
 
     def __init__(
         self, context: Context, handle: GraphHandle, info: GraphInfo, *, profile: ProfileHandle | None = None
@@ -225,7 +228,7 @@ class Graph:
         self._arrays = arrays
         self._call, self._args = handle.call(*arrays, counts=(len(self.inputs), len(self.outputs)), profile=profile)
         self._lock = handle.one_at_a_time
-        self._guarded: tuple[TensorBinding, ...] = ()  # whose memory wants to know of each execution
+        self._guarded: tuple[TensorBinding, ...] = ()  # whose memory takes part in executions
         self._ready = False  # every tensor is bound
         self._open = True
 
@@ -239,7 +242,7 @@ class Graph:
     # --- bound once, executed often ---------------------------------------------------------------------------------
 
     def bind(self, places: Mapping[str, Array | Bindable | bytearray | memoryview]) -> None:
-        """Let tensors lie in arrays (of their type and shape) or in whatever has `attach`, until bound anew."""
+        """Bind tensors to arrays (of their type and shape) or to anything with `attach`, until bound again."""
         hint = 'give a dict: {"tensor": an array or a buffer}'
         arguments.mapping(places, f"what graph `{self.name}` is to be bound to", hint=hint)
         with self._lock:
@@ -251,18 +254,18 @@ class Graph:
                 self._update_state()
 
     def unbind(self, names: Sequence[str] | None = None) -> None:
-        """Let go of the memory of these tensors, or of all; they need some before the graph runs again.
+        """Unbind these tensors, or all; they must be bound again before the graph runs.
 
-        Registrations of shared memory that no tensor uses any more are undone.
+        Shared memory that no tensor uses any more is deregistered.
         """
         if names is not None:
             arguments.names(names, f"what is to be unbound of graph `{self.name}`")
         with self._lock:
             graph = [self.binding(name) for name in (self._bindings if names is None else names)]
-            unused = [let_go for binding in graph if (let_go := binding.clear()) is not None]
+            unused = [end_hold for binding in graph if (end_hold := binding.clear()) is not None]
             self._update_state()
-        for let_go in dict.fromkeys(reversed(unused)):
-            let_go()
+        for end_hold in dict.fromkeys(reversed(unused)):
+            end_hold()
 
     def release(self, binding: TensorBinding, memory: Attachment, wait: bool) -> None:
         """Unbind memory that its owner frees; without `wait`, only if the graph is not running."""
@@ -281,7 +284,7 @@ class Graph:
         self._ready = self._open and all(binding.bound for binding in every)
 
     def binding(self, name: str) -> TensorBinding:
-        """The place of one tensor in the graph's arguments."""
+        """One tensor and its binding."""
         arguments.expect(name, str, f"the name of a tensor of graph `{self.name}`", "its name")
         found = self._bindings.get(name)
         if found is None:
@@ -293,11 +296,11 @@ class Graph:
         return found
 
     def array(self, name: str) -> Array:
-        """The bound memory of a tensor, as an array: written before an execution, read after it."""
+        """The bound memory of a tensor as an array."""
         return self.binding(name).array()
 
     def execute(self) -> None:
-        """Run it on what is bound."""
+        """Execute it on the bound memory."""
         with self._lock:
             if not self._ready:
                 self._refuse()
@@ -307,7 +310,7 @@ class Graph:
             raise self._handle.interface.error("graphExecute", code, began)
 
     def execute_async(self) -> Future[None]:
-        """Run it on what is bound, in the backend's own time; waits only for an earlier execution of this graph."""
+        """Execute it on the bound memory without waiting for the end, only for an earlier execution of this graph."""
         future: Future[None] = Future()
         leaving, codes, began = ExitStack(), list[int](), monotonic()
 
@@ -325,7 +328,7 @@ class Graph:
         if not self.context.runtime.asynchronous:
             raise RunFailed(
                 f"{self.context.runtime.name} does not execute graphs asynchronously",
-                hint="call `execute` in a thread of your own",
+                hint="call `execute` in another thread",
             )
         self._lock.acquire()
         try:
@@ -341,7 +344,7 @@ class Graph:
         return future
 
     def zeros(self) -> dict[str, Array]:
-        """An array of zeros for each input that is not bound: something to call it with."""
+        """An array of zeros for each input that is not bound."""
         return {binding.info.name: binding.zeros() for binding in self._ins if not binding.bound}
 
     # --- called with arrays -----------------------------------------------------------------------------------------
@@ -349,9 +352,9 @@ class Graph:
     def __call__(
         self, inputs: Mapping[str, Array] | None = None, /, *, out: Mapping[str, Array] | None = None, **named: Array
     ) -> dict[str, Array]:
-        """Run it on these arrays; what is bound needs none.  Returns the outputs that are not bound, by name.
+        """Execute it on these arrays; bound tensors need none.  Returns the outputs that are not bound, by name.
 
-        Arrays have the tensors' own types (a fixed-point tensor its stored integers); those of `out` are written to.
+        Arrays have the stored types (integers for a fixed-point tensor); those of `out` are written to.
         """
         for each in (inputs, out):
             if each is not None and (each.__class__ is not dict or not self._bindings.keys() >= each.keys()):
@@ -398,7 +401,7 @@ class Graph:
     # --- around executions ------------------------------------------------------------------------------------------
 
     def _call_guarded(self, borrowed: Sequence[TensorBinding] = ()) -> int:
-        codes: list[int] = []  # how it ended, for those who are told when it has
+        codes: list[int] = []  # the code it returned, for `Attachment.end`
         with ExitStack() as leaving:
             self._enter(leaving, codes, borrowed)
             codes.append(self._call(*self._args))
@@ -426,7 +429,7 @@ class Graph:
             raise RunFailed(f"graph `{self.name}` cannot be used: its context is closed", hint="use it before that")
 
     def close(self) -> None:
-        """Wait for a running execution, and refuse further ones; its context calls this."""
+        """Wait for a running execution and refuse further ones, before the context is freed."""
         with self._lock:
             self._open = False
             for binding in self._bindings.values():
@@ -434,13 +437,13 @@ class Graph:
             self._update_state()
 
     def idle(self, within: float) -> bool:
-        """Whether it ends what it is executing in so many seconds."""
+        """Whether a running execution ends within so many seconds."""
         found = self._lock.acquire(timeout=within)
         if found:
             self._lock.release()
         return found
 
     def disown(self) -> None:
-        """In a process that was forked: an execution that ran in the parent never ends here."""
+        """In a forked process: an execution of the parent never ends here."""
         self._lock = threading.Lock()
         self._open = self._ready = False

@@ -28,22 +28,22 @@ MISSING: Any = object()
 
 
 class JsonProblems(NamedTuple):
-    """Where problems are told, and the line of each value."""
+    """Collects problems, with the line of each value."""
 
     problems: Problems
     place: Callable[[Path], Location]
 
     def error(self, path: Path, message: str, hint: str) -> None:
-        """Something that must be mended."""
+        """Report an error."""
         self.problems.error(self.place(path), message, hint)
 
     def warn(self, path: Path, message: str, hint: str) -> None:
-        """Something that is taken as it is."""
+        """Report a warning."""
         self.problems.warn(self.place(path), message, hint)
 
 
 class JsonNode:
-    """One value; of an object with an `info` in it, the keys of both."""
+    """A value of a parsed JSON file, with its path; an object with an `info` has the keys of both."""
 
     __slots__ = ("_layers", "path", "value", "where")
 
@@ -58,12 +58,12 @@ class JsonNode:
 
     @property
     def is_object(self) -> bool:
-        """Whether it is one."""
+        """Whether it is an object."""
         return bool(self._layers) or isinstance(self.value, dict)
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is a whole number; true and false are none."""
+        """Whether it is an integer; true and false are not."""
         return isinstance(self.value, int) and not isinstance(self.value, bool)
 
     @property
@@ -75,7 +75,7 @@ class JsonNode:
         return text if len(text) <= 60 else text[:59] + "…"
 
     def get(self, *keys: str) -> JsonNode | None:
-        """What stands under the first of these keys that is there and not null."""
+        """The value of the first of these keys that exists and is not null."""
         for key in keys:
             for layer, path in self._layers:
                 value = layer.get(key)
@@ -86,7 +86,7 @@ class JsonNode:
         return None
 
     def path_of(self, *keys: str) -> Path:
-        """The place of the first of these keys that is there; its own where none is."""
+        """The path of the first of these keys that exists; else its own path."""
         node = self.get(*keys)
         return self.path if node is None else node.path
 
@@ -96,12 +96,14 @@ class JsonNode:
             yield JsonNode(value, (*self.path, index), self.where)
 
     def text(self, *keys: str) -> str:
-        """A text; empty where there is none."""
+        """A string; empty by default."""
         node = self.get(*keys)
         if node is None:
             return ""
         if not isinstance(node.value, str):
-            self.where.error(node.path, f"`{keys[0]}` is {node.shown}, not a text", "mend it, or write the file again")
+            self.where.error(
+                node.path, f"`{keys[0]}` is {node.shown}, not a text", "correct it, or write the file again"
+            )
             return ""
         return node.value
 
@@ -112,7 +114,7 @@ class JsonNode:
             return otherwise
         if not node.is_whole or node.value < 0:
             self.where.error(
-                node.path, f"`{key}` is {node.shown}, not a whole number", "mend it, or write the file again"
+                node.path, f"`{key}` is {node.shown}, not a whole number", "correct it, or write the file again"
             )
             return otherwise
         return int(node.value)
@@ -124,7 +126,7 @@ def _spaced(key: str) -> str:
 
 
 def code_of(value: Any) -> int | None:
-    """The number that a JSON value is, or is the text of."""
+    """A JSON number, or a string with a number, as an integer."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     try:
@@ -134,7 +136,7 @@ def code_of(value: Any) -> int | None:
 
 
 def data_type(value: Any) -> datatypes.DataType | None:
-    """The data type with this name or number; None where there is none that a tensor can have."""
+    """The data type with this name or number; None if tensors have no such type."""
     code = code_of(value)
     row = datatypes.by_code(code) if code is not None else None
     if row is None and isinstance(value, str):
@@ -143,12 +145,12 @@ def data_type(value: Any) -> datatypes.DataType | None:
 
 
 def of_width(row: datatypes.DataType, bits: int) -> str:
-    """The data type of the same kind with so many bits; empty where there is none."""
+    """The data type of the same kind with so many bits; empty if there is none."""
     return next((each.name for each in datatypes.ALL if (each.kind, each.bits) == (row.kind, bits)), "")
 
 
 def type_hint(value: Any) -> str:
-    """What to write instead of something that is no data type."""
+    """A hint for an unknown data type."""
     code = code_of(value)
     if code is not None:
         try:
@@ -169,7 +171,7 @@ _ALL_ROLES = (
 
 
 def role(value: Any) -> str:
-    """The type of a tensor without prefix; empty where there is none of this name or number."""
+    """The type of a tensor without prefix; empty if the name or number is unknown."""
     code = code_of(value)
     if code is not None:
         return _ALL_ROLES[code] if 0 <= code < len(_ALL_ROLES) else ""
@@ -181,7 +183,7 @@ FORMATS = ("FLAT_BUFFER", "SPARSE", "CODEBOOK", "MX", "UBWC_RGBA8888", "UBWC_NV1
 
 
 def data_format(row: JsonNode) -> int:
-    """How the data of a tensor lies in memory, as a number; flat where nothing is said."""
+    """The data format of a tensor as a number; flat by default."""
     node = row.get("dataFormat")
     if node is None:
         return 0
@@ -191,7 +193,7 @@ def data_format(row: JsonNode) -> int:
 
 
 def last_number(text: str) -> int:
-    """3 of QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_3; 1 where there is no number."""
+    """3 of QNN_SYSTEM_CONTEXT_BINARY_INFO_VERSION_3; 1 without a number."""
     digits = text.rpartition("_")[2]
     return int(digits) if digits.isdigit() else 1
 
@@ -215,7 +217,7 @@ _TRUTHS = {"dlbc", "safe_to_share_io"}
 
 
 def htp_graph(row: JsonNode) -> HtpGraph | None:
-    """What HTP says of a graph; None where nothing is told."""
+    """HTP's properties of a graph; None if there are none."""
     blobs = [node for key in ("graphBlobInfo", "graphBlobInfoV2") if (node := row.get(key)) is not None]
     found: dict[str, Any] = {}
     for blob in blobs:
@@ -224,7 +226,7 @@ def htp_graph(row: JsonNode) -> HtpGraph | None:
                 number = blob.whole(key, 0)
                 found[field] = bool(number) if field in _TRUTHS else number
     if "vtcm" in found and found["vtcm"] <= 1 << 16:
-        found["vtcm"] <<= 20  # the utility tells MiB where the binary does
+        found["vtcm"] <<= 20  # the utility writes MiB
     return HtpGraph(**found) if found else None
 
 
@@ -237,7 +239,7 @@ _CODES = (
 
 
 def read_quantization(tensor: JsonNode, what: str) -> Quantization:
-    """The quantization of a tensor; problems are told at its place."""
+    """Read the quantization of a tensor; problems are reported with its line."""
     params = tensor.get("quantizeParams", "quantization", "quantizationParams")
     if params is None:
         return None
@@ -265,7 +267,7 @@ def read_quantization(tensor: JsonNode, what: str) -> Quantization:
     if body is None and params.get(*row.needs) is None:
         if name in _CODES[:4]:
             params.where.error(params.path, f"{what}: its encoding is {name}, but there is no `{row.key}`", _HINT)
-        return OtherEncoding(name)  # the utility does not tell everything of the others
+        return OtherEncoding(name)  # the utility does not write all fields of the others
     return row.read(params if body is None else body, what)
 
 
@@ -282,7 +284,7 @@ def write_quantization(quant: Quantization) -> dict[str, Any]:
     return made
 
 
-_HINT = "mend it, or write the file again with qnn-context-binary-utility"
+_HINT = "correct it, or write the file again with qnn-context-binary-utility"
 
 
 def _name(node: JsonNode) -> str:
@@ -398,7 +400,7 @@ def _write_vector(quant: VectorEncoding) -> dict[str, Any]:
 _VECTOR = ("rowsPerBlock", "columnsPerBlock", "vectorDimension", "vectorStride", "indexBitwidth")
 
 
-class _Row(NamedTuple):
+class _JsonEncoding(NamedTuple):
     """One encoding: a new row is a new encoding."""
 
     name: str
@@ -410,15 +412,19 @@ class _Row(NamedTuple):
 
 
 _ROWS = (
-    _Row("SCALE_OFFSET", ScaleOffset, "scaleOffset", ("scale",), _scale_offset, _write_scale_offset),
-    _Row("AXIS_SCALE_OFFSET", AxisScaleOffset, "axisScaleOffset", ("scaleOffsets", "scales"), _axis, _write_axis),
-    _Row("BW_SCALE_OFFSET", BwScaleOffset, "bwScaleOffset", ("scale",), _bw, _write_bw),
-    _Row("BW_AXIS_SCALE_OFFSET", BwAxisScaleOffset, "bwAxisScaleOffset", ("scales",), _bw_axis, _write_bw_axis),
-    _Row("BLOCK", BlockEncoding, "blockEncoding", ("blockSize",), _block, _write_block),
-    _Row(
+    _JsonEncoding("SCALE_OFFSET", ScaleOffset, "scaleOffset", ("scale",), _scale_offset, _write_scale_offset),
+    _JsonEncoding(
+        "AXIS_SCALE_OFFSET", AxisScaleOffset, "axisScaleOffset", ("scaleOffsets", "scales"), _axis, _write_axis
+    ),
+    _JsonEncoding("BW_SCALE_OFFSET", BwScaleOffset, "bwScaleOffset", ("scale",), _bw, _write_bw),
+    _JsonEncoding(
+        "BW_AXIS_SCALE_OFFSET", BwAxisScaleOffset, "bwAxisScaleOffset", ("scales",), _bw_axis, _write_bw_axis
+    ),
+    _JsonEncoding("BLOCK", BlockEncoding, "blockEncoding", ("blockSize",), _block, _write_block),
+    _JsonEncoding(
         "BLOCKWISE_EXPANSION", BlockwiseExpansion, "blockwiseExpansion", ("blocksScale",), _expansion, _write_expansion
     ),
-    _Row("VECTOR", VectorEncoding, "vectorEncoding", ("vectorDimension",), _vector, _write_vector),
+    _JsonEncoding("VECTOR", VectorEncoding, "vectorEncoding", ("vectorDimension",), _vector, _write_vector),
 )
 
 
@@ -481,10 +487,10 @@ def _list(node: JsonNode, key: str, what: str) -> list[Any]:
 
 
 def _counted(node: JsonNode, key: str, count: int, what: str) -> None:
-    said = node.get(key)
-    if said is not None and said.value != count:
+    given = node.get(key)
+    if given is not None and given.value != count:
         node.where.error(
-            said.path, f"{what}: `{key}` of its quantization is {said.shown}, but there are {count}", _HINT
+            given.path, f"{what}: `{key}` of its quantization is {given.shown}, but there are {count}", _HINT
         )
 
 

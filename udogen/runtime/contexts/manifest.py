@@ -1,31 +1,35 @@
-"""The checksum beside a context binary: `forward_0.bin.udogen.json` beside `forward_0.bin`.
+"""The file of a context binary, and its manifest: `forward_0.bin.udogen.json` beside `forward_0.bin`.
 
-HTP does not notice flipped bytes in a binary, so we do.  It is against accidents (a copy that broke off, a disk, a file
-of another build under the same name), not against attackers: hence XXH3, which takes 0.11 s for 1 GB (0.08 s of it for
-reading) where SHA-256 takes 0.67 s and BLAKE2b 1.3 s, on a processor with SHA instructions.
+HTP does not notice flipped bytes in a binary.  The checksum protects against accidents (an interrupted copy, a disk, a
+file of another build with the same name), not against attackers.  XXH3 takes 0.11 s for 1 GB (0.08 s for reading),
+SHA-256 takes 0.67 s and BLAKE2b 1.3 s, on a processor with SHA instructions.
 """
 
 from __future__ import annotations
 
 import json
+import mmap
 import os
+import stat
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.errors import RunFailed, open_plain
+from udogen.errors import RunFailed, UsageError, open_plain
+from udogen.runtime import arguments
 
 SUFFIX = ".udogen.json"
 _FORMAT = 1
-_CHUNK = 1 << 20  # read, not mapped: pages of a mapping would count as ours
+_CHUNK = 1 << 20  # read, not mapped: mapped pages would count as memory of this process
 _MOST = 1 << 20  # bytes of a manifest
 
 ABSENT, MATCHES, DIFFERS, BROKEN = "absent", "matches", "differs", "broken"
 
 
 class Manifest(NamedTuple):
-    """What a binary was when it was written."""
+    """Size and checksum of a binary when it was written."""
 
     file: str
     size: int
@@ -35,7 +39,7 @@ class Manifest(NamedTuple):
 
 
 class ManifestCheck(NamedTuple):
-    """What comes of holding a binary against its manifest: one of ABSENT, MATCHES, DIFFERS, BROKEN, and a sentence."""
+    """The result of comparing a binary with its manifest: ABSENT, MATCHES, DIFFERS or BROKEN, and a message."""
 
     state: str
     message: str
@@ -43,11 +47,11 @@ class ManifestCheck(NamedTuple):
 
     @property
     def good(self) -> bool:
-        """Whether the file is the one that was written."""
+        """Whether the file matches its manifest."""
         return self.state == MATCHES
 
     def refuse(self) -> None:
-        """Raise `RunFailed` where the manifest speaks against the file."""
+        """Raise `RunFailed` if the file differs or the manifest is broken."""
         if self.state in (DIFFERS, BROKEN):
             raise RunFailed(self.message, hint=_HINTS[self.state])
 
@@ -60,38 +64,38 @@ _HINTS = {
 
 
 def path_of(binary: Path) -> Path:
-    """Where the manifest of a binary is."""
+    """The path of a binary's manifest."""
     return binary.with_name(binary.name + SUFFIX)
 
 
 def save(binary: Path, data: Any, *, build_id: str = "") -> Manifest:
-    """Write a context binary and its manifest, each at once or not at all."""
-    path_of(binary).unlink(missing_ok=True)  # that of an earlier one would accuse this one, if we were stopped between
-    write_at_once(binary, data)
+    """Write a context binary and its manifest, each atomically."""
+    path_of(binary).unlink(missing_ok=True)  # an old manifest would not match, if this is interrupted
+    write_atomically(binary, data)
     return write(binary, build_id=build_id)
 
 
 def write(binary: Path, *, build_id: str = "") -> Manifest:
-    """Write the manifest of a binary that is there."""
+    """Write the manifest of an existing binary."""
     size, digest = _measured(binary, _ALGORITHM)
     made = Manifest(binary.name, size, _ALGORITHM, digest, build_id)
     text = json.dumps({"udogen_manifest": _FORMAT, **made._asdict()}, indent=2) + "\n"
-    write_at_once(path_of(binary), text.encode())
+    write_atomically(path_of(binary), text.encode())
     return made
 
 
 def check(binary: Path) -> ManifestCheck:
-    """Hold a binary against the manifest beside it."""
+    """Compare a binary with the manifest beside it."""
     beside = path_of(binary)
     try:
         found = _read(beside)
     except FileNotFoundError:
-        return ManifestCheck(ABSENT, f"there is no {beside.name} beside {binary.name}: nobody vouches for its bytes")
+        return ManifestCheck(ABSENT, f"there is no {beside.name} beside {binary.name}: its bytes cannot be verified")
     except (OSError, ValueError) as fault:
         why = fault.strerror if isinstance(fault, OSError) else str(fault)
         return ManifestCheck(BROKEN, f"the manifest {beside} cannot be used: {why}")
     try:
-        return _held(binary, beside, found)
+        return _compared(binary, beside, found)
     except OSError as fault:
         raise RunFailed(
             f"the context binary {binary} cannot be read: {fault.strerror}",
@@ -99,7 +103,7 @@ def check(binary: Path) -> ManifestCheck:
         ) from fault
 
 
-def _held(binary: Path, beside: Path, found: Manifest) -> ManifestCheck:
+def _compared(binary: Path, beside: Path, found: Manifest) -> ManifestCheck:
     size = binary.stat().st_size
     if size != found.size:
         message = f"{binary} is not the file that {beside.name} describes: it has {size} bytes, not {found.size}"
@@ -111,11 +115,11 @@ def _held(binary: Path, beside: Path, found: Manifest) -> ManifestCheck:
             f"not {found.digest}, though it has as many bytes"
         )
         return ManifestCheck(DIFFERS, message, found)
-    return ManifestCheck(MATCHES, f"{binary.name} is as {beside.name} says ({found.algorithm} {digest})", found)
+    return ManifestCheck(MATCHES, f"{binary.name} matches {beside.name} ({found.algorithm} {digest})", found)
 
 
 def unverified(binaries: Sequence[Path]) -> str:
-    """A sentence about those of these binaries that have no manifest; empty where all have one."""
+    """A warning about binaries without manifest; empty if all have one."""
     bare = [each for each in binaries if not path_of(each).exists()]
     if not bare:
         return ""
@@ -126,8 +130,8 @@ def unverified(binaries: Sequence[Path]) -> str:
     )
 
 
-def write_at_once(path: Path, data: Any) -> None:
-    """Write a file so that under its name there is always a whole one."""
+def write_atomically(path: Path, data: Any) -> None:
+    """Write a file atomically."""
     if path.exists() and not path.is_file():
         raise RunFailed(f"{path} cannot be written: not a regular file", hint="choose another name")
     beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
@@ -140,7 +144,7 @@ def write_at_once(path: Path, data: Any) -> None:
         if isinstance(fault, OSError):
             raise RunFailed(
                 f"{path} cannot be written: {fault.strerror}",
-                hint="the folder must be there and writable, with room in it",
+                hint="the folder must exist, be writable and have space",
             ) from fault
         raise
 
@@ -164,18 +168,18 @@ def _read(path: Path) -> Manifest:
 
 def _measured(path: Path, algorithm: str) -> tuple[int, str]:
     """The size and the digest of a file, read through one small buffer."""
-    state, room = _ALGORITHMS[algorithm](), bytearray(_CHUNK)
-    view, size = memoryview(room), 0
+    state, chunk = _ALGORITHMS[algorithm](), bytearray(_CHUNK)
+    view, size = memoryview(chunk), 0
     with path.open("rb", buffering=0) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
-        while count := file.readinto(room):
+        while count := file.readinto(chunk):
             state.update(view[:count])  # lets other threads run
             size += count
     return size, state.hexdigest()
 
 
 def _xxh3() -> Any:
-    import xxhash  # only who reads or writes a manifest needs it
+    import xxhash  # only needed for manifests
 
     return xxhash.xxh3_128()
 
@@ -188,3 +192,44 @@ def _sha256() -> Any:
 
 _ALGORITHM = "xxh3_128"
 _ALGORITHMS: dict[str, Callable[[], Any]] = {_ALGORITHM: _xxh3, "sha256": _sha256}
+
+
+@contextmanager
+def mapped_file(path: Path) -> Iterator[mmap.mmap]:
+    """Map a file for reading; unmapped at the end of `with`, or with the last reference to its memory."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as problem:
+        raise RunFailed(
+            f"{path} cannot be read: {problem.strerror}", hint="give the path of a context binary"
+        ) from problem
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise RunFailed(f"{path} is no file", hint="give the path of a context binary")
+        if found.st_size == 0:
+            raise RunFailed(
+                f"{path} is empty", hint="write the context binary again: writing it seems to have been interrupted"
+            )
+        memory = mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+    finally:
+        os.close(fd)
+    try:
+        yield memory
+    finally:
+        with suppress(BufferError):  # the traceback of an error may refer to it: unmapped with that
+            memory.close()
+
+
+def flat_view(binary: Any) -> Any:
+    """A context binary in memory as flat bytes, not copied."""
+    hint = "give the path of a context binary (a str or a Path), or its bytes"
+    try:
+        view = memoryview(binary)
+    except TypeError as problem:
+        raise UsageError(f"the context binary is {arguments.kind_of(binary)}", hint=hint) from problem
+    except ValueError as problem:  # a mapping that was closed
+        raise UsageError(f"the context binary cannot be read: {problem}", hint=hint) from problem
+    if not view.c_contiguous:
+        raise UsageError("the context binary is not contiguous in its memory", hint=hint)
+    return binary if view.format in ("B", "b", "c") and view.ndim == 1 else view.cast("B")

@@ -73,7 +73,7 @@ class How:
     loops: int = 1
     profile: bool = False
     prove: bool = False  # what packages count is told with each context, and each graph
-    wishes: Mapping[str, Any] = field(default_factory=dict)  # of udogen.runtime.buffers.planning.Wishes
+    wishes: Mapping[str, Any] = field(default_factory=dict)  # of udogen.runtime.buffers.planning.BufferOptions
     sessions: int | None = None  # keep all contexts restored, on so many sessions; 0: on one for each device
     limit: int = 0  # bytes that a session may map
     timeout: float | None = None

@@ -45,7 +45,7 @@ from udogen.runtime import arguments, known
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.buffer import COMPUTE, MemoryAccount, Registrations
 from udogen.runtime.contexts import manifest
-from udogen.runtime.contexts.binaries import StoredContext, flat_view, mapped_file
+from udogen.runtime.contexts.manifest import flat_view, mapped_file
 from udogen.runtime.library import (
     KINDS,
     check_loadable,
@@ -56,6 +56,7 @@ from udogen.runtime.library import (
 from udogen.runtime.worker.op_package import LoadedPackage, listen
 
 if TYPE_CHECKING:
+    from udogen.runtime.contexts.binaries import StoredContext
     from udogen.runtime.contexts.graph import Graph
 
 
@@ -63,23 +64,25 @@ _LAST_WAIT = 5.0  # seconds, for executions that other threads have not ended wh
 
 
 class ContextCleanup:
-    """What a context gives back at its end, in order, once.
+    """What is undone and freed at the end of a context, in order, once.
 
-    It does not refer to the context, so that a runtime can hold it and the context is freed when nobody uses it.
+    It has no reference to the context, so a runtime can keep it and the context is still collected when unused.
     """
 
     def __init__(self, handle: ContextHandle, profile: ProfileHandle | None) -> None:
         self.handle, self.profile = handle, profile
-        self.before: dict[object, Callable[[], None]] = {}  # undone last to first, before the context is freed
-        self.after: list[Callable[[], None]] = []  # let go of when it is freed
+        self.before: dict[object, Callable[[], None]] = {}  # called last to first, before the context is freed
+        self.after: list[Callable[[], None]] = []  # called after it is freed
         self._lock, self._process = threading.RLock(), os.getpid()
 
     def run(self) -> None:
-        """All of it, then raise the first error."""
+        """Run every step, then raise the first error."""
         with self._lock:
             errors: list[Exception] = []
             after = [*self.after, *([self.profile.close] if self.profile else [])]
-            before = [] if self._process != os.getpid() else list(self.before.values())  # a fork's are its parent's
+            before = (
+                [] if self._process != os.getpid() else list(self.before.values())
+            )  # in a fork they belong to the parent
             steps = [*reversed(before), self.handle.close, *reversed(after)]
             self.before.clear()
             self.after.clear()
@@ -92,15 +95,15 @@ class ContextCleanup:
             raise errors[0]
 
 
-opened: weakref.WeakKeyDictionary[Runtime, None] = weakref.WeakKeyDictionary()  # in the order of their opening
-lost: dict[Path, int] = {}  # libraries that do not work here, for they were in use when this process was forked
+opened: weakref.WeakKeyDictionary[Runtime, None] = weakref.WeakKeyDictionary()  # in the order in which they were opened
+lost: dict[Path, int] = {}  # libraries that cannot be used: they were in use when this process was forked
 
 
 @atexit.register
 def _close_all() -> None:
-    """The interpreter ends: what is open is closed, last to first, before the destructors of libraries run.
+    """At the end of the interpreter: close open runtimes, last to first, before the destructors of libraries run.
 
-    libQnnHtp with an op package in it that was not freed aborts in its destructors.
+    libQnnHtp aborts in its destructors if an op package is still registered.
     """
     for runtime in reversed(list(opened)):
         try:
@@ -108,14 +111,14 @@ def _close_all() -> None:
                 continue
             if all(each.idle(_LAST_WAIT) for each in runtime.contexts):
                 runtime.close()
-            else:  # a thread executes a graph without end
+            else:  # a thread executes a graph that does not end
                 _skip_destructors()
         except RunFailed:
-            pass  # nobody is left who could do something about it
+            pass  # too late to handle it
 
 
 def _after_fork() -> None:
-    """In the child: nothing of the parent's is used, freed or destroyed."""
+    """In a forked child: use, free and destroy nothing of the parent."""
     for runtime in list(opened):
         runtime.disown()
     opened.clear()
@@ -124,7 +127,7 @@ def _after_fork() -> None:
 
 
 def _skip_destructors() -> None:
-    """Have the process end, with its exit code, before the destructors of the libraries that are loaded by now."""
+    """End the process, with its exit code, before the destructors of the loaded libraries run."""
     import ctypes
 
     libc = ctypes.CDLL(None)
@@ -143,7 +146,11 @@ def _tensor_info(tensor: Tensor) -> TensorInfo:
 
 
 class Context(Closing):
-    """The graphs of one context binary, or of a new context."""
+    """The graphs of one context binary, or of a new context.
+
+    Made by `Runtime.restore` or `Runtime.new_context`; closed by `with`, by `close`, with its runtime, or when neither
+    it nor one of its graphs is in use.
+    """
 
     def __init__(
         self,
@@ -159,9 +166,9 @@ class Context(Closing):
         self.runtime, self.handle, self.info, self.name, self.options = runtime, handle, info, name, options
         self.restored = restored  # from a binary
         self.deferred = options.deferred  # until `finalize`
-        self.turn: threading.Lock | None = runtime.turn  # of graphs that may not run in parallel, in whichever context
+        self.turn: threading.Lock | None = runtime.turn  # held by executions that may not run in parallel
         self.profile = profile
-        self.session: MemoryAccount | None = None  # whose limit counts what is mapped for it
+        self.session: MemoryAccount | None = None  # its memory counts towards the limit of this session
         self.ending = ContextCleanup(handle, profile)
         self._graphs: dict[str, Graph] = {}
         self._lock = threading.RLock()
@@ -174,7 +181,7 @@ class Context(Closing):
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, by itself or with its runtime."""
+        """Whether it was closed, directly or with its runtime."""
         return self.handle.raw is None or self._is_ending
 
     @property
@@ -197,7 +204,7 @@ class Context(Closing):
         return {name: self.graph(name) for name in self.names}
 
     def graph(self, name: str) -> Graph:
-        """One graph, ready to be bound or called."""
+        """One graph by name."""
         has = f"it has: {', '.join(self.names) or 'none'}"
         arguments.expect(name, str, f"the name of a graph of context {self.name}", "its name", hint=has)
         with self._lock:
@@ -250,7 +257,7 @@ class Context(Closing):
         return made
 
     def finalize(self) -> None:
-        """Initialize the graphs of a context that was restored with deferred graphs."""
+        """Initialize the graphs of a context that was restored with `deferred`."""
         with self._lock:
             self.check_open()
             if not self.deferred:
@@ -273,10 +280,10 @@ class Context(Closing):
         size: int = 0,
         counted: bool = False,
     ) -> MemoryHandle:
-        """Tell the context of memory for one tensor; with `offset`, of a part of a buffer that others share.
+        """Register memory for one tensor; with `offset`, a part of a shared buffer.
 
-        Deregistered by `Memory.close`, or with the context, last to first.  `counted` says that the session of the
-        context counts it already.
+        Deregistered by `MemoryHandle.close`, or with the context, last to first.  With `counted` the session of the
+        context has counted it already.
         """
         hint = "give the descriptor of a buffer (`Buffer.fd`)"
         number = arguments.whole(fd, "the file descriptor", most=2**31 - 1, hint=hint)
@@ -301,9 +308,9 @@ class Context(Closing):
             return made
 
     def on_close(self, undo: Callable[[], None]) -> Callable[[], None]:
-        """Have this called before the context is freed, after what was asked for later; the answer withdraws it.
+        """Call a function before the context is freed, last to first; returns the function that cancels this.
 
-        What it refers to lives as long as the context; where that is the context itself, it ends with its runtime.
+        What `undo` refers to lives as long as the context; if that is the context itself, it ends with its runtime.
         """
         key, waiting = object(), self.ending.before
         with self._lock:
@@ -316,13 +323,13 @@ class Context(Closing):
         return withdraw
 
     def keep(self, release: Callable[[], None]) -> None:
-        """Have this called after the context is freed: what the runtime may read until then."""
+        """Call a function after the context is freed, to release what the runtime may read until then."""
         with self._lock:
             self.check_open()
             self.ending.after.append(release)
 
     def binary(self) -> bytes:
-        """The context as a binary again, where the runtime can (HTP cannot store a restored one)."""
+        """The context as a binary, if the runtime can store it (HTP cannot store a restored one)."""
         with self._lock:
             self.check_open()
             return self.handle.binary()
@@ -332,18 +339,18 @@ class Context(Closing):
         manifest.save(arguments.path(path, "the file of a context"), self.binary(), build_id=self.runtime.build_id)
 
     def check_open(self) -> None:
-        """Refuse any use after the end."""
+        """Raise after it was closed."""
         self.runtime.check_process(f"context {self.name}")
         if self.closed:
             raise RunFailed(f"context {self.name} is closed", hint="use it inside its `with` block")
 
     def close(self) -> None:
-        """Wait for running executions; free memory, graphs and context, all of them, then raise the first error."""
+        """Wait for running executions and free everything; then raise the first error."""
         with self._lock:
-            self._is_ending = True  # from here on nothing is added
+            self._is_ending = True  # nothing is added from here on
             graphs = list(self._graphs.values())
             self._graphs.clear()
-        # Without the lock: a graph that is being bound may be about to ask for it.
+        # Without the lock: a graph that is being bound may wait for it.
         for graph in graphs:
             graph.close()
         self._end()
@@ -359,19 +366,19 @@ class Context(Closing):
         return self
 
     def __del__(self) -> None:
-        # Nobody has a graph of it, so none is running, and no lock of theirs is waited for.
+        # None of its graphs is referenced, so none is running.
         if hasattr(self, "_is_ending"):
             self._is_ending = True
             self._end()
 
-    # --- beside an execution ----------------------------------------------------------------------------------------
+    # --- during an execution ----------------------------------------------------------------------------------------
 
     def idle(self, within: float) -> bool:
-        """Whether every graph ends what it is executing in so many seconds."""
+        """Whether all running executions end within so many seconds."""
         return all(graph.idle(within) for graph in list(self._graphs.values()))
 
     def disown(self) -> None:
-        """In a process that was forked: all of it is the parent's."""
+        """In a forked process: everything belongs to the parent."""
         self._lock = threading.RLock()
         self._is_ending = True
         for graph in self._graphs.values():
@@ -379,20 +386,20 @@ class Context(Closing):
 
 
 _ALONE = threading.Lock()
-_RESTORES = threading.Lock()  # one at a time where the log says what was left out
+_RESTORES = threading.Lock()  # one at a time, where the log is read for dropped nodes
 _logger = logging.getLogger("udogen.runtime")
-_logger.addHandler(logging.NullHandler())  # a program that asks for no log gets none
-_GRAPH_MODULE = "udogen.runtime.contexts.graph"  # brings numpy, the slowest of all that graphs need
+_logger.addHandler(logging.NullHandler())  # silent unless the program configures logging
+_GRAPH_MODULE = "udogen.runtime.contexts.graph"  # imports numpy, the slowest import that graphs need
 
 
 class Runtime(Closing):
     """One QNN backend in this process, real or emulated, with op packages and contexts.
 
-    What runs here runs in your process: an op that crashes takes it along (`udogen run context` has a child for that).
-    All of it may be used from several threads.  `log` gets what the runtime and the op packages say, up to `log_level`;
-    without one it goes to the logger `udogen.runtime` of Python's logging.
+    It runs in your process: an op that crashes ends it (`udogen run context` has a child process for that).  It may be
+    used from several threads.  `log` is called with each line that the runtime and the op packages log, up to
+    `log_level`; the default is the logger `udogen.runtime`.
 
-    It is closed by `with`, `close`, at the end of the interpreter, or when nobody uses it or what was made of it.
+    It is closed by `with`, by `close`, at the end of the interpreter, or when neither it nor its contexts are in use.
     """
 
     def __init__(
@@ -416,7 +423,7 @@ class Runtime(Closing):
         if found.path in lost:
             raise RunFailed(
                 f"{found.path.name} cannot be used in process {os.getpid()}: it was in use in its parent "
-                f"({lost[found.path]}) when that was forked, and its threads did not come along",
+                f"({lost[found.path]}) when that was forked, and its threads do not exist here",
                 hint='close the runtime before the fork, or start processes anew: multiprocessing.get_context("spawn")',
             )
         arguments.whole(soc, "soc", most=arguments.MOST_32)
@@ -428,7 +435,7 @@ class Runtime(Closing):
                 f"log is {arguments.kind_of(log)}", hint="give a function of a level and a line: log=print"
             )
         self.backend, self.path, self.emulator = backend, found.path, found.emulator
-        self.turn = _ALONE if found.serial else None  # of all graphs, where they must not run in parallel
+        self.turn = _ALONE if found.serial else None  # held by executions, where they must not run in parallel
         self._forks = found.emulator or found.behaviour.forks
         self.system = found.system if system is None else arguments.path(system, "the system library")
         check_loadable(self.system, "system library")
@@ -444,17 +451,17 @@ class Runtime(Closing):
             self._interface = Interface.load(found.path)
         self._interface.printed = printed
         self.name, self.build_id = self._interface.name, self._interface.build_id()
-        # libQnnCpu says no, takes an execution all the same, and never tells its end.
+        # libQnnCpu reports no support, accepts an execution nevertheless, and never reports its end.
         self.asynchronous = self._interface.supports("QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION")
         self._soc, self._devices = soc, dict[int | None, DeviceHandle]()
-        # A context is the user's: it goes when nobody uses it.  How it ends is known here until it has.
+        # Contexts are held weakly: they are collected when unused.  Their cleanup is kept until it ran.
         self._contexts: dict[ContextCleanup, weakref.ref[Context]] = {}
         self._packages: list[tuple[Path, str]] = []  # library, provider
-        self._own_logs: list[LoadedPackage] = []  # of those whose log the backend does not ask for
+        self._own_logs: list[LoadedPackage] = []  # packages whose log the backend does not forward
         self._lock = threading.RLock()
         with ExitStack() as stack:
             self._sink, self._log_level = sink, log_level
-            # Without a log the libraries print, to the program's stdout.
+            # Without a log the libraries print to stdout.
             self._log = stack.enter_context(LogHandle(self._interface, self._hear, max(log_level, WARN)))
             self._backend = stack.enter_context(BackendHandle(self._interface, self._log))
             self._stack = stack.pop_all()
@@ -465,16 +472,16 @@ class Runtime(Closing):
         state = "closed" if self.closed else f"{len(self.contexts)} contexts, {len(self._packages)} op packages"
         return f"<Runtime {self.name} ({self.backend}{', emulator' if self.emulator else ''}): {state}>"
 
-    # --- what there is ----------------------------------------------------------------------------------------------
+    # --- properties ----------------------------------------------------------------------------------------------
 
     @property
     def interface(self) -> Interface:
-        """The backend's functions, for what this room does not wrap."""
+        """The backend's functions, for calls that have no wrapper."""
         return self._interface
 
     @property
     def contexts(self) -> tuple[Context, ...]:
-        """The contexts that are open."""
+        """The open contexts."""
         return tuple(each for row in list(self._contexts.values()) if (each := row()) is not None)
 
     @property
@@ -483,16 +490,16 @@ class Runtime(Closing):
         return self._ended
 
     def devices(self) -> tuple[DeviceInfo, ...]:
-        """The processors of the platform, as far as the backend tells (libQnnCpu does not)."""
+        """The processors of the platform, if the backend reports them (libQnnCpu does not)."""
         self.check_open()
         return devices(self._interface)
 
-    # --- what it is told --------------------------------------------------------------------------------------------
+    # --- op packages and contexts -------------------------------------------------------------------------------------
 
     def register(self, library: PathArgument, provider: str = "", target: str | None = None) -> None:
         """Register an op package: its library, or the folder it was built in; `provider` as the library exports it.
 
-        With the target HTP, the name of a library for Hexagon: it is looked for there, by ADSP_LIBRARY_PATH, not here.
+        With the target HTP it is the name of a library for Hexagon, which is searched there, in ADSP_LIBRARY_PATH.
         """
         library = arguments.path(library, "the op package")
         arguments.expect(provider, str, "the interface provider", "its name: `<Package>InterfaceProvider`")
@@ -504,7 +511,7 @@ class Runtime(Closing):
                 self._backend.register(Path(library.name), provider, target)
             return
         if library.is_dir():
-            from udogen.runtime.built import find_built  # who gives a library does not wait for it
+            from udogen.runtime.built import find_built  # slow to import, and not needed for a library
 
             built = find_built(library, backend=self.backend)
             library, provider = built.library, provider or built.provider
@@ -532,7 +539,7 @@ class Runtime(Closing):
     def executions(self) -> dict[str, dict[str, int]]:
         """Package -> op -> how often it was executed in this process (`udogen.runtime.executions`).
 
-        Of the packages that were registered here; a library for Hexagon counts there, where nobody can ask it.
+        Of the packages that were registered here; the counters of a library on a Hexagon cannot be read.
         """
         from udogen.runtime.proof import counted_package
 
@@ -540,8 +547,8 @@ class Runtime(Closing):
         return {each.name: each.counts() for each in found}
 
     def _check_symbols(self, library: Path) -> None:
-        """A package of HTP finds the functions that it calls in the first library of the process that has them."""
-        from udogen.build import elf  # only now: it is slow to import, and contexts of built-in ops need none
+        """An HTP package is linked to the first loaded library that has the functions it calls."""
+        from udogen.build import elf  # slow to import, and not needed for built-in ops
 
         here = self.path.resolve()
         loaded = interface.opened
@@ -552,7 +559,7 @@ class Runtime(Closing):
         if backends.ALL[self.backend].calls_runtime and other is not None:
             raise RunFailed(
                 f"{library} cannot be registered in {self.name}: {other} was loaded into this process first, "
-                "and the package would call that one's functions",
+                "and the package would call its functions",
                 hint="use one HTP runtime in a process; `udogen run context` has a child for each",
             )
 
@@ -570,20 +577,22 @@ class Runtime(Closing):
     ) -> Context:
         """The context of a binary: a path, which is mapped and never read into memory, or bytes.
 
-        A file is compared with its manifest, unless `check_manifest` is False, and refused where it differs; of a file
-        without one Python's `warnings` hear.
+        A file is compared with its manifest, unless `check_manifest` is False; a file that differs is an error, a file
+        without manifest a warning (`warnings`).
 
-        `info` spares asking libQnnSystem what is in it.  `device` is a number of `devices()`.  With `deferred` the
-        graphs come with `Context.finalize`.  With `profile` executions are measured (`Context.profile`).
+        With `info` libQnnSystem is not needed to read the description.  `device` is a number of `devices()`.  With
+        `deferred` the graphs are initialized by `Context.finalize`.  With `profile` executions are measured.
         """
         wanted = _options(options, deferred)
         arguments.expect(name, str, "the name of a context", "a str")
         if info is not None:
-            arguments.expect(info, BinaryInfo, "info", "what `StoredContext.info` says, or None")
+            arguments.expect(info, BinaryInfo, "info", "a BinaryInfo (`StoredContext.info`), or None")
         self.check_open()
         self._check_device(device)
         with ExitStack() as stack:
             if isinstance(binary, Closing):
+                from udogen.runtime.contexts.binaries import StoredContext  # 15 ms that restoring a file does not need
+
                 arguments.expect(binary, StoredContext, "the context binary", "a path, bytes or a StoredContext")
                 assert isinstance(binary, StoredContext)
                 name, info, binary = name or str(binary.path), info or binary.info, binary.data
@@ -612,7 +621,7 @@ class Runtime(Closing):
                     raise
                 made = Context(self, handle, info, name=name, options=wanted, profile=measures)
                 self._contexts[made.ending] = weakref.ref(made)
-            if wanted.deferred:  # the runtime reads the binary again when it finalizes
+            if wanted.deferred:  # the runtime reads the binary again in `finalize`
                 made.keep(stack.pop_all().close)
             return made
 
@@ -628,7 +637,10 @@ class Runtime(Closing):
         handle.close()
         op, package = missing
         if package in [each.info()[0] for each in self._own_logs]:
-            what, hint = "its package does not take it", "it must be the package, and the version, it was made with"
+            what, hint = (
+                "its package does not take it",
+                "use the package, and its version, that the binary was made with",
+            )
         else:
             what = "that package is not registered"
             hint = "register it first: `udogen run context --op-package LIB`, or Runtime.register"
@@ -640,7 +652,7 @@ class Runtime(Closing):
 
     def _hear(self, level: int, text: str) -> None:
         if known.telling([text]):
-            self._interface.heard(level, text)
+            self._interface.record_line(level, text)
         if level <= self._log_level:
             self._sink(level, text)
 
@@ -698,31 +710,31 @@ class Runtime(Closing):
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def forget(self, context: Context) -> None:
-        """A context tells that it is closed."""
+        """Remove a context that was closed."""
         self._contexts.pop(context.ending, None)
 
     def check_open(self) -> None:
-        """Refuse any use after the end, and in another process."""
+        """Raise after it was closed, and in another process."""
         self.check_process("the runtime")
         if self._ended:
             raise RunFailed("the runtime is closed", hint="use it inside its `with` block")
 
     def check_process(self, what: str) -> None:
-        """Refuse any use in a process that was forked from the one that opened the runtime."""
+        """Raise in a process that was forked from the one that opened the runtime."""
         if self.process != os.getpid():
             raise RunFailed(
                 f"{what} cannot be used in process {os.getpid()}: the runtime was opened in process {self.process}",
-                hint="what a runtime has does not survive a fork: open one in the process that executes",
+                hint="a runtime cannot be used after a fork: open one in the process that executes",
             )
 
     def close(self) -> None:
         """Close every context, last to first, then the backend."""
         errors: list[Exception] = []
         with self._lock:
-            self._ended = True  # from here on nothing is added
+            self._ended = True  # nothing is added from here on
             opened.pop(self, None)
         steps = [each.close for each in reversed(self.contexts)]
-        steps += [each.run for each in reversed(list(self._contexts))]  # of contexts that nobody uses
+        steps += [each.run for each in reversed(list(self._contexts))]  # contexts that are not in use
         for step in [*steps, self._stack.close]:
             try:
                 step()
@@ -738,10 +750,10 @@ class Runtime(Closing):
 
     def __del__(self) -> None:
         if not self._ended and self.process == os.getpid():
-            self.close()  # its contexts are out of use too, for each of them refers to it
+            self.close()  # its contexts are not in use either: each refers to it
 
     def disown(self) -> None:
-        """In a process that was forked: all of it is the parent's."""
+        """In a forked process: everything belongs to the parent."""
         self._lock = threading.RLock()
         for each in self.contexts:
             each.disown()
@@ -760,14 +772,14 @@ def _options(options: ContextOptions | None, deferred: bool) -> ContextOptions:
     arguments.expect(options, ContextOptions, "options", "a ContextOptions (udogen.qnn.handles)")
     if deferred and not options.deferred:
         raise UsageError(
-            "deferred=True, and options that say otherwise", hint="say it in the options: ContextOptions(deferred=True)"
+            "deferred=True contradicts the options", hint="set it in the options: ContextOptions(deferred=True)"
         )
     return options
 
 
 @contextmanager
 def _importing(module: str) -> Iterator[None]:
-    """Import what comes next while the library reads a binary, for which it lets go of the interpreter."""
+    """Import a module in a thread, while a library call runs without the interpreter's lock."""
     if module in sys.modules:
         yield
         return

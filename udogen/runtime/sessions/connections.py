@@ -1,4 +1,4 @@
-"""What flows between graphs that run one after another: outputs that are inputs of later ones, by name or by a map."""
+"""Connections between graphs that run one after another: outputs that are inputs of later graphs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 class Stage(Protocol):
-    """A graph of a chain: one that runs, or the description of one."""
+    """A graph of a chain: a `Graph` or a `GraphInfo`."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         ...
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
-        """What it reads."""
+        """Its inputs."""
         ...
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
-        """What it writes."""
+        """Its outputs."""
         ...
 
 
@@ -46,7 +46,7 @@ class Connection:
 
     @property
     def name(self) -> str:
-        """The output with the number of its stage: several stages have outputs of one name."""
+        """The output's name with the number of its stage."""
         return f"{self.source}.{self.output.name}"
 
 
@@ -55,8 +55,8 @@ def find_connections(
 ) -> tuple[Connection, ...]:
     """Connect each input to the nearest earlier output of its name; other inputs come from outside.
 
-    `links` names outputs that are called otherwise: {"hidden": "hidden_out"} for every stage that has that input, or
-    {"3.hidden": "1.hidden_out"} for one of them.  `apart` are tensors that have a place of their own: (stage, name).
+    `links` maps inputs to outputs of other names: {"hidden": "hidden_out"} for every stage that has that input, or
+    {"3.hidden": "1.hidden_out"} for one of them.  `apart` are tensors to leave out: (stage, name).
     """
     given = dict(links or {})
     used, faults = set[str](), []
@@ -80,7 +80,7 @@ def find_connections(
     faults += [f"there is no input `{name}`" for name in given if name not in used]
     if faults:
         raise UsageError(
-            f"the graphs do not fit together: {faults[0] if len(faults) == 1 else f'{len(faults)} links are wrong'}",
+            f"the graphs cannot be connected: {faults[0] if len(faults) == 1 else f'{len(faults)} links are wrong'}",
             details=faults if len(faults) > 1 else (),
             hint='links are {"input": "output"}, or {"stage.input": "stage.output"} with numbers of stages from 0 on',
         )
@@ -91,7 +91,7 @@ def find_connections(
 
 
 def _source(before: Sequence[Stage], wanted: str, apart: Collection[tuple[int, str]]) -> tuple[int, str] | None:
-    """The nearest stage that writes it, and what it is called there."""
+    """The nearest stage that writes it, and its name there."""
     number, _, name = wanted.partition(".")
     if number.isdigit() and int(number) < len(before) and _has(before[int(number)], name):
         return int(number), name
@@ -110,11 +110,11 @@ def _tensor(side: Sequence[TensorInfo], name: str) -> TensorInfo:
 
 
 def _mismatch(stages: Sequence[Stage], source: int, output: TensorInfo, target: int, tensor: TensorInfo) -> list[str]:
-    """Why two tensors cannot be one piece of memory."""
+    """Why two tensors cannot share memory."""
     first = f"output `{output.name}` of stage {source} (graph `{stages[source].name}`)"
     second = f"input `{tensor.name}` of stage {target} (graph `{stages[target].name}`)"
     if (output.dtype, output.shape) != (tensor.dtype, tensor.shape):
         return [f"{first} is {output.dtype} {list(output.shape)}, {second} is {tensor.dtype} {list(tensor.shape)}"]
     if output.quant != tensor.quant:
-        return [f"{first} and {second} are quantized in different ways"]
+        return [f"{first} and {second} have different quantizations"]
     return []

@@ -1,4 +1,4 @@
-"""The op-package libraries that fit a device: which are registered, how, and where its Hexagon side looks for them."""
+"""Op-package libraries for a device: which are registered, how, and where its Hexagon searches for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from udogen.backends import architectures, htp
 from udogen.backends.backend import Target
 from udogen.build import elf
-from udogen.build.package import PackageFolder
+from udogen.build.package import PackageLibrary
 from udogen.errors import RunFailed, UsageError
 from udogen.runtime.built import find_source
 from udogen.runtime.sessions.session import devices_of
@@ -25,14 +25,14 @@ _ANDROID = "aarch64-android"
 
 
 class DeviceLibraryMissing(RunFailed):
-    """A package has no library for a device."""
+    """A package is not built for a device."""
 
 
 @dataclass(frozen=True)
 class LibraryRegistration:
-    """One call that registers an op package: `library` as the runtime is told of it."""
+    """One call that registers an op package: `library` as passed to the runtime."""
 
-    library: str  # a full path; of the Hexagon library its name alone, for another loader looks for it
+    library: str  # a full path; only the name for a Hexagon library, which another loader searches
     provider: str
     target: str | None
     file: Path
@@ -43,27 +43,27 @@ class OpLibraries:
     """The libraries that an op package needs on one processor."""
 
     package: str
-    arch: str  # of Hexagon: v73; empty where none is involved
+    arch: str  # of Hexagon: v73; empty on a PC
     registrations: tuple[LibraryRegistration, ...]
-    search: tuple[Path, ...]  # folders for ADSP_LIBRARY_PATH, before those that are in it; it is separated by `;`
+    search: tuple[Path, ...]  # folders to put first in ADSP_LIBRARY_PATH, separated by `;`
 
 
 def op_libraries(package: Path, *, arch: str | int = "", machine: str = "", android: bool | None = None) -> OpLibraries:
     """The libraries of a built HTP package that this processor needs.
 
-    On a PC there is one.  On a device there are two, of the same name: one for ARM, which prepares graphs and is
-    registered with the target CPU, and one for Hexagon with the target HTP.  `arch` is the version of Hexagon as the
-    device tells it (`DeviceInfo.arch`); `machine` is that of this process.
+    A PC needs one.  A device needs two of the same name: one for ARM, which prepares graphs and is registered with
+    target CPU, and one for Hexagon with target HTP.  `arch` is the version of Hexagon (`DeviceInfo.arch`), `machine`
+    that of this process.
     """
     machine = machine or platform.machine()
     folder = _folder(package)
     if machine == "x86_64":
-        # The target must be NULL (or CPU) here: libQnnHtp answers 4003 to HTP on a PC.
+        # The target must be NULL or CPU: libQnnHtp returns 4003 for HTP on a PC.
         file = _built(folder, [row for row in folder.rows if row.native and row.backend == folder.backend], "this PC")
         _check(file, "x86_64", "")
         return OpLibraries(folder.name, "", (LibraryRegistration(str(file), folder.provider, None, file),), ())
     if machine not in ("aarch64", "arm64"):
-        raise UsageError(f"HTP runs on no {machine}", hint="on x86_64 (Qualcomm's emulator) and aarch64")
+        raise UsageError(f"HTP does not run on {machine}", hint="on x86_64 (Qualcomm's emulator) and aarch64")
     version = _version(arch)
     on_android = hasattr(sys, "getandroidapilevel") if android is None else android
     arm = _arm(folder, on_android)
@@ -85,15 +85,15 @@ def op_libraries(package: Path, *, arch: str | int = "", machine: str = "", andr
 def register_package(runtime: Runtime, package: Path, *, arch: str | int = "", machine: str = "") -> OpLibraries:
     """Register all libraries of an HTP package that this machine's devices need.
 
-    ADSP_LIBRARY_PATH must lead to the Hexagon library before the process starts: see `adsp_library_path`.
+    ADSP_LIBRARY_PATH must contain the folder of the Hexagon library before the process starts: see `adsp_library_path`.
     """
     if not arch:
         versions = {each.arch for each in devices_of(runtime)}
         if len(versions) > 1 and (machine or platform.machine()) != "x86_64":
-            told = ", ".join(f"v{each}" for each in sorted(versions))
+            names = ", ".join(f"v{each}" for each in sorted(versions))
             raise UsageError(
-                f"the devices of this platform are different versions of Hexagon: {told}",
-                hint="say for which one to register (arch)",
+                f"the devices of this platform are different versions of Hexagon: {names}",
+                hint="name the one to register for (arch)",
             )
         arch = max(versions, default=0)
     found = op_libraries(package, arch=arch, machine=machine)
@@ -126,14 +126,14 @@ def _version(arch: str | int) -> str:
         return name
     if name in ("", "v0"):
         raise UsageError(
-            "the version of Hexagon is not known: the device does not tell it",
+            "the version of Hexagon is unknown: the device does not report it",
             hint="name it (arch): " + ", ".join(known),
         )
     raise UsageError(f"there is no HTP on Hexagon {name}", hint="there is on " + ", ".join(known))
 
 
-def _arm(folder: PackageFolder, android: bool) -> Path:
-    """The library for the ARM side: Android and Linux have different ones, from one target or two."""
+def _arm(folder: PackageLibrary, android: bool) -> Path:
+    """The library for ARM; Android and Linux have different ones."""
     system = "Android" if android else "Linux"
     rows = [row for row in folder.rows if row.backend == folder.backend and not row.native and not row.arch]
     candidates = [
@@ -146,12 +146,12 @@ def _arm(folder: PackageFolder, android: bool) -> Path:
     return found or _missing(folder, rows[:1], f"aarch64 {system}", "")
 
 
-def _built(folder: PackageFolder, rows: list[Target], what: str, others: str = "") -> Path:
+def _built(folder: PackageLibrary, rows: list[Target], what: str, others: str = "") -> Path:
     found = next((file for row in rows for file in folder.artifacts(row) if file.is_file()), None)
     return found or _missing(folder, rows, what, others)
 
 
-def _missing(folder: PackageFolder, rows: list[Target], what: str, others: str) -> Path:
+def _missing(folder: PackageLibrary, rows: list[Target], what: str, others: str) -> Path:
     if not rows:
         raise UsageError(
             f"package {folder.name} has no target for {what}",
@@ -163,7 +163,7 @@ def _missing(folder: PackageFolder, rows: list[Target], what: str, others: str) 
     )
 
 
-def _versions(folder: PackageFolder) -> str:
+def _versions(folder: PackageLibrary) -> str:
     return ", ".join(
         f"Hexagon {row.arch}"
         for row in folder.rows
@@ -172,7 +172,7 @@ def _versions(folder: PackageFolder) -> str:
 
 
 def _check(file: Path, machine: str, version: str) -> None:
-    """Refuse a library that lies in the folder of another processor: the device says only that it cannot load it."""
+    """Raise if a library is built for another processor; the device reports only that it cannot load it."""
     found = elf.read(file)
     if found.machine != machine or (version and found.arch and found.arch != version):
         raise RunFailed(

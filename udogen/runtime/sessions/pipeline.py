@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Copies(NamedTuple):
     """Bytes that udogen copied, by kind; copies inside a runtime cannot be seen."""
 
-    input: int = 0  # arrays that did not lie as the graph wants them
-    output: int = 0  # always 0: graphs write into the arrays that are returned
+    input: int = 0  # arrays that are not contiguous
+    output: int = 0  # always 0: graphs write into the returned arrays
     state: int = 0  # into and out of the state buffers
     activation: int = 0  # between graphs
 
@@ -34,7 +34,7 @@ class Copies(NamedTuple):
 
 
 class _Stage(NamedTuple):
-    """A graph of a pipeline, and what its open ends are called there: tensor -> name."""
+    """A graph of a pipeline, with its outer inputs and outputs: tensor -> name in the pipeline."""
 
     number: int
     graph: Graph
@@ -45,9 +45,9 @@ class _Stage(NamedTuple):
 class Pipeline(Closing):
     """Graphs that run one after another, callable as one function of arrays.
 
-    Outputs that are inputs of later stages (by name, or by `links` as `find_wires` takes them) lie in buffers of the
-    memory domain, bound once in all graphs.  Tensors that are bound already stay where they are: those of a state above
-    all.  `states` are pairs that swap after each execution.
+    Outputs that are inputs of later stages (by name, or by `links` as in `find_connections`) are bound to buffers of
+    the memory domain.  Tensors that are bound already stay bound, such as those of a state.  `states` are pairs that
+    swap after each execution.
     """
 
     def __init__(
@@ -68,16 +68,16 @@ class Pipeline(Closing):
             for tensor in (*graph.inputs, *graph.outputs)
             if graph.binding(tensor.name).bound
         }
-        self.wires: tuple[Connection, ...] = find_connections(graphs, links=links, apart=apart)
-        wired = {(wire.source, wire.output.name) for wire in self.wires}
-        wired |= {(number, tensor.name) for wire in self.wires for number, tensor in wire.targets}
-        self._inputs = self._open_ends("inputs", apart | wired)
-        self._outputs = self._open_ends("outputs", apart | wired)
+        self.connections: tuple[Connection, ...] = find_connections(graphs, links=links, apart=apart)
+        connected = {(connection.source, connection.output.name) for connection in self.connections}
+        connected |= {(number, tensor.name) for connection in self.connections for number, tensor in connection.targets}
+        self._inputs = self._outer("inputs", apart | connected)
+        self._outputs = self._outer("outputs", apart | connected)
         self._lock = threading.Lock()
         self.executions = 0
         try:
-            for wire in self.wires:
-                self._lay(wire)
+            for connection in self.connections:
+                self._bind(connection)
         except BaseException:
             self.close()
             raise
@@ -87,12 +87,12 @@ class Pipeline(Closing):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """What it is called with; one array for all stages that have an input of that name."""
+        """Names of its inputs; stages with an input of the same name share the array."""
         return tuple(self._inputs)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What it returns; `3.name` is that of stage 3, where several have an output of that name."""
+        """Names of its outputs; `3.name` is that of stage 3 if several stages have an output of that name."""
         return tuple(self._outputs)
 
     @property
@@ -103,7 +103,7 @@ class Pipeline(Closing):
     def __call__(
         self, inputs: Mapping[str, Array] | None = None, /, *, out: Mapping[str, Array] | None = None, **named: Array
     ) -> dict[str, Array]:
-        """Run all graphs in order, then swap the states; outputs by name.  Executions of one pipeline take turns."""
+        """Execute all graphs in order, then swap the states; returns outputs by name.  Executions take turns."""
         for each in (inputs, out):
             if each is not None and (each.__class__ is not dict or not all(isinstance(name, str) for name in each)):
                 arguments.mapping(each, "what a pipeline is given", hint='give arrays in a dict: {"tensor": …}')
@@ -124,7 +124,7 @@ class Pipeline(Closing):
         return wanted
 
     def close(self) -> None:
-        """Unbind and free the buffers between its graphs, after an execution that runs; states are their domain's."""
+        """Wait for a running execution, then unbind and free the buffers between its graphs, not the states."""
         with self._lock:
             self.closed = True
             for buffer in self.buffers.values():
@@ -136,7 +136,7 @@ class Pipeline(Closing):
 
     def __enter__(self) -> Pipeline:
         if self.closed:
-            raise RunFailed("the pipeline is closed", hint="make a new one of its graphs")
+            raise RunFailed("the pipeline is closed", hint="make a new one from its graphs")
         return self
 
     def __del__(self) -> None:
@@ -168,16 +168,19 @@ class Pipeline(Closing):
         for tensor, array in made.items():
             results[stage.outputs[tensor]] = array
 
-    def _lay(self, wire: Connection) -> None:
-        """One buffer for a wire, bound in every graph that has an end of it."""
-        ends = [(wire.source, wire.output.name, OUTPUT), *((stage, each.name, INPUT) for stage, each in wire.targets)]
+    def _bind(self, connection: Connection) -> None:
+        """Allocate a buffer for a connection and bind it in its graphs."""
+        ends = [
+            (connection.source, connection.output.name, OUTPUT),
+            *((stage, each.name, INPUT) for stage, each in connection.targets),
+        ]
         roles = [Role(self.graphs[stage], tensor, usage) for stage, tensor, usage in ends]
-        self.buffers[wire.name] = buffer = self.domain.allocate(roles, name=wire.name)
+        self.buffers[connection.name] = buffer = self.domain.allocate(roles, name=connection.name)
         for role in roles:
             role.graph.bind({role.tensor: buffer})
 
-    def _open_ends(self, side: str, inside: Collection[tuple[int, str]]) -> dict[str, dict[int, str]]:
-        """What comes from outside, or goes there: its name -> the tensor in each stage that has it."""
+    def _outer(self, side: str, inside: Collection[tuple[int, str]]) -> dict[str, dict[int, str]]:
+        """Outer inputs or outputs: name -> tensor in each stage that has it."""
         found: dict[str, list[tuple[int, TensorInfo]]] = {}
         for number, graph in enumerate(self.graphs):
             for tensor in getattr(graph, side):
@@ -221,7 +224,7 @@ def _check(graphs: Any, domain: Any, links: Any, states: Any) -> None:
     if isinstance(graphs, (str, bytes)) or not isinstance(graphs, Sequence):
         raise UsageError(f"the graphs of a pipeline are {arguments.kind_of(graphs)}", hint=hint)
     if not graphs:
-        raise UsageError("a pipeline without graphs does nothing", hint=hint)
+        raise UsageError("a pipeline needs at least one graph", hint=hint)
     for number, graph in enumerate(graphs):
         if not hasattr(graph, "binding") or isinstance(graph, type):
             raise UsageError(f"stage {number} of the pipeline is {arguments.kind_of(graph)}", hint=hint)

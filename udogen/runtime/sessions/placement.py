@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 MIB = 1 << 20
-# "Limited to a memory mapping of around 3.5GB" (ggml-hexagon's developer page): the smaller reading of GB, for a model
-# that maps too much fails on the device, and one session too many only costs a hand-over.
+# "Limited to a memory mapping of around 3.5GB" (ggml-hexagon's developer page): read as 10**9, because
+# a model that maps too much fails on the device, and one session too many costs little.
 DEFAULT_LIMIT = 3_500_000_000
 
 
@@ -38,7 +38,7 @@ class Layer:
     name: str
     weights: int
     cache: int = 0
-    compute: int = 0  # inputs, outputs and room of its own
+    compute: int = 0  # inputs, outputs and its own memory
     spill_fill: int = 0
     activations: tuple[Activation, ...] = ()
 
@@ -53,7 +53,7 @@ class SessionSpec:
 
 
 class Sizes(NamedTuple):
-    """What some layers map together."""
+    """What layers map together, in bytes."""
 
     weights: int = 0
     cache: int = 0
@@ -67,7 +67,7 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True)
 class SessionShare:
-    """What one session gets."""
+    """The layers of one session."""
 
     session: SessionSpec
     layers: tuple[str, ...]
@@ -75,13 +75,13 @@ class SessionShare:
 
     @property
     def free(self) -> int:
-        """What it could map besides; negative where it is too much."""
+        """What it may still map; negative if it exceeds the limit."""
         return self.session.limit - self.sizes.total
 
 
 @dataclass(frozen=True)
 class Handover:
-    """An activation that goes from one session to another."""
+    """An activation that passes from one session to another."""
 
     activation: str
     size: int
@@ -132,7 +132,7 @@ class SessionPlan:
 
 
 def sizes_of(layers: Sequence[Layer], *, shared_spill_fill: bool = False) -> Sizes:
-    """What these layers map in one session: an activation once, spill-fill buffers together or one for all."""
+    """What these layers map in one session: each activation once, spill-fill buffers summed or shared."""
     spills = [layer.spill_fill for layer in layers]
     handed = {each.name: each.size for layer in layers for each in layer.activations}
     spill = max(spills, default=0) if shared_spill_fill else sum(spills)
@@ -159,7 +159,7 @@ def handovers_of(layers: Sequence[Layer], sessions: Mapping[str, SessionSpec]) -
 
 
 def size_text(size: int) -> str:
-    """A size as sentences have it."""
+    """A size as text."""
     return f"{size / MIB:.2f} MiB" if abs(size) >= MIB / 10 else f"{size} bytes"
 
 
@@ -232,8 +232,9 @@ def place_layers(
 ) -> SessionPlan:
     """Place layers on sessions: in order, within limits, on as few sessions as possible or on `exactly`.
 
-    `pins` (layer -> session) fixes some layers; the others go between them.  With all of them fixed any order will do.
-    Of all ways with that many sessions the one is taken whose fullest session is least full, then the most even one.
+    `pins` (layer -> session) fixes layers; the others are placed between them.  If all are fixed, any order is
+    possible. Among all ways with the same number of sessions, the fullest session is minimal, then the distribution
+    most even.
     """
     fixed = dict(pins or {})
     _check(layers, sessions, fixed, exactly)
@@ -260,7 +261,7 @@ def _placed(
             "; ".join(
                 f"{name} would map {size_text(total)}, {size_text(more)} more than it may" for name, total, more in over
             ),
-            hint="place layers on another session, or leave some to be placed",
+            hint="place layers on another session, or leave some unpinned",
             details=table_lines(plan),
         )
     return plan
@@ -298,7 +299,7 @@ def _runs(
 
 
 class _Table:
-    """What every run of layers maps, and the best cuts: dynamic programming over where the last run begins."""
+    """The sizes of all runs of layers, and the best cuts by dynamic programming over the start of the last run."""
 
     def __init__(
         self, layers: Sequence[Layer], sessions: Sequence[SessionSpec], pins: Mapping[str, str], shared_spill_fill: bool
@@ -306,7 +307,7 @@ class _Table:
         self.layers, self.sessions, self.shared_spill_fill = layers, sessions, shared_spill_fill
         self.pins = [_index(sessions, pins[layer.name]) if layer.name in pins else None for layer in layers]
         self.totals = [_growing(layers[first:], shared_spill_fill) for first in range(len(layers))]
-        # Loads are parts of a limit, as whole numbers: bytes * scale.
+        # Loads are fractions of a limit, as integers: bytes * scale.
         self.scales = [lcm(*(session.limit for session in sessions)) // session.limit for session in sessions]
 
     def total(self, first: int, last: int) -> int:
@@ -314,7 +315,7 @@ class _Table:
         return self.totals[first][last - first - 1]
 
     def cut(self, count: int, *, within_limits: bool) -> list[int]:
-        """Where `count` runs begin, and the end; empty where there is no way."""
+        """The starts of `count` runs, and the end; empty if there is no solution."""
         cap, _ = self._search(count, within_limits, cap=None, join=max, weigh=lambda load: load)
         if cap is None:
             return []
@@ -334,7 +335,7 @@ class _Table:
     ) -> tuple[int | None, list[int]]:
         """The least cost of `count` runs, and their cuts; `cap` leaves out runs with a greater load."""
         size = len(self.layers)
-        best: list[dict[int, tuple[int, int]]] = [{0: (0, 0)}]  # by number of runs: end -> cost, where the last begins
+        best: list[dict[int, tuple[int, int]]] = [{0: (0, 0)}]  # by number of runs: end -> cost, start of the last
         for run in range(count):
             found: dict[int, tuple[int, int]] = {}
             for first, (before, _) in best[run].items():
@@ -346,7 +347,7 @@ class _Table:
                     if (within_limits and total > self.sessions[run].limit) or (cap is not None and load > cap):
                         break  # longer runs map more
                     cost = join(before, weigh(load))
-                    if last not in found or cost <= found[last][0]:  # of equal ways the one with the later cut
+                    if last not in found or cost <= found[last][0]:  # of equal costs the later cut
                         found[last] = (cost, first)
             best.append(found)
         if size not in best[count]:
@@ -371,12 +372,12 @@ def _growing(layers: Sequence[Layer], shared_spill_fill: bool) -> list[int]:
     return totals
 
 
-# --- what is refused --------------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------------
 
 
 def _check(layers: Sequence[Layer], sessions: Sequence[SessionSpec], pins: Mapping[str, str], exactly: int) -> None:
     names = [layer.name for layer in layers]
-    faults = [f"layer `{name}` is there twice" for name in sorted({name for name in names if names.count(name) > 1})]
+    faults = [f"layer `{name}` is given twice" for name in sorted({name for name in names if names.count(name) > 1})]
     sizes: dict[str, tuple[str, int]] = {}
     for layer in layers:
         for what in ("weights", "cache", "compute", "spill_fill"):
@@ -390,9 +391,9 @@ def _check(layers: Sequence[Layer], sessions: Sequence[SessionSpec], pins: Mappi
                 )
     faults += [f"session {session.name} may map {session.limit} bytes" for session in sessions if session.limit < 1]
     known = {session.name for session in sessions}
-    faults += [f"`{name}` is placed, and is no layer" for name in sorted(set(pins) - set(names))]
+    faults += [f"`{name}` is pinned but is not a layer" for name in sorted(set(pins) - set(names))]
     faults += [
-        f"layer `{name}` is placed on `{session}`, which is no session"
+        f"layer `{name}` is pinned to `{session}`, which is not a session"
         for name, session in sorted(pins.items())
         if session not in known
     ]
@@ -400,9 +401,9 @@ def _check(layers: Sequence[Layer], sessions: Sequence[SessionSpec], pins: Mappi
     disorder = [] if faults or all(name in pins for name in names) else _disorder(names, sessions, pins)
     faults += disorder
     if faults:
-        out_of_order = "place layers in the order of the sessions, or every layer by hand: then any order will do"
+        out_of_order = "pin layers in the order of the sessions, or pin all layers: then any order is possible"
         raise UsageError(
-            faults[0] if len(faults) == 1 else f"{len(faults)} things are wrong with what is to be placed",
+            faults[0] if len(faults) == 1 else f"{len(faults)} problems with the placement",
             details=faults if len(faults) > 1 else (),
             hint=out_of_order
             if disorder
@@ -415,20 +416,20 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _shortages(layers: Sequence[Layer], sessions: Sequence[SessionSpec], exactly: int) -> list[str]:
-    faults = [] if layers else ["there is no layer to place"]
-    faults += [] if sessions else ["there is no session to place layers on"]
+    faults = [] if layers else ["no layers to place"]
+    faults += [] if sessions else ["no sessions to place layers on"]
     if exactly < 0 or exactly > len(sessions):
-        faults.append(f"{exactly} sessions are asked for, {len(sessions)} may be opened")
+        faults.append(f"{exactly} sessions are requested, {len(sessions)} can be opened")
     elif layers and exactly > len(layers):
-        faults.append(f"{exactly} sessions are asked for, and {len(layers)} layers: some would be empty")
+        faults.append(f"{exactly} sessions are requested for {len(layers)} layers: some would be empty")
     return faults
 
 
 def _disorder(names: Sequence[str], sessions: Sequence[SessionSpec], pins: Mapping[str, str]) -> list[str]:
     fixed = [(name, _index(sessions, pins[name])) for name in names if name in pins]
     return [
-        f"layer `{after}` is placed on {sessions[later].name}, `{before}` before it on {sessions[earlier].name}: "
-        "what lies between them cannot be placed in order"
+        f"layer `{after}` is pinned to {sessions[later].name}, `{before}` before it to {sessions[earlier].name}: "
+        "the layers between them cannot be placed in order"
         for (before, earlier), (after, later) in pairwise(fixed)
         if later < earlier
     ]
@@ -458,7 +459,7 @@ def _too_much(table: _Table, count: int) -> UsageError:
         over = [(session, total - session.limit) for session, total in loads if total > session.limit]
         details = [
             *(
-                f"in the most even way {session.name} would map {size_text(more)} more than it may"
+                f"distributed evenly, {session.name} would map {size_text(more)} more than it may"
                 for session, more in over
             ),
             *table_lines(_plan(layers, sessions, runs, table.shared_spill_fill)),
@@ -471,12 +472,12 @@ def _too_much(table: _Table, count: int) -> UsageError:
 
 
 def _remedy(table: _Table, count: int) -> str:
-    """How many sessions would do, each with the smallest limit of those that there are."""
+    """How many sessions are enough, with the smallest limit of the given ones."""
     pinned = [layer.name for layer, pin in zip(table.layers, table.pins, strict=True) if pin is not None]
     if pinned:
         free = _Table(table.layers, table.sessions, {}, table.shared_spill_fill)
         if any(free.cut(each, within_limits=True) for each in range(1, min(count, len(table.layers)) + 1)):
-            return f"they fit if {_listed([f'`{name}`' for name in pinned])} need not be where it is placed by hand"
+            return f"they fit if {_listed([f'`{name}`' for name in pinned])} are not pinned"
     limit, needed, first = min(session.limit for session in table.sessions), 1, 0
     for last in range(1, len(table.layers) + 1):
         if table.total(first, last) > limit:
@@ -485,7 +486,7 @@ def _remedy(table: _Table, count: int) -> str:
                 return "split the model into smaller shards"
     if needed > count:
         return f"{needed} sessions are enough; or split the model into smaller shards"
-    return "split the model into smaller shards, or place fewer layers by hand"
+    return "split the model into smaller shards, or pin fewer layers"
 
 
 def _sessions(sessions: Sequence[SessionSpec]) -> str:
@@ -514,12 +515,12 @@ class SizedShard:
     name: str
     info: BinaryInfo
     size: int  # of the file
-    weights: int | None = None  # where the runtime tells
+    weights: int | None = None  # if the runtime reports them
     spill_fill: int | None = None
 
 
 def context_sizes(context: ContextHandle) -> tuple[int | None, int | None]:
-    """What a deferred HTP context wants for weights and for spilling; None where it does not tell."""
+    """Sizes of weights and spill-fill of a deferred HTP context; None if it does not report them."""
     found: list[int | None] = []
     for name in ("WEIGHTS_BUFFER_SIZE", "MAX_SPILLFILL_BUFFER_SIZE"):
         try:
@@ -534,19 +535,19 @@ def layers_of(
 ) -> tuple[Layer, ...]:
     """The layers of a model, in order, with the sizes that their binaries and the runtime report.
 
-    weights: what the runtime tells, else the size of the file, which is somewhat more.  cache: tensors, of both sides,
-    whose names match `states`.  activations: what one shard hands to another, in graphs of the same name.  compute: all
-    other tensors of the graph that has most of them, for graphs of a context run one after another.  spill-fill: what
-    the runtime or the binary tells.
+    weights: reported by the runtime, else the size of the file, which is somewhat more.  cache: inputs and outputs
+    whose names match `states`.  activations: tensors between graphs of the same name in different shards.  compute: all
+    other tensors of the largest graph, as graphs of a context run one after another.  spill-fill: reported by the
+    runtime or the binary.
     """
-    wires = _wires(shards, links or {})
-    return tuple(_layer(number, shard, wires, states) for number, shard in enumerate(shards))
+    connections = _connections(shards, links or {})
+    return tuple(_layer(number, shard, connections, states) for number, shard in enumerate(shards))
 
 
-def _wires(
+def _connections(
     shards: Sequence[SizedShard], links: Mapping[str, str]
 ) -> dict[str, tuple[list[int], tuple[Connection, ...]]]:
-    """By the name of the graph: the shards that have it, and what flows between them."""
+    """Graph name -> the shards that have it, and the connections between them."""
     names = dict.fromkeys(graph.name for shard in shards for graph in shard.info.graphs)
     found = {}
     for name in names:
@@ -560,14 +561,14 @@ def _wires(
 def _layer(
     number: int,
     shard: SizedShard,
-    wires: Mapping[str, tuple[list[int], tuple[Connection, ...]]],
+    connections: Mapping[str, tuple[list[int], tuple[Connection, ...]]],
     states: Sequence[str],
 ) -> Layer:
     cache: dict[str, int] = {}
     activations: dict[str, int] = {}
     rest = []
     for graph in shard.info.graphs:
-        handed, others = _handed(number, graph.name, wires), 0
+        handed, others = _handed(number, graph.name, connections), 0
         for key, tensor in _edges(graph):
             if key in handed:
                 activations[f"{graph.name}:{handed[key]}"] = tensor.nbytes
@@ -576,24 +577,26 @@ def _layer(
             else:
                 others += tensor.nbytes
         rest.append(others)
-    told = max((graph.htp.spill_fill for graph in shard.info.graphs if graph.htp), default=0)
+    reported = max((graph.htp.spill_fill for graph in shard.info.graphs if graph.htp), default=0)
     return Layer(
         shard.name,
         weights=shard.size if shard.weights is None else shard.weights,
         cache=sum(cache.values()),
         compute=max(rest, default=0),
-        spill_fill=told if shard.spill_fill is None else shard.spill_fill,
+        spill_fill=reported if shard.spill_fill is None else shard.spill_fill,
         activations=tuple(Activation(name, size) for name, size in sorted(activations.items())),
     )
 
 
-def _handed(number: int, graph: str, wires: Mapping[str, tuple[list[int], tuple[Connection, ...]]]) -> dict[str, str]:
-    """The edges of a shard's graph that another shard has too: edge -> what flows there."""
-    having, found = wires[graph]
+def _handed(
+    number: int, graph: str, connections: Mapping[str, tuple[list[int], tuple[Connection, ...]]]
+) -> dict[str, str]:
+    """Inputs and outputs of a shard's graph that are connected to another shard: edge -> connection."""
+    having, found = connections[graph]
     here = having.index(number)
-    handed = {f"out {wire.output.name}": wire.name for wire in found if wire.source == here}
-    for wire in found:
-        handed.update({f"in {tensor.name}": wire.name for target, tensor in wire.targets if target == here})
+    handed = {f"out {connection.output.name}": connection.name for connection in found if connection.source == here}
+    for connection in found:
+        handed.update({f"in {tensor.name}": connection.name for target, tensor in connection.targets if target == here})
     return handed
 
 

@@ -45,7 +45,7 @@ def devices_of(runtime: Runtime) -> tuple[DeviceInfo, ...]:
 def sessions_of(runtime: Runtime, count: int = 0, *, limit: int = DEFAULT_LIMIT) -> tuple[SessionSpec, ...]:
     """Sessions for the devices of a runtime: one on each, or `count` spread over them.
 
-    No call of QNN tells how much a session may map, so `limit` is the same on every device.
+    QNN does not report how much a session may map, so `limit` is the same for every device.
     """
     numbers = [each.number for each in devices_of(runtime)] or [0]
     wanted = count or len(numbers)
@@ -55,9 +55,8 @@ def sessions_of(runtime: Runtime, count: int = 0, *, limit: int = DEFAULT_LIMIT)
 class Session(Closing):
     """One session on one device: its contexts and the memory they map, within a limit.
 
-    It is one account: whatever is allocated for a context of it, or registered with one, is counted, by whichever way.
-    What a plan has counted for caches and activations, tensors, weights and spilling is kept free for them: buffers
-    take from that first.
+    It counts all memory that is allocated for its contexts or registered with them.  What a plan has counted for
+    caches, activations, tensors, weights and spill-fill is reserved for them and used first.
     """
 
     def __init__(self, runtime: Runtime, spec: SessionSpec, *, shared_spill_fill: bool = False) -> None:
@@ -68,15 +67,15 @@ class Session(Closing):
         self._devices = devices_of(runtime)
         if self._devices and spec.device not in [each.number for each in self._devices]:
             raise UsageError(
-                f"session {spec.name} is to run on device {spec.device}, which there is not",
+                f"session {spec.name} is to run on device {spec.device}, which does not exist",
                 hint="devices: " + ", ".join(f"{each.number} ({each.name})" for each in self._devices),
             )
         self._shared_spill_fill = shared_spill_fill
         self._layers: dict[str, Layer] = {}
         self._contexts: dict[str, Context] = {}
         self._charged: dict[object, tuple[str, int]] = {}
-        self._buffers: dict[Buffer, list[Callable[[], None]]] = {}  # how it is released; once more for each use
-        self._lock = threading.RLock()  # what is counted together is counted by one thread
+        self._buffers: dict[Buffer, list[Callable[[], None]]] = {}  # the release function, plus one entry for each use
+        self._lock = threading.RLock()  # sizes are counted by one thread at a time
 
     def __repr__(self) -> str:
         sizes = f"{size_text(self.sizes.total)} of {size_text(self.limit)}"
@@ -84,17 +83,17 @@ class Session(Closing):
 
     @property
     def device(self) -> DeviceInfo | None:
-        """Its device, where the backend tells of it."""
+        """Its device, if the backend reports it."""
         return next((each for each in self._devices if each.number == self.spec.device), None)
 
     @property
     def contexts(self) -> tuple[Context, ...]:
-        """The contexts that are open in it."""
+        """Its open contexts."""
         return tuple(self._contexts.values())
 
     @property
     def sizes(self) -> Sizes:
-        """What it maps: what its layers were counted with, and buffers beyond that."""
+        """What it maps: the planned sizes of its layers, and buffers beyond them."""
         with self._lock:
             counted = sizes_of(list(self._layers.values()), shared_spill_fill=self._shared_spill_fill)
             over = {kind: self._over(kind) for kind in KINDS}
@@ -106,15 +105,15 @@ class Session(Closing):
 
     @property
     def free(self) -> int:
-        """What it may map besides."""
+        """What it may still map."""
         return self.limit - self.sizes.total
 
     def open(self, layer: Layer, binary: Any, **options: Any) -> Context:
-        """Restore a context here; refused where the session would map more than it may."""
+        """Restore a context in this session; raises if it would exceed the limit."""
         arguments.expect(layer, Layer, "the layer", "a Layer (udogen.runtime.sessions.placement): its name and sizes")
         with self._lock:
             if layer.name in self._layers:
-                raise UsageError(f"session {self.name} has a context `{layer.name}` already", hint="close it first")
+                raise UsageError(f"session {self.name} already has a context `{layer.name}`", hint="close it first")
             before = self.sizes.total
             self._layers[layer.name] = layer
             try:
@@ -131,14 +130,14 @@ class Session(Closing):
             self._forget(layer.name)
             raise
         made.session, self._contexts[layer.name] = self, made
-        mine = weakref.ref(self)  # a session goes with its contexts when nobody uses them
+        mine = weakref.ref(self)  # a session is collected with its contexts
         made.on_close(lambda: session._forget(layer.name) if (session := mine()) is not None else None)
         return made
 
     def charge(self, name: str, size: int, kind: str = CACHE) -> Callable[[], None]:
-        """Count memory that is mapped besides contexts; call the answer when it is freed.
+        """Count memory that is mapped for contexts; returns the function to call when it is freed.
 
-        `kind` says what the layers have counted it as, if they have: one of KINDS.
+        `kind` is what the plan counted it as: one of KINDS.
         """
         key = object()
         with self._lock:
@@ -156,7 +155,7 @@ class Session(Closing):
         return release
 
     def charge_buffer(self, buffer: Buffer, size: int, kind: str = COMPUTE) -> Callable[[], None]:
-        """Count a buffer that is registered with contexts of this session: once, however often that is."""
+        """Count a registered buffer, once however often it is registered."""
         with self._lock:
             if buffer not in self._buffers:
                 self._buffers[buffer] = [self.charge(buffer.name, size, kind)]
@@ -173,11 +172,11 @@ class Session(Closing):
         return release
 
     def _over(self, kind: str) -> int:
-        """What is charged beyond what the layers were counted with."""
+        """What exceeds the planned size of a kind."""
         return max(0, sum(size for of, size in self._charged.values() if of == kind) - self._kept(kind))
 
     def _kept(self, kind: str) -> int:
-        """Room that was counted for memory of a kind."""
+        """The planned size of a kind."""
         layers = list(self._layers.values())
         if kind == CACHE:
             handed = {each.name: each.size for layer in layers for each in layer.activations}
@@ -202,7 +201,7 @@ class Session(Closing):
             self._contexts.pop(name, None)
 
     def close(self) -> None:
-        """Close its contexts, last to first, all of them; then raise the first error."""
+        """Close its contexts, last to first; then raise the first error."""
         with ExitStack() as stack:
             for context in self.contexts:
                 stack.callback(context.close)
@@ -234,7 +233,7 @@ class Sessions:
 
     @property
     def contexts(self) -> tuple[Context, ...]:
-        """All contexts that are open, in the order of the layers."""
+        """The open contexts, in the order of the layers."""
         return tuple(each for each in self._by_layer.values() if each in self.runtime.contexts)
 
     def context(self, layer: str) -> Context:
@@ -245,7 +244,7 @@ class Sessions:
         return found
 
     def graphs(self, name: str, layers: Sequence[str] = ()) -> list[Graph]:
-        """The graph of this name of every layer, in order: a chain."""
+        """The graph of this name of every layer, in order."""
         for each in arguments.names(layers, "the layers"):
             self.context(each)
         return [
