@@ -1,6 +1,6 @@
 """The backends, one object each in a file of its own, and how configs call them.
 
-A config says CPU, GPU, HTP, or DSP with an architecture (`DSP_V68` in XML, `dsp_arch_types` in JSON).  DSP of
+A config names CPU, GPU, HTP, or DSP with an architecture (`DSP_V68` in XML, `dsp_arch_types` in JSON).  DSP of
 V68 and later is what QNN calls HTP; before that, and without an architecture, it is the DSP backend.
 """
 
@@ -39,7 +39,7 @@ def register(kind: Kind) -> None:
 for _each in (cpu.BACKEND, gpu.BACKEND, htp.BACKEND, dsp.BACKEND, reg.KIND, converter.KIND):
     register(_each)
 
-# The layout of a package whose config is written in this language, unless the user says otherwise.
+# The layout of a package whose config is written in this language, unless the user chooses another.
 USUAL_LAYOUT = {"json": "snpe", "xml": "qnn"}
 
 _FOREIGN = ("AIC", "HTA", "LPAI")  # names that configs use of backends that udogen does not generate for
@@ -80,7 +80,7 @@ def split_dsp(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def of_op(op: Op, package: OpPackage) -> tuple[str, ...]:
-    """The ids of the backends that the config says this op supports."""
+    """The ids of the backends that this op supports, by its config."""
     names, archs = of_supplements(op, package)
     versions = [int(arch[1:]) for arch in archs] if "DSP" in names else []
 

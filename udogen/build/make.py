@@ -1,4 +1,4 @@
-"""Drives the package's own Makefile, which also works by hand, and makes short sense of what compilers say."""
+"""Drives the package's own Makefile, which also works by hand, and shortens the output of compilers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: t
     for target in targets:
         choice = _choice(package, target, toolchain, env)
         artifact = package.artifact(choice.folder or target.folder, target.ending)
-        # htp_aarch64 and htp_android are one library where the NDK is there.
+        # htp_aarch64 and htp_android are one library where the NDK is installed.
         steps.setdefault(artifact, Step(target, choice, artifact))
     return list(steps.values())
 
@@ -63,7 +63,7 @@ def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: t
 def _choice(package: PackageFolder, target: Target, toolchain: str, env: tools.Environment) -> Choice:
     found = toolchains.choose(target, env, toolchain)
     if package.kind.registration:
-        return snpe.choose(env, found, ours=toolchain == "open")
+        return snpe.choose(env, found, own_headers=toolchain == "open")
     return htp_core.choose(target, env, found) if package.api == "core" else found
 
 
@@ -96,7 +96,7 @@ def _build_all(
 ) -> list[Artifact]:
     make = tools.need("make", why="to build a package", how="install it: apt-get install make")
     cores = jobs or os.cpu_count() or 1
-    # One make for each target, so that what a compiler says is said of a target; together they use the cores once.
+    # One make for each target, so that the output of a compiler belongs to a target; together they use the cores once.
     workers = min(cores, len(steps)) or 1
     share = max(1, cores // workers)
     several = len(steps) > 1
@@ -133,7 +133,7 @@ def run_make(
     make: str, package: PackageFolder, *arguments: str, jobs: int, on_step: Callable[[str], None]
 ) -> process.Completed:
     """The package's Makefile with these arguments; `on_step` sees a line for each call of a compiler or linker."""
-    # -Oline: what two compilers say at once stays in whole lines, so that the fault of each can be read.
+    # -Oline: the output of two compilers at once stays in whole lines.
     options = ["--no-print-directory", "-k", "-Oline", f"-j{jobs}"]
     return process.run(
         [make, "-C", str(package.path), "-f", package.makefile, *options, *arguments],
@@ -150,7 +150,7 @@ def variables(values: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def explain(text: str, package: PackageFolder, step: Step) -> BuildFailed:
-    """What the compilers said, short: the user's own files first, each fault with its line."""
+    """The errors of the compilers: the user's own files first, each with its line."""
     log = package.path / "obj" / f"{step.target.id}.log"
     try:
         log.parent.mkdir(exist_ok=True)

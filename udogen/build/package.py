@@ -1,4 +1,4 @@
-"""A package folder on disk: what its manifest says, for those who write it, build it and run it."""
+"""A package folder on disk and its manifest, for what writes it, builds it and runs it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def no_say(_line: str) -> None:
 
 @dataclass(frozen=True)
 class PackageFolder:
-    """One library of a generated package, as the manifest in its folder tells it; a folder may hold several."""
+    """One library of a generated package, by the manifest in its folder, which may hold several."""
 
     path: Path
     name: str
@@ -181,7 +181,7 @@ def _parts_of(path: Path, _written: tuple[int, ...]) -> tuple[PackageFolder, ...
 
 
 def read_parts(manifest: Mapping[str, object]) -> list[Part]:
-    """The libraries that a manifest tells of; those of older versions have one, and no list of them."""
+    """The libraries of a manifest; one of an older version has one, and no list of them."""
     listed = manifest.get("parts")
     told = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else [dict(manifest)]
     return [
@@ -217,7 +217,7 @@ def package_of(library: Path) -> PackageFolder | None:
 
 
 def read_manifest(folder: Path) -> dict[str, object] | None:
-    """What `.udogen/manifest.json` of a package says; None where the folder is no package of ours."""
+    """The content of `.udogen/manifest.json`; None where udogen did not generate the folder."""
     try:
         content = read_plain(folder / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
@@ -228,7 +228,7 @@ def read_manifest(folder: Path) -> dict[str, object] | None:
 
 
 def parse_manifest(content: bytes | None, file: Path) -> dict[str, object] | None:
-    """What a manifest says; None where there is none."""
+    """The content of a manifest; None where there is none."""
     try:
         found = None if content is None else json.loads(content)
     except (ValueError, RecursionError) as fault:

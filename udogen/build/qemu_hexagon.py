@@ -36,7 +36,7 @@ _VERSION = re.compile(r"version (\d+)\.(\d+)(\.\d+)*")
 
 @dataclass(frozen=True)
 class Qemu:
-    """The emulator of the instruction set that is there."""
+    """The installed emulator of the instruction set."""
 
     path: str
     version: str
@@ -166,7 +166,7 @@ def _harness(host: Harness, provider: str, on_step: Callable[[str], None]) -> li
 
 
 def build_plugin(qemu: Qemu) -> Path:
-    """QEMU's plug-in that counts packets, for the QEMU that is there."""
+    """QEMU's plug-in that counts packets, for the installed QEMU."""
     source = resources.emulator("hexagon") / "count.c"
     found = next((path for name in ("cc", "gcc", "clang") if (path := tools.program(name))), "")
     host: Sequence[str] = (found,) if found else (*tools.zig(), "cc") if tools.zig() else ()

@@ -128,7 +128,7 @@ _KINDS = {
 }
 
 
-_PerCore = dict[str, dict[str, list[TensorSupplement]]]  # core -> op -> what it says
+_PerCore = dict[str, dict[str, list[TensorSupplement]]]  # core -> op -> its supplements
 
 
 class _Reader:

@@ -1,4 +1,4 @@
-"""What no schema can say.  Each rule looks at the model and tells every problem it finds."""
+"""Rules that no schema can express.  Each of them reports every problem that it finds in the model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROLE_WORD = {"input": "input", "output": "output", "param": "parameter"}
 
 
 def check(package: OpPackage, problems: Problems) -> None:
-    """Hold one package against every rule that does not depend on a backend."""
+    """Check one package with every rule that does not depend on a backend."""
     _package_name(package, problems)
     _ops_unique(package, problems)
     for op in package.ops:
@@ -59,7 +59,7 @@ def _ops_unique(package: OpPackage, problems: Problems) -> None:
                 problems.error(
                     op.location, f"op `{op.name}` is defined twice", f"the first one stands at {twin.location}"
                 )
-            else:  # what two files say alike has become one op already
+            else:  # two equal definitions have been merged already
                 problems.error(
                     op.location,
                     f"op `{op.name}` of package `{package.name}` is defined in another file too, and differently",
@@ -154,7 +154,7 @@ def _defaults_fit(op: Op, problems: Problems) -> None:
 
 
 def default_fits(tensor: Tensor, op: Op, problems: Problems) -> None:
-    """Hold the default of a tensor against its types and its rank; another rank than the declared is doubtful."""
+    """Check the default of a tensor for its types and its rank; another rank than the declared one is doubtful."""
     if tensor.default is None or not tensor.datatypes:
         return
     loose = tensor.rank if tensor.is_scalar else Rank()

@@ -1,4 +1,4 @@
-"""Texts of a config that stand for a value: booleans, ranks, defaults."""
+"""Texts of a config as values: booleans, ranks, defaults."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def parse_rank(text: str) -> Rank | None:
 
 
 def parse_default(text: str, datatypes: Sequence[DataType], enum: Sequence[str] = ()) -> Value | None:
-    """The value a Default text stands for; None where it stands for none (`N-1`, `same as in[0]`)."""
+    """The value of a Default text; None where it has none (`N-1`, `same as in[0]`)."""
     text = text.strip()
     kinds = {datatype.kind for datatype in datatypes} - {"special"}
     if kinds == {"string"}:
@@ -73,7 +73,7 @@ def fit(value: Value, datatypes: Sequence[DataType]) -> Value:
 
 
 def from_json(raw: object, datatypes: Sequence[DataType], *, depth: int = 0) -> Value | None:
-    """The value a JSON default stands for; None where it stands for none."""
+    """The value of a JSON default; None where it has none."""
     if not isinstance(raw, str) and not depth and {datatype.kind for datatype in datatypes} == {"string"}:
         return None
     if isinstance(raw, list):
