@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.making import gpu_package, make, udogen
-from udogen.build.package import PackageFolder
+from udogen.build.package import PackageLibrary
 from udogen.runtime.built import Built
 
 X = np.ones((2, 3, 4), np.float32)
@@ -18,7 +18,7 @@ CL, CPP = "src/ops/LeakyRelu.cl", "src/ops/LeakyRelu.cpp"
 
 
 @pytest.fixture
-def package(leaky: Built, tmp_path: Path) -> PackageFolder:
+def package(leaky: Built, tmp_path: Path) -> PackageLibrary:
     """A package of one's own to spoil."""
     assert leaky.folder is not None
     shutil.copytree(leaky.folder.path, tmp_path / "package")
@@ -100,7 +100,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told(package: PackageFolder, tmp_path: Path, mistake: str) -> None:
+def test_a_mistake_is_told(package: PackageLibrary, tmp_path: Path, mistake: str) -> None:
     spoil, expected = MISTAKES[mistake]
     folder = tmp_path / "package"
     spoil(folder)

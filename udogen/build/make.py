@@ -13,7 +13,7 @@ from udogen import process
 from udogen.backends.backend import Target
 from udogen.backends.targets import expand
 from udogen.build import toolchains, tools
-from udogen.build.package import UNFINISHED, PackageFolder, Say, no_say, open_locked
+from udogen.build.package import UNFINISHED, PackageLibrary, Say, no_say, open_locked
 from udogen.build.toolchains import htp_core, snpe
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, UsageError
@@ -38,12 +38,12 @@ class Step:
 class Artifact:
     """One library that is now there."""
 
-    package: PackageFolder
+    package: PackageLibrary
     step: Step
     compiled: tuple[str, ...]  # the sources that were compiled; none where all was up to date
 
 
-def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: tools.Environment) -> list[Step]:
+def plan(package: PackageLibrary, names: Sequence[str], *, toolchain: str, env: tools.Environment) -> list[Step]:
     """The steps for these targets; nothing is started before all of them are known to be possible."""
     ndk = bool(env.android_ndk_root)
     targets = expand(tuple(names), package.targets, layout=package.layout, ndk=ndk, versions=package.versions)
@@ -60,7 +60,7 @@ def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: t
     return list(steps.values())
 
 
-def _choice(package: PackageFolder, target: Target, toolchain: str, env: tools.Environment) -> Choice:
+def _choice(package: PackageLibrary, target: Target, toolchain: str, env: tools.Environment) -> Choice:
     found = toolchains.choose(target, env, toolchain)
     if package.kind.registration:
         return snpe.choose(env, found, own_headers=toolchain == "open")
@@ -68,7 +68,7 @@ def _choice(package: PackageFolder, target: Target, toolchain: str, env: tools.E
 
 
 def build(
-    package: PackageFolder,
+    package: PackageLibrary,
     steps: Sequence[Step],
     *,
     jobs: int = 0,
@@ -92,7 +92,7 @@ def build(
 
 
 def _build_all(
-    package: PackageFolder, steps: Sequence[Step], jobs: int, on_step: Callable[[str], None]
+    package: PackageLibrary, steps: Sequence[Step], jobs: int, on_step: Callable[[str], None]
 ) -> list[Artifact]:
     make = tools.need("make", why="to build a package", how="install it: apt-get install make")
     cores = jobs or os.cpu_count() or 1
@@ -108,12 +108,12 @@ def _build_all(
     return process.at_once([partial(build_step, step) for step in steps], workers)
 
 
-def sources(package: PackageFolder) -> int:
+def sources(package: PackageLibrary) -> int:
     """How many compiler calls a full build of one target has."""
     return sum(1 for room in package.rooms for _ in (package.path / room).rglob("*.cpp"))
 
 
-def _build(make: str, package: PackageFolder, step: Step, jobs: int, on_step: Callable[[str], None]) -> Artifact:
+def _build(make: str, package: PackageLibrary, step: Step, jobs: int, on_step: Callable[[str], None]) -> Artifact:
     compiled: list[str] = []
 
     def seen(line: str) -> None:
@@ -130,7 +130,7 @@ def _build(make: str, package: PackageFolder, step: Step, jobs: int, on_step: Ca
 
 
 def run_make(
-    make: str, package: PackageFolder, *arguments: str, jobs: int, on_step: Callable[[str], None]
+    make: str, package: PackageLibrary, *arguments: str, jobs: int, on_step: Callable[[str], None]
 ) -> process.Completed:
     """The package's Makefile with these arguments; `on_step` sees a line for each call of a compiler or linker."""
     # -Oline: the output of two compilers at once stays in whole lines.
@@ -149,7 +149,7 @@ def variables(values: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{name}={value.replace('$', '$$')}" for name, value in values]
 
 
-def explain(text: str, package: PackageFolder, step: Step) -> BuildFailed:
+def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
     """The errors of the compilers: the user's own files first, each with its line."""
     log = package.path / "obj" / f"{step.target.id}.log"
     try:

@@ -16,7 +16,7 @@ from udogen.build import tools
 from udogen.build.emulator import compile_or_fail as _compile
 from udogen.build.emulator import make_once as _make_once
 from udogen.build.make import Step, explain, run_make, variables
-from udogen.build.package import PackageFolder
+from udogen.build.package import PackageLibrary
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, ToolMissing, UsageError
 
@@ -80,7 +80,7 @@ def compiler(arch: str, language: str = "c++") -> tuple[str, ...]:
 
 
 def build_program(
-    package: PackageFolder,
+    package: PackageLibrary,
     arch: str,
     *,
     op: str = "",
@@ -127,7 +127,7 @@ def build_program(
     return program
 
 
-def _explain(text: str, package: PackageFolder, arch: str, program: Path) -> BuildFailed:
+def _explain(text: str, package: PackageLibrary, arch: str, program: Path) -> BuildFailed:
     if "undefined symbol: qhpi_init" in text:
         return _not_qhpi(package)
     target = Target(
@@ -137,7 +137,7 @@ def _explain(text: str, package: PackageFolder, arch: str, program: Path) -> Bui
     return explain(text, package, Step(target, choice, program))
 
 
-def _not_qhpi(package: PackageFolder) -> BuildFailed:
+def _not_qhpi(package: PackageLibrary) -> BuildFailed:
     return BuildFailed(
         f"{package.name} has no qhpi_init: only packages over QHPI run on qemu-hexagon",
         hint="generate it with --htp-api qhpi, in another folder",

@@ -12,7 +12,7 @@ from udogen.backends import architectures, targets
 from udogen.backends.backend import Target
 from udogen.backends.plan import PROVIDER
 from udogen.build import elf
-from udogen.build.package import PackageFolder, open_packages, package_of
+from udogen.build.package import PackageLibrary, open_packages, package_of
 from udogen.errors import UdogenError, UsageError
 from udogen.inspect import facts
 from udogen.opdef.model import Op
@@ -75,7 +75,7 @@ class Package:
     libraries: tuple[Library, ...]
     place: Place
     folder: str  # on the device; empty on this machine
-    built: PackageFolder | None = None  # what udogen generated, where it did
+    built: PackageLibrary | None = None  # what udogen generated, where it did
     models: tuple[Op, ...] = ()  # the ops of the config as this backend has them
     registration: Path | None = None  # of SNPE
     layout: str = "qnn"
@@ -212,7 +212,7 @@ def _of_folder(path: Path, place: Place, wish: Wish) -> Package:
 
 
 def _libraries(
-    path: Path, part: PackageFolder, place: Place, folder: str, registration: Path | None
+    path: Path, part: PackageLibrary, place: Place, folder: str, registration: Path | None
 ) -> tuple[Library, ...]:
     try:
         if not place.device:
@@ -244,7 +244,7 @@ def _fits(row: Target, place: Place) -> bool:
     )
 
 
-def _not_built(part: PackageFolder, rows: Sequence[Target], place: Place) -> Path:
+def _not_built(part: PackageLibrary, rows: Sequence[Target], place: Place) -> Path:
     import shlex
 
     what = f"the {place.backend} backend of {'Android' if place.system == ANDROID else 'aarch64 Linux'}"
@@ -265,7 +265,7 @@ def _pair(arm: Path, hexagon: Path, *, folder: str) -> tuple[Library, ...]:
     )
 
 
-def _registration_of(parts: Sequence[PackageFolder], place: Place) -> Path | None:
+def _registration_of(parts: Sequence[PackageLibrary], place: Place) -> Path | None:
     wanted = {PC: "reg_x86", ANDROID: "reg_android", LINUX: "reg_aarch64"}[place.system]
     for part in parts:
         if part.kind.registration:

@@ -14,7 +14,7 @@ from udogen import backends
 from udogen.backends.plan import PROVIDER
 from udogen.build.demangle import demangled
 from udogen.build.elf import version_key
-from udogen.build.package import PackageFolder
+from udogen.build.package import PackageLibrary
 from udogen.errors import RunFailed
 from udogen.inspect.facts import QHPI_SINCE, Facts
 from udogen.inspect.reference import Reference
@@ -52,7 +52,7 @@ class Case:
     reference: Reference
     resolution: Resolution
     native: bool  # runs on this machine
-    folder: PackageFolder | None = None  # whose library it is
+    folder: PackageLibrary | None = None  # whose library it is
     provider: str = ""
     registered: tuple[PackageInfo, RuntimeInfo] | None = None
     failure: RunFailed | None = None  # of registering

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen.build.package import MANIFEST, PackageFolder, open_packages, package_of
+from udogen.build.package import MANIFEST, PackageLibrary, open_packages, package_of
 from udogen.errors import UsageError
 from udogen.inspect.library import How, Inspected, inspect
 
@@ -30,7 +30,7 @@ class NotBuilt:
 class InspectedPackage:
     """A generated package: what is built of it, and what is not."""
 
-    folder: PackageFolder
+    folder: PackageLibrary
     built: tuple[Inspected, ...]
     not_built: tuple[NotBuilt, ...]
     notes: tuple[str, ...]
@@ -70,7 +70,7 @@ def inspect_all(path: Path, how: How, *, on_library: Callable[[str], None] = lam
             hint="give a library, or the folder of a package",
         )
 
-    def one(library: Path, folder: PackageFolder | None = None, target: str = "") -> Inspected:
+    def one(library: Path, folder: PackageLibrary | None = None, target: str = "") -> Inspected:
         on_library(library.name)
         return inspect(library, how, folder=folder, target=target, choose=True)
 
@@ -80,14 +80,14 @@ def inspect_all(path: Path, how: How, *, on_library: Callable[[str], None] = lam
     )
 
 
-def _packages(path: Path) -> list[PackageFolder]:
+def _packages(path: Path) -> list[PackageLibrary]:
     if not (path / MANIFEST).is_file() and not any(path.glob(f"*/{MANIFEST}")):
         return []
     # What a converter loads is registered nowhere.
     return [each for each in open_packages(path) if not each.kind.converter]
 
 
-def _package(folder: PackageFolder, one: Callable[[Path, PackageFolder, str], Inspected]) -> InspectedPackage:
+def _package(folder: PackageLibrary, one: Callable[[Path, PackageLibrary, str], Inspected]) -> InspectedPackage:
     built: list[Inspected] = []
     missing: list[NotBuilt] = []
     for row in folder.rows:
@@ -99,7 +99,7 @@ def _package(folder: PackageFolder, one: Callable[[Path, PackageFolder, str], In
     return InspectedPackage(folder, tuple(built), tuple(missing), tuple(_notes(folder, built)))
 
 
-def _notes(folder: PackageFolder, built: Sequence[Inspected]) -> list[str]:
+def _notes(folder: PackageLibrary, built: Sequence[Inspected]) -> list[str]:
     notes = []
     usual = (folder.name, folder.name + folder.backend.capitalize())
     if folder.path.resolve().name not in usual:
@@ -119,7 +119,7 @@ def _files(path: Path) -> list[Path]:
     return [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
 
 
-def _others(path: Path, packages: Sequence[PackageFolder]) -> list[Path]:
+def _others(path: Path, packages: Sequence[PackageLibrary]) -> list[Path]:
     """Libraries that are no target's of a package."""
     known = {library.resolve() for folder in packages for row in folder.rows for library in folder.artifacts(row)}
     found: list[Path] = []
@@ -132,7 +132,7 @@ def _others(path: Path, packages: Sequence[PackageFolder]) -> list[Path]:
     return found
 
 
-def _place(library: Path) -> tuple[PackageFolder | None, str]:
+def _place(library: Path) -> tuple[PackageLibrary | None, str]:
     """The package and target that a library is of."""
     folder = package_of(library)
     if folder is not None:

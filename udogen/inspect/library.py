@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from udogen.build import elf, tools
-from udogen.build.package import PackageFolder
+from udogen.build.package import PackageLibrary
 from udogen.errors import RunFailed
 from udogen.inspect import facts as kinds
 from udogen.inspect import reference
@@ -60,7 +60,7 @@ class How:
 
 
 def inspect(
-    path: Path, how: How, *, folder: PackageFolder | None = None, target: str = "", choose: bool = False
+    path: Path, how: How, *, folder: PackageLibrary | None = None, target: str = "", choose: bool = False
 ) -> Inspected:
     """Inspect one library, of a target of a package if need be.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from udogen.backends import cpu
-from udogen.build.package import PackageFolder, open_packages
+from udogen.build.package import PackageLibrary, open_packages
 from udogen.clients import rules
 from udogen.clients.client import Client, Part, Rule
 from udogen.clients.package import ANDROID, Package
@@ -67,7 +67,7 @@ def registration_path(package: Package) -> str:
     return str(package.registration)
 
 
-def _parts(package: Package) -> list[PackageFolder]:
+def _parts(package: Package) -> list[PackageLibrary]:
     """All libraries of the generated package."""
     if package.built is None:
         return []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from udogen.backends import architectures, htp
 from udogen.backends.backend import Target
 from udogen.build import elf
-from udogen.build.package import PackageFolder
+from udogen.build.package import PackageLibrary
 from udogen.errors import RunFailed, UsageError
 from udogen.runtime.built import find_source
 from udogen.runtime.sessions.session import devices_of
@@ -113,7 +113,7 @@ def adsp_library_path(libraries: Iterable[OpLibraries], present: str = "") -> st
     return ";".join([*folders, *([present] if present else [])])
 
 
-def _folder(package: Path) -> PackageFolder:
+def _folder(package: Path) -> PackageLibrary:
     found = find_source(package, backend=htp.BACKEND.id).folder
     assert found is not None
     return found
@@ -132,7 +132,7 @@ def _version(arch: str | int) -> str:
     raise UsageError(f"there is no HTP on Hexagon {name}", hint="there is on " + ", ".join(known))
 
 
-def _arm(folder: PackageFolder, android: bool) -> Path:
+def _arm(folder: PackageLibrary, android: bool) -> Path:
     """The library for the ARM side: Android and Linux have different ones, from one target or two."""
     system = "Android" if android else "Linux"
     rows = [row for row in folder.rows if row.backend == folder.backend and not row.native and not row.arch]
@@ -146,12 +146,12 @@ def _arm(folder: PackageFolder, android: bool) -> Path:
     return found or _missing(folder, rows[:1], f"aarch64 {system}", "")
 
 
-def _built(folder: PackageFolder, rows: list[Target], what: str, others: str = "") -> Path:
+def _built(folder: PackageLibrary, rows: list[Target], what: str, others: str = "") -> Path:
     found = next((file for row in rows for file in folder.artifacts(row) if file.is_file()), None)
     return found or _missing(folder, rows, what, others)
 
 
-def _missing(folder: PackageFolder, rows: list[Target], what: str, others: str) -> Path:
+def _missing(folder: PackageLibrary, rows: list[Target], what: str, others: str) -> Path:
     if not rows:
         raise UsageError(
             f"package {folder.name} has no target for {what}",
@@ -163,7 +163,7 @@ def _missing(folder: PackageFolder, rows: list[Target], what: str, others: str) 
     )
 
 
-def _versions(folder: PackageFolder) -> str:
+def _versions(folder: PackageLibrary) -> str:
     return ", ".join(
         f"Hexagon {row.arch}"
         for row in folder.rows
