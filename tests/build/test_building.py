@@ -315,7 +315,7 @@ def test_a_compile_error_is_short_with_the_users_file_first(folder: Path, name: 
     assert said[1].startswith(f"  {folder / KERNEL}:13: ") and "beta" in said[1]
     assert "float leaky(float x, float alpha)" in said[2] and "^" in said[3]
     assert said[4].startswith(f"  {utils}:") and "missing_of_ours" in said[4]
-    assert said[-1] == f"  = all that the compiler said is in {log}"
+    assert said[-1] == f"  = the whole output of the compiler is in {log}"
     assert len(said) == 8, "each fault once, though two files include the header"
     assert "beta" in log.read_text() and "missing_of_ours" in log.read_text()
 

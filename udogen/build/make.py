@@ -155,7 +155,7 @@ def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
     try:
         log.parent.mkdir(exist_ok=True)
         log.write_text(text, "utf-8")
-        hint = f"all that the compiler said is in {log}"
+        hint = f"the whole output of the compiler is in {log}"
     except OSError:
         hint = ""
     lines = text.splitlines()

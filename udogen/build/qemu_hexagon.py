@@ -55,7 +55,7 @@ def find_qemu() -> Qemu:
     said = process.run([path, "--version"], timeout=30).stdout
     match = _VERSION.search(said)
     if match is None:
-        raise ToolMissing(f"{path} does not say its version", details=said.splitlines()[:3], hint="reinstall qemu-user")
+        raise ToolMissing(f"{path} prints no version", details=said.splitlines()[:3], hint="reinstall qemu-user")
     return Qemu(path, match[0].removeprefix("version "))
 
 

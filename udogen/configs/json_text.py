@@ -64,7 +64,7 @@ def _hint(shown: str) -> str:
     if shown.startswith("'"):
         return 'JSON knows double quotes only: "…"'
     if shown[:1].isalpha():
-        return "a text stands in double quotes; the only words of JSON are true, false and null"
+        return "a text needs double quotes; the only words of JSON are true, false and null"
     return "JSON has no such character here"
 
 
@@ -162,7 +162,7 @@ class _Parser:
             key = str(self._scalar(self._kind, self._token))
             line = self._line
             if key in found:
-                self._problems.warn(Location(self._file, line), f"the key `{key}` stands twice", "the last one counts")
+                self._problems.warn(Location(self._file, line), f"the key `{key}` occurs twice", "the last one counts")
             self._next()
             self._take(":")
             where = (*path, key)

@@ -84,7 +84,7 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
     if unsaid:
         problems.error(
             unsaid[0].location,
-            f"{_names(unsaid)} of `{op.name}`: BACKEND_SPECIFIC, and nothing says what that is on {row.id.upper()}",
+            f"{_names(unsaid)} of `{op.name}`: BACKEND_SPECIFIC, and nothing defines that for {row.id.upper()}",
             f'add <SupplementalOpDefList Backend="{row.id.upper()}"> with a <Datatype>, or per_core_data_types in JSON',
         )
     for types, tensors in refused.items():

@@ -32,7 +32,7 @@ _SYNTAX_HINTS = (
     ("Entity '", "XML itself knows &amp; &lt; &gt; &quot; &apos; only; write the character itself"),
     ("Opening and ending tag mismatch", "close every element with the name that it was opened with"),
     ("Premature end", "the file seems to be cut off"),
-    ("AttValue", "an attribute's value stands in double quotes, without a `<`"),
+    ("AttValue", "an attribute's value needs double quotes, without a `<`"),
     ("redefined", "remove one of the two"),
     ("Extra content", "a config has one root element, <OpDefCollection>"),
     ("Unsupported encoding", 'save the file as UTF-8, and declare encoding="UTF-8"'),
@@ -101,7 +101,7 @@ def _explain(entry: etree._LogEntry, schema_file: Path) -> tuple[str, str]:
         close = nearest(element, allowed)
         hint = "remove it"
         if allowed:
-            hint = f"did you mean <{close}>?" if close else "may stand here: " + ", ".join(allowed)
+            hint = f"did you mean <{close}>?" if close else "allowed here: " + ", ".join(allowed)
         return f"<{element}> is not allowed in <{path[-2] if len(path) > 1 else '?'}>", hint
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_3_2_1":
         return f"<{element}> has no attribute `{attribute}`", "remove it, or correct its name"
@@ -110,7 +110,7 @@ def _explain(entry: etree._LogEntry, schema_file: Path) -> tuple[str, str]:
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_4":
         return f"<{element}> lacks the attribute `{attribute}`", f'add {attribute}="…"'
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_2_3":
-        return f"text stands in <{element}>, where only elements may stand", "remove it, or put it into an element"
+        return f"text stands in <{element}>, where only elements are allowed", "remove it, or put it into an element"
     if kind in ("SCHEMAV_CVC_PATTERN_VALID", "SCHEMAV_CVC_ENUMERATION_VALID"):
         return _explain_value(element, attribute if "attribute" in text else "", value)
     if kind in ("SCHEMAV_CVC_DATATYPE_VALID_1_2_1", "SCHEMAV_CVC_DATATYPE_VALID_1_2_3"):

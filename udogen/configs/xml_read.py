@@ -154,7 +154,7 @@ class _Reader:
         if mandatory is None and node.find("Mandatory") is None:
             self._problems.warn(
                 self._place(node),
-                f"`{name}` does not say whether it is Mandatory",
+                f"`{name}` lacks Mandatory",
                 "taken as <Mandatory>true</Mandatory>",
             )
         default, default_text = self._default(node, name, types, enum)
@@ -239,7 +239,7 @@ class _Reader:
         for each in self._children(node, "Datatype", at_least=at_least):
             known = datatypes.parse(_text(each))  # an unknown name was reported by the schema
             if known in found:
-                self._problems.warn(self._place(each), f"{_text(each)} stands twice", "remove one of them")
+                self._problems.warn(self._place(each), f"{_text(each)} occurs twice", "remove one of them")
             elif known is not None:
                 found.append(known)
         return tuple(found)

@@ -259,7 +259,7 @@ def _shape_of_config(op: Op, output: Tensor, view: OpView) -> object:
         except IndexError:
             raise UsageError(
                 f"op `{op.name}`: {found.why} of output `{output.name}` names an axis that its inputs lack",
-                hint=f"{output.location}: give inputs of the rank that the config says",
+                hint=f"{output.location}: give inputs of the rank in the config",
             ) from None
     return None
 

@@ -95,7 +95,7 @@ def fault_of_default(value: Value, datatype: DataType, rank: Rank, *, enum: Sequ
         return "has rows of different length"
     if rank.scalar or rank.ranks == (0,):
         if depth:
-            return "is a list, but the rank says it is a scalar"
+            return "is a list, but its rank is that of a scalar"
     elif rank.ranks and depth not in rank.ranks and not (depth == 0 and isinstance(value, int | float)):
         return f"has rank {depth}, but the rank is {rank}"
     for leaf in flatten(value):
