@@ -74,7 +74,7 @@ ERRORS = {
     ),
     "output `y` of `Scale` has a default": collection(op(X + tensor("Output", "y", more="<Default>N-1</Default>"))),
     "the default of `a` of `Scale` is 1.5": collection(op(X + Y + param("a", "INT_32 UINT_8", default="1.5"))),
-    "is a list, but the rank says": collection(op(X + Y + param("a", "INT_32", default="[1]"))),
+    "is a list, but its rank is": collection(op(X + Y + param("a", "INT_32", default="[1]"))),
     "`A` occurs twice": collection(op(X + Y + param("a", "INT_32", more=enum("A", "B", "A")))),
     "`a-b` and `a_b` of `a` become": collection(op(X + Y + param("a", "INT_32", more=enum("a-b", "a_b")))),
     "`a;` in the enumeration": collection(op(X + Y + param("a", "INT_32", more=enum("a;")))),
