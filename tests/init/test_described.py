@@ -14,7 +14,7 @@ import pytest
 from tests.making import ROOT, udogen
 from udogen.configs.load import load
 from udogen.errors import UsageError
-from udogen.init import described, questions
+from udogen.init import from_flags
 from udogen.opdef.model import Rank
 
 
@@ -99,7 +99,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
 )
 def test_mistakes_of_the_whole(inputs: list[str], params: list[str], sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
-        described.draft("Op", inputs=inputs, outputs=["y"], params=params)
+        from_flags.draft("Op", inputs=inputs, outputs=["y"], params=params)
     assert any(sentence in detail for detail in caught.value.details), caught.value.details
 
 
@@ -135,8 +135,8 @@ def test_an_interview() -> None:
         asked.append(question)
         return next(answers) or ("" if "Enter" in question else usual)
 
-    found = questions.interview("", ask=ask, say=told.append)
-    assert found == questions.Answers("First", ("x:FLOAT_32:4D",), ("y",), ("axis:INT_32=1",), ("cpu",))
+    found = from_flags.interview("", ask=ask, say=told.append)
+    assert found == from_flags.Answers("First", ("x:FLOAT_32:4D",), ("y",), ("axis:INT_32=1",), ("cpu",))
     assert [each for each in told if each.startswith("  ")] == [
         "  `1st` must begin with a letter; `t_1st` would do",
         "  `FLOT` is no data type and no rank; did you mean FLOAT_64?",

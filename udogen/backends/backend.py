@@ -102,7 +102,7 @@ class HostRuntime:
     # Machines on which all graphs of a process wait for each other: two executions at once never end.
     one_at_a_time: tuple[str, ...] = ()
     forks: bool = True  # a process that is forked while the library is in use can use it too, and end
-    prints: bool = False  # to stdout and stderr, what belongs into a log (`udogen.qnn.printing`)
+    prints: bool = False  # to stdout and stderr, what belongs into a log (`udogen.qnn.interface`)
     hint: str = "pip install onnxruntime-qnn==2.3.0 (the last release that carries libQnnCpu.so), or set QNN_SDK_ROOT"
     essential: bool = False  # a machine without it is not ready for udogen
     ort_below: tuple[int, ...] = ()  # the first release of ONNX Runtime's plug-in that does not carry it

@@ -90,12 +90,14 @@ def command(
     built = []
     for package, steps in planned:
         for step in steps:
-            output.note(f"{package.name}: {step.target.id}: {step.choice.toolchain} toolchain: {step.choice.title}")
+            output.print_note(
+                f"{package.name}: {step.target.id}: {step.choice.toolchain} toolchain: {step.choice.title}"
+            )
         with output.progress(package.name, total=len(steps) * (make.sources(package) + 1)) as advance:
-            built += make.build(package, steps, jobs=jobs or 0, on_step=advance, say=output.note)
+            built += make.build(package, steps, jobs=jobs or 0, on_step=advance, say=output.print_note)
     took = time.perf_counter() - begun
     if as_json:
-        output.answer(
+        output.print_json(
             {
                 "ok": True,
                 "seconds": round(took, 3),
@@ -116,7 +118,7 @@ def command(
         return
     for each in built:
         state = f"{len(each.compiled)} compiled" if each.compiled else "up to date"
-        output.say(f"{each.step.artifact} ({state})")
+        output.print_result(f"{each.step.artifact} ({state})")
 
 
 def _share(

@@ -14,7 +14,7 @@ from udogen.backends.plan import PROVIDER
 from udogen.build import elf
 from udogen.build.package import PackageLibrary, open_packages, package_of
 from udogen.errors import UdogenError, UsageError
-from udogen.inspect import facts
+from udogen.inspect import kinds
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built, find_built
 from udogen.runtime.op.session import OpSession
@@ -291,7 +291,7 @@ def _of_file(path: Path, place: Place, wish: Wish) -> Package:
     if is_registration(path):
         return _of_registration(path, place, wish)
     found = elf.read(path)
-    kind = facts.look(found)
+    kind = kinds.look(found)
     if not kind.is_package:
         raise UsageError(f"{path} is {kind.style.words}", hint=kind.style.remedy or "give an op package")
     built = find_built(path.resolve(), backend=place.backend or kind.style.backend)

@@ -16,9 +16,8 @@ from udogen.build.demangle import demangled
 from udogen.build.elf import version_key
 from udogen.build.package import PackageLibrary
 from udogen.errors import RunFailed
-from udogen.inspect.facts import QHPI_SINCE, Facts
-from udogen.inspect.reference import Reference
-from udogen.inspect.symbols import Resolution
+from udogen.inspect.kinds import QHPI_SINCE, Facts
+from udogen.inspect.symbols import Reference, Resolution
 from udogen.runtime.op.calls import PackageInfo, RuntimeInfo
 from udogen.runtime.op.records import Records
 from udogen.runtime.snpe.registration import Registration

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from udogen.build.package import MANIFEST, PackageLibrary, open_packages, package_of
 from udogen.errors import UsageError
-from udogen.inspect.library import How, Inspected, inspect
+from udogen.inspect.inspection import How, Inspected, inspect
 
 _SOURCES = ("src", "include", "config", "user.mk", "Makefile")
 _LEFT_OUT = {"obj", ".udogen", ".git", ".venv"}

@@ -13,7 +13,7 @@ from udogen.backends.backend import Place
 from udogen.build import make, tools
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.errors import RunFailed, UsageError
-from udogen.generate.packages import HTP_APIS, generate
+from udogen.generate.pipeline import HTP_APIS, generate
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
 from udogen.runtime.built import Built

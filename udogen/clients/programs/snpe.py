@@ -9,8 +9,8 @@ from udogen.backends import cpu
 from udogen.build.package import PackageLibrary, open_packages
 from udogen.clients import rules
 from udogen.clients.client import Client, Part, Rule
+from udogen.clients.device import copying, dsp_path
 from udogen.clients.package import ANDROID, Package
-from udogen.clients.programs.parts import copying, dsp_path
 from udogen.clients.quoting import shell
 from udogen.errors import UsageError
 
