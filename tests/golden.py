@@ -22,7 +22,7 @@ from tests.scripts.goldens import write_golden as write_scripts
 from tests.verify.report_sample import write_golden as write_report
 from tests.verify.toy import write_golden as write_testing
 from udogen.build.make import explain, plan
-from udogen.build.package import PackageFolder
+from udogen.build.package import PackageLibrary
 from udogen.build.tools import Environment
 
 TREES = CONFIGS.parent / "trees"
@@ -72,18 +72,18 @@ def write_trees() -> None:
 
 def explanations() -> dict[str, str]:
     """What a person is shown of tests/golden/build/<compiler>.said.txt, by compiler."""
-    package = PackageFolder(
-        Path("/PACKAGE"),
-        "Demo",
-        "cpu",
-        "qnn",
-        "libs",
-        "libDemo.so",
-        "",
-        (),
-        (),
-        ("cpu_x86",),
-        ("src/ops/LeakyRelu.cpp",),
+    package = PackageLibrary(
+        path=Path("/PACKAGE"),
+        name="Demo",
+        backend="cpu",
+        layout="qnn",
+        libraries="libs",
+        library="libDemo.so",
+        provider="",
+        ops=(),
+        configs=(),
+        targets=("cpu_x86",),
+        yours=("src/ops/LeakyRelu.cpp",),
     )
     step = plan(package, (), toolchain="open", env=Environment(x86_cxx="sh"))[0]
     found = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # `typing` is not imported: `import udogen` is to cost nothing
 if TYPE_CHECKING:
     from udogen.build.make import build_package
-    from udogen.build.package import PackageFolder, open_packages
+    from udogen.build.package import PackageLibrary, open_packages
     from udogen.clients.ort import session as onnx_session
     from udogen.configs.load import load as load_configs
     from udogen.errors import BuildFailed, RunFailed, ToolMissing, UdogenError, UsageError, VerificationFailed
@@ -29,7 +29,7 @@ _PUBLIC = {
     "ConfigError": "opdef.problems",
     "Example": "verify.cases",
     "Outcome": "verify.results",
-    "PackageFolder": "build.package",
+    "PackageLibrary": "build.package",
     "RunFailed": "errors",
     "ToolMissing": "errors",
     "UdogenError": "errors",
@@ -67,7 +67,7 @@ __all__ = [
     "Example",
     "GenerateOptions",
     "Outcome",
-    "PackageFolder",
+    "PackageLibrary",
     "RunFailed",
     "ToolMissing",
     "UdogenError",

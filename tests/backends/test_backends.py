@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from udogen import backends
+from udogen.backends import architectures
 from udogen.backends.backend import Backend
 
 MADE_UP = """
@@ -81,6 +82,7 @@ def test_each_object_fits_together(backend: Backend) -> None:
     assert all(target.backend == backend.id for target in (*backend.targets, *backend.udo_targets))
     assert all(place.config == backend.id for place in backend.places)
     assert not backend.two_halves or {target.arch for target in backend.targets} > {""}
+    assert all(int(name[1:]) in backend.hexagon for name in architectures.of_backend(backend.id))
     assert bool(backend.hexagon) == bool(backend.skels) == bool(backend.symbols) == (backend.harness is not None)
 
 

@@ -22,7 +22,7 @@ from udogen import resources
 from udogen.backends.targets import ALL
 from udogen.build import make as driver
 from udogen.build import toolchains, tools
-from udogen.build.package import PackageFolder, open_package
+from udogen.build.package import PackageLibrary, open_package
 from udogen.errors import BuildFailed, ToolMissing, UsageError
 
 LIBRARY = "libs/x86_64-linux-clang/libLeakyReluPackage.so"
@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def package(folder: Path) -> PackageFolder:
+def package(folder: Path) -> PackageLibrary:
     return open_package(folder)
 
 
@@ -143,11 +143,11 @@ def test_json(folder: Path) -> None:
 # --- targets ------------------------------------------------------------------------------------------------
 
 
-def planned(package: PackageFolder, *names: str, toolchain: str = "auto", **env: str) -> list[driver.Step]:
+def planned(package: PackageLibrary, *names: str, toolchain: str = "auto", **env: str) -> list[driver.Step]:
     return driver.plan(package, names, toolchain=toolchain, env=tools.Environment(**env))
 
 
-def test_targets_and_groups(package: PackageFolder, tmp_path: Path) -> None:
+def test_targets_and_groups(package: PackageLibrary, tmp_path: Path) -> None:
     script(tmp_path / "ndk" / "ndk-build", "exit 0\n")
     ndk = str(tmp_path / "ndk")
     for names, expected in (
@@ -179,7 +179,7 @@ def test_the_only_package_below_is_meant(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_every_target_of_a_package_is_a_row(package: PackageFolder) -> None:
+def test_every_target_of_a_package_is_a_row(package: PackageLibrary) -> None:
     assert set(package.targets) <= set(ALL)
 
 
@@ -199,7 +199,7 @@ def test_a_compiler_that_is_not_there(folder: Path, command: str) -> None:
     assert "X86_CXX names" in done.stderr and "no such program" in done.stderr
 
 
-def test_no_compiler_at_all(package: PackageFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_compiler_at_all(package: PackageLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "program", lambda _name: "")
     monkeypatch.setattr(tools, "zig", lambda: ())
     with pytest.raises(ToolMissing) as caught:
@@ -315,7 +315,7 @@ def test_a_compile_error_is_short_with_the_users_file_first(folder: Path, name: 
     assert said[1].startswith(f"  {folder / KERNEL}:13: ") and "beta" in said[1]
     assert "float leaky(float x, float alpha)" in said[2] and "^" in said[3]
     assert said[4].startswith(f"  {utils}:") and "missing_of_ours" in said[4]
-    assert said[-1] == f"  = all that the compiler said is in {log}"
+    assert said[-1] == f"  = the whole output of the compiler is in {log}"
     assert len(said) == 8, "each fault once, though two files include the header"
     assert "beta" in log.read_text() and "missing_of_ours" in log.read_text()
 
@@ -340,7 +340,7 @@ def test_errors_in_json(folder: Path) -> None:
     assert error["details"][0] == f"{folder / KERNEL}:1: #error mine"
 
 
-def test_many_errors_are_counted_not_shown(package: PackageFolder) -> None:
+def test_many_errors_are_counted_not_shown(package: PackageLibrary) -> None:
     step = planned(package)[0]
     text = "".join(f"src/a.cpp:{line}:1: error: fault {line}\n" for line in range(1, 21))
     text += f"{KERNEL}:7:2: fatal error: nothing.h: No such file\n"
@@ -351,7 +351,7 @@ def test_many_errors_are_counted_not_shown(package: PackageFolder) -> None:
     assert len(fault.details) == 6
 
 
-def test_a_build_whose_log_cannot_be_written_still_says_why(package: PackageFolder) -> None:
+def test_a_build_whose_log_cannot_be_written_still_says_why(package: PackageLibrary) -> None:
     (package.path / "obj").write_text("a file")
     assert driver.explain("make: something odd\n", package, planned(package)[0]).details == ("make: something odd",)
 

@@ -19,7 +19,7 @@ from tests.making import ROOT
 from udogen.backends import architectures
 from udogen.build import make as driver
 from udogen.build import tools
-from udogen.build.package import PackageFolder, open_package
+from udogen.build.package import PackageLibrary, open_package
 from udogen.errors import ToolMissing
 
 
@@ -29,11 +29,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def package(folder: Path) -> PackageFolder:
+def package(folder: Path) -> PackageLibrary:
     return open_package(folder)
 
 
-def planned(package: PackageFolder, *names: str, toolchain: str = "auto", **env: Any) -> list[driver.Step]:
+def planned(package: PackageLibrary, *names: str, toolchain: str = "auto", **env: Any) -> list[driver.Step]:
     return driver.plan(package, names, toolchain=toolchain, env=tools.Environment(**env))
 
 
@@ -55,7 +55,7 @@ def test_versions_are_compared_by_their_numbers() -> None:
     assert architectures.version("latest") == ()
 
 
-def test_what_a_group_means(package: PackageFolder) -> None:
+def test_what_a_group_means(package: PackageLibrary) -> None:
     everything = ["htp_x86", "htp_aarch64", *HEXAGON]
     for names, expected in (
         ((), ["htp_x86"]),
@@ -80,7 +80,7 @@ def test_the_makefile_knows_the_same_groups(folder: Path) -> None:
 # --- the Hexagon SDK ------------------------------------------------------------------------------------------
 
 
-def test_no_hexagon_sdk(package: PackageFolder) -> None:
+def test_no_hexagon_sdk(package: PackageLibrary) -> None:
     with pytest.raises(ToolMissing) as caught:
         planned(package, "htp_v75", toolchain="sdk")
     assert caught.value.details == ("sdk: HEXAGON_SDK_ROOT is not set",)
@@ -88,7 +88,7 @@ def test_no_hexagon_sdk(package: PackageFolder) -> None:
     assert "HEXAGON_SDK_ROOT_V75" in caught.value.hint
 
 
-def choose(package: PackageFolder, name: str, **env: Any) -> str:
+def choose(package: PackageLibrary, name: str, **env: Any) -> str:
     """What would compile, with the temporary folder left out; the reason where nothing would."""
     try:
         [step] = planned(package, name, toolchain="sdk", **env)
@@ -97,7 +97,7 @@ def choose(package: PackageFolder, name: str, **env: Any) -> str:
     return step.choice.title.partition(",")[0]
 
 
-def test_which_sdk_and_which_tools(package: PackageFolder, tmp_path: Path) -> None:
+def test_which_sdk_and_which_tools(package: PackageLibrary, tmp_path: Path) -> None:
     log = tmp_path / "log"
     base = tmp_path / "Qualcomm"
     old = stand_ins.hexagon_sdk(base / "hexagon-sdk-4.2.0", "8.4.09", "8.4.12", log=log)
@@ -132,7 +132,7 @@ def test_which_sdk_and_which_tools(package: PackageFolder, tmp_path: Path) -> No
         assert choose(package, name, **env) == expected
 
 
-def test_an_sdk_that_does_not_know_the_version(package: PackageFolder, tmp_path: Path) -> None:
+def test_an_sdk_that_does_not_know_the_version(package: PackageLibrary, tmp_path: Path) -> None:
     root = stand_ins.hexagon_sdk(tmp_path / "sdk", "8.4.09", "8.5.08", log=tmp_path / "log")
     (tmp_path / "empty").mkdir()
     bare = tmp_path / "bare"

@@ -284,7 +284,7 @@ def test_arguments_that_are_no_text(tmp_path: Path) -> None:
 
 def test_a_fault_of_ours_leaves_a_crash_file(tmp_path: Path) -> None:
     script = (
-        "import sys\nfrom udogen.cli import main\nfrom udogen.opdef import load\n"
+        "import sys\nfrom udogen.cli import main\nfrom udogen.configs import load\n"
         "def broken(*_, **__): raise ZeroDivisionError('deliberate')\n"
         "load.load = broken\nmain.main()\n"
     )

@@ -393,7 +393,7 @@ def test_a_key_twice_is_warned_of(tmp_path: Path) -> None:
     path = store(tmp_path)
     made = describe(path)
     made.write_text(made.read_text().replace('"socVersion"', '"buildId": "x", "socVersion"', 1))
-    assert [each.message for each in context_json.read(made).warnings] == ["the key `buildId` stands twice"]
+    assert [each.message for each in context_json.read(made).warnings] == ["the key `buildId` occurs twice"]
 
 
 # --- at random --------------------------------------------------------------------------------------------------------

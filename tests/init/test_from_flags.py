@@ -80,7 +80,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
         (
             ["x", "x"],
             [],
-            "of `Op` are called `x`: the first one stands at --input x; rename one",
+            "of `Op` are called `x`: the first one is at --input x; rename one",
         ),
         (["in[0]", "in_0"], [], "`in[0]` and `in_0` of `Op` become the same C++ name `in_0`: rename one"),
         ([], [], "it has no input"),
@@ -94,7 +94,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
             ["e:FLOAT_32:A|B"],
             "parameter `e` of `Op` has an enumeration, but is no whole number: use UINT_32 or INT_32",
         ),
-        (["x"], ["e:A|A"], "`A` stands twice in the enumeration of `e`: remove one"),
+        (["x"], ["e:A|A"], "`A` occurs twice in the enumeration of `e`: remove one"),
     ],
 )
 def test_mistakes_of_the_whole(inputs: list[str], params: list[str], sentence: str) -> None:

@@ -181,7 +181,7 @@ def test_places_in_json(tmp_path: Path) -> None:
         (udo().replace('"y",', '"y",').replace('"FLOAT_32"\n', '"FLOAT_32",\n', 1), "there is a comma before `}`"),
         ("// about\n" + udo(), "JSON has no comments"),
         (udo().replace("{", "{ /* a\n b */", 1), "JSON has no comments"),
-        (udo().replace('"type": "Scale"', '"type": "Other", "type": "Scale"'), "the key `type` stands twice"),
+        (udo().replace('"type": "Scale"', '"type": "Other", "type": "Scale"'), "the key `type` occurs twice"),
         (udo(latency=3), "`latency` is no key of an operator"),
     ],
 )

@@ -74,13 +74,13 @@ ERRORS = {
     ),
     "output `y` of `Scale` has a default": collection(op(X + tensor("Output", "y", more="<Default>N-1</Default>"))),
     "the default of `a` of `Scale` is 1.5": collection(op(X + Y + param("a", "INT_32 UINT_8", default="1.5"))),
-    "is a list, but the rank says": collection(op(X + Y + param("a", "INT_32", default="[1]"))),
-    "`A` stands twice": collection(op(X + Y + param("a", "INT_32", more=enum("A", "B", "A")))),
+    "is a list, but its rank is": collection(op(X + Y + param("a", "INT_32", default="[1]"))),
+    "`A` occurs twice": collection(op(X + Y + param("a", "INT_32", more=enum("A", "B", "A")))),
     "`a-b` and `a_b` of `a` become": collection(op(X + Y + param("a", "INT_32", more=enum("a-b", "a_b")))),
     "`a;` in the enumeration": collection(op(X + Y + param("a", "INT_32", more=enum("a;")))),
     "has an enumeration, but is no whole number": collection(op(X + Y + param("a", "FLOAT_32", more=enum("A")))),
     "the enumeration has only 0 … 1": collection(op(X + Y + param("a", "INT_32", default="2", more=enum("A", "B")))),
-    "does not say for which backend": collection(supplements=supplement("", backend="")),
+    "names no backend": collection(supplements=supplement("", backend="")),
 }
 
 WARNINGS = {
@@ -111,8 +111,8 @@ WARNINGS = {
     "the rank of `x` cannot be read: `some`": collection(op(tensor("Input", "x", rank="some") + Y)),
     "the rank of `x` is missing": collection(op(X.replace("<Rank>ND</Rank>", "") + Y)),
     "`x` has no <Shape>": collection(op(X.replace("<Shape><Rank>ND</Rank></Shape>", "") + Y)),
-    "does not say whether it is Mandatory": collection(op(X.replace("<Mandatory>true</Mandatory>", "") + Y)),
-    "FLOAT_32 stands twice": collection(op(tensor("Input", "x", "FLOAT_32 FLOAT_32") + Y)),
+    "lacks Mandatory": collection(op(X.replace("<Mandatory>true</Mandatory>", "") + Y)),
+    "FLOAT_32 occurs twice": collection(op(tensor("Input", "x", "FLOAT_32 FLOAT_32") + Y)),
     "`x` has more than one layout": collection(
         op(X.replace("</Rank>", "</Rank><Layout>NHWC</Layout><Layout>NCHW</Layout>") + Y)
     ),

@@ -22,7 +22,7 @@ class Architecture(NamedTuple):
     releases: tuple[Release, ...]  # known to build for it, the one of Qualcomm's own Makefiles first
     qurt: str  # the folder of its real-time system in the SDK
     verified: str  # how we know that what the open toolchain makes for it is right, for the README
-    tools_before: str = ""  # the first tools that are not for it any more, where the documentation says so
+    tools_before: str = ""  # the first tools that are not for it any more, where the documentation has it
 
     @property
     def variable(self) -> str:
@@ -46,8 +46,8 @@ _BUILT_DSP = (
 )
 _SDK3 = (Release("3.5.2", "8.3.07"),)
 
-# V65 and V66: what the Makefiles of snpe-udo-package-generator 2.12 say, found in a public repository.
-# SDK and tools: what the HTP Makefiles of qnn-op-package-generator say, SDK 2.37 to 2.47, found in public repositories.
+# V65 and V66: from the Makefiles of snpe-udo-package-generator 2.12, found in a public repository.
+# SDK and tools: from the HTP Makefiles of qnn-op-package-generator, SDK 2.37 to 2.47, found in public repositories.
 ALL = {
     row.name: row
     for row in (

@@ -30,11 +30,11 @@ class Target(NamedTuple):
     native: bool = False  # runs on this machine
     arch: str = ""  # the version of Hexagon
     ending: str = ""  # of its library's name, where several libraries of a package lie in one folder
-    usual: bool = False  # part of what the backend's own name and `all` stand for
+    usual: bool = False  # part of the groups `all` and that of the backend's name
 
     @property
     def folder(self) -> str:
-        """Where its library goes, unless the toolchain says otherwise."""
+        """Where its library goes, unless the toolchain chooses another folder."""
         return self.folders[0]
 
 
@@ -78,7 +78,7 @@ class UdoCore:
     one_library: bool = False  # the library for the oldest version of Hexagon serves all
     loaded_with: str = ""  # a library of SNPE that must be loaded together with it on aarch64
     calculates: tuple[str, ...] = ()  # the types in which kernels of SNPE's own packages calculate
-    # Of the kind of a type that the core does not know: the types that stand for it ("Compiling a UDO package").
+    # Of the kind of a type that the core does not know: the types that replace it ("Compiling a UDO package").
     instead: Callable[[str], tuple[str, ...]] | None = None
     floats_and_bytes: bool = False  # models are of floats or quantized, and a config names one of the two
     native: str = ""  # the target whose library the runtime of this machine loads
@@ -117,10 +117,10 @@ class Emulator:
     """A QNN backend of our own: a folder of udogen/emulator, beside `core`."""
 
     library: str
-    header: str = ""  # that its sources need besides ours
+    header: str = ""  # that its sources need besides udogen's own
     install: str = ""  # what brings header and runtime
-    tells_graph: bool = False  # it can tell what becomes of a graph (--graph)
-    tables: Callable[[], dict[str, str]] = dict  # files that its sources include, made of tables of ours
+    traces_graph: bool = False  # it can show what becomes of a graph (--graph)
+    tables: Callable[[], dict[str, str]] = dict  # files that its sources include, made of udogen's tables
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Harness:
     arch: str  # the version of Hexagon, where nobody asks for one
     sources: tuple[str, ...]
     ranks: tuple[int, ...]
-    protocol: str  # of requests and answers: `qhpi` or `udo`
+    protocol: str  # of requests and results: `qhpi` or `udo`
     records: bool  # a package has several kernels of an op, one of which is chosen (--kernel, --slices)
     elsewhere: str  # where debuggers and sanitizers work
     wrapped: tuple[str, ...] = ("__cxa_throw",)  # calls that the linker sends through it: QEMU unwinds no exception
@@ -165,7 +165,7 @@ class Place:
 
     @property
     def watched(self) -> bool:
-        """A runtime in a process of ours, in which times are measured and memory is watched."""
+        """A runtime in a child of udogen, in which times are measured and memory is watched."""
         return not self.instructions and not self.client
 
 
@@ -211,8 +211,8 @@ class Backend(Kind):
     # Types of tensors that reach a custom op (measured); none: the backend itself refuses what it does not have.
     delivers: tuple[str, ...] = ()
     params: tuple[str, ...] = ()  # the same of tensor parameters, where it is other types
-    one_type: bool = False  # an op says once, for all graphs, of which type each input and output is
-    activations: bool = False  # JSON configs say UINT_8 and UINT_16 and mean fixed point
+    one_type: bool = False  # an op declares once, for all graphs, of which type each input and output is
+    activations: bool = False  # in JSON configs UINT_8 and UINT_16 mean fixed point
     # How a package for it is made.
     contents: Callable[[OpPackage, Source, folder.Placement], folder.Contents]
     libraries: str = "libs"  # where Qualcomm's Makefiles put what they build
@@ -221,7 +221,7 @@ class Backend(Kind):
     common_kernels: bool = False  # kernels/<Op>.cpp, which serves several backends, serves it too
     kernel_texts: tuple[str, ...] = ()  # files of a package of the UDO documentation that are built into its library
     library_per_op: bool = False
-    usual: bool = False  # made where nobody says which
+    usual: bool = False  # made where the user names none
     # Where its packages run.
     runtime: HostRuntime | None = None
     skels: tuple[str, ...] = ()  # its libraries on Hexagon; `{arch}` is the version

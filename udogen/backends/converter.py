@@ -1,4 +1,4 @@
-"""The converter op package: what tells Qualcomm's converters the shapes and data types of outputs.
+"""The converter op package: shapes and data types of outputs, for Qualcomm's converters.
 
 The tree is that of Qualcomm's page "Create a QNN converter Op Package shared library"; what it takes from an installed
 SDK lies in the hidden folder `.sdk`.
@@ -79,7 +79,7 @@ def plan(package: OpPackage, source: Source) -> Plan:
 
 
 def warn_of_gaps(package: OpPackage, problems: Problems) -> None:
-    """Warn of each shape and data type that the config does not say, and that the user has to write."""
+    """Warn of each shape and data type that does not follow from the config, and that the user has to write."""
     for op in package.ops:
         for output in op.outputs:
             for what, function, found in (
@@ -122,7 +122,7 @@ def _count(tensors: tuple[Tensor, ...]) -> str:
 
 
 def _step(index: int, output: Tensor, call: tuple[str, str] | None) -> SimpleNamespace:
-    """What is done about one output: a call, and what the config says that makes it right."""
+    """What is done about one output: a call, and what in the config makes it right."""
     if call is None or output.repeated:
         comment = "add code here, the config does not say it"
         statement = f"op.missing({index}, {cpp_string(output.name)});"

@@ -1,4 +1,4 @@
-"""The CPU backend: how a model is said in C++ for `libQnnCpu.so`."""
+"""The CPU backend: C++ for `libQnnCpu.so`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The DSP backend (V65, V66): how a model is said in C++ against UDO's functions, one op in each library."""
+"""The DSP backend (V65, V66): C++ for UDO's functions, one op in each library."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def contents(package: OpPackage, source: Source, place: folder.Placement = folde
 
 
 def _quantization(tensor: Tensor) -> str:
-    """What queryOp answers: floats as they are, or the stored numbers with their range."""
+    """What queryOp returns: floats as they are, or the stored numbers with their range."""
     return "UDO_QUANTIZATION_NONE" if tensor.datatypes[0].kind == "float" else "UDO_QUANTIZATION_TF"
 
 

@@ -1,4 +1,4 @@
-"""The GPU backend: how a model is said in C++ and OpenCL for `libQnnGpu.so`, which compiles and runs the kernels."""
+"""The GPU backend: C++, and OpenCL that `libQnnGpu.so` compiles and runs."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _values(said: SimpleNamespace) -> dict[str, str]:
 
 
 def _is_passed(tensor: Tensor, by_value: dict[str, str]) -> bool:
-    if tensor.repeated:  # how many, the user's own loop says
+    if tensor.repeated:  # the user's own loop goes over them
         return False
     if tensor.role != "param":
         return tensor.default is None
@@ -230,7 +230,7 @@ BACKEND = Backend(
     runtime=HostRuntime(
         "libQnnGpu.so",
         ranks=_RANKS,
-        machines=("aarch64",),  # that of x86-64 wants a target server and offline compilers
+        machines=("aarch64",),  # that of x86-64 needs a target server and offline compilers
         hint="set QNN_SDK_ROOT; or --runtime emulator, which needs OpenCL",
     ),
     emulator=Emulator(

@@ -1,4 +1,4 @@
-"""The HTP backend: how a model is said in C++ against QHPI, the C plug-in interface of HTP.
+"""The HTP backend: C++ for QHPI, the C plug-in interface of HTP.
 
 Its older interface, C++ of the SDK's headers, is in `htp_core`.
 """
@@ -217,7 +217,7 @@ BACKEND = Backend(
     # On Arm, libQnnHtp.so opens libQnnHtpPrepare.so, and only that one exports QHPI (seen in 2.51).
     device_libraries=("libQnnHtpPrepare.so",),
     symbols="dsp_symbols.txt",
-    emulator=Emulator("libUdogenEmulatorHtp.so", tells_graph=True, tables=_socs),
+    emulator=Emulator("libUdogenEmulatorHtp.so", traces_graph=True, tables=_socs),
     harness=Harness(
         arch="v73",
         sources=("harness", "kernels", "tensors", "request", "guards", "wire", "common"),

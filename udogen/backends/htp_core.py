@@ -1,4 +1,4 @@
-"""HTP's older interface: how a model is said with the C++ macros of the SDK's headers.
+"""HTP's older interface: a model in the C++ macros of the SDK's headers.
 
 Every op is a function template over the tensor classes of the SDK, and is registered for each combination of them.  The
 macros are from the topics `writing_op_package` and `implementing_ops` of the QNN documentation; how HTP keeps each data
@@ -24,7 +24,7 @@ from udogen.opdef.names import cpp_string, identifier
 _ANY = "Tensor"  # the base of all tensor classes
 # An op of more combinations of types is registered for those where all its tensors have the same, as far as they can.
 _MOST_COMBINATIONS = 24
-# Words that the SDK's headers define as macros, as far as a config may say them too.
+# Words that the SDK's headers define as macros, that a config may contain too.
 _MACROS = frozenset(
     "ANALYSIS BEGIN EARLY LATE MIDDLE MIN_WIDTH NOINLINE QNN SPACE_DEPTH TILE_HEIGHT TILING TRANSLATE".split()
 )
@@ -95,7 +95,7 @@ def _element(datatype: DataType) -> str:
 
 
 def _default(table: str, view: str, default: cxx.Default) -> tuple[SimpleNamespace, str]:
-    """HTP itself brings the default of a tensor parameter: it is told of it with the order of the parameters."""
+    """HTP itself brings the default of a tensor parameter: it gets it with the order of the parameters."""
     return record(type="", name=f"{table}Default", value=cxx.code(default.datatype)), f"{view}()"
 
 
@@ -106,7 +106,7 @@ _DIALECT = cxx.Dialect(
 
 
 def _say(said: SimpleNamespace, op: Op) -> None:
-    """What the templates know of an op, beside what all backends say of it."""
+    """What the templates know of an op, beside what it has on all backends."""
     _avoid_macros(said, op)
     tensors = (*op.outputs, *op.inputs)
     types = _type_names(tensors)
@@ -167,7 +167,7 @@ def _type_names(tensors: Sequence[Tensor]) -> list[str]:
 
 
 def _free_names(names: list[str]) -> list[str]:
-    """The same names; those that stand twice give way."""
+    """The same names; those that occur twice give way."""
     found: list[str] = []
     for name in names:
         free = name
@@ -213,7 +213,7 @@ def _combinations(tensors: Sequence[Tensor]) -> list[tuple[str, ...]]:
 
 
 def _left_out(op: Op) -> list[frozenset[int]]:
-    """Which parameters a client may leave out together: HTP tells none of a name, so it is always the last ones."""
+    """Which parameters a client may leave out together: HTP gives no names, so it is always the last ones."""
     free = [index for index, param in enumerate(op.params) if not param.mandatory and param.default is None]
     return [frozenset(free[count:]) for count in range(len(free), -1, -1)]
 

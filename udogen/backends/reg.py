@@ -1,7 +1,7 @@
 """The registration library of a UDO package: what its operations are, as the tables of `utils/IUdoOpDefinition.hpp`.
 
 SNPE knows three cores, and one word for each type of theirs; a config may allow several types, and name some that
-SNPE has no word for.  SNPE is told one, validation accepts all.
+SNPE has no word for.  SNPE gets one, validation accepts all.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _LAYOUTS = ("NHWC", "NCHW", "NDHWC")  # any other, and none: LAST, as SNPE's own
 
 
 class _Word(NamedTuple):
-    """How SNPE calls a type of QNN: the word it is told, and further ones that mean the same."""
+    """How SNPE calls a type of QNN: the word it gets, and further ones that mean the same."""
 
     told: str
     also: tuple[str, ...] = ()
 
 
 # Documents of SNPE call quantized activations UINT_8 as often as FIXED_8.  What has no word of its own (from BOOL_8 on)
-# is told as the nearest: SNPE converts a model to it.
+# becomes the nearest: SNPE converts a model to it.
 _WORDS = {
     "FLOAT_16": _Word("FLOAT_16"),
     "FLOAT_32": _Word("FLOAT_32"),
@@ -189,7 +189,7 @@ def _tensor(reg: _Reg, role: str, index: int, name: str, tables: list[SimpleName
 
 
 def _param(reg: _Reg, index: int, name: str, tables: list[SimpleNamespace]) -> str:
-    # The default that the first core has which has one: a supplement may say it for one core alone.
+    # The default that the first core has which has one: a supplement may give it for one core alone.
     seen = [op.params[index] for ops in reg.cores.values() for op in ops]
     param, default = seen[0], next((each.default for each in seen if each.default is not None), None)
     types, ranks = _types(reg, "param", index, name, tables), _ranks(param, name, tables)
@@ -275,9 +275,9 @@ def _word(datatype: DataType) -> _Word:
 
 
 def _told(datatypes: Sequence[DataType]) -> list[str]:
-    """The words for these types, the one that SNPE is told first.
+    """The words for these types, the one that SNPE gets first.
 
-    Where a config says UINT_8 and means activations of the DSP, both types are allowed: SNPE hears the config's word.
+    Where UINT_8 of a config means activations of the DSP, both types are allowed: SNPE gets the config's word.
     """
     words = [_word(datatype).told for datatype in datatypes] or [_ANY.told]
     own = [datatype.name for datatype in datatypes if datatype.kind == "uint"]

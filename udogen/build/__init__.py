@@ -1,1 +1,1 @@
-"""Tree of files -> libraries: tools that are there, toolchains, targets, make."""
+"""Tree of files -> libraries: tools of this machine, toolchains, make."""

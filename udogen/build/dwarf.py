@@ -1,4 +1,4 @@
-"""Which line of which function an address of a library is, as its debug information (-g) tells; inlined calls too."""
+"""Which line of which function an address of a library is, by its debug information (-g); inlined calls too."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class Lines:
 
 
 def readable(name: str) -> str:
-    """A name of C++ as people write it, without its arguments; as it is where this machine cannot tell."""
+    """A name of C++ as people write it, without its arguments; unchanged where this machine cannot demangle it."""
     written = demangled(name)
     return name if written == name else _without_arguments(written)
 

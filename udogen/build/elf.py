@@ -53,7 +53,7 @@ _PIE = 0x08000000  # of DT_FLAGS_1
 
 
 class NotElf(RunFailed):
-    """The file is not what the loader takes; `what` says in a word why."""
+    """The file is not what the loader takes; `what` is the reason in a word."""
 
     def __init__(self, what: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)

@@ -21,7 +21,7 @@ from udogen.errors import BuildFailed, ToolMissing, UsageError
 
 
 def compile_or_fail(argv: Sequence[str], folder: Path, what: str) -> None:
-    """One call of a compiler of ours, on sources of ours."""
+    """Compile sources of udogen's own."""
     done = process.run(argv, cwd=folder, tied=True)
     if done.returncode != 0:
         said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
@@ -102,7 +102,7 @@ def build_backend(backend: str, *, on_step: Callable[[str], None] = lambda _line
 
 
 def steps(backend: str) -> int:
-    """How many lines `build_backend` says, where it has to compile."""
+    """How many lines `build_backend` logs, where it has to compile."""
     return 1 + sum(1 for folder in _folders(backend) for _ in folder.glob("*.cpp"))
 
 
@@ -141,7 +141,7 @@ _C_FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC", "-fvisibility=hidden", "-Wa
 
 
 def build_watch() -> Path:
-    """The library to preload: it interposes the heap, builds walls around copies of tensors, and tells of faults."""
+    """The library to preload: it interposes the heap, builds walls around copies of tensors, and reports faults."""
     return _build("libUdogenWatch.so", "heap.c", "fence.c", "faults.c")
 
 
@@ -151,7 +151,7 @@ def build_loop() -> Path:
 
 
 def _build(name: str, *sources: str) -> Path:
-    """A library of ours; from the cache, where its sources and compiler are the same."""
+    """A library of udogen's own; from the cache, where its sources and compiler are the same."""
     folder = resources.emulator("watch")
     argv = [*_c_compiler(), *_C_FLAGS, *(str(folder / source) for source in sources), "-o", name]
     read = [folder / "watch.h", *(folder / source for source in sources)]

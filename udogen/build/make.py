@@ -1,4 +1,4 @@
-"""Drives the package's own Makefile, which also works by hand, and makes short sense of what compilers say."""
+"""Drives the package's own Makefile, which also works by hand, and shortens the output of compilers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from udogen import process
 from udogen.backends.backend import Target
 from udogen.backends.targets import expand
 from udogen.build import toolchains, tools
-from udogen.build.package import UNFINISHED, PackageFolder, Say, no_say, open_locked
+from udogen.build.package import UNFINISHED, PackageLibrary, Say, no_say, open_locked
 from udogen.build.toolchains import htp_core, snpe
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, UsageError
@@ -38,12 +38,12 @@ class Step:
 class Artifact:
     """One library that is now there."""
 
-    package: PackageFolder
+    package: PackageLibrary
     step: Step
     compiled: tuple[str, ...]  # the sources that were compiled; none where all was up to date
 
 
-def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: tools.Environment) -> list[Step]:
+def plan(package: PackageLibrary, names: Sequence[str], *, toolchain: str, env: tools.Environment) -> list[Step]:
     """The steps for these targets; nothing is started before all of them are known to be possible."""
     ndk = bool(env.android_ndk_root)
     targets = expand(tuple(names), package.targets, layout=package.layout, ndk=ndk, versions=package.versions)
@@ -55,20 +55,20 @@ def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: t
     for target in targets:
         choice = _choice(package, target, toolchain, env)
         artifact = package.artifact(choice.folder or target.folder, target.ending)
-        # htp_aarch64 and htp_android are one library where the NDK is there.
+        # htp_aarch64 and htp_android are one library where the NDK is installed.
         steps.setdefault(artifact, Step(target, choice, artifact))
     return list(steps.values())
 
 
-def _choice(package: PackageFolder, target: Target, toolchain: str, env: tools.Environment) -> Choice:
+def _choice(package: PackageLibrary, target: Target, toolchain: str, env: tools.Environment) -> Choice:
     found = toolchains.choose(target, env, toolchain)
     if package.kind.registration:
-        return snpe.choose(env, found, ours=toolchain == "open")
+        return snpe.choose(env, found, own_headers=toolchain == "open")
     return htp_core.choose(target, env, found) if package.api == "core" else found
 
 
 def build(
-    package: PackageFolder,
+    package: PackageLibrary,
     steps: Sequence[Step],
     *,
     jobs: int = 0,
@@ -92,11 +92,11 @@ def build(
 
 
 def _build_all(
-    package: PackageFolder, steps: Sequence[Step], jobs: int, on_step: Callable[[str], None]
+    package: PackageLibrary, steps: Sequence[Step], jobs: int, on_step: Callable[[str], None]
 ) -> list[Artifact]:
     make = tools.need("make", why="to build a package", how="install it: apt-get install make")
     cores = jobs or os.cpu_count() or 1
-    # One make for each target, so that what a compiler says is said of a target; together they use the cores once.
+    # One make for each target, so that the output of a compiler belongs to a target; together they use the cores once.
     workers = min(cores, len(steps)) or 1
     share = max(1, cores // workers)
     several = len(steps) > 1
@@ -109,14 +109,14 @@ def _build_all(
 
 
 def build_package(
-    package: PackageFolder, *, toolchain: str = "auto", on_step: Callable[[str], None] = lambda _line: None
+    package: PackageLibrary, *, toolchain: str = "auto", on_step: Callable[[str], None] = lambda _line: None
 ) -> list[Artifact]:
     """Build what runs on this machine."""
     steps = plan(package, [], toolchain=toolchain, env=tools.environment())
     return build(package, steps, on_step=on_step)
 
 
-def _build(make: str, package: PackageFolder, step: Step, jobs: int, on_step: Callable[[str], None]) -> Artifact:
+def _build(make: str, package: PackageLibrary, step: Step, jobs: int, on_step: Callable[[str], None]) -> Artifact:
     compiled: list[str] = []
 
     def seen(line: str) -> None:
@@ -133,10 +133,10 @@ def _build(make: str, package: PackageFolder, step: Step, jobs: int, on_step: Ca
 
 
 def run_make(
-    make: str, package: PackageFolder, *arguments: str, jobs: int, on_step: Callable[[str], None]
+    make: str, package: PackageLibrary, *arguments: str, jobs: int, on_step: Callable[[str], None]
 ) -> process.Completed:
     """The package's Makefile with these arguments; `on_step` sees a line for each call of a compiler or linker."""
-    # -Oline: what two compilers say at once stays in whole lines, so that the fault of each can be read.
+    # -Oline: the output of two compilers at once stays in whole lines.
     options = ["--no-print-directory", "-k", "-Oline", f"-j{jobs}"]
     return process.run(
         [make, "-C", str(package.path), "-f", package.makefile, *options, *arguments],
@@ -152,13 +152,13 @@ def variables(values: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{name}={value.replace('$', '$$')}" for name, value in values]
 
 
-def explain(text: str, package: PackageFolder, step: Step) -> BuildFailed:
-    """What the compilers said, short: the user's own files first, each fault with its line."""
+def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
+    """The errors of the compilers: the user's own files first, each with its line."""
     log = package.path / "obj" / f"{step.target.id}.log"
     try:
         log.parent.mkdir(exist_ok=True)
         log.write_text(text, "utf-8")
-        hint = f"all that the compiler said is in {log}"
+        hint = f"the whole output of the compiler is in {log}"
     except OSError:
         hint = ""
     lines = text.splitlines()

@@ -1,4 +1,4 @@
-"""A package folder on disk: what its manifest says, for those who write it, build it and run it."""
+"""A package folder on disk and its manifest, for what writes it, builds it and runs it."""
 
 from __future__ import annotations
 
@@ -28,26 +28,16 @@ def no_say(_line: str) -> None:
     """For those whom nobody watches."""
 
 
-@dataclass(frozen=True)
-class PackageFolder:
-    """One library of a generated package, as the manifest in its folder tells it; a folder may hold several."""
+@dataclass(frozen=True, kw_only=True)
+class PackageLibrary(Part):
+    """One library of a generated package, by the manifest in its folder, which may hold several."""
 
     path: Path
-    name: str
-    backend: str
+    name: str  # of the package
     layout: str
-    libraries: str
-    library: str
-    provider: str
-    ops: tuple[str, ...]
+    libraries: str  # the folder of built libraries
     configs: tuple[Path, ...]
-    targets: tuple[str, ...]
-    yours: tuple[str, ...]
-    api: str = ""  # where the backend has several interfaces: which one
-    makefile: str = "Makefile"
-    sources: tuple[str, ...] = ()
-    op: str = ""  # where each op has a library of its own: its op
-    versions: tuple[str, ...] = ()  # of Hexagon that the config names
+    yours: tuple[str, ...]  # the user's own files
 
     @property
     def kind(self) -> Kind:
@@ -124,7 +114,7 @@ def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
 
-def open_package(path: Path) -> PackageFolder:
+def open_package(path: Path) -> PackageLibrary:
     """The package in this folder, or the only one right below it; an error where there is none."""
     found = open_packages(path)
     if len(found) > 1:
@@ -134,7 +124,7 @@ def open_package(path: Path) -> PackageFolder:
     return found[0]
 
 
-def open_packages(path: Path) -> list[PackageFolder]:
+def open_packages(path: Path) -> list[PackageLibrary]:
     """What the package in this folder makes, or all that lie right below it; an error where there is none."""
     if (path / MANIFEST).is_file():
         return list(_read(path))
@@ -145,7 +135,7 @@ def open_packages(path: Path) -> list[PackageFolder]:
     return found
 
 
-def _read(path: Path) -> tuple[PackageFolder, ...]:
+def _read(path: Path) -> tuple[PackageLibrary, ...]:
     """The libraries of a package; its manifest is read again only where it was written since."""
     try:
         status = (path / MANIFEST).stat()
@@ -155,33 +145,24 @@ def _read(path: Path) -> tuple[PackageFolder, ...]:
 
 
 @lru_cache(maxsize=64)
-def _parts_of(path: Path, _written: tuple[int, ...]) -> tuple[PackageFolder, ...]:
+def _parts_of(path: Path, _written: tuple[int, ...]) -> tuple[PackageLibrary, ...]:
     manifest = read_manifest(path) or {}
     return tuple(
-        PackageFolder(
+        PackageLibrary(
+            **vars(part),
             path=path,
             name=str(manifest.get("package", "")),
-            backend=part.backend,
             layout=str(manifest.get("layout", "")),
             libraries=str(manifest.get("libraries", "libs")),
-            library=part.library,
-            provider=part.provider,
-            ops=part.ops,
             configs=tuple(path / each for each in _texts(manifest.get("configs"))),
-            targets=part.targets,
             yours=_texts(manifest.get("yours")),
-            api=part.api,
-            makefile=part.makefile,
-            sources=part.sources,
-            op=part.op,
-            versions=part.versions,
         )
         for part in read_parts(manifest)
     )
 
 
 def read_parts(manifest: Mapping[str, object]) -> list[Part]:
-    """The libraries that a manifest tells of; those of older versions have one, and no list of them."""
+    """The libraries of a manifest; one of an older version has one, and no list of them."""
     listed = manifest.get("parts")
     told = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else [dict(manifest)]
     return [
@@ -205,7 +186,7 @@ def _texts(found: object) -> tuple[str, ...]:
     return tuple(str(each) for each in found) if isinstance(found, list) else ()
 
 
-def package_of(library: Path) -> PackageFolder | None:
+def package_of(library: Path) -> PackageLibrary | None:
     """What a library is made of: among the parts of the folder it lies in, the one that makes it; None elsewhere."""
     resolved = library.resolve()
     for folder in resolved.parents:
@@ -217,7 +198,7 @@ def package_of(library: Path) -> PackageFolder | None:
 
 
 def read_manifest(folder: Path) -> dict[str, object] | None:
-    """What `.udogen/manifest.json` of a package says; None where the folder is no package of ours."""
+    """The content of `.udogen/manifest.json`; None where udogen did not generate the folder."""
     try:
         content = read_plain(folder / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
@@ -228,7 +209,7 @@ def read_manifest(folder: Path) -> dict[str, object] | None:
 
 
 def parse_manifest(content: bytes | None, file: Path) -> dict[str, object] | None:
-    """What a manifest says; None where there is none."""
+    """The content of a manifest; None where there is none."""
     try:
         found = None if content is None else json.loads(content)
     except (ValueError, RecursionError) as fault:

@@ -16,7 +16,7 @@ from udogen.build import tools
 from udogen.build.emulator import compile_or_fail as _compile
 from udogen.build.emulator import make_once as _make_once
 from udogen.build.make import Step, explain, run_make, variables
-from udogen.build.package import PackageFolder
+from udogen.build.package import PackageLibrary
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, ToolMissing, UsageError
 
@@ -36,7 +36,7 @@ _VERSION = re.compile(r"version (\d+)\.(\d+)(\.\d+)*")
 
 @dataclass(frozen=True)
 class Qemu:
-    """The emulator of the instruction set that is there."""
+    """The installed emulator of the instruction set."""
 
     path: str
     version: str
@@ -55,7 +55,7 @@ def find_qemu() -> Qemu:
     said = process.run([path, "--version"], timeout=30).stdout
     match = _VERSION.search(said)
     if match is None:
-        raise ToolMissing(f"{path} does not say its version", details=said.splitlines()[:3], hint="reinstall qemu-user")
+        raise ToolMissing(f"{path} prints no version", details=said.splitlines()[:3], hint="reinstall qemu-user")
     return Qemu(path, match[0].removeprefix("version "))
 
 
@@ -80,7 +80,7 @@ def compiler(arch: str, language: str = "c++") -> tuple[str, ...]:
 
 
 def build_program(
-    package: PackageFolder,
+    package: PackageLibrary,
     arch: str,
     *,
     op: str = "",
@@ -127,7 +127,7 @@ def build_program(
     return program
 
 
-def _explain(text: str, package: PackageFolder, arch: str, program: Path) -> BuildFailed:
+def _explain(text: str, package: PackageLibrary, arch: str, program: Path) -> BuildFailed:
     if "undefined symbol: qhpi_init" in text:
         return _not_qhpi(package)
     target = Target(
@@ -137,7 +137,7 @@ def _explain(text: str, package: PackageFolder, arch: str, program: Path) -> Bui
     return explain(text, package, Step(target, choice, program))
 
 
-def _not_qhpi(package: PackageFolder) -> BuildFailed:
+def _not_qhpi(package: PackageLibrary) -> BuildFailed:
     return BuildFailed(
         f"{package.name} has no qhpi_init: only packages over QHPI run on qemu-hexagon",
         hint="generate it with --htp-api qhpi, in another folder",
@@ -166,7 +166,7 @@ def _harness(host: Harness, provider: str, on_step: Callable[[str], None]) -> li
 
 
 def build_plugin(qemu: Qemu) -> Path:
-    """QEMU's plug-in that counts packets, for the QEMU that is there."""
+    """QEMU's plug-in that counts packets, for the installed QEMU."""
     source = resources.emulator("hexagon") / "count.c"
     found = next((path for name in ("cc", "gcc", "clang") if (path := tools.program(name))), "")
     host: Sequence[str] = (found,) if found else (*tools.zig(), "cc") if tools.zig() else ()

@@ -12,7 +12,7 @@ from udogen.backends.architectures import version
 from udogen.errors import open_plain
 
 _NUMBERS = r"\d+(?:\.\d+)+"
-# Some SDKs say their version nowhere but in the name of the folder that they unpack to: Hexagon_SDK/5.4.0.3,
+# Some SDKs have their version nowhere but in the name of the folder that they unpack to: Hexagon_SDK/5.4.0.3,
 # hexagon-sdk-5.4.0, snpe-2.12.0.230626.
 _FOLDER = re.compile(rf"(?:^|[-_v])({_NUMBERS})$")
 TOOLS = Path("tools", "HEXAGON_Tools")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from udogen import process
 from udogen.build import make, tools
 from udogen.build.make import Step
-from udogen.build.package import PackageFolder
+from udogen.build.package import PackageLibrary
 from udogen.errors import ToolMissing, UsageError
 
 
@@ -102,7 +102,7 @@ def parse(text: str) -> Variant:
 
 
 def plan(
-    package: PackageFolder, names: Sequence[str], variant: Variant, *, toolchain: str, env: tools.Environment
+    package: PackageLibrary, names: Sequence[str], variant: Variant, *, toolchain: str, env: tools.Environment
 ) -> list[VariantStep]:
     """The steps for these targets, which must run on this machine; without names all that do."""
     steps = make.plan(package, names, toolchain=toolchain, env=env)
@@ -116,7 +116,7 @@ def plan(
 
 
 def steps(
-    package: PackageFolder,
+    package: PackageLibrary,
     names: Sequence[str],
     wanted: Sequence[Variant],
     *,
@@ -128,7 +128,7 @@ def steps(
     return [[each.step for each in one] for one in planned]
 
 
-def _varied(package: PackageFolder, step: Step, variant: Variant, env: tools.Environment) -> VariantStep:
+def _varied(package: PackageLibrary, step: Step, variant: Variant, env: tools.Environment) -> VariantStep:
     cxx, more, preload = need_compiler(variant, env, dict(step.choice.variables).get("X86_CXX", ""))
     folder = package.path.resolve()
     normal = step.artifact.resolve()

@@ -15,7 +15,7 @@ from udogen.cli import output
 from udogen.errors import UsageError
 
 if TYPE_CHECKING:
-    from udogen.build.package import PackageFolder
+    from udogen.build.package import PackageLibrary
 
 
 def _lines(names: Iterable[str]) -> str:
@@ -122,15 +122,15 @@ def command(
 
 
 def _share(
-    names: tuple[str, ...], found: list[PackageFolder], *, ndk: bool
-) -> list[tuple[PackageFolder, tuple[str, ...]]]:
+    names: tuple[str, ...], found: list[PackageLibrary], *, ndk: bool
+) -> list[tuple[PackageLibrary, tuple[str, ...]]]:
     """The targets for each package: of several packages, those that each of them has."""
     from udogen.backends.targets import expand
 
     if len(found) == 1 or not names:
         return [(package, names) for package in found]
 
-    def has(package: PackageFolder, name: str) -> bool:
+    def has(package: PackageLibrary, name: str) -> bool:
         if isinstance(expand((name,), package.targets, layout=package.layout, ndk=ndk), str):
             return False
         # A core's target makes the registration library too, where there is such a core.

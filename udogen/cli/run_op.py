@@ -163,7 +163,7 @@ def command(
     theirs |= {"--save-context": save_context, "--context": context, "--force": force}
     theirs |= {"--heap": heap, "--prove": prove, "--runtime": "" if kind == "auto" else kind}
     emulator = known_backend.emulator if known_backend is not None and kind == "emulator" else None
-    if graph and (emulator is None or not emulator.tells_graph):
+    if graph and (emulator is None or not emulator.traces_graph):
         raise UsageError("--graph is for --backend htp --runtime emulator", hint="Qualcomm's runtime does not tell")
     if known_backend is not None and known_backend.prepares_for_soc and arch is not None:
         if soc is not None:

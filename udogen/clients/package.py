@@ -13,7 +13,7 @@ from udogen.backends import architectures, targets
 from udogen.backends.backend import Target
 from udogen.backends.plan import PROVIDER
 from udogen.build import elf
-from udogen.build.package import PackageFolder, open_packages, package_of
+from udogen.build.package import PackageLibrary, open_packages, package_of
 from udogen.errors import UdogenError, UsageError
 from udogen.inspect import kinds
 from udogen.opdef.model import Op
@@ -78,7 +78,7 @@ class Package:
     libraries: tuple[Library, ...]
     platform: Platform
     folder: str  # on the device; empty on this machine
-    built: PackageFolder | None = None  # the generated package, if udogen generated it
+    built: PackageLibrary | None = None  # the generated package, if udogen generated it
     models: tuple[Op, ...] = ()  # the ops of its config, with the rules of this backend applied
     registration: Path | None = None  # SNPE's registration library
     layout: str = "qnn"
@@ -214,8 +214,8 @@ def _of_folder(path: Path, platform: Platform, options: PackageOptions) -> Packa
 
 
 def _part_of(
-    path: Path, parts: Sequence[PackageFolder], platform: Platform, *, has_registration: bool
-) -> PackageFolder:
+    path: Path, parts: Sequence[PackageLibrary], platform: Platform, *, has_registration: bool
+) -> PackageLibrary:
     """The part of a folder for the backend that is asked for, or for its only backend."""
     parts = [each for each in parts if each.backend in backends.RUNTIMES]
     backends = list(dict.fromkeys(each.backend for each in parts))
@@ -232,7 +232,7 @@ def _part_of(
 
 
 def _libraries(
-    path: Path, part: PackageFolder, platform: Platform, folder: str, registration: Path | None
+    path: Path, part: PackageLibrary, platform: Platform, folder: str, registration: Path | None
 ) -> tuple[Library, ...]:
     try:
         if not platform.is_device:
@@ -264,7 +264,7 @@ def _fits(row: Target, platform: Platform) -> bool:
     )
 
 
-def _not_built(part: PackageFolder, rows: Sequence[Target], platform: Platform) -> Path:
+def _not_built(part: PackageLibrary, rows: Sequence[Target], platform: Platform) -> Path:
     what = f"the {platform.backend} backend of {'Android' if platform.system == ANDROID else 'aarch64 Linux'}"
     if not rows:
         raise UsageError(f"package {part.name} has no target for {what}", hint="see `udogen list targets`")
@@ -283,7 +283,7 @@ def _pair(arm: Path, hexagon: Path, *, folder: str) -> tuple[Library, ...]:
     )
 
 
-def _registration_of(parts: Sequence[PackageFolder], platform: Platform) -> Path | None:
+def _registration_of(parts: Sequence[PackageLibrary], platform: Platform) -> Path | None:
     row_id = {PC: "reg_x86", ANDROID: "reg_android", LINUX: "reg_aarch64"}[platform.system]
     for part in parts:
         if part.kind.registration:

@@ -95,7 +95,7 @@ def _explain(fault: Any) -> tuple[str, str]:
         close = nearest(missing, fault.instance, cutoff=0.7)
         return (
             f"`{missing}` is missing",
-            f"`{close}` stands there; is `{missing}` meant?" if close else f'add "{missing}"',
+            f"`{close}` is there; is `{missing}` meant?" if close else f'add "{missing}"',
         )
     if fault.validator == "type":
         allowed = fault.validator_value if isinstance(fault.validator_value, list) else [fault.validator_value]
@@ -128,7 +128,7 @@ _KINDS = {
 }
 
 
-_PerCore = dict[str, dict[str, list[TensorSupplement]]]  # core -> op -> what it says
+_PerCore = dict[str, dict[str, list[TensorSupplement]]]  # core -> op -> its supplements
 
 
 class _Reader:

@@ -1,6 +1,6 @@
 """JSON text -> plain values, and the line of every value; forgiving where the documentation's own example errs.
 
-Trailing commas and comments are accepted with a warning.  The standard library's parser tells no lines of
+Trailing commas and comments are accepted with a warning.  The standard library's parser gives no lines of
 values, which every later message needs.
 """
 
@@ -26,7 +26,7 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 
 class Text:
-    """A parsed JSON text: the value, and where each part of it stands."""
+    """A parsed JSON text: the value, and the line of each part of it."""
 
     def __init__(self, value: Any, lines: dict[Path, int], file: str) -> None:
         self.value = value
@@ -41,7 +41,7 @@ class Text:
 
 
 def parse(text: str, file: str, problems: Problems, *, most: int = _VALUES_MOST) -> Text | None:
-    """The value of a JSON text; None, with the problem told, where it is none or has more than `most` values."""
+    """The value of a JSON text; None, with a problem, where it is no JSON or has more than `most` values."""
     try:
         parser = _Parser(text, file, problems, most)
         value = parser.document()
@@ -64,7 +64,7 @@ def _hint(shown: str) -> str:
     if shown.startswith("'"):
         return 'JSON knows double quotes only: "…"'
     if shown[:1].isalpha():
-        return "a text stands in double quotes; the only words of JSON are true, false and null"
+        return "a text needs double quotes; the only words of JSON are true, false and null"
     return "JSON has no such character here"
 
 
@@ -162,7 +162,7 @@ class _Parser:
             key = str(self._scalar(self._kind, self._token))
             line = self._line
             if key in found:
-                self._problems.warn(Location(self._file, line), f"the key `{key}` stands twice", "the last one counts")
+                self._problems.warn(Location(self._file, line), f"the key `{key}` occurs twice", "the last one counts")
             self._next()
             self._take(":")
             where = (*path, key)

@@ -1,4 +1,4 @@
-"""Model -> JSON UDO config.  What the language cannot say becomes a named warning."""
+"""Model -> JSON UDO config.  What the language has no word for becomes a named warning."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _plain(value: Value) -> Any:
 
 
 def _one(tensor: Tensor, datatypes: Sequence[DataType], supported: Sequence[str]) -> DataType | None:
-    """The type that stands for all of them: it holds the default, and the backends of the op deliver it."""
+    """One type for all of them: it holds the default, and the backends of the op deliver it."""
 
     def faults(datatype: DataType) -> tuple[bool, int]:
         unfit = tensor.default is not None and values.fault_of_default(tensor.default, datatype, Rank()) is not None

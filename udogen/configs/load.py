@@ -1,4 +1,4 @@
-"""Path(s) -> OpPackage(s): reads, checks, merges files of one package name; all problems are told together."""
+"""Path(s) -> OpPackage(s): reads, checks, merges files of one package name; all problems are reported together."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load(paths: Sequence[Path | str], *, strict: bool = False) -> tuple[tuple[Op
 
 
 def read(path: Path | str, problems: Problems) -> list[OpPackage]:
-    """The packages of one config file, not yet held against the rules."""
+    """The packages of one config file, not yet checked by the rules."""
     file = str(path)
     data = _bytes(Path(path), file, problems)
     if data is None:
@@ -100,13 +100,13 @@ def _merge(packages: Sequence[OpPackage], problems: Problems) -> tuple[OpPackage
 
 
 def _merge_ops(ops: tuple[Op, ...], more: tuple[Op, ...]) -> tuple[Op, ...]:
-    """The ops of both; what two files say alike but for the backends is one op for the backends of both.
+    """The ops of both; definitions that differ in their backends alone become one op for all of these.
 
-    What they say differently stays twice, for the rules to tell.
+    Those that differ in anything else stay, and the rules report them.
     """
     merged = list(ops)
     for op in more:
-        at = next((index for index, each in enumerate(merged) if _says_the_same(each, op)), None)
+        at = next((index for index, each in enumerate(merged) if _same_definition(each, op)), None)
         if at is None:
             merged.append(op)
             continue
@@ -119,7 +119,7 @@ def _merge_ops(ops: tuple[Op, ...], more: tuple[Op, ...]) -> tuple[Op, ...]:
     return tuple(merged)
 
 
-def _says_the_same(one: Op, other: Op) -> bool:
-    """Twice in one file is a mistake whatever it says."""
+def _same_definition(one: Op, other: Op) -> bool:
+    """The same definition in two files; twice in one file is always a mistake."""
     bare = replace(other, backends=one.backends, dsp_archs=one.dsp_archs)
     return one.location.file != other.location.file and one == bare

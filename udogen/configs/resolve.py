@@ -33,7 +33,7 @@ def for_backend(
 ) -> OpPackage:
     """The package with the ops that support `backend` (all of them where it is forced), resolved for it.
 
-    In the layout `snpe`, which is usual for JSON, the documents of UDO say what becomes of data types.
+    In the layout `snpe`, which is usual for JSON, data types follow the documents of UDO.
     """
     udo = (layout or backends.USUAL_LAYOUT[package.language]) == "snpe"
     ops = [op for op in package.ops if forced or backend in backends.of_op(op, package)]
@@ -84,7 +84,7 @@ def _op(op: Op, entries: _Entries, backend: str, problems: Problems, *, forced: 
     if unsaid:
         problems.error(
             unsaid[0].location,
-            f"{_names(unsaid)} of `{op.name}`: BACKEND_SPECIFIC, and nothing says what that is on {row.id.upper()}",
+            f"{_names(unsaid)} of `{op.name}`: BACKEND_SPECIFIC, and nothing defines that for {row.id.upper()}",
             f'add <SupplementalOpDefList Backend="{row.id.upper()}"> with a <Datatype>, or per_core_data_types in JSON',
         )
     for types, tensors in refused.items():
@@ -184,7 +184,7 @@ def _deliverable(tensor: Tensor, op: Op, backend: str, problems: Problems, refus
 
 
 def _ignore(tensor: Tensor, op: Op, backend: str, problems: Problems) -> Tensor:
-    """A tensor whose types this core does not know has those that the core hands on, as the documents of UDO say."""
+    """A tensor whose types this core does not know has those that the core hands on, following the documents of UDO."""
     lost = [row for row in tensor.datatypes if not backends.delivers(backend, row, tensor)]
     udo = backends.ALL[backend].udo
     if udo is None or udo.instead is None:

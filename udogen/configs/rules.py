@@ -1,4 +1,4 @@
-"""What no schema can say.  Each rule looks at the model and tells every problem it finds."""
+"""Rules that no schema can express.  Each of them reports every problem that it finds in the model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROLE_WORD = {"input": "input", "output": "output", "param": "parameter"}
 
 
 def check(package: OpPackage, problems: Problems) -> None:
-    """Hold one package against every rule that does not depend on a backend."""
+    """Check one package with every rule that does not depend on a backend."""
     _package_name(package, problems)
     _ops_unique(package, problems)
     for op in package.ops:
@@ -42,7 +42,7 @@ def _package_name(package: OpPackage, problems: Problems) -> None:
             f"it names folders and libraries: `{_short(names.suggestion(package.name, 'MyPackage'))}` would do",
         )
     if package.language == "xml" and not package.domain:
-        problems.warn(package.location, "the Domain of the package is empty", 'converters want one: Domain="aisw"')
+        problems.warn(package.location, "the Domain of the package is empty", 'converters need one: Domain="aisw"')
     if package.language == "xml" and not package.version:
         problems.warn(package.location, "the package has no Version", 'add Version="1.0"')
 
@@ -56,14 +56,12 @@ def _ops_unique(package: OpPackage, problems: Problems) -> None:
         twin = first.setdefault(op.name, op)
         if twin is not op:
             if op.location.file == twin.location.file:
-                problems.error(
-                    op.location, f"op `{op.name}` is defined twice", f"the first one stands at {twin.location}"
-                )
-            else:  # what two files say alike has become one op already
+                problems.error(op.location, f"op `{op.name}` is defined twice", f"the first one is at {twin.location}")
+            else:  # two equal definitions have been merged already
                 problems.error(
                     op.location,
                     f"op `{op.name}` of package `{package.name}` is defined in another file too, and differently",
-                    f"the other one stands at {twin.location}; make them alike, or rename an op or a package",
+                    f"the other one is at {twin.location}; make them alike, or rename an op or a package",
                 )
             continue
         near = folded.setdefault(op.name.lower(), op)
@@ -92,7 +90,7 @@ def _tensor_names(op: Op, problems: Problems) -> None:
             problems.error(
                 tensor.location,
                 f"the name of {_role(tensor)} `{_short(tensor.name)}` of `{_short(op.name)}` {fault}",
-                "letters, digits, `_ . : / -`, brackets and blanks may stand in it",
+                "letters, digits, `_ . : / -`, brackets and blanks are allowed",
             )
         elif fault:
             article = "an" if tensor.role != "param" else "a"
@@ -105,7 +103,7 @@ def _tensor_names(op: Op, problems: Problems) -> None:
             problems.error(
                 tensor.location,
                 f"two of the inputs, outputs and parameters of `{op.name}` are called `{tensor.name}`",
-                f"the first one stands at {twin.location}; rename one",
+                f"the first one is at {twin.location}; rename one",
             )
     by_name = {tensor.name: tensor for tensor in op.tensors}
     for made, group in names.collisions(by_name).items():
@@ -154,7 +152,7 @@ def _defaults_fit(op: Op, problems: Problems) -> None:
 
 
 def default_fits(tensor: Tensor, op: Op, problems: Problems) -> None:
-    """Hold the default of a tensor against its types and its rank; another rank than the declared is doubtful."""
+    """Check the default of a tensor for its types and its rank; another rank than the declared one is doubtful."""
     if tensor.default is None or not tensor.datatypes:
         return
     loose = tensor.rank if tensor.is_scalar else Rank()
@@ -184,7 +182,7 @@ def _optional_params_have_defaults(op: Op, problems: Problems) -> None:
 def _enumerations(op: Op, problems: Problems) -> None:
     for param in op.params:
         for name in dict.fromkeys(name for name in param.enum if param.enum.count(name) > 1):
-            problems.error(param.location, f"`{name}` stands twice in the enumeration of `{param.name}`", "remove one")
+            problems.error(param.location, f"`{name}` occurs twice in the enumeration of `{param.name}`", "remove one")
         for name in dict.fromkeys(param.enum):
             fault = names.fault_of_tensor(name)
             if fault:
@@ -219,7 +217,7 @@ def _supplements_name_what_exists(package: OpPackage, problems: Problems) -> Non
     for supplement in package.supplements:
         what = "a supplement" if package.language == "xml" else "per_core_data_types"
         if not supplement.backend:
-            problems.error(supplement.location, f"{what} does not say for which backend", 'add Backend="…"')
+            problems.error(supplement.location, f"{what} names no backend", 'add Backend="…"')
         elif not backends.is_known(supplement.backend):
             problems.warn(
                 supplement.location,

@@ -1,4 +1,4 @@
-"""Faults of XML and against OpDef.xsd, in words a person can use: which element, what may stand there, what to do."""
+"""Errors of XML and of OpDef.xsd as readable messages: which element, what is allowed there, what to do."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _ROOT_HINTS = {
     "SupplementalOpDefSpecification": "this is about Qualcomm's own ops; for custom ops write an <OpDefCollection>",
     "SupplementalOpDefList": "put it into the <OpDefCollection> of the ops that it is for, behind their <OpDefList>",
 }
-# What libxml2 says -> what to do about it.
+# Message of libxml2 -> what to do about it.
 _SYNTAX_HINTS = (
     ("xmlParseEntityRef: no name", "an `&` is written &amp;"),
     ("EntityRef: expecting ';'", "an `&` is written &amp;"),
     ("Entity '", "XML itself knows &amp; &lt; &gt; &quot; &apos; only; write the character itself"),
     ("Opening and ending tag mismatch", "close every element with the name that it was opened with"),
     ("Premature end", "the file seems to be cut off"),
-    ("AttValue", "an attribute's value stands in double quotes, without a `<`"),
+    ("AttValue", "an attribute's value needs double quotes, without a `<`"),
     ("redefined", "remove one of the two"),
     ("Extra content", "a config has one root element, <OpDefCollection>"),
     ("Unsupported encoding", 'save the file as UTF-8, and declare encoding="UTF-8"'),
@@ -87,7 +87,7 @@ def _may_stand(schema_file: Path, path: list[str]) -> list[str]:
 
 
 def _explain(entry: etree._LogEntry, schema_file: Path) -> tuple[str, str]:
-    """Message and hint of one fault; an empty message where another fault says the same."""
+    """Message and hint of one fault; an empty message where another one reports the same."""
     kind, text = entry.type_name, entry.message
     element = _element(entry)
     attribute = _first(r"[Tt]he attribute '([^']*)'", text) or _first(r"attribute '([^']*)'", text)
@@ -101,16 +101,16 @@ def _explain(entry: etree._LogEntry, schema_file: Path) -> tuple[str, str]:
         close = nearest(element, allowed)
         hint = "remove it"
         if allowed:
-            hint = f"did you mean <{close}>?" if close else "may stand here: " + ", ".join(allowed)
+            hint = f"did you mean <{close}>?" if close else "allowed here: " + ", ".join(allowed)
         return f"<{element}> is not allowed in <{path[-2] if len(path) > 1 else '?'}>", hint
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_3_2_1":
         return f"<{element}> has no attribute `{attribute}`", "remove it, or correct its name"
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_4" and attribute in ("PackageName", "Backend"):
-        return "", ""  # the rules tell of it, as they do of an empty one
+        return "", ""  # the rules report it, as they do an empty one
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_4":
         return f"<{element}> lacks the attribute `{attribute}`", f'add {attribute}="…"'
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_2_3":
-        return f"text stands in <{element}>, where only elements may stand", "remove it, or put it into an element"
+        return f"text stands in <{element}>, where only elements are allowed", "remove it, or put it into an element"
     if kind in ("SCHEMAV_CVC_PATTERN_VALID", "SCHEMAV_CVC_ENUMERATION_VALID"):
         return _explain_value(element, attribute if "attribute" in text else "", value)
     if kind in ("SCHEMAV_CVC_DATATYPE_VALID_1_2_1", "SCHEMAV_CVC_DATATYPE_VALID_1_2_3"):

@@ -1,6 +1,6 @@
 """XML OpDef -> model.
 
-The schema (schemas/OpDef.xsd, through lxml) says what may stand where; this reader says how often, and what
+The schema (schemas/OpDef.xsd, through lxml) defines what is allowed where; this reader checks how often, and what
 the texts mean.  It reads on after a fault, so that all of them are reported together.
 """
 
@@ -32,7 +32,7 @@ from udogen.opdef.model import (
 from udogen.opdef.problems import Location, Problems, decode, nearest
 
 _ROLES = {"Input": "input", "Output": "output", "Parameter": "param"}
-# The largest real config known has 6,000 tags.  libxml2 needs quadratic time to tell where faults are.
+# The largest real config known has 6,000 tags.  libxml2 needs quadratic time to locate errors.
 _MOST = {"tags": (b"<", 40_000), "attributes": (b"=", 20_000)}
 _LONG_TAG = re.compile(rb"<([A-Za-z]\w*)[^<>\n]*\n[^<>]*>")  # a start tag of several lines
 _QUANT_SETTINGS = ("Symmetric", "Scale", "Offset", "Min", "Max", "IsMathInvariant")
@@ -87,7 +87,7 @@ def _no_dtd(place: Location, problems: Problems) -> None:
 
 
 class _Places:
-    """Where elements begin: libxml2 tells the line on which a start tag ends."""
+    """Where elements begin: libxml2 knows the line on which a start tag ends."""
 
     def __init__(self, file: str, data: bytes) -> None:
         self._file = file
@@ -154,7 +154,7 @@ class _Reader:
         if mandatory is None and node.find("Mandatory") is None:
             self._problems.warn(
                 self._place(node),
-                f"`{name}` does not say whether it is Mandatory",
+                f"`{name}` lacks Mandatory",
                 "taken as <Mandatory>true</Mandatory>",
             )
         default, default_text = self._default(node, name, types, enum)
@@ -239,7 +239,7 @@ class _Reader:
         for each in self._children(node, "Datatype", at_least=at_least):
             known = datatypes.parse(_text(each))  # an unknown name was reported by the schema
             if known in found:
-                self._problems.warn(self._place(each), f"{_text(each)} stands twice", "remove one of them")
+                self._problems.warn(self._place(each), f"{_text(each)} occurs twice", "remove one of them")
             elif known is not None:
                 found.append(known)
         return tuple(found)
@@ -308,7 +308,7 @@ class _Reader:
         return tuple(passage for each in node.findall("Description") for passage in _passages(each))
 
     def _name(self, node: Node) -> str:
-        found = self._children(node, "Name", at_most=1)  # that there must be one is said by the rules
+        found = self._children(node, "Name", at_most=1)  # the rules report a missing one
         return _text(found[0]) if found else ""
 
     def _bool(self, node: Node, tag: str) -> bool | None:
@@ -320,7 +320,7 @@ class _Reader:
         found = node.findall(tag)
         if len(found) < at_least:
             misspelt = nearest(tag, sorted({str(each.tag) for each in node}), cutoff=0.75)
-            if not misspelt:  # of which the schema has told
+            if not misspelt:  # which the schema has reported
                 self._problems.error(self._place(node), f"<{node.tag!s}> has no <{tag}>", f"add a <{tag}> element")
         for surplus in found[at_most:] if at_most else ():
             self._problems.error(self._place(surplus), f"<{node.tag!s}> has more than one <{tag}>", "keep one of them")

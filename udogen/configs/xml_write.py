@@ -1,4 +1,4 @@
-"""Model -> XML OpDef.  What the language cannot say becomes a named warning."""
+"""Model -> XML OpDef.  What the language has no word for becomes a named warning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from udogen.opdef.problems import Problems
 _TAGS = {"input": "Input", "output": "Output", "param": "Parameter"}
 _WIDTH = 100  # of comments
 
-# What stands as a comment before the package (), an op (its name,), or a tensor of it (both names).
+# Comments before the package (), an op (its name,), or a tensor of it (both names).
 Comments = Mapping[tuple[str, ...], Sequence[str]]
 
 

@@ -71,7 +71,7 @@ ALL = (
     DataType("STRING", 0x0608, 0, "string", "", ""),
 )
 
-# Stands for "whatever the backend's supplement says", and for "every type the backend has".
+# Whatever type the backend's supplement has, and every type that the backend has.
 BACKEND_SPECIFIC = DataType("BACKEND_SPECIFIC", 0x7FFFFFFF, 0, "special", "", "")
 ALL_VALID = DataType("ALL_VALID", 0x7FFFFFFF, 0, "special", "", "")
 
@@ -92,7 +92,7 @@ def parse(text: str) -> DataType | None:
 def meant(text: str, allowed: Sequence[DataType] = ()) -> DataType | None:
     """The type that a person means: a config's spelling in any case, or numpy's name (`float32`).
 
-    Of several with one name of numpy, `uint8` say, it is the one that is allowed, and rather a plain than a fixed one.
+    Of several with one name of numpy (`uint8`), it is the one that is allowed, and rather a plain than a fixed one.
     """
     found = parse(text) or parse(text.upper())
     if found is not None:

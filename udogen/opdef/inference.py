@@ -1,4 +1,4 @@
-"""What a config says of the shapes and data types of outputs: enough to compute them, or not.
+"""Shapes and data types of outputs, where they follow from a config.
 
 Nothing is guessed of shapes: an op whose config is silent is one that a person has to write.
 """
@@ -45,7 +45,7 @@ _AXIS = re.compile(r"[A-Za-z_]\w*|\d+")
 
 
 def shape(op: Op, output: Tensor) -> SameAs | Extents | None:
-    """What the config says of an output's shape; None where it leaves it open."""
+    """An output's shape by the config; None where it is open."""
     texts = [each.text for each in output.constraints if each.type == "Shape"]
     for text in (*texts, output.shape_text):
         found = _same(_SAME_SHAPE, text, op)
@@ -57,7 +57,7 @@ def shape(op: Op, output: Tensor) -> SameAs | Extents | None:
 
 
 def datatype(op: Op, output: Tensor) -> SameAs | Only | None:
-    """What the config says of an output's data type; None where it leaves it open."""
+    """An output's data type by the config; None where it is open."""
     if len(output.datatypes) == 1 and output.datatypes[0].kind != "special":
         return Only(output.datatypes[0], "the only type of the config")
     for text in [each.text for each in output.constraints if each.type == "Datatype"]:
@@ -71,7 +71,7 @@ def datatype(op: Op, output: Tensor) -> SameAs | Only | None:
 
 
 def _same(pattern: re.Pattern[str], text: str, op: Op) -> int | None:
-    """The input that a sentence names, if that is all it says."""
+    """The input that a sentence names, if it has nothing else."""
     match = pattern.fullmatch(" ".join(text.split()))
     index = _input(match["name"], op) if match else None
     return index if index is not None and _reachable(op, index) else None
@@ -98,7 +98,7 @@ def _reachable(op: Op, index: int) -> bool:
 
 
 def _by_names(op: Op, output: Tensor) -> Extents | None:
-    """`[N, H, W, C]`, where each letter stands in the shape of an input."""
+    """`[N, H, W, C]`, where each letter is an axis in the shape of an input."""
     names = _axes(output.shape_text)
     if not names:
         return None

@@ -58,7 +58,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class QuantParam:
-    """How a backend wants a tensor quantized (newer OpDef releases); texts as written."""
+    """How a backend takes a quantized tensor (newer OpDef releases); texts as written."""
 
     encodings: tuple[str, ...]
     axes: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class TensorSupplement:
-    """What one backend says differently of one tensor; empty means: as the op definition says."""
+    """What is different about one tensor on one backend; empty means: as in the op definition."""
 
     name: str
     role: str
@@ -129,7 +129,7 @@ class TensorSupplement:
 
 @dataclass(frozen=True)
 class OpSupplement:
-    """What one backend says differently of one op."""
+    """What is different about one op on one backend."""
 
     name: str
     tensors: tuple[TensorSupplement, ...]
@@ -138,7 +138,7 @@ class OpSupplement:
 
 @dataclass(frozen=True)
 class Supplement:
-    """All that one backend says differently."""
+    """All that is different on one backend."""
 
     backend: str
     ops: tuple[OpSupplement, ...] = ()

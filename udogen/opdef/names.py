@@ -1,6 +1,6 @@
 """Names of a config become identifiers of C++ here, and nowhere else.
 
-A package's and an op's name must be an identifier as it stands: it names folders, files, libraries and
+A package's and an op's name must be an identifier: it names folders, files, libraries and
 symbols.  A tensor's name may be freer (`in[0]`), and is turned into an identifier.
 """
 
@@ -105,7 +105,7 @@ def cpp_string(text: str) -> str:
 
 
 def make_path(text: str) -> str:
-    """A path as it may stand in a Makefile; empty where make or a shell would read something else."""
+    """A path as it is written in a Makefile; empty where make or a shell would read something else."""
     return text if _PLAIN_PATH.match(text) else ""
 
 

@@ -1,4 +1,4 @@
-"""Where something stands in a config, and what is wrong with it; collected, then told together."""
+"""Locations in a config, and what is wrong there; collected, then reported together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shape rules: a user's Python functions for what no config can say, the shapes and data types of an op's outputs.
+"""Shape rules: a user's Python functions for what no config can express, the shapes and data types of an op's outputs.
 
     def MaxPool(op):
         batch, rows, columns, channels = op.image.shape
@@ -7,7 +7,7 @@
     rules = load_shape_rules(Path("rules.py"), package.ops)
     rules.infer("MaxPool", {"image": Given((1, 32, 32, 3))}, {"stride": 2})["pooled"].shape
 
-The file is ordinary Python, and is run. What a rule leaves out is as the config says (`inference`).
+The file is ordinary Python, and is run. What a rule leaves out follows from the config (`inference`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Inferred:
-    """What is known of an output; None where neither a rule nor the config says it."""
+    """What is known of an output; None where neither a rule nor the config gives it."""
 
     shape: tuple[int, ...] | None
     dtype: str | None
@@ -259,7 +259,7 @@ def _shape_of_config(op: Op, output: Tensor, view: OpView) -> object:
         except IndexError:
             raise UsageError(
                 f"op `{op.name}`: {found.why} of output `{output.name}` names an axis that its inputs lack",
-                hint=f"{output.location}: give inputs of the rank that the config says",
+                hint=f"{output.location}: give inputs of the rank in the config",
             ) from None
     return None
 

@@ -1,4 +1,4 @@
-"""Texts of a config that stand for a value: booleans, ranks, defaults."""
+"""Texts of a config as values: booleans, ranks, defaults."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def parse_rank(text: str) -> Rank | None:
 
 
 def parse_default(text: str, datatypes: Sequence[DataType], enum: Sequence[str] = ()) -> Value | None:
-    """The value a Default text stands for; None where it stands for none (`N-1`, `same as in[0]`)."""
+    """The value of a Default text; None where it has none (`N-1`, `same as in[0]`)."""
     text = text.strip()
     kinds = {datatype.kind for datatype in datatypes} - {"special"}
     if kinds == {"string"}:
@@ -73,7 +73,7 @@ def fit(value: Value, datatypes: Sequence[DataType]) -> Value:
 
 
 def from_json(raw: object, datatypes: Sequence[DataType], *, depth: int = 0) -> Value | None:
-    """The value a JSON default stands for; None where it stands for none."""
+    """The value of a JSON default; None where it has none."""
     if not isinstance(raw, str) and not depth and {datatype.kind for datatype in datatypes} == {"string"}:
         return None
     if isinstance(raw, list):
@@ -95,7 +95,7 @@ def fault_of_default(value: Value, datatype: DataType, rank: Rank, *, enum: Sequ
         return "has rows of different length"
     if rank.scalar or rank.ranks == (0,):
         if depth:
-            return "is a list, but the rank says it is a scalar"
+            return "is a list, but its rank is that of a scalar"
     elif rank.ranks and depth not in rank.ranks and not (depth == 0 and isinstance(value, int | float)):
         return f"has rank {depth}, but the rank is {rank}"
     for leaf in flatten(value):

@@ -10,7 +10,7 @@ from pathlib import Path
 from udogen import backends
 from udogen.backends.backend import Target
 from udogen.backends.plan import PROVIDER
-from udogen.build.package import PackageFolder, open_packages, package_of
+from udogen.build.package import PackageLibrary, open_packages, package_of
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import RunFailed, UsageError
@@ -32,7 +32,7 @@ class Built:
     library: Path
     provider: str
     package: str
-    folder: PackageFolder | None
+    folder: PackageLibrary | None
 
     @property
     def outdated(self) -> str:
@@ -60,7 +60,7 @@ class Built:
             failures.check_names(asked, PackageInfo(self.package, self.folder.ops), str(self.library))
 
 
-def outdated(library: Path, folder: PackageFolder | None = None) -> str:
+def outdated(library: Path, folder: PackageLibrary | None = None) -> str:
     """A sentence where sources of a package were changed since the library was built from them; empty elsewhere."""
     folder = folder or package_of(library)
     changed = folder.changed_since(library) if folder is not None else []
@@ -133,7 +133,7 @@ def find_source(path: Path, *, backend: str) -> Built:
     return Built(path, folder.provider, folder.name, folder)
 
 
-def _of_backend(path: Path, backend: str) -> PackageFolder:
+def _of_backend(path: Path, backend: str) -> PackageLibrary:
     """The package for this backend among those in a folder; with all ops, where each of them has a library."""
     found = open_packages(path)
     fitting = [each for each in found if each.backend == backend]
@@ -151,7 +151,7 @@ def _of_backend(path: Path, backend: str) -> PackageFolder:
     )
 
 
-def _native_targets(folder: PackageFolder, backend: str) -> list[Target]:
+def _native_targets(folder: PackageLibrary, backend: str) -> list[Target]:
     rows = [row for row in folder.rows if row.native]
     found = [row for row in rows if row.backend == backend]
     if not found:

@@ -11,7 +11,7 @@ from pathlib import Path
 from udogen import resources
 from udogen.backends.backend import Place
 from udogen.build import make, tools
-from udogen.build.package import PackageFolder, open_packages
+from udogen.build.package import PackageLibrary, open_packages
 from udogen.errors import RunFailed, UsageError
 from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate, kernel_places
 from udogen.opdef.model import OpPackage
@@ -62,7 +62,7 @@ def _alone(work: Path) -> Iterator[None]:
         yield
 
 
-def _there(source: Source, package: OpPackage, place: Place) -> PackageFolder:
+def _there(source: Source, package: OpPackage, place: Place) -> PackageLibrary:
     """The folder of this package and backend among those that are there."""
     for each in source.folders:
         if (each.name, each.backend) == (package.name, place.config):
@@ -74,7 +74,7 @@ def _there(source: Source, package: OpPackage, place: Place) -> PackageFolder:
     )
 
 
-def _generated(source: Source, package: OpPackage, place: Place, ops: Sequence[str], work: Path) -> PackageFolder:
+def _generated(source: Source, package: OpPackage, place: Place, ops: Sequence[str], work: Path) -> PackageLibrary:
     subject, backend = source.subject, place.config
     assert subject.config is not None
     api = subject.htp_api or next(iter(HTP_APIS))
@@ -101,7 +101,7 @@ def _work(source: Source, wish: Wish) -> Path:
     return (wish.work or resources.cache_dir("test")) / f"{subject.config.stem}-{key}"
 
 
-def _build(folder: PackageFolder, place: Place, wish: Wish, on_step: Step) -> None:
+def _build(folder: PackageLibrary, place: Place, wish: Wish, on_step: Step) -> None:
     names = [row.id for row in folder.rows if row.native and row.backend == place.config]
     steps = make.plan(folder, names, toolchain="auto", env=tools.environment())
     make.build(folder, steps, jobs=wish.jobs, on_step=on_step)

@@ -1,4 +1,4 @@
-"""What a toolchain answers."""
+"""What a toolchain returns: its choice for a target, or why it is unfit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Choice(NamedTuple):
     toolchain: str
     title: str  # for the person who watches: compiler and headers
     variables: tuple[tuple[str, str], ...]
-    folder: str = ""  # where the library goes, if not where the target says
+    folder: str = ""  # where the library goes, if not into the target's folder
 
 
 class Unfit(NamedTuple):

@@ -49,7 +49,7 @@ def _choice(arch: Architecture, root: Path, folder: Path, qnn: Path | None) -> C
 
 
 def _roots(arch: Architecture, env: Environment) -> Iterator[tuple[str, Path]]:
-    """Where the SDK of this version may be, and who says so: its own variable alone, or what lies around the others."""
+    """Where the SDK of this version may be, and by what: its own variable alone, or what lies around the others."""
     if own := env.hexagon_sdk_roots.get(arch.name, ""):
         yield f"HEXAGON_SDK_ROOT_{arch.variable}", Path(own)
         return
@@ -66,7 +66,7 @@ def _roots(arch: Architecture, env: Environment) -> Iterator[tuple[str, Path]]:
 
 
 def _tools(arch: Architecture, env: Environment, root: Path) -> Path | str:
-    """The folder of the tools to take; a sentence where none of those that are there knows this version."""
+    """The folder of the tools to take; a sentence where none of those installed knows this version."""
     wanted = env.hexagon_tools_versions.get(arch.name, "")
     if wanted:
         folder = root / _TOOLS / wanted

@@ -51,7 +51,7 @@ def choose(target: Target, env: Environment) -> Choice | Unfit:
 
 
 def _with_opencl(target: Target, env: Environment, found: Choice | Unfit) -> Choice | Unfit:
-    """GPU packages whose sources call OpenCL link the device's libOpenCL.so, which CL_LIBRARY_PATH tells."""
+    """GPU packages whose sources call OpenCL link the device's libOpenCL.so, in CL_LIBRARY_PATH."""
     if isinstance(found, Unfit) or not backends.KINDS[target.backend].opencl:
         return found
     if env.cl_library_path and not (Path(env.cl_library_path) / _OPENCL).is_file():

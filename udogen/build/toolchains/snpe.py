@@ -13,14 +13,14 @@ _HEADER = Path("SnpeUdo", "UdoReg.h")
 _PLACES = {"SNPE_UDO_ROOT": ("", "..", "include"), "SNPE_ROOT": ("include/SNPE", "include", "share/SnpeUdo/include")}
 
 
-def choose(env: Environment, found: Choice, *, ours: bool) -> Choice:
-    """What builds a registration library, where `found` would build any other; `ours` takes udogen's own headers."""
+def choose(env: Environment, found: Choice, *, own_headers: bool) -> Choice:
+    """What builds a registration library, where `found` would build any other; `own_headers` takes udogen's."""
     named = {"SNPE_UDO_ROOT": env.snpe_udo_root, "SNPE_ROOT": env.snpe_root}
-    variable = "" if ours else next((name for name, value in named.items() if value), "")
+    variable = "" if own_headers else next((name for name, value in named.items() if value), "")
     empty = tuple((name, "") for name in named if name != variable)
     if not variable:
         # Empty variables on make's command line win over those of the environment, and over the config's.
-        given = empty if ours else ()
+        given = empty if own_headers else ()
         return found._replace(variables=(*found.variables, *given))
     root = Path(named[variable])
     if not any((root / place / _HEADER).is_file() for place in _PLACES[variable]):

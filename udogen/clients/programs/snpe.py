@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from udogen.backends import cpu
-from udogen.build.package import PackageFolder, open_packages
+from udogen.build.package import PackageLibrary, open_packages
 from udogen.clients.client import Client, ClientRule, Snippet
 from udogen.clients.device import copy_snippet, environment_snippet
 from udogen.clients.package import ANDROID, Package
@@ -69,7 +69,7 @@ def registration_path(package: Package) -> str:
     return str(package.registration)
 
 
-def _parts(package: Package) -> list[PackageFolder]:
+def _parts(package: Package) -> list[PackageLibrary]:
     """All parts of the generated package."""
     if package.built is None:
         return []

@@ -92,7 +92,7 @@ class _Freezer:
         )
 
     def attribute(self, proto: Any) -> Attribute:
-        """Of a kind that very old files leave out, the kind follows from what is there."""
+        """Of a kind that very old files leave out, the kind follows from the value."""
         kind = self._kinds.get(proto.type, "UNDEFINED")
         value: Any = None
         if kind in ("FLOAT", "INT", "STRING"):
@@ -114,7 +114,7 @@ class _Freezer:
             return None
         try:
             array: Array = self._to_array(proto)
-        except Exception:  # its data was too large to keep, or is not what its shape says
+        except Exception:  # its data was too large to keep, or does not fit its shape
             return None
         return array
 

@@ -25,14 +25,14 @@ class Loaded:
     ops: tuple[OpName, ...]
     proto: Any  # the protobuf of it, without large data
     notes: tuple[str, ...] = ()
-    # Values of which type or shape was not told but concluded: (graph's name, value) -> how.
+    # Values whose type or shape was concluded: (graph's name, value) -> how.
     concluded: tuple[tuple[str, str, str], ...] = ()
 
 
 def load_model(path: Path, wanted: Sequence[str] = (), outputs: Outputs = no_outputs) -> Loaded:
     """The model; its ops are the wanted ones (`DOMAIN::TYPE` or `TYPE`), otherwise the custom ones.
 
-    `outputs` says what a node returns, as far as somebody knows it; this comes before all that is concluded.
+    `outputs` gives what a node returns, as far as it is known; this comes before all that is concluded.
     """
     notes: list[str] = []
     proto = reading.read_proto(path)
@@ -73,7 +73,7 @@ def _inlined(proto: Any, functions: Sequence[OpName], notes: list[str]) -> Any:
 def _typed(
     proto: Any, file: str, ops: Sequence[OpName], notes: list[str], outputs: Outputs
 ) -> tuple[Any, Model, list[tuple[str, str, str]]]:
-    """Inference by onnx, and conclusions and rules of ours, by turns, until nothing new comes."""
+    """Inference by onnx, then conclusions and rules, by turns, until nothing new comes."""
 
     def infer(known: Any) -> Model:
         return freeze(reading.inferred(known, notes), file)
@@ -103,7 +103,7 @@ def _typed(
 
 
 def _by_rules(told: Model, rules: Sequence[shape_propagation.Rule]) -> dict[tuple[str, str], str]:
-    """The values that only rules tell of, with the reason."""
+    """The values that follow from rules alone, with the reason."""
     return {
         (scopes[-1].name, node.outputs[rule.output]): rule.why
         for node, scopes in walk(told.graph)

@@ -28,7 +28,7 @@ _OTHERS = (
 
 
 def onnx_module(name: str = "") -> Any:
-    """The package onnx, or a module of it; says how to install it where it is missing."""
+    """The package onnx, or a module of it; the error where it is missing has a hint how to install it."""
     try:
         return importlib.import_module(f"onnx.{name}" if name else "onnx")
     except ImportError as fault:
@@ -89,7 +89,7 @@ def inferred(proto: Any, notes: list[str]) -> Any:
 
 
 def prepare(proto: Any) -> None:
-    """Add what inference asks for: the domains of all nodes among those that the model says it uses."""
+    """Add what inference needs: the domains of all nodes to those that the model lists."""
     known = {"" if row.domain == "ai.onnx" else row.domain for row in proto.opset_import}
     for name in sorted({"" if d == "ai.onnx" else d for d in _domains(proto.graph)} - known):
         proto.opset_import.add(domain=name, version=1 if name else 17)

@@ -15,7 +15,7 @@ LARGEST = 1 << 12  # bytes of a tensor's data that stay: shapes, axes, scales of
 _DEEPEST = 90  # messages in messages; protobuf itself stops at 100
 _MOST = 1 << 30  # bytes of structure alone: no real model comes near
 
-# message -> {field: message}; what is not named here is copied as it stands.
+# message -> {field: message}; what is not named here is copied unchanged.
 _INNER: Mapping[str, Mapping[int, str]] = {
     "model": {7: "graph", 8: "opset", 25: "function"},
     "graph": {1: "node", 5: "tensor", 11: "value", 12: "value", 13: "value", 15: "sparse"},

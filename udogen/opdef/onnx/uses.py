@@ -165,7 +165,7 @@ class _Finder:
         return None
 
     def _read(self, node: Node, dtype: str, scopes: tuple[Graph, ...]) -> Quantized | None:
-        """What a QuantizeLinear or DequantizeLinear says."""
+        """The quantization of a QuantizeLinear or DequantizeLinear."""
         scale = self._number(node.inputs[1], scopes) if len(node.inputs) > 1 else None
         has_zero = len(node.inputs) > 2 and node.inputs[2]
         zero = self._number(node.inputs[2], scopes) if has_zero else 0.0
@@ -252,7 +252,7 @@ def _nodes(graph: Any) -> list[Any]:
 
 
 def _whole(function: Any) -> bool:
-    """Whether the data of all its constants is there."""
+    """Whether the data of all its constants was kept."""
     to_array = onnx_module("numpy_helper").to_array
     for node in function.node:
         for attribute in node.attribute:

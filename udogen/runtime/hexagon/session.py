@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from udogen import backends, process
 from udogen.build import qemu_hexagon
 from udogen.build.demangle import demangled
-from udogen.build.package import PackageFolder
+from udogen.build.package import PackageLibrary
 from udogen.errors import RunFailed
 from udogen.qnn.interface import INFO
 from udogen.runtime import failures
@@ -93,7 +93,7 @@ class HexagonSession:
 
     def __init__(
         self,
-        folder: PackageFolder,
+        folder: PackageLibrary,
         *,
         arch: str = "",
         wanted: wire.Wanted = wire.Wanted(),  # noqa: B008  (immutable)

@@ -113,7 +113,7 @@ def adsp_library_path(libraries: Iterable[OpLibraries], present: str = "") -> st
     return ";".join([*folders, *([present] if present else [])])
 
 
-def _folder(package: Path) -> PackageFolder:
+def _folder(package: Path) -> PackageLibrary:
     found = find_source(package, backend=htp.BACKEND.id).folder
     assert found is not None
     return found

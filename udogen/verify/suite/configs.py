@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from udogen.backends import PLACES, of_op
-from udogen.build.package import PackageFolder, open_packages
+from udogen.build.package import PackageLibrary, open_packages
 from udogen.configs import resolve
 from udogen.configs.load import load
 from udogen.errors import UsageError
@@ -23,7 +23,7 @@ class Source:
 
     subject: Subject
     packages: tuple[OpPackage, ...]
-    folders: tuple[PackageFolder, ...] = ()
+    folders: tuple[PackageLibrary, ...] = ()
 
     def package(self, op: str) -> OpPackage | None:
         """The package that has this op."""
