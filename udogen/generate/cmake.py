@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import PurePosixPath
-from types import SimpleNamespace
+from typing import NamedTuple
 
 from udogen.build import targets
 from udogen.build.package import Part
-from udogen.generate.plan import Plan, PlannedFile, record
+from udogen.generate.plan import Plan, PlannedFile
 
 LISTS = "CMakeLists.txt"
 _PRESETS = "CMakePresets.json"
@@ -32,10 +32,10 @@ def add(plan: Plan, label: str) -> Plan:
     if not has(plan):
         return plan
     paths = [file.path for file in plan.files]
-    parts = [_say(part, plan, paths) for part in plan.parts if part.backend in _BUILDS]
+    parts = [_view(part, plan, paths) for part in plan.parts if part.backend in _BUILDS]
     data = {
         "config": label,
-        "package": record(name=plan.package),
+        "package": plan,
         "parts": parts,
         "cpu": next((part.name for part in parts if part.backend == "cpu"), ""),
         "reg": next((part.name for part in parts if part.backend == "reg"), ""),
@@ -51,8 +51,16 @@ def add(plan: Plan, label: str) -> Plan:
     return replace(plan, files=tuple(sorted(files, key=lambda file: file.path)))
 
 
-def _say(part: Part, plan: Plan, paths: list[str]) -> SimpleNamespace:
-    return record(
+class _PartView(NamedTuple):
+    backend: str
+    registers: bool
+    name: str
+    sources: tuple[str, ...]
+    includes: list[str]
+
+
+def _view(part: Part, plan: Plan, paths: list[str]) -> _PartView:
+    return _PartView(
         backend=part.backend,
         registers=part.backend == "reg",
         name=part.library.removeprefix("lib").removesuffix(".so"),

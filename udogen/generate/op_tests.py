@@ -7,12 +7,12 @@ import keyword
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from typing import NamedTuple
 
 from udogen.build.package import Say, no_say
 from udogen.errors import UsageError
 from udogen.generate.folder import opened
-from udogen.generate.plan import PlannedFile, record
+from udogen.generate.plan import PlannedFile
 from udogen.opdef.model import Op, OpPackage, Tensor, Value
 
 FILE = "op_tests.toml"
@@ -26,7 +26,7 @@ def files(packages: Sequence[OpPackage], *, config: str = "") -> list[PlannedFil
     data = {
         "package": ", ".join(dict.fromkeys(each.name for each in packages)),
         "config": json.dumps(config, ensure_ascii=False) if config else "",
-        "ops": [_say(op) for package in packages for op in package.ops],
+        "ops": [_view(op) for package in packages for op in package.ops],
     }
     return [
         PlannedFile(FILE, template="tests/op_tests.toml.mako", data=data, yours=True),
@@ -57,9 +57,20 @@ def refuse_links(folder: Path) -> None:
             )
 
 
-def _say(op: Op) -> SimpleNamespace:
+class _OpView(NamedTuple):
+    name: str
+    plain: str
+    function: str
+    reference: str
+    signature: str
+    answer: str
+    params: str
+    shapes: str
+
+
+def _view(op: Op) -> _OpView:
     function = snake_case(op.name)
-    return record(
+    return _OpView(
         name=json.dumps(op.name),
         plain=op.name,
         function=function,

@@ -16,7 +16,7 @@ from udogen.clients.scripts.commands import Request, Runs
 from udogen.clients.scripts.libraries import for_the_run, libraries, packages_of, remote_of
 from udogen.clients.scripts.onnx_model import prepared
 from udogen.clients.scripts.plan import Check, File, Plan
-from udogen.clients.scripts.refusals import check_rules, client_of, forbidden, refuse_options
+from udogen.clients.scripts.refusals import check_rules, client_of, forbidden, need_counts, refuse_options
 from udogen.clients.scripts.tensors import Tensor
 from udogen.clients.scripts.wanted import Wanted
 from udogen.errors import UsageError, open_plain
@@ -33,6 +33,8 @@ def make_plan(wanted: Wanted) -> tuple[Plan, tuple[Tensor, ...]]:
     first = found[0][1]
     check_rules(client, first)
     refuse_options(wanted, runs, first)
+    if wanted.prove:
+        need_counts([each for _, packages in found for each in packages])
     remote = remote_of(wanted)
     moved = tuple(for_the_run(package, remote, wanted.client) for package in first)
     archs = tuple(arch for arch, _ in found if arch)

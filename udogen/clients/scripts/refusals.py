@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from udogen.clients import programs
@@ -11,7 +12,8 @@ from udogen.clients.scripts import commands
 from udogen.clients.scripts.commands import Runs
 from udogen.clients.scripts.libraries import in_folder
 from udogen.clients.scripts.wanted import Wanted
-from udogen.errors import UsageError
+from udogen.errors import UsageError, read_plain
+from udogen.runtime.proof import VARIABLE
 
 _SEPARATORS = ',:;"\n'
 _ALWAYS = ":;\n"  # of LD_LIBRARY_PATH (glibc takes both), of ADSP_LIBRARY_PATH, of our own lists
@@ -64,6 +66,18 @@ def refuse_options(wanted: Wanted, runs: Runs, packages: Sequence[Package]) -> N
         faults.append("ONNX Runtime is run in Python, which Android has not: use --device ssh, or adb with --linux")
     if faults:
         raise UsageError(faults[0], details=faults[1:], hint="see udogen script --help")
+
+
+def need_counts(packages: Sequence[Package]) -> None:
+    """Raise where a library that `--prove` asks for its counts was built without the part that writes them."""
+    for package in packages:
+        for library in package.libraries:
+            if not library.hexagon and VARIABLE.encode() not in read_plain(library.file):
+                where = f" -C {shlex.quote(str(package.built.path))}" if package.built else ""
+                raise UsageError(
+                    f"--prove: {library.file} writes no counts, for it was built without them",
+                    hint=f"build the library with `udogen build --prove{where}`",
+                )
 
 
 def forbidden(client: Client, packages: Sequence[Package]) -> str:

@@ -8,21 +8,20 @@
 
 namespace udo {
 namespace {
-% for table in tables:
 
-constexpr ${table.type} ${table.name}[] = {
-% for item in table.items:
-    ${item},
+% for table in tables:
+% for line in table.lines:
+${line}
 % endfor
-};
 % endfor
 % for default in defaults:
 
-const RawTensor ${default.name} = ${default.value};
+const RawTensor ${default.name} =
+    ${default.value};
 % endfor
 % for op in ops:
 
-::ops::${package.name}::${op.name}::Args bind${op.number}([[maybe_unused]] const Binding& node) {
+::ops::${package.name}::${op.name}::Args ${op.prefix}_bind([[maybe_unused]] const Binding& node) {
   ::ops::${package.name}::${op.name}::Args args;
 % for field in op.fields:
   args.${field.name} = ${field.value};
@@ -40,8 +39,8 @@ Counter counters[] = {
 constexpr OpEntry entries[] = {
 % for op in ops:
     {{${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}},
-     &counters[${op.number}],
-     Kernel<::ops::${package.name}::${op.name}::Args, ::ops::${package.name}::${op.name}::State, bind${op.number},
+     &counters[${loop.index}],
+     Kernel<::ops::${package.name}::${op.name}::Args, ::ops::${package.name}::${op.name}::State, ${op.prefix}_bind,
             ::ops::${package.name}::${op.name}::finalize, ::ops::${package.name}::${op.name}::execute,
             ::ops::${package.name}::${op.name}::free>::create},
 % endfor
