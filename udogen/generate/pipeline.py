@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from udogen.build.package import Say, no_say, read_manifest
 from udogen.errors import UsageError, read_plain
-from udogen.generate import backends, cmake, converter, layouts, op_tests
+from udogen.generate import backends, cmake, layouts
 from udogen.generate.folder import Folder, free_name, opened
 from udogen.generate.plan import Plan, Source
 from udogen.generate.write import Change, Conflict, Memory, all_new, compare, write
@@ -26,8 +25,7 @@ from udogen.opdef.problems import Location, Problems
 HTP_APIS = {"qhpi": "htp", "core": "htp_core"}
 
 
-@dataclass(frozen=True)
-class GenerateOptions:
+class GenerateOptions(NamedTuple):
     """What a user asks of `udogen generate`; empty fields are for udogen to choose."""
 
     out: Path | None = None  # where the package folders go; None: where the config says, or here
@@ -61,8 +59,7 @@ class GenerateOptions:
         return self.htp_api or next(iter(HTP_APIS))
 
 
-@dataclass(frozen=True)
-class Generated:
+class Generated(NamedTuple):
     """One package folder and what happens to it."""
 
     folder: Path
@@ -103,8 +100,11 @@ def generate(
     before_writing()
     with _opened(planned, force=options.force, shared=options.dry_run, log=log) as folders:
         found = [_compare(each, folders[each.path], options) for each in planned]
-        for base in {path.parent for path in folders} if options.tests else ():
-            op_tests.refuse_links(base)
+        if options.tests:
+            from udogen.generate import op_tests  # few ask for them
+
+            for base in {path.parent for path in folders}:
+                op_tests.refuse_links(base)
         for each, memory in found if not options.dry_run else ():
             folder = folders[each.folder]
             if each.backup is not None:
@@ -118,8 +118,11 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
     resolved = resolve_all(packages, problems, options)
     for package in packages if options.out is None else ():
         _warn_of_output_path(package, problems)
-    for package in packages if options.converter else ():
-        converter.warn_of_gaps(package, problems)
+    if options.converter:
+        from udogen.generate import converter  # few ask for it
+
+        for package in packages:
+            converter.warn_of_gaps(package, problems)
     problems.stop_if_any(strict=options.strict)
     planned: list[_Planned] = []
     searched: dict[str, bool] = {}  # names of kernels below --kernels -> whether it has some
@@ -127,7 +130,8 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
         kernels = _kernels(package, by_backend, options, searched)
         source = Source(configs=_configs(package, problems), kernels=kernels, htp_api=options.api)
         plans = [*layouts.ALL[options.layout or USUAL_LAYOUT[package.language]].plan(by_backend, source)]
-        for plan in [*plans, converter.plan(package, source)] if options.converter else plans:
+        plans += [converter.plan(package, source)] if options.converter else []
+        for plan in plans:
             out = options.out or Path(package.output_path or ".")
             planned.append(_Planned(_folder(out, plan, alone=len(by_backend) == 1), plan, source.label))
     if options.kernels is not None and not any(searched.values()):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from difflib import SequenceMatcher
+from dataclasses import asdict
+from typing import NamedTuple
 
 from udogen import __version__
 from udogen.build.package import MANIFEST, MEMORY, UNFINISHED, parse_manifest, read_parts
@@ -23,8 +23,7 @@ _LAST = f"{MEMORY}/last"
 _NEXT = f"{MEMORY}/next"
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """What writing does to one file."""
 
     path: str
@@ -348,6 +347,8 @@ def merge(last: bytes, new: bytes, edited: bytes) -> bytes | None:
 
 def _agreements(base: list[str], ours: list[str], theirs: list[str]) -> list[tuple[int, int, int, int]]:
     """Runs of base lines that are in both others: (base, ours, theirs, length), and an empty one at the end."""
+    from difflib import SequenceMatcher  # only where the user changed a generated file
+
     in_ours = SequenceMatcher(None, base, ours, autojunk=False).get_matching_blocks()
     in_theirs = SequenceMatcher(None, base, theirs, autojunk=False).get_matching_blocks()
     found = []

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from udogen.opdef import values
 from udogen.opdef.datatypes import BY_NAME, DataType
@@ -20,8 +20,7 @@ _INFINITE, _FLOAT_ENDS, _FLOAT_BEGINS = float("inf"), float.fromhex("0x1.ffffffp
 _WIDTH = 112  # columns of a line of a table
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """An array of constants.  An item is a number, or the members of a struct."""
 
     type: str
@@ -56,16 +55,14 @@ def _filled(words: Sequence[str], first: str, others: str, end: str) -> list[str
     return [*lines, line.rstrip()]
 
 
-@dataclass(frozen=True)
-class Constant:
+class Constant(NamedTuple):
     """An object that is made of tables before it is used: the default of a tensor."""
 
     name: str
     value: str
 
 
-@dataclass(frozen=True)
-class Expression:
+class Expression(NamedTuple):
     """A piece of C++, and what must be declared before it."""
 
     code: str
@@ -73,8 +70,7 @@ class Expression:
     constants: tuple[Constant, ...] = ()
 
 
-@dataclass(frozen=True)
-class Default:
+class Default(NamedTuple):
     """The default of a tensor, as tables that hold its numbers and its dimensions."""
 
     name: str  # how an object made of them may be called
@@ -84,8 +80,7 @@ class Default:
     rank: int
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """One member of an op's Args."""
 
     name: str
@@ -95,16 +90,14 @@ class Field:
     value: str  # how generated code finds it
 
 
-@dataclass(frozen=True)
-class EnumItem:
+class EnumItem(NamedTuple):
     """A value of an enumeration, and what it is called."""
 
     name: str
     value: int
 
 
-@dataclass(frozen=True)
-class Enum:
+class Enum(NamedTuple):
     """The type of a parameter that has names for its values."""
 
     name: str
@@ -112,7 +105,7 @@ class Enum:
     items: tuple[EnumItem, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class OpView:
     """One op as the templates see it; a backend may add to it."""
 
@@ -151,8 +144,7 @@ def fields_of(view: OpView) -> dict[str, Any]:
     return {field.name: getattr(view, field.name) for field in dataclass_fields(OpView)}
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(NamedTuple):
     """In what the backends differ."""
 
     element: Callable[[DataType], str]  # the C++ type of one stored element

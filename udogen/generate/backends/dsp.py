@@ -39,7 +39,7 @@ _FOLDER = folder.Folder(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class _DspOp(cxx.OpView):
     interface: str
     library: str

@@ -70,7 +70,7 @@ def _kernel_text(cpp: PlannedFile, ready: Mapping[str, bytes]) -> PlannedFile:
     return PlannedFile(op.kernel_text, template=template, data=cpp.data, content=content, yours=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class _GpuOp(cxx.OpView):
     kernel_text: str
     entry: str

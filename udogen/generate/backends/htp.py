@@ -14,7 +14,7 @@ from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class _HtpOp(cxx.OpView):
     param_defaults: str
 

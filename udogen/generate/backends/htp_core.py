@@ -126,7 +126,7 @@ class _Entry(NamedTuple):
     given: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class _CoreOp(cxx.OpView):
     registration: str
     impl: str
@@ -193,7 +193,7 @@ def _without_macros(view: cxx.OpView, op: Op) -> cxx.OpView:
     if op.name in _MACROS:
         raise UsageError(f"an op cannot be called `{op.name}`: the SDK's headers have a macro of this name")
     enums = [
-        replace(enum, items=tuple(replace(item, name=_no_macro(item.name)) for item in enum.items))
+        enum._replace(items=tuple(item._replace(name=_no_macro(item.name)) for item in enum.items))
         for enum in view.enums
     ]
     return replace(view, enums=tuple(enums), fields=tuple(_field_without_macros(field) for field in view.fields))
@@ -203,7 +203,8 @@ def _field_without_macros(field: cxx.Field) -> cxx.Field:
     scope, _, word = field.initial.rpartition("::")
     initial = f"{scope}::{_no_macro(word)}" if word in _MACROS else field.initial
     name = _no_macro(field.name)
-    return replace(field, initial=initial, name=name, value=field.value.replace(f"args.{field.name}", f"args.{name}"))
+    value = field.value.replace(f"args.{field.name}", f"args.{name}")
+    return field._replace(initial=initial, name=name, value=value)
 
 
 def _no_macro(name: str) -> str:

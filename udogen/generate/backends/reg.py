@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from udogen.generate.backends.cxx import Table, table_names
@@ -68,8 +67,7 @@ _ANY = _Word("FLOAT_32", tuple(each.word for each in _WORDS.values()))
 _BITS = re.compile(r"\d+\Z")
 
 
-@dataclass(frozen=True)
-class _Reg:
+class _Reg(NamedTuple):
     """One op, as each of its cores sees it."""
 
     cores: Mapping[str, tuple[Op, ...]]  # core -> the op resolved for its backends

@@ -8,7 +8,7 @@ compile stands there once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -85,8 +85,7 @@ class _CorePlacement(Placement):
         return f"{shown_by}/{path}"
 
 
-@dataclass(frozen=True)
-class _Goal:
+class _Goal(NamedTuple):
     """One goal of a core's Makefile."""
 
     name: str
@@ -96,16 +95,14 @@ class _Goal:
     by_ndk_build: bool = False
 
 
-@dataclass(frozen=True)
-class _OpSources:
+class _OpSources(NamedTuple):
     """What is compiled for one op alone, where each op has a library of its own."""
 
     op: str
     sources: str
 
 
-@dataclass(frozen=True)
-class _CoreView:
+class _CoreView(NamedTuple):
     """A core as its Makefiles' templates see it."""
 
     backend: str
