@@ -40,7 +40,7 @@ def _fill(template: str, data: Mapping[str, Any]) -> str:
     try:
         return str(_lookup().get_template(template).render_unicode(**data))
     except Exception as fault:
-        # A fault here is ours: say which line of which template, for the report.
+        # A fault of udogen: name the line of the template, for the report.
         trace = exceptions.RichTraceback()
         raise RuntimeError(f"template {template}, line {trace.lineno}: {fault}") from fault
 

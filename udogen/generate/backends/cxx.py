@@ -177,9 +177,9 @@ def ops(package: OpPackage, dialect: Dialect) -> list[OpView]:
 
 
 def _op(package: OpPackage, op: Op, prefix: str, names: Mapping[str, str], dialect: Dialect) -> OpView:
-    inputs = _tensor_specs(f"{prefix}_inputs", op.inputs, names, dialect)
-    outputs = _tensor_specs(f"{prefix}_outputs", op.outputs, names, dialect)
-    params = _param_specs(f"{prefix}_params", op.params, names, dialect)
+    inputs = _specs("TensorSpec", f"{prefix}_inputs", op.inputs, names, dialect)
+    outputs = _specs("TensorSpec", f"{prefix}_outputs", op.outputs, names, dialect)
+    params = _specs("ParamSpec", f"{prefix}_params", op.params, names, dialect) if op.params else _NOTHING
     enum_types = _enum_types(op)
     made = [
         *(_input_field(tensor, index, names[tensor.name], dialect) for index, tensor in enumerate(op.inputs)),
@@ -223,41 +223,19 @@ def _named(kind: str, name: str, items: Sequence[str | tuple[str, ...]]) -> Expr
     return Expression(name, (Table(kind, name, tuple(items)),)) if items else _NOTHING
 
 
-def _tensor_specs(name: str, tensors: Sequence[Tensor], names: Mapping[str, str], dialect: Dialect) -> Expression:
-    columns = [(_types(names[t.name], t), _ranks(names[t.name], t), _only(names[t.name], t)) for t in tensors]
-    rows = [
-        (
-            cpp_string(tensor.name),
-            types.code,
-            ranks.code,
-            _bool(_required(tensor, dialect)),
-            _bool(tensor.repeated),
-            *([only.code] if only.tables else []),
-        )
-        for tensor, (types, ranks, only) in zip(tensors, columns, strict=True)
-    ]
-    below = tuple(table for row in columns for each in row for table in each.tables)
-    return Expression(name, (*below, Table("TensorSpec", name, tuple(rows))))
-
-
-def _param_specs(name: str, params: Sequence[Tensor], names: Mapping[str, str], dialect: Dialect) -> Expression:
-    if not params:
-        return _NOTHING
-    columns = [(_types(names[p.name], p), _ranks(names[p.name], p), _only(names[p.name], p)) for p in params]
-    rows = [
-        (
-            cpp_string(param.name),
-            types.code,
-            ranks.code,
-            _bool(param.is_scalar),
-            _bool(_required(param, dialect)),
-            str(len(param.enum)),
-            *([only.code] if only.tables else []),
-        )
-        for param, (types, ranks, only) in zip(params, columns, strict=True)
-    ]
-    below = tuple(table for row in columns for each in row for table in each.tables)
-    return Expression(name, (*below, Table("ParamSpec", name, tuple(rows))))
+def _specs(kind: str, name: str, tensors: Sequence[Tensor], names: Mapping[str, str], dialect: Dialect) -> Expression:
+    """A table with a row for each tensor, and the tables that its rows name."""
+    rows, below = [], []
+    for tensor in tensors:
+        own = names[tensor.name]
+        types, ranks, only = _types(own, tensor), _ranks(own, tensor), _only(own, tensor)
+        flags = [_bool(_required(tensor, dialect)), _bool(tensor.repeated)]
+        if tensor.role == "param":
+            flags = [_bool(tensor.is_scalar), flags[0], str(len(tensor.enum))]
+        end = [only.code] if only.tables else []
+        rows.append((cpp_string(tensor.name), types.code, ranks.code, *flags, *end))
+        below += [*types.tables, *ranks.tables, *only.tables]
+    return Expression(name, (*below, Table(kind, name, tuple(rows))))
 
 
 def _types(name: str, tensor: Tensor) -> Expression:

@@ -1,8 +1,8 @@
 """The layout of the UDO documentation: one folder, with a registration library and a library for each core.
 
 The folder shows exactly what the page "Creating a UDO Package" prints.  What its packages take from installed SDKs
-(headers, helper sources, rules of make) is in one hidden folder, so that ours compile without any; what several cores
-compile stands there once.
+(headers, helper sources, rules of make) is in one hidden folder, so that they compile without any; what several cores
+compile is there once.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _REG = _Core("", "jni/src/reg", "libUdo{}Reg.so", _STRICT, android=True)
 
 
 class _CorePlacement(Placement):
-    """A core's folder shows what the documentation shows; the rest is hidden, and what cores share stands once."""
+    """A core's folder shows what the documentation shows; the rest is hidden, and what cores share is there once."""
 
     has_cl_files = False  # the documentation shows none
 
