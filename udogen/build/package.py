@@ -17,7 +17,9 @@ MEMORY = ".udogen"
 PROVIDER = "InterfaceProvider"  # how the symbol that a client registers ends; the package's name stands before it
 MANIFEST = f"{MEMORY}/manifest.json"
 UNFINISHED = f"{MEMORY}/unfinished.json"  # what a `generate` is writing; where nobody writes, one was interrupted
-ASIDE = ".bak-"  # a package that was moved aside is called so, with a number behind; it is no package to build any more
+BACKUP = (
+    ".bak-"  # a package that was moved aside is called so, with a number behind; it is no package to build any more
+)
 
 Say = Callable[[str], None]  # prints a line for the person who waits
 
@@ -141,7 +143,7 @@ def open_packages(path: Path) -> list[PackageFolder]:
     """What the package in this folder makes, or all that lie right below it; an error where there is none."""
     if (path / MANIFEST).is_file():
         return _read(path)
-    listed = sorted(each for each in path.glob(f"*/{MANIFEST}") if ASIDE not in each.parts[-3])
+    listed = sorted(each for each in path.glob(f"*/{MANIFEST}") if BACKUP not in each.parts[-3])
     found = [part for each in listed for part in _read(each.parent.parent)]
     if not found:
         raise UsageError(f"{path} holds no package that udogen generated", hint="run `udogen generate` first")

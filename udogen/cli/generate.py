@@ -138,7 +138,7 @@ def write_tests(loaded: Sequence[OpPackage], found: Sequence[Generated]) -> list
     from udogen.generate import op_tests
 
     folders = list(dict.fromkeys(each.folder.parent for each in found))
-    return [path for folder in folders for path in op_tests.write(loaded, folder, say=output.note)]
+    return [path for folder in folders for path in op_tests.write(loaded, folder, log=output.note)]
 
 
 def print_generated(each: Generated, *, dry_run: bool = False) -> None:

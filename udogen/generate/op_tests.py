@@ -34,12 +34,12 @@ def files(packages: Sequence[OpPackage], *, config: str = "") -> list[PlannedFil
     ]
 
 
-def write(packages: Sequence[OpPackage], folder: Path, *, config: str = "", say: Say = no_say) -> list[Path]:
+def write(packages: Sequence[OpPackage], folder: Path, *, config: str = "", log: Say = no_say) -> list[Path]:
     """Write what is not there yet; nothing of a person's is touched.  Returns what was written."""
     from udogen.generate.render import render_file
 
     refuse_links(folder)
-    with opened(folder, say=say) as there, there.writing():
+    with opened(folder, log=log) as there, there.writing():
         missing = [file for file in files(packages, config=config) if not there.exists(file.path)]
         for file in missing:
             there.put(file.path, render_file(file))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from udogen.build.package import Say, no_say, read_manifest
 from udogen.errors import UsageError, read_plain
 from udogen.generate import backends, cmake, layouts
-from udogen.generate.folder import Folder, free_name, opened
+from udogen.generate.folder import Folder, free_backup_name, opened
 from udogen.generate.plan import Plan, Source
 from udogen.generate.write import Change, Conflict, Memory, all_new, compare, write
 from udogen.opdef import resolve
@@ -108,7 +108,7 @@ def generate(
         for each, memory in found if not options.dry_run else ():
             folder = folders[each.folder]
             if each.backup is not None:
-                folder.move_aside(each.backup)
+                folder.move_to_backup(each.backup)
             write(folder, memory or Memory(folder), each.plan, each.rendered, each.changes)
     return [each for each, _ in found]
 
@@ -149,7 +149,7 @@ def _compare(planned: _Planned, folder: Folder, options: GenerateOptions) -> tup
     from udogen.generate.render import render  # Mako is only paid for by configs that are right
 
     exists = os.path.lexists(planned.path) and not folder.is_new()
-    backup = free_name(planned.path) if options.force and exists else None
+    backup = free_backup_name(planned.path) if options.force and exists else None
     memory = None if backup else Memory(folder)
     keeps_cmake = not options.force and memory is not None and cmake.LISTS in memory.checksums
     plan = cmake.add(planned.plan, planned.label) if options.cmake or keeps_cmake else planned.plan
@@ -171,7 +171,7 @@ def _opened(planned: Sequence[_Planned], *, force: bool, shared: bool, log: Say)
                         f"would both go to {path}",
                         hint="rename one of the packages, or generate them one by one with --backend",
                     )
-            found[path] = stack.enter_context(opened(path, shared=shared, may_be_file=force, say=log)), plan
+            found[path] = stack.enter_context(opened(path, shared=shared, may_be_file=force, log=log)), plan
         yield {path: folder for path, (folder, _) in found.items()}
 
 
