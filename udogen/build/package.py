@@ -17,9 +17,7 @@ MEMORY = ".udogen"
 PROVIDER = "InterfaceProvider"  # how the symbol that a client registers ends; the package's name stands before it
 MANIFEST = f"{MEMORY}/manifest.json"
 UNFINISHED = f"{MEMORY}/unfinished.json"  # what a `generate` is writing; where nobody writes, one was interrupted
-BACKUP = (
-    ".bak-"  # a package that was moved aside is called so, with a number behind; it is no package to build any more
-)
+BACKUP = ".bak-"  # how the folder of a package that was moved aside ends, before its number; nothing builds it
 
 Say = Callable[[str], None]  # prints a line for the person who waits
 

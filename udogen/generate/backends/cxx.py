@@ -112,7 +112,7 @@ class OpView:
     name: str
     literal: str
     prefix: str  # how names of its own tables begin
-    table_names: Mapping[str, str]  # the same for each of its tensors
+    table_names: Mapping[tuple[str, str], str]  # the same for each of its tensors, by role and name
     package: str
     kernel: str
     header: str
@@ -157,8 +157,8 @@ class Dialect(NamedTuple):
     view: Callable[[Tensor], str] | None = None  # the C++ type of a tensor, where it does not follow from its elements
 
 
-def table_names(ops: Sequence[Op]) -> list[tuple[str, dict[str, str]]]:
-    """How names of tables begin, for each op and each of its tensors: `Scale`, {`in[0]`: `Scale_in_0`}.
+def table_names(ops: Sequence[Op]) -> list[tuple[str, dict[tuple[str, str], str]]]:
+    """How names of tables begin, for each op and each of its tensors: `Scale`, {(`input`, `in[0]`): `Scale_in_0`}.
 
     All are different, and no two that are used end alike, so that what is put behind them makes no two names alike.
     """
@@ -166,7 +166,8 @@ def table_names(ops: Sequence[Op]) -> list[tuple[str, dict[str, str]]]:
     pairs = [(prefix, tensor.name) for prefix, op in zip(prefixes, ops, strict=True) for tensor in op.tensors]
     made = iter(distinct(f"{prefix}_{identifier(name)}".rstrip("_") for prefix, name in pairs))
     return [
-        (prefix, {tensor.name: next(made) for tensor in op.tensors}) for prefix, op in zip(prefixes, ops, strict=True)
+        (prefix, {(tensor.role, tensor.name): next(made) for tensor in op.tensors})
+        for prefix, op in zip(prefixes, ops, strict=True)
     ]
 
 
@@ -176,16 +177,19 @@ def ops(package: OpPackage, dialect: Dialect) -> list[OpView]:
     return [_op(package, op, *names, dialect) for op, names in zip(package.ops, named, strict=True)]
 
 
-def _op(package: OpPackage, op: Op, prefix: str, names: Mapping[str, str], dialect: Dialect) -> OpView:
+def _op(package: OpPackage, op: Op, prefix: str, names: Mapping[tuple[str, str], str], dialect: Dialect) -> OpView:
     inputs = _specs("TensorSpec", f"{prefix}_inputs", op.inputs, names, dialect)
     outputs = _specs("TensorSpec", f"{prefix}_outputs", op.outputs, names, dialect)
     params = _specs("ParamSpec", f"{prefix}_params", op.params, names, dialect) if op.params else _NOTHING
     enum_types = _enum_types(op)
     made = [
-        *(_input_field(tensor, index, names[tensor.name], dialect) for index, tensor in enumerate(op.inputs)),
+        *(
+            _input_field(tensor, index, names[tensor.role, tensor.name], dialect)
+            for index, tensor in enumerate(op.inputs)
+        ),
         *((_tensor_field(tensor, index, dialect), _NOTHING) for index, tensor in enumerate(op.outputs)),
         *(
-            _param_field(param, dialect.key(param, index), names[param.name], enum_types, dialect)
+            _param_field(param, dialect.key(param, index), names[param.role, param.name], enum_types, dialect)
             for index, param in enumerate(op.params)
         ),
     ]
@@ -223,11 +227,13 @@ def _named(kind: str, name: str, items: Sequence[str | tuple[str, ...]]) -> Expr
     return Expression(name, (Table(kind, name, tuple(items)),)) if items else _NOTHING
 
 
-def _specs(kind: str, name: str, tensors: Sequence[Tensor], names: Mapping[str, str], dialect: Dialect) -> Expression:
+def _specs(
+    kind: str, name: str, tensors: Sequence[Tensor], names: Mapping[tuple[str, str], str], dialect: Dialect
+) -> Expression:
     """A table with a row for each tensor, and the tables that its rows name."""
     rows, below = [], []
     for tensor in tensors:
-        own = names[tensor.name]
+        own = names[tensor.role, tensor.name]
         types, ranks, only = _types(own, tensor), _ranks(own, tensor), _only(own, tensor)
         flags = [_bool(_required(tensor, dialect)), _bool(tensor.repeated)]
         if tensor.role == "param":

@@ -29,7 +29,7 @@ def _view(base: cxx.OpView, op: Op) -> cxx.OpView:
     for index, param in enumerate(op.params):
         if param.default is None:
             continue
-        name = base.table_names[param.name]
+        name = base.table_names[param.role, param.name]
         datatype = cxx.default_type(param)
         if param.is_scalar:
             default = cxx.scalar_default(param, name)

@@ -286,7 +286,7 @@ def _default_param(view: cxx.OpView, param: Tensor) -> cxx.Constant | None:
     """The default of a parameter, as HTP takes it; None where there is none."""
     if param.default is None:
         return None
-    name = view.table_names[param.name]
+    name = view.table_names[param.role, param.name]
     literal = cpp_string(param.name)
     if param.is_scalar:
         # A scalar of the API has no place for a half.
@@ -309,7 +309,7 @@ def _order(view: cxx.OpView, op: Op) -> str:
     """Name, whether a client must give it, and default of each parameter, in their order."""
     rows = []
     for param in op.params:
-        name = f"&udo::{op.name}_registered::{view.table_names[param.name]}_default"
+        name = f"&udo::{op.name}_registered::{view.table_names[param.role, param.name]}_default"
         default = "nullptr" if param.default is None else name
         must = "true" if param.mandatory and param.default is None else "false"
         rows.append(f"{cpp_string(param.name)}, {must}, {default}")

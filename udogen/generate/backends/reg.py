@@ -184,16 +184,20 @@ def _regs(by_backend: Mapping[str, OpPackage], cores: Sequence[str]) -> list[_Re
     return [_Reg(by_core) for by_core in kept if by_core]
 
 
-def _op(reg: _Reg, prefix: str, names: Mapping[str, str]) -> _OpView:
+def _op(reg: _Reg, prefix: str, names: Mapping[tuple[str, str], str]) -> _OpView:
     infos = []
     for core, ops in reg.cores.items():
         own = [word for op in ops for tensor in (*op.inputs, *op.outputs) for word in _words(tensor.datatypes)]
         infos.append((f"SNPE_UDO_CORETYPE_{core}", _mask("DATATYPE", (*_CORES[core].calculates, *own))))
     core_infos = Table("SnpeUdo_OpCoreInfo_t", f"{prefix}_core_infos", tuple(infos))
     rows = {
-        "params": [_param(reg, index, names[each.name]) for index, each in enumerate(reg.op.params)],
-        "inputs": [_tensor(reg, "input", index, names[each.name]) for index, each in enumerate(reg.op.inputs)],
-        "outputs": [_tensor(reg, "output", index, names[each.name]) for index, each in enumerate(reg.op.outputs)],
+        "params": [_param(reg, index, names[each.role, each.name]) for index, each in enumerate(reg.op.params)],
+        "inputs": [
+            _tensor(reg, "input", index, names[each.role, each.name]) for index, each in enumerate(reg.op.inputs)
+        ],
+        "outputs": [
+            _tensor(reg, "output", index, names[each.role, each.name]) for index, each in enumerate(reg.op.outputs)
+        ],
     }
     below = [table for made in rows.values() for row in made for table in row.tables]
     specs = {
