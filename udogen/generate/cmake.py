@@ -73,7 +73,7 @@ def _includes(part: Part, plan: Plan, paths: list[str]) -> list[str]:
     """The folders that sources name headers from, as the Makefiles have them."""
     if part.backend == "reg":
         return ["include", "include/utils"]
-    roots = dict.fromkeys(path.rpartition("src/")[0] for path in part.sources)
+    roots = dict.fromkeys([f".sdk/{part.backend}/", *(path.rpartition("src/")[0] for path in part.sources)])
     own = [f"{root}{each}" for root in roots for each in ("include", "src/utils") if f"{root}{each}" != ".sdk/include"]
     return [each for each in own if any(path.startswith(f"{each}/") for path in paths)]
 
