@@ -22,7 +22,7 @@ from tests.scripts.goldens import write_golden as write_scripts
 from tests.verify.report_sample import write_golden as write_report
 from tests.verify.toy import write_golden as write_testing
 from udogen.build.make import explain, plan
-from udogen.build.package import PackageFolder
+from udogen.build.package import PackageLibrary
 from udogen.build.tools import Environment
 
 TREES = CONFIGS.parent / "trees"
@@ -69,7 +69,7 @@ def write_trees() -> None:
 
 def explanations() -> dict[str, str]:
     """What a person is shown of tests/golden/build/<compiler>.said.txt, by compiler."""
-    package = PackageFolder(
+    package = PackageLibrary(
         Path("/PACKAGE"),
         "Demo",
         "cpu",

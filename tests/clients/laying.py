@@ -8,10 +8,11 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from udogen.backends import architectures
+
 from tests.making import ROOT, compiler, make_packages, rewrite
-from udogen.build import architectures
 from udogen.build.package import open_packages
-from udogen.clients import programs, telling
+from udogen.clients import programs
 from udogen.clients.package import Wish, find_packages
 from udogen.errors import UdogenError
 
@@ -54,8 +55,8 @@ def lay(config: Path, out: Path, *, layout: str = "qnn", chosen: tuple[str, ...]
 def text(client: str, folder: Path, wish: Wish, *, base: Path) -> str:
     """What a client is told, or why it refuses, with the place of the package taken out."""
     try:
-        told = telling.tell(programs.ALL[client], find_packages([folder], wish))
-        found = "\n".join([telling.as_text(told), "", *(f"note: {note}" for note in told.notes)])
+        told = client.tell(programs.ALL[client], find_packages([folder], wish))
+        found = "\n".join([client.as_text(told), "", *(f"note: {note}" for note in told.notes)])
     except UdogenError as fault:
         found = "\n".join([f"error: {fault.message}", *(f"  {each}" for each in fault.details), f"  = {fault.hint}"])
     return found.replace(str(base.resolve()), "/BASE").replace(str(base), "/BASE").rstrip() + "\n"

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from udogen.clients.ort.open_session import captured
 
 from tests.clients.laying import lay
 from tests.making import LONG, ROOT, make, make_packages, need_runtime, udogen
+from udogen.clients import explain
 from udogen.clients.client import Refused
-from udogen.clients.errors import logs
 from udogen.clients.ort import schema, session, versions
-from udogen.clients.ort.capture import captured
 from udogen.errors import ToolMissing, UdogenError, UsageError
 from udogen.runtime import find_runtime
 from udogen.runtime.built import find_built
@@ -371,7 +371,7 @@ def test_a_schema_lets_the_model_load_and_never_computes_anything(tmp_path: Path
     said = run_without_qnn(tmp_path / "out.onnx")
     assert "Name:'LeakyRelu_was_not_taken_by_QNN" in said or "LeakyRelu_was_not_taken_by_QNN" in said
     (tmp_path / "x.log").write_text(said)
-    assert "ort-not-taken" in [each.title for each in logs.explain_log(tmp_path / "x.log").found]
+    assert "ort-not-taken" in [each.title for each in explain.explain_log(tmp_path / "x.log").found]
 
 
 def test_outputs_of_another_shape_or_type(tmp_path: Path) -> None:

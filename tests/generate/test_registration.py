@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from udogen.backends import reg
+from udogen.backends.plan import Source
+from udogen.configs import resolve
+from udogen.configs.load import load
 
 from tests import registering
 from tests.making import ROOT, compiler, make_packages
 from tests.opdef.texts import X, Y, collection, op, param
-from udogen.generate.backends import reg
-from udogen.generate.plan import Source
-from udogen.opdef import resolve
-from udogen.opdef.load import load
 from udogen.opdef.problems import Problems
 from udogen.qnn import abi, udo
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.making import LONG, ROOT, compiler, make, make_packages, need_runtime, udogen
 from udogen import resources
-from udogen.build.cached import make_once
+from udogen.build.emulator import make_once
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 X = np.random.default_rng(4).normal(size=(2, 3, 4)).astype(np.float32)

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from udogen import process
+from udogen.backends.targets import Target, expand
 from udogen.build import toolchains, tools
-from udogen.build.package import UNFINISHED, PackageFolder, Say, no_say, open_locked
-from udogen.build.targets import Target, expand
+from udogen.build.package import UNFINISHED, PackageLibrary, Say, no_say, open_locked
 from udogen.build.toolchains import htp_core, snpe
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, UsageError
@@ -42,12 +42,12 @@ class Step:
 class Artifact:
     """One library that is now there."""
 
-    package: PackageFolder
+    package: PackageLibrary
     step: Step
     compiled: tuple[str, ...]  # the sources that were compiled; none where all was up to date
 
 
-def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: tools.Environment) -> list[Step]:
+def plan(package: PackageLibrary, names: Sequence[str], *, toolchain: str, env: tools.Environment) -> list[Step]:
     """The steps for these targets; nothing is started before all of them are known to be possible."""
     ndk = bool(env.android_ndk_root)
     targets = expand(tuple(names), package.targets, layout=package.layout, ndk=ndk, versions=package.versions)
@@ -64,7 +64,7 @@ def plan(package: PackageFolder, names: Sequence[str], *, toolchain: str, env: t
     return list(steps.values())
 
 
-def _choice(package: PackageFolder, target: Target, toolchain: str, env: tools.Environment) -> Choice:
+def _choice(package: PackageLibrary, target: Target, toolchain: str, env: tools.Environment) -> Choice:
     found = toolchains.choose(target, env, toolchain)
     if package.backend == "reg":
         return snpe.choose(env, found, ours=toolchain == "open")
@@ -72,7 +72,7 @@ def _choice(package: PackageFolder, target: Target, toolchain: str, env: tools.E
 
 
 def build(
-    package: PackageFolder,
+    package: PackageLibrary,
     steps: Sequence[Step],
     *,
     jobs: int = 0,
@@ -96,7 +96,7 @@ def build(
 
 
 def _build_all(
-    package: PackageFolder, steps: Sequence[Step], jobs: int, on_step: Callable[[str], None]
+    package: PackageLibrary, steps: Sequence[Step], jobs: int, on_step: Callable[[str], None]
 ) -> list[Artifact]:
     make = tools.need("make", why="to build a package", how="install it: apt-get install make")
     cores = jobs or os.cpu_count() or 1
@@ -112,7 +112,7 @@ def _build_all(
     return process.at_once([partial(build_step, step) for step in steps], workers)
 
 
-def _build(make: str, package: PackageFolder, step: Step, jobs: int, on_step: Callable[[str], None]) -> Artifact:
+def _build(make: str, package: PackageLibrary, step: Step, jobs: int, on_step: Callable[[str], None]) -> Artifact:
     compiled: list[str] = []
 
     def seen(line: str) -> None:
@@ -129,7 +129,7 @@ def _build(make: str, package: PackageFolder, step: Step, jobs: int, on_step: Ca
 
 
 def run_make(
-    make: str, package: PackageFolder, *arguments: str, jobs: int, on_step: Callable[[str], None]
+    make: str, package: PackageLibrary, *arguments: str, jobs: int, on_step: Callable[[str], None]
 ) -> process.Completed:
     """The package's Makefile with these arguments; `on_step` sees a line for each call of a compiler or linker."""
     # -Oline: what two compilers say at once stays in whole lines, so that the fault of each can be read.
@@ -148,7 +148,7 @@ def variables(values: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{name}={value.replace('$', '$$')}" for name, value in values]
 
 
-def explain(text: str, package: PackageFolder, step: Step) -> BuildFailed:
+def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
     """What the compilers said, short: the user's own files first, each fault with its line."""
     log = package.path / "obj" / f"{step.target.id}.log"
     try:

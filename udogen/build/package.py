@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from udogen.build import targets
-from udogen.build.targets import Target
+from udogen.backends import targets
+from udogen.backends.targets import Target
 from udogen.errors import UsageError, read_plain
 
 MEMORY = ".udogen"
@@ -43,7 +43,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class PackageFolder:
+class PackageLibrary:
     """One library of a generated package, as the manifest in its folder tells it; a folder may hold several."""
 
     path: Path
@@ -127,7 +127,7 @@ def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
 
-def open_package(path: Path) -> PackageFolder:
+def open_package(path: Path) -> PackageLibrary:
     """The package in this folder, or the only one right below it; an error where there is none."""
     found = open_packages(path)
     if len(found) > 1:
@@ -137,7 +137,7 @@ def open_package(path: Path) -> PackageFolder:
     return found[0]
 
 
-def open_packages(path: Path) -> list[PackageFolder]:
+def open_packages(path: Path) -> list[PackageLibrary]:
     """What the package in this folder makes, or all that lie right below it; an error where there is none."""
     if (path / MANIFEST).is_file():
         return _read(path)
@@ -148,10 +148,10 @@ def open_packages(path: Path) -> list[PackageFolder]:
     return found
 
 
-def _read(path: Path) -> list[PackageFolder]:
+def _read(path: Path) -> list[PackageLibrary]:
     manifest = read_manifest(path) or {}
     return [
-        PackageFolder(
+        PackageLibrary(
             path=path,
             name=str(manifest.get("package", "")),
             backend=part.backend,
@@ -198,7 +198,7 @@ def _texts(found: object) -> tuple[str, ...]:
     return tuple(str(each) for each in found) if isinstance(found, list) else ()
 
 
-def package_of(library: Path) -> PackageFolder | None:
+def package_of(library: Path) -> PackageLibrary | None:
     """What a library is made of: among the parts of the folder it lies in, the one that makes it; None elsewhere."""
     resolved = library.resolve()
     for folder in resolved.parents:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from udogen.build.targets import ALL, GROUPS, UDO
+from udogen.backends.targets import ALL, GROUPS, UDO
 from udogen.cli import output
 from udogen.errors import UsageError
 
 if TYPE_CHECKING:
-    from udogen.build.package import PackageFolder
+    from udogen.build.package import PackageLibrary
 
 
 def _lines(names: Iterable[str]) -> str:
@@ -97,12 +97,14 @@ def command(
     built = []
     for package, steps in planned:
         for step in steps:
-            output.note(f"{package.name}: {step.target.id}: {step.choice.toolchain} toolchain: {step.choice.title}")
+            output.print_note(
+                f"{package.name}: {step.target.id}: {step.choice.toolchain} toolchain: {step.choice.title}"
+            )
         with output.progress(package.name, total=len(steps) * (len(package.sources) + 1)) as advance:
-            built += make.build(package, steps, jobs=jobs or 0, on_step=advance, say=output.note)
+            built += make.build(package, steps, jobs=jobs or 0, on_step=advance, say=output.print_note)
     took = time.perf_counter() - begun
     if as_json:
-        output.answer(
+        output.print_json(
             {
                 "ok": True,
                 "seconds": round(took, 3),
@@ -123,19 +125,19 @@ def command(
         return
     for each in built:
         state = f"{len(each.compiled)} compiled" if each.compiled else "up to date"
-        output.say(f"{each.step.artifact} ({state})")
+        output.print_result(f"{each.step.artifact} ({state})")
 
 
 def _share(
-    names: tuple[str, ...], found: list[PackageFolder], *, ndk: bool
-) -> list[tuple[PackageFolder, tuple[str, ...]]]:
+    names: tuple[str, ...], found: list[PackageLibrary], *, ndk: bool
+) -> list[tuple[PackageLibrary, tuple[str, ...]]]:
     """The targets for each package: of several packages, those that each of them has."""
-    from udogen.build.targets import expand
+    from udogen.backends.targets import expand
 
     if len(found) == 1 or not names:
         return [(package, names) for package in found]
 
-    def has(package: PackageFolder, name: str) -> bool:
+    def has(package: PackageLibrary, name: str) -> bool:
         if isinstance(expand((name,), package.targets, layout=package.layout, ndk=ndk), str):
             return False
         # A core's target makes the registration library too, where there is such a core.

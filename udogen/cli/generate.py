@@ -63,8 +63,8 @@ def command(
     Generating again updates what udogen wrote and keeps what you wrote; where both changed the same lines, your file
     stays and the generated one is written beside it.
     """
+    from udogen.configs.load import load
     from udogen.generate import pipeline
-    from udogen.opdef.load import load
 
     wanted = pipeline.GenerateOptions(**chosen)
     if show_diff:
@@ -74,8 +74,8 @@ def command(
         loaded,
         wanted,
         problems,
-        log=output.note,
-        before_writing=lambda: output.warnings(() if as_json else problems.warnings),
+        log=output.print_note,
+        before_writing=lambda: output.print_problems(() if as_json else problems.warnings),
     )
     if not as_json:
         print_all(found, wanted, show_diff=show_diff)
@@ -83,9 +83,9 @@ def command(
         pipeline.stop_on_conflict(found)
     tests = write_tests(loaded, found) if wanted.tests and not wanted.dry_run else []
     for path in () if as_json else tests:
-        output.say(f"{path} (created)")
+        output.print_result(f"{path} (created)")
     if as_json:
-        output.answer(
+        output.print_json(
             {
                 "ok": True,
                 **({"tests": [str(path) for path in tests]} if wanted.tests else {}),
@@ -119,18 +119,18 @@ def print_all(found: Sequence[Generated], wanted: GenerateOptions, *, show_diff:
     if show_diff:
         from udogen.generate.write import diff
 
-        output.say("".join(diff(each.changes) for each in found).rstrip("\n"))
+        output.print_result("".join(diff(each.changes) for each in found).rstrip("\n"))
         return
     for each in found:
         print_generated(each, dry_run=wanted.dry_run)
     if wanted.htp_api and not any(each.plan.part("htp") for each in found):
-        output.note(f"  --htp-api {wanted.htp_api} changes nothing: there is no package for HTP here")
+        output.print_note(f"  --htp-api {wanted.htp_api} changes nothing: there is no package for HTP here")
     if wanted.cmake:
         from udogen.generate import cmake
 
         for each in found:
             if not cmake.has(each.plan):
-                output.note(f"  --gen_cmakelists changes nothing in {each.folder}: make alone builds it")
+                output.print_note(f"  --gen_cmakelists changes nothing in {each.folder}: make alone builds it")
 
 
 def write_tests(loaded: Sequence[OpPackage], found: Sequence[Generated]) -> list[Path]:
@@ -138,13 +138,13 @@ def write_tests(loaded: Sequence[OpPackage], found: Sequence[Generated]) -> list
     from udogen.generate import op_tests
 
     folders = list(dict.fromkeys(each.folder.parent for each in found))
-    return [path for folder in folders for path in op_tests.write(loaded, folder, log=output.note)]
+    return [path for folder in folders for path in op_tests.write(loaded, folder, log=output.print_note)]
 
 
 def print_generated(each: Generated, *, dry_run: bool = False) -> None:
     """Print what happened, or would happen, to one package folder."""
     if each.backup is not None:
-        output.note(f"  {each.folder} {'would be' if dry_run else 'is'} moved aside, to {each.backup}")
+        output.print_note(f"  {each.folder} {'would be' if dry_run else 'is'} moved aside, to {each.backup}")
     counts: dict[str, int] = {}
     for change in each.changes:
         counts[change.action] = counts.get(change.action, 0) + 1
@@ -152,13 +152,13 @@ def print_generated(each: Generated, *, dry_run: bool = False) -> None:
     for change in each.changes:
         if not fresh and change.action != "unchanged":
             why = f"  ({change.note})" if change.note else ""
-            output.say(f"  {change.action:<9} {each.folder / change.path}{why}")
+            output.print_result(f"  {change.action:<9} {each.folder / change.path}{why}")
     summary = ", ".join(f"{number} {action}" for action, number in counts.items())
     would = "would be " if dry_run else ""
     kind = " ".join(dict.fromkeys(part.backend for part in each.plan.parts))
-    output.say(f"{each.folder}: {kind} package {each.plan.package} {would}({summary})")
+    output.print_result(f"{each.folder}: {kind} package {each.plan.package} {would}({summary})")
     unwritten = [file.path for file in each.plan.files if file.yours and file.template]
     if fresh and not dry_run:
         shown = ", ".join(unwritten[:3]) + (" …" if len(unwritten) > 3 else "")
         write = f"write your kernel in {shown}, then " if unwritten else ""
-        output.note(f"  next: {write}`udogen build -C {shlex.quote(str(each.folder))}`")
+        output.print_note(f"  next: {write}`udogen build -C {shlex.quote(str(each.folder))}`")

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from udogen.build import targets
+from udogen.backends import targets
+from udogen.backends.plan import Plan, PlannedFile
 from udogen.build.package import Part
-from udogen.generate.plan import Plan, PlannedFile
 
 LISTS = "CMakeLists.txt"
 _PRESETS = "CMakePresets.json"

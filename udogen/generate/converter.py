@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from udogen.build import targets
+from udogen.backends import targets
+from udogen.backends.cxx import code
+from udogen.backends.plan import Plan, PlannedFile, Source
 from udogen.build.package import Part
-from udogen.generate.backends.cxx import code
-from udogen.generate.plan import Plan, PlannedFile, Source
 from udogen.opdef import inference
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_comment, cpp_string

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from udogen.backends.plan import PlannedFile
 from udogen.build.package import Say, no_say
 from udogen.errors import UsageError
 from udogen.generate.folder import opened
-from udogen.generate.plan import PlannedFile
 from udogen.opdef.model import Op, OpPackage, Tensor, Value
 
 FILE = "op_tests.toml"

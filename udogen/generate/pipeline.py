@@ -8,15 +8,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from udogen import backends
+from udogen.backends import ALL as ALL_BACKENDS
+from udogen.backends import USUAL_LAYOUT, of_op
+from udogen.backends.plan import Plan, Source
 from udogen.build.package import Say, no_say, read_manifest
+from udogen.configs import resolve
 from udogen.errors import UsageError, read_plain
-from udogen.generate import backends, cmake, layouts
+from udogen.generate import cmake, layouts
 from udogen.generate.folder import Folder, free_backup_name, opened
-from udogen.generate.plan import Plan, Source
 from udogen.generate.write import Change, Conflict, Memory, all_new, compare, write
-from udogen.opdef import resolve
-from udogen.opdef.backends import ALL as ALL_BACKENDS
-from udogen.opdef.backends import USUAL_LAYOUT, of_op
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import make_path
 from udogen.opdef.problems import Location, Problems
@@ -119,7 +120,7 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
     for package in packages if options.out is None else ():
         _warn_of_output_path(package, problems)
     if options.converter:
-        from udogen.generate import converter  # few ask for it
+        from udogen.backends import converter
 
         for package in packages:
             converter.warn_of_gaps(package, problems)

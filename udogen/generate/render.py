@@ -12,8 +12,8 @@ from mako import exceptions
 from mako.lookup import TemplateLookup
 
 from udogen import __version__, resources
+from udogen.backends.plan import Plan, PlannedFile
 from udogen.errors import UsageError
-from udogen.generate.plan import Plan, PlannedFile
 
 
 def render(plan: Plan) -> dict[str, bytes]:

@@ -13,10 +13,10 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from udogen import __version__
+from udogen.backends.plan import Plan, PlannedFile
 from udogen.build.package import MANIFEST, MEMORY, UNFINISHED, parse_manifest, read_parts
 from udogen.errors import UdogenError, UsageError
 from udogen.generate.folder import Folder
-from udogen.generate.plan import Plan, PlannedFile
 from udogen.resources import content_key
 
 _LAST = f"{MEMORY}/last"

@@ -11,14 +11,11 @@ from pathlib import Path
 from udogen.clients.package import ANDROID, DEVICE_FOLDER, LINUX, PC
 from udogen.clients.programs.ort import SCHEMA_NEEDED
 from udogen.clients.scripts import chips, tensors
-from udogen.clients.scripts.client import build_client
-from udogen.clients.scripts.commands import Request, Runs
-from udogen.clients.scripts.libraries import for_the_run, libraries, packages_of, remote_of
-from udogen.clients.scripts.onnx_model import prepared
+from udogen.clients.scripts.commands import Request, Runs, build_client
+from udogen.clients.scripts.make_plan import for_the_run, libraries, packages_of, prepared, remote_of
+from udogen.clients.scripts.options import Wanted, check_rules, client_of, forbidden, need_counts, refuse_options
 from udogen.clients.scripts.plan import Check, File, Plan
-from udogen.clients.scripts.refusals import check_rules, client_of, forbidden, need_counts, refuse_options
 from udogen.clients.scripts.tensors import Tensor
-from udogen.clients.scripts.wanted import Wanted
 from udogen.errors import UsageError, open_plain
 from udogen.qnn.system import GraphInfo
 
@@ -167,7 +164,7 @@ def _graph(path: Path, wanted: Wanted, backend: str) -> GraphInfo:
 
     with StoredContext(path, on_step=wanted.on_step, warn=False) as binary:
         info = binary.info
-    of = system.BACKENDS.get(info.backend_id, backend)
+    of = system.BACKENDS_BY_ID.get(info.backend_id, backend)
     if of != backend:
         raise UsageError(f"{path} was made by the {of} backend, the packages are for {backend}", hint=f"--target {of}")
     if wanted.graph:

@@ -10,8 +10,8 @@ from udogen.clients.client import Client, check
 from udogen.clients.package import ANDROID, PC, Package, Wish, find_packages
 from udogen.clients.scripts import commands
 from udogen.clients.scripts.commands import Runs
-from udogen.clients.scripts.libraries import in_folder
-from udogen.clients.scripts.wanted import Wanted
+from udogen.clients.scripts.make_plan import in_folder
+from udogen.clients.scripts.options import Wanted
 from udogen.errors import UsageError, read_plain
 from udogen.runtime.proof import VARIABLE
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from udogen.build import targets
-from udogen.generate.backends import cxx, folder
-from udogen.generate.plan import Source
+from udogen.backends import cxx, folder, targets
+from udogen.backends.plan import Source
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import cpp_string
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from udogen.build import targets
-from udogen.generate.backends import cxx, folder
-from udogen.generate.plan import Source
+from udogen.backends import cxx, folder, targets
+from udogen.backends.plan import Source
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string
 

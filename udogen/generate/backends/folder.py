@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from udogen.build import architectures
+from udogen.backends import architectures, cxx
+from udogen.backends.plan import PlannedFile, Source
 from udogen.build.package import PROVIDER, Part
-from udogen.generate.backends import cxx
-from udogen.generate.plan import PlannedFile, Source
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.names import cpp_string
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from udogen.build import targets
-from udogen.generate.backends import cxx, folder
-from udogen.generate.plan import PlannedFile, Source
+from udogen.backends import cxx, folder, targets
+from udogen.backends.plan import PlannedFile, Source
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string, identifier
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from udogen.build import targets
-from udogen.generate.backends import cxx, folder, htp_core
-from udogen.generate.plan import Source
+from udogen.backends import cxx, folder, htp_core, targets
+from udogen.backends.plan import Source
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
 

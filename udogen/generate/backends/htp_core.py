@@ -13,9 +13,9 @@ from itertools import product
 from math import isfinite, isnan, prod
 from typing import NamedTuple
 
+from udogen.backends import cxx, folder
+from udogen.backends.plan import Source
 from udogen.errors import UsageError
-from udogen.generate.backends import cxx, folder
-from udogen.generate.plan import Source
 from udogen.opdef.datatypes import BY_NAME, DataType
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string, identifier

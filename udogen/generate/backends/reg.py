@@ -11,8 +11,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from udogen.generate.backends.cxx import Table, table_names
-from udogen.generate.plan import PlannedFile, Source
+from udogen.backends.cxx import Table, table_names
+from udogen.backends.plan import PlannedFile, Source
 from udogen.opdef import values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Tensor, Value

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from udogen.generate.plan import Plan, Source
+from udogen.backends.plan import Plan, Source
 from udogen.opdef.model import OpPackage
 
 

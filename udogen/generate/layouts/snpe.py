@@ -12,13 +12,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from udogen.build import targets
+from udogen import backends
+from udogen.backends import reg, targets
+from udogen.backends.folder import Architecture, Contents, Placement, architectures_of
+from udogen.backends.plan import Plan, PlannedFile, Source
+from udogen.backends.targets import Target
 from udogen.build.package import Part
-from udogen.build.targets import Target
-from udogen.generate import backends
-from udogen.generate.backends import reg
-from udogen.generate.backends.folder import Architecture, Contents, Placement, architectures_of
-from udogen.generate.plan import Plan, PlannedFile, Source
 from udogen.opdef import names
 from udogen.opdef.model import OpPackage
 
