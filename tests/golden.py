@@ -1,6 +1,6 @@
 """`python -m tests.golden` (`make golden`): writes what tests compare with anew; look at the difference in git.
 
-tests/golden/trees/<config>/<folder>/… is what udogen generates from tests/golden/configs/<config>;
+tests/golden/trees/<config>/<folder>/… is what udogen generates from tests/golden/configs/<config>, see `trees`;
 tests/golden/build/<compiler>.shown.txt is what it makes of <compiler>.said.txt.
 """
 
@@ -27,26 +27,16 @@ from udogen.build.tools import Environment
 
 TREES = CONFIGS.parent / "trees"
 EXPLANATIONS = CONFIGS.parent / "build"
-# Copies of files that stand in this repository already, and the memory of the generator.
-_LEFT_OUT = (
-    "include/QNN",
-    ".sdk/include",
-    ".sdk/makefiles",
-    "common.mk",
-    "include/hexagon",
-    ".udogen",
-    "src/utils",
-    "config",
-    "makefiles/linux.mk",
-    "makefiles/htp_core",
-)
-# The same, where the layout snpe puts them.
-_LEFT_OUT_BELOW = ("/src/utils/", "/include/hexagon/")
 
 
 def trees() -> dict[str, bytes]:
-    """Every generated file by its path below tests/golden/trees."""
-    found = {}
+    """Golden files by their path below tests/golden/trees: each distinct text that was made from a config once.
+
+    `<config>/<folder>.files.txt` lists what the package has, and where the text of each file is: in a golden file, in
+    templates or headers of this repository, or in the config.
+    """
+    found: dict[str, bytes] = {}
+    first: dict[bytes, str] = {}
     for config in sorted(CONFIGS.iterdir()):
         with tempfile.TemporaryDirectory() as out:
             packages = make_packages([config], Path(out))
@@ -54,10 +44,17 @@ def trees() -> dict[str, bytes]:
                 core = Path(out) / "core"  # the same in the C++ style of HTP
                 packages += make_packages([config], core, chosen=["htp"], htp_api="core")
             for made in packages:
-                folder = made.folder.relative_to(out).as_posix()
-                for path, content in made.rendered.items():
-                    if not path.startswith(_LEFT_OUT) and not any(each in path for each in _LEFT_OUT_BELOW):
-                        found[f"{config.name}/{folder}/{path}"] = content
+                folder = f"{config.name}/{made.folder.relative_to(out).as_posix()}"
+                lines = []
+                for file in made.plan.files:
+                    if not file.template:
+                        lines.append(f"{file.path} < {file.copy or 'the config'}")
+                        continue
+                    text = made.rendered[file.path]
+                    golden = first.setdefault(text, f"{folder}/{file.path}")
+                    found[golden] = text
+                    lines.append(file.path if golden == f"{folder}/{file.path}" else f"{file.path} = {golden}")
+                found[f"{folder}.files.txt"] = ("\n".join(lines) + "\n").encode()
     return found
 
 

@@ -6,7 +6,7 @@
 #
 # Libraries for the GPU, the DSP and Android are built by make, on Linux.
 cmake_minimum_required(VERSION 3.21)
-project(${package.name} LANGUAGES CXX)
+project(${package.package} LANGUAGES CXX)
 set(X86_FOLDER ${linux})
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -58,7 +58,12 @@ else()
   set(FOLDER ${X86_FOLDER})
 endif()
 
+option(UDO_PROVE "Write how often the ops were executed to the file that UDOGEN_PROVE names" OFF)
+
 function(udogen_library NAME)
+  if(UDO_PROVE)
+    target_compile_definitions(${NAME} PRIVATE UDO_PROVE)
+  endif()
   if(WIN32)
     set_target_properties(${NAME} PROPERTIES PREFIX "")
   endif()

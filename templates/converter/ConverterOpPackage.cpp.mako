@@ -8,7 +8,7 @@
 
 // --- ${op.name} ${op.rule}
 % for param in op.params:
-% for line in param.comment:
+% for line in param:
 // ${line}
 % endfor
 % endfor

@@ -17,24 +17,24 @@ IMPORTS = python("-c", "import lxml.etree, mako.lookup")
 
 
 def test_generate_of_one_op_against_the_imports_of_its_libraries(tmp_path: Path) -> None:
-    """The aim is 1.8; the vendor's generator needs 2.2."""
+    """The aim is 1.5; the vendor's generator needs 2.2."""
     out = tmp_path / "out"
     ours = python("-m", "udogen", "generate", str(ONE_OP), "-o", str(out))
     mine, theirs, found = ratio(ours, IMPORTS, before=lambda: shutil.rmtree(out, ignore_errors=True))
-    print(f"\ngenerate, one op: {mine * 1e3:.0f} ms, imports {theirs * 1e3:.0f} ms, ratio {found:.2f} (aim 1.8)")
-    assert found < 2.7
+    print(f"\ngenerate, one op: {mine * 1e3:.0f} ms, imports {theirs * 1e3:.0f} ms, ratio {found:.2f} (aim 1.5)")
+    assert found < 2.2
 
 
 def test_generate_of_fifty_ops_against_one(tmp_path: Path) -> None:
-    """The aim is 2; the vendor's generator needs 1.8."""
+    """The aim is 1.3; the vendor's generator needs 1.8."""
     out = tmp_path / "out"
     argv = []
     for count in (50, 1):
         (tmp_path / f"{count}.xml").write_text(config(count), "utf-8")
         argv.append(python("-m", "udogen", "generate", str(tmp_path / f"{count}.xml"), "-o", str(out)))
     many, one, found = ratio(*argv, before=lambda: shutil.rmtree(out, ignore_errors=True))
-    print(f"\ngenerate: 50 ops {many * 1e3:.0f} ms, one op {one * 1e3:.0f} ms, ratio {found:.2f} (aim 2)")
-    assert found < 3
+    print(f"\ngenerate: 50 ops {many * 1e3:.0f} ms, one op {one * 1e3:.0f} ms, ratio {found:.2f} (aim 1.3)")
+    assert found < 2
 
 
 def test_version_against_an_empty_python() -> None:

@@ -28,7 +28,7 @@ _MACHINES = {"x86": 62, "aarch64": 183, "arm64": 183, "android": 183, "ndk": 183
 def _empty(folder: str, provider: str) -> bytes:
     """A library with nothing in it but the symbol that clients register."""
     source, made = Path(folder, "toy.c"), Path(folder, "toy.so")
-    source.write_text(f'extern "C" void {provider}() {{}}\n')
+    source.write_text(f'extern "C" const char* {provider}() {{ return "UDOGEN_PROVE"; }}\n')  # as built with --prove
     command = [*shlex.split(compiler("g++")), "-x", "c++", "-shared", "-o", str(made), str(source)]
     subprocess.run(command, check=True, timeout=60)
     found = made.read_bytes()

@@ -168,7 +168,7 @@ def test_a_default_beyond_the_first_type_is_the_nearest_that_it_holds(tmp_path: 
     (tmp_path / "Beyond.xml").write_text(collection(op(X + Y + params)))
     [made] = make_packages([tmp_path / "Beyond.xml"], tmp_path / "out", layout="snpe")
     text = "".join(path.read_text() for path in (made.folder / "jni/src/reg").rglob("*.cpp"))
-    assert re.findall(r'"(\w+)", SNPE_UDO_PARAMTYPE_SCALAR,.*\{(0x\w+)u,', text) == [
+    assert re.findall(r'"(\w+)", SNPE_UDO_PARAMTYPE_SCALAR,[^"]*\{(0x\w+)u,', text) == [
         ("low", "0xfc00"), ("high", "0x7c00"), ("signed", "0x80"), ("unsigned", "0x0")
     ]  # fmt: skip
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from probe import PROVIDER, X, call, result, tensor
 
-from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, gpu_package, htp_package, udogen
+from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, gpu_package, htp_package, make_packages, udogen
 from udogen.runtime import NoCounter, NotExecuted, OpSession, Proof, executions
-from udogen.runtime.built import Built
+from udogen.runtime.built import Built, find_built
 from udogen.runtime.proof import Rise, proved, sentences, told_in, unproved
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
@@ -262,9 +262,40 @@ def test_a_package_may_be_initialized_several_times(cpu: Built) -> None:
 # --- to a file -----------------------------------------------------------------------------------------------------
 
 
-def test_a_file_gets_a_line_each_time_that_the_package_is_terminated(cpu: Built, tmp_path: Path) -> None:
-    """Two backends one after the other; the file is named relative to a folder that the process leaves."""
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """A package that is built with --prove."""
+    [made] = make_packages([ONE_OP], tmp_path_factory.mktemp("writer"), chosen=["cpu"], kernels=ONE_KERNEL.parent)
+    done = udogen("build", "--prove", "-C", made.folder)
+    assert done.returncode == 0, done.stderr
+    return find_built(made.folder, backend="cpu")
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu", "htp"])
+def test_only_a_package_built_with_prove_knows_the_variable(backend: str, tmp_path: Path) -> None:
+    """And building it without makes it a product again, from the same folder."""
+    [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], tmp_path, chosen=[backend], kernels=EXAMPLE / "kernels")
+    for options in ([], ["--prove"], []):
+        done = udogen("build", f"{backend}_x86", *options, "-C", made.folder)
+        assert done.returncode == 0, done.stderr
+        [library] = made.folder.glob("*/x86_64-linux-clang/*.so")
+        assert (b"UDOGEN_PROVE" in library.read_bytes()) == bool(options)
+
+
+def test_a_product_writes_nothing_and_a_script_that_proves_refuses_it(cpu: Built, tmp_path: Path) -> None:
     assert run_case("told_at_the_end", cpu.library, cwd=tmp_path, UDOGEN_PROVE="proof.txt").stderr == ""
+    assert not list(tmp_path.iterdir())
+    assert cpu.folder is not None
+    (tmp_path / "model.bin").write_bytes(b"model")
+    arguments = ["--client", "qnn-net-run", "--device", "local", "--target", "cpu", "--context", tmp_path / "model.bin"]
+    done = udogen("script", cpu.folder.path, *arguments, "--prove", "-o", tmp_path / "out")
+    assert done.returncode == 2 and "writes no counts" in done.stderr, done.stderr
+    assert f"`udogen build --prove -C {cpu.folder.path}`" in done.stderr
+
+
+def test_a_file_gets_a_line_each_time_that_the_package_is_terminated(writer: Built, tmp_path: Path) -> None:
+    """Two backends one after the other; the file is named relative to a folder that the process leaves."""
+    assert run_case("told_at_the_end", writer.library, cwd=tmp_path, UDOGEN_PROVE="proof.txt").stderr == ""
     assert (tmp_path / "proof.txt").read_text() == (
         "LeakyReluPackage LeakyRelu 1 executions\nLeakyReluPackage LeakyRelu 2 executions\n"
     )
@@ -281,15 +312,15 @@ def test_the_lines_of_a_file_are_summed() -> None:
     assert unproved({("P", "A", "executions"): 1, ("P", "C", "executions"): 0}) is None
 
 
-def test_a_process_that_ends_without_terminating_the_package(cpu: Built, tmp_path: Path) -> None:
-    run_case("left_alone", cpu.library, UDOGEN_PROVE=str(tmp_path / "proof.txt"))
+def test_a_process_that_ends_without_terminating_the_package(writer: Built, tmp_path: Path) -> None:
+    run_case("left_alone", writer.library, UDOGEN_PROVE=str(tmp_path / "proof.txt"))
     assert (tmp_path / "proof.txt").read_text() == "LeakyReluPackage LeakyRelu 4 executions\n"
 
 
-def test_a_file_that_cannot_be_written_is_told_and_changes_nothing(cpu: Built, tmp_path: Path) -> None:
-    told = run_case("told_at_the_end", cpu.library, cwd=tmp_path, UDOGEN_PROVE="no/where")
+def test_a_file_that_cannot_be_written_is_told_and_changes_nothing(writer: Built, tmp_path: Path) -> None:
+    told = run_case("told_at_the_end", writer.library, cwd=tmp_path, UDOGEN_PROVE="no/where")
     assert told.stderr == "UDOGEN_PROVE=no/where cannot be written: No such file or directory\n"
     assert not list(tmp_path.iterdir())
-    told = run_case("told_at_the_end", cpu.library, cwd=tmp_path, UDOGEN_PROVE="")
+    told = run_case("told_at_the_end", writer.library, cwd=tmp_path, UDOGEN_PROVE="")
     assert told.stderr == ""
     assert not list(tmp_path.iterdir())

@@ -6,11 +6,11 @@ SDK lies in the hidden folder `.sdk`.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from typing import NamedTuple
 
 from udogen.backends.backend import Kind, Target
 from udogen.backends.cxx import code
-from udogen.backends.plan import Part, Plan, PlannedFile, Source, record
+from udogen.backends.plan import Part, Plan, PlannedFile, Source
 from udogen.opdef import inference
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_comment, cpp_string
@@ -47,8 +47,8 @@ def plan(package: OpPackage, source: Source) -> Plan:
     """The package folder."""
     data = {
         "config": ", ".join(f".sdk/config/{name}" for name in source.configs),
-        "package": record(name=package.name),
-        "ops": [_say(op) for op in package.ops],
+        "package": package,
+        "ops": [_view(op) for op in package.ops],
     }
     files = [
         PlannedFile("Makefile", template="converter/Makefile.mako", data=data),
@@ -94,8 +94,26 @@ def warn_of_gaps(package: OpPackage, problems: Problems) -> None:
                     )
 
 
-def _say(op: Op) -> SimpleNamespace:
-    return record(
+class _Step(NamedTuple):
+    """What is done about one output: a call, and what the config says that makes it right."""
+
+    comment: list[str]
+    code: str
+
+
+class _OpView(NamedTuple):
+    name: str
+    literal: str
+    rule: str
+    inputs: str
+    outputs: str
+    shapes: list[_Step]
+    types: list[_Step]
+    params: list[list[str]]  # a comment each
+
+
+def _view(op: Op) -> _OpView:
+    return _OpView(
         name=op.name,
         literal=cpp_string(op.name),
         rule="-" * max(4, 100 - len(op.name)),
@@ -103,10 +121,7 @@ def _say(op: Op) -> SimpleNamespace:
         outputs=_count(op.outputs),
         shapes=[_step(index, each, _shape(op, index, each)) for index, each in enumerate(op.outputs)],
         types=[_step(index, each, _type(op, index, each)) for index, each in enumerate(op.outputs)],
-        params=[
-            record(comment=cpp_comment(f"parameter {cpp_string(each.name)}: {' or '.join(_types(each))}"))
-            for each in op.params
-        ],
+        params=[cpp_comment(f"parameter {cpp_string(each.name)}: {' or '.join(_types(each))}") for each in op.params],
     )
 
 
@@ -121,8 +136,7 @@ def _count(tensors: tuple[Tensor, ...]) -> str:
     return f"{{{least}, {'udo::any' if most == _ANY else most}}}"
 
 
-def _step(index: int, output: Tensor, call: tuple[str, str] | None) -> SimpleNamespace:
-    """What is done about one output: a call, and what in the config makes it right."""
+def _step(index: int, output: Tensor, call: tuple[str, str] | None) -> _Step:
     if call is None or output.repeated:
         comment = "add code here, the config does not say it"
         statement = f"op.missing({index}, {cpp_string(output.name)});"
@@ -130,7 +144,7 @@ def _step(index: int, output: Tensor, call: tuple[str, str] | None) -> SimpleNam
         comment, statement = call
     if not output.mandatory:
         statement = f"if (op.outputs() > {index}) {statement}"
-    return record(comment=cpp_comment(f"{output.name}: {comment}"), code=statement)
+    return _Step(cpp_comment(f"{output.name}: {comment}"), statement)
 
 
 def _shape(op: Op, index: int, output: Tensor) -> tuple[str, str] | None:

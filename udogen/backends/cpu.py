@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from udogen.backends import cxx, folder
 from udogen.backends.backend import NOT_BUILT, Backend, Emulator, HostRuntime, Place, Target, UdoCore, udo_target
-from udogen.backends.plan import Source, record
+from udogen.backends.plan import Source
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import cpp_string
 
@@ -75,13 +73,7 @@ def contents(package: OpPackage, source: Source, place: folder.Placement = folde
     return folder.contents(package, source, _FOLDER, _DIALECT, place)
 
 
-def _default(table: str, _view: str, default: cxx.Default) -> tuple[SimpleNamespace, str]:
-    """A tensor of the runtime's own kind, made of the tables."""
-    made = f"defaultTensor({cxx.code(default.datatype)}, {default.data}, {default.dims}, {default.rank})"
-    return record(type="", name=f"{table}Default", value=made), f"&{table}Default"
-
-
-_DIALECT = cxx.Dialect(element=cxx.stored, key=lambda param, _index: cpp_string(param.name), default=_default)
+_DIALECT = cxx.Dialect(element=cxx.stored, key=lambda param, _index: cpp_string(param.name), default=cxx.raw_tensor)
 
 _RANKS = tuple(range(9))
 

@@ -5,35 +5,151 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
+from dataclasses import fields as dataclass_fields
+from typing import Any, NamedTuple
 
-from udogen.backends.plan import record
 from udogen.opdef import values
 from udogen.opdef.datatypes import BY_NAME, DataType
-from udogen.opdef.model import Op, Tensor
-from udogen.opdef.names import cpp_comment, cpp_string, identifier
+from udogen.opdef.model import Op, OpPackage, Tensor
+from udogen.opdef.names import cpp_comment, cpp_string, distinct, identifier
 
 # Where a number is nearer to infinity, or to zero, than to a FLOAT_32.
 _INFINITE, _FLOAT_ENDS, _FLOAT_BEGINS = float("inf"), float.fromhex("0x1.ffffffp127"), 2.0**-150
 
 
-@dataclass(frozen=True)
-class Default:
-    """The default of a tensor parameter, as tables that hold its numbers and its dimensions."""
+_WIDTH = 112  # columns of a line of a table
 
+
+class Table(NamedTuple):
+    """An array of constants.  An item is a number, or the members of a struct."""
+
+    type: str
+    name: str
+    items: tuple[str | tuple[str, ...], ...]
+    constant: bool = True
+
+    @property
+    def lines(self) -> list[str]:
+        """Its definition: numbers on as few lines as they need, a struct on a line of its own."""
+        head = f"{'constexpr ' * self.constant}{self.type} {self.name}[] = {{"
+        plain = [item for item in self.items if isinstance(item, str)]
+        if len(plain) < len(self.items):
+            rows = [_filled(item, "    {", "     ", "},") for item in self.items if not isinstance(item, str)]
+            return [head, *(line for row in rows for line in row), "};"]
+        short = f"{head}{', '.join(plain)}}};"
+        return [short] if len(short) <= _WIDTH else [head, *_filled(plain, "    ", "    ", ","), "};"]
+
+
+def _filled(words: Sequence[str], first: str, others: str, end: str) -> list[str]:
+    """Words with commas between them, on lines that are not too long; a mask may be on several."""
+    pieces = []
+    for word in words:  # a mask is no text
+        *masks, rest = word.split(" | ") if '"' not in word else [word]
+        pieces += [*(f"{mask} |" for mask in masks), f"{rest},"]
+    lines, line = [], first
+    for piece in [*pieces[:-1], pieces[-1].removesuffix(",") + end]:
+        if line not in (first, others) and len(line) + len(piece) > _WIDTH:
+            lines.append(line.rstrip())
+            line = others
+        line += f"{piece} "
+    return [*lines, line.rstrip()]
+
+
+class Constant(NamedTuple):
+    """An object that is made of tables before it is used: the default of a tensor."""
+
+    name: str
+    value: str
+
+
+class Expression(NamedTuple):
+    """A piece of C++, and what must be declared before it."""
+
+    code: str
+    tables: tuple[Table, ...] = ()
+    constants: tuple[Constant, ...] = ()
+
+
+class Default(NamedTuple):
+    """The default of a tensor, as tables that hold its numbers and its dimensions."""
+
+    name: str  # how an object made of them may be called
     datatype: DataType
-    data: str
-    dims: str
+    data: Table
+    dims: Table
     rank: int
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Field(NamedTuple):
+    """One member of an op's Args."""
+
+    name: str
+    type: str
+    initial: str
+    comment: tuple[str, ...]
+    value: str  # how generated code finds it
+
+
+class EnumItem(NamedTuple):
+    """A value of an enumeration, and what it is called."""
+
+    name: str
+    value: int
+
+
+class Enum(NamedTuple):
+    """The type of a parameter that has names for its values."""
+
+    name: str
+    base: str
+    items: tuple[EnumItem, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OpView:
+    """One op as the templates see it; a backend may add to it."""
+
+    name: str
+    literal: str
+    prefix: str  # how names of its own tables begin
+    table_names: Mapping[tuple[str, str], str]  # the same for each of its tensors, by role and name
+    package: str
+    kernel: str
+    header: str
+    description: tuple[str, ...]
+    enums: tuple[Enum, ...]
+    fields: tuple[Field, ...]
+    tensors: tuple[str, ...]
+    most_inputs: int
+    most_outputs: int
+    tables: tuple[Table, ...]
+    defaults: tuple[Constant, ...]
+    inputs: str
+    outputs: str
+    params: str
+
+    @property
+    def qualified(self) -> str:
+        """Its name with that of the package before it, as a literal."""
+        return cpp_string(f"{self.package}::{self.name}")
+
+    @property
+    def space(self) -> str:
+        """The namespace of what is generated for its kernel."""
+        return f"ops::{self.package}::{self.name}"
+
+
+def fields_of(view: OpView) -> dict[str, Any]:
+    """What a view with more fields is made of."""
+    return {field.name: getattr(view, field.name) for field in dataclass_fields(OpView)}
+
+
+class Dialect(NamedTuple):
     """In what the backends differ."""
 
     element: Callable[[DataType], str]  # the C++ type of one stored element
     key: Callable[[Tensor, int], str]  # how a binding finds a parameter: by its name, or by its position
-    default: Callable[[str, str, Default], tuple[SimpleNamespace | None, str]]  # (table or view) -> what stands for it
+    default: Callable[[Default, str], Expression]  # what a default is for a view of this type
     can_omit: bool = True  # inputs; where one cannot be left out its default is the client's to give
     # Of a default: the C++ type of its elements where it is another, and what is added to its integers.
     stored: Callable[[DataType], str] | None = None
@@ -41,74 +157,129 @@ class Dialect:
     view: Callable[[Tensor], str] | None = None  # the C++ type of a tensor, where it does not follow from its elements
 
 
-def op(number: int, op: Op, dialect: Dialect) -> SimpleNamespace:
-    """One op as the templates see it."""
-    prefix = f"op{number}"
-    tables: list[SimpleNamespace] = []
-    inputs = _tensor_table(f"{prefix}Inputs", op.inputs, tables, dialect)
-    outputs = _tensor_table(f"{prefix}Outputs", op.outputs, tables, dialect)
-    params = _param_table(f"{prefix}Params", op.params, tables, dialect)
+def table_names(ops: Sequence[Op]) -> list[tuple[str, dict[tuple[str, str], str]]]:
+    """How names of tables begin, for each op and each of its tensors: `Scale`, {(`input`, `in[0]`): `Scale_in_0`}.
+
+    All are different, and no two that are used end alike, so that what is put behind them makes no two names alike.
+    """
+    prefixes = distinct(op.name.rstrip("_") for op in ops)
+    pairs = [(prefix, tensor.name) for prefix, op in zip(prefixes, ops, strict=True) for tensor in op.tensors]
+    made = iter(distinct(f"{prefix}_{identifier(name)}".rstrip("_") for prefix, name in pairs))
+    return [
+        (prefix, {(tensor.role, tensor.name): next(made) for tensor in op.tensors})
+        for prefix, op in zip(prefixes, ops, strict=True)
+    ]
+
+
+def ops(package: OpPackage, dialect: Dialect) -> list[OpView]:
+    """The ops of a package as the templates see them."""
+    named = table_names(package.ops)
+    return [_op(package, op, *names, dialect) for op, names in zip(package.ops, named, strict=True)]
+
+
+def _op(package: OpPackage, op: Op, prefix: str, names: Mapping[tuple[str, str], str], dialect: Dialect) -> OpView:
+    inputs = _specs("TensorSpec", f"{prefix}_inputs", op.inputs, names, dialect)
+    outputs = _specs("TensorSpec", f"{prefix}_outputs", op.outputs, names, dialect)
+    params = _specs("ParamSpec", f"{prefix}_params", op.params, names, dialect) if op.params else _NOTHING
     enum_types = _enum_types(op)
-    fields = [
+    made = [
         *(
-            _input_field(tensor, index, f"{prefix}Input{index}", tables, dialect)
+            _input_field(tensor, index, names[tensor.role, tensor.name], dialect)
             for index, tensor in enumerate(op.inputs)
         ),
-        *(_tensor_field(tensor, index, dialect) for index, tensor in enumerate(op.outputs)),
+        *((_tensor_field(tensor, index, dialect), _NOTHING) for index, tensor in enumerate(op.outputs)),
         *(
-            _param_field(param, dialect.key(param, index), f"{prefix}Param{index}", tables, enum_types, dialect)
+            _param_field(param, dialect.key(param, index), names[param.role, param.name], enum_types, dialect)
             for index, param in enumerate(op.params)
         ),
     ]
-    return record(
-        number=number,
+    fields = [field for field, _ in made]
+    needed = [inputs, outputs, params, *(needs for _, needs in made)]
+    return OpView(
         name=op.name,
         literal=cpp_string(op.name),
+        prefix=prefix,
+        table_names=names,
+        package=package.name,
         kernel=f"src/ops/{op.name}.cpp",
         header=f"include/ops/{op.name}.hpp",
-        description=cpp_comment("\n".join(passage.text for passage in op.description)),
-        enums=[_enum(param, enum_types[param.name]) for param in op.params if param.enum],
-        fields=[*_presence_fields(op, {field.name for field in fields}, dialect), *fields],
-        tensors=[identifier(tensor.name) for tensor in (*op.inputs, *op.outputs)],
+        description=tuple(cpp_comment("\n".join(passage.text for passage in op.description))),
+        enums=tuple(_enum(param, enum_types[param.name]) for param in op.params if param.enum),
+        fields=(*_presence_fields(op, {field.name for field in fields}, dialect), *fields),
+        tensors=tuple(identifier(tensor.name) for tensor in (*op.inputs, *op.outputs)),
         most_inputs=len(op.inputs) + len(op.params),
         most_outputs=len(op.outputs),
-        tables=[table for table in tables if table.type],
-        defaults=[table for table in tables if not table.type],
-        inputs=inputs,
-        outputs=outputs,
-        params=params,
+        tables=tuple(table for each in needed for table in each.tables),
+        defaults=tuple(constant for each in needed for constant in each.constants),
+        inputs=inputs.code,
+        outputs=outputs.code,
+        params=params.code,
     )
 
 
 # --- tables that validation reads ---------------------------------------------------------------------------
 
-
-def _tensor_table(name: str, tensors: Sequence[Tensor], tables: list[SimpleNamespace], dialect: Dialect) -> str:
-    rows = [
-        f"{{{cpp_string(tensor.name)}, {_types(name, index, tensor, tables)}, {_ranks(name, index, tensor, tables)}, "
-        f"{_bool(_required(tensor, dialect))}, {_bool(tensor.repeated)}{_only(name, index, tensor, tables)}}}"
-        for index, tensor in enumerate(tensors)
-    ]
-    tables.append(record(type="TensorSpec", name=name, items=rows))
-    return name
+_NOTHING = Expression("{}")
 
 
-def _param_table(name: str, params: Sequence[Tensor], tables: list[SimpleNamespace], dialect: Dialect) -> str:
-    if not params:
-        return "{}"
-    rows = [
-        f"{{{cpp_string(param.name)}, {_types(name, index, param, tables)}, {_ranks(name, index, param, tables)}, "
-        f"{_bool(param.is_scalar)}, {_bool(_required(param, dialect))}, {len(param.enum)}"
-        f"{_only(name, index, param, tables)}}}"
-        for index, param in enumerate(params)
-    ]
-    tables.append(record(type="ParamSpec", name=name, items=rows))
-    return name
+def _named(kind: str, name: str, items: Sequence[str | tuple[str, ...]]) -> Expression:
+    """A table and its name; `{}` where nothing is in it."""
+    return Expression(name, (Table(kind, name, tuple(items)),)) if items else _NOTHING
 
 
-def _types(name: str, index: int, tensor: Tensor, tables: list[SimpleNamespace]) -> str:
-    tables.append(record(type="Qnn_DataType_t", name=f"{name}{index}Types", items=[code(d) for d in tensor.accepted]))
-    return f"{name}{index}Types"
+def _specs(
+    kind: str, name: str, tensors: Sequence[Tensor], names: Mapping[tuple[str, str], str], dialect: Dialect
+) -> Expression:
+    """A table with a row for each tensor, and the tables that its rows name."""
+    rows, below = [], []
+    for tensor in tensors:
+        own = names[tensor.role, tensor.name]
+        types, ranks, only = _types(own, tensor), _ranks(own, tensor), _only(own, tensor)
+        flags = [_bool(_required(tensor, dialect)), _bool(tensor.repeated)]
+        if tensor.role == "param":
+            flags = [_bool(tensor.is_scalar), flags[0], str(len(tensor.enum))]
+        end = [only.code] if only.tables else []
+        rows.append((cpp_string(tensor.name), types.code, ranks.code, *flags, *end))
+        below += [*types.tables, *ranks.tables, *only.tables]
+    return Expression(name, (*below, Table(kind, name, tuple(rows))))
+
+
+def _types(name: str, tensor: Tensor) -> Expression:
+    return _named("Qnn_DataType_t", f"{name}_types", [code(datatype) for datatype in tensor.accepted])
+
+
+def _ranks(name: str, tensor: Tensor) -> Expression:
+    ranks = () if tensor.is_scalar else tensor.rank.ranks
+    return _named("std::uint32_t", f"{name}_ranks", [str(rank) for rank in ranks])
+
+
+def _required(tensor: Tensor, dialect: Dialect) -> bool:
+    """Whether a client must give it; an input with a default too, on a backend where none can be left out."""
+    return tensor.required if tensor.role == "param" or dialect.can_omit else tensor.mandatory
+
+
+def _only(name: str, tensor: Tensor) -> Expression:
+    """The last member of a row: the default, where no other value is supported."""
+    if not tensor.only_default or (tensor.default is None and not tensor.default_text):
+        return _NOTHING
+    leaves = values.flatten(tensor.default) if tensor.default is not None else []
+    numbers = [leaf for leaf in leaves if isinstance(leaf, bool | int | float)]
+    whole = [int(number) for number in numbers if number == number and float(number).is_integer()]
+    halves = numbers if any(each.kind == "float" for each in tensor.accepted) else []
+    bits = [(each + (1 << 63)) % (1 << 64) - (1 << 63) for each in whole]  # of UINT_64 too
+    name = f"{name}_only"
+    columns = (
+        _named(
+            "std::int64_t",
+            f"{name}_whole",
+            [_number(each, "std::int64_t") for each in bits] if whole == numbers else [],
+        ),
+        _named("double", f"{name}_reals", [_number(each, "double") for each in numbers]),
+        _named("std::uint16_t", f"{name}_halves", [f"0x{_half(each):04x}u" for each in halves]),
+    )
+    text = cpp_string(leaves[0]) if leaves and isinstance(leaves[0], str) else "nullptr"
+    row = Table("OnlyValue", name, ((*(each.code for each in columns), text),))
+    return Expression(name, (*(table for each in columns for table in each.tables), row))
 
 
 def code(datatype: DataType) -> str:
@@ -118,65 +289,26 @@ def code(datatype: DataType) -> str:
     return datatype.qnn
 
 
-def _ranks(name: str, index: int, tensor: Tensor, tables: list[SimpleNamespace]) -> str:
-    if not tensor.rank.ranks or tensor.is_scalar:
-        return "{}"
-    tables.append(record(type="std::uint32_t", name=f"{name}{index}Ranks", items=[str(r) for r in tensor.rank.ranks]))
-    return f"{name}{index}Ranks"
-
-
-def _required(tensor: Tensor, dialect: Dialect) -> bool:
-    """Whether a client must give it; an input with a default too, on a backend where none can be left out."""
-    return tensor.required if tensor.role == "param" or dialect.can_omit else tensor.mandatory
-
-
-def _only(name: str, index: int, tensor: Tensor, tables: list[SimpleNamespace]) -> str:
-    """The last member of a row: the default, where no other value is supported."""
-    if not tensor.only_default or (tensor.default is None and not tensor.default_text):
-        return ""
-    table = f"{name}{index}Only"
-    leaves = values.flatten(tensor.default) if tensor.default is not None else []
-    numbers = [leaf for leaf in leaves if isinstance(leaf, bool | int | float)]
-    whole = [int(number) for number in numbers if number == number and float(number).is_integer()]
-    halves = numbers if any(each.kind == "float" for each in tensor.accepted) else []
-    bits = [(each + (1 << 63)) % (1 << 64) - (1 << 63) for each in whole]  # of UINT_64 too
-    columns = (
-        ("std::int64_t", "Whole", [_number(each, "std::int64_t") for each in bits] if whole == numbers else []),
-        ("double", "Reals", [_number(each, "double") for each in numbers]),
-        ("std::uint16_t", "Halves", [f"0x{_half(each):04x}u" for each in halves]),
-    )
-    for kind, column, items in columns:
-        if items:
-            tables.append(record(type=kind, name=f"{table}{column}", items=items))
-    lists = ", ".join(f"{table}{column}" if items else "{}" for _, column, items in columns)
-    text = cpp_string(leaves[0]) if leaves and isinstance(leaves[0], str) else "nullptr"
-    tables.append(record(type="OnlyValue", name=table, items=[f"{{{lists}, {text}}}"]))
-    return f", {table}"
-
-
 # --- what a kernel is given ------------------------------------------------------------------------------------
 
 
-def _input_field(
-    tensor: Tensor, index: int, table: str, tables: list[SimpleNamespace], dialect: Dialect
-) -> SimpleNamespace:
+def _input_field(tensor: Tensor, index: int, name: str, dialect: Dialect) -> tuple[Field, Expression]:
     if tensor.default is None or tensor.repeated or not dialect.can_omit:
-        return _tensor_field(tensor, index, dialect)
+        return _tensor_field(tensor, index, dialect), _NOTHING
     view = _view(tensor, dialect)
-    made, otherwise = dialect.default(table, view, _default_tables(tensor, table, tables, dialect))
-    tables += [made] if made is not None else []
-    return _field(tensor, view, f"node.input<{view}>({index}, {otherwise})")
+    otherwise = _default(tensor, name, view, dialect)
+    return _field(tensor, view, _with_default(f"node.input<{view}>", str(index), otherwise)), otherwise
 
 
-def _tensor_field(tensor: Tensor, index: int, dialect: Dialect) -> SimpleNamespace:
+def _tensor_field(tensor: Tensor, index: int, dialect: Dialect) -> Field:
     view = _view(tensor, dialect)
     if tensor.repeated:
         return _field(tensor, f"udo::Repeated<{view}>", f"node.{tensor.role}s<{view}>({index})")
     return _field(tensor, view, f"node.{tensor.role}<{view}>({index})")
 
 
-def _field(tensor: Tensor, kind: str, value: str, initial: str = "") -> SimpleNamespace:
-    return record(name=identifier(tensor.name), type=kind, initial=initial, comment=comment(tensor), value=value)
+def _field(tensor: Tensor, kind: str, value: str, initial: str = "") -> Field:
+    return Field(identifier(tensor.name), kind, initial, tuple(comment(tensor)), value)
 
 
 def _view(tensor: Tensor, dialect: Dialect) -> str:
@@ -187,7 +319,7 @@ def _view(tensor: Tensor, dialect: Dialect) -> str:
     return f"udo::{kind}<{elements.pop()}>" if len(elements) == 1 else f"udo::Any{kind}"
 
 
-def _presence_fields(op: Op, taken: set[str], dialect: Dialect) -> list[SimpleNamespace]:
+def _presence_fields(op: Op, taken: set[str], dialect: Dialect) -> list[Field]:
     """`has_x` for each scalar x that may be absent; it gives way to a tensor that is really called so."""
     found = []
     for index, param in enumerate(op.params):
@@ -196,9 +328,8 @@ def _presence_fields(op: Op, taken: set[str], dialect: Dialect) -> list[SimpleNa
         name = f"has_{identifier(param.name)}"
         while name in taken:
             name += "_"
-        said = [f"whether the client gave {identifier(param.name)}"]
-        value = f"node.has({dialect.key(param, index)})"
-        found.append(record(name=name, type="bool", initial=" = false", comment=said, value=value))
+        meaning = (f"whether the client gave {identifier(param.name)}",)
+        found.append(Field(name, "bool", " = false", meaning, f"node.has({dialect.key(param, index)})"))
     return found
 
 
@@ -207,22 +338,27 @@ def _by_value(param: Tensor) -> bool:
 
 
 def _param_field(
-    param: Tensor, key: str, table: str, tables: list[SimpleNamespace], enums: Mapping[str, str], dialect: Dialect
-) -> SimpleNamespace:
+    param: Tensor, key: str, name: str, enums: Mapping[str, str], dialect: Dialect
+) -> tuple[Field, Expression]:
     if all(datatype.kind == "string" for datatype in param.datatypes):
-        otherwise = cpp_string(values.show(param.default)) if param.default is not None else '""'
-        return _field(param, "const char*", f"node.string({key}, args.{identifier(param.name)})", f" = {otherwise}")
+        text = cpp_string(values.show(param.default)) if param.default is not None else '""'
+        value = f"node.string({key}, args.{identifier(param.name)})"
+        return _field(param, "const char*", value, f" = {text}"), _NOTHING
     if param.is_scalar:
-        return _scalar_field(param, key, enums)
+        return _scalar_field(param, key, enums), _NOTHING
     view = _view(param, dialect)
     if param.default is None:
-        return _field(param, view, f"node.tensor<{view}>({key})")
-    made, otherwise = dialect.default(table, view, _default_tables(param, table, tables, dialect))
-    tables += [made] if made is not None else []
-    return _field(param, view, f"node.tensor<{view}>({key}, {otherwise})")
+        return _field(param, view, f"node.tensor<{view}>({key})"), _NOTHING
+    otherwise = _default(param, name, view, dialect)
+    return _field(param, view, _with_default(f"node.tensor<{view}>", key, otherwise)), otherwise
 
 
-def _scalar_field(param: Tensor, key: str, enums: Mapping[str, str]) -> SimpleNamespace:
+def _with_default(function: str, key: str, otherwise: Expression) -> str:
+    line = f"{function}({key}, {otherwise.code})"
+    return line if len(line) < _WIDTH - 20 else f"{function}(\n      {key}, {otherwise.code})"
+
+
+def _scalar_field(param: Tensor, key: str, enums: Mapping[str, str]) -> Field:
     name = identifier(param.name)
     default = param.default if isinstance(param.default, bool | int | float) else 0
     if param.enum:
@@ -234,19 +370,28 @@ def _scalar_field(param: Tensor, key: str, enums: Mapping[str, str]) -> SimpleNa
     return _field(param, kind, f"node.scalar({key}, args.{name})", f" = {initial}")
 
 
-def _default_tables(param: Tensor, table: str, tables: list[SimpleNamespace], dialect: Dialect) -> Default:
+def _default(param: Tensor, name: str, view: str, dialect: Dialect) -> Expression:
+    """A default as the backend takes it, with its tables."""
     default = param.default if param.default is not None else 0
     leaves, dims = values.flatten(default), values.shape(default) or _ones(param)
     datatype = default_type(param)
-    # Halves stand there as their bits: no C++ type of them makes a constant.
+    # Halves are given as their bits: no C++ type of them makes a constant.
     half = datatype.name == "FLOAT_16"
     element = "std::uint16_t" if half else (dialect.stored or dialect.element)(datatype)
     shift = dialect.shift(datatype)
     whole = [leaf + shift if shift and isinstance(leaf, int | float) else leaf for leaf in leaves or [0]]
     numbers = [f"0x{_half(leaf):04x}u" if half else _number(leaf, element) for leaf in whole]
-    tables.append(record(type=element, name=f"{table}Data", items=numbers))
-    tables.append(record(type="std::uint32_t", name=f"{table}Dims", items=[str(dim) for dim in dims]))
-    return Default(datatype, f"{table}Data", f"{table}Dims", len(dims))
+    data = Table(element, f"{name}_data", tuple(numbers))
+    shape = Table("std::uint32_t", f"{name}_dims", tuple(str(dim) for dim in dims))
+    made = dialect.default(Default(f"{name}_default", datatype, data, shape, len(dims)), view)
+    return Expression(made.code, (data, shape, *made.tables), made.constants)
+
+
+def raw_tensor(default: Default, _view: str) -> Expression:
+    """A tensor of the runtime's own kind, made of the tables."""
+    datatype, data, dims = code(default.datatype), default.data.name, default.dims.name
+    made = Constant(default.name, f"defaultTensor({datatype}, {data}, {dims}, {default.rank})")
+    return Expression(f"&{default.name}", constants=(made,))
 
 
 def _ones(tensor: Tensor) -> tuple[int, ...]:
@@ -261,8 +406,8 @@ def default_type(param: Tensor) -> DataType:
     return next((row for row in param.datatypes if _holds(row, leaves)), param.datatypes[0])
 
 
-def scalar_default(param: Tensor, table: str) -> tuple[list[SimpleNamespace], DataType]:
-    """The default of a scalar as tables with one number of 32 bits, and which type that is."""
+def scalar_default(param: Tensor, name: str) -> Default:
+    """The default of a scalar as tables with one number of 32 bits."""
     default = param.default if isinstance(param.default, bool | int | float) else 0
     if _scalar_type(param.datatypes) in ("float", "double"):
         datatype, number = BY_NAME["FLOAT_32"], _number(default, "float")
@@ -270,11 +415,8 @@ def scalar_default(param: Tensor, table: str) -> tuple[list[SimpleNamespace], Da
         whole = round(default)
         datatype = BY_NAME["INT_32"]
         number = _number(whole - (1 << 32) if whole >= 1 << 31 else whole, "std::int32_t")
-    tables = [
-        record(type=stored(datatype), name=f"{table}Data", items=[number]),
-        record(type="std::uint32_t", name=f"{table}Dims", items=["1"]),
-    ]
-    return tables, datatype
+    data = Table(stored(datatype), f"{name}_data", (number,))
+    return Default(f"{name}_default", datatype, data, Table("std::uint32_t", f"{name}_dims", ("1",)), 1)
 
 
 def _holds(datatype: DataType, leaves: Sequence[object]) -> bool:
@@ -348,12 +490,11 @@ def _enum_types(op: Op) -> dict[str, str]:
     return found
 
 
-def _enum(param: Tensor, name: str) -> SimpleNamespace:
+def _enum(param: Tensor, name: str) -> Enum:
     base = _scalar_type(param.datatypes)
     if base == "bool" or not _holds(param.datatypes[0], [len(param.enum) - 1]):
         base = "std::uint32_t"
-    items = [record(name=identifier(item), value=value) for value, item in enumerate(param.enum)]
-    return record(name=name, base=base, items=items)
+    return Enum(name, base, tuple(EnumItem(identifier(item), value) for value, item in enumerate(param.enum)))
 
 
 def comment(tensor: Tensor) -> list[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
 
 from udogen.backends import cxx, folder
 from udogen.backends.backend import Backend, Harness, Place, UdoCore, hexagon_targets
-from udogen.backends.plan import Source, record
+from udogen.backends.plan import Source
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string
 
@@ -45,20 +44,31 @@ _FOLDER = folder.Folder(
 )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class _DspOp(cxx.OpView):
+    interface: str
+    library: str
+    input_quantization: tuple[str, ...]
+    output_quantization: tuple[str, ...]
+
+
 def contents(package: OpPackage, source: Source, place: folder.Placement = folder.QNN) -> folder.Contents:
     """What the DSP backend contributes; where there are several ops, libraries and their sources are named by them."""
     op_of = "{op}" if len(package.ops) > 1 else ""
     interface = f"src/{package.name}{op_of}Interface.cpp"
     library = f"libQnn{package.name}{op_of}.so"
 
-    def say(said: SimpleNamespace, op: Op) -> None:
-        said.interface = interface.format(op=op.name)
-        said.library = library.format(op=op.name)
-        said.input_quantization = [_quantization(tensor) for tensor in op.inputs]
-        said.output_quantization = [_quantization(tensor) for tensor in op.outputs]
+    def view(base: cxx.OpView, op: Op) -> cxx.OpView:
+        return _DspOp(
+            **cxx.fields_of(base),
+            interface=interface.format(op=op.name),
+            library=library.format(op=op.name),
+            input_quantization=tuple(_quantization(tensor) for tensor in op.inputs),
+            output_quantization=tuple(_quantization(tensor) for tensor in op.outputs),
+        )
 
     files = {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako", interface: "src/Interface.cpp.mako"}
-    own = replace(_FOLDER, op_templates=files, say=say)
+    own = replace(_FOLDER, op_templates=files, view=view)
     made = folder.contents(package, source, own, _DIALECT, place)
     if not op_of:
         return made
@@ -77,13 +87,7 @@ def _quantization(tensor: Tensor) -> str:
     return "UDO_QUANTIZATION_NONE" if tensor.datatypes[0].kind == "float" else "UDO_QUANTIZATION_TF"
 
 
-def _default(table: str, _view: str, default: cxx.Default) -> tuple[SimpleNamespace, str]:
-    """A tensor of the runtime's own kind, made of the tables."""
-    made = f"defaultTensor({cxx.code(default.datatype)}, {default.data}, {default.dims}, {default.rank})"
-    return record(type="", name=f"{table}Default", value=made), f"&{table}Default"
-
-
-_DIALECT = cxx.Dialect(element=cxx.stored, key=lambda param, _index: cpp_string(param.name), default=_default)
+_DIALECT = cxx.Dialect(element=cxx.stored, key=lambda param, _index: cpp_string(param.name), default=cxx.raw_tensor)
 
 _RANKS = (0, 1, 2, 3, 4)  # Hexagon NN keeps tensors with four axes
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from udogen.backends import architectures, cxx
-from udogen.backends.plan import PROVIDER, Part, PlannedFile, Source, record
+from udogen.backends.plan import PROVIDER, Part, PlannedFile, Source
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.names import cpp_string
 
@@ -70,7 +69,15 @@ class Folder:
     glue: str = ""  # the header between the tables and a kernel
     hooks: bool = False  # whether kernels may define `hooks`
     data: Mapping[str, Any] = field(default_factory=dict)  # more that its templates know
-    say: Callable[[SimpleNamespace, Op], None] = lambda _said, _op: None  # more that they know of an op
+    view: Callable[[cxx.OpView, Op], cxx.OpView] = lambda view, _op: view  # more that they know of an op
+
+
+class PackageView(NamedTuple):
+    """A package as its templates see it."""
+
+    name: str
+    literal: str
+    provider: str
 
 
 class Architecture(NamedTuple):
@@ -97,17 +104,13 @@ def contents(
     """What a backend contributes to the folder of one package."""
     provider = f"{package.name}{PROVIDER}"
     shared = {
-        "package": record(name=package.name, literal=cpp_string(package.name), provider=provider),
+        "package": PackageView(package.name, cpp_string(package.name), provider),
         "config": source.label,
     }
-    ops = [cxx.op(number, op, dialect) for number, op in enumerate(package.ops)]
-    kernels = [said.kernel for said in ops]
-    for said, op in zip(ops, package.ops, strict=True):
-        said.qualified = cpp_string(f"{package.name}::{op.name}")
-        said.space = f"ops::{package.name}::{op.name}"
-        said.glue, said.has_hooks = folder.glue, folder.hooks
-        folder.say(said, op)
-        said.kernel, said.header = place.own(said.kernel), place.own(said.header)
+    ops = [
+        folder.view(replace(view, kernel=place.own(view.kernel), header=place.own(view.header)), op)
+        for view, op in zip(cxx.ops(package, dialect), package.ops, strict=True)
+    ]
     everything = {
         **shared,
         **folder.data,
@@ -130,12 +133,13 @@ def contents(
     ]
     everything["sources"] = sorted(file.path for file in (*files, *shared_files) if _is_compiled(file.path))
     finished = source.kernels.get(folder.backend, {})
-    for said, kernel in zip(ops, kernels, strict=True):
-        data = {**shared, "op": said}
-        ready = finished.get(said.name)
+    for op in ops:
+        data = {**shared, "op": op, "glue": folder.glue, "has_hooks": folder.hooks}
+        ready = finished.get(op.name)
         skeleton = "" if ready is not None else f"{own}/{folder.kernel}"
         for path, template in folder.op_templates.items():
-            files.append(PlannedFile(path.format(op=said.name), template=f"{own}/{template}", data=data))
+            files.append(PlannedFile(path.format(op=op.name), template=f"{own}/{template}", data=data))
+        kernel = f"src/ops/{op.name}.cpp"
         files.append(PlannedFile(kernel, template=skeleton, data=data, content=ready, yours=True))
     placed = [replace(file, path=place.own(file.path)) for file in files]
     placed += [replace(file, path=place.shared(file.path)) for file in shared_files]

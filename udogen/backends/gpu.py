@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
 
 from udogen.backends import cxx, folder
 from udogen.backends.backend import NOT_BUILT, Backend, Emulator, HostRuntime, Place, Target, UdoCore, udo_target
-from udogen.backends.plan import PlannedFile, Source, record
+from udogen.backends.plan import PlannedFile, Source
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.names import cpp_string, identifier
 
@@ -40,11 +39,10 @@ _BY_VALUE = {
 def contents(package: OpPackage, source: Source, place: folder.Placement = folder.QNN) -> folder.Contents:
     """What the GPU backend contributes to a package folder."""
 
-    def say(said: SimpleNamespace, op: Op) -> None:
-        _say(said, op)
-        said.kernel_text = place.own(said.kernel_text)
+    def view(base: cxx.OpView, op: Op) -> cxx.OpView:
+        return _view_of_op(base, op, kernel_text=place.own(KERNEL_TEXT.format(op=op.name)))
 
-    made = folder.contents(package, source, replace(_FOLDER, say=say), _DIALECT, place)
+    made = folder.contents(package, source, replace(_FOLDER, view=view), _DIALECT, place)
     if not place.has_cl_files:
         files = tuple(
             replace(file, template=TEXT_IN_CPP) if file.yours and file.template else file for file in made.files
@@ -72,29 +70,47 @@ def _kernel_text(cpp: PlannedFile, ready: Mapping[str, bytes]) -> PlannedFile:
     return PlannedFile(op.kernel_text, template=template, data=cpp.data, content=content, yours=True)
 
 
-def _say(said: SimpleNamespace, op: Op) -> None:
-    """What the templates of this backend know of an op besides."""
-    said.kernel_text = KERNEL_TEXT.format(op=op.name)
-    said.entry = f"{op.name}_kernel"
-    said.names = []
-    for role, tensors in (("input", op.inputs), ("output", op.outputs), ("param", op.params)):
-        name = f"op{said.number}{role.title()}Names"
-        setattr(said, f"{role}_names", name if tensors else "{}")
-        if tensors:
-            said.names.append(record(name=name, items=[cpp_string(_cl_name(tensor)) for tensor in tensors]))
+@dataclass(frozen=True, eq=False, repr=False)
+class _GpuOp(cxx.OpView):
+    kernel_text: str
+    entry: str
+    names: tuple[cxx.Table, ...]
+    input_names: str
+    output_names: str
+    param_names: str
+    work: str  # how many work items there are
+    passed: tuple[str, ...]
+    declared: tuple[str, ...]
+
+
+def _view_of_op(base: cxx.OpView, op: Op, *, kernel_text: str) -> _GpuOp:
+    tables = {
+        role: cxx.Table("const char*", f"{base.prefix}_{role}_names", tuple(cpp_string(_cl_name(t)) for t in tensors))
+        for role, tensors in (("input", op.inputs), ("output", op.outputs), ("param", op.params))
+    }
+    named = {role: table.name if table.items else "{}" for role, table in tables.items()}
     first = next((tensor for tensor in op.outputs if tensor.mandatory), None)
-    said.work = f"args.{identifier(first.name)}{'[0]' if first.repeated else ''}.size()" if first else "1"
-    by_value = _values(said)
+    by_value = _values(base)
     passed = [tensor for tensor in (*op.inputs, *op.outputs, *op.params) if _is_passed(tensor, by_value)]
-    said.passed = [_passed(tensor) for tensor in passed]
     declared = [_declared(tensor, by_value) for tensor in passed]
-    said.declared = [f"{line}," for line in declared[:-1]] + declared[-1:]
+    return _GpuOp(
+        **cxx.fields_of(base),
+        input_names=named["input"],
+        output_names=named["output"],
+        param_names=named["param"],
+        kernel_text=kernel_text,
+        entry=f"{op.name}_kernel",
+        names=tuple(table for table in tables.values() if table.items),
+        work=f"args.{identifier(first.name)}{'[0]' if first.repeated else ''}.size()" if first else "1",
+        passed=tuple(_passed(tensor) for tensor in passed),
+        declared=(*(f"{line}," for line in declared[:-1]), *declared[-1:]),
+    )
 
 
-def _values(said: SimpleNamespace) -> dict[str, str]:
+def _values(view: cxx.OpView) -> dict[str, str]:
     """The fields of an op's Args that are numbers, with their type in OpenCL."""
-    bases = {enum.name: enum.base for enum in said.enums}
-    kinds = {field.name: bases.get(field.type, field.type) for field in said.fields}
+    bases = {enum.name: enum.base for enum in view.enums}
+    kinds = {field.name: bases.get(field.type, field.type) for field in view.fields}
     return {name: _BY_VALUE[kind] for name, kind in kinds.items() if kind in _BY_VALUE}
 
 
@@ -131,15 +147,8 @@ def _view(tensor: Tensor) -> str:
     return "udo::Output" if tensor.role == "output" else "udo::Input"
 
 
-def _default(table: str, _view: str, default: cxx.Default) -> tuple[SimpleNamespace, str]:
-    """A tensor as the client would have given it, made of the tables; it lies in memory of the CPU only."""
-    raw = f"defaultTensor({cxx.code(default.datatype)}, {default.data}, {default.dims}, {default.rank})"
-    made = record(raw=raw, text=cpp_string(table))
-    return record(type="", name=f"{table}Default", value=made), f"&{table}Default"
-
-
 _DIALECT = cxx.Dialect(
-    element=cxx.stored, key=lambda param, _index: cpp_string(param.name), default=_default, view=_view
+    element=cxx.stored, key=lambda param, _index: cpp_string(param.name), default=cxx.raw_tensor, view=_view
 )
 
 _TARGETS = (
@@ -208,7 +217,6 @@ _FOLDER = folder.Folder(
     ),
     kernel="src/ops/Op.cpp.mako",
     op_templates={"include/ops/{op}.hpp": "include/ops/Op.hpp.mako"},
-    say=_say,
 )
 
 _RANKS = tuple(range(9))

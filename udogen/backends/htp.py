@@ -5,7 +5,7 @@ Its older interface, C++ of the SDK's headers, is in `htp_core`.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
 
 from udogen.backends import cxx, folder, htp_core
 from udogen.backends.backend import (
@@ -20,7 +20,7 @@ from udogen.backends.backend import (
     hexagon_targets,
     udo_target,
 )
-from udogen.backends.plan import Source, record
+from udogen.backends.plan import Source
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
 from udogen.qnn import socs
@@ -28,26 +28,33 @@ from udogen.qnn import socs
 _UTILS = ("HtpBackendUtils.cpp", "HtpGraph.cpp", "HtpParameters.cpp", "HtpRegistration.cpp")
 
 
-def _say(said: SimpleNamespace, op: Op) -> None:
-    """The defaults of parameters as tables, for an op of which a client may leave out one before others."""
-    said.param_defaults = "{}"
+@dataclass(frozen=True, eq=False, repr=False)
+class _HtpOp(cxx.OpView):
+    param_defaults: str
+
+
+def _view(base: cxx.OpView, op: Op) -> cxx.OpView:
+    """With the defaults of parameters as tables, for an op of which a client may leave out one before others."""
     if len(op.params) < 2:
-        return
-    said.most_inputs += 1
+        return _HtpOp(**cxx.fields_of(base), param_defaults="{}")
+    base = replace(base, most_inputs=base.most_inputs + 1)
+    tables = {table.name: table for table in base.tables}
     rows = []
     for index, param in enumerate(op.params):
         if param.default is None:
             continue
-        name = f"op{said.number}Param{index}"
+        name = base.table_names[param.role, param.name]
+        datatype = cxx.default_type(param)
         if param.is_scalar:
-            tables, datatype = cxx.scalar_default(param, name)
-            said.tables += tables
-        else:
-            datatype = cxx.default_type(param)
-        rows.append(f"{{{index}, {cxx.code(datatype)}, {name}Data, sizeof {name}Data, {name}Dims}}")
-    if rows:
-        said.param_defaults = f"op{said.number}Defaults"
-        said.tables.append(record(type="ParamDefault", name=said.param_defaults, items=rows))
+            default = cxx.scalar_default(param, name)
+            datatype = default.datatype
+            tables |= {table.name: table for table in (default.data, default.dims)}
+        rows.append((str(index), cxx.code(datatype), f"{name}_data", f"sizeof {name}_data", f"{name}_dims"))
+    if not rows:
+        return _HtpOp(**cxx.fields_of(base), param_defaults="{}")
+    defaults = cxx.Table("ParamDefault", f"{base.prefix}_defaults", tuple(rows))
+    base = replace(base, tables=(*tables.values(), defaults))
+    return _HtpOp(**cxx.fields_of(base), param_defaults=defaults.name)
 
 
 _TARGETS = (
@@ -111,7 +118,7 @@ _FOLDER = folder.Folder(
     glue="HtpHooks.hpp",
     hooks=True,
     api="qhpi",
-    say=_say,
+    view=_view,
     data={"architectures": folder.architectures_of("htp"), "core": False},
 )
 
@@ -138,10 +145,11 @@ def _shift(datatype: DataType) -> int:
     return 1 << (datatype.bits - 1) if signed else 0
 
 
-def _default(_table: str, view: str, default: cxx.Default) -> tuple[None, str]:
+def _default(default: cxx.Default, view: str) -> cxx.Expression:
     """A view of the tables."""
     shift = f", {_shift(default.datatype)}" if _shift(default.datatype) else ""
-    return None, f"{view}({default.data}, shapeOf({default.dims}), elementOf({cxx.code(default.datatype)}){shift})"
+    element = f"elementOf({cxx.code(default.datatype)})"
+    return cxx.Expression(f"{view}({default.data.name}, shapeOf({default.dims.name}), {element}{shift})")
 
 
 _DIALECT = cxx.Dialect(

@@ -8,14 +8,13 @@ type was measured on libQnnHtp 2.48.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import isfinite, isnan, prod
-from types import SimpleNamespace
 from typing import NamedTuple
 
 from udogen.backends import cxx, folder
-from udogen.backends.plan import Source, record
+from udogen.backends.plan import Source
 from udogen.errors import UsageError
 from udogen.opdef.datatypes import BY_NAME, DataType
 from udogen.opdef.model import Op, OpPackage, Tensor
@@ -72,7 +71,7 @@ def contents(package: OpPackage, source: Source, qhpi: folder.Folder, place: fol
             "include/ops/{op}.registration.hpp": "include/ops/Registration.hpp.mako",
         },
         data={**qhpi.data, "core": True},
-        say=_say,
+        view=_view,
     )
     return folder.contents(package, source, own, _DIALECT, place)
 
@@ -94,9 +93,9 @@ def _element(datatype: DataType) -> str:
     return row.element
 
 
-def _default(table: str, view: str, default: cxx.Default) -> tuple[SimpleNamespace, str]:
+def _default(default: cxx.Default, view: str) -> cxx.Expression:
     """HTP itself brings the default of a tensor parameter: it gets it with the order of the parameters."""
-    return record(type="", name=f"{table}Default", value=cxx.code(default.datatype)), f"{view}()"
+    return cxx.Expression(f"{view}()", constants=(cxx.Constant(default.name, cxx.code(default.datatype)),))
 
 
 # A default is a tensor as a client would give it.
@@ -105,59 +104,113 @@ _DIALECT = cxx.Dialect(
 )
 
 
-def _say(said: SimpleNamespace, op: Op) -> None:
-    """What the templates know of an op, beside what it has on all backends."""
-    _avoid_macros(said, op)
+class _Argument(NamedTuple):
+    """A tensor as a parameter of the kernel, for its comment."""
+
+    name: str
+    comment: list[str]
+    types: str
+
+
+class _Check(NamedTuple):
+    """The types that generated code accepts for an argument."""
+
+    argument: str
+    literal: str
+    types: str
+
+
+class _Entry(NamedTuple):
+    """A function that HTP calls."""
+
+    name: str
+    signature: str
+    given: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _CoreOp(cxx.OpView):
+    registration: str
+    impl: str
+    template_list: str
+    signature: str
+    unused_signature: str
+    arguments: tuple[_Argument, ...]
+    params_given: tuple[cxx.Field, ...]
+    call: str
+    checks: tuple[_Check, ...]
+    default_tables: tuple[cxx.Table, ...]
+    spec_tables: tuple[cxx.Table, ...]
+    default_params: tuple[cxx.Constant, ...]
+    order: str
+    entries: tuple[_Entry, ...]
+    typed: tuple[str, ...]
+    generic: tuple[str, ...]
+    properties: str
+
+
+def _view(base: cxx.OpView, op: Op) -> cxx.OpView:
+    base = _without_macros(base, op)
     tensors = (*op.outputs, *op.inputs)
     types = _type_names(tensors)
     names = [identifier(tensor.name) for tensor in tensors]
     variables = _free_names([name + "_" * (name in _MACROS) for name in names] + ["params"])
-    front = len(said.fields) - len(op.tensors)
-    given = [*said.fields[:front], *said.fields[len(said.fields) - len(op.params) :]]
+    front = len(base.fields) - len(op.tensors)
     parts = [
         f"{'' if tensor.role == 'output' else 'const '}{kind}& {name}"
         for tensor, kind, name in zip(tensors, types, variables, strict=False)
     ]
     parts.append(f"const Params& {variables[-1]}")
-    said.registration = f"include/ops/{op.name}.registration.hpp"
-    said.impl = f"{op.name.lower()}Impl"
-    said.template_list = ", ".join(f"class {each}" for each in types)
-    said.signature = ",\n//       ".join(parts)
-    said.unused_signature = ",\n    ".join(f"[[maybe_unused]] {part}" for part in parts)
-    said.arguments = [_argument(*each) for each in zip(tensors, variables, types, strict=False)]
-    said.params_given = given
-    said.call = ", ".join([*(_place(tensor, op) for tensor in tensors), "args"])
-    said.checks = [
-        record(
-            argument=_place(tensor, op),
-            literal=cpp_string(tensor.name),
-            types=", ".join(dict.fromkeys(f"DType::{row.dtype}" for row in _rows(tensor))),
-        )
-        for tensor in tensors
-    ]
-    said.default_tables = [table for table in said.tables if table.name.endswith(("Data", "Dims"))]
-    said.spec_tables = [table for table in said.tables if table not in said.default_tables]
-    said.default_params = [row for index, param in enumerate(op.params) if (row := _default_param(said, index, param))]
-    said.order = _order(said, op)
-    said.entries = [_entry(op, types, left_out) for left_out in _left_out(op)]
-    said.typed = [f"{entry.name}<{', '.join(classes)}>" for entry in said.entries for classes in _combinations(tensors)]
-    said.generic = [f"{entry.name}<{', '.join(_ANY for _ in tensors)}>" for entry in said.entries]
-    said.properties = _properties(op)
+    defaults = tuple(table for table in base.tables if table.name.endswith(("_data", "_dims")))
+    entries = tuple(_entry(op, types, left_out) for left_out in _left_out(op))
+    return _CoreOp(
+        **cxx.fields_of(base),
+        registration=f"include/ops/{op.name}.registration.hpp",
+        impl=f"{op.name.lower()}Impl",
+        template_list=", ".join(f"class {each}" for each in types),
+        signature=",\n//       ".join(parts),
+        unused_signature=",\n    ".join(f"[[maybe_unused]] {part}" for part in parts),
+        arguments=tuple(_argument(*each) for each in zip(tensors, variables, types, strict=False)),
+        params_given=(*base.fields[:front], *base.fields[len(base.fields) - len(op.params) :]),
+        call=", ".join([*(_place(tensor, op) for tensor in tensors), "args"]),
+        checks=tuple(_check(tensor, op) for tensor in tensors),
+        default_tables=defaults,
+        spec_tables=tuple(table for table in base.tables if table not in defaults),
+        default_params=tuple(made for param in op.params if (made := _default_param(base, param))),
+        order=_order(base, op),
+        entries=entries,
+        typed=tuple(f"{entry.name}<{', '.join(classes)}>" for entry in entries for classes in _combinations(tensors)),
+        generic=tuple(f"{entry.name}<{', '.join(_ANY for _ in tensors)}>" for entry in entries),
+        properties=_properties(op),
+    )
 
 
-def _avoid_macros(said: SimpleNamespace, op: Op) -> None:
+def _check(tensor: Tensor, op: Op) -> _Check:
+    types = dict.fromkeys(f"DType::{row.dtype}" for row in _rows(tensor))
+    return _Check(_place(tensor, op), cpp_string(tensor.name), ", ".join(types))
+
+
+def _without_macros(view: cxx.OpView, op: Op) -> cxx.OpView:
     """Names that are macros of the SDK get an underscore; an op cannot, for clients call it."""
     if op.name in _MACROS:
         raise UsageError(f"an op cannot be called `{op.name}`: the SDK's headers have a macro of this name")
-    for item in (item for enum in said.enums for item in enum.items):
-        item.name += "_" * (item.name in _MACROS)
-    for field in said.fields:
-        scope, _, word = field.initial.rpartition("::")
-        if word in _MACROS:
-            field.initial = f"{scope}::{word}_"
-        if field.name in _MACROS:
-            field.value = field.value.replace(f"args.{field.name}", f"args.{field.name}_")
-            field.name += "_"
+    enums = [
+        enum._replace(items=tuple(item._replace(name=_no_macro(item.name)) for item in enum.items))
+        for enum in view.enums
+    ]
+    return replace(view, enums=tuple(enums), fields=tuple(_field_without_macros(field) for field in view.fields))
+
+
+def _field_without_macros(field: cxx.Field) -> cxx.Field:
+    scope, _, word = field.initial.rpartition("::")
+    initial = f"{scope}::{_no_macro(word)}" if word in _MACROS else field.initial
+    name = _no_macro(field.name)
+    value = field.value.replace(f"args.{field.name}", f"args.{name}")
+    return field._replace(initial=initial, name=name, value=value)
+
+
+def _no_macro(name: str) -> str:
+    return f"{name}_" if name in _MACROS else name
 
 
 def _type_names(tensors: Sequence[Tensor]) -> list[str]:
@@ -177,9 +230,9 @@ def _free_names(names: list[str]) -> list[str]:
     return found
 
 
-def _argument(tensor: Tensor, variable: str, kind: str) -> SimpleNamespace:
+def _argument(tensor: Tensor, variable: str, kind: str) -> _Argument:
     classes = dict.fromkeys([*_classes(tensor), _ANY])
-    return record(name=variable, comment=cxx.comment(tensor), types=f"{kind} is one of {', '.join(classes)}")
+    return _Argument(variable, cxx.comment(tensor), f"{kind} is one of {', '.join(classes)}")
 
 
 def _place(tensor: Tensor, op: Op) -> str:
@@ -218,7 +271,7 @@ def _left_out(op: Op) -> list[frozenset[int]]:
     return [frozenset(free[count:]) for count in range(len(free), -1, -1)]
 
 
-def _entry(op: Op, types: Sequence[str], left_out: frozenset[int]) -> SimpleNamespace:
+def _entry(op: Op, types: Sequence[str], left_out: frozenset[int]) -> _Entry:
     """The function that HTP calls where these parameters are left out."""
     tensors = (*op.outputs, *op.inputs)
     there = [index for index in range(len(op.params)) if index not in left_out]
@@ -228,23 +281,23 @@ def _entry(op: Op, types: Sequence[str], left_out: frozenset[int]) -> SimpleName
     ]
     arguments += [f"const {_ANY}& param{index}" for index in there]
     pointers = [f"&param{index}" if index in there else "nullptr" for index in range(len(op.params))] or ["nullptr"]
-    return record(name=f"with{len(there)}", signature=",\n    ".join(arguments), given=", ".join(pointers))
+    return _Entry(f"with{len(there)}", ",\n    ".join(arguments), ", ".join(pointers))
 
 
-def _default_param(said: SimpleNamespace, index: int, param: Tensor) -> SimpleNamespace | None:
+def _default_param(view: cxx.OpView, param: Tensor) -> cxx.Constant | None:
     """The default of a parameter, as HTP takes it; None where there is none."""
     if param.default is None:
         return None
-    name = f"op{said.number}Param{index}"
+    name = view.table_names[param.role, param.name]
     literal = cpp_string(param.name)
     if param.is_scalar:
         # A scalar of the API has no place for a half.
         datatype = BY_NAME["FLOAT_32"] if param.datatypes[0].kind == "float" else param.datatypes[0]
         made = f"scalarParam({literal}, {cxx.code(datatype)}, {_double(param.default)})"
     else:
-        code = next(row.value for row in said.defaults if row.name == f"{name}Default")
-        made = f"tensorParam({literal}, {code}, {name}Data, {name}Dims)"
-    return record(name=f"{name}Default", value=made)
+        code = next(row.value for row in view.defaults if row.name == f"{name}_default")
+        made = f"tensorParam({literal}, {code}, {name}_data, {name}_dims)"
+    return cxx.Constant(f"{name}_default", made)
 
 
 def _double(value: object) -> str:
@@ -254,13 +307,12 @@ def _double(value: object) -> str:
     return "NAN" if isnan(number) else "INFINITY" if number > 0 else "-INFINITY"
 
 
-def _order(said: SimpleNamespace, op: Op) -> str:
+def _order(view: cxx.OpView, op: Op) -> str:
     """Name, whether a client must give it, and default of each parameter, in their order."""
     rows = []
-    for index, param in enumerate(op.params):
-        default = (
-            "nullptr" if param.default is None else f"&udo::{op.name}_registered::op{said.number}Param{index}Default"
-        )
+    for param in op.params:
+        name = f"&udo::{op.name}_registered::{view.table_names[param.role, param.name]}_default"
+        default = "nullptr" if param.default is None else name
         must = "true" if param.mandatory and param.default is None else "false"
         rows.append(f"{cpp_string(param.name)}, {must}, {default}")
     return ",\n    ".join(rows)

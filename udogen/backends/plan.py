@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 PROVIDER = "InterfaceProvider"  # how the symbol that a client registers ends; the package's name stands before it
@@ -73,8 +72,3 @@ class Plan:
     def part(self, backend: str) -> Part | None:
         """The library for a backend; None where there is none."""
         return next((part for part in self.parts if part.backend == backend), None)
-
-
-def record(**facts: Any) -> SimpleNamespace:
-    """A plain value for a template: dotted names, no behaviour."""
-    return SimpleNamespace(**facts)

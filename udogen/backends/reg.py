@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import NamedTuple
 
 from udogen.backends.backend import NOT_BUILT, Kind, Target, UdoCore
-from udogen.backends.plan import PlannedFile, Source, record
+from udogen.backends.cxx import Table, table_names
+from udogen.backends.plan import PlannedFile, Source
 from udogen.opdef import values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Tensor, Value
@@ -48,7 +47,7 @@ _LAYOUTS = ("NHWC", "NCHW", "NDHWC")  # any other, and none: LAST, as SNPE's own
 class _Word(NamedTuple):
     """How SNPE calls a type of QNN: the word it gets, and further ones that mean the same."""
 
-    told: str
+    word: str
     also: tuple[str, ...] = ()
 
 
@@ -69,16 +68,14 @@ _WORDS = {
     "FLOAT_64": _Word("FLOAT_32"),
     "STRING": _Word("UINT_8"),
 }
-_ANY = _Word("FLOAT_32", tuple(word.told for word in _WORDS.values()))
+_ANY = _Word("FLOAT_32", tuple(each.word for each in _WORDS.values()))
 
 _BITS = re.compile(r"\d+\Z")
 
 
-@dataclass(frozen=True)
-class _Reg:
+class _Reg(NamedTuple):
     """One op, as each of its cores sees it."""
 
-    number: int
     cores: Mapping[str, tuple[Op, ...]]  # core -> the op resolved for its backends
     calculates: Mapping[str, tuple[str, ...]]  # core -> types
 
@@ -104,8 +101,8 @@ def files(
 def _data(package: OpPackage, seen: _Seen, source: Source, libraries: Sequence[tuple[str, str]]) -> dict[str, object]:
     named = list(dict.fromkeys(core.core for core, _ in seen if core.core in dict(libraries)))
     regs = _regs(seen, named)
-    tables: list[SimpleNamespace] = []
-    ops = [_op(reg, tables) for reg in regs]
+    names = table_names([reg.op for reg in regs])
+    ops = [_op(reg, *each) for reg, each in zip(regs, names, strict=True)]
     tensors = [len(reg.op.inputs) + len(reg.op.outputs) for reg in regs]
     sizes = (
         len(libraries),
@@ -117,26 +114,58 @@ def _data(package: OpPackage, seen: _Seen, source: Source, libraries: Sequence[t
     )
     return {
         "config": source.label,
-        "package": record(
+        "package": _PackageView(
             literal=cpp_string(package.name),
             cores=_mask("CORETYPE", named),
             version=_version(package.version),
             operations=cpp_string(" ".join(reg.op.name for reg in regs)),
         ),
         "libraries": _libraries(libraries),
-        "tables": tables,
+        "tables": [table for op in ops for table in op.tables],
         "ops": ops,
         "sizes": ", ".join(str(max(size, 1)) for size in sizes),
     }
 
 
-def _libraries(libraries: Sequence[tuple[str, str]]) -> list[SimpleNamespace]:
+class _PackageView(NamedTuple):
+    literal: str
+    cores: str
+    version: str
+    operations: str
+
+
+class _Library(NamedTuple):
+    """An implementation library, and the macro that names it."""
+
+    core: str
+    macro: str
+    literal: str
+
+
+class _OpView(NamedTuple):
+    literal: str
+    cores: str
+    core_infos: str
+    params: str
+    inputs: str
+    outputs: str
+    tables: tuple[Table, ...]
+
+
+class _Row(NamedTuple):
+    """One row of a table of tensors, and the tables that it names."""
+
+    members: tuple[str, ...]
+    tables: tuple[Table, ...]
+
+
+def _libraries(libraries: Sequence[tuple[str, str]]) -> list[_Library]:
     """Each library with a macro of its own: UDO_LIB_NAME_DSP, then UDO_LIB_NAME_DSP_2 …"""
-    found: list[SimpleNamespace] = []
+    found: list[_Library] = []
     for core, name in libraries:
         number = sum(each.core == core for each in found) + 1
         macro = f"UDO_LIB_NAME_{core}" + (f"_{number}" if number > 1 else "")
-        found.append(record(core=core, macro=macro, literal=cpp_string(name)))
+        found.append(_Library(core, macro, cpp_string(name)))
     return found
 
 
@@ -151,56 +180,66 @@ def _regs(seen: _Seen, cores: Sequence[str]) -> list[_Reg]:
             for core in cores
         }
         if any(by_core.values()):
-            found.append(_Reg(len(found), {core: ops for core, ops in by_core.items() if ops}, calculates))
+            found.append(_Reg({core: ops for core, ops in by_core.items() if ops}, calculates))
     return found
 
 
-def _op(reg: _Reg, tables: list[SimpleNamespace]) -> SimpleNamespace:
-    prefix = f"op{reg.number}"
+def _op(reg: _Reg, prefix: str, names: Mapping[tuple[str, str], str]) -> _OpView:
     infos = []
     for core, ops in reg.cores.items():
-        own = [word for op in ops for tensor in (*op.inputs, *op.outputs) for word in _told(tensor.datatypes)]
-        infos.append(f"{{SNPE_UDO_CORETYPE_{core}, {_mask('DATATYPE', (*reg.calculates[core], *own))}}}")
-    tables.append(record(type="constexpr SnpeUdo_OpCoreInfo_t", name=f"{prefix}CoreInfos", items=infos))
-    params = [_param(reg, index, f"{prefix}Param{index}", tables) for index in range(len(reg.op.params))]
-    if params:
-        tables.append(record(type="constexpr ParamSpec", name=f"{prefix}Params", items=params))
-    for role in ("input", "output"):
-        rows = [
-            _tensor(reg, role, index, f"{prefix}{role.capitalize()}{index}", tables)
-            for index in range(len(_tensors(reg.op, role)))
-        ]
-        tables.append(record(type="constexpr TensorSpec", name=f"{prefix}{role.capitalize()}s", items=rows))
-    return record(
+        own = [word for op in ops for tensor in (*op.inputs, *op.outputs) for word in _words(tensor.datatypes)]
+        infos.append((f"SNPE_UDO_CORETYPE_{core}", _mask("DATATYPE", (*reg.calculates[core], *own))))
+    core_infos = Table("SnpeUdo_OpCoreInfo_t", f"{prefix}_core_infos", tuple(infos))
+    rows = {
+        "params": [_param(reg, index, names[each.role, each.name]) for index, each in enumerate(reg.op.params)],
+        "inputs": [
+            _tensor(reg, "input", index, names[each.role, each.name]) for index, each in enumerate(reg.op.inputs)
+        ],
+        "outputs": [
+            _tensor(reg, "output", index, names[each.role, each.name]) for index, each in enumerate(reg.op.outputs)
+        ],
+    }
+    below = [table for made in rows.values() for row in made for table in row.tables]
+    specs = {
+        role: Table(
+            "ParamSpec" if role == "params" else "TensorSpec", f"{prefix}_{role}", tuple(r.members for r in made)
+        )
+        for role, made in rows.items()
+    }
+    return _OpView(
         literal=cpp_string(reg.op.name),
         cores=_mask("CORETYPE", reg.cores),
-        core_infos=f"{prefix}CoreInfos",
-        params=f"{prefix}Params" if params else "{}",
-        inputs=f"{prefix}Inputs",
-        outputs=f"{prefix}Outputs",
+        core_infos=core_infos.name,
+        params=specs["params"].name if reg.op.params else "{}",
+        inputs=specs["inputs"].name,
+        outputs=specs["outputs"].name,
+        tables=(core_infos, *below, *(each for each in specs.values() if each.items)),
     )
 
 
-def _tensor(reg: _Reg, role: str, index: int, name: str, tables: list[SimpleNamespace]) -> str:
+def _tensor(reg: _Reg, role: str, index: int, name: str) -> _Row:
     tensor = _tensors(reg.op, role)[index]
-    types, ranks = _types(reg, role, index, name, tables), _ranks(tensor, name, tables)
-    flags = ", ".join(_bool(flag) for flag in (tensor.required, tensor.repeated, tensor.static))
-    return f"{{{cpp_string(tensor.name)}, {_layout(tensor)}, {types}, {ranks}, {flags}}}"
+    types, ranks = _types(reg, role, index, name), _ranks(tensor, name)
+    flags = (_bool(flag) for flag in (tensor.required, tensor.repeated, tensor.static))
+    named = ranks[0].name if ranks else "{}"
+    return _Row((cpp_string(tensor.name), _layout(tensor), types.name, named, *flags), (types, *ranks))
 
 
-def _param(reg: _Reg, index: int, name: str, tables: list[SimpleNamespace]) -> str:
-    # The default that the first core has which has one: a supplement may give it for one core alone.
+def _param(reg: _Reg, index: int, name: str) -> _Row:
+    # The default that the first core has which has one: a supplement may say it for one core alone.
     seen = [op.params[index] for ops in reg.cores.values() for op in ops]
     param, default = seen[0], next((each.default for each in seen if each.default is not None), None)
-    types, ranks = _types(reg, "param", index, name, tables), _ranks(param, name, tables)
+    types, ranks = _types(reg, "param", index, name), _ranks(param, name)
     bits, text, data, dims = "0", '""', "nullptr", "{}"
     kind = "TENSOR"
+    tables: tuple[Table, ...] = ()
     if all(datatype.kind == "string" for datatype in param.datatypes):
         kind, text = "STRING", cpp_string(values.show(default)) if default is not None else text
     elif param.is_scalar:
-        kind, bits = "SCALAR", f"0x{_bits(default, _told(param.datatypes)[0]):x}u"
+        kind, bits = "SCALAR", f"0x{_bits(default, _words(param.datatypes)[0]):x}u"
     elif default is not None and values.flatten(default):
-        data, dims = _default(default, _told(param.datatypes)[0], name, tables)
+        tables = _default(default, _words(param.datatypes)[0], name)
+        data, dims = (table.name for table in tables)
     required = param.mandatory and default is None
     only = [
         core
@@ -208,40 +247,44 @@ def _param(reg: _Reg, index: int, name: str, tables: list[SimpleNamespace]) -> s
         if default is not None
         and any(op.params[index].only_default and op.params[index].default == default for op in ops)
     ]
-    return (
-        f"{{{cpp_string(param.name)}, SNPE_UDO_PARAMTYPE_{kind}, {_layout(param)}, {types}, {ranks}, "
-        f"{_bool(required)}, {{{bits}, {text}, {data}, {dims}}}, {_mask('CORETYPE', only)}}}"
+    members = (
+        cpp_string(param.name),
+        f"SNPE_UDO_PARAMTYPE_{kind}",
+        _layout(param),
+        types.name,
+        ranks[0].name if ranks else "{}",
+        _bool(required),
+        f"{{{bits}, {text}, {data}, {dims}}}",
+        _mask("CORETYPE", only),
     )
+    return _Row(members, (types, *ranks, *tables))
 
 
-def _types(reg: _Reg, role: str, index: int, name: str, tables: list[SimpleNamespace]) -> str:
+def _types(reg: _Reg, role: str, index: int, name: str) -> Table:
     rows = []
     for core, ops in reg.cores.items():
         datatypes = [datatype for op in ops for datatype in _tensors(op, role)[index].datatypes]
         accepted = [datatype for op in ops for datatype in _tensors(op, role)[index].accepted]
-        words = [word for datatype in accepted for word in (_word(datatype).told, *_word(datatype).also)]
-        told = _told(datatypes)[0]
-        rows.append(f"{{SNPE_UDO_CORETYPE_{core}, SNPE_UDO_DATATYPE_{told}, {_mask('DATATYPE', words)}}}")
-    tables.append(record(type="constexpr CoreTypes", name=f"{name}Types", items=rows))
-    return f"{name}Types"
+        words = [word for datatype in accepted for word in (_word(datatype).word, *_word(datatype).also)]
+        first = _words(datatypes)[0]
+        rows.append((f"SNPE_UDO_CORETYPE_{core}", f"SNPE_UDO_DATATYPE_{first}", _mask("DATATYPE", words)))
+    return Table("CoreTypes", f"{name}_types", tuple(rows))
 
 
-def _ranks(tensor: Tensor, name: str, tables: list[SimpleNamespace]) -> str:
+def _ranks(tensor: Tensor, name: str) -> tuple[Table, ...]:
     if not tensor.rank.ranks or tensor.is_scalar:
-        return "{}"
-    tables.append(
-        record(type="constexpr std::uint32_t", name=f"{name}Ranks", items=[str(rank) for rank in tensor.rank.ranks])
-    )
-    return f"{name}Ranks"
+        return ()
+    return (Table("std::uint32_t", f"{name}_ranks", tuple(str(rank) for rank in tensor.rank.ranks)),)
 
 
-def _default(default: Value, word: str, name: str, tables: list[SimpleNamespace]) -> tuple[str, str]:
+def _default(default: Value, word: str, name: str) -> tuple[Table, Table]:
     """Two tables: the numbers as they lie in memory, and how many of them in each direction."""
     leaves, dims = values.flatten(default), values.shape(default) or (1,)
-    items = [f"0x{_bits(leaf, word):x}u" for leaf in leaves]
-    tables.append(record(type=f"constexpr std::uint{_stored(word)}_t", name=f"{name}Data", items=items))
-    tables.append(record(type="std::uint32_t", name=f"{name}Dims", items=[str(dim) for dim in dims]))
-    return f"{name}Data", f"{name}Dims"
+    items = tuple(f"0x{_bits(leaf, word):x}u" for leaf in leaves)
+    return (
+        Table(f"std::uint{_stored(word)}_t", f"{name}_data", items),
+        Table("std::uint32_t", f"{name}_dims", tuple(str(dim) for dim in dims), constant=False),
+    )
 
 
 def _stored(word: str) -> int:
@@ -274,12 +317,12 @@ def _word(datatype: DataType) -> _Word:
     return _WORDS.get(datatype.name, _ANY)
 
 
-def _told(datatypes: Sequence[DataType]) -> list[str]:
+def _words(datatypes: Sequence[DataType]) -> list[str]:
     """The words for these types, the one that SNPE gets first.
 
     Where UINT_8 of a config means activations of the DSP, both types are allowed: SNPE gets the config's word.
     """
-    words = [_word(datatype).told for datatype in datatypes] or [_ANY.told]
+    words = [_word(datatype).word for datatype in datatypes] or [_ANY.word]
     own = [datatype.name for datatype in datatypes if datatype.kind == "uint"]
     if words[0].startswith("FIXED_") and words[0].replace("FIXED", "UINT") in own:
         words.insert(0, words[0].replace("FIXED", "UINT"))

@@ -19,7 +19,7 @@ from udogen.errors import UsageError, read_plain
 MEMORY = ".udogen"
 MANIFEST = f"{MEMORY}/manifest.json"
 UNFINISHED = f"{MEMORY}/unfinished.json"  # what a `generate` is writing; where nobody writes, one was interrupted
-ASIDE = ".bak-"  # a package that was moved aside is called so, with a number behind; it is no package to build any more
+BACKUP = ".bak-"  # how the folder of a package that was moved aside ends, before its number; nothing builds it
 
 Say = Callable[[str], None]  # prints a line for the person who waits
 
@@ -128,7 +128,7 @@ def open_packages(path: Path) -> list[PackageLibrary]:
     """What the package in this folder makes, or all that lie right below it; an error where there is none."""
     if (path / MANIFEST).is_file():
         return list(_read(path))
-    listed = sorted(each for each in path.glob(f"*/{MANIFEST}") if ASIDE not in each.parts[-3])
+    listed = sorted(each for each in path.glob(f"*/{MANIFEST}") if BACKUP not in each.parts[-3])
     found = [part for each in listed for part in _read(each.parent.parent)]
     if not found:
         raise UsageError(f"{path} holds no package that udogen generated", hint="run `udogen generate` first")

@@ -59,6 +59,10 @@ Groups:  {_lines(name for name in GROUPS["snpe"] if name not in UDO)}
     help="Build with sanitizers, in a folder below the normal library: address, undefined, thread; may repeat.",
 )
 @click.option("--lines", is_flag=True, help="Build with line numbers (-g), in a folder below the normal library.")
+@click.option(
+    "--prove", is_flag=True,
+    help="Build libraries that append how often their ops were executed to the file that UDOGEN_PROVE names.",
+)  # fmt: skip
 @output.json_option
 def command(
     names: tuple[str, ...],
@@ -67,6 +71,7 @@ def command(
     jobs: int | None,
     sanitize: tuple[str, ...],
     lines: bool,
+    prove: bool,
     as_json: bool,
 ) -> None:
     """Build targets of a package."""
@@ -86,6 +91,8 @@ def command(
             else [make.plan(package, targets, toolchain=toolchain, env=env)]
         )
     ]
+    if prove:
+        planned = [(package, [step.proving() for step in steps]) for package, steps in planned]
     begun = time.perf_counter()
     built = []
     for package, steps in planned:

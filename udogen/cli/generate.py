@@ -23,14 +23,16 @@ if TYPE_CHECKING:
     "-o", "--output_path", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
     help="Where the package folders go (default: UDO_PACKAGE_PATH of the config, or here).",
 )  # fmt: skip
-@click.option("--backend", "chosen", multiple=True, metavar="NAME", help="Only for this backend; may repeat.")
-@click.option("--layout", metavar="NAME", help="How the folder looks: snpe (usual for JSON), qnn (for XML).")
+@click.option("--backend", "backends", multiple=True, metavar="NAME", help="Only for this backend; may repeat.")
+@click.option(
+    "--layout", default="", metavar="NAME", help="How the folder looks: snpe (usual for JSON), qnn (for XML)."
+)
 @click.option(
     "--kernels", type=click.Path(path_type=Path), metavar="DIR",
     help="Take finished kernels, <Op>.cpp, from here instead of the skeleton.",
 )  # fmt: skip
 @click.option(
-    "--htp-api", metavar="NAME",
+    "--htp-api", default="", metavar="NAME",
     help="HTP's interface: qhpi (C, every SDK release), or core (C++, needs and is tied to one SDK).",
 )  # fmt: skip
 @click.option(
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     help="Generate also the package that tells converters the shapes and types of outputs.",
 )  # fmt: skip
 @click.option(
-    "--gen_cmakelists", "--cmake", "with_cmake", is_flag=True,
+    "--gen_cmakelists", "--cmake", "cmake", is_flag=True,
     help="Write a CMakeLists.txt too, which builds the libraries for the CPU on Windows as well.",
 )  # fmt: skip
 @click.option(
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     help="Begin anew: move a folder that is there aside, to <name>.bak-N, with all that is in it.",
 )  # fmt: skip
 @click.option(
-    "--tests", "with_tests", is_flag=True,
+    "--tests", "tests", is_flag=True,
     help="Write tests to begin with beside the packages, for `udogen test`; what is there stays.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would be written; write nothing.")
@@ -54,45 +56,20 @@ if TYPE_CHECKING:
 @options.strict
 @output.json_option
 def command(
-    configs: tuple[str, ...],
-    config_paths: tuple[str, ...],
-    out: Path | None,
-    chosen: tuple[str, ...],
-    layout: str | None,
-    kernels: Path | None,
-    htp_api: str | None,
-    converter: bool,
-    with_cmake: bool,
-    force: bool,
-    with_tests: bool,
-    dry_run: bool,
-    show_diff: bool,
-    strict: bool,
-    as_json: bool,
+    configs: tuple[str, ...], config_paths: tuple[str, ...], show_diff: bool, as_json: bool, **chosen: Any
 ) -> None:
     """Generate an op package for each backend of each config.
 
-    Generating again updates what udogen wrote and keeps what you wrote; where both changed the same lines, yours
-    stays and ours is written beside it.
+    Generating again updates what udogen wrote and keeps what you wrote; where both changed the same lines, your file
+    stays and the generated one is written beside it.
     """
     from udogen.configs.load import load
     from udogen.generate import pipeline
 
-    looks = dry_run or show_diff
-    loaded, problems = load(options.all_configs(configs, config_paths), strict=strict)
-    wanted = pipeline.GenerateOptions(
-        out,
-        backends=chosen,
-        layout=layout or "",
-        kernels=kernels,
-        htp_api=htp_api or "",
-        strict=strict,
-        dry_run=looks,
-        force=force,
-        converter=converter,
-        cmake=with_cmake,
-        tests=with_tests,
-    )
+    wanted = pipeline.GenerateOptions(**chosen)
+    if show_diff:
+        wanted = wanted._replace(dry_run=True)
+    loaded, problems = load(options.all_configs(configs, config_paths), strict=wanted.strict)
     found = pipeline.generate(
         loaded,
         wanted,
@@ -102,17 +79,17 @@ def command(
     )
     if not as_json:
         print_all(found, wanted, show_diff=show_diff)
-    if not looks:
+    if not wanted.dry_run:
         pipeline.stop_on_conflict(found)
-    tests = write_tests(loaded, found) if with_tests and not looks else []
+    tests = write_tests(loaded, found) if wanted.tests and not wanted.dry_run else []
     for path in () if as_json else tests:
         output.print_result(f"{path} (created)")
     if as_json:
         output.print_json(
             {
                 "ok": True,
-                **({"tests": [str(path) for path in tests]} if with_tests else {}),
-                "written": not looks,
+                **({"tests": [str(path) for path in tests]} if wanted.tests else {}),
+                "written": not wanted.dry_run,
                 "packages": [_package_json(each, show_diff=show_diff) for each in found],
                 "warnings": [problem.as_json() for problem in problems.warnings],
             }
@@ -161,7 +138,7 @@ def write_tests(loaded: Sequence[OpPackage], found: Sequence[Generated]) -> list
     from udogen.generate import op_tests
 
     folders = list(dict.fromkeys(each.folder.parent for each in found))
-    return [path for folder in folders for path in op_tests.write(loaded, folder, say=output.print_note)]
+    return [path for folder in folders for path in op_tests.write(loaded, folder, log=output.print_note)]
 
 
 def print_generated(each: Generated, *, dry_run: bool = False) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import PurePosixPath
-from types import SimpleNamespace
+from typing import NamedTuple
 
 from udogen import backends
 from udogen.backends import targets
-from udogen.backends.plan import Part, Plan, PlannedFile, record
+from udogen.backends.plan import Part, Plan, PlannedFile
 
 LISTS = "CMakeLists.txt"
 _PRESETS = "CMakePresets.json"
@@ -32,10 +32,10 @@ def add(plan: Plan, label: str) -> Plan:
     if not has(plan):
         return plan
     paths = [file.path for file in plan.files]
-    parts = [_say(part, plan, paths) for part in plan.parts if part.backend in _BUILDS]
+    parts = [_view(part, plan, paths) for part in plan.parts if part.backend in _BUILDS]
     data = {
         "config": label,
-        "package": record(name=plan.package),
+        "package": plan,
         "parts": parts,
         "cpu": next((part.name for part in parts if not part.registers), ""),
         "reg": next((part.name for part in parts if part.registers), ""),
@@ -51,8 +51,16 @@ def add(plan: Plan, label: str) -> Plan:
     return replace(plan, files=tuple(sorted(files, key=lambda file: file.path)))
 
 
-def _say(part: Part, plan: Plan, paths: list[str]) -> SimpleNamespace:
-    return record(
+class _PartView(NamedTuple):
+    backend: str
+    registers: bool
+    name: str
+    sources: tuple[str, ...]
+    includes: list[str]
+
+
+def _view(part: Part, plan: Plan, paths: list[str]) -> _PartView:
+    return _PartView(
         backend=part.backend,
         registers=not backends.KINDS[part.backend].runs_ops,
         name=part.library.removeprefix("lib").removesuffix(".so"),
@@ -65,7 +73,7 @@ def _includes(part: Part, plan: Plan, paths: list[str]) -> list[str]:
     """The folders that sources name headers from, as the Makefiles have them."""
     if not backends.KINDS[part.backend].runs_ops:
         return ["include", "include/utils"]
-    roots = dict.fromkeys(path.partition("src/")[0] for path in part.sources)
+    roots = dict.fromkeys([f".sdk/{part.backend}/", *(path.rpartition("src/")[0] for path in part.sources)])
     own = [f"{root}{each}" for root in roots for each in ("include", "src/utils") if f"{root}{each}" != ".sdk/include"]
     return [each for each in own if any(path.startswith(f"{each}/") for path in paths)]
 

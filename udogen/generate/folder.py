@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from udogen.build.package import ASIDE, MEMORY, Say, no_say, open_locked
+from udogen.build.package import BACKUP, MEMORY, Say, no_say, open_locked
 from udogen.errors import UsageError, open_plain
 
 _HINT = "choose another folder with -o"
@@ -24,9 +24,9 @@ _WAITING = ".udogen-tmp"  # a file until it is whole; one for each folder, since
 class Folder:
     """A package folder, or the empty folder that stands for one that does not exist; see `opened`."""
 
-    def __init__(self, path: Path, say: Say) -> None:
+    def __init__(self, path: Path, log: Say) -> None:
         self.path = path
-        self._say = say
+        self._log = log
         self._descriptor: int | None = None
         self._made: list[Path] = []  # folders that were created only for the lock
 
@@ -38,7 +38,7 @@ class Folder:
                 if not shared:
                     self._make()
                 try:
-                    self._descriptor = open_locked(self.path, shared=shared, say=self._say)
+                    self._descriptor = open_locked(self.path, shared=shared, say=self._log)
                 except FileNotFoundError:
                     if shared:
                         return
@@ -66,7 +66,7 @@ class Folder:
         """Whether it was created only now."""
         return self.path in self._made
 
-    def move_aside(self, to: Path) -> None:
+    def move_to_backup(self, to: Path) -> None:
         """Move it there with all that is in it, and begin with an empty folder."""
         empty = self.path.with_name(f".{self.path.name}{_WAITING}")
         with self.writing():
@@ -245,12 +245,12 @@ def _has(parent: int, name: str) -> bool:
 
 
 @contextmanager
-def opened(path: Path, *, shared: bool = False, may_be_file: bool = False, say: Say = no_say) -> Iterator[Folder]:
+def opened(path: Path, *, shared: bool = False, may_be_file: bool = False, log: Say = no_say) -> Iterator[Folder]:
     """A folder open and locked; `shared`: only to be read, and one that is missing stays so.
 
     `may_be_file`: something else may be in its place, which is going to be moved aside.
     """
-    folder = Folder(path, say)
+    folder = Folder(path, log)
     try:
         if not (may_be_file and os.path.lexists(path) and not path.is_dir()):
             folder.open(shared=shared)
@@ -259,10 +259,10 @@ def opened(path: Path, *, shared: bool = False, may_be_file: bool = False, say: 
         folder.close()
 
 
-def free_name(folder: Path) -> Path:
+def free_backup_name(folder: Path) -> Path:
     """Where this folder can be moved to: `<name>.bak-1`, or the next number that is free."""
     for number in count(1):
-        found = folder.with_name(f"{folder.name}{ASIDE}{number}")
+        found = folder.with_name(f"{folder.name}{BACKUP}{number}")
         if not os.path.lexists(found):
             return found
     raise AssertionError("numbers do not end")

@@ -7,9 +7,9 @@ import keyword
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from typing import NamedTuple
 
-from udogen.backends.plan import PlannedFile, record
+from udogen.backends.plan import PlannedFile
 from udogen.build.package import Say, no_say
 from udogen.errors import UsageError
 from udogen.generate.folder import opened
@@ -26,7 +26,7 @@ def files(packages: Sequence[OpPackage], *, config: str = "") -> list[PlannedFil
     data = {
         "package": ", ".join(dict.fromkeys(each.name for each in packages)),
         "config": json.dumps(config, ensure_ascii=False) if config else "",
-        "ops": [_say(op) for package in packages for op in package.ops],
+        "ops": [_view(op) for package in packages for op in package.ops],
     }
     return [
         PlannedFile(FILE, template="tests/op_tests.toml.mako", data=data, yours=True),
@@ -34,12 +34,12 @@ def files(packages: Sequence[OpPackage], *, config: str = "") -> list[PlannedFil
     ]
 
 
-def write(packages: Sequence[OpPackage], folder: Path, *, config: str = "", say: Say = no_say) -> list[Path]:
+def write(packages: Sequence[OpPackage], folder: Path, *, config: str = "", log: Say = no_say) -> list[Path]:
     """Write what is not there yet; nothing of a person's is touched.  Returns what was written."""
     from udogen.generate.render import render_file
 
     refuse_links(folder)
-    with opened(folder, say=say) as there, there.writing():
+    with opened(folder, log=log) as there, there.writing():
         missing = [file for file in files(packages, config=config) if not there.exists(file.path)]
         for file in missing:
             there.put(file.path, render_file(file))
@@ -57,9 +57,20 @@ def refuse_links(folder: Path) -> None:
             )
 
 
-def _say(op: Op) -> SimpleNamespace:
+class _OpView(NamedTuple):
+    name: str
+    plain: str
+    function: str
+    reference: str
+    signature: str
+    answer: str
+    params: str
+    shapes: str
+
+
+def _view(op: Op) -> _OpView:
     function = snake_case(op.name)
-    return record(
+    return _OpView(
         name=json.dumps(op.name),
         plain=op.name,
         function=function,

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from udogen import backends
-from udogen.backends import USUAL_LAYOUT, converter, htp, of_op
+from udogen.backends import USUAL_LAYOUT, htp, of_op
 from udogen.backends.plan import Plan, Source
 from udogen.build.package import Say, no_say, read_manifest
 from udogen.configs import resolve
 from udogen.errors import UsageError, read_plain
-from udogen.generate import cmake, layouts, op_tests
-from udogen.generate.folder import Folder, free_name, opened
+from udogen.generate import cmake, layouts
+from udogen.generate.folder import Folder, free_backup_name, opened
 from udogen.generate.write import Change, Conflict, Memory, all_new, compare, write
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import make_path
@@ -26,8 +25,7 @@ from udogen.opdef.problems import Location, Problems
 HTP_APIS = htp.BACKEND.interfaces
 
 
-@dataclass(frozen=True)
-class GenerateOptions:
+class GenerateOptions(NamedTuple):
     """What a user asks of `udogen generate`; empty fields are for udogen to choose."""
 
     out: Path | None = None  # where the package folders go; None: where the config says, or here
@@ -61,8 +59,7 @@ class GenerateOptions:
         return self.htp_api or next(iter(HTP_APIS))
 
 
-@dataclass(frozen=True)
-class Generated:
+class Generated(NamedTuple):
     """One package folder and what happens to it."""
 
     folder: Path
@@ -103,12 +100,15 @@ def generate(
     before_writing()
     with _opened(planned, force=options.force, shared=options.dry_run, log=log) as folders:
         found = [_compare(each, folders[each.path], options) for each in planned]
-        for base in {path.parent for path in folders} if options.tests else ():
-            op_tests.refuse_links(base)
+        if options.tests:
+            from udogen.generate import op_tests  # few ask for them
+
+            for base in {path.parent for path in folders}:
+                op_tests.refuse_links(base)
         for each, memory in found if not options.dry_run else ():
             folder = folders[each.folder]
             if each.backup is not None:
-                folder.move_aside(each.backup)
+                folder.move_to_backup(each.backup)
             write(folder, memory or Memory(folder), each.plan, each.rendered, each.changes)
     return [each for each, _ in found]
 
@@ -118,8 +118,11 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
     resolved = resolve_all(packages, problems, options)
     for package in packages if options.out is None else ():
         _warn_of_output_path(package, problems)
-    for package in packages if options.converter else ():
-        converter.warn_of_gaps(package, problems)
+    if options.converter:
+        from udogen.backends import converter
+
+        for package in packages:
+            converter.warn_of_gaps(package, problems)
     problems.stop_if_any(strict=options.strict)
     planned: list[_Planned] = []
     searched: dict[str, bool] = {}  # names of kernels below --kernels -> whether it has some
@@ -127,7 +130,8 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
         kernels = _kernels(package, by_backend, options, searched)
         source = Source(configs=_configs(package, problems), kernels=kernels, htp_api=options.api)
         plans = [*layouts.ALL[options.layout or USUAL_LAYOUT[package.language]].plan(by_backend, source)]
-        for plan in [*plans, converter.plan(package, source)] if options.converter else plans:
+        plans += [converter.plan(package, source)] if options.converter else []
+        for plan in plans:
             out = options.out or Path(package.output_path or ".")
             planned.append(_Planned(_folder(out, plan, alone=len(by_backend) == 1), plan, source.label))
     if options.kernels is not None and not any(searched.values()):
@@ -145,7 +149,7 @@ def _compare(planned: _Planned, folder: Folder, options: GenerateOptions) -> tup
     from udogen.generate.render import render  # Mako is only paid for by configs that are right
 
     exists = os.path.lexists(planned.path) and not folder.is_new()
-    backup = free_name(planned.path) if options.force and exists else None
+    backup = free_backup_name(planned.path) if options.force and exists else None
     memory = None if backup else Memory(folder)
     keeps_cmake = not options.force and memory is not None and cmake.LISTS in memory.checksums
     plan = cmake.add(planned.plan, planned.label) if options.cmake or keeps_cmake else planned.plan
@@ -167,7 +171,7 @@ def _opened(planned: Sequence[_Planned], *, force: bool, shared: bool, log: Say)
                         f"would both go to {path}",
                         hint="rename one of the packages, or generate them one by one with --backend",
                     )
-            found[path] = stack.enter_context(opened(path, shared=shared, may_be_file=force, say=log)), plan
+            found[path] = stack.enter_context(opened(path, shared=shared, may_be_file=force, log=log)), plan
         yield {path: folder for path, (folder, _) in found.items()}
 
 

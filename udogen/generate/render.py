@@ -27,7 +27,7 @@ def render_file(file: PlannedFile) -> bytes:
         return file.content
     if file.copy:
         return _static(file.copy)
-    return _fill(file.template, file.data).encode("utf-8")
+    return _render_template(file.template, file.data).encode("utf-8")
 
 
 @cache
@@ -36,11 +36,11 @@ def _static(name: str) -> bytes:
     return ((resources.qnn_headers() if kind == "headers" else resources.templates()) / path).read_bytes()
 
 
-def _fill(template: str, data: Mapping[str, Any]) -> str:
+def _render_template(template: str, data: Mapping[str, Any]) -> str:
     try:
         return str(_lookup().get_template(template).render_unicode(**data))
     except Exception as fault:
-        # A fault here is ours: say which line of which template, for the report.
+        # A fault of udogen: name the line of the template, for the report.
         trace = exceptions.RichTraceback()
         raise RuntimeError(f"template {template}, line {trace.lineno}: {fault}") from fault
 

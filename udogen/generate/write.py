@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from difflib import SequenceMatcher
+from dataclasses import asdict
+from typing import NamedTuple
 
 from udogen import __version__
 from udogen.backends.plan import Plan, PlannedFile
@@ -23,8 +23,7 @@ _LAST = f"{MEMORY}/last"
 _NEXT = f"{MEMORY}/next"
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """What writing does to one file."""
 
     path: str
@@ -217,7 +216,7 @@ def diff(changes: list[Change]) -> str:
 
 
 def _fits(folder: Folder, memory: Memory, plan: Plan) -> None:
-    """Refuse a folder that is not ours to write into."""
+    """Refuse a folder with files that udogen did not write, or with another package."""
     manifest = memory.manifest
     if manifest is None:
         strangers = [file.path for file in plan.files if folder.exists(file.path)]
@@ -265,7 +264,7 @@ def _change(folder: Folder, memory: Memory, file: PlannedFile, new: bytes, *, ke
     if merged is None:
         note = f"the generated one is {_beside(path)}; merge them, then remove it"
         return Change(path, "conflict", found, found, note)
-    return Change(path, "merged", found, merged, "your changes and ours")
+    return Change(path, "merged", found, merged, "your changes, and what is generated now")
 
 
 def _leave(folder: Folder, memory: Memory, path: str) -> Change | None:
@@ -283,7 +282,7 @@ def _skeletons(plan: Plan) -> set[str]:
 
 
 def _beside(path: str) -> str:
-    """Where ours goes when it conflicts with the user's."""
+    """Where the generated file goes when it conflicts with the user's."""
     return f"{path}.udogen-new"
 
 
@@ -329,31 +328,33 @@ def _as_json(content: Mapping[str, object]) -> bytes:
 def merge(last: bytes, new: bytes, edited: bytes) -> bytes | None:
     """What the user made of a file with what is generated now; None where both changed the same lines."""
     try:
-        base, ours, theirs = (each.decode("utf-8").splitlines(True) for each in (last, new, edited))
+        base, new_lines, theirs = (each.decode("utf-8").splitlines(True) for each in (last, new, edited))
     except UnicodeDecodeError:
         return None
     out: list[str] = []
-    at_base = at_ours = at_theirs = 0
-    for base_from, ours_from, theirs_from, length in _agreements(base, ours, theirs):
+    at_base = at_new = at_theirs = 0
+    for base_from, ours_from, theirs_from, length in _agreements(base, new_lines, theirs):
         chunk_base = base[at_base:base_from]
-        chunk_ours = ours[at_ours:ours_from]
+        chunk_new = new_lines[at_new:ours_from]
         chunk_theirs = theirs[at_theirs:theirs_from]
-        if chunk_theirs not in (chunk_ours, chunk_base) and chunk_ours != chunk_base:
+        if chunk_theirs not in (chunk_new, chunk_base) and chunk_new != chunk_base:
             return None
-        out += chunk_theirs if chunk_ours == chunk_base else chunk_ours
+        out += chunk_theirs if chunk_new == chunk_base else chunk_new
         out += base[base_from : base_from + length]
-        at_base, at_ours, at_theirs = base_from + length, ours_from + length, theirs_from + length
+        at_base, at_new, at_theirs = base_from + length, ours_from + length, theirs_from + length
     return "".join(out).encode("utf-8")
 
 
-def _agreements(base: list[str], ours: list[str], theirs: list[str]) -> list[tuple[int, int, int, int]]:
-    """Runs of base lines that are in both others: (base, ours, theirs, length), and an empty one at the end."""
-    in_ours = SequenceMatcher(None, base, ours, autojunk=False).get_matching_blocks()
+def _agreements(base: list[str], new_lines: list[str], theirs: list[str]) -> list[tuple[int, int, int, int]]:
+    """Runs of base lines that are in both others: (base, new_lines, theirs, length), and an empty one at the end."""
+    from difflib import SequenceMatcher  # only where the user changed a generated file
+
+    in_new = SequenceMatcher(None, base, new_lines, autojunk=False).get_matching_blocks()
     in_theirs = SequenceMatcher(None, base, theirs, autojunk=False).get_matching_blocks()
     found = []
     first = second = 0
-    while first < len(in_ours) and second < len(in_theirs):
-        a, b = in_ours[first], in_theirs[second]
+    while first < len(in_new) and second < len(in_theirs):
+        a, b = in_new[first], in_theirs[second]
         start, end = max(a.a, b.a), min(a.a + a.size, b.a + b.size)
         if start < end:
             found.append((start, a.b + start - a.a, b.b + start - b.a, end - start))
@@ -361,5 +362,5 @@ def _agreements(base: list[str], ours: list[str], theirs: list[str]) -> list[tup
             first += 1
         else:
             second += 1
-    found.append((len(base), len(ours), len(theirs), 0))
+    found.append((len(base), len(new_lines), len(theirs), 0))
     return found

@@ -82,6 +82,18 @@ def identifier(name: str) -> str:
     return made + "_" if made in RESERVED or made in _OURS or _MACRO.match(made) else made
 
 
+def distinct(names: Iterable[str]) -> list[str]:
+    """The same names; where one is taken already it gets a number."""
+    found: dict[str, None] = {}
+    for name in names:
+        made, number = name, 1
+        while made in found:
+            number += 1
+            made = f"{name}{number}"
+        found[made] = None
+    return list(found)
+
+
 def collisions(names: Iterable[str]) -> Mapping[str, list[str]]:
     """Different names that would become the same identifier, by that identifier."""
     by_identifier: dict[str, list[str]] = {}

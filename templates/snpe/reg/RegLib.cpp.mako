@@ -12,11 +12,9 @@ namespace {
 using namespace UdoUtil;
 
 % for table in tables:
-${table.type} ${table.name}[] = {
-% for item in table.items:
-    ${item},
+% for line in table.lines:
+${line}
 % endfor
-};
 % endfor
 
 constexpr LibrarySpec libraries[] = {

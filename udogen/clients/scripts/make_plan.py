@@ -28,7 +28,7 @@ from udogen.clients.programs import snpe
 from udogen.clients.programs.ort import SCHEMA_NEEDED
 from udogen.clients.scripts import tensors
 from udogen.clients.scripts.commands import ClientRun, ScriptClient, build_own_client
-from udogen.clients.scripts.options import ScriptOptions, check_options, find_client
+from udogen.clients.scripts.options import ScriptOptions, check_counts, check_options, find_client
 from udogen.clients.scripts.plan import RUN, OutputCheck, ScriptFile, ScriptPlan
 from udogen.clients.scripts.tensors import TensorData, file_name
 from udogen.errors import RunFailed, UsageError, open_plain, read_plain
@@ -62,6 +62,8 @@ def make_plan(options: ScriptOptions) -> tuple[ScriptPlan, tuple[TensorData, ...
     packages = built[0][1]
     check_rules(client, packages, script=True)
     check_options(options, script_client, packages)
+    if options.prove:
+        check_counts([each for _, found in built for each in found])
     inputs, references = tensors.read(options.inputs, "--input"), tensors.read(options.references, "--reference")
     model = _prepare_model(options, script_client, packages, needs_graph=bool(inputs or references))
     if model.graph is not None:

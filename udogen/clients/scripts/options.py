@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,8 @@ from udogen.clients.client import Client, check_rules
 from udogen.clients.package import ANDROID, LINUX, PC, Package, PackageOptions, find_packages
 from udogen.clients.scripts import commands
 from udogen.clients.scripts.commands import ScriptClient
-from udogen.errors import UsageError
+from udogen.errors import UsageError, read_plain
+from udogen.runtime.proof import VARIABLE
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,18 @@ class _Case(NamedTuple):
     options: ScriptOptions
     client: ScriptClient
     hexagon: bool  # HTP on a device
+
+
+def check_counts(packages: Sequence[Package]) -> None:
+    """Raise where a library that `--prove` asks for its counts was built without the part that writes them."""
+    for package in packages:
+        for library in package.libraries:
+            if not library.hexagon and VARIABLE.encode() not in read_plain(library.file):
+                where = f" -C {shlex.quote(str(package.built.path))}" if package.built else ""
+                raise UsageError(
+                    f"--prove: {library.file} writes no counts, for it was built without them",
+                    hint=f"build the library with `udogen build --prove{where}`",
+                )
 
 
 def check_options(options: ScriptOptions, client: ScriptClient, packages: Sequence[Package]) -> None:

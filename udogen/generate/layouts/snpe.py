@@ -1,14 +1,14 @@
 """The layout of the UDO documentation: one folder, with a registration library and a library for each core.
 
 The folder shows exactly what the page "Creating a UDO Package" prints.  What its packages take from installed SDKs
-(headers, helper sources, rules of make) is in one hidden folder, so that ours compile without any; what several cores
-compile stands there once.
+(headers, helper sources, rules of make) is in one hidden folder, so that they compile without any; what several cores
+compile is there once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ def _core(kind: str) -> UdoCore:
 
 
 class _CorePlacement(Placement):
-    """A core's folder shows what the documentation shows; the rest is hidden, and what cores share stands once."""
+    """A core's folder shows what the documentation shows; the rest is hidden, and what cores share is there once."""
 
     has_cl_files = False  # the documentation shows none
 
@@ -59,8 +59,7 @@ class _CorePlacement(Placement):
         return f"{shown_by}/{path}"
 
 
-@dataclass(frozen=True)
-class _Goal:
+class _Goal(NamedTuple):
     """One goal of a core's Makefile."""
 
     name: str
@@ -70,16 +69,14 @@ class _Goal:
     by_ndk_build: bool = False
 
 
-@dataclass(frozen=True)
-class _OpSources:
+class _OpSources(NamedTuple):
     """What is compiled for one op alone, where each op has a library of its own."""
 
     op: str
     sources: str
 
 
-@dataclass(frozen=True)
-class _CoreView:
+class _CoreView(NamedTuple):
     """A core as its Makefiles' templates see it."""
 
     backend: str

@@ -9,17 +9,16 @@
 
 namespace udo {
 namespace {
-% for table in tables:
 
-constexpr ${table.type} ${table.name}[] = {
-% for item in table.items:
-    ${item},
+% for table in tables:
+% for line in table.lines:
+${line}
 % endfor
-};
 % endfor
 % for default in defaults:
 
-const RawTensor ${default.name} = ${default.value};
+const RawTensor ${default.name} =
+    ${default.value};
 % endfor
 
 Counter counters[] = {
@@ -31,7 +30,7 @@ Counter counters[] = {
 constexpr OpEntry entries[] = {
 % for op in ops:
     {{${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}},
-     &counters[${op.number}],
+     &counters[${loop.index}],
      ${op.space}::Op::describe},
 % endfor
 };

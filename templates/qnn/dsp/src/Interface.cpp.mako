@@ -7,17 +7,16 @@
 
 namespace udo {
 namespace {
-% for table in op.tables:
 
-constexpr ${table.type} ${table.name}[] = {
-% for item in table.items:
-    ${item},
+% for table in op.tables:
+% for line in table.lines:
+${line}
 % endfor
-};
 % endfor
 % for default in op.defaults:
 
-const RawTensor ${default.name} = ${default.value};
+const RawTensor ${default.name} =
+    ${default.value};
 % endfor
 
 Udo_QuantizationType_t inputQuantization[] = {

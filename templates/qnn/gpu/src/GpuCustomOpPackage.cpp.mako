@@ -14,36 +14,34 @@ const char preludeText[] = {
 #include "Prelude.cl.inc"
 };
 % for op in ops:
-const char op${op.number}Text[] = {
+const char ${op.prefix}_text[] = {
 #include "${op.name}.cl.inc"
 };
 % endfor
-% for table in tables:
 
-constexpr ${table.type} ${table.name}[] = {
-% for item in table.items:
-    ${item},
+% for table in tables:
+% for line in table.lines:
+${line}
 % endfor
-};
 % endfor
 % for op in ops:
 % for names in op.names:
 
-constexpr const char* ${names.name}[] = {
-% for item in names.items:
-    ${item},
+% for line in names.lines:
+${line}
 % endfor
-};
 % endfor
 % endfor
 % for default in defaults:
 
-const Qnn_Tensor_t ${default.name}Raw = ${default.value.raw};
-const TensorFacts ${default.name} = defaultFacts(${default.name}Raw, ${default.value.text});
+const Qnn_Tensor_t ${default.name}_raw =
+    ${default.value};
+const TensorFacts ${default.name} =
+    defaultFacts(${default.name}_raw, "${default.name}");
 % endfor
 % for op in ops:
 
-::ops::${package.name}::${op.name}::Args bind${op.number}([[maybe_unused]] const Binding& node) {
+::ops::${package.name}::${op.name}::Args ${op.prefix}_bind([[maybe_unused]] const Binding& node) {
   ::ops::${package.name}::${op.name}::Args args;
 % for field in op.fields:
   args.${field.name} = ${field.value};
@@ -61,11 +59,11 @@ Counter counters[] = {
 constexpr OpEntry entries[] = {
 % for op in ops:
     {{${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}},
-     &counters[${op.number}],
+     &counters[${loop.index}],
      {${op.input_names}, ${op.output_names}, ${op.param_names}},
-     op${op.number}Text,
+     ${op.prefix}_text,
      "${op.kernel_text}",
-     described<::ops::${package.name}::${op.name}::Args, bind${op.number},
+     described<::ops::${package.name}::${op.name}::Args, ${op.prefix}_bind,
                ::ops::${package.name}::${op.name}::${op.name}Operation>},
 % endfor
 };

@@ -11,17 +11,15 @@
 
 namespace udo {
 namespace {
-% for table in tables:
 
-constexpr ${table.type} ${table.name}[] = {
-% for item in table.items:
-    ${item},
+% for table in tables:
+% for line in table.lines:
+${line}
 % endfor
-};
 % endfor
 % for op in ops:
 
-constexpr OpSpec spec${op.number} = {${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}};
+constexpr OpSpec ${op.prefix}_spec = {${op.literal}, ${op.inputs}, ${op.outputs}, ${op.params}};
 % endfor
 
 Counter counters[] = {
@@ -100,9 +98,9 @@ Executions executions(packageName, "calls", counters);
 }  // namespace udo
 % for op in ops:
 
-const udo::OpSpec ${op.space}::Op::spec = udo::spec${op.number};
+const udo::OpSpec ${op.space}::Op::spec = udo::${op.prefix}_spec;
 
-udo::Counter& ${op.space}::Op::calls = udo::counters[${op.number}];
+udo::Counter& ${op.space}::Op::calls = udo::counters[${loop.index}];
 
 ${op.space}::Args ${op.space}::Op::bind([[maybe_unused]] const udo::Binding& node) {
   using namespace udo;

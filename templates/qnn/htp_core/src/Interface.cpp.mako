@@ -27,12 +27,9 @@ namespace udo {
 namespace {
 % for op in ops:
 % for table in op.spec_tables:
-
-constexpr ${table.type} ${table.name}[] = {
-% for item in table.items:
-    ${item},
+% for line in table.lines:
+${line}
 % endfor
-};
 % endfor
 % endfor
 
@@ -123,7 +120,7 @@ Executions executions(${package.literal}, "calls", counters);
 
 namespace ${op.name}_registered {
 extern Counter& calls;
-Counter& calls = counters[${op.number}];
+Counter& calls = counters[${loop.index}];
 }  // namespace ${op.name}_registered
 % endfor
 

@@ -2,7 +2,7 @@
 # ndk-build goes by the times of files, and knows nothing of flags in the environment.  So what lies here is compared with
 # what lay here when it was called last: what changed without becoming newer makes it compile everything (-B).
 # $(1): its folder of objects; $(2): its arguments
-NDK_FLAGS = $(EXTRA_CXXFLAGS) $(EXTRA_LDFLAGS) $(CL_LIBRARY_PATH) $(QNN_SDK_ROOT) $(SNPE_UDO_ROOT) $(SNPE_ROOT) $(ANDROID_NDK_ROOT)
+NDK_FLAGS = $(UDO_PROVE) $(EXTRA_CXXFLAGS) $(EXTRA_LDFLAGS) $(CL_LIBRARY_PATH) $(QNN_SDK_ROOT) $(SNPE_UDO_ROOT) $(SNPE_ROOT) $(ANDROID_NDK_ROOT)
 ndk_build = mkdir -p $(1) && \
   look() { find $(wildcard src include jni makefiles .sdk Makefile user.mk) $(if $(QNN_SDK_ROOT),"$(QNN_SDK_ROOT)/include/QNN") -type f -print0 | \
            LC_ALL=C sort -z | xargs -0 sha256sum; printf '%64s  %s\n' flags '$(subst ','\'',$(NDK_FLAGS))'; } && \

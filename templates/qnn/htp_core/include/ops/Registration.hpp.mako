@@ -24,12 +24,9 @@ namespace udo::${op.name}_registered {
 
 extern Counter& calls;
 % for table in op.default_tables:
-
-constexpr ${table.type} ${table.name}[] = {
-% for item in table.items:
-    ${item},
+% for line in table.lines:
+${line}
 % endfor
-};
 % endfor
 % for default in op.default_params:
 

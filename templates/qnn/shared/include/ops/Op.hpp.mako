@@ -2,7 +2,7 @@
 // What ${op.name} is given when it runs.  The kernel that you write is in ${op.kernel}.
 #pragma once
 
-#include "${op.glue}"
+#include "${glue}"
 
 % for line in op.description:
 // ${line}
@@ -35,7 +35,7 @@ struct Op {
   using State = ${op.space}::State;
   static Args bind(const udo::Binding& node);
   static void describe(udo::OpFacts& facts);
-% if op.has_hooks:
+% if has_hooks:
   static constexpr std::size_t mostInputs = ${op.most_inputs};
   static constexpr std::size_t mostOutputs = ${op.most_outputs};
   static const udo::OpSpec spec;
@@ -43,7 +43,7 @@ struct Op {
 % endif
 };
 using Hooks = udo::Hooks<Op>;
-% if op.has_hooks:
+% if has_hooks:
 
 // The inputs, then the outputs, for what hooks say of one tensor.
 enum class Tensor : std::uint32_t {

@@ -7,7 +7,8 @@
 #if defined(__hexagon__) && !defined(__linux__)
 #define UDO_DSP 1
 extern "C" void HAP_debug(const char* text, int level, const char* file, int line);
-#elif !defined(__hexagon__)
+#elif defined(UDO_PROVE) && !defined(__hexagon__)
+#define UDO_WRITES_FILE 1
 #include <cerrno>
 #include <cstdlib>
 #include <new>
@@ -23,6 +24,8 @@ extern "C" void HAP_debug(const char* text, int level, const char* file, int lin
 
 namespace udo {
 namespace {
+
+#if defined(UDO_DSP) || defined(UDO_WRITES_FILE)
 
 /// A line of text, without what the C library of the DSP does in other ways than that of a PC.
 class Line {
@@ -47,9 +50,10 @@ class Line {
   char* const end_;
 };
 
-#if !defined(__hexagon__)
+#endif
+#if defined(UDO_WRITES_FILE)
 
-/// Where counts are told; empty: nowhere.
+/// Where counts are written; empty: nowhere.
 struct Place {
   std::string file;
   int process = 0;
@@ -70,7 +74,7 @@ void append(const Place& place, const std::string& lines) {
 
 int opened(const char* name) { return open(name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666); }
 
-/// A file that cannot be written is told now, not when it is too late; and the process may change its folder later.
+/// A file that cannot be written is an error now, not when it is too late; and the process may change its folder later.
 Place named(const char* name) {
 #if defined(__linux__)
   if (getauxval(AT_SECURE) != 0) return {};
@@ -87,7 +91,7 @@ Place named(const char* name) {
   return place;
 }
 
-/// In one write, so that the lines of several processes stay whole; a fork tells nothing of what its parent did.
+/// In one write, so that the lines of several processes stay whole; a fork writes nothing of what its parent did.
 void append(const Place& place, const std::string& lines) {
   if (getpid() != place.process) return;
   const int file = opened(place.file.c_str());
@@ -98,7 +102,7 @@ void append(const Place& place, const std::string& lines) {
 
 #endif
 
-/// The environment is read once; never destroyed, for what is executed while the process ends is told too.
+/// The environment is read once; never destroyed, for what is executed while the process ends counts too.
 const Place& place() {
   alignas(Place) static unsigned char room[sizeof(Place)];
   static const char* const name = std::getenv("UDOGEN_PROVE");
@@ -111,7 +115,7 @@ const Place& place() {
 }  // namespace
 
 void Executions::begin() {
-#if !defined(__hexagon__)
+#if defined(UDO_WRITES_FILE)
   place();
 #endif
   ++users_;
@@ -122,7 +126,7 @@ bool Executions::end() {
   do {
     if (users == 0) return false;
   } while (!users_.compare_exchange_weak(users, users - 1));
-  if (users == 1) tell(true);
+  if (users == 1) report(true);
   return true;
 }
 
@@ -136,24 +140,12 @@ std::uint64_t Executions::of(const char* op) const {
   return op == nullptr ? sum : UINT64_MAX;
 }
 
-#if defined(__hexagon__)
+#if defined(UDO_WRITES_FILE)
 
-void Executions::tell(bool) {
-#if defined(UDO_DSP)
-  char text[Line::most];
-  for (std::size_t i = 0; i < size_; ++i) {
-    Line(text).add(package_).add(" ").add(counters_[i].op()).add(" ").add(counters_[i].news()).add(" ").add(counted_);
-    HAP_debug(text, 2, "udo", 0);
-  }
-#endif
-}
+// Not every client terminates what it has initialized: then zeros are written here too.
+Executions::~Executions() { report(isUsed()); }
 
-#else
-
-// Not every client terminates what it has initialized: then zeros are told here too.
-Executions::~Executions() { tell(isUsed()); }
-
-void Executions::tell(bool all) {
+void Executions::report(bool all) {
   if (place().file.empty()) return;
   std::string lines;
   char text[Line::most];
@@ -165,6 +157,20 @@ void Executions::tell(bool all) {
   }
   if (!lines.empty()) append(place(), lines);
 }
+
+#elif defined(UDO_DSP)
+
+void Executions::report(bool) {
+  char text[Line::most];
+  for (std::size_t i = 0; i < size_; ++i) {
+    Line(text).add(package_).add(" ").add(counters_[i].op()).add(" ").add(counters_[i].news()).add(" ").add(counted_);
+    HAP_debug(text, 2, "udo", 0);
+  }
+}
+
+#else
+
+void Executions::report(bool) {}
 
 #endif
 

@@ -7,11 +7,12 @@
 //   uint64_t    <Package>Executions(const char* op);   UINT64_MAX for an op that it does not have; NULL: all ops
 //   const char* <Package>Counted(void);                what is counted: "executions", "calls" or "nodes"
 //
-// Where the environment variable UDOGEN_PROVE names a file when the package is registered, the package appends a line
-// `<Package> <op> <count> <what is counted>` for each op when it is terminated, or when the process ends for what was
-// not told yet: the sum of the lines of an op is its count.  A process that crashes tells nothing, and one that runs
-// with the rights of another user (AT_SECURE) does not look at the variable.  On Hexagon there is no environment: there the line goes to the log of the
-// DSP (HAP_debug, level 2) when the package is terminated.
+// A package that is built with UDO_PROVE (`udogen build --prove`, `make UDO_PROVE=1`) writes its counts to a file, too:
+// where the environment variable UDOGEN_PROVE names one when the package is registered, it appends a line
+// `<Package> <op> <count> <what is counted>` for each op when it is terminated, and when the process ends for what came
+// since: the sum of the lines of an op is its count.  A process that crashes writes nothing, and one that runs with the
+// rights of another user (AT_SECURE) does not read the variable.  On Hexagon there is no environment: there each package
+// writes the line to the log of the DSP (HAP_debug, level 2) when it is terminated.
 #pragma once
 
 #include <atomic>
@@ -46,13 +47,13 @@ class alignas(64) Counter {
   /// What came since this was asked last.
   std::uint64_t news() {
     const std::uint64_t now = count();
-    return now - told_.exchange(now);
+    return now - reported_.exchange(now);
   }
 
  private:
   const char* const op_;
   std::atomic<std::uint64_t> count_{0};
-  std::atomic<std::uint64_t> told_{0};
+  std::atomic<std::uint64_t> reported_{0};
 };
 
 /// The counters of a package, and how many runtimes of the process use it.
@@ -61,7 +62,7 @@ class Executions {
   template <std::size_t N>
   constexpr Executions(const char* package, const char* counted, Counter (&counters)[N])
       : package_(package), counted_(counted), counters_(counters), size_(N) {}
-#if !defined(__hexagon__)
+#if defined(UDO_PROVE) && !defined(__hexagon__)
   ~Executions();
 #endif
 
@@ -76,9 +77,9 @@ class Executions {
   const char* counted() const { return counted_; }
 
  private:
-  void tell(bool all);
+  void report(bool all);
 
-  const char* const package_;
+  [[maybe_unused]] const char* const package_;  // for the file, and the log of the DSP
   const char* const counted_;
   Counter* const counters_;
   const std::size_t size_;

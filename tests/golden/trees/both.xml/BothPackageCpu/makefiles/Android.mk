@@ -4,6 +4,6 @@ include $(CLEAR_VARS)
 LOCAL_MODULE := BothPackage
 LOCAL_SRC_FILES := $(SOURCES)
 LOCAL_C_INCLUDES := $(LOCAL_PATH)/include $(LOCAL_PATH)/src/utils $(if $(QNN_SDK_ROOT),$(QNN_SDK_ROOT)/include/QNN,$(LOCAL_PATH)/include/QNN)
-LOCAL_CPPFLAGS := -std=c++17 -O2 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra $(EXTRA_CXXFLAGS)
+LOCAL_CPPFLAGS := -std=c++17 -O2 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra $(if $(UDO_PROVE),-DUDO_PROVE) $(EXTRA_CXXFLAGS)
 LOCAL_LDFLAGS := $(EXTRA_LDFLAGS)
 include $(BUILD_SHARED_LIBRARY)

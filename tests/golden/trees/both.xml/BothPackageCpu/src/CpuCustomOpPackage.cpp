@@ -9,102 +9,67 @@
 namespace udo {
 namespace {
 
-constexpr Qnn_DataType_t op0Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
+constexpr Qnn_DataType_t ScaleShift_in_0_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t ScaleShift_in_0_ranks[] = {4};
+constexpr Qnn_DataType_t ScaleShift_in_1_types[] = {QNN_DATATYPE_INT_32};
+constexpr std::uint32_t ScaleShift_in_1_ranks[] = {1};
+constexpr TensorSpec ScaleShift_inputs[] = {
+    {"in[0]", ScaleShift_in_0_types, ScaleShift_in_0_ranks, true, false},
+    {"in[1]", ScaleShift_in_1_types, ScaleShift_in_1_ranks, true, false},
+};
+constexpr Qnn_DataType_t ScaleShift_out_0_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t ScaleShift_out_0_ranks[] = {4};
+constexpr Qnn_DataType_t ScaleShift_out_1_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t ScaleShift_out_1_ranks[] = {1};
+constexpr TensorSpec ScaleShift_outputs[] = {
+    {"out[0]", ScaleShift_out_0_types, ScaleShift_out_0_ranks, true, false},
+    {"out[1]", ScaleShift_out_1_types, ScaleShift_out_1_ranks, true, false},
+};
+constexpr Qnn_DataType_t ScaleShift_weights_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t ScaleShift_weights_ranks[] = {1};
+constexpr Qnn_DataType_t ScaleShift_mode_types[] = {QNN_DATATYPE_UINT_32};
+constexpr Qnn_DataType_t ScaleShift_flag_types[] = {QNN_DATATYPE_BOOL_8};
+constexpr Qnn_DataType_t ScaleShift_shift_types[] = {QNN_DATATYPE_INT_32};
+constexpr ParamSpec ScaleShift_params[] = {
+    {"weights", ScaleShift_weights_types, ScaleShift_weights_ranks, false, false, 0},
+    {"mode", ScaleShift_mode_types, {}, true, false, 2},
+    {"flag", ScaleShift_flag_types, {}, true, false, 0},
+    {"shift", ScaleShift_shift_types, {}, true, false, 0},
+};
+constexpr float ScaleShift_weights_data[] = {1.5f, 2.5f};
+constexpr std::uint32_t ScaleShift_weights_dims[] = {2};
+constexpr Qnn_DataType_t Mix_x_types[] = {QNN_DATATYPE_FLOAT_32, QNN_DATATYPE_INT_8};
+constexpr TensorSpec Mix_inputs[] = {
+    {"x", Mix_x_types, {}, true, false},
+};
+constexpr Qnn_DataType_t Mix_y_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Mix_outputs[] = {
+    {"y", Mix_y_types, {}, true, false},
 };
 
-constexpr std::uint32_t op0Inputs0Ranks[] = {
-    4,
-};
+const RawTensor ScaleShift_weights_default =
+    defaultTensor(QNN_DATATYPE_FLOAT_32, ScaleShift_weights_data, ScaleShift_weights_dims, 1);
 
-constexpr Qnn_DataType_t op0Inputs1Types[] = {
-    QNN_DATATYPE_INT_32,
-};
+::ops::BothPackage::ScaleShift::Args ScaleShift_bind([[maybe_unused]] const Binding& node) {
+  ::ops::BothPackage::ScaleShift::Args args;
+  args.has_shift = node.has("shift");
+  args.in_0 = node.input<udo::Input<float>>(0);
+  args.in_1 = node.input<udo::Input<std::int32_t>>(1);
+  args.out_0 = node.output<udo::Output<float>>(0);
+  args.out_1 = node.output<udo::Output<float>>(1);
+  args.weights = node.tensor<udo::Input<float>>("weights", &ScaleShift_weights_default);
+  args.mode = node.scalar("mode", args.mode);
+  args.flag = node.scalar("flag", args.flag);
+  args.shift = node.scalar("shift", args.shift);
+  return args;
+}
 
-constexpr std::uint32_t op0Inputs1Ranks[] = {
-    1,
-};
-
-constexpr TensorSpec op0Inputs[] = {
-    {"in[0]", op0Inputs0Types, op0Inputs0Ranks, true, false},
-    {"in[1]", op0Inputs1Types, op0Inputs1Ranks, true, false},
-};
-
-constexpr Qnn_DataType_t op0Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr std::uint32_t op0Outputs0Ranks[] = {
-    4,
-};
-
-constexpr Qnn_DataType_t op0Outputs1Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr std::uint32_t op0Outputs1Ranks[] = {
-    1,
-};
-
-constexpr TensorSpec op0Outputs[] = {
-    {"out[0]", op0Outputs0Types, op0Outputs0Ranks, true, false},
-    {"out[1]", op0Outputs1Types, op0Outputs1Ranks, true, false},
-};
-
-constexpr Qnn_DataType_t op0Params0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr std::uint32_t op0Params0Ranks[] = {
-    1,
-};
-
-constexpr Qnn_DataType_t op0Params1Types[] = {
-    QNN_DATATYPE_UINT_32,
-};
-
-constexpr Qnn_DataType_t op0Params2Types[] = {
-    QNN_DATATYPE_BOOL_8,
-};
-
-constexpr Qnn_DataType_t op0Params3Types[] = {
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr ParamSpec op0Params[] = {
-    {"weights", op0Params0Types, op0Params0Ranks, false, false, 0},
-    {"mode", op0Params1Types, {}, true, false, 2},
-    {"flag", op0Params2Types, {}, true, false, 0},
-    {"shift", op0Params3Types, {}, true, false, 0},
-};
-
-constexpr float op0Param0Data[] = {
-    1.5f,
-    2.5f,
-};
-
-constexpr std::uint32_t op0Param0Dims[] = {
-    2,
-};
-
-constexpr Qnn_DataType_t op1Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-    QNN_DATATYPE_INT_8,
-};
-
-constexpr TensorSpec op1Inputs[] = {
-    {"x", op1Inputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op1Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr TensorSpec op1Outputs[] = {
-    {"y", op1Outputs0Types, {}, true, false},
-};
-
-const RawTensor op0Param0Default = defaultTensor(QNN_DATATYPE_FLOAT_32, op0Param0Data, op0Param0Dims, 1);
+::ops::BothPackage::Mix::Args Mix_bind([[maybe_unused]] const Binding& node) {
+  ::ops::BothPackage::Mix::Args args;
+  args.x = node.input<udo::AnyInput>(0);
+  args.y = node.output<udo::Output<float>>(0);
+  return args;
+}
 
 Counter counters[] = {
     "ScaleShift",
@@ -112,12 +77,16 @@ Counter counters[] = {
 };
 
 constexpr OpEntry entries[] = {
-    {{"ScaleShift", op0Inputs, op0Outputs, op0Params},
+    {{"ScaleShift", ScaleShift_inputs, ScaleShift_outputs, ScaleShift_params},
      &counters[0],
-     ops::BothPackage::ScaleShift::Op::describe},
-    {{"Mix", op1Inputs, op1Outputs, {}},
+     Kernel<::ops::BothPackage::ScaleShift::Args, ::ops::BothPackage::ScaleShift::State, ScaleShift_bind,
+            ::ops::BothPackage::ScaleShift::finalize, ::ops::BothPackage::ScaleShift::execute,
+            ::ops::BothPackage::ScaleShift::free>::create},
+    {{"Mix", Mix_inputs, Mix_outputs, {}},
      &counters[1],
-     ops::BothPackage::Mix::Op::describe},
+     Kernel<::ops::BothPackage::Mix::Args, ::ops::BothPackage::Mix::State, Mix_bind,
+            ::ops::BothPackage::Mix::finalize, ::ops::BothPackage::Mix::execute,
+            ::ops::BothPackage::Mix::free>::create},
 };
 
 const char* operationNames[] = {

@@ -11,129 +11,61 @@
 namespace udo {
 namespace {
 
-constexpr Qnn_DataType_t op0Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
+constexpr Qnn_DataType_t ScaleShift_in_0_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t ScaleShift_in_0_ranks[] = {4};
+constexpr Qnn_DataType_t ScaleShift_in_1_types[] = {QNN_DATATYPE_INT_32};
+constexpr std::uint32_t ScaleShift_in_1_ranks[] = {1};
+constexpr TensorSpec ScaleShift_inputs[] = {
+    {"in[0]", ScaleShift_in_0_types, ScaleShift_in_0_ranks, true, false},
+    {"in[1]", ScaleShift_in_1_types, ScaleShift_in_1_ranks, true, false},
+};
+constexpr Qnn_DataType_t ScaleShift_out_0_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t ScaleShift_out_0_ranks[] = {4};
+constexpr Qnn_DataType_t ScaleShift_out_1_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t ScaleShift_out_1_ranks[] = {1};
+constexpr TensorSpec ScaleShift_outputs[] = {
+    {"out[0]", ScaleShift_out_0_types, ScaleShift_out_0_ranks, true, false},
+    {"out[1]", ScaleShift_out_1_types, ScaleShift_out_1_ranks, true, false},
+};
+constexpr Qnn_DataType_t ScaleShift_weights_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t ScaleShift_weights_ranks[] = {1};
+constexpr Qnn_DataType_t ScaleShift_mode_types[] = {QNN_DATATYPE_UINT_32};
+constexpr Qnn_DataType_t ScaleShift_flag_types[] = {QNN_DATATYPE_BOOL_8};
+constexpr Qnn_DataType_t ScaleShift_shift_types[] = {QNN_DATATYPE_INT_32};
+constexpr ParamSpec ScaleShift_params[] = {
+    {"weights", ScaleShift_weights_types, ScaleShift_weights_ranks, false, false, 0},
+    {"mode", ScaleShift_mode_types, {}, true, false, 2},
+    {"flag", ScaleShift_flag_types, {}, true, false, 0},
+    {"shift", ScaleShift_shift_types, {}, true, false, 0},
+};
+constexpr float ScaleShift_weights_data[] = {1.5f, 2.5f};
+constexpr std::uint32_t ScaleShift_weights_dims[] = {2};
+constexpr std::int32_t ScaleShift_mode_data[] = {1};
+constexpr std::uint32_t ScaleShift_mode_dims[] = {1};
+constexpr std::int32_t ScaleShift_flag_data[] = {1};
+constexpr std::uint32_t ScaleShift_flag_dims[] = {1};
+constexpr ParamDefault ScaleShift_defaults[] = {
+    {0, QNN_DATATYPE_FLOAT_32, ScaleShift_weights_data, sizeof ScaleShift_weights_data,
+     ScaleShift_weights_dims},
+    {1, QNN_DATATYPE_INT_32, ScaleShift_mode_data, sizeof ScaleShift_mode_data, ScaleShift_mode_dims},
+    {2, QNN_DATATYPE_INT_32, ScaleShift_flag_data, sizeof ScaleShift_flag_data, ScaleShift_flag_dims},
+};
+constexpr Qnn_DataType_t Mix_x_types[] = {
+    QNN_DATATYPE_FLOAT_32, QNN_DATATYPE_FLOAT_16, QNN_DATATYPE_SFIXED_POINT_8,
+};
+constexpr TensorSpec Mix_inputs[] = {
+    {"x", Mix_x_types, {}, true, false},
+};
+constexpr Qnn_DataType_t Mix_y_types[] = {
+    QNN_DATATYPE_FLOAT_32, QNN_DATATYPE_FLOAT_16, QNN_DATATYPE_UFIXED_POINT_16,
+};
+constexpr TensorSpec Mix_outputs[] = {
+    {"y", Mix_y_types, {}, true, false},
 };
 
-constexpr std::uint32_t op0Inputs0Ranks[] = {
-    4,
-};
+constexpr OpSpec ScaleShift_spec = {"ScaleShift", ScaleShift_inputs, ScaleShift_outputs, ScaleShift_params};
 
-constexpr Qnn_DataType_t op0Inputs1Types[] = {
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr std::uint32_t op0Inputs1Ranks[] = {
-    1,
-};
-
-constexpr TensorSpec op0Inputs[] = {
-    {"in[0]", op0Inputs0Types, op0Inputs0Ranks, true, false},
-    {"in[1]", op0Inputs1Types, op0Inputs1Ranks, true, false},
-};
-
-constexpr Qnn_DataType_t op0Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr std::uint32_t op0Outputs0Ranks[] = {
-    4,
-};
-
-constexpr Qnn_DataType_t op0Outputs1Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr std::uint32_t op0Outputs1Ranks[] = {
-    1,
-};
-
-constexpr TensorSpec op0Outputs[] = {
-    {"out[0]", op0Outputs0Types, op0Outputs0Ranks, true, false},
-    {"out[1]", op0Outputs1Types, op0Outputs1Ranks, true, false},
-};
-
-constexpr Qnn_DataType_t op0Params0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr std::uint32_t op0Params0Ranks[] = {
-    1,
-};
-
-constexpr Qnn_DataType_t op0Params1Types[] = {
-    QNN_DATATYPE_UINT_32,
-};
-
-constexpr Qnn_DataType_t op0Params2Types[] = {
-    QNN_DATATYPE_BOOL_8,
-};
-
-constexpr Qnn_DataType_t op0Params3Types[] = {
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr ParamSpec op0Params[] = {
-    {"weights", op0Params0Types, op0Params0Ranks, false, false, 0},
-    {"mode", op0Params1Types, {}, true, false, 2},
-    {"flag", op0Params2Types, {}, true, false, 0},
-    {"shift", op0Params3Types, {}, true, false, 0},
-};
-
-constexpr float op0Param0Data[] = {
-    1.5f,
-    2.5f,
-};
-
-constexpr std::uint32_t op0Param0Dims[] = {
-    2,
-};
-
-constexpr std::int32_t op0Param1Data[] = {
-    1,
-};
-
-constexpr std::uint32_t op0Param1Dims[] = {
-    1,
-};
-
-constexpr std::int32_t op0Param2Data[] = {
-    1,
-};
-
-constexpr std::uint32_t op0Param2Dims[] = {
-    1,
-};
-
-constexpr ParamDefault op0Defaults[] = {
-    {0, QNN_DATATYPE_FLOAT_32, op0Param0Data, sizeof op0Param0Data, op0Param0Dims},
-    {1, QNN_DATATYPE_INT_32, op0Param1Data, sizeof op0Param1Data, op0Param1Dims},
-    {2, QNN_DATATYPE_INT_32, op0Param2Data, sizeof op0Param2Data, op0Param2Dims},
-};
-
-constexpr Qnn_DataType_t op1Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-    QNN_DATATYPE_FLOAT_16,
-    QNN_DATATYPE_SFIXED_POINT_8,
-};
-
-constexpr TensorSpec op1Inputs[] = {
-    {"x", op1Inputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op1Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-    QNN_DATATYPE_FLOAT_16,
-    QNN_DATATYPE_UFIXED_POINT_16,
-};
-
-constexpr TensorSpec op1Outputs[] = {
-    {"y", op1Outputs0Types, {}, true, false},
-};
-
-constexpr OpSpec spec0 = {"ScaleShift", op0Inputs, op0Outputs, op0Params};
-
-constexpr OpSpec spec1 = {"Mix", op1Inputs, op1Outputs, {}};
+constexpr OpSpec Mix_spec = {"Mix", Mix_inputs, Mix_outputs, {}};
 
 Counter counters[] = {
     "ScaleShift",
@@ -143,8 +75,8 @@ Counter counters[] = {
 constexpr char packageName[] = "BothPackage";
 
 const OpEntry entries[] = {
-    {&ops::BothPackage::ScaleShift::Op::spec, op0Defaults, "BothPackage::ScaleShift",
-     ops::BothPackage::ScaleShift::Op::describe},
+    {&ops::BothPackage::ScaleShift::Op::spec, ScaleShift_defaults, "BothPackage::ScaleShift",
+     [](OpFacts& facts) { describe<ops::BothPackage::ScaleShift::Op, ops::BothPackage::ScaleShift::execute>(facts, ops::BothPackage::ScaleShift::hooks); }},
     {&ops::BothPackage::Mix::Op::spec, {}, "BothPackage::Mix",
      ops::BothPackage::Mix::Op::describe},
 };
@@ -208,7 +140,7 @@ Executions executions(packageName, "calls", counters);
 
 }  // namespace udo
 
-const udo::OpSpec ops::BothPackage::ScaleShift::Op::spec = udo::spec0;
+const udo::OpSpec ops::BothPackage::ScaleShift::Op::spec = udo::ScaleShift_spec;
 
 udo::Counter& ops::BothPackage::ScaleShift::Op::calls = udo::counters[0];
 
@@ -220,14 +152,15 @@ ops::BothPackage::ScaleShift::Args ops::BothPackage::ScaleShift::Op::bind([[mayb
   args.in_1 = node.input<udo::Input<std::int32_t>>(1);
   args.out_0 = node.output<udo::Output<float>>(0);
   args.out_1 = node.output<udo::Output<float>>(1);
-  args.weights = node.tensor<udo::Input<float>>(0, udo::Input<float>(op0Param0Data, shapeOf(op0Param0Dims), elementOf(QNN_DATATYPE_FLOAT_32)));
+  args.weights = node.tensor<udo::Input<float>>(
+      0, udo::Input<float>(ScaleShift_weights_data, shapeOf(ScaleShift_weights_dims), elementOf(QNN_DATATYPE_FLOAT_32)));
   args.mode = node.scalar(1, args.mode);
   args.flag = node.scalar(2, args.flag);
   args.shift = node.scalar(3, args.shift);
   return args;
 }
 
-const udo::OpSpec ops::BothPackage::Mix::Op::spec = udo::spec1;
+const udo::OpSpec ops::BothPackage::Mix::Op::spec = udo::Mix_spec;
 
 udo::Counter& ops::BothPackage::Mix::Op::calls = udo::counters[1];
 

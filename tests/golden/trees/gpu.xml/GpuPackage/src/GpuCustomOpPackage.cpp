@@ -15,228 +15,115 @@ namespace {
 const char preludeText[] = {
 #include "Prelude.cl.inc"
 };
-const char op0Text[] = {
+const char Combine_text[] = {
 #include "Combine.cl.inc"
 };
-const char op1Text[] = {
+const char Sum_text[] = {
 #include "Sum.cl.inc"
 };
-const char op2Text[] = {
+const char Rows_text[] = {
 #include "Rows.cl.inc"
 };
-const char op3Text[] = {
+const char Picture_text[] = {
 #include "Picture.cl.inc"
 };
-const char op4Text[] = {
+const char Text_text[] = {
 #include "Text.cl.inc"
 };
 
-constexpr Qnn_DataType_t op0Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
+constexpr Qnn_DataType_t Combine_x_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Combine_bias_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Combine_inputs[] = {
+    {"x", Combine_x_types, {}, true, false},
+    {"bias", Combine_bias_types, {}, false, false},
+};
+constexpr Qnn_DataType_t Combine_y_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Combine_outputs[] = {
+    {"y", Combine_y_types, {}, true, false},
+};
+constexpr Qnn_DataType_t Combine_scale_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Combine_offset_types[] = {QNN_DATATYPE_INT_32};
+constexpr Qnn_DataType_t Combine_flag_types[] = {QNN_DATATYPE_BOOL_8};
+constexpr Qnn_DataType_t Combine_mode_types[] = {QNN_DATATYPE_UINT_32};
+constexpr Qnn_DataType_t Combine_weights_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t Combine_weights_ranks[] = {1};
+constexpr Qnn_DataType_t Combine_table_types[] = {QNN_DATATYPE_INT_32};
+constexpr std::uint32_t Combine_table_ranks[] = {1};
+constexpr ParamSpec Combine_params[] = {
+    {"scale", Combine_scale_types, {}, true, false, 0},
+    {"offset", Combine_offset_types, {}, true, false, 0},
+    {"flag", Combine_flag_types, {}, true, false, 0},
+    {"mode", Combine_mode_types, {}, true, false, 2},
+    {"weights", Combine_weights_types, Combine_weights_ranks, false, true, 0},
+    {"table", Combine_table_types, Combine_table_ranks, false, false, 0},
+};
+constexpr std::int32_t Combine_table_data[] = {1, 2, 3};
+constexpr std::uint32_t Combine_table_dims[] = {3};
+constexpr Qnn_DataType_t Sum_kernel_types[] = {QNN_DATATYPE_INT_32};
+constexpr TensorSpec Sum_inputs[] = {
+    {"kernel", Sum_kernel_types, {}, true, true},
+};
+constexpr Qnn_DataType_t Sum_out_0_types[] = {QNN_DATATYPE_INT_32};
+constexpr TensorSpec Sum_outputs[] = {
+    {"out[0]", Sum_out_0_types, {}, true, false},
+};
+constexpr Qnn_DataType_t Rows_x_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t Rows_x_ranks[] = {2};
+constexpr TensorSpec Rows_inputs[] = {
+    {"x", Rows_x_types, Rows_x_ranks, true, false},
+};
+constexpr Qnn_DataType_t Rows_y_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t Rows_y_ranks[] = {2};
+constexpr TensorSpec Rows_outputs[] = {
+    {"y", Rows_y_types, Rows_y_ranks, true, false},
+};
+constexpr Qnn_DataType_t Picture_x_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t Picture_x_ranks[] = {4};
+constexpr TensorSpec Picture_inputs[] = {
+    {"x", Picture_x_types, Picture_x_ranks, true, false},
+};
+constexpr Qnn_DataType_t Picture_y_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t Picture_y_ranks[] = {4};
+constexpr TensorSpec Picture_outputs[] = {
+    {"y", Picture_y_types, Picture_y_ranks, true, false},
+};
+constexpr Qnn_DataType_t Text_x_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Text_inputs[] = {
+    {"x", Text_x_types, {}, true, false},
+};
+constexpr Qnn_DataType_t Text_y_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Text_outputs[] = {
+    {"y", Text_y_types, {}, true, false},
 };
 
-constexpr Qnn_DataType_t op0Inputs1Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
+constexpr const char* Combine_input_names[] = {"x", "bias"};
 
-constexpr TensorSpec op0Inputs[] = {
-    {"x", op0Inputs0Types, {}, true, false},
-    {"bias", op0Inputs1Types, {}, false, false},
-};
+constexpr const char* Combine_output_names[] = {"y"};
 
-constexpr Qnn_DataType_t op0Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
+constexpr const char* Combine_param_names[] = {"scale", "offset", "flag", "mode", "weights", "table"};
 
-constexpr TensorSpec op0Outputs[] = {
-    {"y", op0Outputs0Types, {}, true, false},
-};
+constexpr const char* Sum_input_names[] = {"kernel"};
 
-constexpr Qnn_DataType_t op0Params0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
+constexpr const char* Sum_output_names[] = {"out_0"};
 
-constexpr Qnn_DataType_t op0Params1Types[] = {
-    QNN_DATATYPE_INT_32,
-};
+constexpr const char* Rows_input_names[] = {"x"};
 
-constexpr Qnn_DataType_t op0Params2Types[] = {
-    QNN_DATATYPE_BOOL_8,
-};
+constexpr const char* Rows_output_names[] = {"y"};
 
-constexpr Qnn_DataType_t op0Params3Types[] = {
-    QNN_DATATYPE_UINT_32,
-};
+constexpr const char* Picture_input_names[] = {"x"};
 
-constexpr Qnn_DataType_t op0Params4Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
+constexpr const char* Picture_output_names[] = {"y"};
 
-constexpr std::uint32_t op0Params4Ranks[] = {
-    1,
-};
+constexpr const char* Text_input_names[] = {"x"};
 
-constexpr Qnn_DataType_t op0Params5Types[] = {
-    QNN_DATATYPE_INT_32,
-};
+constexpr const char* Text_output_names[] = {"y"};
 
-constexpr std::uint32_t op0Params5Ranks[] = {
-    1,
-};
+const Qnn_Tensor_t Combine_table_default_raw =
+    defaultTensor(QNN_DATATYPE_INT_32, Combine_table_data, Combine_table_dims, 1);
+const TensorFacts Combine_table_default =
+    defaultFacts(Combine_table_default_raw, "Combine_table_default");
 
-constexpr ParamSpec op0Params[] = {
-    {"scale", op0Params0Types, {}, true, false, 0},
-    {"offset", op0Params1Types, {}, true, false, 0},
-    {"flag", op0Params2Types, {}, true, false, 0},
-    {"mode", op0Params3Types, {}, true, false, 2},
-    {"weights", op0Params4Types, op0Params4Ranks, false, true, 0},
-    {"table", op0Params5Types, op0Params5Ranks, false, false, 0},
-};
-
-constexpr std::int32_t op0Param5Data[] = {
-    1,
-    2,
-    3,
-};
-
-constexpr std::uint32_t op0Param5Dims[] = {
-    3,
-};
-
-constexpr Qnn_DataType_t op1Inputs0Types[] = {
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr TensorSpec op1Inputs[] = {
-    {"kernel", op1Inputs0Types, {}, true, true},
-};
-
-constexpr Qnn_DataType_t op1Outputs0Types[] = {
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr TensorSpec op1Outputs[] = {
-    {"out[0]", op1Outputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op2Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr std::uint32_t op2Inputs0Ranks[] = {
-    2,
-};
-
-constexpr TensorSpec op2Inputs[] = {
-    {"x", op2Inputs0Types, op2Inputs0Ranks, true, false},
-};
-
-constexpr Qnn_DataType_t op2Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr std::uint32_t op2Outputs0Ranks[] = {
-    2,
-};
-
-constexpr TensorSpec op2Outputs[] = {
-    {"y", op2Outputs0Types, op2Outputs0Ranks, true, false},
-};
-
-constexpr Qnn_DataType_t op3Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr std::uint32_t op3Inputs0Ranks[] = {
-    4,
-};
-
-constexpr TensorSpec op3Inputs[] = {
-    {"x", op3Inputs0Types, op3Inputs0Ranks, true, false},
-};
-
-constexpr Qnn_DataType_t op3Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr std::uint32_t op3Outputs0Ranks[] = {
-    4,
-};
-
-constexpr TensorSpec op3Outputs[] = {
-    {"y", op3Outputs0Types, op3Outputs0Ranks, true, false},
-};
-
-constexpr Qnn_DataType_t op4Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr TensorSpec op4Inputs[] = {
-    {"x", op4Inputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op4Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr TensorSpec op4Outputs[] = {
-    {"y", op4Outputs0Types, {}, true, false},
-};
-
-constexpr const char* op0InputNames[] = {
-    "x",
-    "bias",
-};
-
-constexpr const char* op0OutputNames[] = {
-    "y",
-};
-
-constexpr const char* op0ParamNames[] = {
-    "scale",
-    "offset",
-    "flag",
-    "mode",
-    "weights",
-    "table",
-};
-
-constexpr const char* op1InputNames[] = {
-    "kernel",
-};
-
-constexpr const char* op1OutputNames[] = {
-    "out_0",
-};
-
-constexpr const char* op2InputNames[] = {
-    "x",
-};
-
-constexpr const char* op2OutputNames[] = {
-    "y",
-};
-
-constexpr const char* op3InputNames[] = {
-    "x",
-};
-
-constexpr const char* op3OutputNames[] = {
-    "y",
-};
-
-constexpr const char* op4InputNames[] = {
-    "x",
-};
-
-constexpr const char* op4OutputNames[] = {
-    "y",
-};
-
-const Qnn_Tensor_t op0Param5DefaultRaw = defaultTensor(QNN_DATATYPE_INT_32, op0Param5Data, op0Param5Dims, 1);
-const TensorFacts op0Param5Default = defaultFacts(op0Param5DefaultRaw, "op0Param5");
-
-::ops::GpuPackage::Combine::Args bind0([[maybe_unused]] const Binding& node) {
+::ops::GpuPackage::Combine::Args Combine_bind([[maybe_unused]] const Binding& node) {
   ::ops::GpuPackage::Combine::Args args;
   args.x = node.input<udo::Input>(0);
   args.bias = node.input<udo::Input>(1);
@@ -246,32 +133,32 @@ const TensorFacts op0Param5Default = defaultFacts(op0Param5DefaultRaw, "op0Param
   args.flag = node.scalar("flag", args.flag);
   args.mode = node.scalar("mode", args.mode);
   args.weights = node.tensor<udo::Input>("weights");
-  args.table = node.tensor<udo::Input>("table", &op0Param5Default);
+  args.table = node.tensor<udo::Input>("table", &Combine_table_default);
   return args;
 }
 
-::ops::GpuPackage::Sum::Args bind1([[maybe_unused]] const Binding& node) {
+::ops::GpuPackage::Sum::Args Sum_bind([[maybe_unused]] const Binding& node) {
   ::ops::GpuPackage::Sum::Args args;
   args.kernel = node.inputs<udo::Input>(0);
   args.out_0 = node.output<udo::Output>(0);
   return args;
 }
 
-::ops::GpuPackage::Rows::Args bind2([[maybe_unused]] const Binding& node) {
+::ops::GpuPackage::Rows::Args Rows_bind([[maybe_unused]] const Binding& node) {
   ::ops::GpuPackage::Rows::Args args;
   args.x = node.input<udo::Input>(0);
   args.y = node.output<udo::Output>(0);
   return args;
 }
 
-::ops::GpuPackage::Picture::Args bind3([[maybe_unused]] const Binding& node) {
+::ops::GpuPackage::Picture::Args Picture_bind([[maybe_unused]] const Binding& node) {
   ::ops::GpuPackage::Picture::Args args;
   args.x = node.input<udo::Input>(0);
   args.y = node.output<udo::Output>(0);
   return args;
 }
 
-::ops::GpuPackage::Text::Args bind4([[maybe_unused]] const Binding& node) {
+::ops::GpuPackage::Text::Args Text_bind([[maybe_unused]] const Binding& node) {
   ::ops::GpuPackage::Text::Args args;
   args.x = node.input<udo::Input>(0);
   args.y = node.output<udo::Output>(0);
@@ -287,40 +174,40 @@ Counter counters[] = {
 };
 
 constexpr OpEntry entries[] = {
-    {{"Combine", op0Inputs, op0Outputs, op0Params},
+    {{"Combine", Combine_inputs, Combine_outputs, Combine_params},
      &counters[0],
-     {op0InputNames, op0OutputNames, op0ParamNames},
-     op0Text,
+     {Combine_input_names, Combine_output_names, Combine_param_names},
+     Combine_text,
      "src/ops/Combine.cl",
-     described<::ops::GpuPackage::Combine::Args, bind0,
+     described<::ops::GpuPackage::Combine::Args, Combine_bind,
                ::ops::GpuPackage::Combine::CombineOperation>},
-    {{"Sum", op1Inputs, op1Outputs, {}},
+    {{"Sum", Sum_inputs, Sum_outputs, {}},
      &counters[1],
-     {op1InputNames, op1OutputNames, {}},
-     op1Text,
+     {Sum_input_names, Sum_output_names, {}},
+     Sum_text,
      "src/ops/Sum.cl",
-     described<::ops::GpuPackage::Sum::Args, bind1,
+     described<::ops::GpuPackage::Sum::Args, Sum_bind,
                ::ops::GpuPackage::Sum::SumOperation>},
-    {{"Rows", op2Inputs, op2Outputs, {}},
+    {{"Rows", Rows_inputs, Rows_outputs, {}},
      &counters[2],
-     {op2InputNames, op2OutputNames, {}},
-     op2Text,
+     {Rows_input_names, Rows_output_names, {}},
+     Rows_text,
      "src/ops/Rows.cl",
-     described<::ops::GpuPackage::Rows::Args, bind2,
+     described<::ops::GpuPackage::Rows::Args, Rows_bind,
                ::ops::GpuPackage::Rows::RowsOperation>},
-    {{"Picture", op3Inputs, op3Outputs, {}},
+    {{"Picture", Picture_inputs, Picture_outputs, {}},
      &counters[3],
-     {op3InputNames, op3OutputNames, {}},
-     op3Text,
+     {Picture_input_names, Picture_output_names, {}},
+     Picture_text,
      "src/ops/Picture.cl",
-     described<::ops::GpuPackage::Picture::Args, bind3,
+     described<::ops::GpuPackage::Picture::Args, Picture_bind,
                ::ops::GpuPackage::Picture::PictureOperation>},
-    {{"Text", op4Inputs, op4Outputs, {}},
+    {{"Text", Text_inputs, Text_outputs, {}},
      &counters[4],
-     {op4InputNames, op4OutputNames, {}},
-     op4Text,
+     {Text_input_names, Text_output_names, {}},
+     Text_text,
      "src/ops/Text.cl",
-     described<::ops::GpuPackage::Text::Args, bind4,
+     described<::ops::GpuPackage::Text::Args, Text_bind,
                ::ops::GpuPackage::Text::TextOperation>},
 };
 

@@ -10,451 +10,259 @@
 namespace udo {
 namespace {
 
-constexpr Qnn_DataType_t op0Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr TensorSpec op0Inputs[] = {
-    {"x", op0Inputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op0Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr TensorSpec op0Outputs[] = {
-    {"y", op0Outputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op0Params0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr Qnn_DataType_t op0Params1Types[] = {
-    QNN_DATATYPE_FLOAT_16,
-};
-
-constexpr Qnn_DataType_t op0Params2Types[] = {
-    static_cast<Qnn_DataType_t>(0x0264),
-};
-
-constexpr Qnn_DataType_t op0Params3Types[] = {
-    QNN_DATATYPE_BOOL_8,
-};
-
-constexpr Qnn_DataType_t op0Params4Types[] = {
-    QNN_DATATYPE_BOOL_8,
-};
-
-constexpr Qnn_DataType_t op0Params5Types[] = {
-    QNN_DATATYPE_INT_8,
-};
-
-constexpr Qnn_DataType_t op0Params6Types[] = {
-    QNN_DATATYPE_UINT_8,
-};
-
-constexpr Qnn_DataType_t op0Params7Types[] = {
-    QNN_DATATYPE_INT_16,
-};
-
-constexpr Qnn_DataType_t op0Params8Types[] = {
-    QNN_DATATYPE_UINT_16,
-};
-
-constexpr Qnn_DataType_t op0Params9Types[] = {
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr Qnn_DataType_t op0Params10Types[] = {
-    QNN_DATATYPE_UINT_32,
-};
-
-constexpr Qnn_DataType_t op0Params11Types[] = {
-    QNN_DATATYPE_INT_64,
-};
-
-constexpr Qnn_DataType_t op0Params12Types[] = {
-    QNN_DATATYPE_INT_64,
-};
-
-constexpr Qnn_DataType_t op0Params13Types[] = {
-    QNN_DATATYPE_INT_64,
-};
-
-constexpr Qnn_DataType_t op0Params14Types[] = {
-    QNN_DATATYPE_UINT_64,
-};
-
-constexpr Qnn_DataType_t op0Params15Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr Qnn_DataType_t op0Params16Types[] = {
-    static_cast<Qnn_DataType_t>(0x0264),
-};
-
-constexpr Qnn_DataType_t op0Params17Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr Qnn_DataType_t op0Params18Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr Qnn_DataType_t op0Params19Types[] = {
-    QNN_DATATYPE_UINT_32,
-};
-
-constexpr Qnn_DataType_t op0Params20Types[] = {
-    QNN_DATATYPE_INT_32,
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr Qnn_DataType_t op0Params21Types[] = {
-    QNN_DATATYPE_INT_8,
-    QNN_DATATYPE_UINT_64,
-};
-
-constexpr Qnn_DataType_t op0Params22Types[] = {
-    QNN_DATATYPE_UFIXED_POINT_8,
-};
-
-constexpr Qnn_DataType_t op0Params23Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr Qnn_DataType_t op0Params24Types[] = {
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr Qnn_DataType_t op0Params25Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr Qnn_DataType_t op0Params26Types[] = {
-    QNN_DATATYPE_BOOL_8,
-};
-
-constexpr Qnn_DataType_t op0Params27Types[] = {
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr Qnn_DataType_t op0Params28Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr ParamSpec op0Params[] = {
-    {"f32", op0Params0Types, {}, true, false, 0},
-    {"f16", op0Params1Types, {}, true, false, 0},
-    {"f64", op0Params2Types, {}, true, false, 0},
-    {"yes", op0Params3Types, {}, true, false, 0},
-    {"no", op0Params4Types, {}, true, false, 0},
-    {"i8", op0Params5Types, {}, true, false, 0},
-    {"u8", op0Params6Types, {}, true, false, 0},
-    {"i16", op0Params7Types, {}, true, false, 0},
-    {"u16", op0Params8Types, {}, true, false, 0},
-    {"i32", op0Params9Types, {}, true, false, 0},
-    {"u32", op0Params10Types, {}, true, false, 0},
-    {"i64", op0Params11Types, {}, true, false, 0},
-    {"odd64", op0Params12Types, {}, true, false, 0},
-    {"top64", op0Params13Types, {}, true, false, 0},
-    {"u64", op0Params14Types, {}, true, false, 0},
-    {"infinite", op0Params15Types, {}, true, false, 0},
-    {"none", op0Params16Types, {}, true, false, 0},
-    {"tiny", op0Params17Types, {}, true, false, 0},
-    {"huge", op0Params18Types, {}, true, false, 0},
-    {"hex", op0Params19Types, {}, true, false, 0},
-    {"mixed", op0Params20Types, {}, true, false, 0},
-    {"wide", op0Params21Types, {}, true, false, 0},
-    {"fixed", op0Params22Types, {}, true, false, 0},
-    {"must", op0Params23Types, {}, true, true, 0},
-    {"must_or", op0Params24Types, {}, true, false, 0},
-    {"maybe", op0Params25Types, {}, true, false, 0},
-    {"flag", op0Params26Types, {}, true, false, 0},
-    {"later", op0Params27Types, {}, true, false, 0},
-    {"zero_d", op0Params28Types, {}, true, false, 0},
-};
-
-constexpr Qnn_DataType_t op1Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr TensorSpec op1Inputs[] = {
-    {"x", op1Inputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op1Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr TensorSpec op1Outputs[] = {
-    {"y", op1Outputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op1Params0Types[] = {
-    QNN_DATATYPE_UINT_32,
-};
-
-constexpr Qnn_DataType_t op1Params1Types[] = {
-    QNN_DATATYPE_INT_8,
-};
-
-constexpr Qnn_DataType_t op1Params2Types[] = {
-    QNN_DATATYPE_UINT_8,
-};
-
-constexpr Qnn_DataType_t op1Params3Types[] = {
-    QNN_DATATYPE_UINT_16,
-};
-
-constexpr Qnn_DataType_t op1Params4Types[] = {
-    QNN_DATATYPE_UINT_32,
-};
-
-constexpr Qnn_DataType_t op1Params5Types[] = {
-    QNN_DATATYPE_UINT_32,
-};
-
-constexpr Qnn_DataType_t op1Params6Types[] = {
-    static_cast<Qnn_DataType_t>(0x0608),
-};
-
-constexpr Qnn_DataType_t op1Params7Types[] = {
-    static_cast<Qnn_DataType_t>(0x0608),
-};
-
-constexpr Qnn_DataType_t op1Params8Types[] = {
-    static_cast<Qnn_DataType_t>(0x0608),
-};
-
-constexpr ParamSpec op1Params[] = {
-    {"mode", op1Params0Types, {}, true, false, 3},
-    {"side", op1Params1Types, {}, true, false, 3},
-    {"unset", op1Params2Types, {}, true, false, 2},
-    {"long", op1Params3Types, {}, true, true, 3},
-    {"mode_enum", op1Params4Types, {}, true, false, 0},
-    {"has_unset", op1Params5Types, {}, true, false, 0},
-    {"text", op1Params6Types, {}, true, false, 0},
-    {"plain", op1Params7Types, {}, true, false, 0},
-    {"given", op1Params8Types, {}, true, true, 0},
-};
-
-constexpr Qnn_DataType_t op2Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr std::uint32_t op2Inputs0Ranks[] = {
-    4,
-};
-
-constexpr Qnn_DataType_t op2Inputs1Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr std::uint32_t op2Inputs1Ranks[] = {
-    1,
-    2,
-};
-
-constexpr Qnn_DataType_t op2Inputs2Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-    QNN_DATATYPE_UFIXED_POINT_8,
-    QNN_DATATYPE_INT_32,
-    QNN_DATATYPE_BOOL_8,
-};
-
-constexpr Qnn_DataType_t op2Inputs3Types[] = {
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr std::uint32_t op2Inputs3Ranks[] = {
-    0,
-};
-
-constexpr TensorSpec op2Inputs[] = {
-    {"in[0]", op2Inputs0Types, op2Inputs0Ranks, true, false},
-    {"weights", op2Inputs1Types, op2Inputs1Ranks, true, false},
-    {"default", op2Inputs2Types, {}, false, false},
-    {"bias.0", op2Inputs3Types, op2Inputs3Ranks, false, false},
-};
-
-constexpr Qnn_DataType_t op2Outputs0Types[] = {
-    QNN_DATATYPE_UFIXED_POINT_8,
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr Qnn_DataType_t op2Outputs1Types[] = {
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr std::uint32_t op2Outputs1Ranks[] = {
-    1,
-};
-
-constexpr TensorSpec op2Outputs[] = {
-    {"out[0]", op2Outputs0Types, {}, true, false},
-    {"class", op2Outputs1Types, op2Outputs1Ranks, false, false},
-};
-
-constexpr Qnn_DataType_t op2Params0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr std::uint32_t op2Params0Ranks[] = {
-    1,
-};
-
-constexpr Qnn_DataType_t op2Params1Types[] = {
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr std::uint32_t op2Params1Ranks[] = {
-    2,
-};
-
-constexpr Qnn_DataType_t op2Params2Types[] = {
-    QNN_DATATYPE_UINT_32,
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr std::uint32_t op2Params2Ranks[] = {
-    3,
-};
-
-constexpr Qnn_DataType_t op2Params3Types[] = {
-    QNN_DATATYPE_BOOL_8,
-};
-
-constexpr std::uint32_t op2Params3Ranks[] = {
-    1,
-};
-
-constexpr Qnn_DataType_t op2Params4Types[] = {
-    QNN_DATATYPE_UINT_8,
-};
-
-constexpr std::uint32_t op2Params4Ranks[] = {
-    1,
-};
-
-constexpr Qnn_DataType_t op2Params5Types[] = {
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr std::uint32_t op2Params5Ranks[] = {
-    1,
-};
-
-constexpr Qnn_DataType_t op2Params6Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr Qnn_DataType_t op2Params7Types[] = {
-    QNN_DATATYPE_UINT_8,
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr std::uint32_t op2Params7Ranks[] = {
-    1,
-};
-
-constexpr Qnn_DataType_t op2Params8Types[] = {
-    QNN_DATATYPE_UINT_32,
-};
-
-constexpr std::uint32_t op2Params8Ranks[] = {
-    1,
-};
-
-constexpr ParamSpec op2Params[] = {
-    {"row", op2Params0Types, op2Params0Ranks, false, false, 0},
-    {"table", op2Params1Types, op2Params1Ranks, false, false, 0},
-    {"cube", op2Params2Types, op2Params2Ranks, false, false, 0},
-    {"mask", op2Params3Types, op2Params3Ranks, false, false, 0},
-    {"bytes", op2Params4Types, op2Params4Ranks, false, false, 0},
-    {"lacking", op2Params5Types, op2Params5Ranks, false, false, 0},
-    {"any", op2Params6Types, {}, false, false, 0},
-    {"anyway", op2Params7Types, op2Params7Ranks, false, false, 0},
-    {"needed", op2Params8Types, op2Params8Ranks, false, true, 0},
-};
-
-constexpr float op2Param0Data[] = {
-    0.5f,
-    -1.0f,
-    0.002f,
-};
-
-constexpr std::uint32_t op2Param0Dims[] = {
-    3,
-};
-
-constexpr std::int32_t op2Param1Data[] = {
-    1,
-    2,
-    3,
-    4,
-    5,
-    -6,
-};
-
-constexpr std::uint32_t op2Param1Dims[] = {
-    2,
-    3,
-};
-
-constexpr std::uint32_t op2Param2Data[] = {
-    1u,
-    2u,
-    3u,
-    4u,
-};
-
-constexpr std::uint32_t op2Param2Dims[] = {
-    2,
-    2,
-    1,
-};
-
-constexpr std::uint8_t op2Param3Data[] = {
-    1u,
-    0u,
-    1u,
-};
-
-constexpr std::uint32_t op2Param3Dims[] = {
-    3,
-};
-
-constexpr std::uint8_t op2Param4Data[] = {
-    7u,
-};
-
-constexpr std::uint32_t op2Param4Dims[] = {
-    1,
-};
-
-constexpr float op2Param7Data[] = {
-    0.5f,
-    0.25f,
-};
-
-constexpr std::uint32_t op2Param7Dims[] = {
-    2,
-};
-
-const RawTensor op2Param0Default = defaultTensor(QNN_DATATYPE_FLOAT_32, op2Param0Data, op2Param0Dims, 1);
-
-const RawTensor op2Param1Default = defaultTensor(QNN_DATATYPE_INT_32, op2Param1Data, op2Param1Dims, 2);
-
-const RawTensor op2Param2Default = defaultTensor(QNN_DATATYPE_UINT_32, op2Param2Data, op2Param2Dims, 3);
-
-const RawTensor op2Param3Default = defaultTensor(QNN_DATATYPE_BOOL_8, op2Param3Data, op2Param3Dims, 1);
-
-const RawTensor op2Param4Default = defaultTensor(QNN_DATATYPE_UINT_8, op2Param4Data, op2Param4Dims, 1);
-
-const RawTensor op2Param7Default = defaultTensor(QNN_DATATYPE_FLOAT_32, op2Param7Data, op2Param7Dims, 1);
+constexpr Qnn_DataType_t Scalars_x_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Scalars_inputs[] = {
+    {"x", Scalars_x_types, {}, true, false},
+};
+constexpr Qnn_DataType_t Scalars_y_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Scalars_outputs[] = {
+    {"y", Scalars_y_types, {}, true, false},
+};
+constexpr Qnn_DataType_t Scalars_f32_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Scalars_f16_types[] = {QNN_DATATYPE_FLOAT_16};
+constexpr Qnn_DataType_t Scalars_f64_types[] = {static_cast<Qnn_DataType_t>(0x0264)};
+constexpr Qnn_DataType_t Scalars_yes_types[] = {QNN_DATATYPE_BOOL_8};
+constexpr Qnn_DataType_t Scalars_no_types[] = {QNN_DATATYPE_BOOL_8};
+constexpr Qnn_DataType_t Scalars_i8_types[] = {QNN_DATATYPE_INT_8};
+constexpr Qnn_DataType_t Scalars_u8_types[] = {QNN_DATATYPE_UINT_8};
+constexpr Qnn_DataType_t Scalars_i16_types[] = {QNN_DATATYPE_INT_16};
+constexpr Qnn_DataType_t Scalars_u16_types[] = {QNN_DATATYPE_UINT_16};
+constexpr Qnn_DataType_t Scalars_i32_types[] = {QNN_DATATYPE_INT_32};
+constexpr Qnn_DataType_t Scalars_u32_types[] = {QNN_DATATYPE_UINT_32};
+constexpr Qnn_DataType_t Scalars_i64_types[] = {QNN_DATATYPE_INT_64};
+constexpr Qnn_DataType_t Scalars_odd64_types[] = {QNN_DATATYPE_INT_64};
+constexpr Qnn_DataType_t Scalars_top64_types[] = {QNN_DATATYPE_INT_64};
+constexpr Qnn_DataType_t Scalars_u64_types[] = {QNN_DATATYPE_UINT_64};
+constexpr Qnn_DataType_t Scalars_infinite_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Scalars_none_types[] = {static_cast<Qnn_DataType_t>(0x0264)};
+constexpr Qnn_DataType_t Scalars_tiny_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Scalars_huge_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Scalars_hex_types[] = {QNN_DATATYPE_UINT_32};
+constexpr Qnn_DataType_t Scalars_mixed_types[] = {QNN_DATATYPE_INT_32, QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Scalars_wide_types[] = {QNN_DATATYPE_INT_8, QNN_DATATYPE_UINT_64};
+constexpr Qnn_DataType_t Scalars_fixed_types[] = {QNN_DATATYPE_UFIXED_POINT_8};
+constexpr Qnn_DataType_t Scalars_must_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Scalars_must_or_types[] = {QNN_DATATYPE_INT_32};
+constexpr Qnn_DataType_t Scalars_maybe_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Scalars_flag_types[] = {QNN_DATATYPE_BOOL_8};
+constexpr Qnn_DataType_t Scalars_later_types[] = {QNN_DATATYPE_INT_32};
+constexpr Qnn_DataType_t Scalars_zero_d_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr ParamSpec Scalars_params[] = {
+    {"f32", Scalars_f32_types, {}, true, false, 0},
+    {"f16", Scalars_f16_types, {}, true, false, 0},
+    {"f64", Scalars_f64_types, {}, true, false, 0},
+    {"yes", Scalars_yes_types, {}, true, false, 0},
+    {"no", Scalars_no_types, {}, true, false, 0},
+    {"i8", Scalars_i8_types, {}, true, false, 0},
+    {"u8", Scalars_u8_types, {}, true, false, 0},
+    {"i16", Scalars_i16_types, {}, true, false, 0},
+    {"u16", Scalars_u16_types, {}, true, false, 0},
+    {"i32", Scalars_i32_types, {}, true, false, 0},
+    {"u32", Scalars_u32_types, {}, true, false, 0},
+    {"i64", Scalars_i64_types, {}, true, false, 0},
+    {"odd64", Scalars_odd64_types, {}, true, false, 0},
+    {"top64", Scalars_top64_types, {}, true, false, 0},
+    {"u64", Scalars_u64_types, {}, true, false, 0},
+    {"infinite", Scalars_infinite_types, {}, true, false, 0},
+    {"none", Scalars_none_types, {}, true, false, 0},
+    {"tiny", Scalars_tiny_types, {}, true, false, 0},
+    {"huge", Scalars_huge_types, {}, true, false, 0},
+    {"hex", Scalars_hex_types, {}, true, false, 0},
+    {"mixed", Scalars_mixed_types, {}, true, false, 0},
+    {"wide", Scalars_wide_types, {}, true, false, 0},
+    {"fixed", Scalars_fixed_types, {}, true, false, 0},
+    {"must", Scalars_must_types, {}, true, true, 0},
+    {"must_or", Scalars_must_or_types, {}, true, false, 0},
+    {"maybe", Scalars_maybe_types, {}, true, false, 0},
+    {"flag", Scalars_flag_types, {}, true, false, 0},
+    {"later", Scalars_later_types, {}, true, false, 0},
+    {"zero_d", Scalars_zero_d_types, {}, true, false, 0},
+};
+constexpr Qnn_DataType_t Words_x_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Words_inputs[] = {
+    {"x", Words_x_types, {}, true, false},
+};
+constexpr Qnn_DataType_t Words_y_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Words_outputs[] = {
+    {"y", Words_y_types, {}, true, false},
+};
+constexpr Qnn_DataType_t Words_mode_types[] = {QNN_DATATYPE_UINT_32};
+constexpr Qnn_DataType_t Words_side_types[] = {QNN_DATATYPE_INT_8};
+constexpr Qnn_DataType_t Words_unset_types[] = {QNN_DATATYPE_UINT_8};
+constexpr Qnn_DataType_t Words_long_types[] = {QNN_DATATYPE_UINT_16};
+constexpr Qnn_DataType_t Words_mode_enum_types[] = {QNN_DATATYPE_UINT_32};
+constexpr Qnn_DataType_t Words_has_unset_types[] = {QNN_DATATYPE_UINT_32};
+constexpr Qnn_DataType_t Words_text_types[] = {static_cast<Qnn_DataType_t>(0x0608)};
+constexpr Qnn_DataType_t Words_plain_types[] = {static_cast<Qnn_DataType_t>(0x0608)};
+constexpr Qnn_DataType_t Words_given_types[] = {static_cast<Qnn_DataType_t>(0x0608)};
+constexpr ParamSpec Words_params[] = {
+    {"mode", Words_mode_types, {}, true, false, 3},
+    {"side", Words_side_types, {}, true, false, 3},
+    {"unset", Words_unset_types, {}, true, false, 2},
+    {"long", Words_long_types, {}, true, true, 3},
+    {"mode_enum", Words_mode_enum_types, {}, true, false, 0},
+    {"has_unset", Words_has_unset_types, {}, true, false, 0},
+    {"text", Words_text_types, {}, true, false, 0},
+    {"plain", Words_plain_types, {}, true, false, 0},
+    {"given", Words_given_types, {}, true, true, 0},
+};
+constexpr Qnn_DataType_t Tensors_in_0_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t Tensors_in_0_ranks[] = {4};
+constexpr Qnn_DataType_t Tensors_weights_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t Tensors_weights_ranks[] = {1, 2};
+constexpr Qnn_DataType_t Tensors_default_types[] = {
+    QNN_DATATYPE_FLOAT_32, QNN_DATATYPE_UFIXED_POINT_8, QNN_DATATYPE_INT_32, QNN_DATATYPE_BOOL_8,
+};
+constexpr Qnn_DataType_t Tensors_bias_0_types[] = {QNN_DATATYPE_INT_32};
+constexpr std::uint32_t Tensors_bias_0_ranks[] = {0};
+constexpr TensorSpec Tensors_inputs[] = {
+    {"in[0]", Tensors_in_0_types, Tensors_in_0_ranks, true, false},
+    {"weights", Tensors_weights_types, Tensors_weights_ranks, true, false},
+    {"default", Tensors_default_types, {}, false, false},
+    {"bias.0", Tensors_bias_0_types, Tensors_bias_0_ranks, false, false},
+};
+constexpr Qnn_DataType_t Tensors_out_0_types[] = {QNN_DATATYPE_UFIXED_POINT_8, QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Tensors_class_types[] = {QNN_DATATYPE_INT_32};
+constexpr std::uint32_t Tensors_class_ranks[] = {1};
+constexpr TensorSpec Tensors_outputs[] = {
+    {"out[0]", Tensors_out_0_types, {}, true, false},
+    {"class", Tensors_class_types, Tensors_class_ranks, false, false},
+};
+constexpr Qnn_DataType_t Tensors_row_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t Tensors_row_ranks[] = {1};
+constexpr Qnn_DataType_t Tensors_table_types[] = {QNN_DATATYPE_INT_32};
+constexpr std::uint32_t Tensors_table_ranks[] = {2};
+constexpr Qnn_DataType_t Tensors_cube_types[] = {QNN_DATATYPE_UINT_32, QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t Tensors_cube_ranks[] = {3};
+constexpr Qnn_DataType_t Tensors_mask_types[] = {QNN_DATATYPE_BOOL_8};
+constexpr std::uint32_t Tensors_mask_ranks[] = {1};
+constexpr Qnn_DataType_t Tensors_bytes_types[] = {QNN_DATATYPE_UINT_8};
+constexpr std::uint32_t Tensors_bytes_ranks[] = {1};
+constexpr Qnn_DataType_t Tensors_lacking_types[] = {QNN_DATATYPE_INT_32};
+constexpr std::uint32_t Tensors_lacking_ranks[] = {1};
+constexpr Qnn_DataType_t Tensors_any_types[] = {QNN_DATATYPE_FLOAT_32, QNN_DATATYPE_INT_32};
+constexpr Qnn_DataType_t Tensors_anyway_types[] = {QNN_DATATYPE_UINT_8, QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t Tensors_anyway_ranks[] = {1};
+constexpr Qnn_DataType_t Tensors_needed_types[] = {QNN_DATATYPE_UINT_32};
+constexpr std::uint32_t Tensors_needed_ranks[] = {1};
+constexpr ParamSpec Tensors_params[] = {
+    {"row", Tensors_row_types, Tensors_row_ranks, false, false, 0},
+    {"table", Tensors_table_types, Tensors_table_ranks, false, false, 0},
+    {"cube", Tensors_cube_types, Tensors_cube_ranks, false, false, 0},
+    {"mask", Tensors_mask_types, Tensors_mask_ranks, false, false, 0},
+    {"bytes", Tensors_bytes_types, Tensors_bytes_ranks, false, false, 0},
+    {"lacking", Tensors_lacking_types, Tensors_lacking_ranks, false, false, 0},
+    {"any", Tensors_any_types, {}, false, false, 0},
+    {"anyway", Tensors_anyway_types, Tensors_anyway_ranks, false, false, 0},
+    {"needed", Tensors_needed_types, Tensors_needed_ranks, false, true, 0},
+};
+constexpr float Tensors_row_data[] = {0.5f, -1.0f, 0.002f};
+constexpr std::uint32_t Tensors_row_dims[] = {3};
+constexpr std::int32_t Tensors_table_data[] = {1, 2, 3, 4, 5, -6};
+constexpr std::uint32_t Tensors_table_dims[] = {2, 3};
+constexpr std::uint32_t Tensors_cube_data[] = {1u, 2u, 3u, 4u};
+constexpr std::uint32_t Tensors_cube_dims[] = {2, 2, 1};
+constexpr std::uint8_t Tensors_mask_data[] = {1u, 0u, 1u};
+constexpr std::uint32_t Tensors_mask_dims[] = {3};
+constexpr std::uint8_t Tensors_bytes_data[] = {7u};
+constexpr std::uint32_t Tensors_bytes_dims[] = {1};
+constexpr float Tensors_anyway_data[] = {0.5f, 0.25f};
+constexpr std::uint32_t Tensors_anyway_dims[] = {2};
+
+const RawTensor Tensors_row_default =
+    defaultTensor(QNN_DATATYPE_FLOAT_32, Tensors_row_data, Tensors_row_dims, 1);
+
+const RawTensor Tensors_table_default =
+    defaultTensor(QNN_DATATYPE_INT_32, Tensors_table_data, Tensors_table_dims, 2);
+
+const RawTensor Tensors_cube_default =
+    defaultTensor(QNN_DATATYPE_UINT_32, Tensors_cube_data, Tensors_cube_dims, 3);
+
+const RawTensor Tensors_mask_default =
+    defaultTensor(QNN_DATATYPE_BOOL_8, Tensors_mask_data, Tensors_mask_dims, 1);
+
+const RawTensor Tensors_bytes_default =
+    defaultTensor(QNN_DATATYPE_UINT_8, Tensors_bytes_data, Tensors_bytes_dims, 1);
+
+const RawTensor Tensors_anyway_default =
+    defaultTensor(QNN_DATATYPE_FLOAT_32, Tensors_anyway_data, Tensors_anyway_dims, 1);
+
+::ops::KindsPackage::Scalars::Args Scalars_bind([[maybe_unused]] const Binding& node) {
+  ::ops::KindsPackage::Scalars::Args args;
+  args.has_maybe = node.has("maybe");
+  args.has_flag = node.has("flag");
+  args.has_later = node.has("later");
+  args.x = node.input<udo::Input<float>>(0);
+  args.y = node.output<udo::Output<float>>(0);
+  args.f32 = node.scalar("f32", args.f32);
+  args.f16 = node.scalar("f16", args.f16);
+  args.f64 = node.scalar("f64", args.f64);
+  args.yes = node.scalar("yes", args.yes);
+  args.no = node.scalar("no", args.no);
+  args.i8 = node.scalar("i8", args.i8);
+  args.u8 = node.scalar("u8", args.u8);
+  args.i16 = node.scalar("i16", args.i16);
+  args.u16 = node.scalar("u16", args.u16);
+  args.i32 = node.scalar("i32", args.i32);
+  args.u32 = node.scalar("u32", args.u32);
+  args.i64 = node.scalar("i64", args.i64);
+  args.odd64 = node.scalar("odd64", args.odd64);
+  args.top64 = node.scalar("top64", args.top64);
+  args.u64 = node.scalar("u64", args.u64);
+  args.infinite = node.scalar("infinite", args.infinite);
+  args.none = node.scalar("none", args.none);
+  args.tiny = node.scalar("tiny", args.tiny);
+  args.huge = node.scalar("huge", args.huge);
+  args.hex = node.scalar("hex", args.hex);
+  args.mixed = node.scalar("mixed", args.mixed);
+  args.wide = node.scalar("wide", args.wide);
+  args.fixed = node.scalar("fixed", args.fixed);
+  args.must = node.scalar("must", args.must);
+  args.must_or = node.scalar("must_or", args.must_or);
+  args.maybe = node.scalar("maybe", args.maybe);
+  args.flag = node.scalar("flag", args.flag);
+  args.later = node.scalar("later", args.later);
+  args.zero_d = node.scalar("zero_d", args.zero_d);
+  return args;
+}
+
+::ops::KindsPackage::Words::Args Words_bind([[maybe_unused]] const Binding& node) {
+  ::ops::KindsPackage::Words::Args args;
+  args.has_unset_ = node.has("unset");
+  args.has_plain = node.has("plain");
+  args.x = node.input<udo::Input<float>>(0);
+  args.y = node.output<udo::Output<float>>(0);
+  args.mode = node.scalar("mode", args.mode);
+  args.side = node.scalar("side", args.side);
+  args.unset = node.scalar("unset", args.unset);
+  args.long_ = node.scalar("long", args.long_);
+  args.mode_enum = node.scalar("mode_enum", args.mode_enum);
+  args.has_unset = node.scalar("has_unset", args.has_unset);
+  args.text = node.string("text", args.text);
+  args.plain = node.string("plain", args.plain);
+  args.given = node.string("given", args.given);
+  return args;
+}
+
+::ops::KindsPackage::Tensors::Args Tensors_bind([[maybe_unused]] const Binding& node) {
+  ::ops::KindsPackage::Tensors::Args args;
+  args.in_0 = node.input<udo::Input<float>>(0);
+  args.weights = node.input<udo::Input<float>>(1);
+  args.default_ = node.input<udo::AnyInput>(2);
+  args.bias_0 = node.input<udo::Input<std::int32_t>>(3);
+  args.out_0 = node.output<udo::AnyOutput>(0);
+  args.class_ = node.output<udo::Output<std::int32_t>>(1);
+  args.row = node.tensor<udo::Input<float>>("row", &Tensors_row_default);
+  args.table = node.tensor<udo::Input<std::int32_t>>("table", &Tensors_table_default);
+  args.cube = node.tensor<udo::AnyInput>("cube", &Tensors_cube_default);
+  args.mask = node.tensor<udo::Input<std::uint8_t>>("mask", &Tensors_mask_default);
+  args.bytes = node.tensor<udo::Input<std::uint8_t>>("bytes", &Tensors_bytes_default);
+  args.lacking = node.tensor<udo::Input<std::int32_t>>("lacking");
+  args.any = node.tensor<udo::AnyInput>("any");
+  args.anyway = node.tensor<udo::AnyInput>("anyway", &Tensors_anyway_default);
+  args.needed = node.tensor<udo::Input<std::uint32_t>>("needed");
+  return args;
+}
 
 Counter counters[] = {
     "Scalars",
@@ -463,15 +271,21 @@ Counter counters[] = {
 };
 
 constexpr OpEntry entries[] = {
-    {{"Scalars", op0Inputs, op0Outputs, op0Params},
+    {{"Scalars", Scalars_inputs, Scalars_outputs, Scalars_params},
      &counters[0],
-     ops::KindsPackage::Scalars::Op::describe},
-    {{"Words", op1Inputs, op1Outputs, op1Params},
+     Kernel<::ops::KindsPackage::Scalars::Args, ::ops::KindsPackage::Scalars::State, Scalars_bind,
+            ::ops::KindsPackage::Scalars::finalize, ::ops::KindsPackage::Scalars::execute,
+            ::ops::KindsPackage::Scalars::free>::create},
+    {{"Words", Words_inputs, Words_outputs, Words_params},
      &counters[1],
-     ops::KindsPackage::Words::Op::describe},
-    {{"Tensors", op2Inputs, op2Outputs, op2Params},
+     Kernel<::ops::KindsPackage::Words::Args, ::ops::KindsPackage::Words::State, Words_bind,
+            ::ops::KindsPackage::Words::finalize, ::ops::KindsPackage::Words::execute,
+            ::ops::KindsPackage::Words::free>::create},
+    {{"Tensors", Tensors_inputs, Tensors_outputs, Tensors_params},
      &counters[2],
-     ops::KindsPackage::Tensors::Op::describe},
+     Kernel<::ops::KindsPackage::Tensors::Args, ::ops::KindsPackage::Tensors::State, Tensors_bind,
+            ::ops::KindsPackage::Tensors::finalize, ::ops::KindsPackage::Tensors::execute,
+            ::ops::KindsPackage::Tensors::free>::create},
 };
 
 const char* operationNames[] = {

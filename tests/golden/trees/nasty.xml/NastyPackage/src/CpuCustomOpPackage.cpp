@@ -11,128 +11,95 @@
 namespace udo {
 namespace {
 
-constexpr Qnn_DataType_t op0Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
+constexpr Qnn_DataType_t Many_first_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Many_parts_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Many_bias_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Many_inputs[] = {
+    {"first", Many_first_types, {}, true, false},
+    {"parts", Many_parts_types, {}, true, true},
+    {"bias", Many_bias_types, {}, false, false},
+};
+constexpr Qnn_DataType_t Many_copies_types[] = {QNN_DATATYPE_FLOAT_32, QNN_DATATYPE_INT_32};
+constexpr TensorSpec Many_outputs[] = {
+    {"copies", Many_copies_types, {}, true, true},
+};
+constexpr Qnn_DataType_t AllTypes_x_types[] = {
+    QNN_DATATYPE_FLOAT_32, QNN_DATATYPE_UFIXED_POINT_8, QNN_DATATYPE_INT_32, QNN_DATATYPE_UINT_32,
+    QNN_DATATYPE_INT_8, QNN_DATATYPE_UINT_8, QNN_DATATYPE_BOOL_8,
+};
+constexpr TensorSpec AllTypes_inputs[] = {
+    {"x", AllTypes_x_types, {}, true, false},
+};
+constexpr Qnn_DataType_t AllTypes_y_types[] = {
+    QNN_DATATYPE_FLOAT_32, QNN_DATATYPE_UFIXED_POINT_8, QNN_DATATYPE_INT_32, QNN_DATATYPE_UINT_32,
+    QNN_DATATYPE_INT_8, QNN_DATATYPE_UINT_8, QNN_DATATYPE_BOOL_8,
+};
+constexpr TensorSpec AllTypes_outputs[] = {
+    {"y", AllTypes_y_types, {}, true, false},
+};
+constexpr Qnn_DataType_t AllTypes_p_types[] = {
+    QNN_DATATYPE_INT_8, QNN_DATATYPE_INT_16, QNN_DATATYPE_INT_32, QNN_DATATYPE_INT_64, QNN_DATATYPE_UINT_8,
+    QNN_DATATYPE_UINT_16, QNN_DATATYPE_UINT_32, QNN_DATATYPE_UINT_64, QNN_DATATYPE_FLOAT_16,
+    static_cast<Qnn_DataType_t>(0x0226), QNN_DATATYPE_FLOAT_32, static_cast<Qnn_DataType_t>(0x0264),
+    static_cast<Qnn_DataType_t>(0x0304), QNN_DATATYPE_SFIXED_POINT_8, QNN_DATATYPE_SFIXED_POINT_16,
+    QNN_DATATYPE_SFIXED_POINT_32, static_cast<Qnn_DataType_t>(0x0404), QNN_DATATYPE_UFIXED_POINT_8,
+    QNN_DATATYPE_UFIXED_POINT_16, QNN_DATATYPE_UFIXED_POINT_32, QNN_DATATYPE_BOOL_8,
+};
+constexpr ParamSpec AllTypes_params[] = {
+    {"p", AllTypes_p_types, {}, true, true, 0},
+};
+constexpr Qnn_DataType_t Nasty_x_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Nasty_inputs[] = {
+    {"x", Nasty_x_types, {}, true, false},
+};
+constexpr Qnn_DataType_t Nasty_y_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Nasty_outputs[] = {
+    {"y", Nasty_y_types, {}, true, false},
+};
+constexpr Qnn_DataType_t Nasty_k_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr ParamSpec Nasty_params[] = {
+    {"k", Nasty_k_types, {}, true, false, 0},
+};
+constexpr Qnn_DataType_t printf_x_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec printf_inputs[] = {
+    {"x", printf_x_types, {}, true, false},
+};
+constexpr Qnn_DataType_t printf_y_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec printf_outputs[] = {
+    {"y", printf_y_types, {}, true, false},
 };
 
-constexpr Qnn_DataType_t op0Inputs1Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
+::ops::NastyPackage::Many::Args Many_bind([[maybe_unused]] const Binding& node) {
+  ::ops::NastyPackage::Many::Args args;
+  args.first = node.input<udo::Input<float>>(0);
+  args.parts = node.inputs<udo::Input<float>>(1);
+  args.bias = node.input<udo::Input<float>>(2);
+  args.copies = node.outputs<udo::AnyOutput>(0);
+  return args;
+}
 
-constexpr Qnn_DataType_t op0Inputs2Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
+::ops::NastyPackage::AllTypes::Args AllTypes_bind([[maybe_unused]] const Binding& node) {
+  ::ops::NastyPackage::AllTypes::Args args;
+  args.x = node.input<udo::AnyInput>(0);
+  args.y = node.output<udo::AnyOutput>(0);
+  args.p = node.scalar("p", args.p);
+  return args;
+}
 
-constexpr TensorSpec op0Inputs[] = {
-    {"first", op0Inputs0Types, {}, true, false},
-    {"parts", op0Inputs1Types, {}, true, true},
-    {"bias", op0Inputs2Types, {}, false, false},
-};
+::ops::NastyPackage::Nasty::Args Nasty_bind([[maybe_unused]] const Binding& node) {
+  ::ops::NastyPackage::Nasty::Args args;
+  args.x = node.input<udo::Input<float>>(0);
+  args.y = node.output<udo::Output<float>>(0);
+  args.k = node.scalar("k", args.k);
+  return args;
+}
 
-constexpr Qnn_DataType_t op0Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr TensorSpec op0Outputs[] = {
-    {"copies", op0Outputs0Types, {}, true, true},
-};
-
-constexpr Qnn_DataType_t op1Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-    QNN_DATATYPE_UFIXED_POINT_8,
-    QNN_DATATYPE_INT_32,
-    QNN_DATATYPE_UINT_32,
-    QNN_DATATYPE_INT_8,
-    QNN_DATATYPE_UINT_8,
-    QNN_DATATYPE_BOOL_8,
-};
-
-constexpr TensorSpec op1Inputs[] = {
-    {"x", op1Inputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op1Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-    QNN_DATATYPE_UFIXED_POINT_8,
-    QNN_DATATYPE_INT_32,
-    QNN_DATATYPE_UINT_32,
-    QNN_DATATYPE_INT_8,
-    QNN_DATATYPE_UINT_8,
-    QNN_DATATYPE_BOOL_8,
-};
-
-constexpr TensorSpec op1Outputs[] = {
-    {"y", op1Outputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op1Params0Types[] = {
-    QNN_DATATYPE_INT_8,
-    QNN_DATATYPE_INT_16,
-    QNN_DATATYPE_INT_32,
-    QNN_DATATYPE_INT_64,
-    QNN_DATATYPE_UINT_8,
-    QNN_DATATYPE_UINT_16,
-    QNN_DATATYPE_UINT_32,
-    QNN_DATATYPE_UINT_64,
-    QNN_DATATYPE_FLOAT_16,
-    static_cast<Qnn_DataType_t>(0x0226),
-    QNN_DATATYPE_FLOAT_32,
-    static_cast<Qnn_DataType_t>(0x0264),
-    static_cast<Qnn_DataType_t>(0x0304),
-    QNN_DATATYPE_SFIXED_POINT_8,
-    QNN_DATATYPE_SFIXED_POINT_16,
-    QNN_DATATYPE_SFIXED_POINT_32,
-    static_cast<Qnn_DataType_t>(0x0404),
-    QNN_DATATYPE_UFIXED_POINT_8,
-    QNN_DATATYPE_UFIXED_POINT_16,
-    QNN_DATATYPE_UFIXED_POINT_32,
-    QNN_DATATYPE_BOOL_8,
-};
-
-constexpr ParamSpec op1Params[] = {
-    {"p", op1Params0Types, {}, true, true, 0},
-};
-
-constexpr Qnn_DataType_t op2Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr TensorSpec op2Inputs[] = {
-    {"x", op2Inputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op2Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr TensorSpec op2Outputs[] = {
-    {"y", op2Outputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op2Params0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr ParamSpec op2Params[] = {
-    {"k", op2Params0Types, {}, true, false, 0},
-};
-
-constexpr Qnn_DataType_t op3Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr TensorSpec op3Inputs[] = {
-    {"x", op3Inputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op3Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr TensorSpec op3Outputs[] = {
-    {"y", op3Outputs0Types, {}, true, false},
-};
+::ops::NastyPackage::printf::Args printf_bind([[maybe_unused]] const Binding& node) {
+  ::ops::NastyPackage::printf::Args args;
+  args.x = node.input<udo::Input<float>>(0);
+  args.y = node.output<udo::Output<float>>(0);
+  return args;
+}
 
 Counter counters[] = {
     "Many",
@@ -142,18 +109,26 @@ Counter counters[] = {
 };
 
 constexpr OpEntry entries[] = {
-    {{"Many", op0Inputs, op0Outputs, {}},
+    {{"Many", Many_inputs, Many_outputs, {}},
      &counters[0],
-     ops::NastyPackage::Many::Op::describe},
-    {{"AllTypes", op1Inputs, op1Outputs, op1Params},
+     Kernel<::ops::NastyPackage::Many::Args, ::ops::NastyPackage::Many::State, Many_bind,
+            ::ops::NastyPackage::Many::finalize, ::ops::NastyPackage::Many::execute,
+            ::ops::NastyPackage::Many::free>::create},
+    {{"AllTypes", AllTypes_inputs, AllTypes_outputs, AllTypes_params},
      &counters[1],
-     ops::NastyPackage::AllTypes::Op::describe},
-    {{"Nasty", op2Inputs, op2Outputs, op2Params},
+     Kernel<::ops::NastyPackage::AllTypes::Args, ::ops::NastyPackage::AllTypes::State, AllTypes_bind,
+            ::ops::NastyPackage::AllTypes::finalize, ::ops::NastyPackage::AllTypes::execute,
+            ::ops::NastyPackage::AllTypes::free>::create},
+    {{"Nasty", Nasty_inputs, Nasty_outputs, Nasty_params},
      &counters[2],
-     ops::NastyPackage::Nasty::Op::describe},
-    {{"printf", op3Inputs, op3Outputs, {}},
+     Kernel<::ops::NastyPackage::Nasty::Args, ::ops::NastyPackage::Nasty::State, Nasty_bind,
+            ::ops::NastyPackage::Nasty::finalize, ::ops::NastyPackage::Nasty::execute,
+            ::ops::NastyPackage::Nasty::free>::create},
+    {{"printf", printf_inputs, printf_outputs, {}},
      &counters[3],
-     ops::NastyPackage::printf::Op::describe},
+     Kernel<::ops::NastyPackage::printf::Args, ::ops::NastyPackage::printf::State, printf_bind,
+            ::ops::NastyPackage::printf::finalize, ::ops::NastyPackage::printf::execute,
+            ::ops::NastyPackage::printf::free>::create},
 };
 
 const char* operationNames[] = {

@@ -8,36 +8,19 @@
 namespace udo {
 namespace {
 
-constexpr Qnn_DataType_t op1Inputs0Types[] = {
-    QNN_DATATYPE_UFIXED_POINT_8,
+constexpr Qnn_DataType_t Head_x_types[] = {QNN_DATATYPE_UFIXED_POINT_8};
+constexpr std::uint32_t Head_x_ranks[] = {4};
+constexpr TensorSpec Head_inputs[] = {
+    {"x", Head_x_types, Head_x_ranks, true, false},
 };
-
-constexpr std::uint32_t op1Inputs0Ranks[] = {
-    4,
+constexpr Qnn_DataType_t Head_y_types[] = {QNN_DATATYPE_UFIXED_POINT_8};
+constexpr std::uint32_t Head_y_ranks[] = {4};
+constexpr TensorSpec Head_outputs[] = {
+    {"y", Head_y_types, Head_y_ranks, true, false},
 };
-
-constexpr TensorSpec op1Inputs[] = {
-    {"x", op1Inputs0Types, op1Inputs0Ranks, true, false},
-};
-
-constexpr Qnn_DataType_t op1Outputs0Types[] = {
-    QNN_DATATYPE_UFIXED_POINT_8,
-};
-
-constexpr std::uint32_t op1Outputs0Ranks[] = {
-    4,
-};
-
-constexpr TensorSpec op1Outputs[] = {
-    {"y", op1Outputs0Types, op1Outputs0Ranks, true, false},
-};
-
-constexpr Qnn_DataType_t op1Params0Types[] = {
-    QNN_DATATYPE_UINT_32,
-};
-
-constexpr ParamSpec op1Params[] = {
-    {"rows", op1Params0Types, {}, true, true, 0},
+constexpr Qnn_DataType_t Head_rows_types[] = {QNN_DATATYPE_UINT_32};
+constexpr ParamSpec Head_params[] = {
+    {"rows", Head_rows_types, {}, true, true, 0},
 };
 
 Udo_QuantizationType_t inputQuantization[] = {
@@ -50,7 +33,7 @@ Udo_QuantizationType_t outputQuantization[] = {
 
 Counter counters[] = {"Head"};
 
-const OpEntry entry = {{"Head", op1Inputs, op1Outputs, op1Params},
+const OpEntry entry = {{"Head", Head_inputs, Head_outputs, Head_params},
                        &counters[0],
                        inputQuantization,
                        outputQuantization,

@@ -8,20 +8,13 @@
 namespace udo {
 namespace {
 
-constexpr Qnn_DataType_t op2Inputs0Types[] = {
-    QNN_DATATYPE_UINT_8,
+constexpr Qnn_DataType_t Mirror_x_types[] = {QNN_DATATYPE_UINT_8};
+constexpr TensorSpec Mirror_inputs[] = {
+    {"x", Mirror_x_types, {}, true, false},
 };
-
-constexpr TensorSpec op2Inputs[] = {
-    {"x", op2Inputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op2Outputs0Types[] = {
-    QNN_DATATYPE_UINT_8,
-};
-
-constexpr TensorSpec op2Outputs[] = {
-    {"y", op2Outputs0Types, {}, true, false},
+constexpr Qnn_DataType_t Mirror_y_types[] = {QNN_DATATYPE_UINT_8};
+constexpr TensorSpec Mirror_outputs[] = {
+    {"y", Mirror_y_types, {}, true, false},
 };
 
 Udo_QuantizationType_t inputQuantization[] = {
@@ -34,7 +27,7 @@ Udo_QuantizationType_t outputQuantization[] = {
 
 Counter counters[] = {"Mirror"};
 
-const OpEntry entry = {{"Mirror", op2Inputs, op2Outputs, {}},
+const OpEntry entry = {{"Mirror", Mirror_inputs, Mirror_outputs, {}},
                        &counters[0],
                        inputQuantization,
                        outputQuantization,

@@ -8,69 +8,33 @@
 namespace udo {
 namespace {
 
-constexpr Qnn_DataType_t op0Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
+constexpr Qnn_DataType_t Scale_x_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Scale_bias_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr std::uint32_t Scale_bias_ranks[] = {1};
+constexpr TensorSpec Scale_inputs[] = {
+    {"x", Scale_x_types, {}, true, false},
+    {"bias", Scale_bias_types, Scale_bias_ranks, false, false},
 };
-
-constexpr Qnn_DataType_t op0Inputs1Types[] = {
-    QNN_DATATYPE_FLOAT_32,
+constexpr Qnn_DataType_t Scale_y_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Scale_outputs[] = {
+    {"y", Scale_y_types, {}, true, false},
 };
-
-constexpr std::uint32_t op0Inputs1Ranks[] = {
-    1,
+constexpr Qnn_DataType_t Scale_factor_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Scale_shift_types[] = {QNN_DATATYPE_INT_32};
+constexpr std::uint32_t Scale_shift_ranks[] = {1};
+constexpr Qnn_DataType_t Scale_sign_types[] = {QNN_DATATYPE_UINT_32};
+constexpr Qnn_DataType_t Scale_mode_types[] = {static_cast<Qnn_DataType_t>(0x0608)};
+constexpr ParamSpec Scale_params[] = {
+    {"factor", Scale_factor_types, {}, true, true, 0},
+    {"shift", Scale_shift_types, Scale_shift_ranks, false, false, 0},
+    {"sign", Scale_sign_types, {}, true, false, 2},
+    {"mode", Scale_mode_types, {}, true, false, 0},
 };
+constexpr std::int32_t Scale_shift_data[] = {1, -2, 3};
+constexpr std::uint32_t Scale_shift_dims[] = {3};
 
-constexpr TensorSpec op0Inputs[] = {
-    {"x", op0Inputs0Types, {}, true, false},
-    {"bias", op0Inputs1Types, op0Inputs1Ranks, false, false},
-};
-
-constexpr Qnn_DataType_t op0Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr TensorSpec op0Outputs[] = {
-    {"y", op0Outputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op0Params0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr Qnn_DataType_t op0Params1Types[] = {
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr std::uint32_t op0Params1Ranks[] = {
-    1,
-};
-
-constexpr Qnn_DataType_t op0Params2Types[] = {
-    QNN_DATATYPE_UINT_32,
-};
-
-constexpr Qnn_DataType_t op0Params3Types[] = {
-    static_cast<Qnn_DataType_t>(0x0608),
-};
-
-constexpr ParamSpec op0Params[] = {
-    {"factor", op0Params0Types, {}, true, true, 0},
-    {"shift", op0Params1Types, op0Params1Ranks, false, false, 0},
-    {"sign", op0Params2Types, {}, true, false, 2},
-    {"mode", op0Params3Types, {}, true, false, 0},
-};
-
-constexpr std::int32_t op0Param1Data[] = {
-    1,
-    -2,
-    3,
-};
-
-constexpr std::uint32_t op0Param1Dims[] = {
-    3,
-};
-
-const RawTensor op0Param1Default = defaultTensor(QNN_DATATYPE_INT_32, op0Param1Data, op0Param1Dims, 1);
+const RawTensor Scale_shift_default =
+    defaultTensor(QNN_DATATYPE_INT_32, Scale_shift_data, Scale_shift_dims, 1);
 
 Udo_QuantizationType_t inputQuantization[] = {
     UDO_QUANTIZATION_NONE,
@@ -102,11 +66,32 @@ ops::Several::Scale::Args ops::Several::Scale::Op::bind([[maybe_unused]] const u
   args.bias = node.input<udo::Input<float>>(1);
   args.y = node.output<udo::Output<float>>(0);
   args.factor = node.scalar("factor", args.factor);
-  args.shift = node.tensor<udo::Input<std::int32_t>>("shift", &op0Param1Default);
+  args.shift = node.tensor<udo::Input<std::int32_t>>("shift", &Scale_shift_default);
   args.sign = node.scalar("sign", args.sign);
   args.mode = node.string("mode", args.mode);
   return args;
 }
+
+using Functions = Kernel<ops::Several::Scale::Args, ops::Several::Scale::State, bind,
+                         ops::Several::Scale::Scale_createOperation,
+                         ops::Several::Scale::Scale_executeOp,
+                         ops::Several::Scale::Scale_releaseOp>;
+
+Counter counters[] = {"Scale"};
+
+const OpEntry entry = {{"Scale", Scale_inputs, Scale_outputs, Scale_params},
+                       &counters[0],
+                       inputQuantization,
+                       outputQuantization,
+                       Functions::create,
+                       Functions::execute,
+                       Functions::release};
+
+}  // namespace
+
+Executions executions("Several", "executions", counters);
+
+}  // namespace udo
 
 extern "C" __attribute__((visibility("default"))) Qnn_ErrorHandle_t SeveralInterfaceProvider(
     QnnOpPackage_Interface_t* interface) {

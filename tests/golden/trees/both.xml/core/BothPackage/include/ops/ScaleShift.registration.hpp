@@ -23,21 +23,14 @@
 namespace udo::ScaleShift_registered {
 
 extern Counter& calls;
+constexpr float ScaleShift_weights_data[] = {1.5f, 2.5f};
+constexpr std::uint32_t ScaleShift_weights_dims[] = {2};
 
-constexpr float op0Param0Data[] = {
-    1.5f,
-    2.5f,
-};
+static Qnn_Param_t ScaleShift_weights_default = tensorParam("weights", QNN_DATATYPE_FLOAT_32, ScaleShift_weights_data, ScaleShift_weights_dims);
 
-constexpr std::uint32_t op0Param0Dims[] = {
-    2,
-};
+static Qnn_Param_t ScaleShift_mode_default = scalarParam("mode", QNN_DATATYPE_UINT_32, 1.0);
 
-static Qnn_Param_t op0Param0Default = tensorParam("weights", QNN_DATATYPE_FLOAT_32, op0Param0Data, op0Param0Dims);
-
-static Qnn_Param_t op0Param1Default = scalarParam("mode", QNN_DATATYPE_UINT_32, 1.0);
-
-static Qnn_Param_t op0Param2Default = scalarParam("flag", QNN_DATATYPE_BOOL_8, 1.0);
+static Qnn_Param_t ScaleShift_flag_default = scalarParam("flag", QNN_DATATYPE_BOOL_8, 1.0);
 
 template <class Out_0Type, class Out_1Type, class In_0Type, class In_1Type>
 GraphStatus with4(
@@ -122,9 +115,9 @@ DEF_PACKAGE_OP((udo::ScaleShift_registered::with3<Tensor, Tensor, Tensor, Tensor
 
 DEF_PACKAGE_PARAM_ORDER(
     "ScaleShift",
-    "weights", false, &udo::ScaleShift_registered::op0Param0Default,
-    "mode", false, &udo::ScaleShift_registered::op0Param1Default,
-    "flag", false, &udo::ScaleShift_registered::op0Param2Default,
+    "weights", false, &udo::ScaleShift_registered::ScaleShift_weights_default,
+    "mode", false, &udo::ScaleShift_registered::ScaleShift_mode_default,
+    "flag", false, &udo::ScaleShift_registered::ScaleShift_flag_default,
     "shift", false, nullptr)
 
 #ifndef UDO_TENSOR_PROPERTIES

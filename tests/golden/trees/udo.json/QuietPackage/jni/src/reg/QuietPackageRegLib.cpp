@@ -9,20 +9,23 @@ namespace {
 
 using namespace UdoUtil;
 
-constexpr SnpeUdo_OpCoreInfo_t op0CoreInfos[] = {
-    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FLOAT_16 | SNPE_UDO_DATATYPE_FLOAT_32 | SNPE_UDO_DATATYPE_FIXED_8},
+constexpr SnpeUdo_OpCoreInfo_t Quiet_core_infos[] = {
+    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FLOAT_16 | SNPE_UDO_DATATYPE_FLOAT_32 |
+     SNPE_UDO_DATATYPE_FIXED_8},
 };
-constexpr CoreTypes op0Input0Types[] = {
-    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FIXED_8, SNPE_UDO_DATATYPE_FIXED_8 | SNPE_UDO_DATATYPE_UINT_8 | SNPE_UDO_DATATYPE_FLOAT_32},
+constexpr CoreTypes Quiet_x_types[] = {
+    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FIXED_8, SNPE_UDO_DATATYPE_FIXED_8 | SNPE_UDO_DATATYPE_UINT_8 |
+     SNPE_UDO_DATATYPE_FLOAT_32},
 };
-constexpr TensorSpec op0Inputs[] = {
-    {"x", SNPE_UDO_LAYOUT_LAST, op0Input0Types, {}, true, false, false},
+constexpr CoreTypes Quiet_y_types[] = {
+    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FIXED_8, SNPE_UDO_DATATYPE_FIXED_8 | SNPE_UDO_DATATYPE_UINT_8 |
+     SNPE_UDO_DATATYPE_FLOAT_32},
 };
-constexpr CoreTypes op0Output0Types[] = {
-    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FIXED_8, SNPE_UDO_DATATYPE_FIXED_8 | SNPE_UDO_DATATYPE_UINT_8 | SNPE_UDO_DATATYPE_FLOAT_32},
+constexpr TensorSpec Quiet_inputs[] = {
+    {"x", SNPE_UDO_LAYOUT_LAST, Quiet_x_types, {}, true, false, false},
 };
-constexpr TensorSpec op0Outputs[] = {
-    {"y", SNPE_UDO_LAYOUT_LAST, op0Output0Types, {}, true, false, false},
+constexpr TensorSpec Quiet_outputs[] = {
+    {"y", SNPE_UDO_LAYOUT_LAST, Quiet_y_types, {}, true, false, false},
 };
 
 constexpr LibrarySpec libraries[] = {
@@ -30,7 +33,7 @@ constexpr LibrarySpec libraries[] = {
 };
 
 constexpr OpSpec ops[] = {
-    {"Quiet", SNPE_UDO_CORETYPE_CPU, op0CoreInfos, {}, op0Inputs, op0Outputs},
+    {"Quiet", SNPE_UDO_CORETYPE_CPU, Quiet_core_infos, {}, Quiet_inputs, Quiet_outputs},
 };
 
 constexpr PackageSpec package = {

@@ -12,60 +12,69 @@ namespace {
 
 using namespace UdoUtil;
 
-constexpr SnpeUdo_OpCoreInfo_t op0CoreInfos[] = {
+constexpr SnpeUdo_OpCoreInfo_t Scale_core_infos[] = {
     {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FLOAT_16 | SNPE_UDO_DATATYPE_FLOAT_32},
-    {SNPE_UDO_CORETYPE_DSP, SNPE_UDO_DATATYPE_INT_8 | SNPE_UDO_DATATYPE_INT_16 | SNPE_UDO_DATATYPE_UINT_8 | SNPE_UDO_DATATYPE_FIXED_8 | SNPE_UDO_DATATYPE_FLOAT_32},
+    {SNPE_UDO_CORETYPE_DSP, SNPE_UDO_DATATYPE_INT_8 | SNPE_UDO_DATATYPE_INT_16 | SNPE_UDO_DATATYPE_UINT_8 |
+     SNPE_UDO_DATATYPE_FIXED_8 | SNPE_UDO_DATATYPE_FLOAT_32},
 };
-constexpr CoreTypes op0Param0Types[] = {
+constexpr CoreTypes Scale_factor_types[] = {
     {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FLOAT_32, SNPE_UDO_DATATYPE_FLOAT_32},
     {SNPE_UDO_CORETYPE_DSP, SNPE_UDO_DATATYPE_FLOAT_32, SNPE_UDO_DATATYPE_FLOAT_32},
 };
-constexpr CoreTypes op0Param1Types[] = {
+constexpr CoreTypes Scale_steps_types[] = {
     {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_INT_32, SNPE_UDO_DATATYPE_INT_32},
     {SNPE_UDO_CORETYPE_DSP, SNPE_UDO_DATATYPE_INT_32, SNPE_UDO_DATATYPE_INT_32},
 };
-constexpr CoreTypes op0Param2Types[] = {
+constexpr CoreTypes Scale_table_types[] = {
     {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_UINT_32, SNPE_UDO_DATATYPE_UINT_32},
     {SNPE_UDO_CORETYPE_DSP, SNPE_UDO_DATATYPE_UINT_32, SNPE_UDO_DATATYPE_UINT_32},
 };
-constexpr ParamSpec op0Params[] = {
-    {"factor", SNPE_UDO_PARAMTYPE_SCALAR, SNPE_UDO_LAYOUT_LAST, op0Param0Types, {}, true, {0x0u, "", nullptr, {}}, 0},
-    {"steps", SNPE_UDO_PARAMTYPE_SCALAR, SNPE_UDO_LAYOUT_LAST, op0Param1Types, {}, true, {0x0u, "", nullptr, {}}, 0},
-    {"table", SNPE_UDO_PARAMTYPE_TENSOR, SNPE_UDO_LAYOUT_NHWC, op0Param2Types, {}, true, {0, "", nullptr, {}}, 0},
-};
-constexpr CoreTypes op0Input0Types[] = {
-    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FLOAT_32, SNPE_UDO_DATATYPE_FLOAT_32 | SNPE_UDO_DATATYPE_FIXED_8 | SNPE_UDO_DATATYPE_UINT_8},
+constexpr CoreTypes Scale_in_types[] = {
+    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FLOAT_32, SNPE_UDO_DATATYPE_FLOAT_32 | SNPE_UDO_DATATYPE_FIXED_8 |
+     SNPE_UDO_DATATYPE_UINT_8},
     {SNPE_UDO_CORETYPE_DSP, SNPE_UDO_DATATYPE_UINT_8, SNPE_UDO_DATATYPE_FIXED_8 | SNPE_UDO_DATATYPE_UINT_8},
 };
-constexpr CoreTypes op0Input1Types[] = {
-    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FLOAT_32, SNPE_UDO_DATATYPE_FLOAT_32 | SNPE_UDO_DATATYPE_FIXED_8 | SNPE_UDO_DATATYPE_UINT_8},
+constexpr CoreTypes Scale_input_1_types[] = {
+    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FLOAT_32, SNPE_UDO_DATATYPE_FLOAT_32 | SNPE_UDO_DATATYPE_FIXED_8 |
+     SNPE_UDO_DATATYPE_UINT_8},
     {SNPE_UDO_CORETYPE_DSP, SNPE_UDO_DATATYPE_FLOAT_32, SNPE_UDO_DATATYPE_FLOAT_32},
 };
-constexpr TensorSpec op0Inputs[] = {
-    {"in", SNPE_UDO_LAYOUT_LAST, op0Input0Types, {}, true, false, false},
-    {"input_1", SNPE_UDO_LAYOUT_LAST, op0Input1Types, {}, true, false, true},
-};
-constexpr CoreTypes op0Output0Types[] = {
-    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FLOAT_32, SNPE_UDO_DATATYPE_FLOAT_32 | SNPE_UDO_DATATYPE_FIXED_8 | SNPE_UDO_DATATYPE_UINT_8},
+constexpr CoreTypes Scale_output_0_types[] = {
+    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FLOAT_32, SNPE_UDO_DATATYPE_FLOAT_32 | SNPE_UDO_DATATYPE_FIXED_8 |
+     SNPE_UDO_DATATYPE_UINT_8},
     {SNPE_UDO_CORETYPE_DSP, SNPE_UDO_DATATYPE_UINT_8, SNPE_UDO_DATATYPE_FIXED_8 | SNPE_UDO_DATATYPE_UINT_8},
 };
-constexpr TensorSpec op0Outputs[] = {
-    {"output_0", SNPE_UDO_LAYOUT_LAST, op0Output0Types, {}, true, false, false},
+constexpr ParamSpec Scale_params[] = {
+    {"factor", SNPE_UDO_PARAMTYPE_SCALAR, SNPE_UDO_LAYOUT_LAST, Scale_factor_types, {}, true,
+     {0x0u, "", nullptr, {}}, 0},
+    {"steps", SNPE_UDO_PARAMTYPE_SCALAR, SNPE_UDO_LAYOUT_LAST, Scale_steps_types, {}, true,
+     {0x0u, "", nullptr, {}}, 0},
+    {"table", SNPE_UDO_PARAMTYPE_TENSOR, SNPE_UDO_LAYOUT_NHWC, Scale_table_types, {}, true,
+     {0, "", nullptr, {}}, 0},
 };
-constexpr SnpeUdo_OpCoreInfo_t op1CoreInfos[] = {
+constexpr TensorSpec Scale_inputs[] = {
+    {"in", SNPE_UDO_LAYOUT_LAST, Scale_in_types, {}, true, false, false},
+    {"input_1", SNPE_UDO_LAYOUT_LAST, Scale_input_1_types, {}, true, false, true},
+};
+constexpr TensorSpec Scale_outputs[] = {
+    {"output_0", SNPE_UDO_LAYOUT_LAST, Scale_output_0_types, {}, true, false, false},
+};
+constexpr SnpeUdo_OpCoreInfo_t Join_core_infos[] = {
     {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FLOAT_16 | SNPE_UDO_DATATYPE_FLOAT_32},
 };
-constexpr CoreTypes op1Input0Types[] = {
-    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FLOAT_32, SNPE_UDO_DATATYPE_FLOAT_32 | SNPE_UDO_DATATYPE_FIXED_8 | SNPE_UDO_DATATYPE_UINT_8},
+constexpr CoreTypes Join_parts_types[] = {
+    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FLOAT_32, SNPE_UDO_DATATYPE_FLOAT_32 | SNPE_UDO_DATATYPE_FIXED_8 |
+     SNPE_UDO_DATATYPE_UINT_8},
 };
-constexpr TensorSpec op1Inputs[] = {
-    {"parts", SNPE_UDO_LAYOUT_LAST, op1Input0Types, {}, true, true, false},
+constexpr CoreTypes Join_whole_types[] = {
+    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FLOAT_32, SNPE_UDO_DATATYPE_FLOAT_32 | SNPE_UDO_DATATYPE_FIXED_8 |
+     SNPE_UDO_DATATYPE_UINT_8},
 };
-constexpr CoreTypes op1Output0Types[] = {
-    {SNPE_UDO_CORETYPE_CPU, SNPE_UDO_DATATYPE_FLOAT_32, SNPE_UDO_DATATYPE_FLOAT_32 | SNPE_UDO_DATATYPE_FIXED_8 | SNPE_UDO_DATATYPE_UINT_8},
+constexpr TensorSpec Join_inputs[] = {
+    {"parts", SNPE_UDO_LAYOUT_LAST, Join_parts_types, {}, true, true, false},
 };
-constexpr TensorSpec op1Outputs[] = {
-    {"whole", SNPE_UDO_LAYOUT_LAST, op1Output0Types, {}, true, false, false},
+constexpr TensorSpec Join_outputs[] = {
+    {"whole", SNPE_UDO_LAYOUT_LAST, Join_whole_types, {}, true, false, false},
 };
 
 constexpr LibrarySpec libraries[] = {
@@ -74,8 +83,8 @@ constexpr LibrarySpec libraries[] = {
 };
 
 constexpr OpSpec ops[] = {
-    {"Scale", SNPE_UDO_CORETYPE_CPU | SNPE_UDO_CORETYPE_DSP, op0CoreInfos, op0Params, op0Inputs, op0Outputs},
-    {"Join", SNPE_UDO_CORETYPE_CPU, op1CoreInfos, {}, op1Inputs, op1Outputs},
+    {"Scale", SNPE_UDO_CORETYPE_CPU | SNPE_UDO_CORETYPE_DSP, Scale_core_infos, Scale_params, Scale_inputs, Scale_outputs},
+    {"Join", SNPE_UDO_CORETYPE_CPU, Join_core_infos, {}, Join_inputs, Join_outputs},
 };
 
 constexpr PackageSpec package = {

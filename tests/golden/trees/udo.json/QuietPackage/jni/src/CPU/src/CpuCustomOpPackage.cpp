@@ -8,32 +8,32 @@
 namespace udo {
 namespace {
 
-constexpr Qnn_DataType_t op0Inputs0Types[] = {
-    QNN_DATATYPE_UFIXED_POINT_8,
-    QNN_DATATYPE_FLOAT_32,
+constexpr Qnn_DataType_t Quiet_x_types[] = {QNN_DATATYPE_UFIXED_POINT_8, QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Quiet_inputs[] = {
+    {"x", Quiet_x_types, {}, true, false},
+};
+constexpr Qnn_DataType_t Quiet_y_types[] = {QNN_DATATYPE_UFIXED_POINT_8, QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Quiet_outputs[] = {
+    {"y", Quiet_y_types, {}, true, false},
 };
 
-constexpr TensorSpec op0Inputs[] = {
-    {"x", op0Inputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op0Outputs0Types[] = {
-    QNN_DATATYPE_UFIXED_POINT_8,
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr TensorSpec op0Outputs[] = {
-    {"y", op0Outputs0Types, {}, true, false},
-};
+::ops::QuietPackage::Quiet::Args Quiet_bind([[maybe_unused]] const Binding& node) {
+  ::ops::QuietPackage::Quiet::Args args;
+  args.x = node.input<udo::AnyInput>(0);
+  args.y = node.output<udo::AnyOutput>(0);
+  return args;
+}
 
 Counter counters[] = {
     "Quiet",
 };
 
 constexpr OpEntry entries[] = {
-    {{"Quiet", op0Inputs, op0Outputs, {}},
+    {{"Quiet", Quiet_inputs, Quiet_outputs, {}},
      &counters[0],
-     ops::QuietPackage::Quiet::Op::describe},
+     Kernel<::ops::QuietPackage::Quiet::Args, ::ops::QuietPackage::Quiet::State, Quiet_bind,
+            ::ops::QuietPackage::Quiet::finalize, ::ops::QuietPackage::Quiet::execute,
+            ::ops::QuietPackage::Quiet::free>::create},
 };
 
 const char* operationNames[] = {

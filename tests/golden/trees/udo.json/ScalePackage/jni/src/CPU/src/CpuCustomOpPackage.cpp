@@ -9,65 +9,50 @@
 namespace udo {
 namespace {
 
-constexpr Qnn_DataType_t op0Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-    QNN_DATATYPE_UFIXED_POINT_8,
+constexpr Qnn_DataType_t Scale_in_types[] = {QNN_DATATYPE_FLOAT_32, QNN_DATATYPE_UFIXED_POINT_8};
+constexpr Qnn_DataType_t Scale_input_1_types[] = {QNN_DATATYPE_FLOAT_32, QNN_DATATYPE_UFIXED_POINT_8};
+constexpr TensorSpec Scale_inputs[] = {
+    {"in", Scale_in_types, {}, true, false},
+    {"input_1", Scale_input_1_types, {}, true, false},
+};
+constexpr Qnn_DataType_t Scale_output_0_types[] = {QNN_DATATYPE_FLOAT_32, QNN_DATATYPE_UFIXED_POINT_8};
+constexpr TensorSpec Scale_outputs[] = {
+    {"output_0", Scale_output_0_types, {}, true, false},
+};
+constexpr Qnn_DataType_t Scale_factor_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Scale_steps_types[] = {QNN_DATATYPE_INT_32};
+constexpr Qnn_DataType_t Scale_table_types[] = {QNN_DATATYPE_UINT_32};
+constexpr ParamSpec Scale_params[] = {
+    {"factor", Scale_factor_types, {}, true, true, 0},
+    {"steps", Scale_steps_types, {}, true, true, 0},
+    {"table", Scale_table_types, {}, false, true, 0},
+};
+constexpr Qnn_DataType_t Join_parts_types[] = {QNN_DATATYPE_FLOAT_32, QNN_DATATYPE_UFIXED_POINT_8};
+constexpr TensorSpec Join_inputs[] = {
+    {"parts", Join_parts_types, {}, true, true},
+};
+constexpr Qnn_DataType_t Join_whole_types[] = {QNN_DATATYPE_FLOAT_32, QNN_DATATYPE_UFIXED_POINT_8};
+constexpr TensorSpec Join_outputs[] = {
+    {"whole", Join_whole_types, {}, true, false},
 };
 
-constexpr Qnn_DataType_t op0Inputs1Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-    QNN_DATATYPE_UFIXED_POINT_8,
-};
+::ops::ScalePackage::Scale::Args Scale_bind([[maybe_unused]] const Binding& node) {
+  ::ops::ScalePackage::Scale::Args args;
+  args.in = node.input<udo::Input<float>>(0);
+  args.input_1 = node.input<udo::Input<float>>(1);
+  args.output_0 = node.output<udo::Output<float>>(0);
+  args.factor = node.scalar("factor", args.factor);
+  args.steps = node.scalar("steps", args.steps);
+  args.table = node.tensor<udo::Input<std::uint32_t>>("table");
+  return args;
+}
 
-constexpr TensorSpec op0Inputs[] = {
-    {"in", op0Inputs0Types, {}, true, false},
-    {"input_1", op0Inputs1Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op0Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-    QNN_DATATYPE_UFIXED_POINT_8,
-};
-
-constexpr TensorSpec op0Outputs[] = {
-    {"output_0", op0Outputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op0Params0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr Qnn_DataType_t op0Params1Types[] = {
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr Qnn_DataType_t op0Params2Types[] = {
-    QNN_DATATYPE_UINT_32,
-};
-
-constexpr ParamSpec op0Params[] = {
-    {"factor", op0Params0Types, {}, true, true, 0},
-    {"steps", op0Params1Types, {}, true, true, 0},
-    {"table", op0Params2Types, {}, false, true, 0},
-};
-
-constexpr Qnn_DataType_t op1Inputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-    QNN_DATATYPE_UFIXED_POINT_8,
-};
-
-constexpr TensorSpec op1Inputs[] = {
-    {"parts", op1Inputs0Types, {}, true, true},
-};
-
-constexpr Qnn_DataType_t op1Outputs0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-    QNN_DATATYPE_UFIXED_POINT_8,
-};
-
-constexpr TensorSpec op1Outputs[] = {
-    {"whole", op1Outputs0Types, {}, true, false},
-};
+::ops::ScalePackage::Join::Args Join_bind([[maybe_unused]] const Binding& node) {
+  ::ops::ScalePackage::Join::Args args;
+  args.parts = node.inputs<udo::Input<float>>(0);
+  args.whole = node.output<udo::Output<float>>(0);
+  return args;
+}
 
 Counter counters[] = {
     "Scale",
@@ -75,12 +60,16 @@ Counter counters[] = {
 };
 
 constexpr OpEntry entries[] = {
-    {{"Scale", op0Inputs, op0Outputs, op0Params},
+    {{"Scale", Scale_inputs, Scale_outputs, Scale_params},
      &counters[0],
-     ops::ScalePackage::Scale::Op::describe},
-    {{"Join", op1Inputs, op1Outputs, {}},
+     Kernel<::ops::ScalePackage::Scale::Args, ::ops::ScalePackage::Scale::State, Scale_bind,
+            ::ops::ScalePackage::Scale::finalize, ::ops::ScalePackage::Scale::execute,
+            ::ops::ScalePackage::Scale::free>::create},
+    {{"Join", Join_inputs, Join_outputs, {}},
      &counters[1],
-     ops::ScalePackage::Join::Op::describe},
+     Kernel<::ops::ScalePackage::Join::Args, ::ops::ScalePackage::Join::State, Join_bind,
+            ::ops::ScalePackage::Join::finalize, ::ops::ScalePackage::Join::execute,
+            ::ops::ScalePackage::Join::free>::create},
 };
 
 const char* operationNames[] = {

@@ -23,25 +23,17 @@ INIT_PKG_CORE_INIT_FUNC()
 
 namespace udo {
 namespace {
-
-constexpr Qnn_DataType_t op0Inputs0Types[] = {
-    QNN_DATATYPE_UFIXED_POINT_8,
+constexpr Qnn_DataType_t Quiet_x_types[] = {QNN_DATATYPE_UFIXED_POINT_8};
+constexpr TensorSpec Quiet_inputs[] = {
+    {"x", Quiet_x_types, {}, true, false},
 };
-
-constexpr TensorSpec op0Inputs[] = {
-    {"x", op0Inputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op0Outputs0Types[] = {
-    QNN_DATATYPE_UFIXED_POINT_8,
-};
-
-constexpr TensorSpec op0Outputs[] = {
-    {"y", op0Outputs0Types, {}, true, false},
+constexpr Qnn_DataType_t Quiet_y_types[] = {QNN_DATATYPE_UFIXED_POINT_8};
+constexpr TensorSpec Quiet_outputs[] = {
+    {"y", Quiet_y_types, {}, true, false},
 };
 
 constexpr OpSpec specs[] = {
-    {"Quiet", op0Inputs, op0Outputs, {}},
+    {"Quiet", Quiet_inputs, Quiet_outputs, {}},
 };
 
 Counter counters[] = {

@@ -23,50 +23,27 @@ INIT_PKG_CORE_INIT_FUNC()
 
 namespace udo {
 namespace {
-
-constexpr Qnn_DataType_t op0Inputs0Types[] = {
-    QNN_DATATYPE_UFIXED_POINT_8,
-    QNN_DATATYPE_UINT_8,
+constexpr Qnn_DataType_t Scale_in_types[] = {QNN_DATATYPE_UFIXED_POINT_8, QNN_DATATYPE_UINT_8};
+constexpr Qnn_DataType_t Scale_input_1_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr TensorSpec Scale_inputs[] = {
+    {"in", Scale_in_types, {}, true, false},
+    {"input_1", Scale_input_1_types, {}, true, false},
 };
-
-constexpr Qnn_DataType_t op0Inputs1Types[] = {
-    QNN_DATATYPE_FLOAT_32,
+constexpr Qnn_DataType_t Scale_output_0_types[] = {QNN_DATATYPE_UFIXED_POINT_8, QNN_DATATYPE_UINT_8};
+constexpr TensorSpec Scale_outputs[] = {
+    {"output_0", Scale_output_0_types, {}, true, false},
 };
-
-constexpr TensorSpec op0Inputs[] = {
-    {"in", op0Inputs0Types, {}, true, false},
-    {"input_1", op0Inputs1Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op0Outputs0Types[] = {
-    QNN_DATATYPE_UFIXED_POINT_8,
-    QNN_DATATYPE_UINT_8,
-};
-
-constexpr TensorSpec op0Outputs[] = {
-    {"output_0", op0Outputs0Types, {}, true, false},
-};
-
-constexpr Qnn_DataType_t op0Params0Types[] = {
-    QNN_DATATYPE_FLOAT_32,
-};
-
-constexpr Qnn_DataType_t op0Params1Types[] = {
-    QNN_DATATYPE_INT_32,
-};
-
-constexpr Qnn_DataType_t op0Params2Types[] = {
-    QNN_DATATYPE_UINT_32,
-};
-
-constexpr ParamSpec op0Params[] = {
-    {"factor", op0Params0Types, {}, true, true, 0},
-    {"steps", op0Params1Types, {}, true, true, 0},
-    {"table", op0Params2Types, {}, false, true, 0},
+constexpr Qnn_DataType_t Scale_factor_types[] = {QNN_DATATYPE_FLOAT_32};
+constexpr Qnn_DataType_t Scale_steps_types[] = {QNN_DATATYPE_INT_32};
+constexpr Qnn_DataType_t Scale_table_types[] = {QNN_DATATYPE_UINT_32};
+constexpr ParamSpec Scale_params[] = {
+    {"factor", Scale_factor_types, {}, true, true, 0},
+    {"steps", Scale_steps_types, {}, true, true, 0},
+    {"table", Scale_table_types, {}, false, true, 0},
 };
 
 constexpr OpSpec specs[] = {
-    {"Scale", op0Inputs, op0Outputs, op0Params},
+    {"Scale", Scale_inputs, Scale_outputs, Scale_params},
 };
 
 Counter counters[] = {
