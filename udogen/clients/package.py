@@ -218,16 +218,16 @@ def _part_of(
 ) -> PackageLibrary:
     """The part of a folder for the backend that is asked for, or for its only backend."""
     parts = [each for each in parts if each.backend in backends.RUNTIMES]
-    backends = list(dict.fromkeys(each.backend for each in parts))
+    found = list(dict.fromkeys(each.backend for each in parts))
     if not parts:
         raise UsageError(
             f"{path} has no package for cpu, gpu or htp", hint="only SNPE registers packages for DSP V65/V66"
         )
-    if not platform.backend and len(backends) > 1 and not has_registration:
-        raise UsageError(f"{path} has packages for {', '.join(backends)}", hint=f"choose with --target {backends[0]}")
-    backend = platform.backend or backends[0]
-    if backend not in backends:
-        raise UsageError(f"{path} has no package for {backend}", hint=f"it has: {', '.join(backends)}")
+    if not platform.backend and len(found) > 1 and not has_registration:
+        raise UsageError(f"{path} has packages for {', '.join(found)}", hint=f"choose with --target {found[0]}")
+    backend = platform.backend or found[0]
+    if backend not in found:
+        raise UsageError(f"{path} has no package for {backend}", hint=f"it has: {', '.join(found)}")
     return next(each for each in parts if each.backend == backend)
 
 

@@ -50,27 +50,6 @@ constexpr TensorSpec Mix_outputs[] = {
 const RawTensor ScaleShift_weights_default =
     defaultTensor(QNN_DATATYPE_FLOAT_32, ScaleShift_weights_data, ScaleShift_weights_dims, 1);
 
-::ops::BothPackage::ScaleShift::Args ScaleShift_bind([[maybe_unused]] const Binding& node) {
-  ::ops::BothPackage::ScaleShift::Args args;
-  args.has_shift = node.has("shift");
-  args.in_0 = node.input<udo::Input<float>>(0);
-  args.in_1 = node.input<udo::Input<std::int32_t>>(1);
-  args.out_0 = node.output<udo::Output<float>>(0);
-  args.out_1 = node.output<udo::Output<float>>(1);
-  args.weights = node.tensor<udo::Input<float>>("weights", &ScaleShift_weights_default);
-  args.mode = node.scalar("mode", args.mode);
-  args.flag = node.scalar("flag", args.flag);
-  args.shift = node.scalar("shift", args.shift);
-  return args;
-}
-
-::ops::BothPackage::Mix::Args Mix_bind([[maybe_unused]] const Binding& node) {
-  ::ops::BothPackage::Mix::Args args;
-  args.x = node.input<udo::AnyInput>(0);
-  args.y = node.output<udo::Output<float>>(0);
-  return args;
-}
-
 Counter counters[] = {
     "ScaleShift",
     "Mix",
@@ -79,14 +58,10 @@ Counter counters[] = {
 constexpr OpEntry entries[] = {
     {{"ScaleShift", ScaleShift_inputs, ScaleShift_outputs, ScaleShift_params},
      &counters[0],
-     Kernel<::ops::BothPackage::ScaleShift::Args, ::ops::BothPackage::ScaleShift::State, ScaleShift_bind,
-            ::ops::BothPackage::ScaleShift::finalize, ::ops::BothPackage::ScaleShift::execute,
-            ::ops::BothPackage::ScaleShift::free>::create},
+     ops::BothPackage::ScaleShift::Op::describe},
     {{"Mix", Mix_inputs, Mix_outputs, {}},
      &counters[1],
-     Kernel<::ops::BothPackage::Mix::Args, ::ops::BothPackage::Mix::State, Mix_bind,
-            ::ops::BothPackage::Mix::finalize, ::ops::BothPackage::Mix::execute,
-            ::ops::BothPackage::Mix::free>::create},
+     ops::BothPackage::Mix::Op::describe},
 };
 
 const char* operationNames[] = {
@@ -164,7 +139,7 @@ ops::BothPackage::ScaleShift::Args ops::BothPackage::ScaleShift::Op::bind([[mayb
   args.in_1 = node.input<udo::Input<std::int32_t>>(1);
   args.out_0 = node.output<udo::Output<float>>(0);
   args.out_1 = node.output<udo::Output<float>>(1);
-  args.weights = node.tensor<udo::Input<float>>("weights", &op0Param0Default);
+  args.weights = node.tensor<udo::Input<float>>("weights", &ScaleShift_weights_default);
   args.mode = node.scalar("mode", args.mode);
   args.flag = node.scalar("flag", args.flag);
   args.shift = node.scalar("shift", args.shift);

@@ -76,7 +76,7 @@ constexpr char packageName[] = "BothPackage";
 
 const OpEntry entries[] = {
     {&ops::BothPackage::ScaleShift::Op::spec, ScaleShift_defaults, "BothPackage::ScaleShift",
-     [](OpFacts& facts) { describe<ops::BothPackage::ScaleShift::Op, ops::BothPackage::ScaleShift::execute>(facts, ops::BothPackage::ScaleShift::hooks); }},
+     ops::BothPackage::ScaleShift::Op::describe},
     {&ops::BothPackage::Mix::Op::spec, {}, "BothPackage::Mix",
      ops::BothPackage::Mix::Op::describe},
 };

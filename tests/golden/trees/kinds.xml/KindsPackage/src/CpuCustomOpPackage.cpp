@@ -187,83 +187,6 @@ const RawTensor Tensors_bytes_default =
 const RawTensor Tensors_anyway_default =
     defaultTensor(QNN_DATATYPE_FLOAT_32, Tensors_anyway_data, Tensors_anyway_dims, 1);
 
-::ops::KindsPackage::Scalars::Args Scalars_bind([[maybe_unused]] const Binding& node) {
-  ::ops::KindsPackage::Scalars::Args args;
-  args.has_maybe = node.has("maybe");
-  args.has_flag = node.has("flag");
-  args.has_later = node.has("later");
-  args.x = node.input<udo::Input<float>>(0);
-  args.y = node.output<udo::Output<float>>(0);
-  args.f32 = node.scalar("f32", args.f32);
-  args.f16 = node.scalar("f16", args.f16);
-  args.f64 = node.scalar("f64", args.f64);
-  args.yes = node.scalar("yes", args.yes);
-  args.no = node.scalar("no", args.no);
-  args.i8 = node.scalar("i8", args.i8);
-  args.u8 = node.scalar("u8", args.u8);
-  args.i16 = node.scalar("i16", args.i16);
-  args.u16 = node.scalar("u16", args.u16);
-  args.i32 = node.scalar("i32", args.i32);
-  args.u32 = node.scalar("u32", args.u32);
-  args.i64 = node.scalar("i64", args.i64);
-  args.odd64 = node.scalar("odd64", args.odd64);
-  args.top64 = node.scalar("top64", args.top64);
-  args.u64 = node.scalar("u64", args.u64);
-  args.infinite = node.scalar("infinite", args.infinite);
-  args.none = node.scalar("none", args.none);
-  args.tiny = node.scalar("tiny", args.tiny);
-  args.huge = node.scalar("huge", args.huge);
-  args.hex = node.scalar("hex", args.hex);
-  args.mixed = node.scalar("mixed", args.mixed);
-  args.wide = node.scalar("wide", args.wide);
-  args.fixed = node.scalar("fixed", args.fixed);
-  args.must = node.scalar("must", args.must);
-  args.must_or = node.scalar("must_or", args.must_or);
-  args.maybe = node.scalar("maybe", args.maybe);
-  args.flag = node.scalar("flag", args.flag);
-  args.later = node.scalar("later", args.later);
-  args.zero_d = node.scalar("zero_d", args.zero_d);
-  return args;
-}
-
-::ops::KindsPackage::Words::Args Words_bind([[maybe_unused]] const Binding& node) {
-  ::ops::KindsPackage::Words::Args args;
-  args.has_unset_ = node.has("unset");
-  args.has_plain = node.has("plain");
-  args.x = node.input<udo::Input<float>>(0);
-  args.y = node.output<udo::Output<float>>(0);
-  args.mode = node.scalar("mode", args.mode);
-  args.side = node.scalar("side", args.side);
-  args.unset = node.scalar("unset", args.unset);
-  args.long_ = node.scalar("long", args.long_);
-  args.mode_enum = node.scalar("mode_enum", args.mode_enum);
-  args.has_unset = node.scalar("has_unset", args.has_unset);
-  args.text = node.string("text", args.text);
-  args.plain = node.string("plain", args.plain);
-  args.given = node.string("given", args.given);
-  return args;
-}
-
-::ops::KindsPackage::Tensors::Args Tensors_bind([[maybe_unused]] const Binding& node) {
-  ::ops::KindsPackage::Tensors::Args args;
-  args.in_0 = node.input<udo::Input<float>>(0);
-  args.weights = node.input<udo::Input<float>>(1);
-  args.default_ = node.input<udo::AnyInput>(2);
-  args.bias_0 = node.input<udo::Input<std::int32_t>>(3);
-  args.out_0 = node.output<udo::AnyOutput>(0);
-  args.class_ = node.output<udo::Output<std::int32_t>>(1);
-  args.row = node.tensor<udo::Input<float>>("row", &Tensors_row_default);
-  args.table = node.tensor<udo::Input<std::int32_t>>("table", &Tensors_table_default);
-  args.cube = node.tensor<udo::AnyInput>("cube", &Tensors_cube_default);
-  args.mask = node.tensor<udo::Input<std::uint8_t>>("mask", &Tensors_mask_default);
-  args.bytes = node.tensor<udo::Input<std::uint8_t>>("bytes", &Tensors_bytes_default);
-  args.lacking = node.tensor<udo::Input<std::int32_t>>("lacking");
-  args.any = node.tensor<udo::AnyInput>("any");
-  args.anyway = node.tensor<udo::AnyInput>("anyway", &Tensors_anyway_default);
-  args.needed = node.tensor<udo::Input<std::uint32_t>>("needed");
-  return args;
-}
-
 Counter counters[] = {
     "Scalars",
     "Words",
@@ -273,19 +196,13 @@ Counter counters[] = {
 constexpr OpEntry entries[] = {
     {{"Scalars", Scalars_inputs, Scalars_outputs, Scalars_params},
      &counters[0],
-     Kernel<::ops::KindsPackage::Scalars::Args, ::ops::KindsPackage::Scalars::State, Scalars_bind,
-            ::ops::KindsPackage::Scalars::finalize, ::ops::KindsPackage::Scalars::execute,
-            ::ops::KindsPackage::Scalars::free>::create},
+     ops::KindsPackage::Scalars::Op::describe},
     {{"Words", Words_inputs, Words_outputs, Words_params},
      &counters[1],
-     Kernel<::ops::KindsPackage::Words::Args, ::ops::KindsPackage::Words::State, Words_bind,
-            ::ops::KindsPackage::Words::finalize, ::ops::KindsPackage::Words::execute,
-            ::ops::KindsPackage::Words::free>::create},
+     ops::KindsPackage::Words::Op::describe},
     {{"Tensors", Tensors_inputs, Tensors_outputs, Tensors_params},
      &counters[2],
-     Kernel<::ops::KindsPackage::Tensors::Args, ::ops::KindsPackage::Tensors::State, Tensors_bind,
-            ::ops::KindsPackage::Tensors::finalize, ::ops::KindsPackage::Tensors::execute,
-            ::ops::KindsPackage::Tensors::free>::create},
+     ops::KindsPackage::Tensors::Op::describe},
 };
 
 const char* operationNames[] = {
@@ -424,14 +341,14 @@ ops::KindsPackage::Tensors::Args ops::KindsPackage::Tensors::Op::bind([[maybe_un
   args.bias_0 = node.input<udo::Input<std::int32_t>>(3);
   args.out_0 = node.output<udo::AnyOutput>(0);
   args.class_ = node.output<udo::Output<std::int32_t>>(1);
-  args.row = node.tensor<udo::Input<float>>("row", &op2Param0Default);
-  args.table = node.tensor<udo::Input<std::int32_t>>("table", &op2Param1Default);
-  args.cube = node.tensor<udo::AnyInput>("cube", &op2Param2Default);
-  args.mask = node.tensor<udo::Input<std::uint8_t>>("mask", &op2Param3Default);
-  args.bytes = node.tensor<udo::Input<std::uint8_t>>("bytes", &op2Param4Default);
+  args.row = node.tensor<udo::Input<float>>("row", &Tensors_row_default);
+  args.table = node.tensor<udo::Input<std::int32_t>>("table", &Tensors_table_default);
+  args.cube = node.tensor<udo::AnyInput>("cube", &Tensors_cube_default);
+  args.mask = node.tensor<udo::Input<std::uint8_t>>("mask", &Tensors_mask_default);
+  args.bytes = node.tensor<udo::Input<std::uint8_t>>("bytes", &Tensors_bytes_default);
   args.lacking = node.tensor<udo::Input<std::int32_t>>("lacking");
   args.any = node.tensor<udo::AnyInput>("any");
-  args.anyway = node.tensor<udo::AnyInput>("anyway", &op2Param7Default);
+  args.anyway = node.tensor<udo::AnyInput>("anyway", &Tensors_anyway_default);
   args.needed = node.tensor<udo::Input<std::uint32_t>>("needed");
   return args;
 }

@@ -69,38 +69,6 @@ constexpr TensorSpec printf_outputs[] = {
     {"y", printf_y_types, {}, true, false},
 };
 
-::ops::NastyPackage::Many::Args Many_bind([[maybe_unused]] const Binding& node) {
-  ::ops::NastyPackage::Many::Args args;
-  args.first = node.input<udo::Input<float>>(0);
-  args.parts = node.inputs<udo::Input<float>>(1);
-  args.bias = node.input<udo::Input<float>>(2);
-  args.copies = node.outputs<udo::AnyOutput>(0);
-  return args;
-}
-
-::ops::NastyPackage::AllTypes::Args AllTypes_bind([[maybe_unused]] const Binding& node) {
-  ::ops::NastyPackage::AllTypes::Args args;
-  args.x = node.input<udo::AnyInput>(0);
-  args.y = node.output<udo::AnyOutput>(0);
-  args.p = node.scalar("p", args.p);
-  return args;
-}
-
-::ops::NastyPackage::Nasty::Args Nasty_bind([[maybe_unused]] const Binding& node) {
-  ::ops::NastyPackage::Nasty::Args args;
-  args.x = node.input<udo::Input<float>>(0);
-  args.y = node.output<udo::Output<float>>(0);
-  args.k = node.scalar("k", args.k);
-  return args;
-}
-
-::ops::NastyPackage::printf::Args printf_bind([[maybe_unused]] const Binding& node) {
-  ::ops::NastyPackage::printf::Args args;
-  args.x = node.input<udo::Input<float>>(0);
-  args.y = node.output<udo::Output<float>>(0);
-  return args;
-}
-
 Counter counters[] = {
     "Many",
     "AllTypes",
@@ -111,24 +79,16 @@ Counter counters[] = {
 constexpr OpEntry entries[] = {
     {{"Many", Many_inputs, Many_outputs, {}},
      &counters[0],
-     Kernel<::ops::NastyPackage::Many::Args, ::ops::NastyPackage::Many::State, Many_bind,
-            ::ops::NastyPackage::Many::finalize, ::ops::NastyPackage::Many::execute,
-            ::ops::NastyPackage::Many::free>::create},
+     ops::NastyPackage::Many::Op::describe},
     {{"AllTypes", AllTypes_inputs, AllTypes_outputs, AllTypes_params},
      &counters[1],
-     Kernel<::ops::NastyPackage::AllTypes::Args, ::ops::NastyPackage::AllTypes::State, AllTypes_bind,
-            ::ops::NastyPackage::AllTypes::finalize, ::ops::NastyPackage::AllTypes::execute,
-            ::ops::NastyPackage::AllTypes::free>::create},
+     ops::NastyPackage::AllTypes::Op::describe},
     {{"Nasty", Nasty_inputs, Nasty_outputs, Nasty_params},
      &counters[2],
-     Kernel<::ops::NastyPackage::Nasty::Args, ::ops::NastyPackage::Nasty::State, Nasty_bind,
-            ::ops::NastyPackage::Nasty::finalize, ::ops::NastyPackage::Nasty::execute,
-            ::ops::NastyPackage::Nasty::free>::create},
+     ops::NastyPackage::Nasty::Op::describe},
     {{"printf", printf_inputs, printf_outputs, {}},
      &counters[3],
-     Kernel<::ops::NastyPackage::printf::Args, ::ops::NastyPackage::printf::State, printf_bind,
-            ::ops::NastyPackage::printf::finalize, ::ops::NastyPackage::printf::execute,
-            ::ops::NastyPackage::printf::free>::create},
+     ops::NastyPackage::printf::Op::describe},
 };
 
 const char* operationNames[] = {

@@ -36,18 +36,6 @@ constexpr std::uint32_t Scale_shift_dims[] = {3};
 const RawTensor Scale_shift_default =
     defaultTensor(QNN_DATATYPE_INT_32, Scale_shift_data, Scale_shift_dims, 1);
 
-::ops::Several::Scale::Args Scale_bind([[maybe_unused]] const Binding& node) {
-  ::ops::Several::Scale::Args args;
-  args.x = node.input<udo::Input<float>>(0);
-  args.bias = node.input<udo::Input<float>>(1);
-  args.y = node.output<udo::Output<float>>(0);
-  args.factor = node.scalar("factor", args.factor);
-  args.shift = node.tensor<udo::Input<std::int32_t>>("shift", &Scale_shift_default);
-  args.sign = node.scalar("sign", args.sign);
-  args.mode = node.string("mode", args.mode);
-  return args;
-}
-
 Counter counters[] = {
     "Scale",
 };
@@ -55,9 +43,7 @@ Counter counters[] = {
 constexpr OpEntry entries[] = {
     {{"Scale", Scale_inputs, Scale_outputs, Scale_params},
      &counters[0],
-     Kernel<::ops::Several::Scale::Args, ::ops::Several::Scale::State, Scale_bind,
-            ::ops::Several::Scale::finalize, ::ops::Several::Scale::execute,
-            ::ops::Several::Scale::free>::create},
+     ops::Several::Scale::Op::describe},
 };
 
 const char* operationNames[] = {
@@ -133,7 +119,7 @@ ops::Several::Scale::Args ops::Several::Scale::Op::bind([[maybe_unused]] const u
   args.bias = node.input<udo::Input<float>>(1);
   args.y = node.output<udo::Output<float>>(0);
   args.factor = node.scalar("factor", args.factor);
-  args.shift = node.tensor<udo::Input<std::int32_t>>("shift", &op0Param1Default);
+  args.shift = node.tensor<udo::Input<std::int32_t>>("shift", &Scale_shift_default);
   args.sign = node.scalar("sign", args.sign);
   args.mode = node.string("mode", args.mode);
   return args;

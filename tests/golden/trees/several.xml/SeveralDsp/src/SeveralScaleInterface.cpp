@@ -47,7 +47,7 @@ Udo_QuantizationType_t outputQuantization[] = {
 
 Counter counters[] = {"Scale"};
 
-const OpEntry entry = {{"Scale", op0Inputs, op0Outputs, op0Params},
+const OpEntry entry = {{"Scale", Scale_inputs, Scale_outputs, Scale_params},
                        &counters[0],
                        inputQuantization,
                        outputQuantization,
@@ -71,27 +71,6 @@ ops::Several::Scale::Args ops::Several::Scale::Op::bind([[maybe_unused]] const u
   args.mode = node.string("mode", args.mode);
   return args;
 }
-
-using Functions = Kernel<ops::Several::Scale::Args, ops::Several::Scale::State, bind,
-                         ops::Several::Scale::Scale_createOperation,
-                         ops::Several::Scale::Scale_executeOp,
-                         ops::Several::Scale::Scale_releaseOp>;
-
-Counter counters[] = {"Scale"};
-
-const OpEntry entry = {{"Scale", Scale_inputs, Scale_outputs, Scale_params},
-                       &counters[0],
-                       inputQuantization,
-                       outputQuantization,
-                       Functions::create,
-                       Functions::execute,
-                       Functions::release};
-
-}  // namespace
-
-Executions executions("Several", "executions", counters);
-
-}  // namespace udo
 
 extern "C" __attribute__((visibility("default"))) Qnn_ErrorHandle_t SeveralInterfaceProvider(
     QnnOpPackage_Interface_t* interface) {

@@ -17,13 +17,6 @@ constexpr TensorSpec Quiet_outputs[] = {
     {"y", Quiet_y_types, {}, true, false},
 };
 
-::ops::QuietPackage::Quiet::Args Quiet_bind([[maybe_unused]] const Binding& node) {
-  ::ops::QuietPackage::Quiet::Args args;
-  args.x = node.input<udo::AnyInput>(0);
-  args.y = node.output<udo::AnyOutput>(0);
-  return args;
-}
-
 Counter counters[] = {
     "Quiet",
 };
@@ -31,9 +24,7 @@ Counter counters[] = {
 constexpr OpEntry entries[] = {
     {{"Quiet", Quiet_inputs, Quiet_outputs, {}},
      &counters[0],
-     Kernel<::ops::QuietPackage::Quiet::Args, ::ops::QuietPackage::Quiet::State, Quiet_bind,
-            ::ops::QuietPackage::Quiet::finalize, ::ops::QuietPackage::Quiet::execute,
-            ::ops::QuietPackage::Quiet::free>::create},
+     ops::QuietPackage::Quiet::Op::describe},
 };
 
 const char* operationNames[] = {

@@ -36,24 +36,6 @@ constexpr TensorSpec Join_outputs[] = {
     {"whole", Join_whole_types, {}, true, false},
 };
 
-::ops::ScalePackage::Scale::Args Scale_bind([[maybe_unused]] const Binding& node) {
-  ::ops::ScalePackage::Scale::Args args;
-  args.in = node.input<udo::Input<float>>(0);
-  args.input_1 = node.input<udo::Input<float>>(1);
-  args.output_0 = node.output<udo::Output<float>>(0);
-  args.factor = node.scalar("factor", args.factor);
-  args.steps = node.scalar("steps", args.steps);
-  args.table = node.tensor<udo::Input<std::uint32_t>>("table");
-  return args;
-}
-
-::ops::ScalePackage::Join::Args Join_bind([[maybe_unused]] const Binding& node) {
-  ::ops::ScalePackage::Join::Args args;
-  args.parts = node.inputs<udo::Input<float>>(0);
-  args.whole = node.output<udo::Output<float>>(0);
-  return args;
-}
-
 Counter counters[] = {
     "Scale",
     "Join",
@@ -62,14 +44,10 @@ Counter counters[] = {
 constexpr OpEntry entries[] = {
     {{"Scale", Scale_inputs, Scale_outputs, Scale_params},
      &counters[0],
-     Kernel<::ops::ScalePackage::Scale::Args, ::ops::ScalePackage::Scale::State, Scale_bind,
-            ::ops::ScalePackage::Scale::finalize, ::ops::ScalePackage::Scale::execute,
-            ::ops::ScalePackage::Scale::free>::create},
+     ops::ScalePackage::Scale::Op::describe},
     {{"Join", Join_inputs, Join_outputs, {}},
      &counters[1],
-     Kernel<::ops::ScalePackage::Join::Args, ::ops::ScalePackage::Join::State, Join_bind,
-            ::ops::ScalePackage::Join::finalize, ::ops::ScalePackage::Join::execute,
-            ::ops::ScalePackage::Join::free>::create},
+     ops::ScalePackage::Join::Op::describe},
 };
 
 const char* operationNames[] = {
