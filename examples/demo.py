@@ -17,8 +17,11 @@ from udogen.errors import UdogenError
 from udogen.generate.packages import generate
 from udogen.opdef.load import load
 from udogen.runtime.built import Built, find_built, find_source
-from udogen.verify.cases import Example, load_examples
-from udogen.verify.runner import Outcome, run_cases
+from udogen.verify.cases import Example
+from udogen.verify.options import TestOptions
+from udogen.verify.results import Outcome
+from udogen.verify.runner import run_cases
+from udogen.verify.test_files.expand import load_examples
 
 HERE = Path(__file__).resolve().parent
 WORK = HERE.parent / ".demo"
@@ -42,7 +45,10 @@ def run(example: Example) -> list[Outcome]:
         output.note(f"{example.config.relative_to(HERE.parent)} -> {package.path.relative_to(HERE.parent)}")
         cases = [each for each in example.cases if each.backend == package.backend and each.runs_on(package.backend)]
         outcomes += run_cases(
-            built(package), cases, backend=package.backend, loops=1 if package.backend == "dsp" else 20
+            built(package),
+            cases,
+            backend=package.backend,
+            options=TestOptions(loops=1 if package.backend == "dsp" else 20),
         )
     return outcomes
 
@@ -89,7 +95,7 @@ def main() -> int:
     rows = [
         (
             f"{outcome.case.op} {outcome.case.name}",
-            outcome.data_type,
+            outcome.dtype,
             outcome.backend,
             f"{outcome.runtime.name} {outcome.runtime.build_id}",
             f"{outcome.max_error:.2g}",

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from udogen.errors import RunFailed
-from udogen.verify.diagnosis import Evidence, diagnose
-from udogen.verify.diagnosis.storing import half_away, store
+from udogen.verify.cases import Case, Origin
+from udogen.verify.diagnosis.arrays import half_away, store
+from udogen.verify.diagnosis.causes import diagnose
+from udogen.verify.diagnosis.wrong_output import FailedCase
 from udogen.verify.tolerances import Tolerance
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -62,11 +64,16 @@ def causes(
         except ValueError as problem:
             raise RunFailed(str(problem)) from problem
 
-    evidence = Evidence(
-        inputs, {"y": expected}, {"y": found}, params, quants, reference=of_reals(reference), rerun=rerun or again,
-        tolerances={"y": Tolerance(absolute, relative)}, **more,
-    )  # fmt: skip
-    return [each.cause for each in diagnose(evidence)]
+    tolerance = Tolerance(absolute, relative)
+    case = failed(inputs, expected, tolerance, of_reals(reference), params=params, quants=quants)
+    return [each.cause for each in diagnose(FailedCase(case, {"y": found}, rerun=rerun or again, **more))]
+
+
+def failed(
+    inputs: Mapping[str, Array], expected: Array, tolerance: Tolerance, reference: Any = None, **more: Any
+) -> Case:
+    origin = Origin(lambda _shapes: None, reference, lambda: None) if reference else None
+    return Case("case", "Op", inputs, {"y": expected}, tolerance=tolerance, origin=origin, **more)
 
 
 def softmax(x: Array, axis: int = -1) -> Array:
@@ -338,14 +345,9 @@ def test_an_op_that_cannot_be_asked_again() -> None:
 def test_numbers_from_elsewhere_are_compared_without_their_reference() -> None:
     """A file of golden numbers: the reference does not answer them, so nothing is asked of it."""
     x = floats(6, 9)
-    evidence = Evidence(
-        {"x": x},
-        {"y": x + 1},
-        {"y": np.roll(x + 1, 1, -1)},
-        tolerances={"y": Tolerance(1e-5)},
-        reference=lambda *_: {"y": 0 * x},
-    )
-    assert [each.cause for each in diagnose(evidence)] == ["shift"]
+    case = failed({"x": x}, x + 1, Tolerance(1e-5), lambda *_: {"y": 0 * x})
+    found = {"y": np.roll(x + 1, 1, -1)}
+    assert [each.cause for each in diagnose(FailedCase(case, found))] == ["shift"]
 
 
 def quick_tanh(x: Array) -> Array:
@@ -412,7 +414,8 @@ def test_what_grows_with_results_is_no_sum_in_half_precision(seed: int) -> None:
 def test_an_output_that_is_not_written_at_all() -> None:
     x = floats(2, 10)
     rerun = poisoned(np.tanh(x), np.ones((2, 10), bool))
-    evidence = Evidence({"x": x}, {"y": np.tanh(x)}, rerun(poison=0x5A), tolerances={"y": Tolerance(1e-5)}, rerun=rerun)
-    assert [(each.cause, each.sentence) for each in diagnose(evidence)] == [
+    case = failed({"x": x}, np.tanh(x), Tolerance(1e-5))
+    findings = diagnose(FailedCase(case, rerun(poison=0x5A), rerun=rerun))
+    assert [(each.cause, each.sentence) for each in findings] == [
         ("uninitialised", "nothing of the output `y` is written")
     ]

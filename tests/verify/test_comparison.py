@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from udogen.verify.diagnosis import compare
+from udogen.verify.diagnosis.arrays import compare
 from udogen.verify.tolerances import Tolerance
 
 DTYPES = [

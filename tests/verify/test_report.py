@@ -30,8 +30,8 @@ from tests.verify.report_sample import (
     waves,
 )
 from udogen.errors import UsageError
-from udogen.verify.report import page, palette, story, words
-from udogen.verify.results import BackendState, Finding, Outcome, Spread, TestRun, Trouble
+from udogen.verify.report import page, pictures, text
+from udogen.verify.results import BackendState, CaseError, Finding, Outcome, Spread, TestRun
 
 NASTY = "</script><img src=x onerror=alert(1)>\"'&`${x}`\x00\x1b\ud800"
 READ = "</script><img src=x onerror=alert(1)>\"'&"  # the beginning of it, as a person sees it
@@ -113,8 +113,8 @@ def all_wrong_for_many_causes() -> list[Outcome]:
 
 
 def all_crash() -> list[Outcome]:
-    troubles = [Trouble(f"kind-{n}", "crashed " * 200, "do " * 400, ("at " * 300,) * 40) for n in range(2000)]
-    return [replace(CRASH, trouble=each) for each in troubles]
+    troubles = [CaseError(f"kind-{n}", "crashed " * 200, "do " * 400, ("at " * 300,) * 40) for n in range(2000)]
+    return [replace(CRASH, error=each) for each in troubles]
 
 
 @pytest.mark.parametrize("make", [all_right, all_wrong_for_one_cause, all_wrong_for_many_causes, all_crash])
@@ -128,26 +128,26 @@ def test_two_thousand_cases_are_less_than_3_mb(make: Callable[[], list[Outcome]]
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
-@pytest.mark.parametrize("pair", palette.PAIRS, ids=lambda pair: f"{pair.front} on {pair.back}")
-def test_contrast(pair: palette.Pair, mode: str) -> None:
-    colours = {each.name: getattr(each, mode) for each in palette.COLOURS}
-    assert palette.contrast(colours[pair.front], colours[pair.back]) >= pair.least
+@pytest.mark.parametrize("pair", pictures.PAIRS, ids=lambda pair: f"{pair.front} on {pair.back}")
+def test_contrast(pair: pictures.Pair, mode: str) -> None:
+    colours = {each.name: getattr(each, mode) for each in pictures.COLOURS}
+    assert pictures.contrast(colours[pair.front], colours[pair.back]) >= pair.least
 
 
 def test_contrast_itself() -> None:
     """The numbers of WCAG's own examples."""
-    assert palette.contrast("#ffffff", "#000000") == pytest.approx(21)
-    assert palette.contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)
+    assert pictures.contrast("#ffffff", "#000000") == pytest.approx(21)
+    assert pictures.contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)
 
 
 def test_numbers_in_squares_can_be_read() -> None:
-    for colour in {*palette.RAMP, *palette.OFF}:
-        assert palette.contrast(palette.ink_on(colour), colour) >= palette.TEXT
+    for colour in {*pictures.RAMP, *pictures.OFF}:
+        assert pictures.contrast(pictures.ink_on(colour), colour) >= pictures.TEXT
 
 
 def test_ramps_tell_without_their_hues() -> None:
-    up = [palette.luminance(colour) for colour in palette.RAMP]
-    down = [palette.luminance(colour) for colour in palette.OFF]
+    up = [pictures.luminance(colour) for colour in pictures.RAMP]
+    down = [pictures.luminance(colour) for colour in pictures.OFF]
     assert up == sorted(up) and down == sorted(down, reverse=True)
 
 
@@ -155,7 +155,7 @@ def test_every_colour_is_one_of_the_palette() -> None:
     style = re.search(r"<style>(.*?)</style>", page.render(sample()), re.DOTALL)
     assert style
     used = set(re.findall(r"var\(--([\w-]+)\)", style[1]))
-    assert used == {each.name for each in palette.COLOURS}
+    assert used == {each.name for each in pictures.COLOURS}
     rules = style[1].split("}}\n", 1)[1]
     assert set(re.findall(r"#[0-9a-f]{3,6}\b", rules)) <= {"#fff", "#000"}  # the frame, and paper
 
@@ -207,7 +207,7 @@ def test_no_meaning_is_in_colour_alone(report: html.HtmlElement) -> None:
 
 def test_names_of_any_letters() -> None:
     finding = Finding(NASTY, NASTY, NASTY, NASTY)
-    trouble = Trouble(NASTY, NASTY, NASTY, (NASTY,))
+    error = CaseError(NASTY, NASTY, NASTY, (NASTY,))
     bad = replace(layout_swap(), findings=(finding,), dtype=NASTY, backend=NASTY)
     bad = replace(
         bad,
@@ -223,7 +223,7 @@ def test_names_of_any_letters() -> None:
         tensors=tuple(replace(each, name="output", tolerance=NASTY, unit=NASTY) for each in bad.tensors),
         smallest=replace(bad.case, inputs={NASTY: waves((1,))}),
     )
-    crash = replace(bad, status="error", tensors=(), findings=(), trouble=trouble)
+    crash = replace(bad, status="error", tensors=(), findings=(), error=error)
     not_run = replace(crash, status="skipped")
     right = replace(bad, status="passed", findings=())
     cost = replace(passing(1)[0].cost, builtin_name=NASTY, functions=((NASTY, 1),), packets=3, kernel=NASTY)
@@ -250,16 +250,16 @@ def test_names_of_any_letters() -> None:
 
 
 def test_text_and_sentences() -> None:
-    assert words.text("<a href='x'>&\x07") == "&lt;a href=&#x27;x&#x27;&gt;&amp;\ufffd"
-    assert words.rich("run `a < b` and <i>") == "run <code>a &lt; b</code> and &lt;i&gt;"
-    assert words.text(words.rich("`x`")) == "<code>x</code>"
+    assert text.escape("<a href='x'>&\x07") == "&lt;a href=&#x27;x&#x27;&gt;&amp;\ufffd"
+    assert text.rich("run `a < b` and <i>") == "run <code>a &lt; b</code> and &lt;i&gt;"
+    assert text.escape(text.rich("`x`")) == "<code>x</code>"
 
 
 def test_speeds() -> None:
-    assert words.speed(2e-6, 3e-6) == "1.5x faster"
-    assert words.speed(3e-6, 2e-6) == "1.5x slower"
-    assert words.speed(1e-6, 1.001e-6) == "as fast"
-    assert words.speed(0.0, 1.0) == "as fast"
+    assert text.speed(2e-6, 3e-6) == "1.5x faster"
+    assert text.speed(3e-6, 2e-6) == "1.5x slower"
+    assert text.speed(1e-6, 1.001e-6) == "as fast"
+    assert text.speed(0.0, 1.0) == "as fast"
 
 
 # --- what it says ---------------------------------------------------------------------------------
@@ -291,14 +291,14 @@ NO_DSP = "Not tested: DSP (9 cases). Nothing is claimed of what did not run."
         (
             [UNCHECKED],
             "ran",
-            "1 case ran on 1 backend; there was nothing to hold the results against.",
+            "1 case ran on 1 backend; there is no reference to compare with.",
             [NO_DSP],
         ),
         (
             [RIGHT, UNCHECKED],
             "passed",
             "The one case that was checked is right, on 1 backend.",
-            [NO_DSP, "1 case ran without a reference to be held against."],
+            [NO_DSP, "1 case ran without a reference."],
         ),
         ([RIGHT, WRONG, skipped()], "failed", "1 of 2 cases is not right, on CPU.", None),
         (
@@ -312,7 +312,7 @@ NO_DSP = "Not tested: DSP (9 cases). Nothing is claimed of what did not run."
 )
 def test_the_verdict(outcomes: list[Outcome], kind: str, sentence: str, more: list[str] | None) -> None:
     run = run_of(*outcomes)
-    judged = story.verdict(run)
+    judged = page.summarize(run)
     assert (judged.kind, judged.sentence) == (kind, sentence)
     assert more is None or judged.more == more
     assert said(read(run).xpath("//h1")[0]) == sentence
@@ -320,7 +320,7 @@ def test_the_verdict(outcomes: list[Outcome], kind: str, sentence: str, more: li
 
 def test_what_is_wrong_comes_first_and_once_for_each_cause(report: html.HtmlElement) -> None:
     assert [said(each) for each in report.xpath("//h2")][:3] == [
-        "To be known",
+        "Warnings",
         "What is wrong",
         "Op, data type and backend",
     ]
@@ -340,7 +340,7 @@ def test_a_case_that_is_wrong_is_told_in_full(report: html.HtmlElement) -> None:
         "2,046 of 2,048 (99 %) elements of output are wrong: the worst is off by 1.999, far more than what is allowed "
         "(1e-06 + 1e-05 relative).",
         "layout swap the output is what comes out when the input is read as NCHW",
-        "Evidence: a kernel with this fault would write exactly what was found: 1536 of 2048 elements tell",
+        "Evidence: a kernel with this fault would write exactly what was found: 1536 of 2048 elements show it",
         "What to do: read the channel as the last axis",
         "output[0, 1, :, :]: 128 of 128 (100 %) elements of it are wrong.",
         "[0, 0, 0, 1] 0.6442177 -0.1288594 0.7731",
@@ -491,8 +491,8 @@ def test_an_earlier_run(report: html.HtmlElement) -> None:
     [section] = report.xpath("//section[@aria-labelledby='compared']")
     head = "case op on what then now ratio"
     assert said(section) == (
-        "Against an earlier run Held against costs.json : 1 of 3 costs is worse than then. "
-        "It was measured elsewhere, so that times mean little: "
+        "Against an earlier run Compared with costs.json : 1 of 3 costs is worse than then. "
+        "It was measured in another environment, so times are hard to compare: "
         "Python 3.12.1, numpy 2.3.5 then, 3.11.2, numpy 2.3.5 now "
         f"{head} normal 2x3 seed 0 Softmax CPU, FLOAT_32 time 1.6 µs 2.4 µs 1.50x Costs that are not worse "
         f"{head} normal 2x6 seed 3 Softmax Hexagon, FLOAT_32 packets 1,744 1,744 1.00x "
@@ -571,7 +571,7 @@ def test_a_refusal_that_was_due_is_said_to_be_one() -> None:
         np.zeros(5000, np.int8),
         np.zeros((1, 300, 1, 7), np.float32),
     ],
-    ids=lambda array: f"{array.dtype}-{words.shape(array.shape)}",
+    ids=lambda array: f"{array.dtype}-{text.shape(array.shape)}",
 )
 def test_numbers_of_every_kind_can_be_shown(found: np.ndarray) -> None:
     expected = ~found if found.dtype == bool else np.ones_like(found)

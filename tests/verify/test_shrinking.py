@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from udogen.verify.diagnosis import shrink
+from udogen.verify.diagnosis.explain import shrink
 
 Shapes = Mapping[str, tuple[int, ...]]
 Fails = Callable[[Shapes], bool]

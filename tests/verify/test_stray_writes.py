@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from stray import HOW, SIZE, STRAYS, TAIL, call_of, package
@@ -18,11 +17,12 @@ from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.watch import Watch
 from udogen.runtime.worker.rooms import _MOST, _pattern
 from udogen.verify.cases import Case
+from udogen.verify.options import SafetyOptions, TestOptions
 from udogen.verify.results import Outcome
 from udogen.verify.runner import run_cases
-from udogen.verify.safety.checks import Wanted
 
 LOOPS = (1, 2)
+NO_CHECKS = SafetyOptions()
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_udogen_test_on_hexagon(htp: Built) -> None:
     assert htp.folder is not None
     built = find_source(htp.folder.path, backend="htp")
 
-    def outcome(how: str, **options: Any) -> Outcome:
+    def outcome(how: str, safety: SafetyOptions) -> Outcome:
         call = call_of(built, "htp", how, value=_pattern("output", 0, False)[_MOST])
         case = Case(
             name=how,
@@ -169,13 +169,13 @@ def test_udogen_test_on_hexagon(htp: Built) -> None:
             shapes={"y": (SIZE,), "w": (SIZE,)},
             backend="htp",
         )
-        return run_cases(built, [case], backend="hexagon", **options)[0]
+        return run_cases(built, [case], backend="hexagon", options=TestOptions(safety=safety))[0]
 
     for how in ("VALUE", "MAX"):
-        found = outcome(how)
-        assert found.trouble is not None and found.trouble.message.startswith(TAIL), found
-    assert outcome("READS").status == "ran"
-    [finding] = outcome("READS", safety=Wanted(guard=True)).findings
+        found = outcome(how, NO_CHECKS)
+        assert found.error is not None and found.error.message.startswith(TAIL), found
+    assert outcome("READS", NO_CHECKS).status == "ran"
+    [finding] = outcome("READS", SafetyOptions(guard=True)).findings
     assert finding.cause == "out-of-bounds"
     assert finding.sentence == f"op `Stray` read past the end of its input `x` ({SIZE} bytes): at byte 256"
 

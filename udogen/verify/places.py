@@ -19,29 +19,29 @@ Session = OpSession | HexagonSession | OrtSession
 
 
 class Place(NamedTuple):
-    """One place in which ops run: as test files and `--backend` call it."""
+    """One place in which ops run, as test files and `--backend` name it."""
 
     id: str
     config: str  # whose packages run there: a backend of configs
     title: str
-    kind: str  # a kind of `find_runtime`; `instructions`: no runtime, but the instruction set; `ort`: ONNX Runtime
+    kind: str  # a kind of `find_runtime`; `instructions`: no runtime, the instruction set alone; `ort`: ONNX Runtime
     ranks: tuple[int, ...]
-    twin: str = ""  # the place whose cases it takes too
-    usual: bool = True  # also where it is not asked for
+    twin: str = ""  # the place whose cases it runs too
+    usual: bool = True  # also if it is not asked for
 
     @property
     def instructions(self) -> bool:
-        """It runs Hexagon code in QEMU: each call is a process, packets are counted, time says nothing."""
+        """It runs Hexagon code in QEMU: each call is a process, packets are counted, times mean nothing."""
         return self.kind == "instructions"
 
     @property
     def client(self) -> bool:
-        """A program that loads packages runs the op, as users do; times and memory of the op are not seen."""
+        """A program that loads packages runs the op, as users do; times and memory of the op are not visible."""
         return self.kind == "ort"
 
     @property
     def watched(self) -> bool:
-        """A runtime in a process of ours, in which times are measured and memory is watched."""
+        """A runtime in a process of udogen's, in which times are measured and memory is watched."""
         return not self.instructions and not self.client
 
 
@@ -79,12 +79,12 @@ def place_of(name: str) -> Place:
 
 
 def built_for(place: Place, folder: Path) -> Built:
-    """The package of a place in a folder: a library, or sources where it is compiled for the instruction set."""
+    """The package of a place in a folder: a library, or sources if they are compiled for the instruction set."""
     return find_source(folder, backend=place.config) if place.instructions else find_built(folder, backend=place.config)
 
 
-def check_there(place: Place, on_step: Callable[[str], None]) -> None:
-    """Raise where what the place runs in is missing, before anything is compiled for it."""
+def check_available(place: Place, on_step: Callable[[str], None]) -> None:
+    """Raise if the runtime or tool of the place is missing, before anything is compiled for it."""
     if place.instructions:
         from udogen.build import emulated
 
@@ -107,10 +107,9 @@ def open_session(
     runtime: Path | None = None,
     force: bool = False,
     count: bool = False,
-    jobs: int = 0,
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> Session:
-    """A session with the package; `count`: packets, where instructions are run."""
+    """A session with the package; `count`: packets, if instructions are run."""
     if place.client:
         return OrtSession(built, backend=place.config, timeout=timeout)
     if not place.instructions:
@@ -127,4 +126,4 @@ def open_session(
         )
     if built.folder is None:
         raise UsageError("only a package that udogen generated can be compiled for Hexagon", hint="give its folder")
-    return HexagonSession(built.folder, timeout=timeout, count=count, jobs=jobs, on_step=on_step)
+    return HexagonSession(built.folder, timeout=timeout, count=count, on_step=on_step)

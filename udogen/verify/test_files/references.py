@@ -1,6 +1,6 @@
-"""What an op is held against: a function in a Python file, an ONNX op, or a function of torch.
+"""What an op is compared with: a function in a Python file, an ONNX op, or a function of torch.
 
-All are called alike: the inputs in the op's order as real numbers, the parameters by name.
+All are called with the inputs in the op's order as real numbers, and the parameters by name.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Function = Callable[..., Any]
 
 
 class ReferenceFailed(UdogenError):
-    """The reference itself raised, or answered with something that is no array."""
+    """The reference itself raised, or returned something that is no array."""
 
     exit_code = 6
     kind = "reference"
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A function that says what must come out, and how a test file calls it."""
+class ReferenceFunction:
+    """A function that computes the expected outputs, and its name in the test file."""
 
     text: str
     function: Function
@@ -39,12 +39,12 @@ class Reference:
         try:
             with np.errstate(all="ignore"):
                 found = self.function(*inputs, **params)
-        except Exception as fault:  # whatever a person's function raises is told as theirs
+        except Exception as error:  # a user's function may raise anything
             raise ReferenceFailed(
-                f"the reference {self.text} raised {type(fault).__name__}: {fault}",
-                hint=last_line(fault, but=__file__)
+                f"the reference {self.text} raised {type(error).__name__}: {error}",
+                hint=last_line(error, but=__file__)
                 or "it is called with the inputs in the op's order, and the parameters by name",
-            ) from fault
+            ) from error
         return _by_name(found, outputs, self.text)
 
 
@@ -55,7 +55,7 @@ def _by_name(found: Any, outputs: Sequence[str], text: str) -> dict[str, Any]:
         strangers = [name for name in found if name not in outputs]
         if strangers:
             raise ReferenceFailed(
-                f"the reference {text} answers with `{strangers[0]}`, which is no output",
+                f"the reference {text} returns `{strangers[0]}`, which is no output",
                 hint="the op has " + ", ".join(outputs),
             )
         answers = dict(found)
@@ -63,7 +63,7 @@ def _by_name(found: Any, outputs: Sequence[str], text: str) -> dict[str, Any]:
         several = found if isinstance(found, tuple | list) else (found,)
         if len(several) > len(outputs):
             raise ReferenceFailed(
-                f"the reference {text} answers with {len(several)} arrays, the op has {len(outputs)} outputs",
+                f"the reference {text} returns {len(several)} arrays, the op has {len(outputs)} outputs",
                 hint="return one array for each output, or a dict by name",
             )
         answers = dict(zip(outputs, several, strict=False))
@@ -71,14 +71,14 @@ def _by_name(found: Any, outputs: Sequence[str], text: str) -> dict[str, Any]:
     for name, array in made.items():
         if array.dtype.kind not in "fiub":
             raise ReferenceFailed(
-                f"the reference {text} answers for `{name}` with {type(answers[name]).__name__}, which is no array",
+                f"the reference {text} returns {type(answers[name]).__name__} for `{name}`, which is no array",
                 hint="return numpy arrays",
             )
     return made
 
 
-def find(text: str, folder: Path) -> Reference:
-    """The reference of a test file: `reference.py:softmax`, `onnx:Softmax`, `torch:nn.functional.softmax`."""
+def find(text: str, folder: Path) -> ReferenceFunction:
+    """The reference that a test file names: `reference.py:softmax`, `onnx:Softmax`, `torch:nn.functional.softmax`."""
     scheme, colon, rest = text.partition(":")
     if not colon or not rest:
         raise UsageError(
@@ -86,7 +86,7 @@ def find(text: str, folder: Path) -> Reference:
         )
     loaders: Mapping[str, Callable[[str, Path], Function]] = {"onnx": _onnx, "torch": _torch}
     function = loaders[scheme](rest, folder) if scheme in loaders else _of_file(folder / scheme, rest)
-    return Reference(text, function)
+    return ReferenceFunction(text, function)
 
 
 def _of_file(file: Path, name: str) -> Function:
@@ -121,7 +121,7 @@ def _onnx(name: str, folder: Path) -> Function:
         wanted = {key: onnx.helper.tensor_dtype_to_np_dtype(kind) for key, kind in kinds.items() if kind}
 
         def run_model(*inputs: Any, **_params: object) -> Any:
-            # References get float64, in which a model's own constants of 32 bits do not take part.
+            # References get float64, which does not go together with 32-bit constants of a model.
             given = {
                 key: each if each is None else np.asarray(each, wanted.get(key))
                 for key, each in zip(session.input_names, inputs, strict=False)

@@ -1,0 +1,111 @@
+"""Packages of a test file, ready to run: generated from its config, and built; only what has changed."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from udogen import resources
+from udogen.build import make, tools
+from udogen.build.package import PackageFolder, open_packages
+from udogen.errors import RunFailed, UsageError
+from udogen.generate.packages import HTP_APIS, generate
+from udogen.opdef.model import OpPackage
+from udogen.opdef.problems import Problems
+from udogen.runtime.built import Built
+from udogen.verify.options import TestOptions
+from udogen.verify.places import Place, built_for
+from udogen.verify.test_files.configs import PackageSource
+
+OnStep = Callable[[str], None]
+
+
+def prepare(
+    source: PackageSource,
+    package: OpPackage,
+    place: Place,
+    ops: Sequence[str],
+    *,
+    options: TestOptions,
+    on_step: OnStep = lambda _line: None,
+) -> Built:
+    """The built package for one place; raises if there is none, or it does not build."""
+
+    def built(folder: PackageFolder) -> Built:
+        if options.build and not place.instructions:
+            build(folder, place.config, jobs=options.jobs, on_step=on_step)
+        return built_for(place, folder.path)
+
+    if source.subject.config is None:
+        return built(_existing(source, package, place))
+    work = _work(source, options)
+    with _locked(work):
+        return built(_generated(source, package, place, ops, work))
+
+
+def build(
+    folder: PackageFolder, backend: str, *, jobs: int = 0, on_step: OnStep = lambda _line: None
+) -> tuple[Path, ...]:
+    """Build the libraries of a package for this machine, and return them."""
+    rows = [row for row in folder.rows if row.native and row.backend == backend]
+    steps = make.plan(folder, [row.id for row in rows], toolchain="auto", env=tools.environment())
+    make.build(folder, steps, jobs=jobs, on_step=on_step)
+    return tuple(path for row in rows for path in folder.artifacts(row))
+
+
+@contextmanager
+def _locked(work: Path) -> Iterator[None]:
+    """Two runs at once (pytest-xdist) must not make the same package at the same time."""
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        lock = (work / ".lock").open("w")
+    except OSError as error:
+        raise UsageError(
+            f"{work} cannot be written: {error.strerror}", hint="set XDG_CACHE_HOME to another folder"
+        ) from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _existing(source: PackageSource, package: OpPackage, place: Place) -> PackageFolder:
+    """The folder of this package and backend."""
+    for each in source.folders:
+        if (each.name, each.backend) == (package.name, place.config):
+            return each
+    have = ", ".join(dict.fromkeys(each.backend for each in source.folders))
+    raise RunFailed(
+        f"there is no package {package.name} for {place.config} here",
+        hint=f"`udogen generate --backend {place.config}` makes one (there is one for {have})",
+    )
+
+
+def _generated(
+    source: PackageSource, package: OpPackage, place: Place, ops: Sequence[str], work: Path
+) -> PackageFolder:
+    subject, backend = source.subject, place.config
+    assert subject.config is not None
+    api = subject.htp_api or next(iter(HTP_APIS))
+    kind = HTP_APIS[api] if backend == "htp" else backend
+    missing = [op for op in ops if subject.kernels is None or not (subject.kernels / kind / f"{op}.cpp").is_file()]
+    if missing:
+        where = subject.kernels / kind if subject.kernels is not None else subject.config.parent / "kernels" / kind
+        raise RunFailed(f"there is no kernel {missing[0]}.cpp in {where}", hint="write it, or leave this backend out")
+    out = work / backend
+    problems = Problems()  # warnings are what `udogen generate` and `udogen check` are for
+    generate([package], out, chosen=[backend], kernels=subject.kernels, htp_api=api, problems=problems)
+    found = [each for each in open_packages(out) if (each.name, each.backend) == (package.name, backend)]
+    if not found:
+        raise UsageError(f"{subject.config} made no {backend} package", hint="see `udogen generate`")
+    return found[0]
+
+
+def _work(source: PackageSource, options: TestOptions) -> Path:
+    """The same folder each time, so that only what changed is compiled."""
+    subject = source.subject
+    assert subject.config is not None
+    parts = (subject.config.resolve(), subject.kernels.resolve() if subject.kernels else "", subject.htp_api)
+    key = resources.content_key(*(str(each).encode("utf-8", "surrogateescape") for each in parts))
+    return (options.work or resources.cache_dir("test")) / f"{subject.config.stem}-{key}"
