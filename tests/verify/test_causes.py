@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from udogen.error_tables import number_causes
 from udogen.errors import RunFailed
 from udogen.verify.cases import Case, Origin
+from udogen.verify.diagnosis import positions
 from udogen.verify.diagnosis.arrays import half_away, store
 from udogen.verify.diagnosis.causes import diagnose
 from udogen.verify.diagnosis.wrong_output import FailedCase
@@ -419,3 +423,14 @@ def test_an_output_that_is_not_written_at_all() -> None:
     assert [(each.cause, each.sentence) for each in findings] == [
         ("uninitialised", "nothing of the output `y` is written")
     ]
+
+
+def test_every_cause_has_a_row_and_every_row_a_detector() -> None:
+    rows = number_causes()
+    trees = [ast.parse(path.read_text("utf-8")) for path in Path(positions.__file__).parent.glob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    assert rows.keys() <= {node.value for node in nodes if isinstance(node, ast.Constant)}
+    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    named = {call.args[0].value for call in calls if call.func.id == "clue" and isinstance(call.args[0], ast.Constant)}
+    assert len(named) > 15 and named <= rows.keys()
+    assert all(row.text and row.remedy for row in rows.values())

@@ -50,7 +50,7 @@ class TestOptions:
     jobs: int = 0  # compilers, and programs under QEMU, at once; 0: as many as there are cores
     build: bool = True  # False: packages are tested as they are
     work: Path | None = None  # where generated packages go; None: the cache
-    loops: int = 0  # timed executions; 0: as the test file says, or a few
+    loops: int = 0  # timed executions; 0: those of the test file, or a few
     measure: bool = False  # times and packets are measured with care, numpy and the vendor's own op beside them
     explain: bool = False  # failures are diagnosed and made smaller
     runtime: Path | None = None  # this library instead of the place's own

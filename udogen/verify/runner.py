@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
+import numpy as np
+
 from udogen import process
 from udogen.clients.ort.op_session import OrtSession
 from udogen.errors import UdogenError
@@ -193,7 +195,7 @@ class CaseRunner:
             result = self._session.run_chain(calls)
         else:
             result = self._session.run(replace(call, poison=POISON, loops=self._executions))
-        # Outputs of another kernel tell nothing about this one.  A rewrite in HTP's C++ style is not counted.
+        # Outputs of another kernel mean nothing for this one.  A rewrite in HTP's C++ style is not counted.
         folder = self._built.folder
         if result.proof is not None and not case.refusal and (folder is None or folder.api != "core"):
             result.proof.check()
@@ -222,7 +224,7 @@ class CaseRunner:
 
 
 def is_refusal(error: UdogenError) -> bool:
-    """Whether the op returned an error, in validation or later; an access out of bounds is none."""
+    """Whether the op returned an error, in validation or later; an access out of bounds is no refusal."""
     return isinstance(error, OpRefused) or (isinstance(error, OpFailed) and not isinstance(error, OutOfBounds))
 
 
@@ -335,6 +337,4 @@ def _builtin_param(name: str, value: object) -> ParamArg:
         return ParamArg(name, value, "FLOAT_32")
     if isinstance(value, int):
         return ParamArg(name, value, "UINT_32" if value >= 0 else "INT_32")
-    import numpy as np
-
     return ParamArg(name, np.asarray(value, np.uint32), "UINT_32")

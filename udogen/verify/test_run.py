@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
+import numpy as np
+
 from udogen import __version__
 from udogen.errors import BuildFailed, ToolMissing, UdogenError, UsageError
 from udogen.opdef.model import OpPackage
@@ -262,8 +264,6 @@ def _joined(before: BackendState | None, after: BackendState) -> BackendState:
 
 def environment() -> tuple[tuple[str, str], ...]:
     """What numbers and times depend on."""
-    import numpy as np
-
     return (
         ("udogen", __version__),
         ("machine", f"{platform.machine()}, {os.cpu_count()} cores, {_processor()}"),

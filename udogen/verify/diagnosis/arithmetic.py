@@ -269,7 +269,7 @@ def _error(output: WrongOutput, inputs: Arrays) -> float | None:
 # --- arrays that numpy sums in half precision -------------------------------------------------------------------------
 
 
-_MOST = 1 << 22  # products of a matrix product that are held at once
+_MOST = 1 << 22  # products of a matrix product in memory at once
 
 
 def in_half_precision(array: Array) -> Array:

@@ -121,12 +121,12 @@ def ulps(found: Array, expected: Array) -> int | None:
     if bits.itemsize > 8 or found.dtype.kind != "f":
         return None
     with np.errstate(over="ignore"):
-        wanted = expected.astype(found.dtype)
-    both = np.isfinite(found) & np.isfinite(wanted)
+        rounded = expected.astype(found.dtype)
+    both = np.isfinite(found) & np.isfinite(rounded)
     if not both.any():
         return None
     lowest = int(np.iinfo(bits).min)
-    a, b = (np.ascontiguousarray(each[both]).view(bits).astype(object) for each in (found, wanted))
+    a, b = (np.ascontiguousarray(each[both]).view(bits).astype(object) for each in (found, rounded))
     # The numbers in their order, -0 and +0 as one; whole numbers of Python, for 64 bits overflow.
     a, b = (np.where(each < 0, lowest - each, each) for each in (a, b))
     return int(np.abs(a - b).max())
@@ -252,8 +252,8 @@ def fit(numbers: Array, dtype: np.dtype[np.generic], *, wrap: bool = False) -> A
     limits = np.iinfo(dtype.name)
     if not wrap:
         return np.asarray(np.clip(np.nan_to_num(numbers, nan=0.0), limits.min, limits.max).astype(dtype))
-    held = np.clip(np.nan_to_num(numbers, nan=0.0), -(2.0**62), 2.0**62).astype(np.int64)
-    return np.asarray(held.astype(dtype))  # numpy keeps the low bits
+    clipped = np.clip(np.nan_to_num(numbers, nan=0.0), -(2.0**62), 2.0**62).astype(np.int64)
+    return np.asarray(clipped.astype(dtype))  # numpy keeps the low bits
 
 
 def halves(real: Array, *, rounding: str) -> Array:

@@ -56,7 +56,7 @@ def _reordered(output: WrongOutput, known: dict[int, dict[tuple[int, ...], str]]
     for order, name in known.get(output.expected.ndim, {}).items():
         written = _as_written(output.expected, order)
         if count := output.explains(written):
-            yield _layout(output, "output", count, order, name, output=output.name)
+            yield _layout(output, "layout.output", count, order, name, output=output.name)
     for order, name in ((order, name) for orders in known.values() for order, name in orders.items()):
         fitting = [each for each, array in inputs.items() if array.ndim == len(order)]
         groups = ([fitting] if len(fitting) > 1 else []) + [[each] for each in fitting]
@@ -66,14 +66,14 @@ def _reordered(output: WrongOutput, known: dict[int, dict[tuple[int, ...], str]]
                 continue
             names = "the inputs are" if len(group) > 1 else f"the input `{group[0]}` is"
             if count := output.explains(predicted):
-                yield _layout(output, "inputs", count, order, name, inputs=names)
+                yield _layout(output, "layout.inputs", count, order, name, inputs=names)
             elif predicted.ndim == len(order) and (count := output.explains(_as_written(predicted, order))):
-                yield _layout(output, "both", count, order, name, inputs=names)
+                yield _layout(output, "layout.both", count, order, name, inputs=names)
 
 
-def _layout(wrong: WrongOutput, variant: str, count: int, axes: tuple[int, ...], order: str, **names: Any) -> Clue:
+def _layout(wrong: WrongOutput, cause: str, count: int, axes: tuple[int, ...], order: str, **names: Any) -> Clue:
     evidence = f"with the axes in the order {', '.join(map(str, axes))}, {wrong.confirmed(count)}"
-    return clue(f"layout.{variant}", evidence=evidence, order=order, **names)
+    return clue(cause, evidence=evidence, order=order, **names)
 
 
 # --- axes --------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def is_axis(param: str) -> bool:
 
 
 def axis(output: WrongOutput) -> Iterator[Clue]:
-    """The op works along another axis than its parameter says, or as if axes were exchanged."""
+    """The op works along another axis than its parameter, or as if axes were exchanged."""
     yield from _axis_param(output)
     yield from _exchanged_axes(output)
     yield from _left_out(output)

@@ -90,7 +90,7 @@ class Clue(NamedTuple):
     strength: int
 
 
-# How sure: the op itself has shown it; a prediction holds for every element; the pattern of the wrong elements tells.
+# How sure: the op itself shows it; a prediction holds for every element; or the pattern of wrong elements shows it.
 OBSERVED, PREDICTED, PATTERN = 3, 2, 1
 
 _FEWEST = 4  # elements that must distinguish a prediction from what was expected

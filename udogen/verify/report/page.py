@@ -324,7 +324,7 @@ def _owner(state: BackendState) -> str:
         return "Qualcomm's own"
     if state.runtime is None:
         return "stand-in"
-    # Instructions of Hexagon under QEMU: the name says it all.
+    # Instructions of Hexagon under QEMU have no other owner.
     return "udogen's emulator" if state.runtime.emulator else text.cut(state.runtime.name, 60)
 
 

@@ -10,6 +10,8 @@ from math import log1p
 from struct import pack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from udogen.verify.report import text
 from udogen.verify.report.text import Html
 from udogen.verify.tolerances import Tolerance, differences
@@ -200,15 +202,11 @@ def look(tensor: TensorResult, tolerance: Tolerance) -> CloseUp | None:
 
 
 def _signed(tensor: TensorResult) -> Array:
-    import numpy as np
-
     difference: Array = np.subtract(tensor.found.astype(np.float64), tensor.expected.astype(np.float64))
     return difference
 
 
 def _first(tensor: TensorResult, off: Array, bad: Array) -> tuple[WrongElement, ...]:
-    import numpy as np
-
     found = []
     for flat in np.flatnonzero(bad)[:_FIRST]:
         index = tuple(int(each) for each in np.unravel_index(int(flat), bad.shape))
@@ -229,8 +227,6 @@ def _first(tensor: TensorResult, off: Array, bad: Array) -> tuple[WrongElement, 
 
 def _whole_bins(signed: Array, bad: Array) -> list[ErrorBin]:
     """Steps, each by itself where there are few."""
-    import numpy as np
-
     low, high = int(signed.min()), int(signed.max())
     width = -(-(high - low + 1) // _BINS)
     start = -(-(0 - low) // width) * -width if width > 1 else low  # so that a bin begins at zero
@@ -250,8 +246,6 @@ def _whole_bins(signed: Array, bad: Array) -> list[ErrorBin]:
 
 def _decades(off: Array, bad: Array) -> list[ErrorBin]:
     """Powers of ten, from exact to not finite."""
-    import numpy as np
-
     flat, wrong = off.ravel(), bad.ravel()
     some = np.isfinite(flat) & (flat > 0)
     powers = np.full(flat.shape, 0, np.int64)
@@ -276,8 +270,6 @@ def _bin(name: str, members: Any, wrong: Array) -> ErrorBin:
 
 
 def _worst_slice(tensor: TensorResult, off: Array, bad: Array) -> Slice:
-    import numpy as np
-
     shape = off.shape
     axes = [axis for axis, extent in enumerate(shape) if extent > 1][-2:]
     if len(axes) < 2:  # a vector, in rows
@@ -299,8 +291,6 @@ def _worst_slice(tensor: TensorResult, off: Array, bad: Array) -> Slice:
 
 
 def _vector(tensor: TensorResult, off: Array, bad: Array) -> Slice:
-    import numpy as np
-
     rows = -(-off.size // _ROW) if off.size > _ROW else 1
     columns = _ROW if rows > 1 else off.size
     spare = rows * columns - off.size
@@ -326,8 +316,6 @@ def _vector(tensor: TensorResult, off: Array, bad: Array) -> Slice:
 def _sliced(
     tensor: TensorResult, arrays: tuple[Array, Array, Array, Array], *, where: str, axes: tuple[str, str]
 ) -> Slice:
-    import numpy as np
-
     rows, columns = arrays[2].shape
     high, wide = -(-rows // MOST_SQUARES), -(-columns // MOST_SQUARES)
     picked = _pick(arrays[2], high, wide)
@@ -355,8 +343,6 @@ def _sliced(
 
 def _pick(off: Array, high: int, wide: int) -> tuple[Array, Array]:
     """Of each block of high x wide elements, the row and column of the one that is furthest off."""
-    import numpy as np
-
     rows, columns = -(-off.shape[0] // high), -(-off.shape[1] // wide)
     padded = np.full((rows * high, columns * wide), -1.0)
     padded[: off.shape[0], : off.shape[1]] = np.nan_to_num(off, nan=-1.0, posinf=np.inf)
@@ -375,7 +361,6 @@ def _take(array: Array, picked: tuple[Array, Array]) -> Array:
 
 def _range(expected: Array, found: Array, tensor: TensorResult) -> tuple[float, float]:
     """The range of the ramp: what is expected, and what was found unless it is absurd."""
-    import numpy as np
 
     def ends(array: Array) -> tuple[float, float] | None:
         finite = array.astype(np.float64)
@@ -393,8 +378,6 @@ def _range(expected: Array, found: Array, tensor: TensorResult) -> tuple[float, 
 
 
 def _values(title: str, array: Array, low: float, high: float, *, few: bool) -> Panel:
-    import numpy as np
-
     real = array.astype(np.float64)
     finite = np.isfinite(real)
     # Halves, because the whole range of float64 exceeds float64.
@@ -416,8 +399,6 @@ def _values(title: str, array: Array, low: float, high: float, *, few: bool) -> 
 
 def _off_panel(off: Array, bad: Array, *, few: bool) -> Panel:
     """No error, within the tolerance, and the rest on a logarithmic scale."""
-    import numpy as np
-
     levels = np.where(off > 0, 1, 0).astype(np.uint8)
     finite = off[bad & np.isfinite(off)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
@@ -591,8 +572,6 @@ def _png(panel: Panel) -> str:
 
     Stored, not compressed: compressed bytes are not the same with every zlib.
     """
-    import numpy as np
-
     rows, columns = panel.levels.shape
     levels = np.where(panel.levels == UNSHOWN, _CLEAR, panel.levels).astype(np.uint8)
     even = np.zeros((rows, columns + columns % 2), np.uint8)

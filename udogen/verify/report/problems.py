@@ -248,7 +248,7 @@ def _wrong(tensor: TensorResult) -> str:
     if not isfinite(tensor.max_error):
         return f"{wrong}one of them is not finite, or should not be finite; allowed is {tensor.tolerance}."
     off = f"the worst is off by {text.with_unit(tensor.max_error, tensor.unit)}"
-    # A large ratio tells no more than that it is wrong.
+    # A large ratio means no more than that it is wrong.
     much = f"{text.ratio(tensor.worst)} what is allowed" if tensor.worst < 1000 else "far more than what is allowed"
     return f"{wrong}{off}, {much} ({tensor.tolerance})."
 

@@ -146,10 +146,10 @@ class SafetyChecks:
 
     def _at_once(self, session: OpSession, call: OpCall) -> tuple[Finding, ...]:
         """Two graphs at the same time must return what each returns alone."""
-        answers = session.parallel(call, executions=_RACE_EXECUTIONS, seconds=_RACE_SECONDS, loop=build_loop())
-        for name in answers[0]:
+        outputs = session.parallel(call, executions=_RACE_EXECUTIONS, seconds=_RACE_SECONDS, loop=build_loop())
+        for name in outputs[0]:
             for alone, beside in ((0, 2), (1, 3)):
-                if answers[alone][name].tobytes() != answers[beside][name].tobytes():
+                if outputs[alone][name].tobytes() != outputs[beside][name].tobytes():
                     return (
                         Finding(
                             "data-race",

@@ -253,7 +253,7 @@ def _numbers(values: Sequence[int]) -> str:
 _FRAME = re.compile(r"^\s+#\d+ .*\((?P<library>[^()]+)\+(?P<offset>0x[0-9a-f]+)\)")
 _ADDRESS = re.compile(r"ERROR: AddressSanitizer: (?P<what>[\w-]+)")
 _ACCESS = re.compile(r"^(?P<how>READ|WRITE) of size (?P<size>\d+)")
-# Older releases say `to the right of`, later ones `after`.
+# Older releases write `to the right of`, later ones `after`.
 _REGION = re.compile(
     r"is located (?P<by>\d+) bytes (?P<side>to the right of|to the left of|after|before|inside of|inside) "
     r"(?P<size>\d+)-byte region \[0x(?P<begin>[0-9a-f]+),0x(?P<end>[0-9a-f]+)\)"

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from udogen.clients.programs.ort import attribute_fault
 from udogen.errors import UdogenError
 from udogen.opdef.model import Op, OpPackage, Tensor
@@ -140,8 +142,6 @@ def _can_follow_itself(case: Case, plan: CasePlan) -> bool:
 
 def _next(before: Case, plan: CasePlan, reference: ReferenceFunction, backend: str) -> Case | None:
     """The case whose input is the output of an earlier one; its tolerance includes what that may be off."""
-    import numpy as np
-
     into, out = plan.op.inputs[0], plan.op.outputs[0]
     case = make(plan, reference, backend)
     if case.origin is None:
@@ -152,8 +152,8 @@ def _next(before: Case, plan: CasePlan, reference: ReferenceFunction, backend: s
         quants[into.name] = before.quants[out.name]
 
     def stored(first: Any) -> dict[str, Any]:
-        answers = origin.reference({**case.inputs, into.name: first}, case.params, quants)
-        return {name: values.store(real, plan.types[name], quants.get(name)) for name, real in answers.items()}
+        reals = origin.reference({**case.inputs, into.name: first}, case.params, quants)
+        return {name: values.store(real, plan.types[name], quants.get(name)) for name, real in reals.items()}
 
     try:
         expected = stored(between)
@@ -173,8 +173,6 @@ def _next(before: Case, plan: CasePlan, reference: ReferenceFunction, backend: s
 
 def _moved(array: Any, distance: Any) -> Any:
     """Stored numbers, moved by a distance."""
-    import numpy as np
-
     if array.dtype.kind == "f":
         return (array.astype(np.float64) + distance).astype(array.dtype)
     limits = np.iinfo(array.dtype) if array.dtype.kind in "iu" else None

@@ -149,8 +149,8 @@ def types_of(op: Op, choice: Mapping[str, str]) -> Mapping[str, DataType] | None
     found: dict[str, DataType] = {}
     hit = not common
     for tensor in (*op.inputs, *op.outputs):
-        wanted = choice.get(tensor.name, common)
-        match = next((row for row in tensor.accepted if row.name == wanted), None)
+        dtype = choice.get(tensor.name, common)
+        match = next((row for row in tensor.accepted if row.name == dtype), None)
         if match is None and tensor.name in choice:
             return None
         hit = hit or match is not None

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from udogen.errors import UdogenError, UsageError, open_plain
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage, Tensor
@@ -271,7 +273,7 @@ def _shape_of(given: object) -> Shape | None:
 
 
 def make(plan: CasePlan, reference: ReferenceFunction | None, backend: str) -> Case:
-    """The case; its `error` says why its numbers cannot be made."""
+    """The case; with an `error` if its numbers cannot be made."""
     group, op = plan.group, plan.op
     dtypes = {name: row.name for name, row in plan.types.items() if _is_present(name, plan)}
     case = Case(
@@ -292,9 +294,9 @@ def make(plan: CasePlan, reference: ReferenceFunction | None, backend: str) -> C
         case = replace(case, inputs=inputs, quants=quants)
         if reference is None or case.refusal:
             return replace(case, quants={**quants, **_output_quants(plan, {})})
-        answers = _real_outputs(plan, reference, inputs, plan.params, quants)
-        every = {**quants, **_output_quants(plan, answers)}
-        expected = _stored(plan, answers, every)
+        reals = _real_outputs(plan, reference, inputs, plan.params, quants)
+        every = {**quants, **_output_quants(plan, reals)}
+        expected = _stored(plan, reals, every)
     except UdogenError as error:
         return replace(case, error=CaseError.of(error))
     return replace(
@@ -324,8 +326,6 @@ def _head(name: str, plan: CasePlan) -> str:
 
 
 def _inputs(plan: CasePlan) -> tuple[dict[str, Any], dict[str, values.Quant]]:
-    import numpy as np
-
     random = np.random.default_rng(plan.seed)
     inputs: dict[str, Any] = {}
     quants: dict[str, values.Quant] = {}
@@ -349,34 +349,30 @@ def _inputs(plan: CasePlan) -> tuple[dict[str, Any], dict[str, values.Quant]]:
 
 
 def _numbers(given: GivenNumbers) -> Any:
-    import numpy as np
-
     if given.file is None:
         try:
             return np.asarray(given.numbers, np.float64)
-        except (ValueError, TypeError) as fault:
-            raise UsageError(f"`values` has a list that is no tensor: {fault}", hint="rows of equal length") from fault
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"`values` has a list that is no tensor: {error}", hint="rows of equal length") from error
     try:
         with open_plain(given.file) as file:
             return np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as fault:
+    except (OSError, ValueError, EOFError) as error:
         raise UsageError(
-            f"{given.file} is no array that numpy can load: {fault}", hint="save it with numpy.save"
-        ) from fault
+            f"{given.file} is no array that numpy can load: {error}", hint="save it with numpy.save"
+        ) from error
 
 
 def _given_as(given: GivenNumbers, shape: Shape, name: str) -> Any:
-    import numpy as np
-
     found = _numbers(given)
     try:
         return np.broadcast_to(found, shape)
-    except ValueError as fault:
+    except ValueError as error:
         have = "x".join(map(str, found.shape)) or "one number"
         raise UsageError(
             f"`values` of `{name}` are {have}, and its shape is {'x'.join(map(str, shape)) or 'that of a scalar'}",
             hint="leave `shape` out, or give numbers of that shape",
-        ) from fault
+        ) from error
 
 
 def _declared_quant(plan: CasePlan, name: str, dtype: DataType) -> values.Quant | None:
@@ -419,8 +415,6 @@ def _all_params(plan: CasePlan, given: Mapping[str, object]) -> dict[str, object
 
 def _as_passed(value: Any, param: Tensor) -> Any:
     """A number as the op gets it: 0.2 is another one in 32 bits."""
-    import numpy as np
-
     floats = [row for row in param.datatypes if row.kind == "float" and row.numpy]
     if isinstance(value, bool) or not floats or floats[0] is not param.datatypes[0]:
         return value if param.is_scalar else np.asarray(value)
@@ -428,7 +422,7 @@ def _as_passed(value: Any, param: Tensor) -> Any:
     return float(made) if param.is_scalar else made
 
 
-def _output_quants(plan: CasePlan, answers: Mapping[str, Any]) -> Quants:
+def _output_quants(plan: CasePlan, reals: Mapping[str, Any]) -> Quants:
     """As the test file declares; otherwise what covers the outputs."""
     found: dict[str, values.Quant] = {}
     for tensor in plan.op.outputs:
@@ -436,20 +430,19 @@ def _output_quants(plan: CasePlan, answers: Mapping[str, Any]) -> Quants:
         if not dtype.quantized:
             continue
         declared = _declared_quant(plan, tensor.name, dtype)
-        reach = values.finite_range(answers[tensor.name]) if tensor.name in answers else (-1.0, 1.0)
+        reach = values.finite_range(reals[tensor.name]) if tensor.name in reals else (-1.0, 1.0)
         found[tensor.name] = declared or values.quant_for(*reach, dtype)
     return found
 
 
-def _stored(plan: CasePlan, answers: Mapping[str, Any], quants: Quants) -> dict[str, Any]:
+def _stored(plan: CasePlan, reals: Mapping[str, Any], quants: Quants) -> dict[str, Any]:
     return {
-        name: values.store(real, plan.types[name], quants.get(name)) for name, real in answers.items()
+        name: values.store(real, plan.types[name], quants.get(name)) for name, real in reals.items()
     }  # fmt: skip
 
 
 def _baseline(plan: CasePlan, reference: ReferenceFunction, inputs: Arrays, quants: Quants) -> Callable[[], object]:
     """The reference as numpy would be used: on floats of 32 bits if the op has floats or fixed point."""
-    import numpy as np
 
     def prepared(tensor: Tensor) -> Any:
         real = _real_input(plan, tensor, inputs, quants)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from udogen.errors import ToolMissing, UdogenError, UsageError
 from udogen.opdef.problems import nearest
 from udogen.python_files import last_line, load_module
@@ -34,8 +36,6 @@ class ReferenceFunction:
 
     def __call__(self, inputs: Sequence[Any], params: Mapping[str, object], outputs: Sequence[str]) -> dict[str, Any]:
         """The outputs by name, as the function computes them: real numbers."""
-        import numpy as np
-
         try:
             with np.errstate(all="ignore"):
                 found = self.function(*inputs, **params)
@@ -49,8 +49,6 @@ class ReferenceFunction:
 
 
 def _by_name(found: Any, outputs: Sequence[str], text: str) -> dict[str, Any]:
-    import numpy as np
-
     if isinstance(found, Mapping):
         strangers = [name for name in found if name not in outputs]
         if strangers:
@@ -58,7 +56,7 @@ def _by_name(found: Any, outputs: Sequence[str], text: str) -> dict[str, Any]:
                 f"the reference {text} returns `{strangers[0]}`, which is no output",
                 hint="the op has " + ", ".join(outputs),
             )
-        answers = dict(found)
+        by_name = dict(found)
     else:
         several = found if isinstance(found, tuple | list) else (found,)
         if len(several) > len(outputs):
@@ -66,12 +64,12 @@ def _by_name(found: Any, outputs: Sequence[str], text: str) -> dict[str, Any]:
                 f"the reference {text} returns {len(several)} arrays, the op has {len(outputs)} outputs",
                 hint="return one array for each output, or a dict by name",
             )
-        answers = dict(zip(outputs, several, strict=False))
-    made = {name: np.asarray(each) for name, each in answers.items()}
+        by_name = dict(zip(outputs, several, strict=False))
+    made = {name: np.asarray(each) for name, each in by_name.items()}
     for name, array in made.items():
         if array.dtype.kind not in "fiub":
             raise ReferenceFailed(
-                f"the reference {text} returns {type(answers[name]).__name__} for `{name}`, which is no array",
+                f"the reference {text} returns {type(by_name[name]).__name__} for `{name}`, which is no array",
                 hint="return numpy arrays",
             )
     return made
@@ -107,23 +105,21 @@ def _onnx(name: str, folder: Path) -> Function:
     try:
         onnx: Any = importlib.import_module("onnx")
         evaluator: Any = importlib.import_module("onnx.reference").ReferenceEvaluator
-    except ImportError as fault:
-        raise ToolMissing("the Python package onnx is not installed", hint="pip install onnx") from fault
-    import numpy as np
-
+    except ImportError as error:
+        raise ToolMissing("the Python package onnx is not installed", hint="pip install onnx") from error
     if name.endswith(".onnx"):
         try:
             model = onnx.load(folder / name)
             session = evaluator(model)
-        except Exception as fault:
-            raise UsageError(f"{folder / name} is no ONNX model: {fault}", hint="name a model, or an op") from fault
+        except Exception as error:
+            raise UsageError(f"{folder / name} is no ONNX model: {error}", hint="name a model, or an op") from error
         kinds = {row.name: row.type.tensor_type.elem_type for row in model.graph.input}
-        wanted = {key: onnx.helper.tensor_dtype_to_np_dtype(kind) for key, kind in kinds.items() if kind}
+        dtypes = {key: onnx.helper.tensor_dtype_to_np_dtype(kind) for key, kind in kinds.items() if kind}
 
         def run_model(*inputs: Any, **_params: object) -> Any:
             # References get float64, which does not go together with 32-bit constants of a model.
             given = {
-                key: each if each is None else np.asarray(each, wanted.get(key))
+                key: each if each is None else np.asarray(each, dtypes.get(key))
                 for key, each in zip(session.input_names, inputs, strict=False)
             }
             return session.run(None, given)
@@ -141,8 +137,8 @@ def _onnx(name: str, folder: Path) -> Function:
             for key, each in zip(names, inputs, strict=True)
             if each is not None
         ]
-        answers = [onnx.helper.make_tensor_value_info(key, onnx.TensorProto.UNDEFINED, None) for key in outputs]
-        graph = onnx.helper.make_graph([node], "op", rows, answers)
+        results = [onnx.helper.make_tensor_value_info(key, onnx.TensorProto.UNDEFINED, None) for key in outputs]
+        graph = onnx.helper.make_graph([node], "op", rows, results)
         model = onnx.helper.make_model(graph)
         given = {key: np.asarray(each) for key, each in zip(names, inputs, strict=True) if each is not None}
         found = evaluator(model).run(None, given)
@@ -155,8 +151,8 @@ def _torch(name: str, _folder: Path) -> Function:
     """A function of torch."""
     try:
         torch: Any = importlib.import_module("torch")
-    except ImportError as fault:
-        raise ToolMissing("the Python package torch is not installed", hint="pip install torch") from fault
+    except ImportError as error:
+        raise ToolMissing("the Python package torch is not installed", hint="pip install torch") from error
     function = torch
     for part in name.removeprefix("torch.").split("."):
         function = getattr(function, part, None)

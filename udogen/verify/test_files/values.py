@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from udogen.opdef.datatypes import DataType
 
 if TYPE_CHECKING:
@@ -67,16 +69,12 @@ def _whole_range(dtype: DataType) -> tuple[int, int]:
 
 
 def _ramp(request: _Request, low: float | None, high: float | None) -> Any:
-    import numpy as np
-
     bottom, top = request.limits or (-1.0, 1.0)
     bottom, top = bottom if low is None else low, top if high is None else high
     return np.linspace(bottom, top, int(np.prod(request.shape, dtype=np.int64))).reshape(request.shape)
 
 
 def _constant(request: _Request, value: float) -> Any:
-    import numpy as np
-
     return np.full(request.shape, value)
 
 
@@ -90,8 +88,6 @@ def _nonfinite(request: _Request) -> Any:
 
 def _mixed(request: _Request, *, finite: bool) -> Any:
     """Every other element is one of the type's special values, the others are ordinary."""
-    import numpy as np
-
     special = np.array(_specials(request, finite=finite), np.float64)
     ordinary = request.random.normal(size=request.shape)
     flat = ordinary.reshape(-1)
@@ -102,8 +98,6 @@ def _mixed(request: _Request, *, finite: bool) -> Any:
 
 
 def _specials(request: _Request, *, finite: bool) -> list[float]:
-    import numpy as np
-
     if request.dtype.kind == "float" and request.dtype.numpy:
         info = np.finfo(request.dtype.numpy)
         tiny, least, most = float(info.tiny), float(info.smallest_subnormal), float(info.max)
@@ -173,8 +167,6 @@ def to_real_number(stored: int, quant: Quant) -> float:
 
 def store(real: Any, dtype: DataType, quant: Quant | None) -> Array:
     """Real numbers as a tensor stores them: rounded to the nearest, ties to even, saturated."""
-    import numpy as np
-
     made = np.asarray(real)
     with np.errstate(all="ignore"):
         if dtype.kind == "bool":
@@ -192,8 +184,6 @@ def store(real: Any, dtype: DataType, quant: Quant | None) -> Array:
 
 def to_real(stored: Array, dtype: DataType, quant: Quant | None) -> Any:
     """What a reference computes with: floats as float64, fixed point as real numbers, integers as stored."""
-    import numpy as np
-
     if dtype.quantized and quant is not None:
         return (stored.astype(np.float64) + quant[1]) * quant[0]
     return stored.astype(np.float64) if dtype.kind == "float" else stored
@@ -201,8 +191,6 @@ def to_real(stored: Array, dtype: DataType, quant: Quant | None) -> Any:
 
 def quant_for(low: float, high: float, dtype: DataType) -> Quant:
     """The scale and offset with which a type covers these real numbers, and zero."""
-    import numpy as np
-
     smallest, largest = dtype.range() or (0, 255)
     low, high = min(low, 0.0), max(high, 0.0)
     if high - low < _SMALLEST_SPAN:
@@ -213,8 +201,6 @@ def quant_for(low: float, high: float, dtype: DataType) -> Quant:
 
 def finite_range(real: Any) -> tuple[float, float]:
     """The smallest and largest finite number."""
-    import numpy as np
-
     finite = np.asarray(real, np.float64)
     finite = finite[np.isfinite(finite)]
     return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
