@@ -55,7 +55,7 @@ def waves(shape: Shape, *, phase: float = 0.0, dtype: str = "float32") -> np.nda
     return np.sin(np.arange(np.prod(shape)) * 0.7 + phase).reshape(shape).astype(dtype)
 
 
-def held(
+def tensor_result(
     name: str,
     expected: np.ndarray,
     found: np.ndarray,
@@ -103,7 +103,9 @@ def outcome(
     **params: object,
 ) -> Outcome:
     """A case with one input and one output of one shape."""
-    tensors = () if found is None else (held("output", expected, found, allowed=allowed, dtype=dtype, quant=quant),)
+    tensors = (
+        () if found is None else (tensor_result("output", expected, found, allowed=allowed, dtype=dtype, quant=quant),)
+    )
     case = Case(
         name,
         op,

@@ -71,8 +71,8 @@ def evidence_of(fault: Fault, opened: Opened, backend: str) -> FailedCase:
 
 
 def check(fault: Fault, evidence: FailedCase) -> None:
-    told = compare(evidence.found["y"], evidence.case.expected["y"], tolerance=fault.tolerance)
-    assert not told.passed, "the fault does not show"
+    measured = compare(evidence.found["y"], evidence.case.expected["y"], tolerance=fault.tolerance)
+    assert not measured.passed, "the fault does not show"
     findings = diagnose(evidence)
     print(*findings, sep="\n")
     assert [each.cause for each in findings][:1] == ([fault.cause] if fault.cause else [])

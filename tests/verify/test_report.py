@@ -44,7 +44,7 @@ def read(run: TestRun) -> html.HtmlElement:
     return html.document_fromstring(page.render(run))
 
 
-def said(element: etree._Element) -> str:
+def text_of(element: etree._Element) -> str:
     """What is to be read there."""
     return " ".join(" ".join(element.itertext()).split())
 
@@ -165,7 +165,7 @@ def test_tables_have_heads_with_scopes(report: html.HtmlElement) -> None:
         assert heads and all(each.get("scope") == "col" for each in heads)
         for row in table.xpath("./tbody/tr"):
             assert row[0].tag == "th" and row[0].get("scope") == "row"
-            assert len(row) == len(heads), said(row)
+            assert len(row) == len(heads), text_of(row)
 
 
 def test_pictures_are_told_and_others_are_silent(report: html.HtmlElement) -> None:
@@ -190,7 +190,7 @@ def test_what_scrolls_can_be_reached_with_keys(report: html.HtmlElement) -> None
 
 def test_no_meaning_is_in_colour_alone(report: html.HtmlElement) -> None:
     for cell in report.xpath("//table[contains(@class, 'matrix')]//*[contains(@class, 'line ')]"):
-        assert cell.xpath(".//use/@href") and said(cell), etree.tostring(cell)
+        assert cell.xpath(".//use/@href") and text_of(cell), etree.tostring(cell)
 
 
 # --- names ----------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def test_names_of_any_letters() -> None:
     assert "\0" not in text and "\x1b" not in text
     report = html.document_fromstring(text)
     assert not report.xpath("//img|//script") and not report.xpath("//@onerror|//@onload")
-    assert said(report).count(READ) > 30
+    assert text_of(report).count(READ) > 30
     assert report.xpath("//code[text()='${x}']"), "what is in backticks is code, and is not evaluated"
 
 
@@ -306,16 +306,16 @@ def test_the_verdict(outcomes: list[Outcome], kind: str, sentence: str, more: li
     judged = page.summarize(run)
     assert (judged.kind, judged.sentence) == (kind, sentence)
     assert more is None or judged.more == more
-    assert said(read(run).xpath("//h1")[0]) == sentence
+    assert text_of(read(run).xpath("//h1")[0]) == sentence
 
 
 def test_what_is_wrong_comes_first_and_once_for_each_cause(report: html.HtmlElement) -> None:
-    assert [said(each) for each in report.xpath("//h2")][:3] == [
+    assert [text_of(each) for each in report.xpath("//h2")][:3] == [
         "Warnings",
         "What is wrong",
         "Op, data type and backend",
     ]
-    assert [(said(each[0]), said(each[1])) for each in report.xpath("//article")] == [
+    assert [(text_of(each[0]), text_of(each[1])) for each in report.xpath("//article")] == [
         ("Softmax: layout swap", "2 cases on CPU and GPU, FLOAT_32"),
         ("Softmax: wrong numbers, cause not known", "1 case on GPU, FLOAT_32"),
         ("Softmax: unwritten tail", "1 case on HTP, FLOAT_32"),
@@ -327,7 +327,7 @@ def test_what_is_wrong_comes_first_and_once_for_each_cause(report: html.HtmlElem
 
 def test_shapes_that_differ() -> None:
     bad = outcome("shape", expected=waves((2, 3)), found=waves((3, 2)))
-    text = said(read(run_of(bad)).xpath("//article")[0])
+    text = text_of(read(run_of(bad)).xpath("//article")[0])
     assert "output should be 2x3, and is 3x2." in text
 
 
@@ -335,13 +335,13 @@ def test_many_of_one_cause_are_a_few_and_a_table() -> None:
     outcomes = [layout_swap(f"number {n}") for n in range(9)]
     report = read(run_of(*outcomes))
     [article] = report.xpath("//article")
-    assert [said(each) for each in article.xpath(".//h4")] == [
+    assert [text_of(each) for each in article.xpath(".//h4")] == [
         *(f"number {n}" for n in range(4)),
         "5 more cases of this kind",
     ]
     assert [bool(each.get("open") is not None) for each in article.xpath("./details")] == [True] + [False] * 4
     rows = article.xpath(".//table[contains(@class, 'failing')]/tbody/tr")
-    assert said(rows[0]) == (
+    assert text_of(rows[0]) == (
         "number 4 CPU, FLOAT_32 2,046 of 2,048 (99 %) wrong, off by 1.999 output[0, 0, 0, 1] input 1x1x2x2"
     )
     assert [row.get("id") for row in rows] == [f"case-{n}" for n in range(4, 9)]
@@ -352,75 +352,79 @@ def test_what_is_folded_says_what_it_is() -> None:
     causes = [replace(layout_swap(), findings=(replace(LAYOUT, cause=f"cause-{n}"),)) for n in range(5)]
     articles = read(run_of(*causes)).xpath("//article")
     assert [bool(each.xpath("./details[@open]")) for each in articles] == [True, True, True, False, False]
-    sentences = [[said(each) for each in article.xpath("./p[@class='sentence']")] for article in articles]
+    sentences = [[text_of(each) for each in article.xpath("./p[@class='sentence']")] for article in articles]
     assert sentences == [[], [], [], [LAYOUT.sentence], [LAYOUT.sentence]]
 
 
 def test_costs_that_nobody_measured_have_no_column() -> None:
     right = replace(RIGHT, cost=replace(RIGHT.cost, execute=Spread(1e-6, 1e-6, 1e-6, 5), bytes_moved=48))
     [table] = read(run_of(right)).xpath("//table[contains(@class, 'costs')]")
-    assert [said(each) for each in table.xpath("./thead/tr/th")] == ["op", "on", "time", "bytes moved"]
+    assert [text_of(each) for each in table.xpath("./thead/tr/th")] == ["op", "on", "time", "bytes moved"]
     assert not read(run_of(RIGHT)).xpath("//table[contains(@class, 'costs')]")
 
 
 def test_a_builtin_op_that_could_not_be_timed() -> None:
     cost = replace(passing(1)[0].cost, builtin=None, builtin_fault="op refused: axis")
     [table] = read(run_of(replace(RIGHT, cost=cost))).xpath("//table[contains(@class, 'costs')]")
-    assert "qti.aisw::Softmax: op refused: axis" in said(table)
+    assert "qti.aisw::Softmax: op refused: axis" in text_of(table)
 
 
 def test_right_numbers_that_cost_more_are_no_success() -> None:
     changes, baseline = earlier()
     report = html.document_fromstring(page.render(run_of(RIGHT), changes, baseline))
-    assert said(report.xpath("//h1")[0]) == (
+    assert text_of(report.xpath("//h1")[0]) == (
         "The one case that was checked is right, on 1 backend; 1 cost more than in the earlier run."
     )
     assert report.xpath("//h1/@class") == ["error"]
     nothing = html.document_fromstring(page.render(run_of(RIGHT), (), baseline))
     [section] = nothing.xpath("//section[@aria-labelledby='compared']")
-    assert "costs.json : it has none of these cases." in said(section)
+    assert "costs.json : it has none of these cases." in text_of(section)
 
 
 def test_ops_of_one_name_are_called_by_their_packages() -> None:
     run = run_of(*(replace(each, package=package) for package in ("A", "B") for each in (RIGHT, WRONG)))
     report = read(run)
-    assert [said(each) for each in report.xpath("//h3")][:2] == [
+    assert [text_of(each) for each in report.xpath("//h3")][:2] == [
         "A:: Softmax: wrong numbers, cause not known",
         "B:: Softmax: wrong numbers, cause not known",
     ]
     [table] = report.xpath("//table[contains(@class, 'matrix')]")
-    assert [said(each) for each in table.xpath("./tbody/tr/th")] == ["A::Softmax", "B::Softmax"]
+    assert [text_of(each) for each in table.xpath("./tbody/tr/th")] == ["A::Softmax", "B::Softmax"]
 
 
 def test_numbers_that_are_right_with_something_else_that_is_not() -> None:
     heap = Finding("heap", "execute allocates memory", "std::vector at Softmax.cpp:31", "reserve it in finalize")
     report = read(run_of(replace(RIGHT, status="failed", findings=(heap,))))
     [article] = report.xpath("//article")
-    assert said(article[0]) == "Softmax: heap"
-    assert [said(each) for each in article.xpath(".//summary/span")] == ["CPU, FLOAT_32", "heap"]
-    assert "std::vector at Softmax.cpp:31" in said(article) and not article.xpath(".//figure")
+    assert text_of(article[0]) == "Softmax: heap"
+    assert [text_of(each) for each in article.xpath(".//summary/span")] == ["CPU, FLOAT_32", "heap"]
+    assert "std::vector at Softmax.cpp:31" in text_of(article) and not article.xpath(".//figure")
 
 
 def test_every_case_is_there(report: html.HtmlElement) -> None:
     [passed] = report.xpath("//div[@aria-label='Cases that passed']")
     assert len(passed.xpath(".//tbody/tr")) == 30
-    assert said(passed.xpath(".//tbody/tr")[1]) == ("normal 2x4 seed 1 Softmax HTP, FLOAT_32 input 2x4 3.02e-7 2.9 µs")
+    assert text_of(passed.xpath(".//tbody/tr")[1]) == (
+        "normal 2x4 seed 1 Softmax HTP, FLOAT_32 input 2x4 3.02e-7 2.9 µs"
+    )
     [left] = report.xpath("//div[@aria-label='Cases that were not run']")
-    assert said(left.xpath(".//tbody/tr")[0]) == "five axes Softmax GPU, FLOAT_32 tensors of 5 axes do not exist there"
+    assert (
+        text_of(left.xpath(".//tbody/tr")[0]) == "five axes Softmax GPU, FLOAT_32 tensors of 5 axes do not exist there"
+    )
     [unchecked] = report.xpath("//div[@aria-label='Cases without a reference']")
-    assert said(unchecked.xpath(".//tbody/tr")[0]) == "smoke Softmax Hexagon, FLOAT_32 input 4x4 not known"
+    assert text_of(unchecked.xpath(".//tbody/tr")[0]) == "smoke Softmax Hexagon, FLOAT_32 input 4x4 not known"
 
 
 def test_a_run_of_nothing() -> None:
     report = read(TestRun(Path(), (), ()))
-    assert said(report.xpath("//h1")[0]) == "Nothing was run, so nothing is known."
-    assert said(report.xpath("//section[@aria-labelledby='cases']")[0]) == "All other cases None passed."
+    assert text_of(report.xpath("//h1")[0]) == "Nothing was run, so nothing is known."
+    assert text_of(report.xpath("//section[@aria-labelledby='cases']")[0]) == "All other cases None passed."
 
 
 def test_a_refusal_that_was_due_is_said_to_be_one() -> None:
     case = replace(RIGHT.case, refusal=True)
     [row] = read(run_of(replace(RIGHT, case=case, tensors=()))).xpath("//table[contains(@class, 'list')]/tbody/tr")
-    assert "refused, as it must" in said(row)
+    assert "refused, as it must" in text_of(row)
 
 
 @pytest.mark.parametrize(
@@ -445,4 +449,4 @@ def test_numbers_of_every_kind_can_be_shown(found: np.ndarray) -> None:
     expected = ~found if found.dtype == bool else np.ones_like(found)
     for allowed in (FLOAT, STEP):
         made = outcome("any", expected=expected, found=found, allowed=allowed, status="failed")
-        assert "any" in said(read(run_of(made)))
+        assert "any" in text_of(read(run_of(made)))

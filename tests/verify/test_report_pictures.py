@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from lxml import etree
 
-from tests.verify.report_sample import FLOAT, STEP, held, waves
+from tests.verify.report_sample import FLOAT, STEP, tensor_result, waves
 from udogen.verify.report import pictures
 from udogen.verify.report.pictures import MOST_SQUARES, UNSHOWN, CloseUp, ErrorBin, look
 from udogen.verify.tolerances import EXACT, Tolerance
@@ -22,7 +22,7 @@ from udogen.verify.tolerances import EXACT, Tolerance
 
 def seen(expected: np.ndarray, found: np.ndarray, *, allowed: Tolerance = FLOAT, unit: str = "") -> CloseUp:
     quant = (0.5, 0) if unit else None
-    close = look(held("y", expected, found, allowed=allowed, quant=quant), allowed)
+    close = look(tensor_result("y", expected, found, allowed=allowed, quant=quant), allowed)
     assert close is not None
     return close
 
@@ -131,7 +131,7 @@ def test_numbers_are_written_where_there_are_few() -> None:
 
 def test_nothing_to_lay_on_one_another() -> None:
     for expected, found in ((waves((2, 3)), waves((3, 2))), (np.zeros((0, 4)), np.zeros((0, 4)))):
-        assert look(held("y", expected, found, allowed=FLOAT), FLOAT) is None
+        assert look(tensor_result("y", expected, found, allowed=FLOAT), FLOAT) is None
 
 
 # --- spreads --------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_floats_have_a_bin_for_each_power_of_ten() -> None:
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_every_element_is_in_one_bin_of_floats(expected: np.ndarray, found: np.ndarray) -> None:
     close = seen(expected, found)
-    tensor = held("y", expected, found, allowed=FLOAT)
+    tensor = tensor_result("y", expected, found, allowed=FLOAT)
     assert sum(each.right + each.wrong for each in close.spread) == 35
     assert sum(each.wrong for each in close.spread) == tensor.wrong
     assert len(close.spread) <= 13
@@ -186,7 +186,7 @@ def test_every_element_is_in_one_bin_of_floats(expected: np.ndarray, found: np.n
 def test_every_element_is_in_one_bin_of_steps(expected: np.ndarray, found: np.ndarray) -> None:
     close = seen(expected, found, allowed=STEP, unit="step")
     assert sum(each.right + each.wrong for each in close.spread) == 36
-    assert sum(each.wrong for each in close.spread) == held("y", expected, found, allowed=STEP).wrong
+    assert sum(each.wrong for each in close.spread) == tensor_result("y", expected, found, allowed=STEP).wrong
     assert len(close.spread) <= 12
 
 

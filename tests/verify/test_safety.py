@@ -318,7 +318,7 @@ def test_what_a_graph_leaves_behind(unsafe: Unsafe) -> None:
     )
 
 
-# --- what is not looked at ------------------------------------------------------------------------------------
+# --- what is not checked ------------------------------------------------------------------------------------
 
 
 def test_what_no_check_looks_at_is_said() -> None:

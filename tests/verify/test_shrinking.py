@@ -44,16 +44,16 @@ def test_the_smallest_is_found(name: str) -> None:
     shapes, fails, smallest = CASES[name]
     asked: list[Shapes] = []
 
-    def told(shapes: Shapes) -> bool:
+    def recorded(shapes: Shapes) -> bool:
         asked.append(dict(shapes))
         return fails(shapes)
 
-    assert shrink(shapes, told) == smallest
+    assert shrink(shapes, recorded) == smallest
     assert len(asked) <= 60
     assert len({tuple(each.items()) for each in asked}) == len(asked), "asked twice"
     again = list(asked)
     asked.clear()
-    shrink(shapes, told)
+    shrink(shapes, recorded)
     assert asked == again, "nothing of it depends on chance"
 
 

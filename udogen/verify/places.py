@@ -6,9 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from udogen.build import emulated
 from udogen.clients.ort import versions
 from udogen.clients.ort.op_session import OrtSession
 from udogen.errors import UsageError
+from udogen.opdef.onnx.reading import onnx_module
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.library import BACKENDS, find_runtime
@@ -86,13 +88,9 @@ def built_for(place: Place, folder: Path) -> Built:
 def check_available(place: Place, on_step: Callable[[str], None]) -> None:
     """Raise if the runtime or tool of the place is missing, before anything is compiled for it."""
     if place.instructions:
-        from udogen.build import emulated
-
         emulated.find_qemu()
         emulated.compiler(emulated.HOSTS[place.config].default)
     elif place.client:
-        from udogen.opdef.onnx.reading import onnx_module
-
         versions.check(place.config)
         onnx_module()
     else:

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from mako.template import Template
 
 from udogen import __version__, resources
 from udogen.errors import writing
@@ -14,9 +16,6 @@ from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.report import pictures, text
 from udogen.verify.report.problems import Fact, chip, problems
 from udogen.verify.results import STATUSES, BackendState, Cost, Outcome, Spread, TensorResult, TestRun
-
-if TYPE_CHECKING:
-    from mako.template import Template
 
 
 def write(run: TestRun, file: Path, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> None:
@@ -57,8 +56,6 @@ def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline 
 @cache
 def _template() -> Template:
     """Everything that is filled in is escaped, except for `Html`."""
-    from mako.template import Template
-
     return Template(
         (resources.templates() / "report" / "report.html.mako").read_text("utf-8"),
         strict_undefined=True,
