@@ -9,13 +9,14 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from udogen.configs.load import load
+from udogen.generate.pipeline import generate
+
 from udogen import resources
 from udogen.build import make, tools
-from udogen.build.package import PackageFolder, open_packages
+from udogen.build.package import PackageLibrary, open_packages
 from udogen.cli import output
 from udogen.errors import UdogenError
-from udogen.generate.packages import generate
-from udogen.opdef.load import load
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.verify.cases import Example
 from udogen.verify.options import TestOptions
@@ -31,7 +32,7 @@ BACKENDS = ("cpu", "htp", "dsp")  # `udogen test examples/softmax` runs the othe
 @cache
 def say_that_zig_is_slow_at_first() -> None:
     """Once: what a person who watches would wonder about."""
-    output.note("  (at its first use zig compiles its C++ library, which takes a minute)")
+    output.print_note("  (at its first use zig compiles its C++ library, which takes a minute)")
 
 
 def run(example: Example) -> list[Outcome]:
@@ -42,7 +43,7 @@ def run(example: Example) -> list[Outcome]:
     made = generate(packages, WORK, chosen=backends, kernels=example.kernels, problems=problems)
     outcomes = []
     for package in (part for each in made for part in open_packages(each.folder) if part.backend in backends):
-        output.note(f"{example.config.relative_to(HERE.parent)} -> {package.path.relative_to(HERE.parent)}")
+        output.print_note(f"{example.config.relative_to(HERE.parent)} -> {package.path.relative_to(HERE.parent)}")
         cases = [each for each in example.cases if each.backend == package.backend and each.runs_on(package.backend)]
         outcomes += run_cases(
             built(package),
@@ -59,25 +60,27 @@ def is_there(backend: str) -> bool:
     if backend != "dsp":
         return True
     if not (tools.zig() and tools.program("qemu-hexagon")):
-        output.note("the cases of dsp are left out: they need zig (pip install ziglang) and qemu-hexagon (qemu-user)")
+        output.print_note(
+            "the cases of dsp are left out: they need zig (pip install ziglang) and qemu-hexagon (qemu-user)"
+        )
         return False
     if not any(resources.cache_dir("hexagon").glob("harness-*")):
-        output.note(
+        output.print_note(
             "the cases of dsp are left out: zig would first build its libraries for Hexagon, which takes minutes"
         )
-        output.note("  (they come to it once `udogen run op … --backend dsp` has run anything)")
+        output.print_note("  (they come to it once `udogen run op … --backend dsp` has run anything)")
         return False
     return True
 
 
-def built(package: PackageFolder) -> Built:
+def built(package: PackageLibrary) -> Built:
     """The package, built for this machine; for the DSP it is compiled when it runs."""
     if package.backend == "dsp":
-        output.note("  built with zig for Hexagon v66")
+        output.print_note("  built with zig for Hexagon v66")
         say_that_zig_is_slow_at_first()
         return find_source(package.path, backend="dsp")
     steps = make.plan(package, [], toolchain="auto", env=tools.environment())
-    output.note(f"  built with {steps[0].choice.title}")
+    output.print_note(f"  built with {steps[0].choice.title}")
     if steps[0].choice.title.startswith("zig"):
         say_that_zig_is_slow_at_first()
     with output.progress(f"  {package.name}", total=make.sources(package) + 1) as advance:
@@ -104,10 +107,10 @@ def main() -> int:
         )
         for outcome in outcomes
     ]
-    output.say("")
-    output.say(output.table(("op", "type", "backend", "runtime", "max error", "execute", ""), rows))
+    output.print_result("")
+    output.print_result(output.table(("op", "type", "backend", "runtime", "max error", "execute", ""), rows))
     wrong = sum(not outcome.passed for outcome in outcomes)
-    output.say(f"\n{len(outcomes) - wrong} of {len(outcomes)} cases agree with numpy")
+    output.print_result(f"\n{len(outcomes) - wrong} of {len(outcomes)} cases agree with numpy")
     return 6 if wrong else 0
 
 
@@ -115,5 +118,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except UdogenError as fault:
-        output.fail(fault)
+        output.print_error(fault)
         sys.exit(fault.exit_code)

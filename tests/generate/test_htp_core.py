@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from udogen.configs.load import load
+from udogen.generate.pipeline import generate
 
 from tests.making import CONFIGS, CORPUS, ONE_OP, ROOT, STRICT, make, make_packages, udogen
 from udogen import resources
 from udogen.build import tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.generate.packages import generate
-from udogen.opdef.load import load
 from udogen.runtime import OpSession, find_runtime
 from udogen.runtime.built import find_built
 from udogen.runtime.library import sdk_build_id

@@ -16,8 +16,8 @@ from unsafe import KERNELS
 
 from tests.making import ROOT, compiler, cpu_package, htp_package, need_runtime, udogen
 from udogen.build import variants
+from udogen.build.emulator import build_watch
 from udogen.build.tools import Environment, environment
-from udogen.build.watch import build_watch
 from udogen.errors import ToolMissing, UsageError
 from udogen.runtime import OpCall, OpCrashed, OpFailed, OpSession
 from udogen.runtime.built import Built

@@ -220,14 +220,14 @@ def command(
             finally:
                 stages = recording.stages()
                 for row in htp_graph.lines(stages or ()) if not as_json else ():
-                    output.say(row)
+                    output.print_result(row)
     if prove:
         proved(result.proof, built.library)
     else:
         result = replace(result, proof=None)
     if verbose:
         for line in result.logs:
-            output.note(f"[{line.source} {line.level}] {line.text}")
+            output.print_note(f"[{line.source} {line.level}] {line.text}")
     if save_context is not None and result.context is not None:
         from udogen.runtime.contexts import manifest
 
@@ -279,7 +279,7 @@ def _tell(
 ) -> None:
     times, runtime = result.times, result.runtime
     if as_json:
-        output.answer(
+        output.print_json(
             {
                 "ok": not findings,
                 "op": op,
@@ -314,25 +314,25 @@ def _tell(
         took = f"({runtime.build_id}), {times.execute * 1e6:.1f} µs per execute"
     else:  # an emulator of the instruction set: its time says nothing
         took = f"(kernel {result.kernel})"
-    output.say(f"{package}::{op} ran on {runtime.name} {took}")
+    output.print_result(f"{package}::{op} ran on {runtime.name} {took}")
     for name, array in result.outputs.items():
         shape = "x".join(str(extent) for extent in array.shape) or "scalar"
         span = f", {array.min():.6g} … {array.max():.6g}" if array.size and array.dtype.kind in "fiub" else ""
         file = f" -> {saved[name]}" if name in saved else ""
-        output.say(f"  {name}: {array.dtype} {shape}{span}{file}")
+        output.print_result(f"  {name}: {array.dtype} {shape}{span}{file}")
     if result.proof:
-        output.say(f"  {result.proof.sentence}")
+        output.print_result(f"  {result.proof.sentence}")
     if findings is not None and not findings:
-        output.say("  the op does not use the heap while it executes")
+        output.print_result("  the op does not use the heap while it executes")
     tell(findings or ())
     if result.packets:
         functions = result.packets.functions
-        output.say(f"  {result.packets.total:,} packets in one execution, of which")
+        output.print_result(f"  {result.packets.total:,} packets in one execution, of which")
         for function, packets in functions[:_SHOWN_FUNCTIONS]:
-            output.say(f"  {packets:>15,}  {function if len(function) < 90 else function[:87] + '...'}")
+            output.print_result(f"  {packets:>15,}  {function if len(function) < 90 else function[:87] + '...'}")
         if len(functions) > _SHOWN_FUNCTIONS:
             rest = sum(packets for _, packets in functions[_SHOWN_FUNCTIONS:])
-            output.say(f"  {rest:>15,}  in {len(functions) - _SHOWN_FUNCTIONS} more functions")
+            output.print_result(f"  {rest:>15,}  in {len(functions) - _SHOWN_FUNCTIONS} more functions")
 
 
 def _counted(packets: Packets) -> dict[str, object]:

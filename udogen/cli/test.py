@@ -132,22 +132,22 @@ def _report(run: TestRun, arguments: _Arguments, before: Baseline | None, *, cos
 
         page.write(run, arguments.html, changes, before)
     if arguments.as_json:
-        output.answer(machine.as_json(run, changes if before else None))
+        output.print_json(machine.as_json(run, changes if before else None))
         return
     lines = terminal.lines(run, paint=output.paint, costs=costs)
     for line in [*lines, *(terminal.changes(changes, run, before) if before else ())]:
-        output.say(line)
+        output.print_result(line)
 
 
 @contextmanager
 def _progress(plan: TestPlan) -> Iterator[Listeners]:
     """A bar that counts cases on a terminal; otherwise a line for each package and place."""
-    if not sys.stderr.isatty() or output.wants_json():
+    if not sys.stderr.isatty() or output.json_requested():
         from udogen.verify.report.text import many
 
         def on_batch(batch: Batch) -> None:
-            if not output.wants_json():
-                output.note(f"  {batch.package.name} on {batch.place.id}: {many(len(batch.cases), 'case')}")
+            if not output.json_requested():
+                output.print_note(f"  {batch.package.name} on {batch.place.id}: {many(len(batch.cases), 'case')}")
 
         yield on_batch, lambda _outcome: None, lambda _step: None
         return

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from udogen.build import tools, variants
+from udogen.build.emulator import build_watch
 from udogen.build.variants import Variant
-from udogen.build.watch import build_watch
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from udogen import resources
 from udogen.build import make, tools
-from udogen.build.package import PackageFolder, open_packages
+from udogen.build.package import PackageLibrary, open_packages
 from udogen.errors import RunFailed, UsageError
-from udogen.generate.packages import HTP_APIS, generate
+from udogen.generate.pipeline import HTP_APIS, generate
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
 from udogen.runtime.built import Built
@@ -33,7 +33,7 @@ def prepare(
 ) -> Built:
     """The built package for one place; raises if there is none, or it does not build."""
 
-    def built(folder: PackageFolder) -> Built:
+    def built(folder: PackageLibrary) -> Built:
         if options.build and not place.instructions:
             build(folder, place.config, jobs=options.jobs, on_step=on_step)
         return built_for(place, folder.path)
@@ -46,7 +46,7 @@ def prepare(
 
 
 def build(
-    folder: PackageFolder, backend: str, *, jobs: int = 0, on_step: OnStep = lambda _line: None
+    folder: PackageLibrary, backend: str, *, jobs: int = 0, on_step: OnStep = lambda _line: None
 ) -> tuple[Path, ...]:
     """Build the libraries of a package for this machine, and return them."""
     rows = [row for row in folder.rows if row.native and row.backend == backend]
@@ -70,7 +70,7 @@ def _locked(work: Path) -> Iterator[None]:
         yield
 
 
-def _existing(source: PackageSource, package: OpPackage, place: Place) -> PackageFolder:
+def _existing(source: PackageSource, package: OpPackage, place: Place) -> PackageLibrary:
     """The folder of this package and backend."""
     for each in source.folders:
         if (each.name, each.backend) == (package.name, place.config):
@@ -84,7 +84,7 @@ def _existing(source: PackageSource, package: OpPackage, place: Place) -> Packag
 
 def _generated(
     source: PackageSource, package: OpPackage, place: Place, ops: Sequence[str], work: Path
-) -> PackageFolder:
+) -> PackageLibrary:
     subject, backend = source.subject, place.config
     assert subject.config is not None
     api = subject.htp_api or next(iter(HTP_APIS))

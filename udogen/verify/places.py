@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from udogen.build import emulated
+from udogen.build import qemu_hexagon
 from udogen.clients.ort import versions
 from udogen.clients.ort.op_session import OrtSession
 from udogen.errors import UsageError
@@ -88,8 +88,8 @@ def built_for(place: Place, folder: Path) -> Built:
 def check_available(place: Place, on_step: Callable[[str], None]) -> None:
     """Raise if the runtime or tool of the place is missing, before anything is compiled for it."""
     if place.instructions:
-        emulated.find_qemu()
-        emulated.compiler(emulated.HOSTS[place.config].default)
+        qemu_hexagon.find_qemu()
+        qemu_hexagon.compiler(qemu_hexagon.HOSTS[place.config].default)
     elif place.client:
         versions.check(place.config)
         onnx_module()

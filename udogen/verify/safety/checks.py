@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 
 from udogen.build import make, tools, variants
+from udogen.build.emulator import build_loop, build_watch
 from udogen.build.variants import Variant
-from udogen.build.watch import build_loop, build_watch
 from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from udogen.build.dwarf import Lines, Place, readable
-from udogen.build.watch import build_watch
+from udogen.build.emulator import build_watch
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpResult
 from udogen.runtime.op.watch import Frame, HeapUse, Site, of_message

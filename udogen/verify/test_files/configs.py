@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from udogen.build.package import PackageFolder, open_packages
+from udogen.backends import of_op
+from udogen.build.package import PackageLibrary, open_packages
+from udogen.configs import resolve
+from udogen.configs.load import load
 from udogen.errors import UsageError
-from udogen.opdef import resolve
-from udogen.opdef.backends import of_op
 from udogen.opdef.datatypes import DataType
-from udogen.opdef.load import load
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Problems, nearest
 from udogen.verify.places import PLACES
@@ -24,7 +24,7 @@ class PackageSource:
 
     subject: Subject
     packages: tuple[OpPackage, ...]
-    folders: tuple[PackageFolder, ...] = ()
+    folders: tuple[PackageLibrary, ...] = ()
 
     def package(self, op: str) -> OpPackage | None:
         """The package that has this op."""
