@@ -17,6 +17,7 @@ from udogen import (
     GenerateOptions,
     Outcome,
     PackageLibrary,
+    TestOptions,
     UdogenError,
     build_package,
     generate_packages,
@@ -51,7 +52,10 @@ def run(example: Example) -> list[Outcome]:
         note(f"{example.config.relative_to(HERE.parent)} -> {package.path.relative_to(HERE.parent)}")
         cases = [each for each in example.cases if each.backend == package.backend and each.runs_on(package.backend)]
         outcomes += run_cases(
-            built(package), cases, backend=package.backend, loops=1 if package.backend == "dsp" else 20
+            built(package),
+            cases,
+            backend=package.backend,
+            options=TestOptions(loops=1 if package.backend == "dsp" else 20),
         )
     return outcomes
 
@@ -91,7 +95,7 @@ def main() -> int:
     rows = [
         (
             f"{outcome.case.op} {outcome.case.name}",
-            outcome.data_type,
+            outcome.dtype,
             outcome.backend,
             f"{outcome.runtime.name} {outcome.runtime.build_id}",
             f"{outcome.max_error:.2g}",

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from udogen.generate.pipeline import GenerateOptions
     from udogen.generate.pipeline import generate as generate_packages
     from udogen.opdef.problems import ConfigError
-    from udogen.verify.cases import Case, Example, load_examples
+    from udogen.verify.cases import Case, Example
+    from udogen.verify.options import TestOptions
     from udogen.verify.results import Outcome
     from udogen.verify.runner import run_cases
+    from udogen.verify.test_files.expand import load_examples
 
 __version__ = "0.1.0"
 
@@ -31,6 +33,7 @@ _PUBLIC = {
     "Outcome": "verify.results",
     "PackageLibrary": "build.package",
     "RunFailed": "errors",
+    "TestOptions": "verify.options",
     "ToolMissing": "errors",
     "UdogenError": "errors",
     "UsageError": "errors",
@@ -39,7 +42,7 @@ _PUBLIC = {
     "GenerateOptions": "generate.pipeline",
     "generate_packages": "generate.pipeline:generate",
     "load_configs": "configs.load:load",
-    "load_examples": "verify.cases",
+    "load_examples": "verify.test_files.expand",
     "onnx_session": "clients.ort:session",
     "open_packages": "build.package",
     "run_cases": "verify.runner",
@@ -69,6 +72,7 @@ __all__ = [
     "Outcome",
     "PackageLibrary",
     "RunFailed",
+    "TestOptions",
     "ToolMissing",
     "UdogenError",
     "UsageError",

@@ -1,4 +1,4 @@
-"""Tables of udogen/data: error codes by interface, lines that programs log, and why they occur.
+"""Tables of udogen/data: error codes by interface, lines that programs log, causes of both and of wrong numbers.
 
 describe(4005).name                      # 'QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND'
 interface("snpe").by_code[1106].meaning
@@ -44,6 +44,14 @@ class KnownLine(NamedTuple):
     pattern: re.Pattern[str]
     meaning: str
     causes: tuple[ErrorCause, ...]
+
+
+class NumberCause(NamedTuple):
+    """A cause of wrong numbers. `text` may have {names}, filled in by the function that finds it."""
+
+    name: str  # `saturation`, without the variant
+    text: str
+    remedy: str
 
 
 class PrintedNumber(NamedTuple):
@@ -107,6 +115,18 @@ def printed_numbers() -> tuple[PrintedNumber, ...]:
     """How numbers are printed, in the order in which patterns are tried."""
     rows = _read("log_lines/numbers.toml")["number"]
     return tuple(PrintedNumber(row["interface"], re.compile(row["pattern"])) for row in rows)
+
+
+@cache
+def number_causes() -> Mapping[str, NumberCause]:
+    """The rows of number_causes.toml: `race`, and of a variant `saturation.wraps`."""
+    found: dict[str, NumberCause] = {}
+    for name, row in _read("number_causes.toml").items():
+        variants = {f"{name}.{key}": value for key, value in row.items() if isinstance(value, dict)}
+        for key, each in {name: row, **variants}.items():
+            if "text" in each:
+                found[key] = NumberCause(name, each["text"], each.get("remedy") or row["remedy"])
+    return found
 
 
 def _causes(row: Mapping[str, Any]) -> tuple[ErrorCause, ...]:

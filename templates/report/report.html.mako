@@ -25,17 +25,17 @@ ${style}</style>
 
 <header class="top">
 <p class="over"><b>udogen test</b> <span>${folder}</span></p>
-<h1 class="${verdict.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${verdict.kind}"/></svg><span>${verdict.sentence}</span></h1>
-% for each in verdict.more:
+<h1 class="${summary.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${summary.kind}"/></svg><span>${summary.sentence}</span></h1>
+% for each in summary.more:
 <p class="more">${each}</p>
 % endfor
 <div class="share" aria-hidden="true">
-% for each in verdict.tiles:
+% for each in summary.tiles:
 <i class="${each.kind}" style="width:${each.percent}%"></i>
 % endfor
 </div>
 <ul class="tiles">
-% for each in verdict.tiles:
+% for each in summary.tiles:
 <li class="${each.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${each.kind}"/></svg><b>${each.number}</b> ${each.label}</li>
 % endfor
 </ul>
@@ -61,7 +61,7 @@ ${style}</style>
 <main id="main">
 % if warnings:
 <section class="card" aria-labelledby="warnings">
-<h2 id="warnings">To be known</h2>
+<h2 id="warnings">Warnings</h2>
 <ul>
 % for each in warnings:
 <li>${each}</li>
@@ -86,12 +86,12 @@ ${style}</style>
 <details class="case">
 % endif
 <summary><h4>${card.name}</h4> <span class="where">${card.where}</span> <span class="chip ${card.kind}">${card.chip}</span></summary>
-<div class="told" id="${card.id}">
+<div class="full" id="${card.id}">
 % if card.lead:
 <p class="lead">${card.lead}</p>
 % endif
 % if card.details:
-<pre tabindex="0" role="group" aria-label="What was said">
+<pre tabindex="0" role="group" aria-label="Output">
 % for each in card.details:
 ${each}
 % endfor
@@ -203,9 +203,9 @@ ${each}
 <td role="cell" class="${cell.kind}"><span class="label" aria-hidden="true">${cell.backend}</span><span class="lines">
 % for line in cell.lines:
 % if line.href:
-<a class="line ${line.kind}" href="${line.href}"><svg class="icon" aria-hidden="true"><use href="#i-${line.kind}"/></svg>${line.words}</a>
+<a class="line ${line.kind}" href="${line.href}"><svg class="icon" aria-hidden="true"><use href="#i-${line.kind}"/></svg>${line.text}</a>
 % else:
-<span class="line ${line.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${line.kind}"/></svg>${line.words}</span>
+<span class="line ${line.kind}"><svg class="icon" aria-hidden="true"><use href="#i-${line.kind}"/></svg>${line.text}</span>
 % endif
 % endfor
 % if cell.why:
@@ -255,7 +255,7 @@ ${line}
 % if costs.rows:
 <section class="card" aria-labelledby="costs">
 <h2 id="costs">What it costs</h2>
-<p class="quiet">One execution of the case that moves most bytes: the bar is the median, the line above it goes from the 10th to the 90th percentile. Times are this machine's; of a stand-in for a device they can be held against each other, not against the device.</p>
+<p class="quiet">One execution of the case that moves most bytes: the bar is the median, the line above it goes from the 10th to the 90th percentile. Times are this machine's; those of a stand-in for a device can be compared with each other, not with the device.</p>
 <div class="scroll" tabindex="0" role="group" aria-labelledby="costs">
 <table class="costs stack" role="table">
 <thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">op</th><th scope="col" role="columnheader">on</th>
@@ -324,9 +324,9 @@ ${line}
 % if compared:
 <section class="card" aria-labelledby="compared">
 <h2 id="compared">Against an earlier run</h2>
-<p>Held against <code>${compared.path}</code>: ${compared.sentence}</p>
+<p>Compared with <code>${compared.path}</code>: ${compared.sentence}</p>
 % if compared.elsewhere:
-<p>It was measured elsewhere, so that times mean little:</p>
+<p>It was measured in another environment, so times are hard to compare:</p>
 <dl class="wide">
 % for each in compared.elsewhere:
 <div><dt>${each.name}</dt><dd>${each.value}</dd></div>
@@ -368,10 +368,10 @@ ${line}
 % if runtimes:
 <div class="scroll" tabindex="0" role="group" aria-label="Runtimes">
 <table class="runtimes stack">
-<thead><tr><th scope="col">backend</th><th scope="col">whose</th><th scope="col">runtime</th><th scope="col">build</th><th scope="col">versions</th><th scope="col">file</th></tr></thead>
+<thead><tr><th scope="col">backend</th><th scope="col">owner</th><th scope="col">runtime</th><th scope="col">build</th><th scope="col">versions</th><th scope="col">file</th></tr></thead>
 <tbody>
 % for each in runtimes:
-<tr><th scope="row">${each.name}<small>${each.title}</small></th><td>${each.whose}</td><td>${each.runtime}</td><td>${each.build}</td><td class="plain">${each.versions}</td><td class="path">${each.path}</td></tr>
+<tr><th scope="row">${each.name}<small>${each.title}</small></th><td>${each.owner}</td><td>${each.runtime}</td><td>${each.build}</td><td class="plain">${each.versions}</td><td class="path">${each.path}</td></tr>
 % endfor
 </tbody>
 </table>

@@ -12,7 +12,7 @@ from tests.build import stand_ins
 from tests.build.devices import EXAMPLE, build, generated
 from tests.making import ROOT, make_packages
 from tests.snpe import packages as udo
-from udogen.verify.cases import load_examples
+from udogen.verify.test_files.expand import load_examples
 
 GOLDEN = ROOT / "tests" / "golden" / "build"
 

@@ -186,16 +186,16 @@ def test_what_no_record_is_about(folder: Path) -> None:
 
 def test_a_test_that_builds_nothing_says_so(tmp_path: Path) -> None:
     from tests.verify import toy
-    from udogen.verify import campaign
-    from udogen.verify.suite.find import load_suite
-    from udogen.verify.workshop import Wish
+    from udogen.verify import test_run
+    from udogen.verify.options import TestOptions
+    from udogen.verify.test_files.read import load_test_files
 
     need_runtime("cpu")
     folder = toy.write(tmp_path / "toy", toy.RIGHT)
 
     def warnings(*, build: bool) -> tuple[str, ...]:
-        options = campaign.Options(backends=("cpu",), wish=Wish(build=build, work=tmp_path / "work"))
-        return campaign.run(campaign.plan(load_suite(folder), options), options).warnings
+        options = TestOptions(backends=("cpu",), build=build, work=tmp_path / "work")
+        return test_run.run(test_run.plan(load_test_files(folder), options), options).warnings
 
     assert warnings(build=True) == ()
     change(next(folder.rglob("Scale.cpp")))

@@ -14,8 +14,9 @@ from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.op.calls import OpResult
 from udogen.runtime.op.request import Wishes, make_call
-from udogen.verify.cases import load_examples
+from udogen.verify.options import TestOptions
 from udogen.verify.runner import run_cases
+from udogen.verify.test_files.expand import load_examples
 
 
 def run(built: Built, op: str, inputs: dict[str, Array], **wishes: Any) -> OpResult:
@@ -34,7 +35,7 @@ def test_the_examples_agree_with_numpy(name: str, tmp_path: Path) -> None:
             continue
         [made] = make_packages([example.config], tmp_path / str(number), chosen=["dsp"], kernels=example.kernels)
         built = find_source(made.folder, backend="dsp")
-        for outcome in run_cases(built, cases, backend="dsp", loops=1):
+        for outcome in run_cases(built, cases, backend="dsp", options=TestOptions(loops=1)):
             assert outcome.passed, (outcome.case.name, outcome.max_error)
             assert outcome.runtime.name.startswith("Hexagon v66 under qemu-hexagon ")
             ran += 1

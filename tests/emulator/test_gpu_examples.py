@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.making import ROOT, gpu_package
-from udogen.verify.cases import load_examples
+from udogen.verify.options import TestOptions
 from udogen.verify.runner import run_cases
+from udogen.verify.test_files.expand import load_examples
 
 
 @pytest.mark.parametrize("name", ["leaky_relu", "softmax"])
@@ -17,7 +18,7 @@ def test_the_examples_agree_with_numpy(name: str, tmp_path: Path) -> None:
     for example in load_examples(ROOT / "examples" / name):
         cases = [case for case in example.cases if case.backend == "gpu" and case.runs_on("gpu")]
         built = gpu_package(example.config, tmp_path, example.kernels)
-        outcomes = run_cases(built, cases, backend="gpu", loops=2)
+        outcomes = run_cases(built, cases, backend="gpu", options=TestOptions(loops=2))
         assert [(each.case.name, each.max_error) for each in outcomes if not each.passed] == []
         assert {each.runtime.name for each in outcomes} == {"GPU_UDOGEN_EMULATOR"}
         assert all(each.runtime.emulator for each in outcomes)

@@ -10,13 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.making import LONG, ROOT, make_packages, need_runtime, udogen
 from udogen.errors import UsageError
-from udogen.verify.cases import load_examples
-from udogen.verify.runner import max_error
+from udogen.verify.test_files.expand import load_examples
 
 FOLDERS = sorted(path.parent for path in (ROOT / "examples").glob("*/reference.py"))
 
@@ -98,27 +96,6 @@ def test_an_example_without_its_function(tmp_path: Path) -> None:
     (tmp_path / "reference.py").write_text("examples = 5\n")
     with pytest.raises(UsageError, match="no function examples"):
         load_examples(tmp_path)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(
-    ("found", "expected", "error"),
-    [
-        ([1.0, 2.0], [1.0, 2.5], 0.5),
-        ([1.0], [1.0, 2.0], np.inf),
-        ([np.nan], [1.0], np.inf),
-        ([np.nan], [np.nan], 0.0),
-        ([np.inf], [np.inf], 0.0),
-        ([np.inf], [-np.inf], np.inf),
-        ([], [], 0.0),
-    ],
-)
-def test_the_largest_error(found: list[float], expected: list[float], error: float) -> None:
-    assert max_error(np.array(found), np.array(expected)) == error
-
-
-def test_the_largest_error_of_integers_does_not_wrap() -> None:
-    assert max_error(np.array([0], np.uint8), np.array([255], np.uint8)) == 255
 
 
 def test_packages_of_examples_are_generated_without_a_warning(tmp_path: Path) -> None:

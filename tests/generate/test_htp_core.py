@@ -25,8 +25,9 @@ from udogen.generate.pipeline import GenerateOptions, generate
 from udogen.runtime import OpSession, find_runtime
 from udogen.runtime.built import find_built
 from udogen.runtime.library import sdk_build_id
-from udogen.verify.cases import load_examples
+from udogen.verify.options import TestOptions
 from udogen.verify.runner import run_cases
+from udogen.verify.test_files.expand import load_examples
 
 HERE = Path(__file__).parent
 KERNELS = HERE / "kernels" / "both"
@@ -243,7 +244,7 @@ WORDS = (
 
 
 def test_words_that_the_sdk_has_as_macros(sdk: Path, tmp_path: Path) -> None:
-    config = tmp_path / "words.xml"
+    config = tmp_path / "text.xml"
     config.write_text(config_of("Words", WORDS))
     package = Standing(built_with(sdk, tmp_path, config))
     assert package.lines("kernel")[0].startswith("kernel Words &PlainFloat16Tensor &Int32Tensor Tensor Tensor Tensor ")
@@ -410,5 +411,6 @@ def test_the_examples_with_the_headers_of_a_real_sdk(example: str, tmp_path: Pat
         if not REAL_HTP:
             continue
         cases = [case for case in each.cases if case.backend == "htp"]
-        outcomes = run_cases(find_built(out, backend="htp"), cases, backend="htp", runtime=Path(REAL_HTP), loops=1)
+        options = TestOptions(runtime=Path(REAL_HTP), loops=1)
+        outcomes = run_cases(find_built(out, backend="htp"), cases, backend="htp", options=options)
         assert cases and all(outcome.passed for outcome in outcomes), outcomes

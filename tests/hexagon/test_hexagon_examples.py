@@ -15,8 +15,9 @@ from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.hexagon.wire import Wanted
 from udogen.runtime.op.request import Wishes, make_call
-from udogen.verify.cases import load_examples
+from udogen.verify.options import TestOptions
 from udogen.verify.runner import run_cases
+from udogen.verify.test_files.expand import load_examples
 
 
 @pytest.mark.parametrize("name", ["leaky_relu", "softmax"])
@@ -31,7 +32,7 @@ def test_the_examples_agree_with_numpy_and_with_qualcomms_emulator(name: str, tm
         [made] = make_packages([example.config], tmp_path / str(number), chosen=["htp"], kernels=example.kernels)
         assert make(made.folder, "dsp_x86" if made.plan.layout == "snpe" else "htp_x86").returncode == 0
         built = find_source(made.folder, backend="htp")
-        for outcome in run_cases(built, cases, backend="hexagon", loops=1):
+        for outcome in run_cases(built, cases, backend="hexagon", options=TestOptions(loops=1)):
             assert outcome.passed, (outcome.case.name, outcome.max_error)
             assert outcome.runtime.name.startswith("Hexagon v73 under qemu-hexagon ")
         for case in cases:

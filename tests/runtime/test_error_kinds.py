@@ -13,9 +13,9 @@ from udogen.verify import runner
 
 
 def test_what_an_op_must_not_do_is_no_refusal() -> None:
-    assert runner._refuses(OpFailed("the op wrote a letter and returned 3"))
-    assert runner._refuses(OpRefused("x"))
-    assert not runner._refuses(OutOfBounds("in whichever words"))
+    assert runner.is_refusal(OpFailed("the op wrote a letter and returned 3"))
+    assert runner.is_refusal(OpRefused("x"))
+    assert not runner.is_refusal(OutOfBounds("in whichever words"))
 
 
 def test_it_keeps_its_class_on_the_way_from_the_child(session: OpSession) -> None:

@@ -10,11 +10,12 @@ import numpy as np
 from tests.making import ROOT
 from udogen.runtime.op.calls import RuntimeInfo
 from udogen.verify import tolerances
-from udogen.verify.baseline import Baseline, Change
+from udogen.verify.baseline import Baseline, CostChange
 from udogen.verify.cases import Case
 from udogen.verify.report import page
 from udogen.verify.results import (
     BackendState,
+    CaseError,
     Cost,
     Finding,
     Outcome,
@@ -22,7 +23,6 @@ from udogen.verify.results import (
     Status,
     TensorResult,
     TestRun,
-    Trouble,
 )
 from udogen.verify.tolerances import Tolerance
 
@@ -55,7 +55,7 @@ def waves(shape: Shape, *, phase: float = 0.0, dtype: str = "float32") -> np.nda
     return np.sin(np.arange(np.prod(shape)) * 0.7 + phase).reshape(shape).astype(dtype)
 
 
-def held(
+def tensor_result(
     name: str,
     expected: np.ndarray,
     found: np.ndarray,
@@ -98,12 +98,14 @@ def outcome(
     quant: tuple[float, int] | None = None,
     status: Status | None = None,
     findings: tuple[Finding, ...] = (),
-    trouble: Trouble | None = None,
+    error: CaseError | None = None,
     cost: Cost | None = None,
     **params: object,
 ) -> Outcome:
     """A case with one input and one output of one shape."""
-    tensors = () if found is None else (held("output", expected, found, allowed=allowed, dtype=dtype, quant=quant),)
+    tensors = (
+        () if found is None else (tensor_result("output", expected, found, allowed=allowed, dtype=dtype, quant=quant),)
+    )
     case = Case(
         name,
         op,
@@ -123,7 +125,7 @@ def outcome(
         judged,
         runtime=runtime,
         tensors=tensors,
-        trouble=trouble,
+        error=error,
         findings=findings,
         cost=cost or Cost(),
     )
@@ -138,7 +140,7 @@ def timed(microseconds: float, *, numpy: float = 9.0, moved: int = 12288) -> Cos
 LAYOUT = Finding(
     "layout-swap",
     "the output is what comes out when the input is read as NCHW, while the config says NHWC",
-    "a kernel with this fault would write exactly what was found: 1536 of 2048 elements tell",
+    "a kernel with this fault would write exactly what was found: 1536 of 2048 elements show it",
     "read the channel as the last axis: input[((n * H + h) * W + w) * C + c]",
 )
 TAIL = Finding(
@@ -150,7 +152,7 @@ TAIL = Finding(
 ROUNDING = Finding(
     "rounding",
     "results are truncated where the nearest is expected",
-    "truncating what the reference says gives exactly what was found: 61 of 240 elements tell",
+    "truncating what the reference says gives exactly what was found: 61 of 240 elements show it",
     "add half a step before the conversion, or use lrintf",
 )
 
@@ -207,7 +209,7 @@ def failures() -> list[Outcome]:
             "empty 0x4",
             expected=np.zeros((0, 4), np.float32),
             status="error",
-            trouble=Trouble(
+            error=CaseError(
                 "op-crashed",
                 "op Softmax crashed with SIGSEGV (invalid memory) in execute",
                 "build with `udogen build --sanitize address` and run it again: it says which line it was",
@@ -246,16 +248,16 @@ def passing(count: int = 30) -> list[Outcome]:
 
 def skipped() -> Outcome:
     """A case that cannot be run there."""
-    why = Trouble("rank", "tensors of 5 axes do not exist there")
-    return outcome("five axes", expected=waves((1, 2, 2, 2, 2)), backend="gpu", status="skipped", trouble=why)
+    why = CaseError("rank", "tensors of 5 axes do not exist there")
+    return outcome("five axes", expected=waves((1, 2, 2, 2, 2)), backend="gpu", status="skipped", error=why)
 
 
-def earlier() -> tuple[tuple[Change, ...], Baseline]:
+def earlier() -> tuple[tuple[CostChange, ...], Baseline]:
     """Costs of another run."""
     changes = (
-        Change("Softmax", "normal 2x3 seed 0", "FLOAT_32", "cpu", "time", 1.6e-6, 2.4e-6, True),
-        Change("Softmax", "normal 2x6 seed 3", "FLOAT_32", "hexagon", "packets", 1744, 1744, False),
-        Change("AddSat", "normal 2x7 seed 4", "UFIXED_POINT_8", "cpu", "time", 6.1e-6, 5.9e-6, False),
+        CostChange("Softmax", "normal 2x3 seed 0", "FLOAT_32", "cpu", "time", 1.6e-6, 2.4e-6, True),
+        CostChange("Softmax", "normal 2x6 seed 3", "FLOAT_32", "hexagon", "packets", 1744, 1744, False),
+        CostChange("AddSat", "normal 2x7 seed 4", "UFIXED_POINT_8", "cpu", "time", 6.1e-6, 5.9e-6, False),
     )
     return changes, Baseline(Path("costs.json"), {"Python": "3.12.1, numpy 2.3.5"}, {})
 

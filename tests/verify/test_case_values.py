@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from udogen.opdef.datatypes import ALL, BY_NAME, DataType
-from udogen.verify import values
-from udogen.verify.values import KINDS, Values, draw, parse, quant_for, store, to_real
+from udogen.verify.test_files import values
+from udogen.verify.test_files.values import KINDS, Fill, draw, parse, quant_for, store, to_real
 
 STORABLE = [row for row in ALL if row.numpy]
 
 
 def drawn(text: str, dtype: str, shape: tuple[int, ...] = (1000,), quant: tuple[float, int] | None = None) -> Any:
     how = parse(text)
-    assert isinstance(how, Values), how
+    assert isinstance(how, Fill), how
     return draw(how, dtype=BY_NAME[dtype], shape=shape, random=np.random.default_rng(0), quant=quant)
 
 
@@ -113,5 +113,5 @@ def test_numbers_are_those_of_the_seed() -> None:
 
 
 def test_what_nobody_says() -> None:
-    assert values.usual(BY_NAME["FLOAT_16"]) == Values("normal") == values.usual(BY_NAME["UFIXED_POINT_8"])
-    assert values.usual(BY_NAME["INT_32"]) == Values("integers")
+    assert values.default_fill(BY_NAME["FLOAT_16"]) == Fill("normal") == values.default_fill(BY_NAME["UFIXED_POINT_8"])
+    assert values.default_fill(BY_NAME["INT_32"]) == Fill("integers")

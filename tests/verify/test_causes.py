@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from udogen.error_tables import number_causes
 from udogen.errors import RunFailed
-from udogen.verify.diagnosis import Evidence, diagnose
-from udogen.verify.diagnosis.storing import half_away, store
+from udogen.verify.cases import Case, Origin
+from udogen.verify.diagnosis import positions
+from udogen.verify.diagnosis.arrays import half_away, store
+from udogen.verify.diagnosis.causes import diagnose
+from udogen.verify.diagnosis.wrong_output import FailedCase
 from udogen.verify.tolerances import Tolerance
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -62,11 +68,16 @@ def causes(
         except ValueError as problem:
             raise RunFailed(str(problem)) from problem
 
-    evidence = Evidence(
-        inputs, {"y": expected}, {"y": found}, params, quants, reference=of_reals(reference), rerun=rerun or again,
-        tolerances={"y": Tolerance(absolute, relative)}, **more,
-    )  # fmt: skip
-    return [each.cause for each in diagnose(evidence)]
+    tolerance = Tolerance(absolute, relative)
+    case = failed(inputs, expected, tolerance, of_reals(reference), params=params, quants=quants)
+    return [each.cause for each in diagnose(FailedCase(case, {"y": found}, rerun=rerun or again, **more))]
+
+
+def failed(
+    inputs: Mapping[str, Array], expected: Array, tolerance: Tolerance, reference: Any = None, **more: Any
+) -> Case:
+    origin = Origin(lambda _shapes: None, reference, lambda: None) if reference else None
+    return Case("case", "Op", inputs, {"y": expected}, tolerance=tolerance, origin=origin, **more)
 
 
 def softmax(x: Array, axis: int = -1) -> Array:
@@ -74,60 +85,63 @@ def softmax(x: Array, axis: int = -1) -> Array:
     return shifted / shifted.sum(axis=axis, keepdims=True)
 
 
-# --- places -------------------------------------------------------------------------------------------
+# --- one fault each -----------------------------------------------------------------------------------
 
 
-def test_an_output_in_another_layout() -> None:
-    def kernel(x: Array) -> Array:
-        return np.ascontiguousarray((2 * x).transpose(0, 3, 1, 2)).reshape(x.shape)
-
-    assert causes(lambda x: 2 * x, kernel, {"x": floats(1, 4, 6, 3)}) == ["layout"]
+def read_as_nchw(x: Array) -> Array:
+    n, h, w, c = x.shape
+    return x.reshape(n, c, h, w).mean(axis=(2, 3))
 
 
-def test_an_input_in_another_layout() -> None:
-    def reference(x: Array) -> Array:
-        return x.mean(axis=(1, 2))
-
-    def kernel(x: Array) -> Array:
-        n, h, w, c = x.shape
-        return x.reshape(n, c, h, w).mean(axis=(2, 3))
-
-    assert causes(reference, kernel, {"x": floats(2, 4, 6, 5)})[0] == "layout"
+def plain_softmax(x: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
 
 
-def test_another_axis() -> None:
-    x = {"x": floats(3, 4, 5)}
-    assert causes(softmax, lambda x, axis: softmax(x, 1), x, params={"axis": 2})[0] == "axis"
-    assert causes(softmax, lambda x: softmax(x, 1), x)[0] == "axis"
-    assert causes(lambda x: x.sum(1), lambda x: x.sum(0), {"x": floats(4, 4, 5)})[0] == "axis"
+def scaled(x: Array, alpha: float = 1.0, beta: float = 0.5) -> Array:
+    return np.where(x > 0, alpha * x, beta * x)
 
 
-def test_what_is_left_out_of_a_sum() -> None:
-    assert causes(lambda x: x.sum(-1), lambda x: x[..., :-1].sum(-1), {"x": floats(6, 9)}) == ["off-by-one"]
+SOME_NAN = floats(64)
+SOME_NAN[5:9] = np.nan
+WIDE = np.linspace(-200, 200, 64, dtype=np.float32).reshape(4, 16)
+TINY = np.linspace(0, 3e-38, 64, dtype=np.float32)
+PARAMS = {"params": {"alpha": 0.7, "beta": 0.1}}
+
+# (cause, reference, kernel, inputs `a` and `b`, options); after a cause with … others may follow.
+FAULTS: list[tuple[str, Kernel, Kernel, tuple[Array, ...], Mapping[str, Any]]] = [
+    ("layout", lambda a: 2 * a, lambda a: np.ascontiguousarray((2 * a).transpose(0, 3, 1, 2)).reshape(a.shape),
+     (floats(1, 4, 6, 3),), {}),
+    ("layout …", lambda a: a.mean(axis=(1, 2)), read_as_nchw, (floats(2, 4, 6, 5),), {}),
+    ("axis …", softmax, lambda a, axis: softmax(a, 1), (floats(3, 4, 5),), {"params": {"axis": 2}}),
+    ("axis …", softmax, lambda a: softmax(a, 1), (floats(3, 4, 5),), {}),
+    ("axis …", lambda a: a.sum(1), lambda a: a.sum(0), (floats(4, 4, 5),), {}),
+    ("off-by-one", lambda a: a.sum(-1), lambda a: a[..., :-1].sum(-1), (floats(6, 9),), {}),
+    ("shift", np.abs, lambda a: np.roll(np.abs(a), 1, -1), (floats(6, 9),), {}),
+    ("shift", np.abs, lambda a: np.append(np.abs(a).ravel()[1:], 0).reshape(a.shape), (floats(6, 9),), {}),
+    ("swapped-inputs …", lambda a, b: a - b, lambda a, b: b - a, (floats(40), floats(40)), {}),
+    ("broadcast …", lambda a, b: a + b, lambda a, b: a + np.repeat(b, a.size // b.size).reshape(a.shape),
+     (floats(6, 8), floats(8)), {}),
+    ("overflow", softmax, plain_softmax, (WIDE,), {}),
+    ("nan", lambda a: np.maximum(a, 0), lambda a: np.where(a > 0, a, 0), (SOME_NAN,), {}),
+    ("denormals", np.abs, lambda a: np.where(a < 1.17e-38, 0, a), (TINY,), {"absolute": 0}),
+    ("precision", np.tanh, lambda a: np.tanh(a).astype(np.float16).astype(np.float32), (floats(50),),
+     {"absolute": 1e-6}),
+    ("missing-param …", scaled, lambda a, alpha, beta: scaled(a, alpha), (floats(50),), PARAMS),
+    ("swapped-params …", scaled, lambda a, alpha, beta: scaled(a, beta, alpha), (floats(50),), PARAMS),
+    ("missing-param", scaled, lambda a, alpha, beta: scaled(a, alpha, 0.31), (floats(50),), PARAMS),
+    ("factor", lambda a: a.mean(-1), lambda a: a.sum(-1), (floats(16, 9),), {}),
+    ("factor", lambda a: a.var(-1), lambda a: a.var(-1, ddof=1), (floats(16, 9),), {}),
+    ("copy", np.tanh, lambda a: a, (floats(50),), {}),
+    ("copy", np.tanh, lambda a: 0 * a, (floats(50),), {}),
+]  # fmt: skip
 
 
-def test_one_element_off() -> None:
-    assert causes(np.abs, lambda x: np.roll(np.abs(x), 1, -1), {"x": floats(6, 9)}) == ["shift"]
-    assert causes(np.abs, lambda x: np.append(np.abs(x).ravel()[1:], 0).reshape(x.shape), {"x": floats(6, 9)}) == [
-        "shift"
-    ]
-
-
-def test_swapped_inputs() -> None:
-    def reference(a: Array, b: Array) -> Array:
-        return a - b
-
-    assert causes(reference, lambda a, b: b - a, {"a": floats(40), "b": floats(40)})[0] == "swapped-inputs"
-
-
-def test_a_wrong_broadcast() -> None:
-    def reference(a: Array, b: Array) -> Array:
-        return a + b
-
-    def kernel(a: Array, b: Array) -> Array:
-        return a + np.repeat(b, a.size // b.size).reshape(a.shape)
-
-    assert causes(reference, kernel, {"a": floats(6, 8), "b": floats(8)})[0] == "broadcast"
+@pytest.mark.parametrize(("cause", "reference", "kernel", "inputs", "more"), FAULTS)
+def test_one_fault(cause: str, reference: Kernel, kernel: Kernel, inputs: tuple[Array, ...], more: Any) -> None:
+    found = causes(reference, kernel, dict(zip("ab", inputs, strict=False)), **more)
+    assert found[0] == cause.removesuffix(" …")
+    assert cause.endswith("…") or len(found) == 1
 
 
 # --- encodings ----------------------------------------------------------------------------------------
@@ -200,53 +214,7 @@ def test_wrapping_around_without_a_grid() -> None:
     assert causes(lambda a, b: a + b, add_u8, inputs, dtype=np.uint8, absolute=0) == ["saturation"]
 
 
-def test_values_that_overflow() -> None:
-    x = {"x": np.linspace(-200, 200, 64, dtype=np.float32).reshape(4, 16)}
-
-    def kernel(x: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
-
-    assert causes(softmax, kernel, x) == ["overflow"]
-
-
-def test_nan_and_denormals() -> None:
-    x = floats(64)
-    x[5:9] = np.nan
-
-    def reference(x: Array) -> Array:
-        return np.maximum(x, 0)
-
-    assert causes(reference, lambda x: np.where(x > 0, x, 0), {"x": x}) == ["nan"]
-    tiny = np.linspace(0, 3e-38, 64, dtype=np.float32)
-    assert causes(np.abs, lambda x: np.where(x < 1.17e-38, 0, x), {"x": tiny}, absolute=0) == ["denormals"]
-
-
-def test_results_in_half_precision() -> None:
-    def kernel(x: Array) -> Array:
-        return np.tanh(x).astype(np.float16).astype(np.float32)
-
-    assert causes(np.tanh, kernel, {"x": floats(50)}, absolute=1e-6) == ["precision"]
-
-
-# --- arithmetic ---------------------------------------------------------------------------------------
-
-
-def scaled(x: Array, alpha: float = 1.0, beta: float = 0.5) -> Array:
-    return np.where(x > 0, alpha * x, beta * x)
-
-
-def test_a_parameter_that_does_not_arrive() -> None:
-    params = {"alpha": 0.7, "beta": 0.1}
-    x = {"x": floats(50)}
-    assert causes(scaled, lambda x, alpha, beta: scaled(x, alpha), x, params=params)[0] == "missing-param"
-    assert causes(scaled, lambda x, alpha, beta: scaled(x, beta, alpha), x, params=params)[0] == "swapped-params"
-    assert causes(scaled, lambda x, alpha, beta: scaled(x, alpha, 0.31), x, params=params) == ["missing-param"]
-
-
-def test_a_factor() -> None:
-    assert causes(lambda x: x.mean(-1), lambda x: x.sum(-1), {"x": floats(6, 9)}) == ["factor"]
-    assert causes(lambda x: x.var(-1), lambda x: x.var(-1, ddof=1), {"x": floats(6, 9)}) == ["factor"]
+# --- sums ---------------------------------------------------------------------------------------------
 
 
 def half_sum(x: Array) -> Array:
@@ -263,11 +231,6 @@ def lanes(x: Array) -> Array:
 def test_sums_in_half_precision(kernel: Kernel) -> None:
     x = RANDOM.uniform(0, 1, (4, 512)).astype(np.float32)
     assert causes(lambda x: x.sum(-1), kernel, {"x": x}, relative=1e-5) == ["half-sums"]
-
-
-def test_nothing_computed() -> None:
-    assert causes(np.tanh, lambda x: x, {"x": floats(50)}) == ["copy"]
-    assert causes(np.tanh, lambda x: 0 * x, {"x": floats(50)}) == ["copy"]
 
 
 # --- memory -------------------------------------------------------------------------------------------
@@ -338,14 +301,9 @@ def test_an_op_that_cannot_be_asked_again() -> None:
 def test_numbers_from_elsewhere_are_compared_without_their_reference() -> None:
     """A file of golden numbers: the reference does not answer them, so nothing is asked of it."""
     x = floats(6, 9)
-    evidence = Evidence(
-        {"x": x},
-        {"y": x + 1},
-        {"y": np.roll(x + 1, 1, -1)},
-        tolerances={"y": Tolerance(1e-5)},
-        reference=lambda *_: {"y": 0 * x},
-    )
-    assert [each.cause for each in diagnose(evidence)] == ["shift"]
+    case = failed({"x": x}, x + 1, Tolerance(1e-5), lambda *_: {"y": 0 * x})
+    found = {"y": np.roll(x + 1, 1, -1)}
+    assert [each.cause for each in diagnose(FailedCase(case, found))] == ["shift"]
 
 
 def quick_tanh(x: Array) -> Array:
@@ -412,7 +370,19 @@ def test_what_grows_with_results_is_no_sum_in_half_precision(seed: int) -> None:
 def test_an_output_that_is_not_written_at_all() -> None:
     x = floats(2, 10)
     rerun = poisoned(np.tanh(x), np.ones((2, 10), bool))
-    evidence = Evidence({"x": x}, {"y": np.tanh(x)}, rerun(poison=0x5A), tolerances={"y": Tolerance(1e-5)}, rerun=rerun)
-    assert [(each.cause, each.sentence) for each in diagnose(evidence)] == [
+    case = failed({"x": x}, np.tanh(x), Tolerance(1e-5))
+    findings = diagnose(FailedCase(case, rerun(poison=0x5A), rerun=rerun))
+    assert [(each.cause, each.sentence) for each in findings] == [
         ("uninitialised", "nothing of the output `y` is written")
     ]
+
+
+def test_every_cause_has_a_row_and_every_row_a_detector() -> None:
+    rows = number_causes()
+    trees = [ast.parse(path.read_text("utf-8")) for path in Path(positions.__file__).parent.glob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    assert rows.keys() <= {node.value for node in nodes if isinstance(node, ast.Constant)}
+    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    named = {call.args[0].value for call in calls if call.func.id == "clue" and isinstance(call.args[0], ast.Constant)}
+    assert len(named) > 15 and named <= rows.keys()
+    assert all(row.text and row.remedy for row in rows.values())

@@ -17,12 +17,13 @@ from udogen.clients.ort.op_session import OrtSession
 from udogen.errors import ToolMissing
 from udogen.runtime.failures import NotExpressible
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
-from udogen.verify import campaign
+from udogen.verify import test_run
+from udogen.verify.options import TestOptions
+from udogen.verify.packages import prepare
 from udogen.verify.places import built_for
 from udogen.verify.results import Outcome, TestRun
-from udogen.verify.suite import configs
-from udogen.verify.suite.find import load_suite
-from udogen.verify.workshop import Wish, ready
+from udogen.verify.test_files import configs
+from udogen.verify.test_files.read import load_test_files
 
 FOLDER = ROOT / "tests" / "verify" / "clients"
 NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
@@ -39,8 +40,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(work: Path) -> TestRun:
     for backend in ("cpu", "htp"):
         need_runtime(backend)
-    options = campaign.Options(backends=("cpu-ort", "htp-ort"), wish=Wish(work=work))
-    return campaign.run(campaign.plan(load_suite(FOLDER), options), options)
+    options = TestOptions(backends=("cpu-ort", "htp-ort"), work=work)
+    return test_run.run(test_run.plan(load_test_files(FOLDER), options), options)
 
 
 def of(run: TestRun, place: str, op: str) -> Mapping[str, Outcome]:
@@ -71,15 +72,15 @@ def test_parameters_and_chains(run: TestRun, place: str, name: str) -> None:
 def test_each_case_was_executed_by_the_package(run: TestRun) -> None:
     """Otherwise its proof would have made it an error."""
     for place in ("cpu-ort", "htp-ort"):
-        assert not [each for each in run.outcomes if each.backend == place and each.trouble and "NotExec" in str(each)]
+        assert not [each for each in run.outcomes if each.backend == place and each.error and "NotExec" in str(each)]
         assert all(each.tensors for each in of(run, place, "Mix").values())
 
 
 def test_a_crash_is_a_verdict_and_the_others_run(run: TestRun) -> None:
     found = of(run, "cpu-ort", "Fragile")
     crash = found["crash: 2"]
-    assert crash.status == "error" and crash.trouble is not None
-    assert crash.trouble.message == "op `Fragile` crashed with SIGSEGV (segmentation fault) in phase `execute`"
+    assert crash.status == "error" and crash.error is not None
+    assert crash.error.message == "op `Fragile` crashed with SIGSEGV (segmentation fault) in phase `execute`"
     assert {name: each.status for name, each in found.items() if name.startswith("good")} == {
         "good: 5": "passed",
         "good: 2x2": "passed",
@@ -87,9 +88,9 @@ def test_a_crash_is_a_verdict_and_the_others_run(run: TestRun) -> None:
 
 
 def test_what_the_op_says_when_it_fails_reaches_the_user(run: TestRun) -> None:
-    trouble = of(run, "cpu-ort", "Fragile")["failing: 2"].trouble
-    assert trouble is not None and trouble.kind == "op-failed"
-    assert trouble.message == "op `Fragile` failed when ONNX Runtime executed it: 12 is no good"
+    error = of(run, "cpu-ort", "Fragile")["failing: 2"].error
+    assert error is not None and error.kind == "op-failed"
+    assert error.message == "op `Fragile` failed when ONNX Runtime executed it: 12 is no good"
 
 
 def test_a_refusal_is_seen_through_the_client(run: TestRun) -> None:
@@ -99,7 +100,7 @@ def test_a_refusal_is_seen_through_the_client(run: TestRun) -> None:
 def test_what_onnx_cannot_say_is_skipped_with_the_reason(run: TestRun) -> None:
     found = of(run, "cpu-ort", "Fragile")
     why = "ONNX cannot express this call of op `Fragile`: parameter"
-    told = {name: each.trouble.message for name, each in found.items() if each.status == "skipped" and each.trouble}
+    told = {name: each.error.message for name, each in found.items() if each.status == "skipped" and each.error}
     assert told == {
         "truth: 2, flag=True": f"{why} `flag` is BOOL_8; attributes arrive as FLOAT_32 and INT_32",
         "text: 2, text=hello": f"{why} `text` is a STRING",
@@ -111,8 +112,8 @@ def test_a_place_that_is_not_there_says_why(monkeypatch: pytest.MonkeyPatch, wor
         raise ToolMissing("onnxruntime-qnn is not installed", hint="pip install it")
 
     monkeypatch.setattr(versions, "check", missing)
-    options = campaign.Options(backends=("cpu-ort",), wish=Wish(work=work))
-    found = campaign.run(campaign.plan(load_suite(FOLDER), options), options)
+    options = TestOptions(backends=("cpu-ort",), work=work)
+    found = test_run.run(test_run.plan(load_test_files(FOLDER), options), options)
     [state] = found.states
     assert (state.state, state.reason, state.hint) == (
         "missing",
@@ -133,11 +134,11 @@ def test_they_are_usual_places() -> None:
 
 @pytest.fixture(scope="module")
 def session(run: TestRun, work: Path) -> OrtSession:
-    suite, sources = configs.sources(load_suite(FOLDER))
+    suite, sources = configs.sources(load_test_files(FOLDER))
     source = sources[suite.ops[0].subject]
     place = PLACES["cpu-ort"]
     package = source.packages[0]
-    ready(source, package, place, ["Mix", "Fragile"], wish=Wish(work=work), on_step=lambda _line: None)
+    prepare(source, package, place, ["Mix", "Fragile"], options=TestOptions(work=work))
     folder = next(each for each in work.glob("Clients-*/cpu/*") if (each / ".udogen").is_dir())
     return OrtSession(built_for(place, folder), backend="cpu")
 

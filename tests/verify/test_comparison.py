@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from udogen.verify.diagnosis import compare
+from udogen.verify.diagnosis.arrays import compare
 from udogen.verify.tolerances import Tolerance
 
 DTYPES = [
@@ -42,24 +42,24 @@ def test_a_difference_is_told_with_its_place() -> None:
     expected = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     found = expected.copy()
     found[1, 0, 2], found[1, 2, 3] = 15, 22.5
-    told = compare(found, expected, tolerance=Tolerance(0.25))
-    assert not told.passed
-    assert (told.wrong, told.size) == (2, 24)
-    assert told.first is not None
-    assert (told.first.index, told.first.found, told.first.expected) == ((1, 0, 2), 15.0, 14.0)
-    assert told.worst == told.first
-    assert told.box == ((1, 1), (0, 2), (2, 3))
-    assert told.max_abs == 1.0
-    assert told.mean_abs == pytest.approx(1.5 / 24)
-    assert told.max_relative == pytest.approx(1 / 14)
-    assert told.cosine == pytest.approx(1, abs=1e-2)
-    assert told.snr == pytest.approx(10 * math.log10(sum(n * n for n in range(24)) / 1.25))
+    measured = compare(found, expected, tolerance=Tolerance(0.25))
+    assert not measured.passed
+    assert (measured.wrong, measured.size) == (2, 24)
+    assert measured.first is not None
+    assert (measured.first.index, measured.first.found, measured.first.expected) == ((1, 0, 2), 15.0, 14.0)
+    assert measured.worst == measured.first
+    assert measured.box == ((1, 1), (0, 2), (2, 3))
+    assert measured.max_abs == 1.0
+    assert measured.mean_abs == pytest.approx(1.5 / 24)
+    assert measured.max_relative == pytest.approx(1 / 14)
+    assert measured.cosine == pytest.approx(1, abs=1e-2)
+    assert measured.snr == pytest.approx(10 * math.log10(sum(n * n for n in range(24)) / 1.25))
 
 
 def test_fixed_point_is_told_in_steps_and_in_real_numbers() -> None:
-    told = compare(np.uint8([0, 255, 7]), np.uint8([3, 0, 7]), quant=(0.5, -3), tolerance=Tolerance(3))
-    assert (told.max_steps, told.max_real, told.max_ulp, told.wrong) == (255, 127.5, None, 1)
-    assert [(each.above, each.to, each.count) for each in told.histogram if each.count] == [
+    measured = compare(np.uint8([0, 255, 7]), np.uint8([3, 0, 7]), quant=(0.5, -3), tolerance=Tolerance(3))
+    assert (measured.max_steps, measured.max_real, measured.max_ulp, measured.wrong) == (255, 127.5, None, 1)
+    assert [(each.above, each.to, each.count) for each in measured.histogram if each.count] == [
         (0.0, 0.0, 1),
         (2.0, 4.0, 1),
         (128.0, 256.0, 1),
@@ -78,14 +78,14 @@ def test_ulps() -> None:
 def test_nothing_but_the_same_is_right_where_there_is_no_number() -> None:
     expected = np.float32([np.nan, np.inf, -np.inf, 1, 1])
     assert compare(expected, expected).passed
-    told = compare(np.float32([1, 2, np.inf, np.nan, np.inf]), expected, tolerance=Tolerance(1e9, 1e9))
-    assert (told.wrong, told.not_finite, told.max_abs) == (5, 5, math.inf)
+    measured = compare(np.float32([1, 2, np.inf, np.nan, np.inf]), expected, tolerance=Tolerance(1e9, 1e9))
+    assert (measured.wrong, measured.not_finite, measured.max_abs) == (5, 5, math.inf)
 
 
 def test_other_shapes() -> None:
-    told = compare(np.zeros((2, 3)), np.zeros((3, 2)))
-    assert not told.passed
-    assert (told.shape, told.expected_shape) == ((2, 3), (3, 2))
+    measured = compare(np.zeros((2, 3)), np.zeros((3, 2)))
+    assert not measured.passed
+    assert (measured.shape, measured.expected_shape) == ((2, 3), (3, 2))
     assert compare(np.zeros((0, 3)), np.zeros((0, 3))).passed
     assert not compare(np.zeros((0, 3)), np.zeros((0, 4))).passed
     assert compare(np.float32(3), np.float32(4)).first is not None
@@ -100,19 +100,19 @@ def test_whole_numbers_of_64_bits_are_compared_exactly() -> None:
 @settings(deadline=None)
 def test_what_holds_of_all_arrays(pair: tuple[Any, Any], absolute: float, relative: float) -> None:
     found, expected = pair
-    told = compare(found, expected, tolerance=Tolerance(absolute, relative))
-    assert sum(each.count for each in told.histogram) == told.size == found.size
-    assert all(each.count >= 0 for each in told.histogram)
-    assert 0 <= told.wrong <= told.size
-    assert (told.first is None) == (told.wrong == 0)
-    assert told.cosine is None or -1 <= told.cosine <= 1
-    assert told.histogram[-1].count == told.not_finite
-    if told.first is not None:
-        before = np.ravel_multi_index(told.first.index, found.shape) if found.ndim else 0
+    measured = compare(found, expected, tolerance=Tolerance(absolute, relative))
+    assert sum(each.count for each in measured.histogram) == measured.size == found.size
+    assert all(each.count >= 0 for each in measured.histogram)
+    assert 0 <= measured.wrong <= measured.size
+    assert (measured.first is None) == (measured.wrong == 0)
+    assert measured.cosine is None or -1 <= measured.cosine <= 1
+    assert measured.histogram[-1].count == measured.not_finite
+    if measured.first is not None:
+        before = np.ravel_multi_index(measured.first.index, found.shape) if found.ndim else 0
         assert compare(
             found.ravel()[:before], expected.ravel()[:before], tolerance=Tolerance(absolute, relative)
         ).passed
-        assert all(low <= index <= high for index, (low, high) in zip(told.first.index, told.box, strict=True))
+        assert all(low <= index <= high for index, (low, high) in zip(measured.first.index, measured.box, strict=True))
     same = compare(found, found)
     assert same.passed
     assert same.max_abs == 0

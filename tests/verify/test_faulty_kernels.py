@@ -16,8 +16,10 @@ from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.calls import POISON
-from udogen.verify.diagnosis import Again, Evidence, compare, diagnose
-from udogen.verify.diagnosis.storing import store
+from udogen.verify.cases import Case, Origin
+from udogen.verify.diagnosis.arrays import compare, store
+from udogen.verify.diagnosis.causes import diagnose
+from udogen.verify.diagnosis.wrong_output import FailedCase, OpRerun
 from udogen.verify.tolerances import Tolerance
 
 HERE = Path(__file__).parent / "faulty"
@@ -41,33 +43,36 @@ def on_htp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
         yield built, session
 
 
-def evidence_of(fault: Fault, opened: Opened, backend: str) -> Evidence:
+def evidence_of(fault: Fault, opened: Opened, backend: str) -> FailedCase:
     """As a runner gathers it: outputs are poisoned, so that what is not written does not look like a zero."""
     built, session = opened
     answer = fault.answer(fault.inputs, fault.params, fault.quants)["y"]
     expected = {"y": store(answer, np.dtype(fault.dtype), fault.quants.get("y"))}
     op = built.op(fault.op, backend)
     assert op is not None
-    again = Again(
-        session.run, built, fault.op, op, fault.inputs, expected, fault.params, fault.quants, reference=fault.answer
-    )
-    return Evidence(
+    case = Case(
+        "fault",
+        fault.op,
         fault.inputs,
         expected,
-        again(poison=POISON, loops=fault.loops),
         fault.params,
         fault.quants,
+        fault.tolerance,
+        origin=Origin(lambda _shapes: None, fault.answer, lambda: None),
+    )
+    rerun = OpRerun(session.run, built, op, case)
+    return FailedCase(
+        case,
+        rerun(poison=POISON, loops=fault.loops),
         defaults={param.name: param.default for param in op.params if param.default is not None},
-        tolerances={"y": fault.tolerance},
         loops=fault.loops,
-        reference=fault.answer,
-        rerun=again,
+        rerun=rerun,
     )
 
 
-def check(fault: Fault, evidence: Evidence) -> None:
-    told = compare(evidence.found["y"], evidence.expected["y"], tolerance=fault.tolerance)
-    assert not told.passed, "the fault does not show"
+def check(fault: Fault, evidence: FailedCase) -> None:
+    measured = compare(evidence.found["y"], evidence.case.expected["y"], tolerance=fault.tolerance)
+    assert not measured.passed, "the fault does not show"
     findings = diagnose(evidence)
     print(*findings, sep="\n")
     assert [each.cause for each in findings][:1] == ([fault.cause] if fault.cause else [])
@@ -87,7 +92,7 @@ def test_on_htp(op: str, on_htp: Opened) -> None:
 def test_a_right_kernel_has_no_cause(on_cpu: Opened) -> None:
     x: Any = np.random.default_rng(1).normal(size=(4, 5, 6)).astype(np.float32)
     evidence = evidence_of(Fault("Right", "", np.tanh, {"x": x}), on_cpu, "cpu")
-    assert compare(evidence.found["y"], evidence.expected["y"], tolerance=Tolerance(1e-5)).passed
+    assert compare(evidence.found["y"], evidence.case.expected["y"], tolerance=Tolerance(1e-5)).passed
     assert diagnose(evidence) == ()
 
 

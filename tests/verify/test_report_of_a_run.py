@@ -43,7 +43,7 @@ def test_a_fault_is_on_the_page(faulty: Path, tmp_path: Path) -> None:
     assert causes & {"LeakyRelu: uninitialised", "LeakyRelu: unwritten tail"}, causes
     assert report.xpath("//article//figure")
     rows = report.xpath("//table[contains(@class, 'list')]/tbody/tr")
-    cards = report.xpath("//details[@class='case']/div[@class='told']")
+    cards = report.xpath("//details[@class='case']/div[@class='full']")
     assert len(rows) + len(cards) == len(answer["cases"]), "every case is there, once"
 
     again = udogen("test", faulty, "--backend", "cpu", "--html", file, "--compare", costs, env=cache)

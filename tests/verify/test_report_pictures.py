@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from lxml import etree
 
-from tests.verify.report_sample import FLOAT, STEP, held, waves
-from udogen.verify.report import palette, pictures
-from udogen.verify.report.closeup import MOST_SQUARES, UNSHOWN, Bin, CloseUp, look
+from tests.verify.report_sample import FLOAT, STEP, tensor_result, waves
+from udogen.verify.report import pictures
+from udogen.verify.report.pictures import MOST_SQUARES, UNSHOWN, CloseUp, ErrorBin, look
 from udogen.verify.tolerances import EXACT, Tolerance
 
 
 def seen(expected: np.ndarray, found: np.ndarray, *, allowed: Tolerance = FLOAT, unit: str = "") -> CloseUp:
     quant = (0.5, 0) if unit else None
-    close = look(held("y", expected, found, allowed=allowed, quant=quant), allowed)
+    close = look(tensor_result("y", expected, found, allowed=allowed, quant=quant), allowed)
     assert close is not None
     return close
 
@@ -81,7 +81,7 @@ def test_a_square_shows_the_element_that_is_furthest_off() -> None:
     wrong[11, 11] += 100
     close = seen(right, wrong)
     assert close.slice.each == "2x2 elements, of which it shows the one that is furthest off"
-    assert close.slice.panels[2].levels[5, 5] == len(palette.OFF) - 1
+    assert close.slice.panels[2].levels[5, 5] == len(pictures.OFF) - 1
 
 
 def test_the_end_of_a_vector_is_no_element() -> None:
@@ -131,7 +131,7 @@ def test_numbers_are_written_where_there_are_few() -> None:
 
 def test_nothing_to_lay_on_one_another() -> None:
     for expected, found in ((waves((2, 3)), waves((3, 2))), (np.zeros((0, 4)), np.zeros((0, 4)))):
-        assert look(held("y", expected, found, allowed=FLOAT), FLOAT) is None
+        assert look(tensor_result("y", expected, found, allowed=FLOAT), FLOAT) is None
 
 
 # --- spreads --------------------------------------------------------------------------------------
@@ -141,11 +141,11 @@ def test_steps_have_a_bin_each() -> None:
     expected = np.uint8([[10, 20, 30, 40, 50]])
     found = np.uint8([[10, 21, 29, 43, 50]])
     assert seen(expected, found, allowed=STEP, unit="step").spread == (
-        Bin("-1", 1, 0),
-        Bin("0", 2, 0),
-        Bin("+1", 1, 0),
-        Bin("+2", 0, 0),
-        Bin("+3", 0, 1),
+        ErrorBin("-1", 1, 0),
+        ErrorBin("0", 2, 0),
+        ErrorBin("+1", 1, 0),
+        ErrorBin("+2", 0, 0),
+        ErrorBin("+3", 0, 1),
     )
 
 
@@ -160,13 +160,13 @@ def test_floats_have_a_bin_for_each_power_of_ten() -> None:
     expected = np.ones(6)
     found = expected + np.array([0, 2e-6, 3e-2, 5e-2, np.nan, np.inf])
     assert seen(expected, found).spread == (
-        Bin("exact", 1, 0),
-        Bin("1e-6", 1, 0),
-        Bin("1e-5", 0, 0),
-        Bin("1e-4", 0, 0),
-        Bin("1e-3", 0, 0),
-        Bin("1e-2", 0, 2),
-        Bin("∞, NaN", 0, 2),
+        ErrorBin("exact", 1, 0),
+        ErrorBin("1e-6", 1, 0),
+        ErrorBin("1e-5", 0, 0),
+        ErrorBin("1e-4", 0, 0),
+        ErrorBin("1e-3", 0, 0),
+        ErrorBin("1e-2", 0, 2),
+        ErrorBin("∞, NaN", 0, 2),
     )
 
 
@@ -174,7 +174,7 @@ def test_floats_have_a_bin_for_each_power_of_ten() -> None:
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_every_element_is_in_one_bin_of_floats(expected: np.ndarray, found: np.ndarray) -> None:
     close = seen(expected, found)
-    tensor = held("y", expected, found, allowed=FLOAT)
+    tensor = tensor_result("y", expected, found, allowed=FLOAT)
     assert sum(each.right + each.wrong for each in close.spread) == 35
     assert sum(each.wrong for each in close.spread) == tensor.wrong
     assert len(close.spread) <= 13
@@ -186,7 +186,7 @@ def test_every_element_is_in_one_bin_of_floats(expected: np.ndarray, found: np.n
 def test_every_element_is_in_one_bin_of_steps(expected: np.ndarray, found: np.ndarray) -> None:
     close = seen(expected, found, allowed=STEP, unit="step")
     assert sum(each.right + each.wrong for each in close.spread) == 36
-    assert sum(each.wrong for each in close.spread) == held("y", expected, found, allowed=STEP).wrong
+    assert sum(each.wrong for each in close.spread) == tensor_result("y", expected, found, allowed=STEP).wrong
     assert len(close.spread) <= 12
 
 
@@ -254,7 +254,7 @@ def _anchor(text: etree._Element) -> str:
 
 
 def test_a_single_element_of_a_million_has_a_bar() -> None:
-    svg = etree.fromstring(pictures.spread((Bin("exact", 10**6, 0), Bin("1e0", 0, 1)), "absolute difference"))
+    svg = etree.fromstring(pictures.spread((ErrorBin("exact", 10**6, 0), ErrorBin("1e0", 0, 1)), "absolute difference"))
     bars = {each.get("class"): float(each.get("height", 0)) for each in svg.iter("rect")}
     assert bars["wrong"] >= 3
     assert svg.get("aria-label") == (

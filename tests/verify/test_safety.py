@@ -24,11 +24,12 @@ from udogen.runtime import OpCall, OpCrashed, OpFailed, OpSession
 from udogen.runtime.built import Built
 from udogen.runtime.op.request import Wishes, make_call
 from udogen.runtime.op.watch import Watch
-from udogen.verify.cases import load_examples
+from udogen.verify.options import SafetyOptions, TestOptions
 from udogen.verify.results import Finding
 from udogen.verify.runner import run_cases
-from udogen.verify.safety.checks import Safety, Wanted, wanted_of
-from udogen.verify.safety.outcomes import unchecked
+from udogen.verify.safety.checks import SafetyChecks, unchecked
+from udogen.verify.safety.findings import findings_of_run, preloaded
+from udogen.verify.test_files.expand import load_examples
 
 CONFIG = ROOT / "tests" / "configs" / "LeakyRelu.xml"
 KERNEL = "src/ops/LeakyRelu.cpp"
@@ -58,8 +59,9 @@ def call_of(built: Built, loops: int = 1, op: str = "LeakyRelu") -> OpCall:
 
 def checked(built: Built, **wanted: object) -> tuple[Finding, ...]:
     asked = {"heap": False, "guard": False, "leaks": False, "sanitize": (), **wanted}
-    with Safety(built, wanted_of(**asked), timeout=60) as safety:  # type: ignore[arg-type]
-        return safety.check(call_of(built))
+    options = TestOptions(safety=SafetyOptions.parse(**asked))  # type: ignore[arg-type]
+    with SafetyChecks(built, options) as checks:
+        return checks.check(call_of(built))
 
 
 def here(name: str, function: str = "execute", mark: str = "// here") -> str:
@@ -98,12 +100,12 @@ def test_without_lines_the_function_is_told_and_how_to_get_lines(unsafe: Unsafe)
     built = unsafe("first only")
     assert built.folder is not None
     assert make(built.folder.path).returncode == 0
-    with Safety(built, Wanted(heap=True), rebuild=False, timeout=60) as safety:
-        [found] = safety.check(call_of(built))
+    with OpSession(built.library, built.provider, timeout=60, preload=preloaded(heap=True)) as session:
+        result = session.run(call_of(built, 20), Watch(heap=True))
+    [found] = findings_of_run(built, result, "LeakyRelu")
     assert found.sentence.endswith("(100 bytes), in `execute`")
     assert (
-        found.evidence.splitlines()[-1]
-        == "built without -g: `udogen build --lines` makes a library that knows its lines"
+        found.evidence.splitlines()[-1] == "built without -g: `udogen build --lines` makes a library with line numbers"
     )
 
 
@@ -154,7 +156,7 @@ def test_an_htp_kernel_is_watched_in_its_own_runtime(tmp_path: Path) -> None:
 
     def found(built: Built) -> tuple[Finding, ...]:
         call = make_call(built.op("LeakyRelu", "htp"), built, "LeakyRelu", Wishes(inputs={"input": x}))
-        with Safety(built, Wanted(heap=True), backend="htp", timeout=120) as safety:
+        with SafetyChecks(built, TestOptions(safety=SafetyOptions(heap=True)), backend="htp") as safety:
             return safety.check(call)
 
     assert found(sound) == ()
@@ -198,7 +200,7 @@ def test_an_input_that_is_written_is_found(unsafe: Unsafe) -> None:
 
 def test_a_guard_page_is_told_of_by_the_session_too(unsafe: Unsafe) -> None:
     built = unsafe("writes past")
-    with Safety(built, Wanted(guard=True)) as safety:
+    with SafetyChecks(built, TestOptions(safety=SafetyOptions(guard=True))) as safety:
         safety.check(call_of(built))  # builds it with lines
     library = built.library.parent / "lines" / built.library.name
     with OpSession(library, built.provider, timeout=60, preload=[build_watch()]) as session:
@@ -316,26 +318,26 @@ def test_what_a_graph_leaves_behind(unsafe: Unsafe) -> None:
     )
 
 
-# --- what is not looked at ------------------------------------------------------------------------------------
+# --- what is not checked ------------------------------------------------------------------------------------
 
 
 def test_what_no_check_looks_at_is_said() -> None:
     places = [PLACES[name] for name in ("cpu", "htp", "hexagon", "dsp")]
-    assert unchecked(Wanted(), places) == ()
-    assert unchecked(Wanted(heap=True), places) == (
-        "--heap: not looked at on hexagon, dsp, where code for another processor runs",
+    assert unchecked(SafetyOptions(), places) == ()
+    assert unchecked(SafetyOptions(heap=True), places) == (
+        "--heap: not checked on hexagon, dsp, where code for another processor runs",
     )
-    assert unchecked(Wanted(guard=True), places[:2]) == (
-        "--guard: on htp tensors lie side by side in memory of the runtime, and steps beside them are not seen "
+    assert unchecked(SafetyOptions(guard=True), places[:2]) == (
+        "--guard: on htp tensors lie side by side in memory of the runtime, and accesses beside them are not seen "
         "(--backend hexagon sees them, and --backend htp-emulator what is written)",
     )
-    assert unchecked(Wanted(guard=True), places[2:]) == ()
-    assert unchecked(Wanted(guard=True, leaks=True), places[2:]) == (
-        "--leaks: not looked at on hexagon, dsp, where code for another processor runs",
+    assert unchecked(SafetyOptions(guard=True), places[2:]) == ()
+    assert unchecked(SafetyOptions(guard=True, leaks=True), places[2:]) == (
+        "--leaks: not checked on hexagon, dsp, where code for another processor runs",
     )
-    threads = wanted_of(heap=False, guard=False, leaks=False, sanitize=["thread"])
+    threads = SafetyOptions.parse(heap=False, guard=False, leaks=False, sanitize=["thread"])
     assert unchecked(threads, places[:2]) == (
-        "--sanitize thread: not looked at on htp, whose runtime often does not come back where two graphs are executed "
+        "--sanitize thread: not checked on htp, whose runtime often hangs when two graphs are executed "
         "at the same time, whatever the op (--backend htp-emulator runs them)",
     )
 
@@ -355,7 +357,7 @@ def test_a_case_with_right_numbers_fails_where_it_is_not_safe(unsafe: Unsafe) ->
     case = Case("positive", "LeakyRelu", {"input": x}, {"output": x})
     [plain] = run_cases(built, [case])
     assert plain.passed
-    [outcome] = run_cases(built, [case], safety=Wanted(heap=True))
+    [outcome] = run_cases(built, [case], options=TestOptions(safety=SafetyOptions(heap=True)))
     assert outcome.status == "failed"
     assert [finding.cause for finding in outcome.findings] == ["heap-in-execute"]
 

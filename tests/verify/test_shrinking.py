@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from udogen.verify.diagnosis import shrink
+from udogen.verify.diagnosis.explain import shrink
 
 Shapes = Mapping[str, tuple[int, ...]]
 Fails = Callable[[Shapes], bool]
@@ -44,16 +44,16 @@ def test_the_smallest_is_found(name: str) -> None:
     shapes, fails, smallest = CASES[name]
     asked: list[Shapes] = []
 
-    def told(shapes: Shapes) -> bool:
+    def recorded(shapes: Shapes) -> bool:
         asked.append(dict(shapes))
         return fails(shapes)
 
-    assert shrink(shapes, told) == smallest
+    assert shrink(shapes, recorded) == smallest
     assert len(asked) <= 60
     assert len({tuple(each.items()) for each in asked}) == len(asked), "asked twice"
     again = list(asked)
     asked.clear()
-    shrink(shapes, told)
+    shrink(shapes, recorded)
     assert asked == again, "nothing of it depends on chance"
 
 

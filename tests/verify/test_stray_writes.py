@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from stray import HOW, SIZE, STRAYS, TAIL, call_of, package
@@ -18,11 +17,12 @@ from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.op.watch import Watch
 from udogen.runtime.worker.rooms import _MOST, _pattern
 from udogen.verify.cases import Case
+from udogen.verify.options import SafetyOptions, TestOptions
 from udogen.verify.results import Outcome
 from udogen.verify.runner import run_cases
-from udogen.verify.safety.checks import Wanted
 
 LOOPS = (1, 2)
+NO_CHECKS = SafetyOptions()
 
 
 @pytest.fixture(scope="module")
@@ -68,16 +68,16 @@ def on_dsp(dsp: Built) -> HexagonSession:
 
 @pytest.mark.parametrize("how", STRAYS)
 def test_on_cpu(how: str, cpu: Built, on_cpu: OpSession) -> None:
-    with pytest.raises(OpFailed) as told:
+    with pytest.raises(OpFailed) as raised:
         on_cpu.run(call_of(cpu, "cpu", how))
-    assert told.value.message == STRAYS[how]
+    assert raised.value.message == STRAYS[how]
 
 
 def test_on_cpu_over_two_executions_and_with_poison(cpu: Built, on_cpu: OpSession) -> None:
     for how, sentence in STRAYS.items():
-        with pytest.raises(OpFailed) as told:
+        with pytest.raises(OpFailed) as raised:
             on_cpu.run(replace(call_of(cpu, "cpu", how, loops=2), poison=0x5A))
-        assert told.value.message == sentence
+        assert raised.value.message == sentence
 
 
 def test_a_restored_context_on_cpu(cpu: Built, on_cpu: OpSession) -> None:
@@ -101,9 +101,9 @@ def test_a_kernel_that_reads_a_vector_too_much_is_not_accused_on_cpu(how: str, c
 def test_on_the_cpu_emulator(cpu: Built) -> None:
     with OpSession(cpu.library, cpu.provider, runtime_kind="emulator", timeout=60) as session:
         for how, sentence in STRAYS.items():
-            with pytest.raises(OpFailed) as told:
+            with pytest.raises(OpFailed) as raised:
                 session.run(call_of(cpu, "cpu", how))
-            assert told.value.message == sentence
+            assert raised.value.message == sentence
         session.run(call_of(cpu, "cpu", "READS"))
 
 
@@ -113,9 +113,9 @@ def test_on_the_cpu_emulator(cpu: Built) -> None:
 @pytest.mark.parametrize("how", STRAYS)
 def test_on_hexagon(how: str, htp: Built, on_hexagon: HexagonSession) -> None:
     for loops in LOOPS:
-        with pytest.raises(OpFailed) as told:
+        with pytest.raises(OpFailed) as raised:
             on_hexagon.run(call_of(htp, "htp", how, loops=loops))
-        assert told.value.message == STRAYS[how]
+        assert raised.value.message == STRAYS[how]
 
 
 @pytest.mark.parametrize("side", ["", "end", "begin"])
@@ -124,9 +124,9 @@ def test_what_is_read_on_hexagon(how: str, side: str, htp: Built, on_hexagon: He
     call = call_of(htp, "htp", how)
     if (how, side) == ("READS", "end"):
         # Tensors begin at a multiple of 128: up to the next one there is no page.
-        with pytest.raises(OpFailed) as told:
+        with pytest.raises(OpFailed) as raised:
             on_hexagon.run(call, Watch(guard=side))
-        assert told.value.message == f"op `Stray` read past the end of its input `x` ({SIZE} bytes): at byte 256"
+        assert raised.value.message == f"op `Stray` read past the end of its input `x` ({SIZE} bytes): at byte 256"
         return
     outputs = on_hexagon.run(call, Watch(guard=side)).outputs
     assert outputs["y"].tolist() == [max(pair) for pair in zip(*(arg.array for arg in call.inputs), strict=True)]
@@ -135,15 +135,15 @@ def test_what_is_read_on_hexagon(how: str, side: str, htp: Built, on_hexagon: He
 @pytest.mark.parametrize("side", ["end", "begin"])
 def test_pages_on_hexagon(side: str, htp: Built, on_hexagon: HexagonSession) -> None:
     for how, sentence in STRAYS.items():
-        with pytest.raises(OpFailed) as told:
+        with pytest.raises(OpFailed) as raised:
             on_hexagon.run(call_of(htp, "htp", how), Watch(guard=side))
-        assert told.value.message.startswith(sentence.rpartition(", ")[0]), how
+        assert raised.value.message.startswith(sentence.rpartition(", ")[0]), how
 
 
 def test_a_byte_that_lay_there_by_chance_is_found_in_the_next_execution(
     cpu: Built, on_cpu: OpSession, htp: Built, on_hexagon: HexagonSession
 ) -> None:
-    """Which is also how the patterns of C and of Python are held against each other."""
+    """Which is also how the patterns of C and of Python are compared with each other."""
     value = _pattern("output", 0, False)[_MOST]
     on_cpu.run(call_of(cpu, "cpu", "VALUE", value=value))
     on_hexagon.run(call_of(htp, "htp", "VALUE", value=value))
@@ -157,7 +157,7 @@ def test_udogen_test_on_hexagon(htp: Built) -> None:
     assert htp.folder is not None
     built = find_source(htp.folder.path, backend="htp")
 
-    def outcome(how: str, **options: Any) -> Outcome:
+    def outcome(how: str, safety: SafetyOptions) -> Outcome:
         call = call_of(built, "htp", how, value=_pattern("output", 0, False)[_MOST])
         case = Case(
             name=how,
@@ -169,13 +169,13 @@ def test_udogen_test_on_hexagon(htp: Built) -> None:
             shapes={"y": (SIZE,), "w": (SIZE,)},
             backend="htp",
         )
-        return run_cases(built, [case], backend="hexagon", **options)[0]
+        return run_cases(built, [case], backend="hexagon", options=TestOptions(safety=safety))[0]
 
     for how in ("VALUE", "MAX"):
-        found = outcome(how)
-        assert found.trouble is not None and found.trouble.message.startswith(TAIL), found
-    assert outcome("READS").status == "ran"
-    [finding] = outcome("READS", safety=Wanted(guard=True)).findings
+        found = outcome(how, NO_CHECKS)
+        assert found.error is not None and found.error.message.startswith(TAIL), found
+    assert outcome("READS", NO_CHECKS).status == "ran"
+    [finding] = outcome("READS", SafetyOptions(guard=True)).findings
     assert finding.cause == "out-of-bounds"
     assert finding.sentence == f"op `Stray` read past the end of its input `x` ({SIZE} bytes): at byte 256"
 
@@ -189,9 +189,9 @@ COPIED = ("PARAM", "BEHIND_PARAM")
 @pytest.mark.parametrize("how", [how for how in STRAYS if how not in COPIED])
 def test_on_dsp(how: str, dsp: Built, on_dsp: HexagonSession) -> None:
     for side in ("", "end"):
-        with pytest.raises(OpFailed) as told:
+        with pytest.raises(OpFailed) as raised:
             on_dsp.run(call_of(dsp, "dsp", how), Watch(guard=side))
-        assert told.value.message.startswith(STRAYS[how].rpartition(", ")[0])
+        assert raised.value.message.startswith(STRAYS[how].rpartition(", ")[0])
 
 
 def test_a_kernel_that_reads_a_vector_too_much_is_not_accused_on_dsp(dsp: Built, on_dsp: HexagonSession) -> None:
@@ -208,10 +208,10 @@ def test_on_the_htp_emulator(htp: Built) -> None:
             if how == "BEHIND_PARAM":  # constants lie side by side
                 continue
             for loops in LOOPS:
-                with pytest.raises(OpFailed) as told:
+                with pytest.raises(OpFailed) as raised:
                     session.run(call_of(htp, "htp", how, loops=loops))
                 # In one execution a byte may be by chance what lay there; then the count is smaller.
-                assert sentence.removeprefix("op `Stray` ").rpartition(", ")[0] in told.value.message, how
+                assert sentence.removeprefix("op `Stray` ").rpartition(", ")[0] in raised.value.message, how
         for how in ("READS", "NOTHING"):
             session.run(call_of(htp, "htp", how, loops=2))
 

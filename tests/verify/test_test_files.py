@@ -10,29 +10,27 @@ import pytest
 from tests.verify import toy
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef.problems import ConfigError, Problems
-from udogen.verify import references
-from udogen.verify.cases import Case, load_examples
-from udogen.verify.suite import configs, lines
-from udogen.verify.suite.expand import cases_of
-from udogen.verify.suite.find import load_suite
-from udogen.verify.suite.model import Given, Subject
-from udogen.verify.suite.read import read_file
+from udogen.verify.cases import Case
+from udogen.verify.test_files import configs, read, references
+from udogen.verify.test_files.expand import cases_of, load_examples
+from udogen.verify.test_files.model import GivenNumbers, Subject
+from udogen.verify.test_files.read import load_test_files, read_file
+from udogen.verify.test_files.values import Fill
 from udogen.verify.tolerances import Tolerance
-from udogen.verify.values import Values
 
 
 def problems_of(folder: Path, text: str) -> list[str]:
     """`line: what (hint)` of everything that is wrong."""
     toy.write(folder, text)
     with pytest.raises(ConfigError) as caught:
-        configs.sources(load_suite(folder))
+        configs.sources(load_test_files(folder))
     assert all(each.location.file == str(folder / "op_tests.toml") for each in caught.value.problems)
     return [f"{each.location.line}: {each.message} ({each.hint})" for each in caught.value.problems]
 
 
 def cases(folder: Path, text: str, backend: str = "cpu") -> list[Case]:
     toy.write(folder, text)
-    suite, known = configs.sources(load_suite(folder))
+    suite, known = configs.sources(load_test_files(folder))
     return [
         case
         for tests in suite.ops
@@ -86,11 +84,12 @@ operations = "many"
         '"exact" (by data type: { FLOAT_16 = 2e-3, fixed = 1 })',
         "18: `backends`: `npu` is no backend (there are cpu, htp, hexagon, gpu, dsp, cpu-ort, htp-ort, "
             "cpu-emulator, htp-emulator)",
-        "19: `expect`: `wonders` is nothing to expect (numbers, or refusal)",
+        "19: `expect`: `wonders` cannot be expected (numbers, or refusal)",
         "20: there is no key `loops` here (there are name, shape, dtype, values, seed, params, quant, count, "
         "tolerance, backends, expect)",
         "22: an [[op]] needs a name (as in name = \"Softmax\")",
-        "23: `reference`: this must be a text (what the op is held against: FILE.py:FUNCTION, onnx:OP, torch:FUNCTION)",
+        "23: `reference`: this must be a string (what the op is compared with: FILE.py:FUNCTION, onnx:OP, "
+        "torch:FUNCTION)",
         "24: `loops`: this must be a whole number of executions (as in loops = 100)",
         '25: `builtin`: this names no built-in op (as in builtin = "Softmax", '
         'or { op = "Softmax", params = { axis = 3 } })',
@@ -155,14 +154,14 @@ def test_bytes_that_are_no_text_have_a_line(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_test_file_or_config(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has no test file \(op_tests\.toml, or") as caught:
-        load_suite(tmp_path)
+        load_test_files(tmp_path)
     assert caught.value.hint == "`udogen generate CONFIG --tests` writes one to begin with"
     (tmp_path / "op_tests.toml").write_text('[[op]]\nname = "Scale"\n')
     with pytest.raises(UsageError, match="has no config, and no packages") as caught:
-        configs.sources(load_suite(tmp_path))
-    assert caught.value.hint.startswith('say which in the test file: config = "MyOp.xml"')
+        configs.sources(load_test_files(tmp_path))
+    assert caught.value.hint.startswith('name it in the test file: config = "MyOp.xml"')
     with pytest.raises(UsageError, match="there is no folder"):
-        load_suite(tmp_path / "nowhere")
+        load_test_files(tmp_path / "nowhere")
 
 
 # --- lines ----------------------------------------------------------------------------------------
@@ -187,7 +186,7 @@ shape = { a = 1, b = [
 [op.case.quant]
 x.low = 1
 """
-    assert dict(lines.find(text)) == {
+    assert dict(read.find_lines(text)) == {
         ("a",): 1,
         ("op", 0): 4,
         ("op", 0, "name"): 5,
@@ -201,7 +200,7 @@ x.low = 1
         ("op", 1, "case", 1, "quant", "x"): 16,
         ("op", 1, "case", 1, "quant", "x", "low"): 16,
     }
-    assert lines.line_of(lines.find(text), ("op", 1, "case", 1, "seed")) == 14
+    assert read.line_of(read.find_lines(text), ("op", 1, "case", 1, "seed")) == 14
 
 
 # --- cases ----------------------------------------------------------------------------------------
@@ -326,7 +325,7 @@ def test_tails_are_cases_on_hexagon_where_no_shape_is_said(tmp_path: Path) -> No
 def test_empty_and_one_sized_axes(tmp_path: Path) -> None:
     found = cases(tmp_path, toy.HEAD + 'shape = ["0x5", "1x1", "scalar"]\n')
     assert [case.inputs["x"].shape for case in found[::1]] == [(0, 5), (1, 1), (), (0, 5), (1, 1), ()]
-    assert all(case.trouble is None for case in found)
+    assert all(case.error is None for case in found)
 
 
 def test_other_backends_have_no_cases_unless_the_file_names_them(tmp_path: Path) -> None:
@@ -337,11 +336,11 @@ def test_other_backends_have_no_cases_unless_the_file_names_them(tmp_path: Path)
 
 def test_a_reference_that_fails_is_told_in_the_case(tmp_path: Path) -> None:
     [case] = cases(tmp_path, toy.HEAD.replace(":scale", ":broken") + 'dtype = "FLOAT_32"\nshape = "3"\n')
-    assert case.trouble is not None and case.trouble.kind == "reference"
-    assert case.trouble.message == (
+    assert case.error is not None and case.error.kind == "reference"
+    assert case.error.message == (
         "the reference reference.py:broken raised IndexError: index 99 is out of bounds for axis 0 with size 3"
     )
-    assert case.trouble.hint == f"{tmp_path / 'reference.py'}:13: return x[99]"
+    assert case.error.hint == f"{tmp_path / 'reference.py'}:13: return x[99]"
 
 
 @pytest.mark.parametrize(
@@ -364,7 +363,7 @@ def test_references_that_are_not_there(tmp_path: Path, reference: str, message: 
 
 def test_a_reference_that_cannot_be_loaded(tmp_path: Path) -> None:
     toy.write(tmp_path, toy.HEAD.replace("reference.py", "bad.py"))
-    suite, known = configs.sources(load_suite(tmp_path))
+    suite, known = configs.sources(load_test_files(tmp_path))
     package = known[suite.ops[0].subject].package("Scale")
     assert package is not None
     for text, message in (
@@ -385,7 +384,7 @@ def test_onnx_as_the_reference(tmp_path: Path) -> None:
     (tmp_path / "op_tests.toml").write_text(text)
     [ours], [theirs] = load_examples(folder), load_examples(tmp_path)
     for one, other in zip(ours.cases, theirs.cases, strict=True):
-        assert other.trouble is None, other.trouble
+        assert other.error is None, other.error
         np.testing.assert_allclose(one.expected["output"], other.expected["output"], rtol=1e-6)
 
 
@@ -427,7 +426,7 @@ def test_a_test_file_in_python(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     path = tmp_path / "tests" / "test_scale.py"
     path.write_text(PYTHON.replace(", name_of_case=1", ', case=[{"name": "a", "shape": "2"}, {"name": "b"}]'))
-    suite, known = configs.sources(load_suite(tmp_path))
+    suite, known = configs.sources(load_test_files(tmp_path))
     assert [each.subject.config for each in suite.ops] == [tmp_path / "Toy.xml"] * 2
     package = known[suite.ops[0].subject].package("Scale")
     assert package is not None
@@ -435,7 +434,7 @@ def test_a_test_file_in_python(tmp_path: Path) -> None:
     assert {"3", "a: 2", "b: 7"} <= set(named)
     path.write_text(PYTHON)
     with pytest.raises(ConfigError) as caught:
-        load_suite(tmp_path)
+        load_test_files(tmp_path)
     assert [(each.location.line, each.message) for each in caught.value.problems] == [
         (5, "there is no key `name_of_case` here")
     ]
@@ -443,6 +442,6 @@ def test_a_test_file_in_python(tmp_path: Path) -> None:
 
 def test_values_and_subjects_are_read_as_what_they_are(tmp_path: Path) -> None:
     toy.write(tmp_path, 'kernels = "k"\n' + toy.HEAD + 'values = ["edge", { x = [1, 2] }]\n')
-    [tests] = load_suite(tmp_path).ops
+    [tests] = load_test_files(tmp_path).ops
     assert tests.subject == Subject(kernels=tmp_path / "k")
-    assert tests.groups[0].values == ({"": Values("edge")}, {"x": Given([1, 2])})
+    assert tests.groups[0].values == ({"": Fill("edge")}, {"x": GivenNumbers([1, 2])})

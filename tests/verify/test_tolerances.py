@@ -96,7 +96,7 @@ def test_the_first_wrong_number_and_the_largest_error() -> None:
     found = np.zeros((2, 3), np.uint8)
     expected = np.array([[0, 0, 1], [0, 255, 0]], np.uint8)
     verdict = judge(found, expected, Tolerance(1))
-    assert verdict == tolerances.Verdict(max_error=255, worst=255, wrong=1, first=(1, 1))
+    assert verdict == tolerances.Deviation(max_error=255, worst=255, wrong=1, first=(1, 1))
     assert judge(found, expected[:, :2], EXACT).max_error == INF
 
 

@@ -220,7 +220,7 @@ _FOLDER = folder.Folder(
 )
 
 _RANKS = tuple(range(9))
-_BLIND = "on gpu this looks at the package's C++, not at its OpenCL kernels"
+_BLIND = "on gpu this checks the package's C++, not its OpenCL kernels"
 
 BACKEND = Backend(
     id="gpu",

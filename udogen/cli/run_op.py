@@ -152,7 +152,7 @@ def command(
     from udogen.runtime.op.session import OpSession
     from udogen.runtime.op.watch import Watch
     from udogen.runtime.proof import proved
-    from udogen.verify.safety.heap import findings_of_run, preloaded
+    from udogen.verify.safety.findings import findings_of_run, preloaded
 
     backend = backend or backend_of(library)
     place = backends.PLACES.get(backend)

@@ -1,12 +1,13 @@
-"""`udogen test`: cases with their references, on every backend that is there."""
+"""`udogen test`: cases with their references, on every backend that can run here."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,10 +16,48 @@ from udogen.cli.safety_options import safety_options
 from udogen.errors import RunFailed, ToolMissing, UsageError, VerificationFailed, writing
 
 if TYPE_CHECKING:
-    from udogen.verify.campaign import Program, Task
+    from udogen.verify.baseline import Baseline
+    from udogen.verify.options import TestOptions
     from udogen.verify.results import Outcome, TestRun
+    from udogen.verify.test_run import Batch, TestPlan
 
-    Listeners = tuple[Callable[[Task], None], Callable[[Outcome], None], Callable[[str], None]]
+    Listeners = tuple[Callable[[Batch], None], Callable[[Outcome], None], Callable[[str], None]]
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """The command line."""
+
+    folder: Path
+    backends: tuple[str, ...]
+    pattern: str
+    jobs: int | None
+    timeout: float
+    cost: bool
+    heap: bool
+    guard: bool
+    leaks: bool
+    sanitize: tuple[str, ...]
+    no_build: bool
+    junit: Path | None
+    html: Path | None
+    save: Path | None
+    compare: Path | None
+    as_json: bool
+
+    def options(self) -> TestOptions:
+        """What it asks of a test run."""
+        from udogen.verify.options import SafetyOptions, TestOptions
+
+        return TestOptions(
+            backends=self.backends,
+            pattern=self.pattern,
+            timeout=self.timeout,
+            jobs=self.jobs or 0,
+            build=not self.no_build,
+            measure=bool(self.cost or self.save or self.compare),
+            safety=SafetyOptions.parse(heap=self.heap, guard=self.guard, leaks=self.leaks, sanitize=self.sanitize),
+        )
 
 
 @click.command("test")
@@ -28,7 +67,7 @@ if TYPE_CHECKING:
     help="Only here: cpu, htp, hexagon, gpu, dsp, cpu-ort, htp-ort, cpu-emulator, htp-emulator, shapes; may repeat.",
 )  # fmt: skip
 @click.option(
-    "--case", "pattern", default="", metavar="PATTERN", help="Only cases whose `Op/name` has this in it, or *."
+    "--case", "pattern", default="", metavar="PATTERN", help="Only cases whose `Op/name` contains this; or *."
 )
 @click.option(
     "-j",
@@ -38,12 +77,12 @@ if TYPE_CHECKING:
     help="Programs at once: compilers, QEMU (default: all cores).",
 )
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS",
-              help="Stop a case that does not come back.")  # fmt: skip
+              help="Stop a case that takes longer.")  # fmt: skip
 @click.option("--cost", is_flag=True, help="Measure times and packets with care, and show what each case costs.")
 @safety_options
 @click.option("--no-build", is_flag=True, help="Test packages as they are; build nothing.")
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the results as JUnit XML, too.")
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a report for people, too.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write an HTML report, too.")
 @click.option(
     "--save-baseline", "save", type=click.Path(path_type=Path), metavar="FILE", help="Keep the costs of this run."
 )
@@ -51,94 +90,70 @@ if TYPE_CHECKING:
     "--compare", type=click.Path(path_type=Path), metavar="FILE", help="Compare costs with those of an earlier run."
 )
 @output.json_option
-def command(
-    folder: Path,
-    backends: tuple[str, ...],
-    pattern: str,
-    jobs: int | None,
-    timeout: float,
-    cost: bool,
-    heap: bool,
-    guard: bool,
-    leaks: bool,
-    sanitize: tuple[str, ...],
-    no_build: bool,
-    junit: Path | None,
-    html: Path | None,
-    save: Path | None,
-    compare: Path | None,
-    as_json: bool,
-) -> int:
-    """Run the tests in DIR: hold an op against its reference, on every backend that is there.
+def command(**given: Any) -> int:
+    """Run the tests in DIR: compare an op with its reference, on every backend that can run here.
 
     DIR holds a test file (op_tests.toml, or tests/test_*.py) and either packages or a config with kernels; of those,
-    packages are generated and built in a cache first.  What changed is built; what is not there is said.
+    packages are generated and built in a cache first.  Only what changed is built; what cannot run is listed.
     """
     from udogen.runtime.child import check_memory
 
     check_memory()
-    from udogen.verify import as_json as telling
-    from udogen.verify import baseline, campaign, terminal
-    from udogen.verify.safety import checks
-    from udogen.verify.suite.find import load_suite
-    from udogen.verify.workshop import Wish
+    from udogen.verify import baseline, test_run
+    from udogen.verify.test_files.read import load_test_files
 
-    safety = checks.wanted_of(heap=heap, guard=guard, leaks=leaks, sanitize=sanitize)
-    checks.need_tools(safety)
-    options = campaign.Options(
-        backends=backends,
-        pattern=pattern,
-        jobs=jobs or 0,
-        timeout=timeout,
-        measure=bool(cost or save or compare),
-        safety=safety,
-        wish=Wish(build=not no_build, jobs=jobs or 0),
-    )
-    _check_folders(junit, html, save)
-    before = baseline.load(compare) if compare else None
-    program = campaign.plan(load_suite(folder), options)
-    with _progress(program) as (on_task, on_case, on_step):
-        run = campaign.run(program, options, on_task=on_task, on_case=on_case, on_step=on_step)
-    changes = baseline.compare(run, before) if before else []
-    if save:
-        baseline.save(run, save)
-    if junit:
-        _write_junit(run, junit)
-    if html:
-        from udogen.verify.report.page import write
-
-        write(run, html, changes, before)
-    if as_json:
-        from dataclasses import asdict
-
-        compared = {"changes": [{**asdict(each), "ratio": each.ratio} for each in changes]} if before else {}
-        output.print_json({**telling.answer(run), **compared})
-    else:
-        for line in terminal.lines(run, paint=output.paint, costs=options.measure):
-            output.print_result(line)
-        for line in baseline.lines(changes, run, before) if before else ():
-            output.print_result(line)
+    arguments = _Arguments(**given)
+    options = arguments.options()
+    options.safety.check_tools()
+    _check_folders(arguments.junit, arguments.html, arguments.save)
+    before = baseline.load(arguments.compare) if arguments.compare else None
+    plan = test_run.plan(load_test_files(arguments.folder), options)
+    with _progress(plan) as (on_batch, on_case, on_step):
+        run = test_run.run(plan, options, on_batch=on_batch, on_case=on_case, on_step=on_step)
+    if arguments.save:
+        baseline.save(run, arguments.save)
+    _report(run, arguments, before, costs=options.measure)
     if run.count("failed"):
         return VerificationFailed.exit_code
     return RunFailed.exit_code if run.bad else 0 if run.passed else ToolMissing.exit_code
 
 
-@contextmanager
-def _progress(program: Program) -> Iterator[Listeners]:
-    """A bar that counts cases while a person watches; otherwise a line for each package and place."""
-    from udogen.verify.terminal import many
+def _report(run: TestRun, arguments: _Arguments, before: Baseline | None, *, costs: bool) -> None:
+    """Everything that was asked for, of one run."""
+    from udogen.verify import baseline
+    from udogen.verify.report import machine, terminal
 
-    if not sys.stderr.isatty() or output.json_requested():
+    changes = baseline.compare(run, before) if before else []
+    if arguments.junit:
+        with writing(arguments.junit):
+            arguments.junit.write_text(machine.junit(run), "utf-8")
+    if arguments.html:
+        from udogen.verify.report import page
 
-        def tell(task: Task) -> None:
-            if not output.json_requested():
-                output.print_note(f"  {task.package.name} on {task.place.id}: {many(len(task.cases), 'case')}")
-
-        yield tell, lambda _outcome: None, lambda _step: None
+        page.write(run, arguments.html, changes, before)
+    if arguments.as_json:
+        output.print_json(machine.as_json(run, changes if before else None))
         return
-    with output.progress(str(program.suite.folder), total=program.total) as advance:
+    lines = terminal.lines(run, paint=output.paint, costs=costs)
+    for line in [*lines, *(terminal.changes(changes, run, before) if before else ())]:
+        output.print_result(line)
+
+
+@contextmanager
+def _progress(plan: TestPlan) -> Iterator[Listeners]:
+    """A bar that counts cases on a terminal; otherwise a line for each package and place."""
+    if not sys.stderr.isatty() or output.json_requested():
+        from udogen.verify.report.text import many
+
+        def on_batch(batch: Batch) -> None:
+            if not output.json_requested():
+                output.print_note(f"  {batch.package.name} on {batch.place.id}: {many(len(batch.cases), 'case')}")
+
+        yield on_batch, lambda _outcome: None, lambda _step: None
+        return
+    with output.progress(str(plan.files.folder), total=plan.total) as advance:
         yield (
-            lambda task: advance(f"{task.package.name} on {task.place.id}", by=0),
+            lambda batch: advance(f"{batch.package.name} on {batch.place.id}", by=0),
             lambda outcome: advance(f"{outcome.backend} {outcome.case.op} {outcome.case.name}"),
             lambda step: advance(step, by=0),
         )
@@ -151,10 +166,3 @@ def _check_folders(*files: Path | None) -> None:
             raise UsageError(
                 f"cannot write {file}: there is no folder {file.parent}", hint="make it, or choose another"
             )
-
-
-def _write_junit(run: TestRun, path: Path) -> None:
-    from udogen.verify.junit import text
-
-    with writing(path):
-        path.write_text(text(run), "utf-8")

@@ -1,27 +1,25 @@
-"""Costs that are kept, to compare a later run with: `--save-baseline`, `--compare`."""
+"""Costs of an earlier run, to compare a later one with: `--save-baseline`, `--compare`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from udogen import __version__
 from udogen.errors import UsageError, read_plain, writing
-from udogen.verify import terminal
 from udogen.verify.results import Outcome, TestRun
 
 _FORMAT = "udogen costs 1"
-# A median must leave the other's usual range, and by this much, before it is called slower: machines are noisy.
+# A median is slower if it is outside the other's usual range, and by this much: machines are noisy.
 _SLOWER = 1.25
 _MORE_PACKETS = 1.01
 
 
 @dataclass(frozen=True)
-class Change:
-    """One cost against what it was."""
+class CostChange:
+    """One cost, before and now."""
 
     op: str
     case: str
@@ -77,22 +75,27 @@ class Baseline:
     environment: dict[str, str]
     costs: dict[str, dict[str, Any]]
 
+    def differences(self, run: TestRun) -> list[tuple[str, str, str]]:
+        """(name, then, now) of the environment: what makes times hard to compare."""
+        then = self.environment
+        return [(name, then[name], now) for name, now in run.environment if then.get(name, now) != now]
+
 
 def load(path: Path) -> Baseline:
     """A file of `save`."""
     try:
         found = json.loads(read_plain(path))
-    except OSError as fault:
-        raise UsageError(f"{path} cannot be read: {fault.strerror}", hint="--save-baseline writes one") from fault
-    except (ValueError, RecursionError) as fault:
-        raise UsageError(f"{path} is no file of --save-baseline: {fault}", hint="--save-baseline writes one") from fault
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="--save-baseline writes one") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is no file of --save-baseline: {error}", hint="--save-baseline writes one") from error
     if not isinstance(found, dict) or found.get("format") != _FORMAT or not isinstance(found.get("costs"), dict):
         raise UsageError(f"{path} is no file of --save-baseline", hint="--save-baseline writes one")
     costs = {key: row for key, row in found["costs"].items() if isinstance(row, dict)}
     return Baseline(path, dict(found.get("environment") or {}), costs)
 
 
-def compare(run: TestRun, baseline: Baseline) -> list[Change]:
+def compare(run: TestRun, baseline: Baseline) -> list[CostChange]:
     """Each cost that both have, the worst ratio first."""
     found = []
     for each in run.outcomes:
@@ -102,33 +105,8 @@ def compare(run: TestRun, baseline: Baseline) -> list[Change]:
         names = (each.case.op, each.case.name, each.dtype, each.backend)
         if "median" in before and "median" in now:
             slower = now["median"] > before["median"] * _SLOWER and now["low"] > before["high"]
-            found.append(Change(*names, "time", before["median"], now["median"], slower))
+            found.append(CostChange(*names, "time", before["median"], now["median"], slower))
         if "packets" in before and "packets" in now:
             more = now["packets"] > before["packets"] * _MORE_PACKETS
-            found.append(Change(*names, "packets", before["packets"], now["packets"], more))
+            found.append(CostChange(*names, "packets", before["packets"], now["packets"], more))
     return sorted(found, key=lambda change: (not change.worse, -change.ratio))
-
-
-def lines(changes: Sequence[Change], run: TestRun, baseline: Baseline) -> list[str]:
-    """The comparison as a terminal shows it."""
-    if not changes:
-        return [f"{baseline.path} has none of these cases"]
-    rows = [
-        (
-            each.op,
-            each.case,
-            each.dtype,
-            each.backend,
-            terminal.duration(each.before) if each.what == "time" else f"{int(each.before):,} packets",
-            terminal.duration(each.now) if each.what == "time" else f"{int(each.now):,} packets",
-            f"{each.ratio:.2f}x" + ("  WORSE" if each.worse else ""),
-        )
-        for each in changes
-    ]
-    told = terminal.table(("op", "case", "type", "backend", "before", "now", "ratio"), rows)
-    other = [f"{name}: {baseline.environment[name]} before, {value} now" for name, value in run.environment
-             if baseline.environment.get(name, value) != value]  # fmt: skip
-    return [
-        *told,
-        *(["", "measured elsewhere, so that times mean little:", *(f"  {each}" for each in other)] if other else []),
-    ]

@@ -1,4 +1,4 @@
-"""What is to be checked: cases with the numbers that must come out, and packages with their configs and kernels."""
+"""Cases: what goes into an op, and what a reference expects to come out."""
 
 from __future__ import annotations
 
@@ -7,33 +7,50 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import UsageError
+from udogen.errors import UdogenError
+from udogen.runtime.op.request import Wishes, make_call
 from udogen.verify.tolerances import Tolerance
 
 if TYPE_CHECKING:
-    from udogen.runtime.op.calls import Array
-    from udogen.verify.results import Trouble
+    from udogen.opdef.model import Op
+    from udogen.runtime.built import Built
+    from udogen.runtime.op.calls import Array, OpCall
 
 Arrays = Mapping[str, "Array"]
+Quants = Mapping[str, tuple[float, int]]  # scale, offset: real = (stored + offset) * scale
+# (inputs as stored, params, quants) -> outputs in real numbers.
+ReferenceCall = Callable[[Arrays, Mapping[str, object], Quants], Arrays]
+
+
+@dataclass(frozen=True)
+class CaseError:
+    """Why a case has no numbers; the fields of a `UdogenError`."""
+
+    kind: str  # `op-crashed`, `op-refused`, `reference` …
+    message: str
+    hint: str = ""
+    details: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, error: UdogenError) -> CaseError:
+        """The same as data."""
+        return cls(error.kind, error.message, error.hint, error.details)
 
 
 @dataclass(frozen=True)
 class Origin:
-    """How a case came about, so that others like it can be made: for shrinking, and for asking the reference."""
+    """How a case was made, to make others like it (shrinking) and to ask the reference again (diagnosis)."""
 
-    # The same case with inputs of other shapes; None where there is none such.
+    # The same case with inputs of other shapes; None if the reference does not take them.
     reshaped: Callable[[Mapping[str, tuple[int, ...]]], Case | None]
-    # Stored inputs, parameters and quantization -> what the reference would have said, in real numbers.
-    reference: Callable[[Arrays, Mapping[str, object], Mapping[str, tuple[float, int]]], Arrays]
+    reference: ReferenceCall
     baseline: Callable[[], object]  # the reference alone, for its time
-    # The same before it is stored, in real numbers: for asking what another way of storing would give.
-    answer: Callable[[Arrays, Mapping[str, object], Mapping[str, tuple[float, int]]], Arrays] | None = None
     location: str = ""  # file:line of the test file
 
 
 @dataclass(frozen=True)
 class Case:
-    """One run of one op: what goes in, and what a reference says must come out.
+    """One run of one op: its inputs, and the outputs that a reference expects.
 
     Fixed-point tensors are given and expected as their stored integers; a `tolerance` that is a number is in units of
     the output: the largest absolute difference that is right (1 is one quantization step).
@@ -42,16 +59,16 @@ class Case:
     name: str
     op: str
     inputs: Arrays
-    expected: Arrays  # none where there is no reference: then it is only run
+    expected: Arrays  # empty without a reference: the case is only run
     params: Mapping[str, object] = field(default_factory=dict)
-    quants: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    quants: Quants = field(default_factory=dict)
     tolerance: float | Tolerance | Mapping[str, Tolerance] = 1e-6  # a mapping: by output
     backend: str = "cpu"  # of the config
-    dtypes: Mapping[str, str] = field(default_factory=dict)  # of tensors that could have several
+    dtypes: Mapping[str, str] = field(default_factory=dict)  # of tensors that can have several
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of outputs, where nothing is expected
-    places: tuple[str, ...] = ()  # where it is run; none: everywhere that its backend's packages run
+    places: tuple[str, ...] = ()  # where it runs; none: everywhere that its backend's packages run
     refusal: bool = False  # the op must refuse it
-    trouble: Trouble | None = None  # why it could not be made
+    error: CaseError | None = None  # why it could not be made
     origin: Origin | None = field(default=None, compare=False, repr=False)
     operations: float | None = None
     loops: int = 0
@@ -63,16 +80,34 @@ class Case:
         return not self.places or place in self.places
 
     def tolerance_of(self, output: str) -> Tolerance:
-        """What is allowed at one output."""
-        said = self.tolerance
-        if isinstance(said, Tolerance):
-            return said
-        return said[output] if isinstance(said, Mapping) else Tolerance(float(said))
+        """What is allowed for one output."""
+        if isinstance(self.tolerance, Tolerance):
+            return self.tolerance
+        return self.tolerance[output] if isinstance(self.tolerance, Mapping) else Tolerance(float(self.tolerance))
 
     @property
     def output_shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Shapes of outputs, as far as they are known."""
         return {**self.shapes, **{name: tuple(array.shape) for name, array in self.expected.items()}}
+
+    @property
+    def output_types(self) -> str:
+        """Data types of the outputs, as far as they are known before a call."""
+        names = [self.dtypes[name] for name in self.expected if name in self.dtypes] or list(self.dtypes.values())[-1:]
+        return " ".join(dict.fromkeys(names))
+
+    def call(self, op: Op | None, built: Built, *, loops: int = 1, by_name: bool = False) -> OpCall:
+        """The call of its op in this package."""
+        wishes = Wishes(
+            inputs=self.inputs,
+            params=self.params,
+            quants=self.quants,
+            dtypes=self.dtypes,
+            shapes=self.output_shapes,
+            loops=loops,
+            by_name=by_name,
+        )
+        return make_call(op, built, self.op, wishes)
 
 
 @dataclass(frozen=True)
@@ -82,19 +117,3 @@ class Example:
     config: Path
     kernels: Path
     cases: tuple[Case, ...]
-
-
-def load_examples(folder: Path) -> list[Example]:
-    """The examples of a folder: those of its test file, or what `examples()` of its reference.py returns."""
-    from udogen.python_files import load_module
-    from udogen.verify.suite import expand, find
-
-    if find.test_files(folder):
-        return expand.examples(find.load_suite(folder))
-    script = folder / "reference.py"
-    if not script.is_file():
-        raise UsageError(f"there is no reference.py in {folder}", hint="it must define examples()")
-    made = getattr(load_module(script), "examples", None)
-    if not callable(made):
-        raise UsageError(f"{script} defines no function examples()", hint="it must return a list of Example")
-    return list(made())

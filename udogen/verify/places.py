@@ -10,6 +10,7 @@ from udogen.backends.backend import Place
 from udogen.clients.ort import versions
 from udogen.clients.ort.op_session import OrtSession
 from udogen.errors import UsageError
+from udogen.opdef.onnx.reading import onnx_module
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.library import find_runtime
@@ -33,20 +34,18 @@ def place_of(name: str) -> Place:
 
 
 def built_for(place: Place, folder: Path) -> Built:
-    """The package of a place in a folder: a library, or sources where it is compiled for the instruction set."""
+    """The package of a place in a folder: a library, or sources if they are compiled for the instruction set."""
     return find_source(folder, backend=place.config) if place.instructions else find_built(folder, backend=place.config)
 
 
-def check_there(place: Place, on_step: Callable[[str], None]) -> None:
-    """Raise where what the place runs in is missing, before anything is compiled for it."""
+def check_available(place: Place, on_step: Callable[[str], None]) -> None:
+    """Raise if the runtime or tool of the place is missing, before anything is compiled for it."""
     if place.instructions:
         from udogen.build import qemu_hexagon
 
         qemu_hexagon.find_qemu()
         qemu_hexagon.compiler(qemu_hexagon.harness_of(place.config).arch)
     elif place.client:
-        from udogen.opdef.onnx.reading import onnx_module
-
         versions.check(place.config)
         onnx_module()
     else:
@@ -61,10 +60,9 @@ def open_session(
     runtime: Path | None = None,
     force: bool = False,
     count: bool = False,
-    jobs: int = 0,
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> Session:
-    """A session with the package; `count`: packets, where instructions are run."""
+    """A session with the package; `count`: packets, if instructions are run."""
     if place.client:
         return OrtSession(built, backend=place.config, timeout=timeout)
     if not place.instructions:
@@ -81,4 +79,4 @@ def open_session(
         )
     if built.folder is None:
         raise UsageError("only a package that udogen generated can be compiled for Hexagon", hint="give its folder")
-    return HexagonSession(built.folder, timeout=timeout, count=count, jobs=jobs, on_step=on_step)
+    return HexagonSession(built.folder, timeout=timeout, count=count, on_step=on_step)

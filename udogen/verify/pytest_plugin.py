@@ -1,6 +1,6 @@
 """`pytest --udogen`: test files of udogen collected as tests, a case on a backend being one.
 
-Nothing of udogen is imported before the option is given: pytest loads this at each of its starts.
+Nothing of udogen is imported without the option: pytest loads this at each of its starts.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from udogen.runtime.built import Built
-    from udogen.verify.campaign import Options, Task
     from udogen.verify.cases import Case
-    from udogen.verify.places import Session
+    from udogen.verify.options import TestOptions
     from udogen.verify.results import Outcome
+    from udogen.verify.runner import CaseRunner
+    from udogen.verify.test_run import Batch
 
 _MOST_DETAILS = 40
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Our options, in a group of their own."""
+    """The options of udogen."""
     group = parser.getgroup("udogen", "custom ops on Qualcomm's backends")
     group.addoption("--udogen", action="store_true", help="collect op_tests.toml, and Python files that use op_test")
     group.addoption(
@@ -36,10 +36,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A test file of ours; one in Python is collected by pytest too, for what else is in it."""
+    """A test file of udogen; pytest collects one in Python too, for the other tests in it."""
     if not parent.config.getoption("--udogen"):
         return None
-    from udogen.verify.suite.find import is_test_file
+    from udogen.verify.test_files.read import is_test_file
 
     return OpTestFile.from_parent(parent, path=file_path) if is_test_file(file_path) else None
 
@@ -50,75 +50,66 @@ class OpTestFile(pytest.File):
     def collect(self) -> Iterator[pytest.Collector]:
         """A collector for each package and backend."""
         from udogen.errors import UdogenError
-        from udogen.verify import campaign
-        from udogen.verify.suite.find import load_suite
+        from udogen.verify.options import TestOptions
+        from udogen.verify.test_files.read import load_test_files
+        from udogen.verify.test_run import plan
 
-        options = campaign.Options(
+        options = TestOptions(
             backends=tuple(self.config.getoption("--udogen-backend")),
             timeout=self.config.getoption("--udogen-timeout"),
         )
         try:
-            program = campaign.plan(load_suite(self.path), options)
-        except UdogenError as fault:
-            raise self.CollectError(told(fault)) from fault
-        for task in program.tasks:
-            name = f"{task.package.name}-{task.place.id}"
-            yield OpTestPlace.from_parent(self, name=name, task=task, options=options)
+            batches = plan(load_test_files(self.path), options).batches
+        except UdogenError as error:
+            raise self.CollectError(message_of(error)) from error
+        for batch in batches:
+            name = f"{batch.package.name}-{batch.place.id}"
+            yield OpTestPlace.from_parent(self, name=name, batch=batch, options=options)
 
 
 class OpTestPlace(pytest.Collector):
     """The cases of one package on one backend, and the session in which they run."""
 
-    def __init__(self, *, task: Task, options: Options, **more: Any) -> None:
+    def __init__(self, *, batch: Batch, options: TestOptions, **more: Any) -> None:
         super().__init__(**more)
-        self._task, self._options = task, options
-        self._built: Built | None = None
-        self._session: Session | None = None
-        self._why = ""  # there is none
+        self._batch, self._options = batch, options
+        self._runner: CaseRunner | None = None
+        self._missing = ""  # why the cases cannot run
 
     def collect(self) -> Iterator[pytest.Item]:
         """An item for each case."""
-        from udogen.verify.runner import data_type
-
-        for case in self._task.cases:
-            yield OpTestCase.from_parent(self, name=f"{case.op}: {case.name} [{data_type(case)}]", case=case)
+        for case in self._batch.cases:
+            yield OpTestCase.from_parent(self, name=f"{case.op}: {case.name} [{case.output_types}]", case=case)
 
     def run(self, case: Case) -> Outcome:
         """Run one case; the package is built, and the session opened, for the first."""
-        from udogen.verify.runner import run_case
+        if self._runner is None:
+            self._runner = self._open()
+        return self._runner.run(case)
 
-        if self._session is None:
-            self._open()
-        assert self._session is not None and self._built is not None
-        op = self._built.op(case.op, self._task.place.config)
-        return run_case(self._session, self._task.place, self._built, op, case)
-
-    def _open(self) -> None:
+    def _open(self) -> CaseRunner:
         from udogen.errors import ToolMissing
-        from udogen.verify.places import check_there, open_session
-        from udogen.verify.workshop import ready
+        from udogen.verify import packages
+        from udogen.verify.places import check_available
+        from udogen.verify.runner import CaseRunner
 
-        if self._why:
-            pytest.skip(self._why)
-        task = self._task
-        ops = list(dict.fromkeys(case.op for case in task.cases))
+        if self._missing:
+            pytest.skip(self._missing)
+        batch, options = self._batch, self._options
+        ops = list(dict.fromkeys(case.op for case in batch.cases))
         try:
-            check_there(task.place, lambda _line: None)
-            self._built = ready(
-                task.source, task.package, task.place, ops, wish=self._options.wish, on_step=lambda _line: None
-            )
-            session = open_session(task.place, self._built, timeout=self._options.timeout)
-            session.__enter__()
-        except ToolMissing as fault:
-            self._why = told(fault)
-            pytest.skip(self._why)
-        self._session = session
+            check_available(batch.place, lambda _line: None)
+            built = packages.prepare(batch.source, batch.package, batch.place, ops, options=options)
+            return CaseRunner(built, batch.place, options).__enter__()
+        except ToolMissing as error:
+            self._missing = message_of(error)
+            pytest.skip(self._missing)
 
     def teardown(self) -> None:
         """End the session."""
-        session, self._session = self._session, None
-        if session is not None:
-            session.__exit__(None, None, None)
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            runner.__exit__(None, None, None)
 
 
 class CaseFailed(Exception):
@@ -134,33 +125,37 @@ class OpTestCase(pytest.Item):
 
     def runtest(self) -> None:
         """Run it."""
-        from udogen.verify import terminal
+        from udogen.verify.report import terminal
 
         place = self.parent
         assert isinstance(place, OpTestPlace)
         outcome = place.run(self._case)
         if outcome.status == "skipped":
-            pytest.skip(outcome.trouble.message if outcome.trouble else "")
+            pytest.skip(outcome.error.message if outcome.error else "")
         if outcome.status in ("failed", "error"):
             raise CaseFailed("\n".join(terminal.failure(outcome)))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """Our own words, without a traceback of ours."""
+        """The message of udogen, without its traceback."""
         from udogen.errors import UdogenError
 
         if isinstance(excinfo.value, CaseFailed):
             return str(excinfo.value)
-        return told(excinfo.value) if isinstance(excinfo.value, UdogenError) else super().repr_failure(excinfo, style)
+        return (
+            message_of(excinfo.value)
+            if isinstance(excinfo.value, UdogenError)
+            else super().repr_failure(excinfo, style)
+        )
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where the case stands."""
+        """The location of the case."""
         line = self._case.origin.location.rpartition(":")[2] if self._case.origin else ""
         return self.path, int(line) - 1 if line.isdecimal() else None, self.name
 
 
-def told(fault: Any) -> str:
-    """An error of udogen's in lines: what, where, what next."""
+def message_of(error: Any) -> str:
+    """An error of udogen as lines: what, where, what to do."""
     from udogen.opdef.problems import visible
 
-    hint = [f"= {fault.hint}"] if fault.hint else []
-    return visible("\n".join([fault.message, *fault.details[:_MOST_DETAILS], *hint]))
+    hint = [f"= {error.hint}"] if error.hint else []
+    return visible("\n".join([error.message, *error.details[:_MOST_DETAILS], *hint]))

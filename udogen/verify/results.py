@@ -1,52 +1,34 @@
-"""What a run of tests found, as data: the terminal, JUnit, JSON and the HTML report are all written from it.
-
-Nothing here computes; `runner` fills it in.
-"""
+"""What a test run found, as data: terminal, JUnit, JSON and HTML report are all written from it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from udogen.runtime.op.calls import RuntimeInfo
+from udogen.verify.cases import Case, CaseError
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
-    from udogen.verify.cases import Case
 
 # passed: within the tolerance.  failed: wrong numbers.  error: no numbers (refused, crashed, too slow, or the
-# reference itself failed).  skipped: not run.  ran: it came back, and there was no reference to hold it against.
+# reference itself failed).  skipped: not run.  ran: it ran, and there is no reference to compare with.
 # Neither of the last two is ever counted as passed.
 Status = Literal["passed", "failed", "error", "skipped", "ran"]
-STATUSES: tuple[Status, ...] = (
-    "failed",
-    "error",
-    "skipped",
-    "ran",
-    "passed",
-)  # the order in which people want to see them
+STATUSES: tuple[Status, ...] = ("failed", "error", "skipped", "ran", "passed")  # most important first
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A named cause of a failure: what it is, by what it is known, and what to do."""
+    """A named cause of a failure: what it is, the evidence, and what to do."""
 
-    cause: str  # a short name, one of the diagnosis' table: `layout-swap`, `rounding` …
+    cause: str  # a short name: `layout`, `rounding`, `heap-in-execute` …
     sentence: str
     evidence: str = ""
     hint: str = ""
-
-
-@dataclass(frozen=True)
-class Trouble:
-    """Why a case has no numbers; the fields of a `UdogenError`."""
-
-    kind: str  # `op-crashed`, `op-refused`, `reference` …
-    message: str
-    hint: str = ""
-    details: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,7 +40,7 @@ class TensorResult:
     expected: Array  # as stored: fixed point as its integers
     found: Array
     quant: tuple[float, int] | None
-    tolerance: str  # in words: `1e-06 + 1e-05 of the value`
+    tolerance: str  # as text: `1e-06 + 1e-05 relative`
     unit: str  # of max_error: `step` for fixed point and whole numbers, otherwise empty
     max_error: float  # the largest absolute difference; infinite where a shape or a NaN differs
     worst: float  # the largest difference as a share of what is allowed there; more than 1 is wrong
@@ -83,7 +65,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a case costs; what was not measured is None."""
+    """The costs of a case; None: not measured."""
 
     execute: Spread | None = None
     finalize: float | None = None  # seconds
@@ -95,7 +77,7 @@ class Cost:
     functions: tuple[tuple[str, int], ...] = ()  # packets by function, most first
     kernel: str = ""  # which of the package's kernels ran
     bytes_moved: int = 0  # inputs and outputs, once each
-    operations: float | None = None  # arithmetic, where the test file says how many
+    operations: float | None = None  # arithmetic, if the test file declares it
 
     @property
     def intensity(self) -> float | None:
@@ -105,7 +87,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one case showed on one backend."""
+    """The result of one case on one backend."""
 
     case: Case
     backend: str  # a `BackendState.backend`
@@ -114,11 +96,11 @@ class Outcome:
     package: str = ""
     runtime: RuntimeInfo | None = None
     tensors: tuple[TensorResult, ...] = ()
-    trouble: Trouble | None = None  # for `error`; for `skipped` why
+    error: CaseError | None = None  # for `error`; for `skipped` why
     findings: tuple[Finding, ...] = ()
-    smallest: Case | None = None  # the smallest case that still fails, where one was looked for
+    smallest: Case | None = None  # the smallest case that still fails, if one was searched
     cost: Cost = field(default_factory=Cost)
-    seconds: float = 0.0  # that the case took, all in all
+    seconds: float = 0.0  # that the case took in total
 
     @property
     def passed(self) -> bool:
@@ -140,13 +122,8 @@ class Outcome:
         """Seconds of one execution, the median; 0 where that was not measured."""
         return self.cost.execute.median if self.cost.execute else 0.0
 
-    @property
-    def data_type(self) -> str:
-        """The data types of the outputs, as a table shows them."""
-        return self.dtype
 
-
-# ran: its cases were run.  missing: a runtime or tool is not there.  unbuilt: the package has no library for it, or it
+# ran: its cases were run.  missing: a runtime or tool is missing.  unbuilt: the package has no library for it, or it
 # does not build.  left out: nobody asked for it, or no case is for it.
 State = Literal["ran", "missing", "unbuilt", "left out"]
 
@@ -156,27 +133,27 @@ class BackendState:
     """One backend: where its ops ran, or why they did not."""
 
     backend: str  # cpu, htp, gpu, hexagon, dsp, cpu-ort, htp-ort, cpu-emulator, htp-emulator
-    title: str  # in words: "Qualcomm's libQnnCpu"
+    title: str  # "Qualcomm's CPU runtime"
     state: State
     reason: str = ""  # why it did not run
     hint: str = ""  # what would help
     details: tuple[str, ...] = ()
     real: bool = False  # Qualcomm's own library
     runtime: RuntimeInfo | None = None
-    cases: int = 0  # that are for it, whether they ran or not
+    cases: int = 0  # for it, whether they ran or not
 
 
 @dataclass(frozen=True)
 class TestRun:
     """One call of `udogen test`."""
 
-    __test__ = False  # no class of tests, though pytest would think so
+    __test__ = False  # not a test class, although pytest would take it for one
 
     folder: Path
     states: tuple[BackendState, ...]
     outcomes: tuple[Outcome, ...]
     seconds: float = 0.0
-    environment: tuple[tuple[str, str], ...] = ()  # what the numbers depend on: (what, which)
+    environment: tuple[tuple[str, str], ...] = ()  # what the numbers depend on: (name, value)
     warnings: tuple[str, ...] = ()
 
     def count(self, status: Status) -> int:
@@ -194,20 +171,29 @@ class TestRun:
         return tuple(each for status in ("failed", "error") for each in self.outcomes if each.status == status)
 
     def op(self, outcome: Outcome) -> str:
-        """The op's name; with its package where several packages have an op of that name."""
-        packages = {each.package for each in self.outcomes if each.case.op == outcome.case.op}
-        return outcome.case.op if len(packages) < 2 else f"{outcome.package}::{outcome.case.op}"
+        """The op's name; with its package if several packages have an op of that name."""
+        name = outcome.case.op
+        return f"{outcome.package}::{name}" if len(self._packages[name]) > 1 else name
+
+    @cached_property
+    def _packages(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for each in self.outcomes:
+            found.setdefault(each.case.op, set()).add(each.package)
+        return found
 
     def matrix(self) -> dict[tuple[str, str, str], tuple[Outcome, ...]]:
         """(op, backend, data type) -> its outcomes, in the order of the run."""
         found: dict[tuple[str, str, str], list[Outcome]] = {}
-        names: dict[tuple[str, str], str] = {}
         for each in self.outcomes:
-            key = (each.package, each.case.op)
-            if key not in names:
-                names[key] = self.op(each)
-            found.setdefault((names[key], each.backend, each.dtype), []).append(each)
+            found.setdefault((self.op(each), each.backend, each.dtype), []).append(each)
         return {key: tuple(outcomes) for key, outcomes in found.items()}
+
+    def rows(self) -> list[tuple[str, str]]:
+        """(op, data type) of the matrix, the data types of an op together."""
+        pairs = dict.fromkeys((self.op(each), each.dtype) for each in self.outcomes)
+        ops = list(dict.fromkeys(op for op, _ in pairs))
+        return sorted(pairs, key=lambda pair: ops.index(pair[0]))
 
     def backends(self) -> Sequence[str]:
         """The backends that ran, in their order."""

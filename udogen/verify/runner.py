@@ -1,14 +1,16 @@
-"""Runs cases in a session and holds what comes out against what was expected."""
+"""Runs cases of one package in one place: compares outputs with the reference, measures runner."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
+
+import numpy as np
 
 from udogen import process
 from udogen.backends import RUNTIMES
@@ -20,25 +22,26 @@ from udogen.opdef.model import Op
 from udogen.runtime.built import Built
 from udogen.runtime.failures import NotExpressible, OpFailed, OpRefused, OutOfBounds
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.op.calls import POISON, OpCall, OpResult
-from udogen.runtime.op.request import Wishes, make_call
-from udogen.verify import costs, tolerances
-from udogen.verify.cases import Case
-from udogen.verify.explain import Explainer
+from udogen.runtime.op.calls import POISON, OpCall, OpResult, ParamArg
+from udogen.runtime.op.session import OpSession
+from udogen.verify import tolerances
+from udogen.verify.cases import Case, CaseError
+from udogen.verify.diagnosis.explain import Explainer
+from udogen.verify.options import TestOptions
 from udogen.verify.places import Session, open_session, place_of
-from udogen.verify.results import Cost, Finding, Outcome, TensorResult, Trouble
-from udogen.verify.safety.checks import NOTHING, PageGuards, Safety, Wanted
-from udogen.verify.safety.outcomes import examined
+from udogen.verify.results import Cost, Finding, Outcome, Spread, Status, TensorResult
+from udogen.verify.safety.checks import PageGuards, SafetyChecks, check_case
+from udogen.verify.test_files.model import Builtin
 
-if TYPE_CHECKING:
-    from udogen.runtime.op.calls import Array
-
-# Numbers are those of the second execution, so that what an op keeps from the first shows; and guards differ in it.
-_CHECKED = 2
+# Outputs are those of the second execution, so that what an op keeps from the first shows; and guards differ in it.
+_EXECUTIONS = 2
 _TIMED = 5  # enough for a first impression of the time
 _SLOW = 1.0  # seconds of one execution, from which on it is not executed again for its time
+_SECONDS = 0.1  # for measuring one thing with care
+_FEWEST, _MOST = 10, 2000  # executions of it
 
 OnCase = Callable[[Outcome], None]
+OnStep = Callable[[str], None]
 
 
 def run_cases(
@@ -46,208 +49,198 @@ def run_cases(
     cases: Sequence[Case],
     *,
     backend: str = "cpu",
-    runtime: Path | None = None,
-    loops: int = 0,
-    timeout: float = 60.0,
-    force: bool = False,
-    measure: bool = False,
-    explain: bool = False,
-    jobs: int = 1,
-    safety: Wanted = NOTHING,
+    options: TestOptions = TestOptions(),  # noqa: B008  (immutable)
     on_case: OnCase = lambda _outcome: None,
-    on_step: Callable[[str], None] = lambda _line: None,
+    on_step: OnStep = lambda _line: None,
 ) -> list[Outcome]:
-    """Every case, in one process; where instructions are run each in its own, `jobs` of them at once.
+    """Every case, in one process; where instructions are run each in its own, several at once.
 
-    Raises only where the package cannot be registered at all; what a case does is its outcome.
-    `safety`: what is checked besides the numbers, in processes of its own; where instructions are run, its guard.
-    `measure`: times and packets are measured with care, and compared with numpy and the vendor's own op.
-    `explain`: what is wrong is diagnosed, and made smaller.
+    Raises only if the package cannot be registered at all; what a case does is its outcome.
     """
     place = place_of(backend)
-    session = open_session(
-        place,
-        built,
-        timeout=timeout,
-        runtime=runtime,
-        force=force,
-        count=measure and place.instructions,
-        on_step=on_step,
-    )
-    ops: dict[str, Op | None] = {}  # the config is read once for each op, not for each case
-    for name in dict.fromkeys(case.op for case in cases):
-        ops[name] = built.op(name, place.config)
-    with ExitStack() as stack:
-        stack.enter_context(session)
-        checks: Safety | PageGuards | None = None
-        if isinstance(session, HexagonSession):
-            checks = PageGuards(session) if safety.guard else None
-        elif safety.anything and place.watched:
-            room = Safety(
-                built,
-                safety,
-                backend=place.config,
-                runtime=runtime,
-                runtime_kind=place.kind if runtime is None else "auto",
-                timeout=timeout,
-                on_step=on_step,
-            )
-            checks = stack.enter_context(room)
-
-        executions = _executions(session)
-
-        if isinstance(session, OrtSession):
-            session.prepare([calls for case in cases if (calls := _beside(case, ops[case.op], built, place))])
-
-        def once(case: Case) -> Outcome:
-            return run_case(session, place, built, ops[case.op], case, loops=1)
-
-        explainer = Explainer(once, session, place, built) if explain else None
-        # Where memory stays poisoned for the life of a process, times are measured in another one.
-        clean = measure and place.watched and RUNTIMES[place.config].keeps_memory
-        clock = open_session(place, built, timeout=timeout, runtime=runtime, force=force) if clean else session
-        if clean:
-            stack.enter_context(clock)
+    with CaseRunner(built, place, options, on_step=on_step) as runner:
+        runner.prepare(cases)
 
         def run(case: Case) -> Outcome:
-            outcome = run_case(session, place, built, ops[case.op], case, loops=loops, measure=measure, clock=clock)
-            if explainer and not case.before:  # of a chain it would look at the last op alone
-                outcome = explainer(outcome, ops[case.op], loops=executions)
-            if checks is not None:
-                outcome = examined(outcome, checks, built, ops[case.op])
+            outcome = runner.run(case)
             on_case(outcome)
             return outcome
 
+        jobs = options.jobs or os.cpu_count() or 1
         return process.at_once([partial(run, case) for case in cases], jobs if place.instructions else 1)
 
 
-def run_case(
-    session: Session,
-    place: Place,
-    built: Built,
-    op: Op | None,
-    case: Case,
-    *,
-    loops: int = 0,
-    measure: bool = False,
-    clock: Session | None = None,
-) -> Outcome:
-    """One case, whatever happens; `clock` is where times are measured with care, if it is not the same session."""
-    begun = time.perf_counter()
-    outcome = Outcome(case=case, backend=place.id, dtype=data_type(case), status="error", package=built.package)
-    outcome = replace(outcome, runtime=session.runtime)
-    try:
-        outcome, call = _attempt(outcome, session, place, built, op)
-        if call is not None and place.watched:
-            outcome = replace(outcome, cost=_timed(outcome, session, call, loops, place))
-        if call is not None and measure:
-            outcome = replace(outcome, cost=costs.measure(outcome, clock or session, call, place))
-    except NotExpressible as fault:
-        outcome = replace(outcome, status="skipped", trouble=Trouble(fault.kind, fault.message, fault.hint))
-    except UdogenError as fault:
-        if case.refusal and _refuses(fault):
-            outcome = replace(outcome, status="passed")
-        else:
-            outcome = replace(outcome, trouble=Trouble(fault.kind, fault.message, fault.hint, fault.details))
-    return replace(outcome, seconds=time.perf_counter() - begun)
+class CaseRunner:
+    """A session in one place with one package, and what examines its cases; use it as a context manager."""
 
+    def __init__(
+        self, built: Built, place: Place, options: TestOptions, *, on_step: OnStep = lambda _line: None
+    ) -> None:
+        self._built, self._place, self._options, self._on_step = built, place, options, on_step
+        self._ops: dict[str, Op | None] = {}  # the config is read once for each op, not for each case
+        self._checks: SafetyChecks | PageGuards | None = None
 
-def _executions(session: Session) -> int:
-    """How often an op is executed in a graph; packets are counted of one execution alone."""
-    return 1 if isinstance(session, HexagonSession) and session.counts else _CHECKED
+    def __enter__(self) -> CaseRunner:
+        options, place = self._options, self._place
+        with ExitStack() as stack:
+            self._session = self._open(count=options.measure and place.instructions)
+            stack.enter_context(self._session)
+            if isinstance(self._session, HexagonSession):
+                self._checks = PageGuards(self._session) if options.safety.guard else None
+            elif options.safety.any and place.watched:
+                kind = place.kind if options.runtime is None else "auto"
+                checks = SafetyChecks(
+                    self._built, options, backend=place.config, runtime_kind=kind, on_step=self._on_step
+                )
+                self._checks = stack.enter_context(checks)
+            # Where memory stays poisoned for the life of a process, times are measured in another one.
+            clean = options.measure and place.watched and RUNTIMES[place.config].keeps_memory
+            self._clock = self._open() if clean else self._session
+            if clean:
+                stack.enter_context(self._clock)
+            self._explainer = Explainer(self._run_once, self._session, place, self._built) if options.explain else None
+            self._stack = stack.pop_all()
+        return self
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
 
-def _refuses(fault: UdogenError) -> bool:
-    """The op answered with an error, in validation or later; what it must not do is no answer."""
-    return isinstance(fault, OpRefused) or (isinstance(fault, OpFailed) and not isinstance(fault, OutOfBounds))
-
-
-def data_type(case: Case) -> str:
-    """The types of the outputs, as far as they are known before a call."""
-    names = [case.dtypes[name] for name in case.expected if name in case.dtypes] or list(case.dtypes.values())[-1:]
-    return " ".join(dict.fromkeys(names))
-
-
-def _attempt(
-    outcome: Outcome, session: Session, place: Place, built: Built, op: Op | None
-) -> tuple[Outcome, OpCall | None]:
-    """The outcome, and the call where it can be repeated for its time."""
-    case = outcome.case
-    if case.trouble is not None:
-        return replace(outcome, trouble=case.trouble), None
-    odd = next((array for array in case.inputs.values() if array.ndim not in place.ranks), None)
-    if odd is not None and not case.refusal:
-        why = f"tensors of {odd.ndim} axes do not exist there"
-        return replace(outcome, status="skipped", trouble=Trouble("rank", why)), None
-    calls = _calls(case, op, built, place)
-    call = calls[-1]
-    dtype = " ".join(dict.fromkeys(tensor.dtype for tensor in call.outputs))
-    # Memory that an op does not write must not look as if zeros were its answer.
-    if isinstance(session, OrtSession) and case.before:
-        result = session.run_chain(calls)
-    else:
-        result = session.run(replace(call, poison=POISON, loops=_executions(session)))
-    # Numbers of another kernel say nothing of ours.  What a rewrite in HTP's C++ style replaces, nobody counts.
-    if result.proof is not None and not case.refusal and (built.folder is None or built.folder.api != "core"):
-        result.proof.check()
-    outcome = replace(outcome, dtype=dtype, runtime=result.runtime, cost=costs.of(case, call, result, place))
-    if case.refusal:
-        return replace(outcome, status="failed", findings=(_NOT_REFUSED,)), None
-    tensors = tuple(_hold(case, call, result, name) for name in case.expected)
-    status = "failed" if any(not each.passed for each in tensors) else "passed" if tensors else "ran"
-    return replace(outcome, tensors=tensors, status=status), call  # type: ignore[arg-type]
-
-
-def _calls(case: Case, op: Op | None, built: Built, place: Place) -> list[OpCall]:
-    """The call of a case; before it those that a chain begins with."""
-
-    def call(each: Case) -> OpCall:
-        wishes = Wishes(
-            inputs=each.inputs,
-            params=each.params,
-            quants=each.quants,
-            dtypes=each.dtypes,
-            shapes=each.output_shapes,
-            loops=1 if place.instructions else _CHECKED,
-            by_name=place.client,
+    def _open(self, *, count: bool = False) -> Session:
+        options = self._options
+        return open_session(
+            self._place,
+            self._built,
+            timeout=options.timeout,
+            runtime=options.runtime,
+            force=options.force,
+            count=count,
+            on_step=self._on_step,
         )
-        return make_call(op, built, each.op, wishes)
 
-    return [call(each) for each in (*case.before, case)]
+    def prepare(self, cases: Sequence[Case]) -> None:
+        """Let a client run these cases together, as far as it can."""
+        if not isinstance(self._session, OrtSession):
+            return
+        found = []
+        for case in cases:
+            if case.error is None and not case.refusal:
+                try:
+                    found.append(self._calls(case))
+                except UdogenError:  # reported when the case is run
+                    continue
+        self._session.prepare(found)
+
+    def run(self, case: Case) -> Outcome:
+        """One case, whatever happens: compared, measured, explained and checked, as the options ask."""
+        outcome = self._run(case, loops=self._options.loops, measure=self._options.measure)
+        op = self._op(case)
+        if self._explainer and not case.before:  # of a chain it would see the last op alone
+            outcome = self._explainer(outcome, op, loops=self._executions)
+        if self._checks is not None:
+            outcome = check_case(outcome, self._checks, self._built, op)
+        return outcome
+
+    def _run_once(self, case: Case) -> Outcome:
+        return self._run(case, loops=1, measure=False)
+
+    def _run(self, case: Case, *, loops: int, measure: bool) -> Outcome:
+        begun = time.perf_counter()
+        outcome = Outcome(
+            case=case,
+            backend=self._place.id,
+            dtype=case.output_types,
+            status="error",
+            package=self._built.package,
+            runtime=self._session.runtime,
+        )
+        try:
+            outcome, call = self._attempt(outcome)
+            if call is not None and self._place.watched:
+                outcome = replace(outcome, cost=self._time(outcome, call, loops))
+            if call is not None and measure:
+                outcome = replace(outcome, cost=_measure(outcome, self._clock, call))
+        except NotExpressible as error:
+            outcome = replace(outcome, status="skipped", error=CaseError(error.kind, error.message, error.hint))
+        except UdogenError as error:
+            if case.refusal and is_refusal(error):
+                outcome = replace(outcome, status="passed")
+            else:
+                outcome = replace(outcome, error=CaseError.of(error))
+        return replace(outcome, seconds=time.perf_counter() - begun)
+
+    @property
+    def _executions(self) -> int:
+        """How often an op is executed in a graph; packets are counted of one execution alone."""
+        return 1 if isinstance(self._session, HexagonSession) and self._session.counts else _EXECUTIONS
+
+    def _op(self, case: Case) -> Op | None:
+        if case.op not in self._ops:
+            self._ops[case.op] = self._built.op(case.op, self._place.config)
+        return self._ops[case.op]
+
+    def _attempt(self, outcome: Outcome) -> tuple[Outcome, OpCall | None]:
+        """The outcome, and the call if it can be repeated for its time."""
+        case, place = outcome.case, self._place
+        if case.error is not None:
+            return replace(outcome, error=case.error), None
+        odd = next((array for array in case.inputs.values() if array.ndim not in place.ranks), None)
+        if odd is not None and not case.refusal:
+            reason = f"tensors of {odd.ndim} axes do not exist there"
+            return replace(outcome, status="skipped", error=CaseError("rank", reason)), None
+        calls = self._calls(case)
+        call = calls[-1]
+        # Memory that an op does not write must not look as if zeros were its result.
+        if isinstance(self._session, OrtSession) and case.before:
+            result = self._session.run_chain(calls)
+        else:
+            result = self._session.run(replace(call, poison=POISON, loops=self._executions))
+        # Outputs of another kernel mean nothing for this one.  A rewrite in HTP's C++ style is not counted.
+        folder = self._built.folder
+        if result.proof is not None and not case.refusal and (folder is None or folder.api != "core"):
+            result.proof.check()
+        dtype = " ".join(dict.fromkeys(tensor.dtype for tensor in call.outputs))
+        outcome = replace(outcome, dtype=dtype, runtime=result.runtime, cost=_cost_of(case, call, result, place))
+        if case.refusal:
+            return replace(outcome, status="failed", findings=(_NOT_REFUSED,)), None
+        tensors = tuple(_compare(case, call, result, name) for name in case.expected)
+        status: Status = "failed" if any(not each.passed for each in tensors) else "passed" if tensors else "ran"
+        return replace(outcome, tensors=tensors, status=status), call
+
+    def _calls(self, case: Case) -> list[OpCall]:
+        """The calls of a chain; otherwise the one call of the case."""
+        loops = 1 if self._place.instructions else _EXECUTIONS
+        op = self._op(case)
+        return [each.call(op, self._built, loops=loops, by_name=self._place.client) for each in (*case.before, case)]
+
+    def _time(self, outcome: Outcome, call: OpCall, loops: int) -> Cost:
+        """The cost with the times of more executions; on CPU without poison, whose hook takes time too."""
+        if outcome.execute > _SLOW and not loops:
+            return outcome.cost
+        poison = POISON if RUNTIMES[self._place.config].keeps_memory else 0
+        loops = loops or outcome.case.loops or _TIMED
+        times = self._session.run(replace(call, loops=loops, poison=poison)).times
+        return replace(outcome.cost, execute=_spread(times.samples), finalize=times.finalize)
 
 
-def _beside(case: Case, op: Op | None, built: Built, place: Place) -> list[OpCall]:
-    """The calls of a case that may run beside others; none where it is to be refused, or cannot be made."""
-    if case.trouble is not None or case.refusal:
-        return []
-    try:
-        return _calls(case, op, built, place)
-    except UdogenError:  # that is told when the case is run
-        return []
-
-
-def _timed(outcome: Outcome, session: Session, call: OpCall, loops: int, place: Place) -> Cost:
-    """The cost with the times of more executions; on CPU without poison, whose hook takes time too."""
-    if outcome.execute > _SLOW and not loops:
-        return outcome.cost
-    poison = POISON if RUNTIMES[place.config].keeps_memory else 0
-    again = replace(call, loops=loops or outcome.case.loops or _TIMED, poison=poison)
-    times = session.run(again).times
-    return replace(outcome.cost, execute=costs.spread(times.samples), finalize=times.finalize)
+def is_refusal(error: UdogenError) -> bool:
+    """Whether the op returned an error, in validation or later; an access out of bounds is no refusal."""
+    return isinstance(error, OpRefused) or (isinstance(error, OpFailed) and not isinstance(error, OutOfBounds))
 
 
 _NOT_REFUSED = Finding(
     "not-refused",
-    "the op took what it must refuse",
-    hint="let its `validate` answer with an error, or take `expect = \"refusal\"` out of the test file",
+    "the op accepted a case that it must refuse",
+    hint="return an error from its `validate`, or remove `expect = \"refusal\"` from the test file",
 )  # fmt: skip
 
 
-def _hold(case: Case, call: OpCall, result: OpResult, name: str) -> TensorResult:
+def _compare(case: Case, call: OpCall, result: OpResult, name: str) -> TensorResult:
     tensor = next(each for each in call.outputs if each.name == name)
     found, expected = result.outputs[name], case.expected[name]
     tolerance = case.tolerance_of(name)
-    verdict = tolerances.judge(found, expected, tolerance)
+    deviation = tolerances.judge(found, expected, tolerance)
     row = datatypes.parse(tensor.dtype)
     unit = "" if row is None or row.kind == "float" else "step" if row.quantized else "unit"
     return TensorResult(
@@ -258,13 +251,91 @@ def _hold(case: Case, call: OpCall, result: OpResult, name: str) -> TensorResult
         quant=tensor.quant,
         tolerance=tolerance.words(unit),
         unit=unit,
-        max_error=verdict.max_error,
-        worst=verdict.worst,
-        wrong=verdict.wrong,
-        first=verdict.first,
+        max_error=deviation.max_error,
+        worst=deviation.worst,
+        wrong=deviation.wrong,
+        first=deviation.first,
     )
 
 
-def max_error(found: Array, expected: Array) -> float:
-    """The largest absolute difference; infinite where the shapes differ or one is no number and the other is."""
-    return tolerances.judge(found, expected, tolerances.EXACT).max_error
+# --- costs ----------------------------------------------------------------------------------------------------
+
+
+def _cost_of(case: Case, call: OpCall, result: OpResult, place: Place) -> Cost:
+    """What is known of the cost after any run."""
+    outputs = result.outputs.values()
+    given = [each.array.nbytes for each in call.inputs if each.array is not None]
+    elements = sum(array.size for array in outputs)
+    return Cost(
+        execute=_spread(result.times.samples) if place.watched else None,  # QEMU's time means nothing
+        finalize=result.times.finalize if place.watched else None,
+        packets=result.packets.total if result.packets else None,
+        functions=result.packets.functions if result.packets else (),
+        kernel=result.kernel,
+        bytes_moved=sum(given) + sum(array.nbytes for array in outputs),
+        operations=None if case.operations is None else case.operations * elements,
+    )
+
+
+def _spread(samples: Sequence[float]) -> Spread | None:
+    """The median and the 10th and 90th percentile; None without samples."""
+    if not samples:
+        return None
+    ordered = sorted(samples)
+
+    def at(share: float) -> float:
+        return ordered[round(share * (len(ordered) - 1))]
+
+    middle = (at(0.5) + ordered[(len(ordered) - 1) // 2]) / 2
+    return Spread(middle, at(0.1), at(0.9), len(ordered))
+
+
+def _measure(outcome: Outcome, session: Session, call: OpCall) -> Cost:
+    """The cost with enough executions, and numpy and the vendor's own op, if one is named, in the same process."""
+    cost, case = outcome.cost, outcome.case
+    if case.origin is not None:
+        cost = replace(cost, numpy=_spread(_time_function(case.origin.baseline)))
+    if not isinstance(session, OpSession):
+        return cost
+    seconds = outcome.execute
+    loops = case.loops or max(_FEWEST, min(_MOST, int(_SECONDS / seconds) if seconds > 0 else _MOST))
+    session.run(replace(call, loops=1))  # on HTP the first graph of a process stays three times as slow as the others
+    cost = replace(cost, execute=_spread(session.run(replace(call, loops=loops)).times.samples))
+    if isinstance(case.builtin, Builtin):
+        name = f"{case.builtin.package}::{case.builtin.op}"
+        try:
+            times = session.run(_builtin_call(case.builtin, call, loops)).times
+            cost = replace(cost, builtin=_spread(times.samples), builtin_name=name)
+        except UdogenError as error:
+            cost = replace(cost, builtin_name=name, builtin_fault=error.message)
+    return cost
+
+
+def _time_function(function: Callable[[], object]) -> list[float]:
+    """The first call, which may have to warm up, does not count if there is time for more."""
+    samples: list[float] = []
+    until = time.perf_counter() + _SECONDS
+    while len(samples) < _FEWEST or (time.perf_counter() < until and len(samples) < _MOST):
+        begun = time.perf_counter()
+        function()
+        samples.append(time.perf_counter() - begun)
+        if len(samples) > 1 and time.perf_counter() > until:
+            break
+    return samples[1:] or samples
+
+
+def _builtin_call(builtin: Builtin, call: OpCall, loops: int) -> OpCall:
+    """The vendor's own op on the same tensors."""
+    params = tuple(_builtin_param(name, value) for name, value in builtin.params.items())
+    return replace(call, op_type=builtin.op, package=builtin.package, params=params, loops=loops)
+
+
+def _builtin_param(name: str, value: object) -> ParamArg:
+    """Integers of built-in ops are UINT_32, negative ones INT_32."""
+    if isinstance(value, bool):
+        return ParamArg(name, value, "BOOL_8")
+    if isinstance(value, float):
+        return ParamArg(name, value, "FLOAT_32")
+    if isinstance(value, int):
+        return ParamArg(name, value, "UINT_32" if value >= 0 else "INT_32")
+    return ParamArg(name, np.asarray(value, np.uint32), "UINT_32")

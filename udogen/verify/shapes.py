@@ -1,4 +1,4 @@
-"""The place `shapes`: shapes and types of outputs, as shape rules, the converter op package and references have them.
+"""The place `shapes`: output shapes and types by shape rules, converter op package and reference, compared.
 
 No op is run.
 """
@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from udogen.build import make, tools
 from udogen.build.package import open_packages
 from udogen.errors import UdogenError, UsageError
 from udogen.opdef.model import Op, OpPackage
@@ -19,69 +17,52 @@ from udogen.runtime.built import Built
 from udogen.runtime.converter_host import Answer, Question, ScalarParam, ask_all
 from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.inferred_shapes import given_of, infer_outputs
-from udogen.runtime.op.request import Wishes, make_call
-from udogen.verify.results import Finding, Outcome, Trouble
-from udogen.verify.suite import configs
-from udogen.verify.suite.model import Subject
-
-if TYPE_CHECKING:
-    from udogen.verify.cases import Case
-
-_WHERE = "shapes"
+from udogen.verify import packages
+from udogen.verify.cases import Case, CaseError
+from udogen.verify.options import TestOptions
+from udogen.verify.places import SHAPES
+from udogen.verify.results import Finding, Outcome
+from udogen.verify.test_files import configs
+from udogen.verify.test_files.model import Subject
 
 
-def run_cases(
-    subject: Subject, package: OpPackage, cases: Sequence[Case], *, build: bool, timeout: float | None
-) -> list[Outcome]:
-    """Every case; raises where rules or library cannot be had at all."""
+def run_cases(subject: Subject, package: OpPackage, cases: Sequence[Case], options: TestOptions) -> list[Outcome]:
+    """Every case; raises if the rules or the library cannot be loaded at all."""
     rules = load_shape_rules(subject.rules, package.ops) if subject.rules else None
-    library = _library(subject.converter, build=build) if subject.converter else None
+    library = _library(subject.converter, options) if subject.converter else None
     built = Built(library or Path(), "", package.name, None)
     outcomes: list[Outcome] = []
     calls: list[OpCall] = []
     for case in cases:
         outcome = Outcome(
-            case=case, backend=_WHERE, dtype="", status="error", package=package.name, trouble=case.trouble
+            case=case, backend=SHAPES.id, dtype="", status="error", package=package.name, error=case.error
         )
         op = configs.op_for(package, case.op, case.backend)
-        if case.trouble is None and op is not None:
+        if case.error is None and op is not None:
             try:
-                calls.append(_call(case, op, built))
+                calls.append(case.call(op, built, by_name=True))
                 outcome = replace(outcome, status="passed", dtype=" ".join({each.dtype for each in calls[-1].outputs}))
-            except UdogenError as fault:
-                outcome = replace(outcome, trouble=Trouble(fault.kind, fault.message, fault.hint, fault.details))
+            except UdogenError as error:
+                outcome = replace(outcome, error=CaseError.of(error))
         outcomes.append(outcome)
-    asked = [_question(each, _op(package, each)) for each in calls]
-    answers = ask_all(library, asked, timeout=timeout) if library else [None] * len(calls)
-    made = zip(calls, answers, strict=True)
+    questions = [_question(each, _op(package, each)) for each in calls]
+    answers = ask_all(library, questions, timeout=options.timeout) if library else [None] * len(calls)
+    asked = zip(calls, answers, strict=True)
     return [
-        _compared(outcome, *next(made), package, rules) if outcome.status == "passed" else outcome
+        _compared(outcome, *next(asked), package, rules) if outcome.status == "passed" else outcome
         for outcome in outcomes
     ]
 
 
-def _library(path: Path, *, build: bool) -> Path:
+def _library(path: Path, options: TestOptions) -> Path:
     if not path.is_dir():
         return path
     folder = next((each for each in open_packages(path) if each.kind.converter), None)
     if folder is None:
         raise UsageError(f"{path} is no converter op package", hint="`udogen generate --converter` makes one")
-    if build:
-        names = [row.id for row in folder.rows if row.native]
-        make.build(folder, make.plan(folder, names, toolchain="auto", env=tools.environment()), jobs=0)
+    if options.build:
+        return packages.build(folder, "converter", jobs=options.jobs)[0]
     return next(each for row in folder.rows if row.native for each in folder.artifacts(row))
-
-
-def _call(case: Case, op: Op, built: Built) -> OpCall:
-    wishes = Wishes(
-        inputs=case.inputs,
-        params=case.params,
-        quants=case.quants,
-        dtypes=case.dtypes,
-        shapes=case.output_shapes,
-        by_name=True,
-    )
-    return make_call(op, built, case.op, wishes)
 
 
 def _op(package: OpPackage, call: OpCall) -> Op:
@@ -89,7 +70,7 @@ def _op(package: OpPackage, call: OpCall) -> Op:
 
 
 def _question(call: OpCall, op: Op) -> Question:
-    # A converter knows the numbers of what is static in the model alone.
+    # A converter knows the values of tensors that are static in the model, and of no others.
     static = {each.name for each in op.inputs if each.static}
     inputs = [None if each.omitted else given_of(each, data=each.name in static) for each in call.inputs]
     params: dict[str, ScalarParam | Given] = {}
@@ -104,31 +85,30 @@ def _question(call: OpCall, op: Op) -> Question:
 def _compared(
     outcome: Outcome, call: OpCall, answer: Answer | None, package: OpPackage, rules: ShapeRules | None
 ) -> Outcome:
-    """The outcome of a case: what differs is a finding each."""
+    """The outcome of a case, with a finding for each difference."""
     inferred: dict[str, Inferred] = {}
     if rules is not None:
         try:
             inferred = infer_outputs(rules, _op(package, call), call.inputs, call.params, call.outputs)
-        except UdogenError as fault:
-            trouble = Trouble(fault.kind, fault.message, fault.hint, fault.details)
-            return replace(outcome, status="error", trouble=trouble)
+        except UdogenError as error:
+            return replace(outcome, status="error", error=CaseError.of(error))
     findings: list[Finding] = []
     for number, output in enumerate(call.outputs):
-        ruled = inferred.get(output.name)
+        rule = inferred.get(output.name)
         expected = outcome.case.expected.get(output.name)
         known = [("the reference", tuple(expected.shape))] if expected is not None else []
-        if ruled and ruled.shape is not None:
-            findings += _unequal(output.name, "the shape rule", ruled.shape, known)
-            known = [("the shape rule", ruled.shape)]
+        if rule and rule.shape is not None:
+            findings += _differences(output.name, "the shape rule", rule.shape, known)
+            known = [("the shape rule", rule.shape)]
         if answer is None or answer.fault:
             continue
-        findings += _unequal(output.name, "the converter library", answer.shapes[number], known)
-        if ruled and ruled.dtype and answer.dtypes[number] != ruled.dtype:
+        findings += _differences(output.name, "the converter library", answer.shapes[number], known)
+        if rule and rule.dtype and answer.dtypes[number] != rule.dtype:
             findings.append(
                 Finding(
                     "converter",
                     f"for `{output.name}` the converter library returns the type {answer.dtypes[number] or 'unknown'}, "
-                    f"the config or its rule {ruled.dtype}",
+                    f"the config or its rule {rule.dtype}",
                     hint=f"see {call.op_type}DataTypeInference in ConverterOpPackage.cpp",
                 )
             )
@@ -138,7 +118,7 @@ def _compared(
     return replace(outcome, status="failed" if findings else "passed", findings=tuple(findings))
 
 
-def _unequal(
+def _differences(
     name: str, who: str, found: tuple[int, ...], known: Sequence[tuple[str, tuple[int, ...]]]
 ) -> Iterator[Finding]:
     def text(shape: tuple[int, ...]) -> str:
@@ -147,4 +127,4 @@ def _unequal(
     for other, shape in known:
         if shape != found:
             sentence = f"for `{name}` {who} returns {text(found)}, {other} {text(shape)}"
-            yield Finding("shape", sentence, hint="mend the one that is wrong")
+            yield Finding("shape", sentence, hint="correct the one that is wrong")

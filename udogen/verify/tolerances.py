@@ -1,4 +1,4 @@
-"""How far a right result may be from the reference: per data type, written down once."""
+"""How far a right result may be from the reference, by data type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The sum of what is given; all zero is exact.  `absolute` counts steps where numbers are stored as integers."""
+    """The sum of three terms; all zero is exact.  `absolute` counts steps of numbers that are stored as integers."""
 
     absolute: float = 0.0
     relative: float = 0.0  # of the expected value
@@ -35,7 +35,7 @@ class Tolerance:
         return allowed
 
     def words(self, unit: str = "") -> str:
-        """As a person reads it."""
+        """As text."""
         parts = []
         if self.absolute:
             steps = unit + ("" if self.absolute == 1 else "s") if unit else ""
@@ -50,7 +50,7 @@ class Tolerance:
 EXACT = Tolerance()
 
 # What a careful kernel reaches without trying hard: a sum in another order, an exp of another libm, one rounding at
-# the end.  Looser than that hides mistakes; what needs more says so in its test file.
+# the end.  A looser default would hide mistakes; a test file can allow more.
 DEFAULTS: Mapping[str, Tolerance] = {
     "FLOAT_64": Tolerance(1e-12, 1e-12),
     "FLOAT_32": Tolerance(1e-6, 1e-5),  # 84 ulp: a sum of a thousand terms
@@ -61,22 +61,22 @@ DEFAULTS: Mapping[str, Tolerance] = {
 
 
 def family(dtype: DataType) -> str:
-    """float, fixed or integer: what a test file may call a group of types."""
+    """float, fixed or integer: groups of types in a test file."""
     if dtype.quantized:
         return "fixed"
     return "float" if dtype.kind == "float" else "integer"
 
 
 def default(dtype: DataType) -> Tolerance:
-    """The tolerance of a data type where nobody says another."""
+    """The default tolerance of a data type."""
     return DEFAULTS.get(dtype.name) or DEFAULTS[family(dtype)]
 
 
-def of(dtype: DataType, said: Mapping[str, Tolerance]) -> Tolerance:
-    """What a test file says of this type: by its name, its family, or of all; otherwise the default."""
+def of(dtype: DataType, declared: Mapping[str, Tolerance]) -> Tolerance:
+    """What a test file declares for this type, its family, or all types; otherwise the default."""
     for key in (dtype.name, family(dtype), ""):
-        if key in said:
-            return said[key]
+        if key in declared:
+            return declared[key]
     return default(dtype)
 
 
@@ -85,9 +85,9 @@ _HELP = 'as in 1e-6, "1e-5 relative", "4 ulp", "1e-6 + 2 ulp", "1 step", "exact"
 
 
 def parse(raw: object) -> Mapping[str, Tolerance] | str:
-    """What `tolerance = …` says, by data type or family ("" for all); a sentence where it says nothing.
+    """`tolerance = …` by data type or family ("" for all); a sentence if it is wrong.
 
-    Steps are for what is stored as integers, ulp and relative for floats: said of all, they leave the others alone.
+    Steps apply to what is stored as integers only, ulp and relative to floats only.
     """
     if isinstance(raw, dict):
         found: dict[str, Tolerance] = {}
@@ -109,7 +109,7 @@ def parse(raw: object) -> Mapping[str, Tolerance] | str:
 
 
 def _single(raw: object) -> tuple[Tolerance, tuple[str, ...]] | str:
-    """A tolerance, and the families it is meant for where not all."""
+    """A tolerance, and the families that it applies to; none: all."""
     if isinstance(raw, int | float) and not isinstance(raw, bool):
         return (Tolerance(float(raw)), ()) if 0 <= raw < float("inf") else f"{raw} is no tolerance: {_HELP}"
     if not isinstance(raw, str):
@@ -142,8 +142,8 @@ def _single(raw: object) -> tuple[Tolerance, tuple[str, ...]] | str:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A result held against what was expected."""
+class Deviation:
+    """How far a result is from what was expected."""
 
     max_error: float
     worst: float
@@ -151,14 +151,14 @@ class Verdict:
     first: tuple[int, ...] | None
 
 
-def judge(found: Array, expected: Array, tolerance: Tolerance) -> Verdict:
-    """Element by element; a number that should be none, or the other way round, is infinitely wrong."""
+def judge(found: Array, expected: Array, tolerance: Tolerance) -> Deviation:
+    """Element by element; NaN in only one of the two is infinitely wrong."""
     import numpy as np
 
     if found.shape != expected.shape:
-        return Verdict(float("inf"), float("inf"), max(found.size, expected.size, 1), None)
+        return Deviation(float("inf"), float("inf"), max(found.size, expected.size, 1), None)
     if found.size == 0:
-        return Verdict(0.0, 0.0, 0, None)
+        return Deviation(0.0, 0.0, 0, None)
     difference = differences(found, expected)
     allowed = tolerance.allowed(expected)
     bad = difference > allowed
@@ -166,11 +166,11 @@ def judge(found: Array, expected: Array, tolerance: Tolerance) -> Verdict:
         share = np.divide(difference, allowed, out=np.where(difference > 0, np.inf, 0.0), where=allowed > 0)
     wrong = int(np.count_nonzero(bad))
     first = tuple(int(index) for index in np.unravel_index(int(np.argmax(bad)), bad.shape)) if wrong else None
-    return Verdict(float(difference.max()), float(share.max()), wrong, first)
+    return Deviation(float(difference.max()), float(share.max()), wrong, first)
 
 
 def differences(found: Array, expected: Array) -> Any:
-    """The absolute differences in float64, of 64-bit integers too; infinite where one is no number and the other is."""
+    """The absolute differences in float64, of 64-bit integers too; infinite if only one is NaN."""
     import numpy as np
 
     with np.errstate(invalid="ignore", over="ignore"):  # infinity minus infinity, which `same` has settled

@@ -1,16 +1,17 @@
-"""Numbers that are wrong by themselves: parameters that do not arrive, factors, nothing computed."""
+"""Wrong values: parameters that do not arrive, factors, sums in too few bits, nothing computed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import e, log, log2, log10, pi, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from udogen.verify.diagnosis.evidence import PATTERN, SEEN, Clue, Params, Suspect, clue, proof
+from udogen.verify.cases import Arrays
 from udogen.verify.diagnosis.positions import is_axis
+from udogen.verify.diagnosis.wrong_output import OBSERVED, PATTERN, Clue, Params, WrongOutput, clue
 from udogen.verify.tolerances import differences
 
 if TYPE_CHECKING:
@@ -18,62 +19,51 @@ if TYPE_CHECKING:
 
 # --- parameters --------------------------------------------------------------------------------------
 
-_PARAM_HINT = "compare the name in the kernel with the config's, and its type: a number may come as another type"
 
-
-def missing_param(suspect: Suspect) -> Iterator[Clue]:
+def missing_param(output: WrongOutput) -> Iterator[Clue]:
     """A parameter that does not arrive: its default is used, 0 or 1, or it changes nothing."""
-    case = suspect.evidence
+    case = output.case
     for name, value in case.params.items():
         without = {other: each for other, each in case.params.items() if other != name}
         guesses: list[tuple[str, Params]] = [("its default is used", without)]
-        if name in case.defaults:
-            guesses.append((f"its default, {case.defaults[name]}, is used", {**without, name: case.defaults[name]}))
+        if name in output.defaults:
+            guesses.append((f"its default, {output.defaults[name]}, is used", {**without, name: output.defaults[name]}))
         if isinstance(value, int | float | np.number) and not is_axis(name):  # 0 and 1 are axes like others
             guesses += [(f"{each} is used", {**without, name: type(value)(each)}) for each in (0, 1) if each != value]
         if isinstance(value, float) and value != int(value):
             guesses.append(("it is cut off to a whole number", {**without, name: float(int(value))}))
         for how, params in guesses:
-            if count := suspect.explains(suspect.ask(params=params)):
-                yield _missing(name, f"the parameter `{name}` ({value}) does not arrive: {how}", proof(count, suspect))
+            if count := output.explains(output.predict(params=params)):
+                yield clue("missing-param", param=name, value=value, how=how, evidence=output.confirmed(count))
                 break
         else:
-            yield from _without_effect(suspect, name, value)
+            yield from _without_effect(output, name, value)
 
 
-def _without_effect(suspect: Suspect, name: str, value: object) -> Iterator[Clue]:
-    """Given another value the reference answers something else, and the op does not."""
-    case = suspect.evidence
-    if suspect.unsteady or isinstance(value, bool | str) or not isinstance(value, int | float | np.number):
+def _without_effect(output: WrongOutput, name: str, value: object) -> Iterator[Clue]:
+    """With another value the reference returns something else, and the op does not."""
+    case = output.case
+    if output.varies or isinstance(value, bool | str) or not isinstance(value, int | float | np.number):
         return
     other = {**case.params, name: value + 1 if isinstance(value, int | np.integer) else 2 * value + 1}
-    answer = suspect.ask(params=other)
-    if answer is None or not suspect.beyond(differences(answer, suspect.expected), suspect.expected).any():
+    predicted = output.predict(params=other)
+    if predicted is None or not output.exceeds(differences(predicted, output.expected), output.expected).any():
         return
-    before, after = suspect.run(), suspect.run(params=other)
+    before, after = output.rerun(), output.rerun(params=other)
     if before is not None and after is not None and before.tobytes() == after.tobytes():
-        sentence = f"the parameter `{name}` has no effect"
-        yield _missing(name, sentence, f"the op answers the same for {value} and for {other[name]}", strength=SEEN)
+        evidence = f"the op returns the same for {value} and for {other[name]}"
+        yield clue("missing-param.no-effect", param=name, evidence=evidence, strength=OBSERVED)
 
 
-def _missing(name: str, sentence: str, evidence: str, strength: int = 2) -> Clue:
-    return clue("missing-param", sentence, evidence=evidence, hint=_PARAM_HINT, strength=strength)
-
-
-def swapped_params(suspect: Suspect) -> Iterator[Clue]:
+def swapped_params(output: WrongOutput) -> Iterator[Clue]:
     """Two parameters, each taken for the other."""
-    case = suspect.evidence
-    params = {**case.defaults, **case.params}
+    case = output.case
+    params = {**output.defaults, **case.params}
     for one, other in combinations(params, 2):
         if type(params[one]) is type(params[other]):
             exchanged = {**case.params, one: params[other], other: params[one]}
-            if count := suspect.explains(suspect.ask(params=exchanged)):
-                yield clue(
-                    "swapped-params",
-                    f"the parameters `{one}` and `{other}` are exchanged",
-                    evidence=proof(count, suspect),
-                    hint="take parameters by their names",
-                )
+            if count := output.explains(output.predict(params=exchanged)):
+                yield clue("swapped-params", one=one, other=other, evidence=output.confirmed(count))
 
 
 # --- factors -----------------------------------------------------------------------------------------
@@ -84,45 +74,36 @@ _CONSTANTS = {
 }  # fmt: skip
 
 
-def factor(suspect: Suspect) -> Iterator[Clue]:
+def factor(output: WrongOutput) -> Iterator[Clue]:
     """Everything is off by one factor, or by one summand, that has a meaning."""
-    if suspect.whole or suspect.found.dtype.kind != "f":
+    if output.is_integer or output.found.dtype.kind != "f":
         return
-    found, expected = suspect.found.astype(np.float64), suspect.expected.astype(np.float64)
-    known = np.isfinite(found) & np.isfinite(expected) & ~suspect.settled
+    found, expected = output.found.astype(np.float64), output.expected.astype(np.float64)
+    known = np.isfinite(found) & np.isfinite(expected) & ~output.explained
     large = known & (np.abs(expected) >= np.abs(expected[known]).max(initial=0.0) / 4) & (expected != 0)
     if large.sum() < 4:
         return
     by = float(np.median(found[large] / expected[large]))
-    near = max(1e-5, 2 * float(np.finfo(suspect.found.dtype).eps))
-    for name, value in _meanings(suspect).items():
+    near = max(1e-5, 2 * float(np.finfo(output.found.dtype).eps))
+    for name, value in _meanings(output).items():
         if abs(by - value) > near * abs(value):
             continue
-        if count := suspect.explains(_as(suspect, expected * value)):
-            yield clue(
-                "factor",
-                f"every element is {name} times what it should be",
-                evidence=f"found / expected is {by:.6g}; {proof(count, suspect)}",
-                hint="look for a division (by a length, by a square root) that is missing or done twice",
-            )
+        if count := output.explains(_as(output, expected * value)):
+            yield clue("factor", factor=name, evidence=f"found / expected is {by:.6g}; {output.confirmed(count)}")
             return
     plus = float(np.median((found - expected)[large]))
-    for name, number in {**suspect.evidence.defaults, **suspect.evidence.params}.items():
+    for name, number in {**output.defaults, **output.case.params}.items():
         if isinstance(number, int | float) and number and abs(abs(plus) - abs(number)) <= 1e-3 * abs(number):
             value = float(np.copysign(number, plus))
-            if count := suspect.explains(_as(suspect, expected + value)):
-                yield clue(
-                    "factor",
-                    f"every element is off by {value:g}, which is the parameter `{name}`",
-                    evidence=f"found - expected is {plus:.6g}; {proof(count, suspect)}",
-                    hint="see where the parameter is added",
-                )
+            if count := output.explains(_as(output, expected + value)):
+                evidence = f"found - expected is {plus:.6g}; {output.confirmed(count)}"
+                yield clue("factor.summand", value=f"{value:g}", param=name, evidence=evidence)
 
 
-def _meanings(suspect: Suspect) -> dict[str, float]:
-    """The factors that have a meaning: constants, and what lengths of axes make."""
+def _meanings(output: WrongOutput) -> dict[str, float]:
+    """Factors with a meaning: constants, and those that come from lengths of axes."""
     found = dict(_CONSTANTS)
-    shapes = {array.shape for array in suspect.evidence.inputs.values()}
+    shapes = {array.shape for array in output.case.inputs.values()}
     products = {int(np.prod(part)) for shape in shapes for size in (1, 2) for part in combinations(shape, size)}
     lengths = sorted({*products, *(int(np.prod(shape)) for shape in shapes)} - {0, 1})
     for n in lengths:
@@ -135,30 +116,198 @@ def _meanings(suspect: Suspect) -> dict[str, float]:
     return found
 
 
-def _as(suspect: Suspect, values: Array) -> Array:
-    return values.astype(suspect.found.dtype)
+def _as(output: WrongOutput, values: Array) -> Array:
+    return values.astype(output.found.dtype)
 
 
 # --- nothing was computed ----------------------------------------------------------------------------
 
 
-def copy(suspect: Suspect) -> Iterator[Clue]:
+def copy(output: WrongOutput) -> Iterator[Clue]:
     """The output is one of the inputs, or zeros."""
-    for name, array in suspect.evidence.inputs.items():
-        if array.size != suspect.found.size or array.dtype != suspect.found.dtype:
+    for name, array in output.case.inputs.items():
+        if array.size != output.found.size or array.dtype != output.found.dtype:
             continue
-        if count := suspect.explains(array.reshape(suspect.found.shape)):
-            yield clue(
-                "copy",
-                f"the output `{suspect.name}` is a copy of the input `{name}`",
-                evidence=f"{count} of {suspect.found.size} elements tell",
-                hint="does the kernel compute in place, or leave early?",
-            )
-    if not suspect.found.any() and np.unique(suspect.expected[suspect.wrong]).size >= 4:
+        if count := output.explains(array.reshape(output.found.shape)):
+            evidence = f"{count} of {output.found.size} elements show it"
+            yield clue("copy", output=output.name, input=name, evidence=evidence)
+    if not output.found.any() and np.unique(output.expected[output.wrong]).size >= 4:
         yield clue(
-            "copy",
-            f"the output `{suspect.name}` is 0 everywhere",
-            evidence=f"all {suspect.found.size} elements",
-            hint="is the kernel reached, and does it write to the output that it is given?",
+            "copy.zero",
+            output=output.name,
+            evidence=f"all {output.found.size} elements",
             strength=PATTERN,
         )
+
+
+# --- sums in half precision -------------------------------------------------------------------------------------------
+
+
+_SHORTEST = 32
+_HALF = 2.0**-11  # what half precision is off at most, relative
+_FAR = 0.5  # more is no inaccuracy
+_ORDERS = 6  # in which the same numbers are summed, for one could be good by luck
+
+
+def half_sums(output: WrongOutput) -> Iterator[Clue]:
+    """Sums in 16 bits: the error is of that size, and grows with the length that is summed."""
+    if output.found.dtype.kind != "f" or output.varies or not np.isfinite(output.error).all():
+        return
+    inputs = output.case.inputs
+    floats = {name: in_half_precision(array) for name, array in inputs.items() if array.dtype.kind == "f"}
+    predicted = output.predict(inputs=floats) if floats else None
+    if (count := output.explains(predicted)) and predicted is not None:
+        evidence = f"summed one after the other in half precision, {output.confirmed(count)}"
+        yield clue("half-sums", evidence=evidence)
+    elif grown := _growth(output, None if predicted is None else _size(differences(predicted, output.expected))):
+        steps = ", ".join(f"{error:.1e} at {length}" for length, error in grown)
+        evidence = f"the error is of the size of half precision, and grows with the length: {steps}"
+        yield clue("half-sums", evidence=evidence, strength=OBSERVED)
+
+
+def _growth(output: WrongOutput, predicted: float | None) -> list[tuple[int, float]]:
+    """(length, relative error) as an axis grows; empty if that shows nothing."""
+    size, off = _size(output.expected), _size(output.error)
+    if not size or not _HALF / 16 <= off / size <= _FAR:
+        return []
+    extents = {extent for array in output.case.inputs.values() for extent in array.shape if extent >= _SHORTEST}
+    for extent in sorted(extents, reverse=True):
+        if not _is_summed(output, extent):
+            continue
+        random = np.random.default_rng(extent)
+        # One number over and over is off in one direction, so that its error grows fast.
+        errors = _errors(output, extent, [np.full(extent, random.integers(extent)) for _ in range(_ORDERS)])
+        if errors and _grows(errors, slope=0.6):
+            return list(zip(_lengths(extent), errors, strict=True))
+        # Where that gives no result (of equal numbers there is no variance), all of them in several orders.
+        if not errors and predicted and 1 / 6 <= off / predicted <= 6:
+            errors = _errors(output, extent, [random.permutation(extent) for _ in range(_ORDERS)])
+            if errors and _grows(errors, slope=0.35):
+                return list(zip(_lengths(extent), errors, strict=True))
+    return []
+
+
+def _lengths(extent: int) -> list[int]:
+    return [extent // part for part in (8, 4, 2, 1)]
+
+
+def _is_summed(output: WrongOutput, extent: int) -> bool:
+    """Whether results depend on the length of the axes of this length."""
+    half = np.arange(extent // 2)
+    predicted = output.reference(inputs=_taken(output.case.inputs, extent, half), any_shape=True)
+    [(_, whole)] = _taken({output.name: output.expected}, extent, half).items()
+    if predicted is None:
+        return False
+    return predicted.shape != whole.shape or bool(
+        output.exceeds(differences(output.store(predicted), whole), whole).any()
+    )
+
+
+def _errors(output: WrongOutput, extent: int, orders: list[Array]) -> list[float]:
+    """The error at each length; empty if one cannot be measured, or nothing is off."""
+    found = [_error_of(output, extent, [order[:length] for order in orders]) for length in _lengths(extent)]
+    known = [error for error in found if error]
+    return known if len(known) == len(found) else []
+
+
+def _grows(off: list[float], *, slope: float) -> bool:
+    """Like a power of the length, from about what half precision is off at once."""
+    if not (_HALF / 16 <= off[-1] <= _FAR and off[0] >= _HALF / 32):
+        return False
+    found = float(np.polyfit(range(len(off)), np.log2(off), 1)[0])
+    return found >= slope and off[-1] >= 2 * off[0] and all(after > 0.9 * before for before, after in pairwise(off))
+
+
+def _size(values: Array) -> float:
+    """The root of the mean of squares."""
+    return float(np.sqrt(np.square(values.astype(np.float64)).mean()))
+
+
+def _error_of(output: WrongOutput, extent: int, parts: list[Array]) -> float | None:
+    """The error with some elements of the axes of one length, in several orders."""
+    squares = []
+    for part in parts:
+        error = _error(output, _cut(output.case.inputs, extent, part))
+        if error is None:
+            return None
+        squares.append(error**2)
+    return float(np.sqrt(np.mean(squares)))
+
+
+def _cut(inputs: Arrays, extent: int, part: Array) -> Arrays:
+    """Axes of this length made shorter, and one input larger by as much: an error may also grow with the results."""
+    cut = _taken(inputs, extent, part)
+    for name, array in cut.items():
+        if extent in inputs[name].shape and array.dtype.kind == "f":
+            cut[name] = array * array.dtype.type(extent // len(part))
+            break
+    return cut
+
+
+def _taken(arrays: Arrays, extent: int, part: Array) -> dict[str, Array]:
+    """These elements of each axis of this length."""
+    taken = dict(arrays)
+    for name, array in arrays.items():
+        for along, each in enumerate(array.shape):
+            if each == extent:
+                taken[name] = taken[name].take(part, axis=along)
+    return taken
+
+
+def _error(output: WrongOutput, inputs: Arrays) -> float | None:
+    """How far the op is off, relative to the size of its results."""
+    predicted = output.reference(inputs=inputs, any_shape=True)
+    found = output.rerun(inputs=inputs)
+    if predicted is None or found is None or found.shape != predicted.shape:
+        return None
+    expected = predicted.astype(np.float64)
+    size = _size(expected) if expected.size else 0.0
+    off = differences(found, expected)
+    return _size(off) / size if size and np.isfinite(off).all() else None
+
+
+# --- arrays that numpy sums in half precision -------------------------------------------------------------------------
+
+
+_MOST = 1 << 22  # products of a matrix product in memory at once
+
+
+def in_half_precision(array: Array) -> Array:
+    """The same numbers, which numpy sums in half precision, one after the other."""
+    return np.ascontiguousarray(array).view(_HalfSums)
+
+
+class _HalfSums(np.ndarray[Any, np.dtype[Any]]):
+    """An array that computes sums and matrix products itself; everything else is numpy's."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        plain = [each.view(np.ndarray) if isinstance(each, _HalfSums) else each for each in inputs]
+        if "out" in kwargs:
+            kwargs["out"] = tuple(each.view(np.ndarray) if isinstance(each, _HalfSums) else each
+                                  for each in kwargs["out"])  # fmt: skip
+        if method == "reduce" and ufunc is np.add and not kwargs.get("out"):
+            result = _summed(plain[0], kwargs.get("axis", 0), bool(kwargs.get("keepdims")))
+        elif method == "__call__" and ufunc is np.matmul and _fits(*plain[:2]):
+            left, right = (np.asarray(each, np.float32) for each in plain[:2])
+            result = _summed(left[..., :, :, None] * right[..., None, :, :], -2, False)
+        else:
+            result = getattr(ufunc, method)(*plain, **kwargs)
+        return result.view(_HalfSums) if isinstance(result, np.ndarray) else result
+
+
+def _fits(left: Any, right: Any) -> bool:
+    a, b = np.shape(left), np.shape(right)
+    return len(a) >= 2 and len(b) >= 2 and int(np.prod(a)) * b[-1] <= _MOST
+
+
+def _summed(array: Array, axis: Any, keepdims: bool) -> Array:
+    """One after the other, each sum rounded to half precision."""
+    axes = range(array.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    last = sorted(each % array.ndim for each in axes) if array.ndim else []
+    kept = [each for each in range(array.ndim) if each not in last]
+    flat = array.transpose([*kept, *last]).reshape([array.shape[each] for each in kept] + [-1])
+    if flat.shape[-1] == 0 or array.dtype.kind != "f":
+        return np.asarray(array.sum(axis=axis, keepdims=keepdims))
+    with np.errstate(over="ignore"):
+        sums = np.add.accumulate(flat.astype(np.float16), axis=-1, dtype=np.float16)[..., -1].astype(np.float32)
+    return sums.reshape([1 if each in last else array.shape[each] for each in range(array.ndim)]) if keepdims else sums

@@ -1,60 +1,51 @@
-"""The causes that can be named, and how they are looked for: a new cause is a function and a row."""
+"""The detectors of causes, in their order.  A new cause is a detector here and a row in data/number_causes.toml."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
-from udogen.verify.diagnosis import arithmetic, encodings, memory, positions, sums
-from udogen.verify.diagnosis.evidence import PATTERN, Clue, Evidence, Suspect
+from udogen.verify.diagnosis import arithmetic, encodings, memory, positions
+from udogen.verify.diagnosis.wrong_output import PATTERN, Clue, FailedCase, WrongOutput
 from udogen.verify.results import Finding
 
 MOST = 3  # findings that are shown
 
-
-class Cause(NamedTuple):
-    """What is looked for, and how."""
-
-    title: str
-    detect: Callable[[Suspect], Iterator[Clue]]
-
-
 # Of equally sure ones the first is named first.  What the op shows when it is run again comes before all predictions:
 # elements that it explains are left out of them.
-CAUSES = (
-    Cause("results differ between runs", memory.race),
-    Cause("memory of the output that is not written, or read", memory.unwritten),
-    Cause("something is kept between executions", memory.state),
-    Cause("NaN and denormals", encodings.special_values),
-    Cause("a parameter that does not arrive", arithmetic.missing_param),
-    Cause("two parameters exchanged", arithmetic.swapped_params),
-    Cause("two inputs exchanged", positions.swapped_inputs),
-    Cause("another way of rounding", encodings.rounding),
-    Cause("limits of a type", encodings.saturation),
-    Cause("an offset", encodings.zero_point),
-    Cause("a scale", encodings.scale),
-    Cause("another axis", positions.axis),
-    Cause("another order of axes", positions.layout),
-    Cause("an input broadcast in another way", positions.broadcast),
-    Cause("rows for columns", positions.transposed),
-    Cause("one element off", positions.shift),
-    Cause("a factor", arithmetic.factor),
-    Cause("too few bits", encodings.precision),
-    Cause("sums in half precision", sums.half_sums),
-    Cause("nothing computed", arithmetic.copy),
+DETECTORS: tuple[Callable[[WrongOutput], Iterator[Clue]], ...] = (
+    memory.race,
+    memory.unwritten,
+    memory.state,
+    encodings.special_values,
+    arithmetic.missing_param,
+    arithmetic.swapped_params,
+    positions.swapped_inputs,
+    encodings.rounding,
+    encodings.saturation,
+    encodings.zero_point,
+    encodings.scale,
+    positions.axis,
+    positions.layout,
+    positions.broadcast,
+    positions.transposed,
+    positions.shift,
+    arithmetic.factor,
+    encodings.precision,
+    arithmetic.half_sums,
+    arithmetic.copy,
 )
 
 
-def diagnose(evidence: Evidence) -> tuple[Finding, ...]:
-    """The causes that explain what was found, surest first, at most three; none where nothing explains it."""
+def diagnose(failed: FailedCase) -> tuple[Finding, ...]:
+    """The causes that explain wrong outputs, surest first, at most three; none if nothing explains them."""
     clues: list[Clue] = []
-    for name, expected in evidence.expected.items():
-        found = evidence.found.get(name)
+    for name, expected in failed.case.expected.items():
+        found = failed.found.get(name)
         if found is None or found.shape != expected.shape or found.size == 0:
             continue
-        suspect = Suspect(evidence, name)
-        if suspect.wrong.any():
-            clues += _clues(suspect)
+        output = WrongOutput(failed, name)
+        if output.wrong.any():
+            clues += _clues(output)
     clues.sort(key=lambda clue: -clue.strength)
     if clues and clues[0].strength > PATTERN:
         clues = [clue for clue in clues if clue.strength > PATTERN]
@@ -63,8 +54,8 @@ def diagnose(evidence: Evidence) -> tuple[Finding, ...]:
     return tuple(first[cause] for cause in ordered)[:MOST]
 
 
-def _clues(suspect: Suspect) -> Iterator[Clue]:
-    for cause in CAUSES:
-        if not suspect.open.any():
+def _clues(output: WrongOutput) -> Iterator[Clue]:
+    for detect in DETECTORS:
+        if not output.unexplained.any():
             return
-        yield from cause.detect(suspect)
+        yield from detect(output)

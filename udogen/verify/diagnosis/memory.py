@@ -1,7 +1,7 @@
 """What the op itself shows when it is run again: results that differ, and memory that it does not write.
 
-A session can fill the memory of outputs with a byte, the poison, before the op executes: what stands there
-afterwards was never written, and what follows the byte was read before it was written.
+A session can fill the memory of outputs with a byte, the poison, before the op executes: elements that still hold it
+were never written, and elements that change with it depend on memory that was read before it was written.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from udogen.runtime.op.calls import POISON
-from udogen.verify.diagnosis.comparison import box_of
-from udogen.verify.diagnosis.evidence import PATTERN, SEEN, Clue, Suspect, clue
+from udogen.verify.diagnosis.arrays import box_of
+from udogen.verify.diagnosis.wrong_output import OBSERVED, PATTERN, Clue, WrongOutput, clue
 from udogen.verify.tolerances import differences
 
 if TYPE_CHECKING:
@@ -25,115 +25,91 @@ _VECTOR = "what whole vectors of"
 _VECTORS = (32, 64, 128)  # elements that loops over vectors do at once
 
 
-def race(suspect: Suspect) -> Iterator[Clue]:
+def race(output: WrongOutput) -> Iterator[Clue]:
     """Runs of the same input, with the same poison, give different results."""
-    first = suspect.run(poison=_POISONS[0])
+    first = output.rerun(poison=_POISONS[0])
     if first is None:
         return
     differs = np.zeros(first.shape, bool)
     for _ in range(1, _RUNS):
-        again = suspect.run(poison=_POISONS[0])
-        if again is not None:
-            differs |= _bytes_differ(first, again)
+        other = output.rerun(poison=_POISONS[0])
+        if other is not None:
+            differs |= _bytes_differ(first, other)
         if differs.sum() >= differs.size / 8:
             break
     if differs.any():
-        suspect.settled |= differs
-        suspect.unsteady = True
+        output.explained |= differs
+        output.varies = True
         yield clue(
             "race",
-            "runs of the same input give different results: threads race, or memory is read that nobody has set",
             evidence=f"{differs.sum()} of {differs.size} elements differ between {_RUNS} runs, {_where(differs)}",
-            hint="give each thread its own part of the output and its own sums; --sanitize thread names the lines",
-            strength=SEEN,
+            strength=OBSERVED,
         )
 
 
-def unwritten(suspect: Suspect) -> Iterator[Clue]:
+def unwritten(output: WrongOutput) -> Iterator[Clue]:
     """Elements that show the poison, or depend on it."""
-    if suspect.unsteady:
+    if output.varies:
         return
-    one, other = (suspect.run(poison=byte) for byte in _POISONS)
+    one, other = (output.rerun(poison=byte) for byte in _POISONS)
     if one is None or other is None:
-        yield from _looks_unwritten(suspect)
+        yield from _looks_unwritten(output)
         return
     left = _shows(one, _POISONS[0]) & _shows(other, _POISONS[1])
     follows = _bytes_differ(one, other) & ~left
-    suspect.settled |= left | follows
+    output.explained |= left | follows
     if follows.any():
         yield clue(
-            "uninitialised",
-            f"`{suspect.name}` depends on memory that is read before it is written",
+            "uninitialised.read",
+            output=output.name,
             evidence=f"{follows.sum()} of {follows.size} elements change with what their memory held before, "
             f"{_where(follows)}",
-            hint="begin sums with 0, not with what an output or scratch memory holds: neither is cleared",
-            strength=SEEN,
+            strength=OBSERVED,
         )
     if left.any():
-        yield _unwritten(suspect, left, "still hold the byte that their memory was filled with", strength=SEEN)
+        yield _unwritten(output, left, "still hold the byte that their memory was filled with", strength=OBSERVED)
     elif not follows.any():
-        yield from _looks_unwritten(suspect)
+        yield from _looks_unwritten(output)
 
 
-def _looks_unwritten(suspect: Suspect) -> Iterator[Clue]:
-    """Where the runtime lets no poison through: a remainder that holds one and the same number."""
-    wrong = suspect.open
-    if 0 < wrong.sum() < wrong.size and np.unique(suspect.found[wrong]).size == 1 and _VECTOR in _tail_of(wrong):
-        value = suspect.found[wrong][0]
-        if np.unique(suspect.expected[wrong]).size > 1 and value == 0:
-            yield _unwritten(suspect, wrong, "are 0", strength=PATTERN)
+def _looks_unwritten(output: WrongOutput) -> Iterator[Clue]:
+    """If the runtime lets no poison through: a remainder of zeros."""
+    wrong = output.unexplained
+    if 0 < wrong.sum() < wrong.size and np.unique(output.found[wrong]).size == 1 and _VECTOR in _tail_of(wrong):
+        value = output.found[wrong][0]
+        if np.unique(output.expected[wrong]).size > 1 and value == 0:
+            yield _unwritten(output, wrong, "are 0", strength=PATTERN)
 
 
-def _unwritten(suspect: Suspect, mask: Array, how: str, *, strength: int) -> Clue:
+def _unwritten(output: WrongOutput, mask: Array, how: str, *, strength: int) -> Clue:
     if mask.all():
-        return clue(
-            "uninitialised",
-            f"nothing of the output `{suspect.name}` is written",
-            evidence=f"all {mask.size} elements {how}",
-            hint="is the kernel reached, and are fewer elements than a vector done too?",
-            strength=strength,
-        )
-    tail = _tail_of(mask)
+        evidence = f"all {mask.size} elements {how}"
+        return clue("uninitialised.output", output=output.name, evidence=evidence, strength=strength)
     evidence = f"{mask.sum()} of {mask.size} elements {how}, {_where(mask)}"
-    if tail:
-        return clue(
-            "unwritten-tail",
-            f"the end of the output `{suspect.name}` is not written: {tail}",
-            evidence=evidence,
-            hint="after the loop over whole vectors, do what is left of them one by one",
-            strength=strength,
-        )
-    return clue(
-        "uninitialised",
-        f"parts of the output `{suspect.name}` are not written",
-        evidence=evidence,
-        hint="every element must be written at every execution: memory is not cleared",
-        strength=strength,
-    )
+    if tail := _tail_of(mask):
+        return clue("unwritten-tail", output=output.name, tail=tail, evidence=evidence, strength=strength)
+    return clue("uninitialised.parts", output=output.name, evidence=evidence, strength=strength)
 
 
-def state(suspect: Suspect) -> Iterator[Clue]:
+def state(output: WrongOutput) -> Iterator[Clue]:
     """The first execution is right, and later ones are not."""
-    case = suspect.evidence
-    if suspect.unsteady or case.loops < 2 or not suspect.open.any():
+    if output.varies or output.loops < 2 or not output.unexplained.any():
         return
-    first = suspect.run()
-    if first is None or first.shape != suspect.found.shape or not _is_right(first, suspect):
+    first = output.rerun()
+    if first is None or first.shape != output.found.shape or not _is_right(first, output):
         return
-    later = suspect.run(loops=case.loops)
-    if later is not None and not _is_right(later, suspect):
-        suspect.settled |= suspect.wrong
+    later = output.rerun(loops=output.loops)
+    if later is not None and not _is_right(later, output):
+        output.explained |= output.wrong
         yield clue(
             "state",
-            "the first execution is right, and later ones are not: something is kept between them",
-            evidence=f"one execution agrees with what is expected, {case.loops} in one graph do not",
-            hint="set sums and counters in execute, not once in finalize, and keep no static variables",
-            strength=SEEN,
+            evidence=f"one execution agrees with what is expected, {output.loops} in one graph do not",
+            strength=OBSERVED,
         )
 
 
-def _is_right(found: Array, suspect: Suspect) -> bool:
-    return not suspect.beyond(differences(found, suspect.expected), suspect.expected).any()
+def _is_right(found: Array, output: WrongOutput) -> bool:
+    return not output.exceeds(differences(found, output.expected), output.expected).any()
 
 
 def _bytes_differ(one: Array, other: Array) -> Array:
@@ -149,7 +125,7 @@ def _shows(array: Array, byte: int) -> Array:
 
 
 def _tail_of(mask: Array) -> str:
-    """In words, where the end of memory or of each row is marked and nothing else is; empty elsewhere."""
+    """A description, if exactly the end of memory or of each row is marked; otherwise empty."""
     flat = mask.ravel()
     for length, what in ((flat.size, "the last {left} of {length} elements"), (_row(mask), _PER_ROW)):
         if not 1 < length <= flat.size or flat.size % length:
@@ -171,7 +147,7 @@ def _row(mask: Array) -> int:
 
 
 def _where(mask: Array) -> str:
-    """Where the first and the last one are."""
+    """The block that holds all of them."""
     box = box_of(mask)
     if not box:
         return "the only one"

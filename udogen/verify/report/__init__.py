@@ -1,12 +1,9 @@
-"""The HTML report of `udogen test`: one file that needs nothing else, made from a `TestRun` alone.
+"""Reports of a test run, all written from a `TestRun`.
 
-page       the file: facts of the run into templates/report
-story      the verdict, what it depends on, every case that is not wrong
-failures   what is wrong, by cause
-matrix     op and data type by backend, and why some backends did not run
-costs      times, packets, bytes; against numpy, the vendor's own op, an earlier run
-closeup    one failing output: the slice that is worst, how its errors are spread
-pictures   slices and spreads as SVG
-palette    colours, in light and dark, and what must be readable on what
-words      numbers and names as a person reads them, and what makes them safe in HTML
+terminal   what failed, the matrix, what did not run, the sum
+machine    JSON and JUnit XML
+page       the HTML report, with templates/report
+problems   failed cases in it, by cause
+pictures   one failing output as SVG
+text       numbers and names as text
 """

@@ -1,65 +1,510 @@
-"""A run as one HTML file: what `story` and `failures` say of it, filled into templates/report."""
+"""A test run as one HTML file that needs nothing else: facts of the run, rendered by templates/report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import NamedTuple
+
+from mako.template import Template
 
 from udogen import __version__, resources
 from udogen.errors import writing
-from udogen.verify.report import costs, failures, matrix, palette, story, words
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mako.template import Template
-
-    from udogen.verify.baseline import Baseline, Change
-    from udogen.verify.results import TestRun
+from udogen.verify.baseline import Baseline, CostChange
+from udogen.verify.report import pictures, text
+from udogen.verify.report.problems import Fact, chip, problems
+from udogen.verify.results import STATUSES, BackendState, Cost, Outcome, Spread, TensorResult, TestRun
 
 
-def write(run: TestRun, file: Path, changes: Sequence[Change] = (), baseline: Baseline | None = None) -> None:
+def write(run: TestRun, file: Path, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> None:
     """The report as a file."""
-    text = render(run, changes, baseline)
+    page = render(run, changes, baseline)
     with writing(file):
-        file.write_text(text, "utf-8", newline="\n")
+        file.write_text(page, "utf-8", newline="\n")
 
 
-def render(run: TestRun, changes: Sequence[Change] = (), baseline: Baseline | None = None) -> str:
+def render(run: TestRun, changes: Sequence[CostChange] = (), baseline: Baseline | None = None) -> str:
     """The report: the same run gives the same text.  `changes` are its costs against those of a baseline."""
-    judged = story.verdict(run, worse=sum(each.worse for each in changes))
-    found = failures.problems(run)
-    told = {
-        "style": words.Html(palette.style() + (resources.templates() / "report" / "report.css").read_text("utf-8")),
-        "title": f"{judged.sentence} {run.folder.name}".strip(),
-        "folder": run.folder,
-        "version": __version__,
-        "verdict": judged,
-        "warnings": [words.rich(each) for each in run.warnings],
-        "problems": found,
-        "matrix": matrix.matrix(run),
-        "absent": matrix.absent(run),
-        "costs": costs.costs(run),
-        "compared": costs.compare(changes, baseline, run),
-        "runtimes": matrix.runtimes(run),
-        "environment": story.environment(run, __version__),
-        "skipped": story.rows(run, "skipped"),
-        "unchecked": story.rows(run, "ran"),
-        "passing": story.rows(run, "passed"),
-    }
-    counts = {f"{name}_count": words.many(len(told[name]), "case") for name in ("skipped", "unchecked", "passing")}  # type: ignore[arg-type]
-    return str(_template().render_unicode(**told, **counts))
+    summary = summarize(run, worse=sum(each.worse for each in changes))
+    skipped, unchecked, passing = (_case_rows(run, status) for status in ("skipped", "ran", "passed"))
+    page: str = _template().render_unicode(
+        style=text.Html(pictures.style() + (resources.templates() / "report" / "report.css").read_text("utf-8")),
+        title=f"{summary.sentence} {run.folder.name}".strip(),
+        folder=run.folder,
+        version=__version__,
+        summary=summary,
+        warnings=[text.rich(each) for each in run.warnings],
+        problems=problems(run),
+        matrix=_matrix(run),
+        absent=[_column(state) for state in run.states if state.state != "ran"],
+        costs=_costs(run),
+        compared=_compared(changes, baseline, run),
+        runtimes=[_runtime(state) for state in run.states if state.state == "ran" or state.runtime],
+        environment=_environment(run),
+        skipped=skipped,
+        unchecked=unchecked,
+        passing=passing,
+        skipped_count=text.many(len(skipped), "case"),
+        unchecked_count=text.many(len(unchecked), "case"),
+        passing_count=text.many(len(passing), "case"),
+    )
+    return page
 
 
 @cache
 def _template() -> Template:
-    """Everything that is filled in is escaped, but for what is `Html`."""
-    from mako.template import Template
-
+    """Everything that is filled in is escaped, except for `Html`."""
     return Template(
         (resources.templates() / "report" / "report.html.mako").read_text("utf-8"),
         strict_undefined=True,
         default_filters=["escaped"],
-        imports=["from udogen.verify.report.words import text as escaped"],
+        imports=["from udogen.verify.report.text import escape as escaped"],
+    )
+
+
+# --- summary, environment, all cases ----------------------------------------------------------------------------------
+
+
+class Tile(NamedTuple):
+    """How many cases ended in one way."""
+
+    kind: str
+    number: str
+    label: str
+    percent: str  # of all
+
+
+class Summary(NamedTuple):
+    """The run in a sentence, with what qualifies it."""
+
+    kind: str
+    sentence: str
+    more: Sequence[str]
+    tiles: Sequence[Tile]
+
+
+def summarize(run: TestRun, *, worse: int = 0) -> Summary:
+    """The summary of what ran; `worse` costs are higher than in an earlier run."""
+    kind, sentence = _result(run, worse)
+    total = len(run.outcomes) or 1
+    counts = Counter(each.status for each in run.outcomes)
+    tiles = [
+        Tile(status, f"{counts[status]:,}", LABELS[status], f"{100 * counts[status] / total:.4g}")
+        for status in STATUSES
+        if counts[status] or status in ("passed", "failed")
+    ]
+    return Summary(kind, sentence, list(_qualifications(run, worse)), tiles)
+
+
+def _result(run: TestRun, worse: int) -> tuple[str, str]:
+    counts = Counter(each.status for each in run.outcomes)
+    ran = sum(counts[status] for status in ("passed", "failed", "error", "ran"))
+    bad = len(run.bad)
+    if not ran:
+        return "skipped", "Nothing was run, so nothing is known."
+    places = text.listed(text.backend(each) for each in dict.fromkeys(o.backend for o in run.bad))
+    if bad:
+        which = f"{bad:,} of {text.many(ran, 'case')} {'is' if bad == 1 else 'are'} not right, on {places}."
+        return "failed" if counts["failed"] else "error", which
+    backends = {each.backend for each in run.outcomes if each.status in ("passed", "ran")}
+    on = text.many(len(backends), "backend")
+    if not counts["passed"]:
+        return "ran", f"{text.many(ran, 'case')} ran on {on}; there is no reference to compare with."
+    checked = counts["passed"]
+    every = (
+        "The one case that was checked is"
+        if checked == 1
+        else f"All {text.many(checked, 'case')} that were checked are"
+    )
+    if worse:
+        return "error", f"{every} right, on {on}; {text.many(worse, 'cost')} more than in the earlier run."
+    return "passed", f"{every} right, on {on}."
+
+
+def _qualifications(run: TestRun, worse: int) -> Iterator[str]:
+    by_status = Counter(each.status for each in run.outcomes)
+    if by_status["failed"] and by_status["error"]:
+        yield f"{by_status['failed']:,} with wrong numbers, {by_status['error']:,} with none at all."
+    if worse and run.bad:
+        yield f"{text.many(worse, 'cost')} more than in the earlier run."
+    absent = [each for each in run.states if each.state in ("missing", "unbuilt")]
+    used = {each.backend for each in run.outcomes}
+    for label, found in (
+        ("Not tested", [each for each in absent if each.backend not in used]),
+        ("Tested in part", [each for each in absent if each.backend in used]),
+    ):
+        if found:
+            cases = sum(each.cases for each in found)
+            much = f" ({text.many(cases, 'case')})" if cases and label == "Not tested" else ""
+            names = text.listed(text.backend(each.backend) for each in found)
+            yield f"{label}: {names}{much}. Nothing is claimed of what did not run."
+    if skipped := by_status["skipped"]:
+        yield f"{text.many(skipped, 'case')} not run: {'it counts' if skipped == 1 else 'they count'} neither way."
+    if by_status["ran"] and by_status["passed"]:
+        yield f"{text.many(by_status['ran'], 'case')} ran without a reference."
+
+
+def _environment(run: TestRun) -> list[Fact]:
+    """What the numbers depend on."""
+    facts = [] if any(name == "udogen" for name, _ in run.environment) else [Fact("udogen", __version__)]
+    facts += [Fact(name, text.cut(value, 400)) for name, value in run.environment]
+    return [*facts, *([Fact("the run took", text.seconds(run.seconds))] if run.seconds else [])]
+
+
+# --- every case -----------------------------------------------------------------------------------
+
+
+class CaseRow(NamedTuple):
+    """A case that has not failed."""
+
+    op: str
+    name: str
+    where: str
+    shapes: str
+    error: str
+    time: str
+    why: str
+
+
+def _case_rows(run: TestRun, status: str) -> list[CaseRow]:
+    return [_case_row(each, run.op(each)) for each in run.outcomes if each.status == status]
+
+
+def _case_row(outcome: Outcome, op: str) -> CaseRow:
+    worst = outcome.worst
+    return CaseRow(
+        op=text.cut(op, 120),
+        name=text.cut(outcome.case.name, 120),
+        where=f"{text.backend(outcome.backend)}, {outcome.dtype}" if outcome.dtype else text.backend(outcome.backend),
+        shapes=text.cut(text.shapes(outcome.case), 120),
+        error=_error(worst) if worst else "refused, as it must be" if outcome.case.refusal else "",
+        time=_time(outcome.cost),
+        why=text.cut(outcome.error.message, 200) if outcome.error else "",
+    )
+
+
+def _error(worst: TensorResult) -> str:
+    if not worst.max_error:
+        return "exact"
+    return text.with_unit(worst.max_error, worst.unit, 3)
+
+
+def _time(cost: Cost) -> str:
+    if cost.execute:
+        return text.seconds(cost.execute.median)
+    return f"{cost.packets:,} packets" if cost.packets is not None else ""
+
+
+# --- op and data type by backend --------------------------------------------------------------------------------------
+
+
+LABELS = {
+    "failed": "wrong",
+    "error": "without numbers",
+    "skipped": "not run",
+    "ran": "not checked",
+    "passed": "passed",
+}
+STATES = {"missing": "missing", "unbuilt": "not built", "left out": "left out"}
+
+
+class Line(NamedTuple):
+    """One line of a cell."""
+
+    kind: str
+    text: str
+    href: str = ""
+
+
+class Cell(NamedTuple):
+    """An op of one data type on one backend."""
+
+    backend: str
+    kind: str
+    lines: Sequence[Line]
+    why: str = ""
+
+
+class MatrixRow(NamedTuple):
+    """An op of one data type."""
+
+    op: str
+    dtype: str
+    cells: Sequence[Cell]
+
+
+class Column(NamedTuple):
+    """A backend, as the head of a column."""
+
+    name: str
+    title: str
+    kind: str  # real, stand-in, absent
+    note: str
+    reason: text.Html
+    hint: text.Html
+    details: Sequence[str]
+    href: str
+
+
+class Matrix(NamedTuple):
+    """Op and data type by backend."""
+
+    columns: Sequence[Column]
+    rows: Sequence[MatrixRow]
+
+
+def _matrix(run: TestRun) -> Matrix:
+    """Every backend that was asked for has its column, even if it is missing."""
+    cells = run.matrix()
+    known = {each.backend for each in run.states}
+    ran = dict.fromkeys(each.backend for each in run.outcomes)
+    # Those that nobody asked for would be empty columns; they are listed below the matrix.
+    states = [
+        *(each for each in run.states if each.state != "left out" or each.backend in ran),
+        *(BackendState(name, name, "ran") for name in ran if name not in known),
+    ]
+    numbers = {id(outcome): number for number, outcome in enumerate(run.outcomes)}
+    rows = [
+        MatrixRow(
+            op,
+            dtype or "type not known",
+            [_cell(state, cells.get((op, state.backend, dtype), ()), numbers) for state in states],
+        )
+        for op, dtype in run.rows()
+    ]
+    return Matrix([_column(each) for each in states], rows)
+
+
+def _cell(state: BackendState, outcomes: Sequence[Outcome], numbers: dict[int, int]) -> Cell:
+    name = text.backend(state.backend)
+    if not outcomes:
+        if state.state == "ran":
+            return Cell(name, "none", [Line("none", "no case")])
+        return Cell(name, "absent", [Line("skipped", STATES[state.state], f"#backend-{state.backend}")])
+    counts = Counter(each.status for each in outcomes)
+    lines, why = [], ""
+    for status in STATUSES:
+        if not counts[status]:
+            continue
+        first = next(each for each in outcomes if each.status == status)
+        href = f"#case-{numbers[id(first)]}" if status in ("failed", "error") else ""
+        lines.append(Line(status, f"{counts[status]:,} {_label(first, outcomes)}", href))
+        if status == "skipped" and first.error:
+            why = text.cut(first.error.message, 120)
+    return Cell(name, lines[0].kind, lines, why)
+
+
+def _label(first: Outcome, outcomes: Sequence[Outcome]) -> str:
+    """`crashed`, if all its errors are crashes."""
+    same = {chip(each) for each in outcomes if each.status == first.status}
+    return same.pop() if first.status == "error" and len(same) == 1 else LABELS[first.status]
+
+
+def _column(state: BackendState) -> Column:
+    kind = "absent" if state.state != "ran" else "real" if state.real else "stand-in"
+    return Column(
+        name=text.backend(state.backend),
+        title=state.title,
+        kind=kind,
+        note=_absence(state) or _owner(state),
+        reason=text.rich(state.reason),
+        hint=text.rich(state.hint),
+        details=[text.cut(each, 400) for each in state.details[:16]],
+        href=f"backend-{state.backend}",
+    )
+
+
+def _owner(state: BackendState) -> str:
+    if state.real:
+        return "Qualcomm's own"
+    if state.runtime is None:
+        return "stand-in"
+    # Instructions of Hexagon under QEMU have no other owner.
+    return "udogen's emulator" if state.runtime.emulator else text.cut(state.runtime.name, 60)
+
+
+class RuntimeRow(NamedTuple):
+    """Where a backend's cases ran."""
+
+    name: str
+    title: str
+    owner: str
+    runtime: str
+    build: str
+    versions: str
+    path: str
+
+
+def _absence(state: BackendState) -> str:
+    label = STATES.get(state.state, "")
+    return f"{label}, {text.many(state.cases, 'case')}" if label and state.cases else label
+
+
+def _runtime(state: BackendState) -> RuntimeRow:
+    found, column = state.runtime, _column(state)
+    if found is None:
+        return RuntimeRow(column.name, state.title, column.note, "", "", "", "")
+    # Without a library the name itself shows the owner.
+    owner = "" if column.note == found.name else column.note
+    versions = ", ".join(part for part in (found.api_version, found.backend_version) if part)
+    return RuntimeRow(column.name, state.title, owner, found.name, found.build_id, versions, found.path)
+
+
+# --- costs ------------------------------------------------------------------------------------------------------------
+
+
+class Against(NamedTuple):
+    """Speed against something else."""
+
+    speed: str = ""
+    note: str = ""
+
+
+class CostRow(NamedTuple):
+    """The costliest case of an op, a data type and a backend."""
+
+    op: str
+    dtype: str
+    backend: str
+    case: str
+    time: str
+    spread: str
+    percent: str  # the length of its bar, of the slowest of the op
+    low: str
+    band: str
+    numpy: Against
+    builtin: Against
+    packets: str
+    functions: Sequence[Fact]
+    moved: str
+    intensity: str
+
+
+class Costs(NamedTuple):
+    """The rows, and which of the columns have anything in them."""
+
+    rows: Sequence[CostRow]
+    times: bool
+    numpy: bool
+    builtin: bool
+    packets: bool
+    intensity: bool
+
+
+def _costs(run: TestRun) -> Costs:
+    """For each cell of the matrix the case that moves most bytes, the ops together."""
+    cells = run.matrix()
+    chosen = []
+    for op, dtype in run.rows():
+        for backend in dict.fromkeys(each for _, each, _ in cells):
+            measured = [
+                each
+                for each in cells.get((op, backend, dtype), ())
+                if each.cost.execute or each.cost.packets is not None
+            ]
+            if measured:
+                chosen.append(max(measured, key=lambda each: each.cost.bytes_moved))
+    slowest: dict[str, float] = {}
+    for each in chosen:
+        if each.cost.execute:
+            highest = max(each.cost.execute.high, each.cost.execute.median)
+            slowest[each.case.op] = max(slowest.get(each.case.op, 0.0), highest)
+    rows = [_cost_row(each, run.op(each), slowest.get(each.case.op, 0.0)) for each in chosen]
+    return Costs(
+        rows,
+        times=any(row.time for row in rows),
+        numpy=any(row.numpy.speed for row in rows),
+        builtin=any(row.builtin.note for row in rows),
+        packets=any(row.packets for row in rows),
+        intensity=any(row.intensity for row in rows),
+    )
+
+
+def _cost_row(outcome: Outcome, op: str, slowest: float) -> CostRow:
+    cost = outcome.cost
+    spread = cost.execute
+    scale = 100 / slowest if slowest else 0.0
+    return CostRow(
+        op=text.cut(op, 120),
+        dtype=outcome.dtype,
+        backend=text.backend(outcome.backend),
+        case=text.cut(outcome.case.name, 80),
+        time=text.seconds(spread.median) if spread else "",
+        spread=f"{text.seconds(spread.low)} to {text.seconds(spread.high)}, {spread.loops:,} times" if spread else "",
+        percent=f"{max(spread.median * scale, 1):.3g}" if spread else "0",
+        low=f"{spread.low * scale:.3g}" if spread else "0",
+        band=f"{max((spread.high - spread.low) * scale, 0.6):.3g}" if spread else "0",
+        numpy=_against(spread, cost.numpy, "numpy"),
+        builtin=_against(spread, cost.builtin, cost.builtin_name, cost.builtin_fault),
+        packets="" if cost.packets is None else f"{cost.packets:,}",
+        functions=[Fact(text.cut(name, 80), f"{count:,}") for name, count in cost.functions[:12]],
+        moved=text.size(cost.bytes_moved) if cost.bytes_moved else "",
+        intensity="" if cost.intensity is None else text.number(cost.intensity, 3),
+    )
+
+
+def _against(spread: Spread | None, other: Spread | None, name: str, fault: str = "") -> Against:
+    if fault:
+        return Against("", text.cut(f"{name}: {fault}", 160))
+    if spread is None or other is None or not other.median:
+        return Against()
+    return Against(text.speed(spread.median, other.median), f"{name}: {text.seconds(other.median)}")
+
+
+class ChangeRow(NamedTuple):
+    """A cost, before and now."""
+
+    op: str
+    case: str
+    where: str
+    what: str
+    before: str
+    now: str
+    ratio: str
+
+
+class BaselineComparison(NamedTuple):
+    """A run's costs against those of an earlier one."""
+
+    path: str
+    sentence: str
+    elsewhere: Sequence[Fact]  # differences that make times hard to compare
+    worse: Sequence[ChangeRow]
+    others: Sequence[ChangeRow]
+
+
+def _compared(changes: Sequence[CostChange], baseline: Baseline | None, run: TestRun) -> BaselineComparison | None:
+    """None without an earlier run."""
+    if baseline is None:
+        return None
+    worse = [_change(each) for each in changes if each.worse]
+    sentence = "it has none of these cases."
+    if changes:
+        verb = "are" if len(worse) > 1 else "is"
+        sentence = (
+            f"{f'{len(worse):,}' if worse else 'none'} of {text.many(len(changes), 'cost')} {verb} worse than then."
+        )
+    return BaselineComparison(
+        str(baseline.path),
+        sentence,
+        [Fact(name, f"{then} then, {now} now") for name, then, now in baseline.differences(run)],
+        worse,
+        [_change(each) for each in changes if not each.worse],
+    )
+
+
+def _change(each: CostChange) -> ChangeRow:
+    before, now = (
+        text.seconds(value) if each.what == "time" else f"{int(value):,}" for value in (each.before, each.now)
+    )
+    return ChangeRow(
+        op=text.cut(each.op, 120),
+        case=text.cut(each.case, 120),
+        where=", ".join(part for part in (text.backend(each.backend), each.dtype) if part),
+        what=each.what,
+        before=before,
+        now=now,
+        ratio=f"{each.ratio:.2f}x",
     )

@@ -1,20 +1,448 @@
-"""Slices of tensors and spreads of errors as SVG, to stand inside of the report: light and dark come from its CSS."""
+"""One failing output as SVG: its worst slice, how its errors are distributed, and the colours of the report."""
 
 from __future__ import annotations
 
 import zlib
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import log1p
 from struct import pack
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from udogen.verify.report import palette
-from udogen.verify.report.closeup import UNSHOWN, Bin, Panel, Slice
-from udogen.verify.report.words import Html, cut, many, number, text
+import numpy as np
+
+from udogen.verify.report import text
+from udogen.verify.report.text import Html
+from udogen.verify.tolerances import Tolerance, differences
+
+if TYPE_CHECKING:
+    from udogen.runtime.op.calls import Array
+    from udogen.verify.results import TensorResult
+
+# --- colours ----------------------------------------------------------------------------------------------------------
+
+
+class Colour(NamedTuple):
+    """A CSS variable."""
+
+    name: str
+    light: str
+    dark: str
+
+
+COLOURS = (
+    Colour("page", "#f4f6f8", "#0e1216"),
+    Colour("card", "#ffffff", "#171c22"),
+    Colour("band", "#f0f3f6", "#1e252d"),
+    Colour("ink", "#1a1f26", "#e8ecf1"),
+    Colour("quiet", "#55606c", "#a5b0bb"),
+    Colour("rule", "#d7dde4", "#303943"),
+    Colour("edge", "#7b8794", "#6f7c89"),  # of controls and bars
+    Colour("link", "#1f56c3", "#8db4ff"),
+    Colour("passed", "#166b40", "#6ed7a0"),
+    Colour("passed-band", "#e3f4ea", "#12291e"),
+    Colour("failed", "#b1241c", "#ff9d94"),
+    Colour("failed-band", "#fdeceb", "#381b1a"),
+    Colour("error", "#8a4a00", "#f4b860"),
+    Colour("error-band", "#fdf1df", "#332512"),
+    Colour("ran", "#1f56c3", "#8db4ff"),
+    Colour("ran-band", "#e6eefc", "#1a2740"),
+    Colour("skipped", "#55606c", "#a5b0bb"),
+    Colour("skipped-band", "#e9edf1", "#262e37"),
+    Colour("bar", "#4a74d0", "#6f9af0"),
+    Colour("bar-back", "#e3e8ef", "#2a323c"),
+)
+
+
+class ContrastPair(NamedTuple):
+    """A colour on another, with the least contrast (WCAG 2.2 AA: 4.5 for text, 3 for shapes)."""
+
+    front: str
+    back: str
+    least: float
+
+
+TEXT, SHAPE = 4.5, 3.0
+_STATUSES = ("passed", "failed", "error", "ran", "skipped")
+PAIRS = (
+    *(ContrastPair(text, back, TEXT) for text in ("ink", "quiet", "link") for back in ("page", "card", "band")),
+    *(ContrastPair(status, f"{status}-band", TEXT) for status in _STATUSES),
+    *(ContrastPair(text, f"{status}-band", TEXT) for text in ("ink", "quiet", "link") for status in _STATUSES),
+    *(ContrastPair(status, back, TEXT) for status in _STATUSES for back in ("page", "card")),
+    *(ContrastPair("edge", back, SHAPE) for back in ("page", "card")),
+    *(ContrastPair("bar", back, SHAPE) for back in ("card", "bar-back")),
+    *(ContrastPair("failed", back, SHAPE) for back in ("card", "bar-back")),
+)
+
+# From little to much, ever lighter, so that it can be read without its hues, by colour-blind people too.
+RAMP = (
+    "#1d1147",
+    "#3b1d6e",
+    "#5b2a86",
+    "#7c3a8c",
+    "#9d4a87",
+    "#bd5c7c",
+    "#d8736c",
+    "#ec905f",
+    "#f7b25f",
+    "#fbd477",
+    "#fdf5b0",
+)
+# How far off: nothing, within what is allowed, and beyond it in steps.
+OFF = ("#e8edf2", "#b9c7d6", "#f3b35c", "#e58432", "#cf5519", "#a92d0c", "#6e1206")
+
+
+def style() -> str:
+    """The colours as CSS, for light and dark."""
+    light = "".join(f"--{each.name}:{each.light};" for each in COLOURS)
+    dark = "".join(f"--{each.name}:{each.dark};" for each in COLOURS)
+    return f":root{{color-scheme:light dark;{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance, as WCAG defines it."""
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """Their contrast, from 1 to 21, as WCAG defines it."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever is easier to read on it."""
+    return "#000000" if contrast("#000000", colour) >= contrast("#ffffff", colour) else "#ffffff"
+
+
+# --- the worst slice, and the errors ----------------------------------------------------------------------------------
+
+
+MOST_SQUARES = 48  # of a picture, in each direction
+_ROW = 32  # elements in a row of a vector: remainders of vector loops become columns
+_BINS = 11
+_FIRST = 6  # wrong elements that are written out
+UNSHOWN = 255  # the level of numbers that are not finite
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One of the pictures of a slice: levels of a ramp, row by row."""
+
+    title: str
+    levels: Array
+    low: str  # what the ends of the ramp mean
+    high: str
+    colours: tuple[str, ...]
+    labels: tuple[str, ...] = ()  # of the first colours; the others are the ramp
+    numbers: tuple[tuple[str, ...], ...] = ()  # written into the squares, if there are few
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Two dimensions of a tensor, where most is wrong."""
+
+    where: str  # `output[0, :, :, 2]`
+    rows: str  # what runs downward: `axis 1, 0 to 63`
+    columns: str
+    each: str  # what one square stands for, if that is several elements
+    panels: tuple[Panel, ...]
+    wrong: int
+    count: int
+    mark: tuple[int, int] | None  # the square of the first element that is wrong
+    spare: int = 0  # squares at the end of the last row that stand for nothing
+
+
+@dataclass(frozen=True)
+class ErrorBin:
+    """Elements with errors of one size."""
+
+    name: str
+    right: int
+    wrong: int
+
+
+@dataclass(frozen=True)
+class WrongElement:
+    """One wrong number."""
+
+    index: str
+    expected: str
+    found: str
+    off: str
+
+
+@dataclass(frozen=True)
+class CloseUp:
+    """The pictures of one output."""
+
+    slice: Slice
+    unit: str  # of the spread's bins
+    spread: tuple[ErrorBin, ...]
+    first: tuple[WrongElement, ...]
+
+
+def look(tensor: TensorResult, tolerance: Tolerance) -> CloseUp | None:
+    """None if shapes differ, or the output is empty."""
+    if tensor.found.shape != tensor.expected.shape or tensor.found.size == 0:
+        return None
+    off = differences(tensor.found, tensor.expected)
+    bad = off > tolerance.allowed(tensor.expected)
+    whole = tensor.expected.dtype.kind in "iub"
+    signed = _signed(tensor) if whole else None
+    return CloseUp(
+        slice=_worst_slice(tensor, off, bad),
+        unit=f"found - expected, in {tensor.unit or 'one'}s" if whole else "absolute difference",
+        spread=tuple(_whole_bins(signed, bad) if signed is not None else _decades(off, bad)),
+        first=_first(tensor, off, bad),
+    )
+
+
+def _signed(tensor: TensorResult) -> Array:
+    difference: Array = np.subtract(tensor.found.astype(np.float64), tensor.expected.astype(np.float64))
+    return difference
+
+
+def _first(tensor: TensorResult, off: Array, bad: Array) -> tuple[WrongElement, ...]:
+    found = []
+    for flat in np.flatnonzero(bad)[:_FIRST]:
+        index = tuple(int(each) for each in np.unravel_index(int(flat), bad.shape))
+        expected, got = tensor.expected[index].item(), tensor.found[index].item()
+        found.append(
+            WrongElement(
+                text.index_of("", index),
+                text.number(expected, 7),
+                text.number(got, 7),
+                text.number(float(off[index])),
+            )
+        )
+    return tuple(found)
+
+
+# --- how errors are spread ------------------------------------------------------------------------
+
+
+def _whole_bins(signed: Array, bad: Array) -> list[ErrorBin]:
+    """Steps, each by itself where there are few."""
+    low, high = int(signed.min()), int(signed.max())
+    width = -(-(high - low + 1) // _BINS)
+    start = -(-(0 - low) // width) * -width if width > 1 else low  # so that a bin begins at zero
+    count = (high - start) // width + 1
+    which = ((signed - start) // width).astype(np.int64).ravel()
+    wrong = np.bincount(which, weights=bad.ravel(), minlength=count).astype(int)
+    every = np.bincount(which, minlength=count)
+    bins = []
+    for index in range(count):
+        left = start + index * width
+        name = f"{left:+d}" if left else "0"
+        if width > 1:
+            name = f"{left:d}…{left + width - 1:d}"
+        bins.append(ErrorBin(name, int(every[index] - wrong[index]), int(wrong[index])))
+    return bins
+
+
+def _decades(off: Array, bad: Array) -> list[ErrorBin]:
+    """Powers of ten, from exact to not finite."""
+    flat, wrong = off.ravel(), bad.ravel()
+    some = np.isfinite(flat) & (flat > 0)
+    powers = np.full(flat.shape, 0, np.int64)
+    powers[some] = np.floor(np.log10(flat[some])).astype(np.int64)
+    bins = [_bin("exact", flat == 0, wrong)]
+    if some.any():
+        low, high = int(powers[some].min()), int(powers[some].max())
+        low = max(low, high - _BINS + 3)  # what is smaller joins the smallest that is shown
+        for power in range(low, high + 1):
+            members = some & ((powers == power) | ((power == low) & (powers < low)))
+            bins.append(_bin(f"1e{power}", members, wrong))
+    if np.isinf(flat).any():
+        bins.append(_bin("∞, NaN", np.isinf(flat), wrong))
+    return bins
+
+
+def _bin(name: str, members: Any, wrong: Array) -> ErrorBin:
+    return ErrorBin(name, int((members & ~wrong).sum()), int((members & wrong).sum()))
+
+
+# --- the slice that is worst ----------------------------------------------------------------------
+
+
+def _worst_slice(tensor: TensorResult, off: Array, bad: Array) -> Slice:
+    shape = off.shape
+    axes = [axis for axis, extent in enumerate(shape) if extent > 1][-2:]
+    if len(axes) < 2:  # a vector, in rows
+        return _vector(tensor, off, bad)
+    outer = tuple(axis for axis in range(len(shape)) if axis not in axes)
+    sums = bad.sum(axis=tuple(axes))
+    at = np.unravel_index(int(np.argmax(sums)), sums.shape) if outer else ()
+    index: list[Any] = [slice(None)] * len(shape)
+    for axis, place in zip(outer, at, strict=True):
+        index[axis] = int(place)
+    chosen = tuple(index)
+    shown = ", ".join(":" if isinstance(each, slice) else str(each) for each in index)
+    return _sliced(
+        tensor,
+        (tensor.expected[chosen], tensor.found[chosen], off[chosen], bad[chosen]),
+        where=f"{tensor.name}[{shown}]" if outer else tensor.name,
+        axes=(f"axis {axes[0]}", f"axis {axes[1]}"),
+    )
+
+
+def _vector(tensor: TensorResult, off: Array, bad: Array) -> Slice:
+    rows = -(-off.size // _ROW) if off.size > _ROW else 1
+    columns = _ROW if rows > 1 else off.size
+    spare = rows * columns - off.size
+
+    def folded(array: Array, fill: object) -> Array:
+        flat = np.append(array.ravel(), np.full(spare, fill, array.dtype)) if spare else array.ravel()
+        return flat.reshape(rows, columns)
+
+    # Elements beyond the end are NaN, and not wrong.
+    float_type = np.float64 if spare else None
+    expected, found = (
+        folded(each if float_type is None else each.astype(float_type), np.nan if spare else 0)
+        for each in (tensor.expected, tensor.found)
+    )
+    return _sliced(
+        tensor,
+        (expected, found, folded(off, np.nan if spare else 0), folded(bad, False)),
+        where=f"{tensor.name}, in rows of {columns}" if rows > 1 else tensor.name,
+        axes=(f"rows of {columns} elements", "element of the row"),
+    )
+
+
+def _sliced(
+    tensor: TensorResult, arrays: tuple[Array, Array, Array, Array], *, where: str, axes: tuple[str, str]
+) -> Slice:
+    rows, columns = arrays[2].shape
+    high, wide = -(-rows // MOST_SQUARES), -(-columns // MOST_SQUARES)
+    picked = _pick(arrays[2], high, wide)
+    expected, found, off, bad = (_take(array, picked) for array in arrays)
+    low, top = _range(expected, found, tensor)
+    few = off.shape[1] <= 8 and off.shape[0] <= 12
+    panels = (
+        _values("expected", expected, low, top, few=few),
+        _values("found", found, low, top, few=few),
+        _off_panel(off, bad, few=few),
+    )
+    marks = np.argwhere(bad)
+    return Slice(
+        where=where,
+        rows=f"{axes[0]}: 0 to {rows - 1}" if rows > 1 else axes[0],
+        columns=f"{axes[1]}: 0 to {columns - 1}",
+        each=f"{high}x{wide} elements, of which it shows the one that is furthest off" if high * wide > 1 else "",
+        panels=panels,
+        wrong=int(np.count_nonzero(arrays[3])),
+        count=int(np.count_nonzero(~np.isnan(arrays[2]))),
+        mark=(int(marks[0][0]), int(marks[0][1])) if len(marks) else None,
+        spare=int(np.count_nonzero(np.isnan(off))),
+    )
+
+
+def _pick(off: Array, high: int, wide: int) -> tuple[Array, Array]:
+    """Of each block of high x wide elements, the row and column of the one that is furthest off."""
+    rows, columns = -(-off.shape[0] // high), -(-off.shape[1] // wide)
+    padded = np.full((rows * high, columns * wide), -1.0)
+    padded[: off.shape[0], : off.shape[1]] = np.nan_to_num(off, nan=-1.0, posinf=np.inf)
+    blocks = padded.reshape(rows, high, columns, wide).transpose(0, 2, 1, 3).reshape(rows, columns, high * wide)
+    best = blocks.argmax(axis=2)
+    down = np.arange(rows)[:, None] * high + best // wide
+    right = np.arange(columns)[None, :] * wide + best % wide
+    # A block may lie beyond the end of a vector.
+    return np.minimum(down, off.shape[0] - 1), np.minimum(right, off.shape[1] - 1)
+
+
+def _take(array: Array, picked: tuple[Array, Array]) -> Array:
+    taken: Array = array[picked]
+    return taken
+
+
+def _range(expected: Array, found: Array, tensor: TensorResult) -> tuple[float, float]:
+    """The range of the ramp: what is expected, and what was found unless it is absurd."""
+
+    def ends(array: Array) -> tuple[float, float] | None:
+        finite = array.astype(np.float64)
+        finite = finite[np.isfinite(finite)]
+        return (float(finite.min()), float(finite.max())) if finite.size else None
+
+    whole, shown = ends(tensor.expected), ends(found)
+    if whole is None:
+        return shown or (0.0, 1.0)
+    low, high = whole
+    if shown is not None:
+        margin = (high - low) / 4 or 1.0
+        low, high = max(min(low, shown[0]), low - margin), min(max(high, shown[1]), high + margin)
+    return low, high
+
+
+def _values(title: str, array: Array, low: float, high: float, *, few: bool) -> Panel:
+    real = array.astype(np.float64)
+    finite = np.isfinite(real)
+    # Halves, because the whole range of float64 exceeds float64.
+    span = high / 2 - low / 2
+    scaled = np.where(finite, real / 2 - low / 2, 0.0) / span if span > 0 else np.zeros(real.shape)
+    last = len(RAMP) - 1
+    levels = np.rint(np.clip(scaled, 0, 1) * last).astype(np.uint8)
+    levels[~finite] = UNSHOWN
+    below, above = bool((real[finite] < low).any()), bool((real[finite] > high).any())
+    return Panel(
+        title,
+        levels,
+        ("≤ " if below else "") + text.number(low, 3),
+        ("≥ " if above else "") + text.number(high, 3),
+        RAMP,
+        numbers=_written(array, few=few),
+    )
+
+
+def _off_panel(off: Array, bad: Array, *, few: bool) -> Panel:
+    """No error, within the tolerance, and the rest on a logarithmic scale."""
+    levels = np.where(off > 0, 1, 0).astype(np.uint8)
+    finite = off[bad & np.isfinite(off)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    steps = len(OFF) - 2
+    if finite.size:
+        span = np.log(high) - np.log(low)
+        share = (np.log(finite) - np.log(low)) / span if span > 0 else np.ones(finite.shape)
+        levels[bad & np.isfinite(off)] = 2 + np.clip((share * steps).astype(np.int64), 0, steps - 1)
+    levels[~np.isfinite(off)] = UNSHOWN
+    return Panel(
+        "difference",
+        levels,
+        text.number(low, 3) if finite.size else "wrong",
+        text.number(high, 3) if finite.size else "wrong",
+        OFF,
+        ("0", "allowed"),
+        _written(off, few=few),
+    )
+
+
+def _written(array: Array, *, few: bool) -> tuple[tuple[str, ...], ...]:
+    """The numbers themselves, if they can be read in their squares."""
+    if not few:
+        return ()
+    return tuple(tuple(_brief(each) for each in row) for row in array.tolist())
+
+
+def _brief(value: object) -> str:
+    """Not more than six letters."""
+    if not isinstance(value, float):
+        return text.number(value, 3).replace(",", "")
+    for digits in (3, 2, 1):
+        short = text.number(value, digits)
+        if len(short) <= 6:
+            return short
+    return short
+
+
+# --- SVG --------------------------------------------------------------------------------------------------------------
+
 
 WIDTH = 320  # units of a picture; on a phone it has about as many pixels
 _SQUARE, _THIN = 53, 14  # the largest square, and how flat one may be made
-_CLEAR = 15  # the pixel that shows what is behind it
+_CLEAR = 15  # the transparent pixel
 
 
 def heatmap(shown: Slice, panel: Panel, label: str) -> Html:
@@ -23,14 +451,14 @@ def heatmap(shown: Slice, panel: Panel, label: str) -> Html:
     wide = min(_SQUARE, WIDTH / columns)
     high = min(_SQUARE, max(WIDTH / rows, _THIN if rows == 1 else 0), max(wide, WIDTH / 2 / rows))
     across, down = wide * columns, high * rows
-    sides = f"{many(rows, 'row')} ({shown.rows}), {many(columns, 'column')} ({shown.columns})"
-    told = text(f"{label}: {panel.title} of {shown.where}: {sides}")
+    sides = f"{text.many(rows, 'row')} ({shown.rows}), {text.many(columns, 'column')} ({shown.columns})"
+    description = text.escape(f"{label}: {panel.title} of {shown.where}: {sides}")
     hatched = bool((panel.levels == UNSHOWN).any())
     legend = list(_legend(panel, down + 12, hatched=hatched))
     tall = down + (58 if hatched else 40)
     behind = f'<path class="none" d="{_outline(across, down, wide, high, columns, shown.spare)}"/>' if hatched else ""
     lines = [
-        f'<svg class="heat" viewBox="0 0 {WIDTH} {tall:g}" role="img" aria-label="{told}">',
+        f'<svg class="heat" viewBox="0 0 {WIDTH} {tall:g}" role="img" aria-label="{description}">',
         behind,
         f'<image width="{across:g}" height="{down:g}" preserveAspectRatio="none" href="{_png(panel)}"/>',
         *_numbers(panel, wide, high),
@@ -46,7 +474,7 @@ def heatmap(shown: Slice, panel: Panel, label: str) -> Html:
 
 
 def _outline(across: float, down: float, wide: float, high: float, columns: int, spare: int) -> str:
-    """All squares but those that stand for nothing."""
+    """All squares except those beyond the end."""
     last = wide * (columns - spare)
     return f"M0 0H{across:g}V{down - high if spare else down:g}H{last:g}V{down:g}H0z"
 
@@ -57,48 +485,49 @@ def _numbers(panel: Panel, wide: float, high: float) -> Iterator[str]:
     for y, row in enumerate(panel.numbers):
         for x, written in enumerate(row):
             level = int(panel.levels[y, x])
-            ink = "" if level == UNSHOWN else f' fill="{palette.ink_on(panel.colours[level])}"'
+            ink = "" if level == UNSHOWN else f' fill="{ink_on(panel.colours[level])}"'
             yield (
                 f'<text class="in" x="{(x + 0.5) * wide:g}" y="{(y + 0.5) * high + letters * 0.35:g}" '
-                f'font-size="{letters:.3g}"{ink}>{text(written)}</text>'
+                f'font-size="{letters:.3g}"{ink}>{text.escape(written)}</text>'
             )
 
 
 def _legend(panel: Panel, y: float, *, hatched: bool) -> Iterator[str]:
-    """What the colours mean: words for those that stand alone, a ramp for the others with what its ends are."""
+    """What the colours mean: labels of single ones, and a ramp with its ends."""
     x = 0.0
-    for word, colour in zip(panel.words, panel.colours, strict=False):
+    for word, colour in zip(panel.labels, panel.colours, strict=False):
         yield f'<rect class="frame" x="{x:g}" y="{y:g}" width="14" height="10" fill="{colour}"/>'
-        yield f'<text x="{x + 19:g}" y="{y + 9:g}">{text(word)}</text>'
+        yield f'<text x="{x + 19:g}" y="{y + 9:g}">{text.escape(word)}</text>'
         x += 19 + 7 * len(word) + 12
-    ramp = panel.colours[len(panel.words) :]
+    ramp = panel.colours[len(panel.labels) :]
     step = 140 / len(ramp)
     for place, colour in enumerate(ramp):
         yield f'<rect x="{x + place * step:g}" y="{y:g}" width="{step:g}" height="10" fill="{colour}"/>'
     yield f'<rect class="frame" x="{x:g}" y="{y:g}" width="140" height="10" fill="none"/>'
     if panel.low == panel.high:
-        yield f'<text x="{x + 140:g}" y="{y + 24:g}" text-anchor="end">{text(panel.high)}</text>'
+        yield f'<text x="{x + 140:g}" y="{y + 24:g}" text-anchor="end">{text.escape(panel.high)}</text>'
     else:
-        yield f'<text x="{x:g}" y="{y + 24:g}">{text(panel.low)}</text>'
-        yield f'<text x="{x + 140:g}" y="{y + 24:g}" text-anchor="end">{text(panel.high)}</text>'
+        yield f'<text x="{x:g}" y="{y + 24:g}">{text.escape(panel.low)}</text>'
+        yield f'<text x="{x + 140:g}" y="{y + 24:g}" text-anchor="end">{text.escape(panel.high)}</text>'
     if hatched:
         yield f'<rect class="none" x="0" y="{y + 31:g}" width="14" height="10"/>'
-        yield f'<text x="19" y="{y + 40:g}">no finite number</text>'
+        yield f'<text x="19" y="{y + 40:g}">not finite</text>'
 
 
-def spread(bins: Sequence[Bin], unit: str) -> Html:
-    """How many elements are how far off: bars on a scale of logarithms, so that a single one is seen too."""
+def spread(bins: Sequence[ErrorBin], unit: str) -> Html:
+    """How many elements are how far off: bars on a logarithmic scale, on which a single one is visible."""
     tall, foot = 110, 16
     most = max((each.right + each.wrong for each in bins), default=1)
     step = WIDTH / max(len(bins), 6)
-    told = "; ".join(
-        f"{each.name}: {many(each.right + each.wrong, 'element')}" + (f", {each.wrong:,} wrong" if each.wrong else "")
+    description = "; ".join(
+        f"{each.name}: {text.many(each.right + each.wrong, 'element')}"
+        + (f", {each.wrong:,} wrong" if each.wrong else "")
         for each in bins
         if each.right + each.wrong
     )
     lines = [
         f'<svg class="spread" viewBox="0 0 {WIDTH} {tall + 2 * foot + 4}" role="img" '
-        f'aria-label="{text(f"How the errors are spread ({unit}). {told}")}">'
+        f'aria-label="{text.escape(f"How the errors are spread ({unit}). {description}")}">'
     ]
     every = 1 if max((len(each.name) for each in bins), default=0) * 6 < step - 2 else 2
     for place, each in enumerate(bins):
@@ -107,7 +536,7 @@ def spread(bins: Sequence[Bin], unit: str) -> Html:
         if count:
             height = max(3.0, tall * log1p(count) / log1p(most))
             y = foot + tall - height
-            # A bar is of one kind, or is divided as its elements are.
+            # A bar is divided as its elements are.
             wrong = height * each.wrong / count
             if each.wrong:
                 wrong = max(wrong, 2.0)
@@ -118,7 +547,7 @@ def spread(bins: Sequence[Bin], unit: str) -> Html:
         if place % every == 0:
             lines.append(
                 f'<text class="quiet" x="{x + step / 2:g}" y="{foot + tall + 15}" text-anchor="middle">'
-                f"{text(each.name)}</text>"
+                f"{text.escape(each.name)}</text>"
             )
     lines.append(f'<path class="axis" d="M0 {foot + tall + 0.5}H{WIDTH}"/></svg>')
     return Html("".join(lines))
@@ -131,20 +560,18 @@ def _bar(kind: str, x: float, y: float, step: float, height: float) -> str:
 def _count(count: int) -> str:
     for unit, much in (("M", 10**6), ("k", 10**3)):
         if count >= much:
-            return f"{number(count / much, 3 if count < 1000 * much else 4)}{unit}"
-    return cut(str(count), 6)
+            return f"{text.number(count / much, 3 if count < 1000 * much else 4)}{unit}"
+    return text.cut(str(count), 6)
 
 
 # --- a picture of squares as PNG ------------------------------------------------------------------
 
 
 def _png(panel: Panel) -> str:
-    """A data URI, four bits to a square: a hundredth of what it would be in rectangles.
+    """A data URI, four bits to a square: a hundredth of the size of rectangles.
 
-    Stored, not compressed: which bytes compressing gives is not the same with every zlib.
+    Stored, not compressed: compressed bytes are not the same with every zlib.
     """
-    import numpy as np
-
     rows, columns = panel.levels.shape
     levels = np.where(panel.levels == UNSHOWN, _CLEAR, panel.levels).astype(np.uint8)
     even = np.zeros((rows, columns + columns % 2), np.uint8)

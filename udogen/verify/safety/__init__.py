@@ -1,1 +1,1 @@
-"""Is a kernel safe: heap while it executes, reads and writes beside tensors, undefined behaviour, races, leaks."""
+"""Is a kernel safe: heap use during execution, accesses beside tensors, undefined behaviour, races, leaks."""

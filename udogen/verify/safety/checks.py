@@ -1,19 +1,21 @@
-"""The checks of a kernel's safety, one row each, and who runs them: each in a process that is prepared for it."""
+"""The checks of a kernel's safety, each in a process that is prepared for it."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
 from udogen import backends
+from udogen.backends.backend import Place
 from udogen.build import make, tools, variants
 from udogen.build.emulator import build_loop, build_watch
 from udogen.build.variants import Variant
-from udogen.errors import RunFailed, UsageError
+from udogen.errors import BuildFailed, RunFailed, ToolMissing, UsageError
+from udogen.opdef.model import Op
 from udogen.runtime.built import Built
 from udogen.runtime.failures import OpCrashed, OutOfBounds
 from udogen.runtime.hexagon.session import HexagonSession
@@ -21,10 +23,11 @@ from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.marshal import byte_sizes
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.op.watch import Watch
-from udogen.verify.results import Finding
-from udogen.verify.safety import leaks, reports
-from udogen.verify.safety.heap import heap_findings
-from udogen.verify.safety.stacks import Stacks, shown
+from udogen.verify.cases import CaseError
+from udogen.verify.options import SafetyOptions, TestOptions
+from udogen.verify.results import Finding, Outcome, Status
+from udogen.verify.safety import findings
+from udogen.verify.safety.findings import StackReader, shown
 
 _HEAP_EXECUTIONS = 20
 # Locks of the runtime order what does not happen at the very same time, which on a busy machine takes a while.
@@ -32,52 +35,29 @@ _RACE_EXECUTIONS, _RACE_SECONDS = 10, 0.6  # at least so many, and so long
 _OPTIONS = "detect_leaks=0:abort_on_error=1:handle_segv=0:handle_abort=0:symbolize=0:print_stacktrace=1:log_path="
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What a person asked for."""
-
-    heap: bool = False
-    guard: bool = False
-    leaks: bool = False
-    sanitize: tuple[Variant, ...] = ()
-
-    @property
-    def anything(self) -> bool:
-        """Whether there is something to check."""
-        return self.heap or self.guard or self.leaks or bool(self.sanitize)
-
-
-NOTHING = Wanted()
-
-
-class Safety:
+class SafetyChecks:
     """Checks calls of one package on one backend; processes and builds are kept from call to call.
 
-    A package that udogen generated is built anew for it, beside the normal build: with line numbers, or with
-    sanitizers; any other library is taken as it is, and cannot be sanitized.
+    A package that udogen generated is built again, beside the normal build: with line numbers, or with sanitizers; any
+    other library is used as it is, and cannot be sanitized.
     """
 
     def __init__(
         self,
         built: Built,
-        wanted: Wanted,
+        options: TestOptions,
         *,
         backend: str = "cpu",
-        runtime: Path | None = None,
         runtime_kind: str = "auto",
-        toolchain: str = "auto",
-        timeout: float | None = None,
-        rebuild: bool = True,
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        self._built, self._wanted, self._backend = built, wanted, backend
-        self._runtime, self._kind, self._timeout = runtime, runtime_kind, timeout
-        self._toolchain, self._rebuild, self._on_step = toolchain, rebuild, on_step
+        self._built, self._options, self._backend = built, options, backend
+        self._kind, self._on_step = runtime_kind, on_step
         self._stack = ExitStack()
         self._prepared: dict[str, _Prepared] = {}
         self._done: set[tuple[str, ...]] = set()
 
-    def __enter__(self) -> Safety:
+    def __enter__(self) -> SafetyChecks:
         return self
 
     def __exit__(
@@ -86,22 +66,23 @@ class Safety:
         self._stack.close()
 
     def check(self, call: OpCall) -> tuple[Finding, ...]:
-        """What is wrong with this call, by every check that was asked for; none where all is well.
+        """The findings of every check that was asked for.
 
         What takes long (leaks, threads) is done for the first call of each op with the same data types.
         """
         found: list[Finding] = []
-        if self._wanted.heap:
-            found += self.heap(call)
-        if self._wanted.guard:
-            found += self.guard(call)
-        if self._wanted.leaks and self._is_first("leaks", call):
-            found += self.leaks(call)
-        for variant in self._wanted.sanitize:
+        asked = self._options.safety
+        if asked.heap:
+            found += self._heap(call)
+        if asked.guard:
+            found += self._guard(call)
+        if asked.leaks and self._is_first("leaks", call):
+            found += self._leaks(call)
+        for variant in asked.sanitize:
             if variant.is_parallel and self._hangs_with_threads():
-                continue  # `outcomes.unchecked` says so
+                continue  # `unchecked` reports it
             if not variant.is_parallel or self._is_first(variant.folder, call):
-                found += self.sanitized(call, variant)
+                found += self._sanitized(call, variant)
         return tuple(found)
 
     def _is_first(self, check: str, call: OpCall) -> bool:
@@ -110,119 +91,117 @@ class Safety:
         self._done.add(key)
         return new
 
-    def heap(self, call: OpCall) -> tuple[Finding, ...]:
+    def _heap(self, call: OpCall) -> tuple[Finding, ...]:
         """Who allocates while the op executes."""
-        place = self._prepare(Variant())
+        prepared = self._prepare(Variant())
         call = replace(call, loops=max(call.loops, _HEAP_EXECUTIONS))
-        use = place.session.run(call, Watch(heap=True)).heap
+        use = prepared.session.run(call, Watch(heap=True)).heap
         assert use is not None
-        with self._stacks(place, call) as stacks:
-            return heap_findings(use, stacks, op=call.op_type)
+        with self._stacks(prepared, call) as stacks:
+            return findings.allocations(use, stacks, op=call.op_type)
 
-    def guard(self, call: OpCall) -> tuple[Finding, ...]:
-        """Reads and writes beside tensors: once with a wall behind each of them, once with one before it."""
-        place = self._prepare(Variant())
+    def _guard(self, call: OpCall) -> tuple[Finding, ...]:
+        """Reads and writes beside tensors: once with a guard page behind each of them, once with one before it."""
+        prepared = self._prepare(Variant())
         found: dict[str, Finding] = {}
         for side in ("end", "begin"):
             try:
-                place.session.run(replace(call, loops=1), Watch(guard=side))
-            except (OpCrashed, RunFailed) as fault:
-                finding = self._of_fault(fault, place, call)
+                prepared.session.run(replace(call, loops=1), Watch(guard=side))
+            except RunFailed as error:
+                finding = self._of_error(error, prepared, call)
                 what = finding.sentence.partition(" bytes)")[0]
-                if what not in found or isinstance(fault, OpCrashed):  # which knows the line
+                if what not in found or isinstance(error, OpCrashed):  # which has the line
                     found[what] = finding
         return tuple(found.values())
 
-    def leaks(
-        self, call: OpCall, executions: int = leaks.EXECUTIONS, cycles: int = leaks.CYCLES
-    ) -> tuple[Finding, ...]:
+    def _leaks(self, call: OpCall) -> tuple[Finding, ...]:
         """What is never freed."""
-        place = self._prepare(Variant())
-        told = place.session.leaks(call, executions=executions, cycles=cycles)
-        with self._stacks(place, call) as stacks:
-            return leaks.leak_findings(told, stacks, op=call.op_type)
+        prepared = self._prepare(Variant())
+        growth = prepared.session.leaks(call, executions=findings.EXECUTIONS, cycles=findings.CYCLES)
+        with self._stacks(prepared, call) as stacks:
+            return findings.leaks(growth, stacks, op=call.op_type)
 
-    def sanitized(self, call: OpCall, variant: Variant) -> tuple[Finding, ...]:
-        """What sanitizers say; `thread` runs two graphs of the op at the same time."""
-        place = self._prepare(variant)
+    def _sanitized(self, call: OpCall, variant: Variant) -> tuple[Finding, ...]:
+        """Reports of sanitizers; `thread` runs two graphs of the op at the same time."""
+        prepared = self._prepare(variant)
         crash: RunFailed | None = None
         differing: tuple[Finding, ...] = ()
-        place.forget_reports()
+        prepared.forget_reports()
         try:
             if variant.is_parallel:
-                differing = self._at_once(place.session, call)
+                differing = self._at_once(prepared.session, call)
             else:
-                place.session.run(replace(call, loops=1), Watch(exact=True))
-        except RunFailed as fault:
-            crash = fault
-        about = reports.Context(call.op_type, place.library, call, place.session.rooms, byte_sizes(call))
-        with self._stacks(place, call) as stacks:
-            found = reports.findings_of(place.reports(), stacks, about) or differing
+                prepared.session.run(replace(call, loops=1), Watch(exact=True))
+        except RunFailed as error:
+            crash = error
+        about = findings.SanitizedCall(call.op_type, prepared.library, prepared.session.rooms, byte_sizes(call))
+        with self._stacks(prepared, call) as stacks:
+            found = findings.sanitizer_reports(prepared.reports(), stacks, about) or differing
         if crash is not None and not found:
             raise crash
         return found
 
     def _hangs_with_threads(self) -> bool:
-        """libQnnHtp 2.47 on x86 often does not come back where two graphs are executed at the same time."""
+        """libQnnHtp 2.47 on x86 often hangs when two graphs are executed at the same time."""
         return bool(backends.RUNTIMES[self._backend].one_at_a_time) and self._kind != "emulator"
 
     def _at_once(self, session: OpSession, call: OpCall) -> tuple[Finding, ...]:
-        """Two graphs at the same time must answer what each answers alone."""
-        answers = session.parallel(call, executions=_RACE_EXECUTIONS, seconds=_RACE_SECONDS, loop=build_loop())
-        for name in answers[0]:
+        """Two graphs at the same time must return what each returns alone."""
+        outputs = session.parallel(call, executions=_RACE_EXECUTIONS, seconds=_RACE_SECONDS, loop=build_loop())
+        for name in outputs[0]:
             for alone, beside in ((0, 2), (1, 3)):
-                if answers[alone][name].tobytes() != answers[beside][name].tobytes():
+                if outputs[alone][name].tobytes() != outputs[beside][name].tobytes():
                     return (
                         Finding(
                             "data-race",
                             f"two graphs of op `{call.op_type}` that run at the same time write other numbers to "
                             f"`{name}` than each of them alone",
                             "",
-                            reports.RACE_HINT,
+                            findings.RACE_HINT,
                         ),
                     )
         return ()
 
-    # --- how they are run ---------------------------------------------------------------------------------------
+    # --- processes ---------------------------------------------------------------------------------------
 
-    def _of_fault(self, fault: RunFailed, place: _Prepared, call: OpCall) -> Finding:
-        """A crash at a wall, or what lay beside a tensor and was changed; any other failure is no finding."""
-        if isinstance(fault, OpCrashed) and fault.fault is not None and fault.beside:
-            inner = [frame.library for frame in fault.fault.frames]
-            runtime = place.session.runtime.path
-            if str(place.library) not in inner[: inner.index(runtime) if runtime in inner else None]:
-                raise fault  # not in the kernel
-            with self._stacks(place, call) as stacks:
-                story = stacks.story(fault.fault.frames)
-            lines = [f"in {shown(story.calls[0])}"] if story.calls else []
-            lines += [f"called by {shown(each)}" for each in story.calls[1:]]
-            return Finding("out-of-bounds", f"{fault.message}, in {story.where}", "\n".join(lines), fault.hint)
-        if not isinstance(fault, OutOfBounds):
-            raise fault
+    def _of_error(self, error: RunFailed, prepared: _Prepared, call: OpCall) -> Finding:
+        """A crash at a guard page, or changed bytes beside a tensor; any other failure is no finding."""
+        if isinstance(error, OpCrashed) and error.fault is not None and error.beside:
+            inner = [frame.library for frame in error.fault.frames]
+            runtime = prepared.session.runtime.path
+            if str(prepared.library) not in inner[: inner.index(runtime) if runtime in inner else None]:
+                raise error  # not in the kernel
+            with self._stacks(prepared, call) as stacks:
+                stack = stacks.summary(error.fault.frames)
+            lines = [f"in {shown(stack.calls[0])}"] if stack.calls else []
+            lines += [f"called by {shown(each)}" for each in stack.calls[1:]]
+            return Finding("out-of-bounds", f"{error.message}, in {stack.where}", "\n".join(lines), error.hint)
+        if not isinstance(error, OutOfBounds):
+            raise error
         return Finding(
             "out-of-bounds",
-            fault.message,
-            "seen after the execution: what lay there was another than before",
-            fault.hint,
+            error.message,
+            "seen after the execution: the bytes there have changed",
+            error.hint,
         )
 
-    def _stacks(self, place: _Prepared, call: OpCall) -> Stacks:
+    def _stacks(self, prepared: _Prepared, call: OpCall) -> StackReader:
         folder = self._built.folder
         root = folder.path if folder is not None else None
-        return Stacks(place.library, root, package=self._built.package, op=call.op_type)
+        return StackReader(prepared.library, root, package=self._built.package, op=call.op_type)
 
     def _prepare(self, variant: Variant) -> _Prepared:
         if variant.folder not in self._prepared:
-            self._prepared[variant.folder] = self._made(variant)
+            self._prepared[variant.folder] = self._start(variant)
         return self._prepared[variant.folder]
 
-    def _made(self, variant: Variant) -> _Prepared:
+    def _start(self, variant: Variant) -> _Prepared:
         library = self._built.library
         preload: tuple[Path, ...] = () if variant.sanitizers else (build_watch(),)
-        if self._built.folder is not None and (self._rebuild or variant.sanitizers):
+        if self._built.folder is not None:
             package = self._built.folder
             names = [row.id for row in package.rows if row.native and row.backend == self._backend]
-            [step] = variants.plan(package, names, variant, toolchain=self._toolchain, env=tools.environment())
+            [step] = variants.plan(package, names, variant, toolchain="auto", env=tools.environment())
             make.build(package, [step.step], on_step=self._on_step)
             library, preload = step.step.artifact, preload or step.preload
         elif variant.sanitizers:
@@ -234,7 +213,7 @@ class Safety:
         env = {}
         if variant.sanitizers:
             options = f"{_OPTIONS}{logs / 'report'}"
-            # Python's own allocator would hide from the sanitizer what begins and ends where.
+            # Python's own allocator would hide the bounds of allocations from the sanitizer.
             env = {
                 **dict.fromkeys(("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"), options),
                 "PYTHONMALLOC": "malloc",
@@ -243,9 +222,9 @@ class Safety:
             library,
             self._built.provider,
             backend=self._backend,
-            runtime=self._runtime,
+            runtime=self._options.runtime,
             runtime_kind=self._kind,
-            timeout=self._timeout,
+            timeout=self._options.timeout,
             preload=preload,
             env=env,
         )
@@ -253,7 +232,7 @@ class Safety:
 
 
 class PageGuards:
-    """`--guard` where instructions are run: the harness puts pages around tensors that nobody may touch."""
+    """`--guard` where instructions are run: the harness puts guard pages around tensors."""
 
     def __init__(self, session: HexagonSession) -> None:
         self._session = session
@@ -264,9 +243,9 @@ class PageGuards:
         for side in ("end", "begin"):
             try:
                 self._session.run(replace(call, loops=1), Watch(guard=side))
-            except OutOfBounds as fault:
-                finding = Finding("out-of-bounds", fault.message, "\n".join(fault.details), fault.hint)
-                found.setdefault(fault.message.partition(" bytes)")[0], finding)
+            except OutOfBounds as error:
+                finding = Finding("out-of-bounds", error.message, "\n".join(error.details), error.hint)
+                found.setdefault(error.message.partition(" bytes)")[0], finding)
         return tuple(found.values())
 
 
@@ -286,14 +265,44 @@ class _Prepared:
         return "\n".join(each.read_text("utf-8", "replace") for each in sorted(self.logs.iterdir()))
 
 
-def need_tools(wanted: Wanted) -> None:
-    """Raise where a tool is missing that these checks need, before anything is run."""
-    for variant in wanted.sanitize:
-        variants.need_compiler(variant, tools.environment())
-    if wanted.heap or wanted.guard or wanted.leaks:
-        build_watch()
+# --- the checks of a case -------------------------------------------------------------------------------------
 
 
-def wanted_of(*, heap: bool, guard: bool, leaks: bool, sanitize: Sequence[str]) -> Wanted:
-    """What the options of a command line ask for."""
-    return Wanted(heap, guard, leaks, tuple(variants.parse(text) for text in sanitize))
+def check_case(outcome: Outcome, checks: SafetyChecks | PageGuards, built: Built, op: Op | None) -> Outcome:
+    """The outcome of a case with the findings of its safety; each of them makes it fail."""
+    case = outcome.case
+    if case.refusal or outcome.status == "skipped" or case.error is not None:
+        return outcome
+    try:
+        found = checks.check(case.call(op, built))
+    except (ToolMissing, BuildFailed):
+        raise
+    except RunFailed as error:
+        if outcome.status == "error":  # it did not run without the checks either, and that is reported
+            return outcome
+        return replace(outcome, status="error", error=CaseError.of(error))
+    if not found:
+        return outcome
+    status: Status = "error" if outcome.status == "error" else "failed"
+    return replace(outcome, status=status, findings=(*outcome.findings, *found))
+
+
+def unchecked(options: SafetyOptions, places: Iterable[Place]) -> tuple[str, ...]:
+    """Warnings about what no check covers: nothing may seem to be safe that was not checked."""
+    asked = [name for name in ("heap", "guard", "leaks", "sanitize") if getattr(options, name)]
+    names = [*asked, *(f"sanitize {name}" for variant in options.sanitize for name in variant.sanitizers)]
+    used = list(dict.fromkeys(places))
+    found = [f"--{name}: {why}" for place in used for name, why in place.blind.items() if name in names]
+    instructions = _ids(place for place in used if place.instructions)
+    if (others := [name for name in asked if name != "guard"]) and instructions:
+        flags = ", ".join(f"--{name}" for name in others)
+        found.append(f"{flags}: not checked on {', '.join(instructions)}, where code for another processor runs")
+    clients = _ids(place for place in used if place.client)
+    if names and clients:
+        flags = ", ".join(f"--{name}" for name in names)
+        found.append(f"{flags}: not checked on {', '.join(clients)}, where another program runs the op")
+    return tuple(found)
+
+
+def _ids(places: Iterable[Place]) -> list[str]:
+    return [place.id for place in places]

@@ -1,7 +1,7 @@
-"""Cases of ours for places in which a client runs the op: what clients do otherwise than `udogen run op`.
+"""More cases for places in which a client runs the op: what clients do otherwise than `udogen run op`.
 
-They are made of the cases of the test file: parameters in another order, all of them, those that may be left out left
-out; and chains, in which one node takes what another one of the op returns.
+They are made of the cases of the test file: all parameters, in other orders, with optional ones left out; and chains,
+in which the output of one node is the input of the next.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from udogen.clients.programs.ort import attribute_fault
 from udogen.errors import UdogenError
 from udogen.opdef.model import Op, OpPackage, Tensor
-from udogen.verify import values
 from udogen.verify.cases import Case
-from udogen.verify.references import Reference, find
-from udogen.verify.suite import configs, numbers
-from udogen.verify.suite.expand import Plan, plans_of
-from udogen.verify.suite.model import OpTests
+from udogen.verify.test_files import configs, values
+from udogen.verify.test_files.expand import CasePlan, make, plans_of
+from udogen.verify.test_files.model import OpTests
+from udogen.verify.test_files.references import ReferenceFunction, find
 from udogen.verify.tolerances import Tolerance
 
 _MOST_LEFT_OUT = 6  # parameters, each in a case of its own
@@ -33,10 +34,10 @@ def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
     reference = find(tests.reference, tests.folder) if tests.reference else None
     if op is None or reference is None:
         return []
-    plans = [(plan, places) for plan, places in plans_of(tests, package, backend, op) if plan.group.expect == "numbers"]
+    plans = [plan for plan in plans_of(tests, package, backend, op) if plan.group.expect == "numbers"]
     found: list[Case] = []
-    for dtypes in dict.fromkeys(tuple(plan.types.items()) for plan, _ in plans):
-        same = [(plan, places) for plan, places in plans if tuple(plan.types.items()) == dtypes]
+    for dtypes in dict.fromkeys(tuple(plan.types.items()) for plan in plans):
+        same = [plan for plan in plans if tuple(plan.types.items()) == dtypes]
         found += _of_params(same, op, reference, backend)
         found += _chains(same, reference, backend)
     return found
@@ -45,20 +46,17 @@ def cases_of(tests: OpTests, package: OpPackage, backend: str) -> list[Case]:
 # --- parameters -------------------------------------------------------------------------------------------
 
 
-def _of_params(
-    plans: Sequence[tuple[Plan, tuple[str, ...]]], op: Op, reference: Reference, backend: str
-) -> Iterator[Case]:
+def _of_params(plans: Sequence[CasePlan], op: Op, reference: ReferenceFunction, backend: str) -> Iterator[Case]:
     if not op.params:
         return
-    plan, places = max(plans, key=lambda row: _told_apart(row[0], op))
+    plan = max(plans, key=lambda each: _distinct_values(each, op))
     every = _every(plan, op)
     for name, params in _choices(every, op).items():
         if list(params.items()) != list(plan.params.items()):
-            made = numbers.make(replace(plan, name=f"{PREFIX}{name}", params=params), reference, backend)
-            yield replace(made, places=places)
+            yield make(replace(plan, name=f"{PREFIX}{name}", params=params), reference, backend)
 
 
-def _every(plan: Plan, op: Op) -> dict[str, object]:
+def _every(plan: CasePlan, op: Op) -> dict[str, object]:
     """The parameters of a plan with the defaults of those that it leaves out, in the order of the config."""
     found = {each.name: plan.params.get(each.name, each.default) for each in op.params}
     return {
@@ -68,8 +66,8 @@ def _every(plan: Plan, op: Op) -> dict[str, object]:
     }
 
 
-def _told_apart(plan: Plan, op: Op) -> tuple[int, int]:
-    """How many values of one type differ: only those show that they are exchanged."""
+def _distinct_values(plan: CasePlan, op: Op) -> tuple[int, int]:
+    """How many values of one type differ: only of those an exchange is visible."""
     by_type: dict[str, list[str]] = {}
     for name, value in _every(plan, op).items():
         by_type.setdefault(_param(op, name).datatypes[0].name, []).append(str(value))
@@ -78,7 +76,7 @@ def _told_apart(plan: Plan, op: Op) -> tuple[int, int]:
 
 
 def _choices(every: Mapping[str, object], op: Op) -> dict[str, dict[str, object]]:
-    """What is sent, and in which order, by the name of the case."""
+    """The parameters that are sent, in their order, by the name of the case."""
     names = list(every)
     optional = [each.name for each in op.params if each.name in every and not each.mandatory]
     defaults = [name for name in optional if _param(op, name).default is not None]
@@ -103,13 +101,13 @@ def _param(op: Op, name: str) -> Tensor:
 # --- chains -----------------------------------------------------------------------------------------------
 
 
-def _chains(plans: Sequence[tuple[Plan, tuple[str, ...]]], reference: Reference, backend: str) -> Iterator[Case]:
-    """Two and three nodes, each with the parameters of another case where there are several."""
-    for first, places in plans:
-        case = numbers.make(first, reference, backend)
+def _chains(plans: Sequence[CasePlan], reference: ReferenceFunction, backend: str) -> Iterator[Case]:
+    """Two and three nodes, each with the parameters of another case if there are several."""
+    for first in plans:
+        case = make(first, reference, backend)
         if not _can_follow_itself(case, first):
             continue
-        others = [plan for plan, _ in plans if plan.shapes == first.shapes and plan.params != first.params] or [first]
+        others = [plan for plan in plans if plan.shapes == first.shapes and plan.params != first.params] or [first]
         chain = [case]
         while len(chain) < _LONGEST:
             plan = others[0] if len(chain) % 2 else first
@@ -121,15 +119,14 @@ def _chains(plans: Sequence[tuple[Plan, tuple[str, ...]]], reference: Reference,
                 following,
                 name=f"{PREFIX}chain of {len(chain)}",
                 before=tuple(chain[:-1]),
-                places=places,
                 origin=None,
             )
         return
 
 
-def _can_follow_itself(case: Case, plan: Plan) -> bool:
-    """What comes out is what may go in."""
-    if case.trouble is not None or not case.inputs or not case.expected or not plan.op.inputs:
+def _can_follow_itself(case: Case, plan: CasePlan) -> bool:
+    """Its output can be its input."""
+    if case.error is not None or not case.inputs or not case.expected or not plan.op.inputs:
         return False
     into, out = plan.op.inputs[0], plan.op.outputs[0]
     given, made = case.inputs.get(into.name), case.expected.get(out.name)
@@ -143,12 +140,10 @@ def _can_follow_itself(case: Case, plan: Plan) -> bool:
     )
 
 
-def _next(before: Case, plan: Plan, reference: Reference, backend: str) -> Case | None:
-    """The case that takes what an earlier one returns; what that may be off is allowed for."""
-    import numpy as np
-
+def _next(before: Case, plan: CasePlan, reference: ReferenceFunction, backend: str) -> Case | None:
+    """The case whose input is the output of an earlier one; its tolerance includes what that may be off."""
     into, out = plan.op.inputs[0], plan.op.outputs[0]
-    case = numbers.make(plan, reference, backend)
+    case = make(plan, reference, backend)
     if case.origin is None:
         return None
     origin, between = case.origin, before.expected[out.name]
@@ -157,8 +152,8 @@ def _next(before: Case, plan: Plan, reference: Reference, backend: str) -> Case 
         quants[into.name] = before.quants[out.name]
 
     def stored(first: Any) -> dict[str, Any]:
-        answers = origin.reference({**case.inputs, into.name: first}, case.params, quants)
-        return {name: values.store(real, plan.types[name], quants.get(name)) for name, real in answers.items()}
+        reals = origin.reference({**case.inputs, into.name: first}, case.params, quants)
+        return {name: values.store(real, plan.types[name], quants.get(name)) for name, real in reals.items()}
 
     try:
         expected = stored(between)
@@ -177,9 +172,7 @@ def _next(before: Case, plan: Plan, reference: Reference, backend: str) -> Case 
 
 
 def _moved(array: Any, distance: Any) -> Any:
-    """Stored numbers, that much further."""
-    import numpy as np
-
+    """Stored numbers, moved by a distance."""
     if array.dtype.kind == "f":
         return (array.astype(np.float64) + distance).astype(array.dtype)
     limits = np.iinfo(array.dtype) if array.dtype.kind in "iu" else None

@@ -1,4 +1,4 @@
-"""What a test file says, before any config is read: frozen, every part knows where it stands."""
+"""What a test file declares, before any config is read; every part has its location."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Literal
 
 from udogen.opdef.problems import Location
+from udogen.verify.test_files.values import Fill
 from udogen.verify.tolerances import Tolerance
-from udogen.verify.values import Values
 
-EVERY = ""  # the key of what is said of all tensors, where a table names single ones
+EVERY = ""  # the key that stands for all tensors, in tables by tensor
 
 Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Given:
-    """The numbers of a tensor themselves: a list of the file, or a .npy file."""
+class GivenNumbers:
+    """The values of a tensor themselves: a list in the file, or a .npy file."""
 
     numbers: object = None
     file: Path | None = None
@@ -28,8 +28,8 @@ class Given:
 
 
 @dataclass(frozen=True)
-class QuantWish:
-    """How a tensor is quantized: by scale and offset, or by the real numbers that it shall cover."""
+class Quantization:
+    """How a tensor is quantized: by scale and offset, or by the range of real numbers that it covers."""
 
     scale: float | None = None
     offset: int = 0
@@ -38,26 +38,24 @@ class QuantWish:
 
 
 @dataclass(frozen=True)
-class Group:
+class CaseGroup:
     """One `[[op.case]]`: every combination of what it lists is a case."""
 
     name: str = ""
-    shapes: tuple[Mapping[str, Shape], ...] = ()  # none: shapes of our choice, for the ranks of the config
+    shapes: tuple[Mapping[str, Shape], ...] = ()  # none: default shapes, for the ranks of the config
     dtypes: tuple[Mapping[str, str], ...] = ()  # none: every type of the first input
-    values: tuple[Mapping[str, Values | Given], ...] = ({},)
+    values: tuple[Mapping[str, Fill | GivenNumbers], ...] = ({},)
     seeds: tuple[int, ...] = (0,)
-    params: Mapping[str, object] = field(
-        default_factory=dict
-    )  # as written: whether a list is one value says the config
-    quants: Mapping[str, QuantWish] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)  # as written; the config decides if a list is one value
+    quants: Mapping[str, Quantization] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)  # of repeated inputs
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)  # by data type, family, or EVERY
-    backends: tuple[str, ...] = ()  # none: all that the op is for
+    backends: tuple[str, ...] = ()  # none: all backends of the op
     expect: Literal["numbers", "refusal"] = "numbers"
-    places: Mapping[str, Location] = field(default_factory=dict, compare=False)  # key -> where it stands
+    places: Mapping[str, Location] = field(default_factory=dict, compare=False)  # by key
 
     def where(self, key: str = "") -> Location:
-        """Where a key stands; the case itself, where it says nothing of it."""
+        """The location of a key; that of the case, if it does not have the key."""
         return self.places.get(key) or self.places.get("") or Location("")
 
 
@@ -72,13 +70,13 @@ class Builtin:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is tested: a config with kernels, of which packages are made; without a config, packages that are there."""
+    """What is tested: a config with kernels, of which packages are generated; without a config, existing packages."""
 
     config: Path | None = None
     kernels: Path | None = None
     htp_api: str = ""
     rules: Path | None = None  # shape rules
-    converter: Path | None = None  # the converter op package that they are compared with
+    converter: Path | None = None  # the converter op package that rules are compared with
 
 
 @dataclass(frozen=True)
@@ -86,19 +84,21 @@ class OpTests:
     """One `[[op]]`."""
 
     op: str
-    groups: tuple[Group, ...]
+    groups: tuple[CaseGroup, ...]
     subject: Subject
     folder: Path  # what its paths are relative to
-    reference: str = ""  # `reference.py:softmax`, `onnx:Softmax`, `torch:nn.functional.softmax`; none: it is only run
+    reference: str = ""  # `reference.py:softmax`, `onnx:Softmax`, `torch:nn.functional.softmax`; empty: it is only run
     loops: int = 0  # 0: as many as measuring takes
-    operations: float | None = None  # arithmetic operations for each number that comes out
+    operations: float | None = None  # arithmetic operations for each element of the output
     builtin: Builtin | None = None
     location: Location = field(default=Location(""), compare=False)
 
 
 @dataclass(frozen=True)
-class Suite:
+class TestFiles:
     """Everything that is to be tested."""
+
+    __test__ = False  # not a test class, although pytest would take it for one
 
     folder: Path
     ops: tuple[OpTests, ...]

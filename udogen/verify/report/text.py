@@ -1,42 +1,41 @@
-"""Numbers and names as a person reads them."""
+"""Numbers and names as text, and what makes them safe in HTML."""
 
 from __future__ import annotations
 
+import html
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from udogen.backends import PLACES
 
 if TYPE_CHECKING:
     from udogen.verify.cases import Case
-    from udogen.verify.results import TestRun
 
 _CODE = re.compile(r"`([^`\n]+)`")
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 class Html(str):
-    """What is HTML already: made by us, of parts that went through `text`."""
+    """HTML, made of parts that are escaped."""
 
 
-def text(raw: object) -> str:
-    """Anything as text for HTML and SVG, elements and attributes; what they cannot hold is shown as U+FFFD."""
+def escape(raw: object) -> str:
+    """Anything as text for HTML and SVG, in elements and attributes; characters that they cannot hold become U+FFFD."""
     if isinstance(raw, Html):
         return raw
-    return escape(_UNWRITABLE.sub("\ufffd", str(raw)), quote=True)
+    return html.escape(_UNWRITABLE.sub("\ufffd", str(raw)), quote=True)
 
 
 def rich(sentence: str) -> Html:
-    """A sentence, with what stands between `backticks` as code."""
-    return Html(_CODE.sub(r"<code>\1</code>", text(sentence)))
+    """A sentence, with `backticks` as code."""
+    return Html(_CODE.sub(r"<code>\1</code>", escape(sentence)))
 
 
 def op_name(name: str) -> Html:
     """An op's name, that may be broken after its package on a narrow screen."""
-    return Html(text(name).replace("::", "::<wbr>"))
+    return Html(escape(name).replace("::", "::<wbr>"))
 
 
 def backend(name: str) -> str:
@@ -57,7 +56,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def number(value: object, digits: int = 4) -> str:
-    """A number, as short as it can be told."""
+    """A number, as short as possible."""
     if isinstance(value, bool | str) or not isinstance(value, int | float):
         return str(value)
     if isinstance(value, int):
@@ -106,9 +105,9 @@ def share(part: int, whole: int) -> str:
     return f"{part:,} of {whole:,} ({shown} %)"
 
 
-def ops(run: TestRun) -> Mapping[int, str]:
-    """The op of each outcome, by its id(), as the matrix calls it."""
-    return {id(each): op for (op, _, _), outcomes in run.matrix().items() for each in outcomes}
+def with_unit(value: float, unit: str, digits: int = 4) -> str:
+    """`2 steps`."""
+    return f"{number(value, digits)} {unit}{'' if value == 1 else 's'}" if unit else number(value, digits)
 
 
 def shape(extents: Sequence[int]) -> str:
@@ -128,7 +127,7 @@ def value_of(param: object) -> str:
 
 
 def cut(long: str, letters: int) -> str:
-    """What fits; the end of it is left out."""
+    """At most so many letters; the end is left out."""
     return long if len(long) <= letters else long[: letters - 1] + "…"
 
 

@@ -1,7 +1,8 @@
-"""How far is what was found from what was expected: one output, in all the measures that people ask for."""
+"""Arrays: two of them compared in every measure, and real numbers as tensors store them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ _LARGEST_STEPS = 16  # powers of two, of the error of whole numbers
 
 
 @dataclass(frozen=True)
-class Element:
+class ComparedElement:
     """One element: where it is, and both of its values."""
 
     index: tuple[int, ...]
@@ -37,9 +38,9 @@ class Bin:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two arrays, held against each other.
+    """Two arrays, compared.
 
-    Errors are in units of the arrays: steps for fixed point, which is compared as it is stored.  What cannot be said
+    Errors are in units of the arrays: steps for fixed point, which is compared as it is stored.  What does not exist
     (the angle between arrays of zeros, ulps of whole numbers) is None.
     """
 
@@ -47,8 +48,8 @@ class Comparison:
     expected_shape: tuple[int, ...]
     dtype: str
     wrong: int  # elements beyond the tolerance
-    first: Element | None = None  # the first of them, in the order of memory
-    worst: Element | None = None  # the one with the largest error
+    first: ComparedElement | None = None  # the first of them, in the order of memory
+    worst: ComparedElement | None = None  # the one with the largest error
     box: tuple[tuple[int, int], ...] = ()  # the smallest block that has all of them: first and last index of each axis
     max_abs: float = 0.0
     mean_abs: float = 0.0  # of the elements that are finite in both
@@ -115,17 +116,17 @@ def compare(
 
 
 def ulps(found: Array, expected: Array) -> int | None:
-    """The largest distance in representable numbers of what was found; None where nothing is finite in both."""
+    """The largest distance in representable numbers; None if nothing is finite in both."""
     bits = np.dtype(f"i{found.dtype.itemsize}")
     if bits.itemsize > 8 or found.dtype.kind != "f":
         return None
     with np.errstate(over="ignore"):
-        wanted = expected.astype(found.dtype)
-    both = np.isfinite(found) & np.isfinite(wanted)
+        rounded = expected.astype(found.dtype)
+    both = np.isfinite(found) & np.isfinite(rounded)
     if not both.any():
         return None
     lowest = int(np.iinfo(bits).min)
-    a, b = (np.ascontiguousarray(each[both]).view(bits).astype(object) for each in (found, wanted))
+    a, b = (np.ascontiguousarray(each[both]).view(bits).astype(object) for each in (found, rounded))
     # The numbers in their order, -0 and +0 as one; whole numbers of Python, for 64 bits overflow.
     a, b = (np.where(each < 0, lowest - each, each) for each in (a, b))
     return int(np.abs(a - b).max())
@@ -138,9 +139,9 @@ def box_of(mask: Array) -> tuple[tuple[int, int], ...]:
     return tuple((int(axis.min()), int(axis.max())) for axis in np.nonzero(mask)) if mask.ndim else ()
 
 
-def _element(index: Any, found: Array, expected: Array) -> Element:
+def _element(index: Any, found: Array, expected: Array) -> ComparedElement:
     at = tuple(int(part) for part in index)
-    return Element(at, float(found[at]), float(expected[at]))
+    return ComparedElement(at, float(found[at]), float(expected[at]))
 
 
 def _whole(value: float) -> int | None:
@@ -191,3 +192,86 @@ def _histogram(found: Array, error: Array) -> tuple[Bin, ...]:
     below = [int(np.searchsorted(values, edge, side="right")) if values.size else 0 for edge in bounds]
     counts = [below[0], *(after - before for before, after in pairwise(below))]
     return tuple(Bin(above, to, count) for above, to, count in zip([0.0, *bounds], bounds, counts, strict=False))
+
+
+# --- real numbers, stored ---------------------------------------------------------------------------------------------
+
+
+Rounding = Callable[["Array"], "Array"]
+
+
+def half_away(x: Array) -> Array:
+    """The nearest whole number; of two the one further from zero, as C's `round` does."""
+    return np.asarray(np.trunc(x + np.copysign(0.5, x)))
+
+
+def half_up(x: Array) -> Array:
+    """The nearest whole number; of two the larger, as adding a half and rounding down does."""
+    return np.floor(x + 0.5)
+
+
+ROUNDINGS: dict[str, Rounding] = {
+    "to nearest even": np.rint,
+    "toward zero": np.trunc,
+    "down": np.floor,
+    "up": np.ceil,
+    "half away from zero": half_away,
+    "half up": half_up,
+}
+
+
+def levels(real: Array, quant: tuple[float, int] | None) -> Array:
+    """Real numbers in units of what is stored, neither rounded nor limited."""
+    scale, offset = quant or (1.0, 0)
+    with np.errstate(all="ignore"):
+        return np.asarray(real, np.float64) / scale - offset
+
+
+def store(
+    real: Array,
+    dtype: np.dtype[np.generic],
+    quant: tuple[float, int] | None,
+    *,
+    rounding: Rounding = np.rint,
+    wrap: bool = False,
+) -> Array:
+    """Real numbers as a tensor of this type holds them: rounded, and limited or wrapped around if they do not fit."""
+    real = np.asarray(real)
+    if dtype.kind not in "iu":
+        with np.errstate(all="ignore"):
+            return real.astype(dtype)
+    if real.dtype.kind in "iub" and quant is None:
+        return fit(real, dtype, wrap=wrap)
+    scale, offset = quant or (1.0, 0)
+    with np.errstate(all="ignore"):
+        return fit(rounding(np.asarray(real, np.float64) / scale) - offset, dtype, wrap=wrap)
+
+
+def fit(numbers: Array, dtype: np.dtype[np.generic], *, wrap: bool = False) -> Array:
+    """Integers in a type of fewer bits."""
+    limits = np.iinfo(dtype.name)
+    if not wrap:
+        return np.asarray(np.clip(np.nan_to_num(numbers, nan=0.0), limits.min, limits.max).astype(dtype))
+    clipped = np.clip(np.nan_to_num(numbers, nan=0.0), -(2.0**62), 2.0**62).astype(np.int64)
+    return np.asarray(clipped.astype(dtype))  # numpy keeps the low bits
+
+
+def halves(real: Array, *, rounding: str) -> Array:
+    """Floats of 32 bits through half precision or bfloat16 and back."""
+    x = np.asarray(real, np.float32)
+    with np.errstate(all="ignore"):
+        if rounding == "half":
+            return x.astype(np.float16).astype(np.float32)
+        bits = np.ascontiguousarray(x).view(np.uint32)
+        if rounding == "bfloat16":
+            bits = bits + 0x7FFF + ((bits >> 16) & 1)
+        return np.asarray(bits & np.uint32(0xFFFF0000)).view(np.float32).reshape(x.shape)
+
+
+def half_toward_zero(real: Array) -> Array:
+    """Half precision, cut off instead of rounded."""
+    x = np.asarray(real, np.float64)
+    with np.errstate(all="ignore"):
+        near = x.astype(np.float16)
+        too_far = np.isfinite(x) & (np.abs(near.astype(np.float64)) > np.abs(x))
+        return np.where(too_far, np.nextafter(near, np.float16(0)), near)

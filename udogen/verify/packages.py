@@ -1,11 +1,10 @@
-"""What is tested, made ready: packages generated from a config, and built, only what has changed."""
+"""Packages of a test file, ready to run: generated from its config, and built; only what has changed."""
 
 from __future__ import annotations
 
 import fcntl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from udogen import resources
@@ -17,53 +16,63 @@ from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate, kernel
 from udogen.opdef.model import OpPackage
 from udogen.opdef.problems import Problems
 from udogen.runtime.built import Built
+from udogen.verify.options import TestOptions
 from udogen.verify.places import built_for
-from udogen.verify.suite.configs import Source
+from udogen.verify.test_files.configs import PackageSource
 
-Step = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Wish:
-    """How packages are made ready."""
-
-    build: bool = True  # False: they are tested as they are
-    work: Path | None = None  # where packages that are generated go; None: the cache
-    jobs: int = 0
+OnStep = Callable[[str], None]
 
 
-def ready(source: Source, package: OpPackage, place: Place, ops: Sequence[str], *, wish: Wish, on_step: Step) -> Built:
-    """The built package for one place; raises where there is none, or it does not build."""
-    if source.subject.config is None:
-        folder = _there(source, package, place)
-        if wish.build and not place.instructions:
-            _build(folder, place, wish, on_step)
+def prepare(
+    source: PackageSource,
+    package: OpPackage,
+    place: Place,
+    ops: Sequence[str],
+    *,
+    options: TestOptions,
+    on_step: OnStep = lambda _line: None,
+) -> Built:
+    """The built package for one place; raises if there is none, or it does not build."""
+
+    def built(folder: PackageLibrary) -> Built:
+        if options.build and not place.instructions:
+            build(folder, place.config, jobs=options.jobs, on_step=on_step)
         return built_for(place, folder.path)
-    work = _work(source, wish)
-    with _alone(work):
-        folder = _generated(source, package, place, ops, work)
-        if wish.build and not place.instructions:
-            _build(folder, place, wish, on_step)
-    return built_for(place, folder.path)
+
+    if source.subject.config is None:
+        return built(_existing(source, package, place))
+    work = _work(source, options)
+    with _locked(work):
+        return built(_generated(source, package, place, ops, work))
+
+
+def build(
+    folder: PackageLibrary, backend: str, *, jobs: int = 0, on_step: OnStep = lambda _line: None
+) -> tuple[Path, ...]:
+    """Build the libraries of a package for this machine, and return them."""
+    rows = [row for row in folder.rows if row.native and row.backend == backend]
+    steps = make.plan(folder, [row.id for row in rows], toolchain="auto", env=tools.environment())
+    make.build(folder, steps, jobs=jobs, on_step=on_step)
+    return tuple(path for row in rows for path in folder.artifacts(row))
 
 
 @contextmanager
-def _alone(work: Path) -> Iterator[None]:
+def _locked(work: Path) -> Iterator[None]:
     """Two runs at once (pytest-xdist) must not make the same package at the same time."""
     try:
         work.mkdir(parents=True, exist_ok=True)
         lock = (work / ".lock").open("w")
-    except OSError as fault:
+    except OSError as error:
         raise UsageError(
-            f"{work} cannot be written: {fault.strerror}", hint="set XDG_CACHE_HOME to another folder"
-        ) from fault
+            f"{work} cannot be written: {error.strerror}", hint="set XDG_CACHE_HOME to another folder"
+        ) from error
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _there(source: Source, package: OpPackage, place: Place) -> PackageLibrary:
-    """The folder of this package and backend among those that are there."""
+def _existing(source: PackageSource, package: OpPackage, place: Place) -> PackageLibrary:
+    """The folder of this package and backend."""
     for each in source.folders:
         if (each.name, each.backend) == (package.name, place.config):
             return each
@@ -74,12 +83,14 @@ def _there(source: Source, package: OpPackage, place: Place) -> PackageLibrary:
     )
 
 
-def _generated(source: Source, package: OpPackage, place: Place, ops: Sequence[str], work: Path) -> PackageLibrary:
+def _generated(
+    source: PackageSource, package: OpPackage, place: Place, ops: Sequence[str], work: Path
+) -> PackageLibrary:
     subject, backend = source.subject, place.config
     assert subject.config is not None
     api = subject.htp_api or next(iter(HTP_APIS))
     places = kernel_places(subject.kernels or subject.config.parent / "kernels", backend, api)
-    missing = [op for op in ops if not any((place / f"{op}.cpp").is_file() for place in places)]
+    missing = [op for op in ops if not any((each / f"{op}.cpp").is_file() for each in places)]
     if missing:
         where = " or ".join(map(str, places))
         raise RunFailed(f"there is no kernel {missing[0]}.cpp in {where}", hint="write it, or leave this backend out")
@@ -92,16 +103,10 @@ def _generated(source: Source, package: OpPackage, place: Place, ops: Sequence[s
     return found[0]
 
 
-def _work(source: Source, wish: Wish) -> Path:
+def _work(source: PackageSource, options: TestOptions) -> Path:
     """The same folder each time, so that only what changed is compiled."""
     subject = source.subject
     assert subject.config is not None
     parts = (subject.config.resolve(), subject.kernels.resolve() if subject.kernels else "", subject.htp_api)
     key = resources.content_key(*(str(each).encode("utf-8", "surrogateescape") for each in parts))
-    return (wish.work or resources.cache_dir("test")) / f"{subject.config.stem}-{key}"
-
-
-def _build(folder: PackageLibrary, place: Place, wish: Wish, on_step: Step) -> None:
-    names = [row.id for row in folder.rows if row.native and row.backend == place.config]
-    steps = make.plan(folder, names, toolchain="auto", env=tools.environment())
-    make.build(folder, steps, jobs=wish.jobs, on_step=on_step)
+    return (options.work or resources.cache_dir("test")) / f"{subject.config.stem}-{key}"

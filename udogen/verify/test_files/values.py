@@ -1,10 +1,12 @@
-"""What inputs are filled with: names that a test file uses, and real numbers <-> stored ones."""
+"""What inputs are filled with, as a test file names it; real numbers <-> stored ones."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from udogen.opdef.datatypes import DataType
 
@@ -16,7 +18,7 @@ _SMALLEST_SPAN, _LARGEST_SCALE = 1e-30, 1e30
 Quant = tuple[float, int]  # scale, offset: real = (stored + offset) * scale
 
 
-class Values(NamedTuple):
+class Fill(NamedTuple):
     """A way to fill a tensor, as `uniform(-3, 3)` names it."""
 
     kind: str
@@ -26,8 +28,8 @@ class Values(NamedTuple):
         return self.kind + (f"({', '.join(f'{each:g}' for each in self.arguments)})" if self.arguments else "")
 
 
-class _Wanted(NamedTuple):
-    """What is to be filled."""
+class _Request(NamedTuple):
+    """The tensor that is filled."""
 
     random: Any  # numpy's generator
     shape: tuple[int, ...]
@@ -35,105 +37,99 @@ class _Wanted(NamedTuple):
     limits: tuple[float, float] | None  # the real numbers that its type can hold; None for floats
 
 
-class Kind(NamedTuple):
-    """One way to fill a tensor: its arguments with what they are where none are given, and what it does."""
+class FillKind(NamedTuple):
+    """One way to fill a tensor: its arguments with their defaults, and the function that does it."""
 
     arguments: tuple[tuple[str, float | None], ...]
     fill: Callable[..., Any]
     text: str
 
 
-def _normal(wanted: _Wanted, mean: float, deviation: float) -> Any:
-    return wanted.random.normal(mean, deviation, wanted.shape)
+def _normal(request: _Request, mean: float, deviation: float) -> Any:
+    return request.random.normal(mean, deviation, request.shape)
 
 
-def _uniform(wanted: _Wanted, low: float, high: float) -> Any:
-    return wanted.random.uniform(low, high, wanted.shape)
+def _uniform(request: _Request, low: float, high: float) -> Any:
+    return request.random.uniform(low, high, request.shape)
 
 
-def _integers(wanted: _Wanted, low: float | None, high: float | None) -> Any:
-    smallest, largest = _whole_range(wanted.dtype)
+def _integers(request: _Request, low: float | None, high: float | None) -> Any:
+    smallest, largest = _whole_range(request.dtype)
     bottom = smallest if low is None else int(low)
     top = largest if high is None else int(high)
-    return wanted.random.integers(bottom, max(top, bottom), wanted.shape, endpoint=True)
+    return request.random.integers(bottom, max(top, bottom), request.shape, endpoint=True)
 
 
 def _whole_range(dtype: DataType) -> tuple[int, int]:
-    """Every value of a small type; of a large one numbers that can be added and multiplied without wrapping round."""
+    """Every value of a small type; of a large one numbers whose sums and products do not wrap around."""
     limits = dtype.range() if dtype.integral else None
     if limits is None:
         return (-8, 8)
     return limits if dtype.bits <= 16 else (max(limits[0], -1000), min(limits[1], 1000))
 
 
-def _ramp(wanted: _Wanted, low: float | None, high: float | None) -> Any:
-    import numpy as np
-
-    bottom, top = wanted.limits or (-1.0, 1.0)
+def _ramp(request: _Request, low: float | None, high: float | None) -> Any:
+    bottom, top = request.limits or (-1.0, 1.0)
     bottom, top = bottom if low is None else low, top if high is None else high
-    return np.linspace(bottom, top, int(np.prod(wanted.shape, dtype=np.int64))).reshape(wanted.shape)
+    return np.linspace(bottom, top, int(np.prod(request.shape, dtype=np.int64))).reshape(request.shape)
 
 
-def _constant(wanted: _Wanted, value: float) -> Any:
-    import numpy as np
-
-    return np.full(wanted.shape, value)
+def _constant(request: _Request, value: float) -> Any:
+    return np.full(request.shape, value)
 
 
-def _edge(wanted: _Wanted) -> Any:
-    return _mixed(wanted, finite=True)
+def _edge(request: _Request) -> Any:
+    return _mixed(request, finite=True)
 
 
-def _nonfinite(wanted: _Wanted) -> Any:
-    return _mixed(wanted, finite=False)
+def _nonfinite(request: _Request) -> Any:
+    return _mixed(request, finite=False)
 
 
-def _mixed(wanted: _Wanted, *, finite: bool) -> Any:
+def _mixed(request: _Request, *, finite: bool) -> Any:
     """Every other element is one of the type's special values, the others are ordinary."""
-    import numpy as np
-
-    special = np.array(_specials(wanted, finite=finite), np.float64)
-    ordinary = wanted.random.normal(size=wanted.shape)
+    special = np.array(_specials(request, finite=finite), np.float64)
+    ordinary = request.random.normal(size=request.shape)
     flat = ordinary.reshape(-1)
     count = (flat.size + 1) // 2
-    order = wanted.random.permutation(np.resize(np.arange(special.size), count))
+    order = request.random.permutation(np.resize(np.arange(special.size), count))
     flat[::2] = special[order]
-    return flat.reshape(wanted.shape)
+    return flat.reshape(request.shape)
 
 
-def _specials(wanted: _Wanted, *, finite: bool) -> list[float]:
-    import numpy as np
-
-    if wanted.dtype.kind == "float" and wanted.dtype.numpy:
-        info = np.finfo(wanted.dtype.numpy)
+def _specials(request: _Request, *, finite: bool) -> list[float]:
+    if request.dtype.kind == "float" and request.dtype.numpy:
+        info = np.finfo(request.dtype.numpy)
         tiny, least, most = float(info.tiny), float(info.smallest_subnormal), float(info.max)
         found = [0.0, -0.0, tiny, -tiny, least, -least, 1.0, -1.0, 1.0 + float(info.eps), most, -most]
         return found if finite else [*found, float("inf"), float("-inf"), float("nan")]
-    low, high = wanted.limits or (0.0, 1.0)
-    if wanted.dtype.quantized:  # beyond both ends, where it saturates; and between two steps
+    low, high = request.limits or (0.0, 1.0)
+    if request.dtype.quantized:  # beyond both ends, where it saturates; and between two steps
         return [0.0, low, high, low * 1.5 - 1.0, high * 1.5 + 1.0, (low + high) / 2, high / 3]
     return [low, high, *(each for each in (0, 1, -1, low + 1, high - 1) if low <= each <= high)]
 
 
-KINDS: Mapping[str, Kind] = {
-    "normal": Kind((("mean", 0.0), ("deviation", 1.0)), _normal, "the bell curve"),
-    "uniform": Kind((("low", -1.0), ("high", 1.0)), _uniform, "evenly between two numbers"),
-    "integers": Kind((("low", None), ("high", None)), _integers, "whole numbers, both ends included"),
-    "ramp": Kind((("low", None), ("high", None)), _ramp, "rising evenly; in fixed point over all that can be stored"),
-    "constant": Kind((("value", 0.0),), _constant, "one number everywhere"),
-    "edge": Kind((), _edge, "zeros, denormals, the largest and smallest numbers; in fixed point beyond both ends"),
-    "nonfinite": Kind((), _nonfinite, "what `edge` has, and infinities and NaN"),
+KINDS: Mapping[str, FillKind] = {
+    "normal": FillKind((("mean", 0.0), ("deviation", 1.0)), _normal, "the bell curve"),
+    "uniform": FillKind((("low", -1.0), ("high", 1.0)), _uniform, "evenly between two numbers"),
+    "integers": FillKind((("low", None), ("high", None)), _integers, "whole numbers, both ends included"),
+    "ramp": FillKind(
+        (("low", None), ("high", None)), _ramp, "rising evenly; in fixed point over all that can be stored"
+    ),
+    "constant": FillKind((("value", 0.0),), _constant, "one number everywhere"),
+    "edge": FillKind((), _edge, "zeros, denormals, the largest and smallest numbers; in fixed point beyond both ends"),
+    "nonfinite": FillKind((), _nonfinite, "what `edge` has, and infinities and NaN"),
 }
 _TEXT = re.compile(r"\s*(?P<kind>\w+)\s*(?:\((?P<arguments>[^()]*)\))?\s*\Z")
 
 
-def usual(dtype: DataType) -> Values:
-    """What a tensor is filled with where nobody says."""
-    return Values("integers") if dtype.integral else Values("normal")
+def default_fill(dtype: DataType) -> Fill:
+    """What a tensor is filled with by default."""
+    return Fill("integers") if dtype.integral else Fill("normal")
 
 
-def parse(text: str) -> Values | str:
-    """`uniform(-3, 3)`; a sentence where it is none of ours."""
+def parse(text: str) -> Fill | str:
+    """`uniform(-3, 3)`; a sentence if there is no such way."""
     match = _TEXT.match(text)
     if match is None or match["kind"] not in KINDS:
         return f"`{text}` is no way to fill a tensor; there are {', '.join(KINDS)}"
@@ -145,14 +141,14 @@ def parse(text: str) -> Values | str:
     if len(given) > len(kind.arguments):
         names = ", ".join(name for name, _ in kind.arguments) or "no arguments"
         return f"`{text}`: {match['kind']} takes {names}"
-    return Values(match["kind"], given)
+    return Fill(match["kind"], given)
 
 
-def draw(values: Values, *, dtype: DataType, shape: tuple[int, ...], random: Any, quant: Quant | None) -> Any:
-    """Real numbers (float64), not yet stored; whole ones where the type stores such."""
+def draw(values: Fill, *, dtype: DataType, shape: tuple[int, ...], random: Any, quant: Quant | None) -> Any:
+    """Real numbers (float64), not yet stored; integers if the type stores integers."""
     kind = KINDS[values.kind]
     given = [*values.arguments, *(default for _, default in kind.arguments[len(values.arguments) :])]
-    return kind.fill(_Wanted(random, shape, dtype, _limits(dtype, quant)), *given)
+    return kind.fill(_Request(random, shape, dtype, _limits(dtype, quant)), *given)
 
 
 def _limits(dtype: DataType, quant: Quant | None) -> tuple[float, float] | None:
@@ -165,14 +161,12 @@ def _limits(dtype: DataType, quant: Quant | None) -> tuple[float, float] | None:
 
 
 def to_real_number(stored: int, quant: Quant) -> float:
-    """What one stored number stands for."""
+    """The real number that a stored one stands for."""
     return (stored + quant[1]) * quant[0]
 
 
 def store(real: Any, dtype: DataType, quant: Quant | None) -> Array:
     """Real numbers as a tensor stores them: rounded to the nearest, ties to even, saturated."""
-    import numpy as np
-
     made = np.asarray(real)
     with np.errstate(all="ignore"):
         if dtype.kind == "bool":
@@ -189,18 +183,14 @@ def store(real: Any, dtype: DataType, quant: Quant | None) -> Array:
 
 
 def to_real(stored: Array, dtype: DataType, quant: Quant | None) -> Any:
-    """What a reference computes with: floats as float64, fixed point as what it stands for, whole numbers as stored."""
-    import numpy as np
-
+    """What a reference computes with: floats as float64, fixed point as real numbers, integers as stored."""
     if dtype.quantized and quant is not None:
         return (stored.astype(np.float64) + quant[1]) * quant[0]
     return stored.astype(np.float64) if dtype.kind == "float" else stored
 
 
 def quant_for(low: float, high: float, dtype: DataType) -> Quant:
-    """The scale and offset with which a type covers these real numbers, zero being one of them."""
-    import numpy as np
-
+    """The scale and offset with which a type covers these real numbers, and zero."""
     smallest, largest = dtype.range() or (0, 255)
     low, high = min(low, 0.0), max(high, 0.0)
     if high - low < _SMALLEST_SPAN:
@@ -209,10 +199,8 @@ def quant_for(low: float, high: float, dtype: DataType) -> Quant:
     return scale, round(low / scale) - smallest
 
 
-def span(real: Any) -> tuple[float, float]:
+def finite_range(real: Any) -> tuple[float, float]:
     """The smallest and largest finite number."""
-    import numpy as np
-
     finite = np.asarray(real, np.float64)
     finite = finite[np.isfinite(finite)]
     return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)

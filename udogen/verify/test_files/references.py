@@ -1,6 +1,6 @@
-"""What an op is held against: a function in a Python file, an ONNX op, or a function of torch.
+"""What an op is compared with: a function in a Python file, an ONNX op, or a function of torch.
 
-All are called alike: the inputs in the op's order as real numbers, the parameters by name.
+All are called with the inputs in the op's order as real numbers, and the parameters by name.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from udogen.errors import ToolMissing, UdogenError, UsageError
 from udogen.opdef.problems import nearest
 from udogen.python_files import last_line, load_module
@@ -19,66 +21,62 @@ Function = Callable[..., Any]
 
 
 class ReferenceFailed(UdogenError):
-    """The reference itself raised, or answered with something that is no array."""
+    """The reference itself raised, or returned something that is no array."""
 
     exit_code = 6
     kind = "reference"
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A function that says what must come out, and how a test file calls it."""
+class ReferenceFunction:
+    """A function that computes the expected outputs, and its name in the test file."""
 
     text: str
     function: Function
 
     def __call__(self, inputs: Sequence[Any], params: Mapping[str, object], outputs: Sequence[str]) -> dict[str, Any]:
         """The outputs by name, as the function computes them: real numbers."""
-        import numpy as np
-
         try:
             with np.errstate(all="ignore"):
                 found = self.function(*inputs, **params)
-        except Exception as fault:  # whatever a person's function raises is told as theirs
+        except Exception as error:  # a user's function may raise anything
             raise ReferenceFailed(
-                f"the reference {self.text} raised {type(fault).__name__}: {fault}",
-                hint=last_line(fault, but=__file__)
+                f"the reference {self.text} raised {type(error).__name__}: {error}",
+                hint=last_line(error, but=__file__)
                 or "it is called with the inputs in the op's order, and the parameters by name",
-            ) from fault
+            ) from error
         return _by_name(found, outputs, self.text)
 
 
 def _by_name(found: Any, outputs: Sequence[str], text: str) -> dict[str, Any]:
-    import numpy as np
-
     if isinstance(found, Mapping):
         strangers = [name for name in found if name not in outputs]
         if strangers:
             raise ReferenceFailed(
-                f"the reference {text} answers with `{strangers[0]}`, which is no output",
+                f"the reference {text} returns `{strangers[0]}`, which is no output",
                 hint="the op has " + ", ".join(outputs),
             )
-        answers = dict(found)
+        by_name = dict(found)
     else:
         several = found if isinstance(found, tuple | list) else (found,)
         if len(several) > len(outputs):
             raise ReferenceFailed(
-                f"the reference {text} answers with {len(several)} arrays, the op has {len(outputs)} outputs",
+                f"the reference {text} returns {len(several)} arrays, the op has {len(outputs)} outputs",
                 hint="return one array for each output, or a dict by name",
             )
-        answers = dict(zip(outputs, several, strict=False))
-    made = {name: np.asarray(each) for name, each in answers.items()}
+        by_name = dict(zip(outputs, several, strict=False))
+    made = {name: np.asarray(each) for name, each in by_name.items()}
     for name, array in made.items():
         if array.dtype.kind not in "fiub":
             raise ReferenceFailed(
-                f"the reference {text} answers for `{name}` with {type(answers[name]).__name__}, which is no array",
+                f"the reference {text} returns {type(by_name[name]).__name__} for `{name}`, which is no array",
                 hint="return numpy arrays",
             )
     return made
 
 
-def find(text: str, folder: Path) -> Reference:
-    """The reference of a test file: `reference.py:softmax`, `onnx:Softmax`, `torch:nn.functional.softmax`."""
+def find(text: str, folder: Path) -> ReferenceFunction:
+    """The reference that a test file names: `reference.py:softmax`, `onnx:Softmax`, `torch:nn.functional.softmax`."""
     scheme, colon, rest = text.partition(":")
     if not colon or not rest:
         raise UsageError(
@@ -86,7 +84,7 @@ def find(text: str, folder: Path) -> Reference:
         )
     loaders: Mapping[str, Callable[[str, Path], Function]] = {"onnx": _onnx, "torch": _torch}
     function = loaders[scheme](rest, folder) if scheme in loaders else _of_file(folder / scheme, rest)
-    return Reference(text, function)
+    return ReferenceFunction(text, function)
 
 
 def _of_file(file: Path, name: str) -> Function:
@@ -107,23 +105,21 @@ def _onnx(name: str, folder: Path) -> Function:
     try:
         onnx: Any = importlib.import_module("onnx")
         evaluator: Any = importlib.import_module("onnx.reference").ReferenceEvaluator
-    except ImportError as fault:
-        raise ToolMissing("the Python package onnx is not installed", hint="pip install onnx") from fault
-    import numpy as np
-
+    except ImportError as error:
+        raise ToolMissing("the Python package onnx is not installed", hint="pip install onnx") from error
     if name.endswith(".onnx"):
         try:
             model = onnx.load(folder / name)
             session = evaluator(model)
-        except Exception as fault:
-            raise UsageError(f"{folder / name} is no ONNX model: {fault}", hint="name a model, or an op") from fault
+        except Exception as error:
+            raise UsageError(f"{folder / name} is no ONNX model: {error}", hint="name a model, or an op") from error
         kinds = {row.name: row.type.tensor_type.elem_type for row in model.graph.input}
-        wanted = {key: onnx.helper.tensor_dtype_to_np_dtype(kind) for key, kind in kinds.items() if kind}
+        dtypes = {key: onnx.helper.tensor_dtype_to_np_dtype(kind) for key, kind in kinds.items() if kind}
 
         def run_model(*inputs: Any, **_params: object) -> Any:
-            # References get float64, in which a model's own constants of 32 bits do not take part.
+            # References get float64, which does not go together with 32-bit constants of a model.
             given = {
-                key: each if each is None else np.asarray(each, wanted.get(key))
+                key: each if each is None else np.asarray(each, dtypes.get(key))
                 for key, each in zip(session.input_names, inputs, strict=False)
             }
             return session.run(None, given)
@@ -141,8 +137,8 @@ def _onnx(name: str, folder: Path) -> Function:
             for key, each in zip(names, inputs, strict=True)
             if each is not None
         ]
-        answers = [onnx.helper.make_tensor_value_info(key, onnx.TensorProto.UNDEFINED, None) for key in outputs]
-        graph = onnx.helper.make_graph([node], "op", rows, answers)
+        results = [onnx.helper.make_tensor_value_info(key, onnx.TensorProto.UNDEFINED, None) for key in outputs]
+        graph = onnx.helper.make_graph([node], "op", rows, results)
         model = onnx.helper.make_model(graph)
         given = {key: np.asarray(each) for key, each in zip(names, inputs, strict=True) if each is not None}
         found = evaluator(model).run(None, given)
@@ -155,8 +151,8 @@ def _torch(name: str, _folder: Path) -> Function:
     """A function of torch."""
     try:
         torch: Any = importlib.import_module("torch")
-    except ImportError as fault:
-        raise ToolMissing("the Python package torch is not installed", hint="pip install torch") from fault
+    except ImportError as error:
+        raise ToolMissing("the Python package torch is not installed", hint="pip install torch") from error
     function = torch
     for part in name.removeprefix("torch.").split("."):
         function = getattr(function, part, None)

@@ -1,4 +1,4 @@
-"""The ops of a suite as each backend sees them, and what a test file says held against them."""
+"""The ops of test files as each backend sees them; names and types of a test file are checked against the config."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from udogen.errors import UsageError
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Problems, nearest
-from udogen.verify.suite.model import EVERY, Group, OpTests, Subject, Suite
+from udogen.verify.test_files.model import EVERY, CaseGroup, OpTests, Subject, TestFiles
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where the packages of a subject come from: a config, or folders that are there."""
+class PackageSource:
+    """Where the packages of a subject come from: a config, or existing folders."""
 
     subject: Subject
     packages: tuple[OpPackage, ...]
@@ -30,71 +30,71 @@ class Source:
         return next((each for each in self.packages if any(one.name == op for one in each.ops)), None)
 
 
-def sources(suite: Suite) -> tuple[Suite, Mapping[Subject, Source]]:
-    """The suite with every subject complete, and what the subjects are; raises with every fault of names and types."""
+def sources(files: TestFiles) -> tuple[TestFiles, Mapping[Subject, PackageSource]]:
+    """The files with complete subjects, and the source of each; raises with every wrong name and type."""
     settled: dict[Subject, Subject] = {}
     ops = []
-    for each in suite.ops:
+    for each in files.ops:
         if each.subject not in settled:
-            settled[each.subject] = _settle(each.subject, suite.folder, each.folder)
+            settled[each.subject] = _settle(each.subject, files.folder, each.folder)
         ops.append(replace(each, subject=settled[each.subject]))
-    made = {subject: _source(subject, suite.folder) for subject in dict.fromkeys(settled.values())}
+    made = {subject: _source(subject, files.folder) for subject in dict.fromkeys(settled.values())}
     problems = Problems()
     for each in ops:
         check(each, made[each.subject], problems)
     problems.stop_if_any(what="the test file")
-    return replace(suite, ops=tuple(ops)), made
+    return replace(files, ops=tuple(ops)), made
 
 
-def _settle(said: Subject, folder: Path, beside: Path) -> Subject:
-    """What a test file leaves out: the packages that are there, or the only config beside it, with its kernels."""
-    if said.config is None and (_holds_packages(folder) or _holds_packages(beside)):
-        return said
+def _settle(subject: Subject, folder: Path, beside: Path) -> Subject:
+    """What a test file leaves out: existing packages, or the only config beside it, with its kernels."""
+    if subject.config is None and (_holds_packages(folder) or _holds_packages(beside)):
+        return subject
     bases = dict.fromkeys((beside, folder))  # a test file may lie in `tests`
-    config = said.config
+    config = subject.config
     if config is None:
         found = [path for base in bases for end in ("*.xml", "*.json") for path in sorted(base.glob(end))]
         if len(found) != 1:
             raise UsageError(
                 f"{folder} has {'no' if not found else 'more than one'} config, and no packages",
-                hint='say which in the test file: config = "MyOp.xml"; or generate packages there',
+                hint='name it in the test file: config = "MyOp.xml"; or generate packages there',
             )
         config = found[0]
     usual = next((base / "kernels" for base in bases if (base / "kernels").is_dir()), None)
-    return replace(said, config=config, kernels=said.kernels or usual)
+    return replace(subject, config=config, kernels=subject.kernels or usual)
 
 
 def _holds_packages(folder: Path) -> bool:
     return any((each / ".udogen").is_dir() for each in (folder, *folder.glob("*/")))
 
 
-def _source(subject: Subject, folder: Path) -> Source:
+def _source(subject: Subject, folder: Path) -> PackageSource:
     if subject.config is not None:
         packages, _ = load([subject.config])
-        return Source(subject, packages)
+        return PackageSource(subject, packages)
     folders = open_packages(folder)
     found: dict[tuple[bytes, ...], OpPackage] = {}
     for each in folders:  # packages of several backends are of one config
         for package in load(each.configs)[0]:
             found.setdefault((package.name.encode(), *(path.read_bytes() for path in each.configs)), package)
-    return Source(subject, tuple(found.values()), tuple(folders))
+    return PackageSource(subject, tuple(found.values()), tuple(folders))
 
 
 def op_for(package: OpPackage, name: str, backend: str) -> Op | None:
-    """An op as a backend sees it; None where it cannot be for that backend at all."""
+    """An op as a backend sees it; None if it cannot be for that backend at all."""
     problems = Problems()
     resolved = resolve.for_backend(package, backend, problems, forced=True)
     found = next((op for op in resolved.ops if op.name == name), None)
-    return None if problems.errors and backend not in of_op_named(package, name) else found
+    return None if problems.errors and backend not in backends_of(package, name) else found
 
 
-def of_op_named(package: OpPackage, name: str) -> tuple[str, ...]:
+def backends_of(package: OpPackage, name: str) -> tuple[str, ...]:
     """The backends that the config names for an op."""
     return next((of_op(op, package) for op in package.ops if op.name == name), ())
 
 
-def check(tests: OpTests, source: Source, problems: Problems) -> None:
-    """Every name of a test file must be one of the config."""
+def check(tests: OpTests, source: PackageSource, problems: Problems) -> None:
+    """Check every name and type in a test file against the config."""
     package = source.package(tests.op)
     if package is None:
         known = [op.name for each in source.packages for op in each.ops]
@@ -109,10 +109,10 @@ def check(tests: OpTests, source: Source, problems: Problems) -> None:
         _types(group, op, package, problems)
 
 
-def _names(group: Group, op: Op, problems: Problems) -> None:
+def _names(group: CaseGroup, op: Op, problems: Problems) -> None:
     inputs, outputs = [each.name for each in op.inputs], [each.name for each in op.outputs]
     params = [each.name for each in op.params]
-    said: Sequence[tuple[str, str, Sequence[str], Sequence[str]]] = (
+    used: Sequence[tuple[str, str, Sequence[str], Sequence[str]]] = (
         ("shape", "input or output", [name for each in group.shapes for name in each], [*inputs, *outputs]),
         ("values", "input", [name for each in group.values for name in each], inputs),
         ("dtype", "input or output", [name for each in group.dtypes for name in each], [*inputs, *outputs]),
@@ -120,7 +120,7 @@ def _names(group: Group, op: Op, problems: Problems) -> None:
         ("quant", "input or output", list(group.quants), [*inputs, *outputs]),
         ("count", "repeated input", list(group.counts), [each.name for each in op.inputs if each.repeated]),
     )
-    for key, what, names, known in said:
+    for key, what, names, known in used:
         for name in dict.fromkeys(names):
             if name != EVERY and name not in known and name.rpartition(".")[0] not in known:
                 near = nearest(name, known)
@@ -128,28 +128,28 @@ def _names(group: Group, op: Op, problems: Problems) -> None:
                 problems.error(group.where(key), f"`{key}`: op `{op.name}` has no {what} `{name}`", hint)
 
 
-def _types(group: Group, op: Op, package: OpPackage, problems: Problems) -> None:
-    """A data type that no backend of the op takes is a mistake; one that some do not take is none."""
+def _types(group: CaseGroup, op: Op, package: OpPackage, problems: Problems) -> None:
+    """A data type is wrong if no backend of the op takes it."""
     places = group.backends or tuple(PLACES)
     backends = dict.fromkeys(PLACES[name].config for name in places)
     seen = [found for backend in backends if (found := op_for(package, op.name, backend))]
     for choice in group.dtypes:
         if seen and not any(types_of(each, choice) for each in seen):
-            said = ", ".join(f"{name}: {each}" if name else each for name, each in choice.items())
+            text = ", ".join(f"{name}: {each}" if name else each for name, each in choice.items())
             have = dict.fromkeys(row.name for each in seen for row in each.inputs[0].accepted)
             problems.error(
-                group.where("dtype"), f"`dtype`: op `{op.name}` is never of {said}", f"it can be {', '.join(have)}"
+                group.where("dtype"), f"`dtype`: op `{op.name}` is never of {text}", f"it can be {', '.join(have)}"
             )
 
 
 def types_of(op: Op, choice: Mapping[str, str]) -> Mapping[str, DataType] | None:
-    """The type of each input and output; None where they cannot be such."""
+    """The type of each input and output; None if they cannot have these."""
     common = choice.get(EVERY, "")
     found: dict[str, DataType] = {}
     hit = not common
     for tensor in (*op.inputs, *op.outputs):
-        wanted = choice.get(tensor.name, common)
-        match = next((row for row in tensor.accepted if row.name == wanted), None)
+        dtype = choice.get(tensor.name, common)
+        match = next((row for row in tensor.accepted if row.name == dtype), None)
         if match is None and tensor.name in choice:
             return None
         hit = hit or match is not None
@@ -162,7 +162,7 @@ def default_types(op: Op, package: OpPackage) -> list[Mapping[str, str]]:
     if not op.inputs:
         return [{}]
     rows = [row for row in op.inputs[0].datatypes if row.numpy]
-    if package.language == "json":  # there UINT_8 is how UFIXED_POINT_8 is written for DSP
+    if package.language == "json":  # where UFIXED_POINT_8 is written UINT_8 for DSP
         fixed = {row.bits for row in rows if row.kind == "ufixed"}
         rows = [row for row in rows if row.kind != "uint" or row.bits not in fixed]
     return [{EVERY: row.name} for row in rows]

@@ -1,8 +1,84 @@
-"""The smallest shape that still fails."""
+"""Why a case fails: its causes, and the smallest shapes that still fail."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from udogen.backends.backend import Place
+from udogen.errors import UdogenError
+from udogen.opdef.model import Op
+from udogen.runtime.built import Built
+from udogen.verify.cases import Case
+from udogen.verify.diagnosis.causes import diagnose
+from udogen.verify.diagnosis.wrong_output import FailedCase, OpRerun
+from udogen.verify.places import Session
+from udogen.verify.results import Finding, Outcome
+
+_MOST_EXPLAINED = 3  # of one op and data type in one place: the others are wrong for the same reason
+_MOST_SHRUNK = 1
+_RUNS = 60
+_RUNS_OF_PROGRAMS = 20  # where each run is a process under QEMU
+_CRASHED = "op-crashed"
+
+
+class Explainer:
+    """Explains outcomes as they come; only the first ones of each kind, because it takes time."""
+
+    def __init__(self, run: Callable[[Case], Outcome], session: Session, place: Place, built: Built) -> None:
+        self._run, self._session, self._place, self._built = run, session, place, built
+        self._explained: Counter[tuple[str, str, str]] = Counter()
+        self._shrunk: Counter[tuple[str, str, str]] = Counter()
+
+    def __call__(self, outcome: Outcome, op: Op | None, *, loops: int) -> Outcome:
+        """The outcome with its findings, and the smallest case that fails like it; after `loops` executions."""
+        key = (outcome.case.op, outcome.dtype, outcome.status)
+        if outcome.status == "failed" and outcome.tensors and self._explained[key] < _MOST_EXPLAINED:
+            self._explained[key] += 1
+            outcome = replace(outcome, findings=(*outcome.findings, *self._findings(outcome, op, loops)))
+        crashed = outcome.error is not None and outcome.error.kind == _CRASHED
+        if (crashed or outcome.status == "failed") and self._shrunk[key] < _MOST_SHRUNK:
+            self._shrunk[key] += 1
+            outcome = replace(outcome, smallest=self._smallest(outcome))
+        return outcome
+
+    def _findings(self, outcome: Outcome, op: Op | None, loops: int) -> tuple[Finding, ...]:
+        failed = FailedCase(
+            outcome.case,
+            {each.name: each.found for each in outcome.tensors},
+            defaults={each.name: each.default for each in op.params if each.default is not None} if op else {},
+            loops=loops,
+            rerun=OpRerun(self._session.run, self._built, op, outcome.case),
+        )
+        try:
+            return diagnose(failed)
+        except UdogenError:  # another run may end the process, as the op itself may
+            return ()
+
+    def _smallest(self, outcome: Outcome) -> Case | None:
+        origin = outcome.case.origin
+        if origin is None:
+            return None
+        made: dict[tuple[tuple[str, tuple[int, ...]], ...], Case] = {}
+
+        def fails(shapes: Mapping[str, tuple[int, ...]]) -> bool:
+            case = origin.reshaped(shapes)
+            if case is None:
+                return False
+            made[tuple(shapes.items())] = case
+            now = self._run(case)
+            if outcome.error is not None:
+                return now.error is not None and now.error.kind == outcome.error.kind
+            return now.status == "failed"
+
+        given = {name: tuple(array.shape) for name, array in outcome.case.inputs.items()}
+        best = shrink(given, fails, runs=_RUNS_OF_PROGRAMS if self._place.instructions else _RUNS)
+        return None if best == given else made.get(tuple(best.items()))
+
+
+# --- the smallest shapes ----------------------------------------------------------------------------------------------
+
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -10,11 +86,11 @@ _Axis = tuple[str, int]  # the axis of a tensor, counted from its end
 
 
 def shrink(shapes: Shapes, fails: Callable[[Shapes], bool], *, runs: int = 60) -> dict[str, tuple[int, ...]]:
-    """The smallest shapes for which `fails` still holds; the given ones where none is smaller.
+    """The smallest shapes for which `fails` still holds; the given ones if none is smaller.
 
     Axes of one length become smaller together, then each by itself, then axes of length 1 at the front are left out.
-    `fails` answers False for shapes that the op does not take; it is asked at most `runs` times, and nothing of it
-    depends on chance.
+    `fails` returns False for shapes that the op does not take; it is called at most `runs` times, and nothing is
+    random.
     """
     search = _Search(shapes, fails, runs)
     for group in search.groups():

@@ -1,0 +1,241 @@
+"""A test run in the terminal: what failed first, then the matrix, what did not run, and the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from udogen.verify.baseline import Baseline, CostChange
+from udogen.verify.report import text
+from udogen.verify.results import BackendState, Outcome, Spread, Status, TensorResult, TestRun
+
+Paint = Callable[[str, str], str]  # text, and `found`, `missing` or `wrong` -> the text in the colour of its meaning
+
+_STATES: dict[Status, str] = {
+    "passed": "found",
+    "ran": "missing",
+    "skipped": "missing",
+    "failed": "wrong",
+    "error": "wrong",
+}
+_MOST_SHOWN = 10
+_MOST_FINDINGS = 3
+_MOST_OTHERS = 6
+
+
+def _plain(word: str, _state: str) -> str:
+    return word
+
+
+def lines(run: TestRun, *, paint: Paint = _plain, costs: bool = False) -> list[str]:
+    """The whole run."""
+    groups = _grouped(run.bad)
+    found = [line for group in groups[:_MOST_SHOWN] for line in [*failure(group[0], paint, others=group[1:]), ""]]
+    if len(groups) > _MOST_SHOWN:
+        left = sum(len(group) for group in groups[_MOST_SHOWN:])
+        found += [f"… and {left} more; --json, --junit and --html have all of them", ""]
+    if run.outcomes:
+        found += [*matrix(run, paint), ""]
+    if costs:
+        found += [*cost_table(run), ""]
+    found += [line for state in run.states for line in _state(state)]
+    found += [paint(warning, "missing") for warning in run.warnings]
+    return [*found, "", paint(summary(run), "found" if run.passed else "wrong")]
+
+
+def changes(found: Sequence[CostChange], run: TestRun, baseline: Baseline) -> list[str]:
+    """Costs of a run against those of an earlier one."""
+    if not found:
+        return [f"{baseline.path} has none of these cases"]
+
+    def cost(change: CostChange, value: float) -> str:
+        return text.seconds(value) if change.what == "time" else f"{int(value):,} packets"
+
+    rows = [
+        (
+            *(each.op, each.case, each.dtype, each.backend),
+            *(cost(each, each.before), cost(each, each.now)),
+            f"{each.ratio:.2f}x" + ("  WORSE" if each.worse else ""),
+        )
+        for each in found
+    ]
+    other = [f"  {name}: {then} before, {now} now" for name, then, now in baseline.differences(run)]
+    note = ["", "measured in another environment, so times are hard to compare:", *other] if other else []
+    return [*table(("op", "case", "type", "backend", "before", "now", "ratio"), rows), *note]
+
+
+def _grouped(bad: Sequence[Outcome]) -> list[list[Outcome]]:
+    """Cases of one op, place and data type that fail for the same reason, as far as it is known."""
+    found: dict[tuple[object, ...], list[Outcome]] = {}
+    for each in bad:
+        reason = each.error.message if each.error else tuple(finding.cause for finding in each.findings)
+        same = (each.package, each.case.op, each.backend, each.status, each.dtype if each.tensors else "")
+        group = found.setdefault((*same, reason), [])
+        # Cases without a diagnosis go to those of their kind that have one.
+        group = next((found[key] for key in found if key[:-1] == same), group) if reason == () else group
+        group.append(each)
+    return [group for group in found.values() if group]
+
+
+def failure(outcome: Outcome, paint: Paint = _plain, *, others: Sequence[Outcome] = ()) -> list[str]:
+    """One failed case: what is wrong, how far, and why; `others` fail for the same reason."""
+    case = outcome.case
+    head = f"{case.op} on {outcome.backend}, {outcome.dtype}: {case.name}"
+    word = {"failed": "WRONG", "error": "ERROR"}[outcome.status]
+    found = [f"{paint(word, 'wrong')} {head}"]
+    for tensor in outcome.tensors:
+        found += [f"  {line}" for line in _difference(tensor)] if not tensor.passed else []
+    if outcome.error is not None:
+        found += [f"  {outcome.error.message}", *(f"    {line}" for line in outcome.error.details[:_MOST_FINDINGS])]
+        found += [f"    = {outcome.error.hint}"] if outcome.error.hint else []
+    for finding in outcome.findings[:_MOST_FINDINGS]:
+        found += [f"  {finding.cause}: {finding.sentence}"]
+        found += [f"    {line}" for line in finding.evidence.splitlines()]
+        found += [f"    = {finding.hint}"] if finding.hint else []
+    if outcome.smallest is not None:
+        found.append(f"  the smallest that fails like this: {text.shapes(outcome.smallest)}")
+    return [*found, *_others(others, outcome.dtype)]
+
+
+def _others(others: Sequence[Outcome], dtype: str) -> list[str]:
+    found = [
+        f"    {each.case.name}"
+        + ("" if each.dtype == dtype else f", {each.dtype}")
+        + (f": {worst.wrong} of {worst.found.size}, by {_error(worst)}" if (worst := each.worst) else "")
+        for each in others[:_MOST_OTHERS]
+    ]
+    found += [f"    … and {len(others) - _MOST_OTHERS} more"] if len(others) > _MOST_OTHERS else []
+    return ["  these too:", *found] if found else []
+
+
+def _difference(tensor: TensorResult) -> list[str]:
+    """How far an output is off, and its first wrong number."""
+    if tensor.found.shape != tensor.expected.shape:
+        shapes = text.shape(tensor.found.shape), text.shape(tensor.expected.shape)
+        return [f"{tensor.name}: has the shape {shapes[0]}, expected {shapes[1]}"]
+    lines = [
+        f"{tensor.name}: {tensor.wrong} of {tensor.found.size} numbers are wrong, the worst by {_error(tensor)} "
+        f"(allowed: {tensor.tolerance})"
+    ]
+    if tensor.first is not None:
+        found, expected = tensor.found[tensor.first], tensor.expected[tensor.first]
+        lines.append(f"  the first at {text.index_of('', tensor.first)}: {found:.7g}, expected {expected:.7g}")
+    return lines
+
+
+def _error(tensor: TensorResult) -> str:
+    """The largest difference, with its unit."""
+    return text.with_unit(tensor.max_error, tensor.unit, 3)
+
+
+def matrix(run: TestRun, paint: Paint = _plain) -> list[str]:
+    """Ops and their data types against backends."""
+    cells, backends = run.matrix(), run.backends()
+    rows = run.rows()
+    head = ["op", "type", *backends]
+    table: list[list[tuple[str, str]]] = [[(name, "") for name in head]]
+    for number, (op, dtype) in enumerate(rows):
+        shown = "" if number and rows[number - 1][0] == op else op
+        table.append([(shown, ""), (dtype, ""), *(_cell(cells.get((op, each, dtype), ())) for each in backends)])
+    widths = [max(len(row[column][0]) for row in table) for column in range(len(head))]
+    made = []
+    for row in table:
+        padded = [paint(f"{cell:<{width}}", state) for (cell, state), width in zip(row, widths, strict=True)]
+        made.append("  ".join(padded).rstrip())
+    made.insert(1, "  ".join("-" * width for width in widths))
+    return made
+
+
+def _cell(outcomes: Sequence[Outcome]) -> tuple[str, str]:
+    """One square of the matrix, and its state."""
+    if not outcomes:
+        return "-", ""
+    counts = {status: sum(each.status == status for each in outcomes) for status in _STATES}
+    words = {"failed": "wrong", "error": "without numbers", "skipped": "skipped", "ran": "ran", "passed": "ok"}
+    bad = [f"{counts[status]} {words[status]}" for status in ("failed", "error") if counts[status]]
+    if bad:
+        return f"{', '.join(bad)} of {len(outcomes)}", "wrong"
+    rest = [f"{counts[status]} {words[status]}" for status in ("passed", "ran", "skipped") if counts[status]]
+    return ", ".join(rest), "found" if counts["passed"] else "missing"
+
+
+def _state(state: BackendState) -> list[str]:
+    """Where cases ran, or why they did not."""
+    if state.state == "ran":
+        runtime = state.runtime
+        if runtime is None:
+            return [f"{state.backend}: {state.title}"]
+        origin = ", udogen's own emulator" if runtime.emulator else ", Qualcomm's" if state.real else ""
+        return [f"{state.backend}: {runtime.name}" + (f" ({runtime.build_id})" if runtime.build_id else "") + origin]
+    cases = f" ({text.many(state.cases, 'case')})" if state.cases else ""
+    found = f"{state.backend}: not run{cases}: {state.reason}"
+    if state.state == "left out":
+        return [found + (f" ({state.hint})" if state.hint else "")]
+    return [found, *(f"    {line}" for line in state.details[:5]), *([f"    = {state.hint}"] if state.hint else [])]
+
+
+def summary(run: TestRun) -> str:
+    """One line."""
+    words = {"failed": "wrong", "error": "without numbers", "skipped": "skipped", "ran": "only run", "passed": "passed"}
+    counts = [(words[status], run.count(status)) for status in ("passed", "ran", "failed", "error", "skipped")]
+    found = [f"{number} {word}" for word, number in counts if number or word == "passed"]
+    absent = sum(state.cases for state in run.states if state.state in ("missing", "unbuilt"))
+    found += [f"{absent} not run"] if absent else []
+    return f"{', '.join(found)} in {run.seconds:.1f} s"
+
+
+def cost_table(run: TestRun) -> list[str]:
+    """What each case costs."""
+    head = (
+        "op",
+        "case",
+        "type",
+        "backend",
+        "execute",
+        "10 % … 90 %",
+        "numpy",
+        "built-in",
+        "packets",
+        "bytes",
+        "ops/byte",
+    )
+    rows = [
+        (
+            run.op(each),
+            each.case.name,
+            each.dtype,
+            each.backend,
+            _median(each.cost.execute),
+            _range(each.cost.execute),
+            _times(each.cost.execute, each.cost.numpy),
+            _times(each.cost.execute, each.cost.builtin) if not each.cost.builtin_fault else "refused",
+            "-" if each.cost.packets is None else f"{each.cost.packets:,}",
+            f"{each.cost.bytes_moved:,}",
+            "-" if each.cost.intensity is None else f"{each.cost.intensity:.2f}",
+        )
+        for each in run.outcomes
+        if each.status in ("passed", "ran", "failed")
+    ]
+    return table(head, rows)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A plain table, as wide as its cells."""
+    every = [list(head), *map(list, rows)]
+    widths = [max(len(row[column]) for row in every) for column in range(len(head))]
+    every.insert(1, ["-" * width for width in widths])
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in every]
+
+
+def _median(spread: Spread | None) -> str:
+    return "-" if spread is None else text.seconds(spread.median)
+
+
+def _range(spread: Spread | None) -> str:
+    return "-" if spread is None else f"{text.seconds(spread.low)} … {text.seconds(spread.high)}"
+
+
+def _times(own: Spread | None, other: Spread | None) -> str:
+    """The other's time, and as a multiple of the op's."""
+    if other is None:
+        return "-"
+    return text.seconds(other.median) + (f" ({other.median / own.median:.2g}x)" if own and own.median else "")

@@ -1,0 +1,283 @@
+"""A test run: every case in every place where it can run; a place that is missing is reported with the reason."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
+from pathlib import Path
+
+import numpy as np
+
+from udogen import __version__
+from udogen.backends import PLACES
+from udogen.backends.backend import Place
+from udogen.errors import BuildFailed, ToolMissing, UdogenError, UsageError
+from udogen.opdef.model import OpPackage
+from udogen.runtime.failures import RegistrationFailed
+from udogen.runtime.op.calls import RuntimeInfo
+from udogen.verify import packages, shapes
+from udogen.verify.cases import Case, CaseError
+from udogen.verify.options import TestOptions
+from udogen.verify.places import SHAPES, check_available, place_of
+from udogen.verify.results import BackendState, Outcome, State, TestRun
+from udogen.verify.runner import OnCase, OnStep, run_cases
+from udogen.verify.safety.checks import unchecked
+from udogen.verify.test_files import client_cases, configs, expand
+from udogen.verify.test_files.model import OpTests, Subject, TestFiles
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The cases of one package in one place."""
+
+    place: Place
+    source: configs.PackageSource
+    package: OpPackage
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True)
+class TestPlan:
+    """What a run will do."""
+
+    __test__ = False  # not a test class, although pytest would take it for one
+
+    files: TestFiles
+    batches: tuple[Batch, ...]
+    left_out: tuple[BackendState, ...]
+
+    @property
+    def total(self) -> int:
+        """How many cases there are; a case counts in each place."""
+        return sum(len(batch.cases) for batch in self.batches)
+
+
+def plan(files: TestFiles, options: TestOptions) -> TestPlan:
+    """Make the cases; raises with everything that is wrong in the test files."""
+    files, sources = configs.sources(files)
+    chosen = [place_of(name) for name in dict.fromkeys(options.backends)] or [
+        row for row in PLACES.values() if row.usual
+    ]
+    planner = _Planner(files, sources, options.pattern)
+    batches: list[Batch] = []
+    left_out: list[BackendState] = []
+    for place in PLACES.values():
+        if place in chosen:
+            found = planner.batches(place)
+            batches += found
+            if not found:
+                reason = "no such case is for it" if options.pattern else "no case is for it"
+                left_out.append(BackendState(place.id, place.title, "left out", reason))
+        elif not options.backends:
+            hint = f"--backend {place.id}"
+            left_out.append(BackendState(place.id, place.title, "left out", "nobody asked for it", hint))
+    if not options.backends or SHAPES in chosen:
+        batches += planner.shape_batches()
+    if not batches:
+        raise UsageError(
+            f"no case of {files.folder} {f'matches {options.pattern}' if options.pattern else 'is for this'}",
+            hint="`udogen test DIR` runs all of them" if options.pattern or options.backends else "see the test file",
+        )
+    return TestPlan(files, tuple(batches), tuple(left_out))
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """Makes the cases of test files, once for all places of a backend."""
+
+    files: TestFiles
+    sources: Mapping[Subject, configs.PackageSource]
+    pattern: str
+    _made: dict[tuple[int, str, bool], list[Case]] = field(default_factory=dict)
+
+    def batches(self, place: Place) -> list[Batch]:
+        """The cases for one place, by package."""
+        found: dict[tuple[int, str], Batch] = {}
+        for number, (tests, source, package) in enumerate(self._ops()):
+            every = self._cases(number, tests, package, place.config)
+            if place.client:
+                every = [*every, *self._cases(number, tests, package, place.config, client=True)]
+            cases = tuple(each for each in every if each.runs_on(place.id) and self._matches(each))
+            batch = found.setdefault((id(source), package.name), Batch(place, source, package, ()))
+            found[id(source), package.name] = replace(batch, cases=(*batch.cases, *cases))
+        return [batch for batch in found.values() if batch.cases]
+
+    def shape_batches(self) -> Iterator[Batch]:
+        """The cases whose shapes are compared: of each op one backend's."""
+        for number, (tests, source, package) in enumerate(self._ops()):
+            if tests.subject.rules or tests.subject.converter:
+                every = self._cases(number, tests, package, configs.backends_of(package, tests.op)[0])
+                cases = tuple(each for each in every if not each.refusal and self._matches(each))
+                if cases:
+                    yield Batch(SHAPES, source, package, cases)
+
+    def _ops(self) -> Iterator[tuple[OpTests, configs.PackageSource, OpPackage]]:
+        for tests in self.files.ops:
+            source = self.sources[tests.subject]
+            package = source.package(tests.op)
+            assert package is not None  # `configs.sources` has checked it
+            yield tests, source, package
+
+    def _cases(
+        self, number: int, tests: OpTests, package: OpPackage, backend: str, *, client: bool = False
+    ) -> list[Case]:
+        key = (number, backend, client)
+        if key not in self._made:
+            make = client_cases.cases_of if client else expand.cases_of
+            self._made[key] = make(tests, package, backend)
+        return self._made[key]
+
+    def _matches(self, case: Case) -> bool:
+        """A part of `Op/name`, or a pattern of the shell for the whole of it."""
+        text = f"{case.op}/{case.name}"
+        return self.pattern in text or fnmatch(text, self.pattern) or fnmatch(case.name, self.pattern)
+
+
+def run(
+    plan: TestPlan,
+    options: TestOptions,
+    *,
+    on_batch: Callable[[Batch], None] = lambda _batch: None,
+    on_case: OnCase = lambda _outcome: None,
+    on_step: OnStep = lambda _line: None,
+) -> TestRun:
+    """Run what was planned; only an internal error, or an interrupt, ends it early.
+
+    `on_batch` is called for each package and place before it is built and run, `on_step` for steps of compilers.
+    """
+    begun = time.perf_counter()
+    outcomes: list[Outcome] = []
+    states: dict[str, BackendState] = {state.backend: state for state in plan.left_out}
+    missing: dict[str, BackendState] = {}
+    warnings = list(unchecked(options.safety, (batch.place for batch in plan.batches)))
+    for batch in plan.batches:
+        place = batch.place
+        if place.id in missing:
+            states[place.id] = replace(missing[place.id], cases=states[place.id].cases + len(batch.cases))
+            continue
+        on_batch(batch)
+        result = _run_batch(batch, options, on_case, on_step)
+        if result.state.state == "missing":
+            missing[place.id] = result.state
+        outcomes += result.outcomes
+        warnings += result.warnings
+        states[place.id] = _joined(states.get(place.id), result.state)
+    return TestRun(
+        folder=plan.files.folder,
+        states=tuple(states[name] for name in (*PLACES, SHAPES.id) if name in states),
+        outcomes=tuple(outcomes),
+        seconds=time.perf_counter() - begun,
+        environment=environment(),
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
+
+
+@dataclass(frozen=True)
+class _BatchResult:
+    state: BackendState
+    outcomes: Sequence[Outcome] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnStep) -> _BatchResult:
+    place, cases = batch.place, batch.cases
+    if place is SHAPES:
+        return _run_shapes(batch, options, on_case)
+    ops = list(dict.fromkeys(case.op for case in cases))
+    try:
+        check_available(place, on_step)
+        built = packages.prepare(batch.source, batch.package, place, ops, options=options, on_step=on_step)
+    except UdogenError as error:
+        return _not_run(batch, error)
+    outdated = built.outdated if not options.build and not place.instructions else ""
+    warnings = (outdated,) if outdated else ()
+    try:
+        found = run_cases(
+            built, cases, backend=place.id, options=replace(options, explain=True), on_case=on_case, on_step=on_step
+        )
+    except (ToolMissing, BuildFailed) as error:  # of what is compiled when it runs
+        return replace(_not_run(batch, error), warnings=warnings)
+    except RegistrationFailed as error:  # an error in the package: none of its cases has numbers
+        state = BackendState(place.id, place.title, "ran", cases=len(cases))
+        return _BatchResult(state, _all_errors(batch, error, on_case), warnings)
+    runtime = next((each.runtime for each in found if each.runtime), None)
+    state = BackendState(place.id, place.title, "ran", real=_is_real(runtime), runtime=runtime, cases=len(cases))
+    return _BatchResult(state, found, warnings)
+
+
+def _run_shapes(batch: Batch, options: TestOptions, on_case: OnCase) -> _BatchResult:
+    try:
+        found = shapes.run_cases(batch.source.subject, batch.package, batch.cases, options)
+    except (ToolMissing, BuildFailed) as error:
+        return _not_run(batch, error)
+    except UdogenError as error:
+        found = _all_errors(batch, error, on_case)
+    else:
+        for each in found:
+            on_case(each)
+    return _BatchResult(BackendState(SHAPES.id, SHAPES.title, "ran", cases=len(found)), found)
+
+
+def _is_real(runtime: RuntimeInfo | None) -> bool:
+    """Whether it was Qualcomm's own library."""
+    return runtime is not None and bool(runtime.build_id) and not runtime.emulator
+
+
+def _not_run(batch: Batch, error: UdogenError) -> _BatchResult:
+    place, cases = batch.place, len(batch.cases)
+    state: State = "missing" if isinstance(error, ToolMissing) else "unbuilt"
+    return _BatchResult(
+        BackendState(place.id, place.title, state, error.message, error.hint, error.details, cases=cases)
+    )
+
+
+def _all_errors(batch: Batch, error: UdogenError, on_case: OnCase) -> list[Outcome]:
+    found = []
+    for case in batch.cases:
+        found.append(
+            Outcome(
+                case=case,
+                backend=batch.place.id,
+                dtype=case.output_types,
+                status="error",
+                package=batch.package.name,
+                error=CaseError.of(error),
+            )
+        )
+        on_case(found[-1])
+    return found
+
+
+_WEIGHT: Mapping[State, int] = {"left out": 0, "ran": 1, "missing": 2, "unbuilt": 3}
+
+
+def _joined(before: BackendState | None, after: BackendState) -> BackendState:
+    """The state of a place in which several packages were to run: what went wrong, if anything did."""
+    if before is None:
+        return after
+    worse = max(before, after, key=lambda state: _WEIGHT[state.state])
+    runtime = before.runtime or after.runtime
+    return replace(worse, cases=before.cases + after.cases, runtime=runtime, real=before.real or after.real)
+
+
+def environment() -> tuple[tuple[str, str], ...]:
+    """What numbers and times depend on."""
+    return (
+        ("udogen", __version__),
+        ("machine", f"{platform.machine()}, {os.cpu_count()} cores, {_processor()}"),
+        ("system", f"{platform.system()} {platform.release()}"),
+        ("Python", f"{platform.python_version()}, numpy {np.__version__}"),
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return platform.processor() or "unknown processor"
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown processor"
