@@ -19,11 +19,11 @@ from dataclasses import replace
 from udogen import backends
 from udogen.backends import cpu
 from udogen.backends.backend import Place, Target
-from udogen.backends.folder import as_called
+from udogen.backends.folder import QNN
 
 TARGET = Target("npu_x86", "npu", ("x86_64-linux-clang",), "x86-64 Linux", "x86", "made up", native=True, usual=True)
 
-def contents(package, source, place=as_called):
+def contents(package, source, place=QNN):
     made = cpu.contents(package, source, place)
     return replace(made, parts=tuple(replace(part, backend="npu", targets=("npu_x86",)) for part in made.parts))
 

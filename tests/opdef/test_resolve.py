@@ -219,8 +219,8 @@ def test_unresolved_is_a_doubt(tmp_path: Path) -> None:
     problems = Problems()
     resolve.unresolved(packages(tmp_path, collection(op(OPEN, backends="CPU GPU")))[0], problems)
     assert [each.message.split(",")[-1] for each in problems.warnings] == [
-        " and nothing says what that is on CPU",
-        " and nothing says what that is on GPU",
+        " and nothing defines that for CPU",
+        " and nothing defines that for GPU",
     ]
     assert not problems.errors
 
