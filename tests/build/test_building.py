@@ -312,7 +312,7 @@ def test_a_compile_error_is_short_with_the_users_file_first(folder: Path, name: 
     said = [line for line in done.stderr.splitlines() if not line.startswith(("  CXX ", "LeakyReluPackage: cpu_x86:"))]
     log = folder / "obj" / "cpu_x86.log"
     assert said[0].startswith("error: cpu_x86 of LeakyReluPackage did not build (")
-    assert said[1].startswith(f"  {folder / KERNEL}:13: ") and "beta" in said[1]
+    assert said[1].startswith(f"  {folder / KERNEL}:8: ") and "beta" in said[1]
     assert "float leaky(float x, float alpha)" in said[2] and "^" in said[3]
     assert said[4].startswith(f"  {utils}:") and "missing_of_ours" in said[4]
     assert said[-1] == f"  = the whole output of the compiler is in {log}"
