@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from udogen.runtime.contexts.running import ContextChild, How, OpLibrary
 
 from tests.contexts.stepping import SHAPE, array, binary
 from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime, udogen
 from udogen.errors import UdogenError
-from udogen.runtime.contexts.running import ContextChild, How, OpLibrary
 
 CPU = ("--backend", "cpu", "--runtime", "emulator")
 

@@ -15,7 +15,8 @@ from udogen import resources
 from udogen.build import elf
 from udogen.errors import RunFailed
 from udogen.inspect.checks import STOPS
-from udogen.runtime.op.records import OlderRecords, read_records
+from udogen.runtime.failures import OlderRecords
+from udogen.runtime.kernel_records import read_records
 from udogen.runtime.worker import shim
 
 pytestmark = pytest.mark.skipif(platform.machine() != shim.MACHINE, reason="the stand-in is x86_64 code")

@@ -74,7 +74,7 @@ def command(
     DIR holds a test file (op_tests.toml, or tests/test_*.py) and either packages or a config with kernels; of those,
     packages are generated and built in a cache first.  What changed is built; what is not there is said.
     """
-    from udogen.runtime.child import check_memory
+    from udogen.runtime.worker_process import check_memory
 
     check_memory()
     from udogen.verify import as_json as telling

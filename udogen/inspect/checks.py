@@ -18,7 +18,7 @@ from udogen.inspect.facts import QHPI_SINCE, Facts
 from udogen.inspect.reference import Reference
 from udogen.inspect.symbols import Resolution
 from udogen.runtime.op.calls import PackageInfo, RuntimeInfo
-from udogen.runtime.op.records import Records
+from udogen.runtime.op.commands import RecordsRead
 from udogen.runtime.snpe.registration import Registration
 
 STOPS, UNKNOWN, WARNS = "stops", "unknown", "warns"
@@ -54,7 +54,7 @@ class Case:
     provider: str = ""
     registered: tuple[PackageInfo, RuntimeInfo] | None = None
     failure: RunFailed | None = None  # of registering
-    records: Records | None = None
+    records: RecordsRead | None = None
     records_failure: RunFailed | None = None
     registration: Registration | None = None  # what a registration library of SNPE tells
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from udogen.build.package import PROVIDER
 from udogen.inspect.checks import SHOWN, STOPS, WARNS, Case, Finding, Rule
-from udogen.runtime.op.records import OlderRecords
+from udogen.runtime.failures import OlderRecords
 
 
 def _registering(case: Case) -> Iterator[Finding]:

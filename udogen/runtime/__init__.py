@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from udogen.runtime.buffers.buffer import Buffer
     from udogen.runtime.buffers.domains import MemoryDomain, Role
     from udogen.runtime.buffers.plan import BufferPlan
+    from udogen.runtime.channel import LogLine, shared_array
     from udogen.runtime.contexts.binaries import StoredContext
     from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.graph import Graph
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from udogen.runtime.hexagon.session import HexagonSession
     from udogen.runtime.library import BACKENDS, RuntimeLibrary, find_runtime, interface_providers
     from udogen.runtime.op.calls import (
-        LogLine,
         OpCall,
         OpResult,
         PackageInfo,
@@ -63,7 +63,8 @@ _MODULES = {
     "failures": "OpCrashed OpFailed OpRefused OpTimedOut RegistrationFailed",
     "hexagon.session": "HexagonSession",
     "library": "BACKENDS RuntimeLibrary find_runtime interface_providers",
-    "op.calls": "LogLine OpCall OpResult PackageInfo ParamArg RuntimeInfo TensorArg Times",
+    "channel": "LogLine shared_array",
+    "op.calls": "OpCall OpResult PackageInfo ParamArg RuntimeInfo TensorArg Times",
     "op.session": "OpSession",
     "proof": "NoCounter NotExecuted Proof executions",
     "sessions.pipeline": "Pipeline",
@@ -133,4 +134,5 @@ __all__ = [
     "find_runtime",
     "interface_providers",
     "read_registration",
+    "shared_array",
 ]

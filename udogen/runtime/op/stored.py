@@ -9,7 +9,7 @@ from udogen.errors import RunFailed
 from udogen.qnn import system
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import Tensor
-from udogen.runtime.wire import Message
+from udogen.runtime.op.calls import TensorArg
 
 
 def only_graph(libraries: Path, binary: bytes) -> GraphInfo:
@@ -21,20 +21,20 @@ def only_graph(libraries: Path, binary: bytes) -> GraphInfo:
     return graphs[0]
 
 
-def bind(what: str, wanted: Sequence[TensorInfo], rows: Sequence[Message]) -> list[Tensor]:
-    """A tensor for each that the graph wants, in its order, described by the call's rows of the same names."""
-    by_name = {row["name"]: row for row in rows}
+def bind(what: str, wanted: Sequence[TensorInfo], args: Sequence[TensorArg], role: str) -> list[Tensor]:
+    """A tensor for each that the graph has, in its order, described by the call's arguments of the same names."""
+    by_name = {arg.name: arg for arg in args}
     if sorted(by_name) != sorted(info.name for info in wanted):
         has = ", ".join(info.name for info in wanted) or "none"
         raise RunFailed(f"the {what}s of the context are {has}, not {', '.join(by_name) or 'none'}", hint="name these")
     found = []
     for info in wanted:
-        row = by_name[info.name]
-        if (info.dtype, tuple(info.shape)) != (row["dtype"], tuple(row["shape"])):
+        arg = by_name[info.name]
+        if (info.dtype, tuple(info.shape)) != (arg.dtype, arg.shape):
             raise RunFailed(
                 f"{what} `{info.name}` of the context is {info.dtype} {list(info.shape)}, "
-                f"the call has {row['dtype']} {row['shape']}",
+                f"the call has {arg.dtype} {list(arg.shape)}",
                 hint="a context is for the shapes and types it was made with",
             )
-        found.append(Tensor(info.name, dtype=info.dtype, shape=row["shape"], role=row["role"], id=info.id))
+        found.append(Tensor(info.name, dtype=info.dtype, shape=arg.shape, role=role, id=info.id))
     return found

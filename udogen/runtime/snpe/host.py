@@ -17,9 +17,10 @@ from udogen.build import elf, tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime import arguments
 from udogen.runtime.arguments import Given
+from udogen.runtime.failures import Situation
 from udogen.runtime.library import find_runtime
 from udogen.runtime.op.calls import PackageInfo, RuntimeInfo
-from udogen.runtime.op.records import ask
+from udogen.runtime.op.commands import LibraryLocated, LocateLibrary
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.snpe.compare import (
     OtherOps,
@@ -31,6 +32,7 @@ from udogen.runtime.snpe.compare import (
     provider_of,
 )
 from udogen.runtime.snpe.registration import Registration, read_registration
+from udogen.runtime.worker_process import ask_once
 
 REGISTERED, NOT_TRIED, MISSING = "registered", "not tried", "missing"
 _SECONDS = 30.0
@@ -169,9 +171,10 @@ def _find(registration: Registration, core: str, name: str) -> Path:
     if fitting:  # as the loader does, which passes over those of other machines
         return fitting[0].resolve()
     if not there:
-        told = ask({"do": "locate", "library": name}, library=name, timeout=_SECONDS, what="the library")
-        if told["path"]:
-            return Path(told["path"])
+        situation = Situation(name, what="the library")
+        located = ask_once(LocateLibrary(name), LibraryLocated, situation, _SECONDS)
+        if located.path:
+            return Path(located.path)
         raise _missing(registration, core, name)
     found, read = there[0]
     if read.machine in _CORES[core].elsewhere:

@@ -12,8 +12,10 @@ from udogen.errors import RunFailed
 from udogen.qnn import udo
 from udogen.runtime import arguments
 from udogen.runtime.arguments import Given
+from udogen.runtime.failures import Situation
 from udogen.runtime.library import check_loadable
-from udogen.runtime.op.records import ask
+from udogen.runtime.op.commands import ReadRegistration, RegistrationRead
+from udogen.runtime.worker_process import ask_once
 
 Numbers = tuple[int, ...]
 
@@ -101,8 +103,8 @@ def read_registration(path: Given, *, timeout: float = 30.0) -> Registration:
             f"{path} exports {text}",
             hint="give the registration library, libUdo<Package>Reg.so" if several else "declare it with UDO_API",
         )
-    order = {"do": "registration", "library": str(path.resolve())}
-    return _registration(path, ask(order, library=str(path), timeout=timeout, what="the registration library"))
+    situation = Situation(str(path), what="the registration library")
+    return _registration(path, ask_once(ReadRegistration(path.resolve()), RegistrationRead, situation, timeout).content)
 
 
 def _registration(path: Path, told: Mapping[str, Any]) -> Registration:

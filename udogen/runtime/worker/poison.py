@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -20,11 +20,11 @@ from typing import Any
 from udogen.qnn import abi
 from udogen.qnn.backend import Backend, Log
 from udogen.qnn.interface import Interface
+from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.faults import Stray
-from udogen.runtime.wire import Message
 from udogen.runtime.worker import shim
 from udogen.runtime.worker.op_package import LoadedPackage
-from udogen.runtime.worker.rooms import Room, plain
+from udogen.runtime.worker.rooms import Room, plain, same_bytes, shared
 
 _REPLACED = {
     "init": "QnnOpPackage_InitFn_t",
@@ -70,6 +70,8 @@ class GuardedPackage:
         self._byte = 0
         self._names: dict[str, list[str]] = {"input": [], "output": [], "parameter": []}
         self._rooms: list[Room] = []
+        self._own: set[int] = set()  # addresses of outputs that are guarded already
+        self._blocks: list[Any] = []  # the data of inputs, as the client sent it
         self._package = package
         self._made: dict[int, _Made] = {}
         ffi = abi.ffi()
@@ -98,19 +100,25 @@ class GuardedPackage:
         finally:
             os.close(file)
 
-    def expect(self, order: Message) -> None:
-        """What the next graph has: the names of its tensors, and the byte that fills its outputs.
+    def expect(self, call: OpCall) -> None:
+        """What the next graph has: its tensors, and the byte that fills its outputs.
 
         libQnnCpu leaves the counts of a node unset where there is none of a kind.  Which inputs and parameters a
         node of a restored context has, nobody says: there outputs alone are looked at.
         """
-        self._byte, self._rooms = order["poison"], []
-        tensors = [row["tensor"] for row in order["params"] if "tensor" in row]
-        rows = {"input": order["inputs"], "output": order["outputs"], "parameter": tensors}
-        if order["context"] is not None:
-            rows |= {"input": [], "parameter": []}
-        self._names = {role: [row["name"] for row in given] for role, given in rows.items()}
-        self._params = len(order["params"])
+        self._byte, self._rooms, self._own = call.poison, [], set()
+        self._blocks = [] if call.context is not None else [arg.array for arg in call.inputs]
+        arrays = [each.name for each in call.params if each.shape is not None]
+        self._names = {
+            "input": [] if call.context is not None else [arg.name for arg in call.inputs],
+            "output": [arg.name for arg in call.outputs],
+            "parameter": [] if call.context is not None else arrays,
+        }
+        self._params = len(call.params)
+
+    def leave(self, rooms: Iterable[Room]) -> None:
+        """Outputs that have guards already; libQnnCpu hands them to ops as they are."""
+        self._own = {room.address for room in rooms}
 
     def strays(self) -> list[Stray]:
         """What ops have touched, since `expect`, that is not their own."""
@@ -167,12 +175,17 @@ class GuardedPackage:
             names = self._names[role]
             for index in range(min(count, len(names)) if names else 0):
                 tensor = all_tensors[index]
-                if tensor != ffi.NULL and tensor.data != ffi.NULL:
-                    room = made.rooms.get((role, index))
-                    if room is None or room.data.nbytes != _size_of(tensor):
-                        room = made.rooms[role, index] = self._room(tensor, role, names[index], index)
-                    self._fill(room, tensor)
-                    tensors.append((tensor, room))
+                if tensor == ffi.NULL or tensor.data == ffi.NULL:
+                    continue
+                if int(ffi.cast("uintptr_t", tensor.data)) in self._own:  # it has guards, which others look at
+                    if self._byte:
+                        ctypes.memset(int(ffi.cast("uintptr_t", tensor.data)), self._byte, _size_of(tensor))
+                    continue
+                room = made.rooms.get((role, index))
+                if room is None or room.data.nbytes != _size_of(tensor):
+                    room = made.rooms[role, index] = self._room(tensor, role, names[index], index)
+                self._fill(room, tensor)
+                tensors.append((tensor, room))
         for _, room in tensors:
             room.open(later=later)
         with _moved(tensors):
@@ -185,15 +198,23 @@ class GuardedPackage:
         return code
 
     def _room(self, tensor: Any, role: str, name: str, number: int) -> Room:
-        self._rooms.append(plain(name, role, abi.ffi().buffer(tensor.data, _size_of(tensor)), number))
-        return self._rooms[-1]
+        content = abi.ffi().buffer(tensor.data, _size_of(tensor))
+        block = self._blocks[number] if role == "input" and number < len(self._blocks) else None
+        # The op may have the client's own data, where the runtime's copy is nothing else: a large one is not copied.
+        if block is not None and block.data.nbytes == len(content) and same_bytes(block.data, content):
+            room = shared(name, role, block, number)
+        else:
+            room = plain(name, role, content, number)
+        self._rooms.append(room)
+        return room
 
     def _fill(self, room: Room, tensor: Any) -> None:
+        content = abi.ffi().buffer(tensor.data, room.data.nbytes)
         if room.role == "output" and self._byte:
             room.data[:] = bytes([self._byte]) * room.data.nbytes
-            return
-        room.data[:] = abi.ffi().buffer(tensor.data, room.data.nbytes)
-        room.content = bytes(room.data) if room.role == "input" else None
+        elif room.changed or not room.block:
+            room.data[:] = content
+        room.content = content if room.role == "input" else None  # the runtime's copy, which the op does not know
 
     def _free(self, impl: Any) -> int:
         ffi = abi.ffi()

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from udogen.qnn import abi
 from udogen.qnn.interface import ERROR
 from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, Scalar, Tensor
-from udogen.runtime.wire import Message
+from udogen.runtime.op.commands import DescribedOp, DescribedParam, DescribedTensor, Judgement, JudgeOps, OpsJudged
 from udogen.runtime.worker.op_package import LoadedPackage
 
 _RANKS = (4, 1, 2, 3, 5)  # for packages that say nothing
@@ -25,15 +24,15 @@ _OTHER = re.compile(
 )
 
 
-def judge(order: Message, on_phase: Callable[[str], None]) -> dict[str, Any]:
+def judge(command: JudgeOps, on_phase: Callable[[str], None]) -> OpsJudged:
     """For each op: whether validateOpConfig accepts it, or why not; `other` where it is another op for sure."""
     on_phase("load the op package")
     said: list[str] = []
-    package = LoadedPackage(order["library"], order["provider"])
+    package = LoadedPackage(str(command.library), command.provider)
     package.log_to(lambda _level, text: said.append(text), ERROR)
     init, validate = package.v1_4("init"), package.v1_4("validateOpConfig")
     if not validate:
-        return {"ops": []}
+        return OpsJudged(())
     ffi = abi.ffi()
     if init:
         on_phase("init")
@@ -45,26 +44,26 @@ def judge(order: Message, on_phase: Callable[[str], None]) -> dict[str, Any]:
         said.clear()
         return call(op.by_value()) == 0, said[0] if said else ""
 
-    return {"ops": [_judge(row, order["package"], accepts) for row in order["ops"]]}
+    return OpsJudged(tuple(_judge(op, command.package, accepts) for op in command.ops))
 
 
-def _judge(row: Message, package: str, accepts: Callable[[OpConfig], tuple[bool, str]]) -> dict[str, Any]:
+def _judge(op: DescribedOp, package: str, accepts: Callable[[OpConfig], tuple[bool, str]]) -> Judgement:
     reason = ""
     for rank in _RANKS:
         types: dict[str, str] = {}
         ranks: dict[str, int] = {}
-        for _ in range(2 * len([*row["inputs"], *row["outputs"], *row["params"]]) + 1):
-            accepted, reason = accepts(_config(row, package, rank, types, ranks))
+        for _ in range(2 * len(_all(op)) + 1):
+            accepted, reason = accepts(_config(op, package, rank, types, ranks))
             if accepted:
-                return {"accepted": True, "reason": "", "other": False}
-            if not _mend(row, reason, types, ranks):
+                return Judgement(accepted=True)
+            if not _mend(op, reason, types, ranks):
                 break
         if _OTHER.search(reason) or _TYPE.search(reason):
-            return {"accepted": False, "reason": reason, "other": True}
-    return {"accepted": False, "reason": reason, "other": False}
+            return Judgement(accepted=False, reason=reason, other=True)
+    return Judgement(accepted=False, reason=reason)
 
 
-def _mend(row: Message, reason: str, types: dict[str, str], ranks: dict[str, int]) -> bool:
+def _mend(op: DescribedOp, reason: str, types: dict[str, str], ranks: dict[str, int]) -> bool:
     """Take what the package asked for, where the description may mean that."""
     if (match := _RANK.search(reason)) and match["name"] not in ranks:
         ranks[match["name"]] = int(match["wanted"])
@@ -72,8 +71,7 @@ def _mend(row: Message, reason: str, types: dict[str, str], ranks: dict[str, int
     match = _TYPE.search(reason)
     if match is None or match["name"] in types:
         return False
-    tensors: Sequence[Message] = [*row["inputs"], *row["outputs"], *row["params"]]
-    allowed: Sequence[str] = next((each["types"] for each in tensors if each["name"] == match["name"]), [])
+    allowed: Sequence[str] = next((each.types for each in _all(op) if each.name == match["name"]), ())
     wanted = set(re.findall(r"\w+", match["wanted"]))
     fitting = next((each for each in allowed if each in wanted), None)
     if fitting is None:
@@ -82,23 +80,26 @@ def _mend(row: Message, reason: str, types: dict[str, str], ranks: dict[str, int
     return True
 
 
-def _config(row: Message, package: str, rank: int, types: dict[str, str], ranks: dict[str, int]) -> OpConfig:
-    def tensor(each: Message, role: str) -> Tensor:
-        name = each["name"]
-        shape = each.get("shape") or [1] * ranks.get(name, rank if role != STATIC else 1)
-        return Tensor(name, dtype=types.get(name, each["types"][0]), shape=shape, role=role)
+def _all(op: DescribedOp) -> list[DescribedTensor | DescribedParam]:
+    return [*op.inputs, *op.outputs, *op.params]
 
-    params: list[Param] = [
-        tensor(each, STATIC)
-        if each["kind"] == "tensor"
-        else Scalar(each["name"], types.get(each["name"], each["types"][0]), each["value"])
-        for each in row["params"]
-    ]
+
+def _config(op: DescribedOp, package: str, rank: int, types: dict[str, str], ranks: dict[str, int]) -> OpConfig:
+    def tensor(each: DescribedTensor, role: str) -> Tensor:
+        shape = [1] * ranks.get(each.name, rank)
+        return Tensor(each.name, dtype=types.get(each.name, each.types[0]), shape=shape, role=role)
+
+    def param(each: DescribedParam) -> Param:
+        dtype = types.get(each.name, each.types[0])
+        if each.value is not None:
+            return Scalar(each.name, dtype, each.value)
+        return Tensor(each.name, dtype=dtype, shape=each.shape or [1] * ranks.get(each.name, 1), role=STATIC)
+
     return OpConfig(
-        row["type"],
+        op.type,
         package=package,
-        op_type=row["type"],
-        inputs=[tensor(each, APP_WRITE) for each in row["inputs"]],
-        outputs=[tensor(each, APP_READ) for each in row["outputs"]],
-        params=params,
+        op_type=op.type,
+        inputs=[tensor(each, APP_WRITE) for each in op.inputs],
+        outputs=[tensor(each, APP_READ) for each in op.outputs],
+        params=[param(each) for each in op.params],
     )

@@ -9,17 +9,17 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi, qhpi
-from udogen.runtime.op.records import OlderRecords
-from udogen.runtime.wire import Message
+from udogen.runtime.failures import OlderRecords
+from udogen.runtime.op.commands import ReadRecords, RecordsRead
 from udogen.runtime.worker import shim
 
 REGISTER, INIT = "qhpi_register_ops_v1", "qhpi_init"
 
 
-def record(order: Message, on_phase: Callable[[str], None]) -> dict[str, Any]:
+def record(command: ReadRecords, on_phase: Callable[[str], None]) -> RecordsRead:
     """What `qhpi_init` of a package registers."""
     ffi = abi.ffi()
-    calls: list[dict[str, Any]] = []
+    packages, ops = list[str](), list[Any]()
     problems: list[Exception] = []
 
     def register(count: int, rows: Any, package: Any) -> int:
@@ -31,17 +31,18 @@ def record(order: Message, on_phase: Callable[[str], None]) -> dict[str, Any]:
                     "pointers at their ends, and runtimes from 2.47 on read beyond them, and may crash",
                     hint="build the package again with the QHPI headers of SDK 2.47 or later, or with udogen's own",
                 )
-            calls.append({"package": name, "ops": qhpi.ops_of(count, rows)})
+            ops.extend(qhpi.ops_of(count, rows))
+            packages.append(name)
         except (ValueError, RuntimeError, MemoryError, OlderRecords) as problem:
             problems.append(problem)
         return 0
 
     callback = ffi.callback("QHPI_StatusCode(uint32_t, QHPI_OpInfo_v1 *, char const *)", register)
-    stand_in = _load_shim(shim.library(REGISTER, [name for name in order["answered"] if name != REGISTER]))
+    stand_in = _load_shim(shim.library(REGISTER, [name for name in command.answered if name != REGISTER]))
     ctypes.c_void_p.in_dll(stand_in, shim.SLOT).value = int(ffi.cast("uintptr_t", callback))
     on_phase("load the op package")
     try:
-        package = ctypes.CDLL(order["library"], mode=os.RTLD_NOW | os.RTLD_LOCAL)
+        package = ctypes.CDLL(str(command.library), mode=os.RTLD_NOW | os.RTLD_LOCAL)
     except OSError as problem:
         raise RunFailed(f"the op package cannot be loaded: {problem}") from problem
     on_phase(f"register its kernels ({INIT})")
@@ -56,7 +57,7 @@ def record(order: Message, on_phase: Callable[[str], None]) -> dict[str, Any]:
             f"the kernel records of the op package cannot be read: {problems[0]}",
             hint="records are laid out as in SDK 2.47 and later; build the package with newer headers",
         )
-    return {"returned": returned.decode("utf-8", "replace"), "calls": calls}
+    return RecordsRead(returned.decode("utf-8", "replace"), next(iter(packages), ""), tuple(ops))
 
 
 def _load_shim(image: bytes) -> ctypes.CDLL:

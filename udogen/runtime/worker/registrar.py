@@ -8,15 +8,15 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi, udo
-from udogen.runtime.wire import Message
+from udogen.runtime.op.commands import LibraryLocated, LocateLibrary, ReadRegistration, RegistrationRead
 
 
-def read(order: Message, on_phase: Callable[[str], None]) -> dict[str, Any]:
+def read(command: ReadRegistration, on_phase: Callable[[str], None]) -> RegistrationRead:
     """Everything that a registration library tells, as SNPE asks for it: init, version, info, terminate."""
     ffi = abi.ffi(abi.UDO)
     on_phase("load the registration library")
     try:
-        library = udo.open_library(order["library"])
+        library = udo.open_library(str(command.library))
     except OSError as problem:
         raise RunFailed(
             f"the registration library cannot be loaded: {problem}",
@@ -39,7 +39,7 @@ def read(order: Message, on_phase: Callable[[str], None]) -> dict[str, Any]:
         ) from problem
     found["version"] = told
     _call(library, udo.TERMINATE, on_phase)
-    return found
+    return RegistrationRead(found)
 
 
 def _call(library: Any, name: str, on_phase: Callable[[str], None], answer: Any = None) -> None:
@@ -55,17 +55,17 @@ def _call(library: Any, name: str, on_phase: Callable[[str], None], answer: Any 
 _HINT = "see jni/src/reg: SNPE would refuse the package too"
 
 
-def locate(order: Message, on_phase: Callable[[str], None]) -> dict[str, Any]:
-    """Where the loader finds a library that is named without a folder; why not, where it finds none."""
+def locate(command: LocateLibrary, on_phase: Callable[[str], None]) -> LibraryLocated:
+    """Where the loader finds a library that is named without a folder."""
     on_phase("look for the library")
-    ffi, name = abi.ffi(abi.UDO), order["library"]
+    ffi, name = abi.ffi(abi.UDO), command.name
     try:
         kept = ffi.dlopen(name, ffi.RTLD_LAZY)  # lazily: what only a runtime has is undefined here
     except OSError as problem:
         # A library that was found, and cannot be loaded for another reason, is named with its folder.
         text = str(problem).removeprefix(f"cannot load library '{name}': ")
-        return {"path": text.partition(": ")[0] if text.startswith("/") else "", "why": text}
+        return LibraryLocated(text.partition(": ")[0] if text.startswith("/") else "")
     maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     found = {line.partition("/")[2] for line in maps.splitlines()}
     ffi.dlclose(kept)
-    return {"path": next((f"/{each}" for each in sorted(found) if each.endswith(f"/{name}")), ""), "why": ""}
+    return LibraryLocated(next((f"/{each}" for each in sorted(found) if each.endswith(f"/{name}")), ""))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from udogen.qnn import abi
@@ -14,9 +15,10 @@ from udogen.qnn.backend import Backend, Device
 from udogen.qnn.context import Graph
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_WRITE, Tensor, tensor_array
-from udogen.runtime.op.watch import Heap, as_message
-from udogen.runtime.wire import Message
-from udogen.runtime.worker.op_graph import new_graph
+from udogen.runtime.op.calls import OpCall
+from udogen.runtime.op.commands import Growth, HeapShot, OpRanTwice, OpRepeated
+from udogen.runtime.op.watch import Heap
+from udogen.runtime.worker.op_graph import Rules, block_of, new_graph
 from udogen.runtime.worker.rooms import Room, Rooms
 
 _WARM_EXECUTIONS, _WARM_CYCLES = 20, 5  # what is made once and kept is no leak
@@ -34,47 +36,31 @@ class _Made:
         """The C function that executes it, and its arguments."""
         return self._graph.call(*self._arrays, counts=(len(self._inputs), len(self._outputs)))
 
-    def answers(self) -> list[memoryview]:
+    def answers(self) -> tuple[bytes, ...]:
         """Copies of its outputs."""
-        return [memoryview(bytes(room.data)) for room in self._rooms]
+        return tuple(bytes(room.data) for room in self._rooms)
 
 
 class Repeats:
-    """The op of one order, made and executed as often as one likes."""
+    """One op, made and executed as often as one likes."""
 
     def __init__(
-        self,
-        backend: Backend,
-        device: Device | None,
-        order: Message,
-        buffers: list[bytearray],
-        *,
-        delivers: Sequence[str] | None,
-        validates: bool,
-        phase: Callable[[str], None],
+        self, backend: Backend, device: Device | None, call: OpCall, rules: Rules, *, exact: bool = False
     ) -> None:
-        self._backend, self._device, self._order, self._buffers = backend, device, order, buffers
-        self._delivers, self._validates, self._phase = delivers, validates, phase
+        self._backend, self._device, self._call, self._rules, self._exact = backend, device, call, rules, exact
 
-    def leaks(self, library: str) -> dict[str, Any]:
+    def leaks(self, library: str, times: int, cycles: int) -> OpRepeated:
         """The heap and the open files after many executions of one graph, and after many graphs: thrice each."""
         heap = Heap(library)
         heap.arm(track=True)
         try:
             with self._graph() as made:
-                self._phase("execute")
-                executions = _thrice(heap, made.execute, _WARM_EXECUTIONS, self._order["executions"])
-            self._phase("make and free the graph again and again")
-            quiet = Repeats(
-                self._backend,
-                self._device,
-                self._order,
-                self._buffers,
-                delivers=self._delivers,
-                validates=self._validates,
-                phase=lambda _name: None,
-            )
-            return {"executions": executions, "cycles": _thrice(heap, quiet.cycle, _WARM_CYCLES, self._order["cycles"])}
+                self._rules.phase("execute")
+                executions = _thrice(heap, made.execute, _WARM_EXECUTIONS, times)
+            self._rules.phase("make and free the graph again and again")
+            silent = self._rules._replace(phase=lambda _name: None)
+            op = Repeats(self._backend, self._device, self._call, silent)
+            return OpRepeated(executions, _thrice(heap, op.cycle, _WARM_CYCLES, cycles))
         finally:
             heap.disarm()
 
@@ -83,23 +69,23 @@ class Repeats:
         with self._graph() as made:
             made.execute()
 
-    def parallel(self) -> tuple[dict[str, Any], list[memoryview]]:
+    def parallel(self, loop: Path, executions: int, seconds: float) -> OpRanTwice:
         """Two graphs of the op, first one after the other, then at the same time: their outputs."""
         with self._graph() as one, self._graph() as other:
-            self._phase("execute")
+            self._rules.phase("execute")
             answers = []
             for each in (one, other):
                 each.execute()
-                answers += each.answers()
-            self._at_once(one, other)
-            answers += [*one.answers(), *other.answers()]
-            self._phase("free the graph")
-        return {}, answers
+                answers.append(each.answers())
+            self._at_once(loop, executions, seconds, one, other)
+            answers += [one.answers(), other.answers()]
+            self._rules.phase("free the graph")
+        return OpRanTwice(tuple(answers))
 
-    def _at_once(self, *graphs: _Made) -> None:
+    def _at_once(self, library: Path, executions: int, seconds: float, *graphs: _Made) -> None:
         """Execute them in threads that wait for each other, and then for nobody: the loop is not Python's."""
-        ffi, library = abi.ffi(), ctypes.CDLL(self._order["loop"])
-        address = ctypes.cast(library.udogen_loop, ctypes.c_void_p).value
+        ffi, loaded = abi.ffi(), ctypes.CDLL(str(library))
+        address = ctypes.cast(loaded.udogen_loop, ctypes.c_void_p).value
         loop = ffi.cast(
             "uint64_t (*)(void *, void *, void const *, uint32_t, void *, uint32_t, uint64_t, double, int *, int)",
             address,
@@ -111,8 +97,8 @@ class Repeats:
             given = (
                 ffi.cast("void *", execute),
                 *args[:5],
-                self._order["executions"],
-                self._order["seconds"],
+                executions,
+                seconds,
                 here,
                 len(graphs),
             )
@@ -131,33 +117,25 @@ class Repeats:
     def _graph(self) -> Iterator[_Made]:
         """A finalized graph with its tensors bound."""
         with self._backend.context(self._device) as context:
-            validate = None if self._validates else self._backend.validate
-            graph, inputs, outputs = new_graph(
-                context,
-                self._order,
-                self._buffers,
-                delivers=self._delivers,
-                validate=validate,
-                phase=self._phase,
-            )
-            self._phase("finalize")
+            graph, inputs, outputs = new_graph(context, self._call, self._rules)
+            self._rules.phase("finalize")
             graph.finalize()
-            rooms = Rooms(exact=self._order["exact"])
-            results = [rooms.output(each.name, each.nbytes) for each in outputs]
+            rooms = Rooms(exact=self._exact)
+            results = rooms.outputs([(each.name, each.nbytes) for each in outputs])
             for each, room in zip(outputs, results, strict=True):
                 each.bind(room.data)
             given = [each for each in inputs if each.role == APP_WRITE]
-            rows = [row for row in self._order["inputs"] if row["role"] == APP_WRITE]
-            for each, row in zip(given, rows, strict=True):
-                each.bind(rooms.input(each.name, self._buffers[row["buffer"]]).data)
+            args = [arg for arg in self._call.inputs if not arg.static and not arg.omitted]
+            for each, arg in zip(given, args, strict=True):
+                each.bind(rooms.input(each.name, block_of(arg)).data)
             yield _Made(graph, given, outputs, results)
 
 
-def _thrice(heap: Heap, work: Callable[[], None], warm: int, times: int) -> dict[str, Any]:
+def _thrice(heap: Heap, work: Callable[[], None], warm: int, times: int) -> Growth:
     """What is there after some turns, after half of the others, and at the end."""
     shots = []
     for turns in (warm, times // 2, times - times // 2):
         for _ in range(turns):
             work()
-        shots.append({"heap": as_message(heap.use()), "files": len(os.listdir("/proc/self/fd"))})
-    return {"times": times, "shots": shots}
+        shots.append(HeapShot(heap.use(), len(os.listdir("/proc/self/fd"))))
+    return Growth(times, tuple(shots))

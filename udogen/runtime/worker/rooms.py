@@ -16,11 +16,10 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
+from udogen.runtime.channel import GUARD, Block, Region, SharedMemory
 from udogen.runtime.failures import OutOfBounds
 from udogen.runtime.op.faults import BEFORE, INTO, PAST, Stray
-from udogen.runtime.wire import Message
 
-_ZONE = 2048  # bytes of the guard before plain data, and of the one behind it
 _MOST = 4096  # bytes of a guard that are looked at
 _ALIGNMENT = 128
 _NONE, _READ = 0, 1
@@ -64,7 +63,8 @@ class Room:
     behind: memoryview = field(default_factory=lambda: memoryview(b""))
     owner: Any = None  # what frees the memory
     number: int = 0  # among those of its role
-    content: bytes | None = None  # what must stay in it, where that is known
+    content: Any = None  # what must stay in it, where that is known
+    block: Block | None = None  # of shared memory, where it lies in that
     changed: dict[str, set[int]] = field(default_factory=dict)  # where something was written: offsets
 
     @property
@@ -99,13 +99,20 @@ class Room:
         return (self.before, before), (self.behind, pattern[_MOST : _MOST + self.behind.nbytes])
 
     def _note(self, where: str, part: memoryview, expected: bytes) -> None:
-        if part != expected:
+        if not same_bytes(part, expected):
             found = {at for at, (a, b) in enumerate(zip(part, expected, strict=True)) if a != b}
             self.changed.setdefault(where, set()).update(found)
 
-    def told(self) -> Message:
-        """As the parent is told of it, who has to explain an address."""
-        return {"name": self.name, "role": self.role, "address": self.address, "size": self.data.nbytes}
+    def region(self) -> Region:
+        """Where it lies, for the parent, which explains addresses."""
+        return Region(self.name, self.role, self.data.nbytes, self.address)
+
+
+def same_bytes(one: Any, other: Any) -> bool:
+    """Whether two buffers of one size hold the same; memoryviews themselves are slow to compare."""
+    ffi = abi.ffi()
+    addresses = (ctypes.c_void_p(int(ffi.cast("uintptr_t", ffi.from_buffer(each)))) for each in (one, other))
+    return not ctypes.CDLL(None).memcmp(*addresses, ctypes.c_size_t(len(one)))
 
 
 def refuse_strays(op: str, strays: Iterable[Stray]) -> None:
@@ -123,16 +130,25 @@ class Rooms:
         self._guard, self._exact, self._poison = guard, exact, poison
         self.all: list[Room] = []
 
-    def output(self, name: str, size: int) -> Room:
-        """Room for what an op writes."""
-        return self._add(name, "output", bytes([self._poison]) * size, read_only=False)
+    def outputs(self, sizes: Sequence[tuple[str, int]]) -> list[Room]:
+        """Room for what an op writes: in shared memory, where nothing else is asked for."""
+        if self._guard or self._exact:
+            poison = bytes([self._poison])
+            return [self._add(name, "output", poison * size, read_only=False) for name, size in sizes]
+        blocks = SharedMemory.of_sizes([size for _, size in sizes])
+        for (name, _), block in zip(sizes, blocks, strict=True):
+            room = shared(name, "output", block, sum(each.role == "output" for each in self.all))
+            if self._poison:
+                ctypes.memset(room.address, self._poison, room.data.nbytes)
+            self.all.append(room)
+        return self.all[-len(sizes) :] if sizes else []
 
-    def input(self, name: str, content: bytearray) -> Room:
+    def input(self, name: str, block: Block) -> Room:
         """Room with what an op reads."""
         if not self._guard and not self._exact:  # as it came: there is nobody to disturb it
-            self.all.append(Room(name, "input", memoryview(content)))
+            self.all.append(Room(name, "input", block.data))
             return self.all[-1]
-        return self._add(name, "input", content, read_only=True)
+        return self._add(name, "input", block.data, read_only=True)
 
     def repeat(self) -> None:
         """The first execution is over, others come."""
@@ -147,39 +163,43 @@ class Rooms:
             room.compare()
         refuse_strays(op, (stray for room in self._watched() for stray in room.strays()))
 
-    def told(self) -> Sequence[Message]:
-        """All of them, as the parent is told."""
-        return [room.told() for room in self.all] if self._guard or self._exact else []
+    def regions(self) -> list[Region]:
+        """All of them, where a fault beside them is explained."""
+        return [room.region() for room in self.all] if self._guard or self._exact else []
 
     def _watched(self) -> list[Room]:
         return [room for room in self.all if room.before.nbytes or room.behind.nbytes]
 
-    def _add(self, name: str, role: str, content: bytes | bytearray, *, read_only: bool) -> Room:
+    def _add(self, name: str, role: str, content: bytes | memoryview, *, read_only: bool) -> Room:
         number = sum(each.role == role for each in self.all)
         if self._guard:
             room = _guarded(name, role, content, number, at_end=self._guard == "end", read_only=read_only)
-        elif self._exact:
-            room = _exact(name, role, content)
         else:
-            room = plain(name, role, content, number)
-            room.open(later=False)
+            room = _exact(name, role, content)
         self.all.append(room)
         return room
+
+
+def shared(name: str, role: str, block: Block, number: int) -> Room:
+    """A block of shared memory, whose guards have bytes of ours."""
+    room = Room(name, role, block.data, block.before, block.behind, number=number, block=block)
+    room.open(later=False)
+    return room
 
 
 def plain(name: str, role: str, content: Any, number: int) -> Room:
     """Memory of ours with guards of bytes around it."""
     size = len(content)
-    whole = memoryview(bytearray(size + 2 * _ZONE + _ALIGNMENT))
+    whole = memoryview(bytearray(size + 2 * GUARD + _ALIGNMENT))
     start = int(abi.ffi().cast("uintptr_t", abi.ffi().from_buffer(whole)))
-    begin = _ZONE + -(start + _ZONE) % _ALIGNMENT
+    begin = GUARD + -(start + GUARD) % _ALIGNMENT
     room = Room(name, role, whole[begin : begin + size], number=number)
-    room.before, room.behind = whole[begin - _ZONE : begin], whole[begin + size : begin + size + _ZONE]
+    room.before, room.behind = whole[begin - GUARD : begin], whole[begin + size : begin + size + GUARD]
     room.data[:] = content
     return room
 
 
-def _guarded(name: str, role: str, content: bytes | bytearray, number: int, *, at_end: bool, read_only: bool) -> Room:
+def _guarded(name: str, role: str, content: bytes | memoryview, number: int, *, at_end: bool, read_only: bool) -> Room:
     page, size = mmap.PAGESIZE, len(content)
     inside = -(-max(size, 1) // page) * page
     mapping = mmap.mmap(-1, page + inside + page)
@@ -216,7 +236,7 @@ class _Allocated:
         self._libc.free(ctypes.c_void_p(self.address))
 
 
-def _exact(name: str, role: str, content: bytes | bytearray) -> Room:
+def _exact(name: str, role: str, content: bytes | memoryview) -> Room:
     owner = _Allocated(len(content))
     data = memoryview((ctypes.c_char * len(content)).from_address(owner.address)).cast("B")
     data[:] = content

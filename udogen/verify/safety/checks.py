@@ -16,8 +16,7 @@ from udogen.errors import RunFailed, UsageError
 from udogen.runtime.built import Built
 from udogen.runtime.failures import OpCrashed, OutOfBounds
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.op.calls import OpCall
-from udogen.runtime.op.marshal import byte_sizes
+from udogen.runtime.op.calls import OpCall, byte_sizes
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.op.watch import Watch
 from udogen.verify.results import Finding
@@ -154,7 +153,7 @@ class Safety:
                 place.session.run(replace(call, loops=1), Watch(exact=True))
         except RunFailed as fault:
             crash = fault
-        about = reports.Context(call.op_type, place.library, call, place.session.rooms, byte_sizes(call))
+        about = reports.Context(call.op_type, place.library, call, place.session.regions, byte_sizes(call))
         with self._stacks(place, call) as stacks:
             found = reports.findings_of(place.reports(), stacks, about) or differing
         if crash is not None and not found:

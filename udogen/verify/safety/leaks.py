@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from udogen.runtime.op.watch import HeapUse, of_message
+from udogen.runtime.op.commands import Growth, OpRepeated
+from udogen.runtime.op.watch import HeapUse
 from udogen.verify.results import Finding
 from udogen.verify.safety.stacks import Stacks, shown
 
@@ -17,21 +17,22 @@ _HINT = {
 _OF = {"executions": "executions of one graph", "cycles": "graphs, each made, executed once and freed"}
 
 
-def leak_findings(told: Mapping[str, Any], stacks: Stacks, *, op: str) -> tuple[Finding, ...]:
+def leak_findings(repeated: OpRepeated, stacks: Stacks, *, op: str) -> tuple[Finding, ...]:
     """What grew from the first shot to the second and from there to the third, and so will grow on."""
     found: list[Finding] = []
     seen: set[str] = set()
-    for kind in ("executions", "cycles"):  # what leaks in an execution does so in a cycle too: told once
-        for key, finding in _grown(kind, told[kind], stacks, op):
+    # What leaks in an execution does so in a cycle too.
+    for kind, growth in (("executions", repeated.executions), ("cycles", repeated.cycles)):
+        for key, finding in _grown(kind, growth, stacks, op):
             if key not in seen:
                 found.append(finding)
             seen.add(key)
     return tuple(found)
 
 
-def _grown(kind: str, told: Mapping[str, Any], stacks: Stacks, op: str) -> Iterator[tuple[str, Finding]]:
-    shots = [of_message(shot["heap"]) for shot in told["shots"]]
-    times = f"{told['times']:,} {_OF[kind]}"
+def _grown(kind: str, growth: Growth, stacks: Stacks, op: str) -> Iterator[tuple[str, Finding]]:
+    shots = [shot.heap for shot in growth.shots]
+    times = f"{growth.times:,} {_OF[kind]}"
     for index, site in enumerate(shots[-1].sites):
         sizes = [_live(shot, index)[1] for shot in shots]
         if not sizes[0] < sizes[1] < sizes[2]:
@@ -45,7 +46,7 @@ def _grown(kind: str, told: Mapping[str, Any], stacks: Stacks, op: str) -> Itera
             f"of {story.where}"
         )
         yield f"{story.where} {story.through}", Finding("leak", sentence, "\n".join(lines), _HINT[kind])
-    files = [int(shot["files"]) for shot in told["shots"]]
+    files = [shot.files for shot in growth.shots]
     if files[0] < files[1] < files[2]:
         sentence = f"op `{op}` leaves files open: {files[2] - files[0]:,} more after {times}"
         yield "files", Finding("leak", sentence, f"open files: {_numbers(files)}", "close what the kernel opens")

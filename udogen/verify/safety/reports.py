@@ -6,10 +6,11 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from udogen.runtime.channel import Region
 from udogen.runtime.op.calls import OpCall
-from udogen.runtime.op.watch import Frame
+from udogen.runtime.op.faults import Frame
 from udogen.verify.results import Finding
 from udogen.verify.safety.stacks import Stacks, shown
 
@@ -34,7 +35,7 @@ class Context(NamedTuple):
     op: str
     library: Path
     call: OpCall
-    rooms: Sequence[Mapping[str, Any]]  # where the tensors' data lay that we bound
+    regions: Sequence[Region]  # where the tensors' data lay that we bound
     sizes: Mapping[str, int]  # bytes of each input, which a runtime may have copied
 
 
@@ -85,7 +86,7 @@ def _addresses(lines: Sequence[str], stacks: Stacks, about: Context) -> Iterator
 def _beside(region: re.Match[str], about: Context) -> str:
     """Past the end of its input `x` (96 bytes); empty where the allocation is no tensor's."""
     begin, size = int(region["begin"], 16), int(region["size"])
-    name = next((f"its {room['role']} `{room['name']}`" for room in about.rooms if room["address"] == begin), "")
+    name = next((f"its {region.role} `{region.name}`" for region in about.regions if region.address == begin), "")
     if not name:  # the runtime copies inputs into memory of its own
         same = [name for name, nbytes in about.sizes.items() if nbytes == size]
         name = " or ".join(f"its input `{each}`" for each in same)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from udogen.build.dwarf import Lines, Place, readable
-from udogen.runtime.op.watch import Frame
+from udogen.runtime.op.faults import Frame
 
 # What belongs to a library of the compiler, not to the kernel: by its name, or by the file it is in.
 _STANDARD_NAME = re.compile(r"(std|__gnu_cxx|__cxxabiv1)::|operator (new|delete)\b|__")
