@@ -29,7 +29,7 @@ from udogen.qnn.tensors import (
 )
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 FFI = abi.ffi()
 NULL = FFI.NULL
@@ -121,7 +121,7 @@ def test_the_examples_equal_those_of_libqnncpu(softmax: Built) -> None:
             with OpSession(softmax.library, softmax.provider, runtime_kind=kind) as session:
                 [op] = session.package.operations
                 [name] = [each.name for each in softmax.op(op, "cpu").inputs]
-                call = make_call(softmax.op(op, "cpu"), softmax, op, Wishes({name: X}, {"axis": axis}))
+                call = make_call(softmax.op(op, "cpu"), softmax, op, CallOptions({name: X}, {"axis": axis}))
                 result = session.run(call)
                 assert result.runtime.emulator is (kind == "emulator")
                 answers += result.outputs.values()

@@ -16,7 +16,7 @@ from udogen.errors import RunFailed
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpResult
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 X = np.arange(48, dtype=np.float32).reshape(1, 2, 3, 8)
 Q = np.arange(256, dtype=np.uint8).reshape(1, 4, 8, 8)
@@ -42,7 +42,7 @@ def both(twelve: Built) -> Iterator[list[OpSession]]:
         yield sessions
 
 
-def run(built: Built, op: str, wishes: Wishes, kind: str = "emulator", **more: object) -> OpResult:
+def run(built: Built, op: str, options: CallOptions, kind: str = "emulator", **more: object) -> OpResult:
     with OpSession(
         built.library,
         built.provider,
@@ -51,12 +51,12 @@ def run(built: Built, op: str, wishes: Wishes, kind: str = "emulator", **more: o
         timeout=60,
         **more,  # type: ignore[arg-type]
     ) as session:
-        return session.run(make_call(built.op(op, "htp"), built, op, wishes))
+        return session.run(make_call(built.op(op, "htp"), built, op, options))
 
 
-def equal(built: Built, op: str, wishes: Wishes) -> OpResult:
+def equal(built: Built, op: str, options: CallOptions) -> OpResult:
     """Both runtimes give the same bytes."""
-    real, ours = (run(built, op, wishes, kind) for kind in KINDS)
+    real, ours = (run(built, op, options, kind) for kind in KINDS)
     assert ours.runtime.emulator and ours.runtime.name == "HTP_UDOGEN_EMULATOR"
     assert real.outputs.keys() == ours.outputs.keys()
     for name, array in real.outputs.items():
@@ -66,9 +66,9 @@ def equal(built: Built, op: str, wishes: Wishes) -> OpResult:
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{CASES[number][0]}-{number}")
 def test_twelve_ops_give_the_same_bytes(number: int, twelve: Built, both: list[OpSession]) -> None:
-    op, wishes, expected, _ = CASES[number]
+    op, options, expected, _ = CASES[number]
     shapes = {name: tuple(array.shape) for name, array in expected.items()}
-    call = make_call(twelve.op(op, "htp"), twelve, op, replace(wishes, shapes=shapes))
+    call = make_call(twelve.op(op, "htp"), twelve, op, replace(options, shapes=shapes))
     real, ours = (session.run(call).outputs for session in both)
     for name, array in real.items():
         assert array.tobytes() == ours[name].tobytes(), name
@@ -101,7 +101,7 @@ def test_hooks_give_the_same_bytes(
     hooks: Built, op: str, inputs: dict[str, np.ndarray], params: dict[str, object]
 ) -> None:
     quants = {"x": (0.1, -10), "y": (0.1, -10)} if inputs["x"].dtype == np.uint8 else {}
-    equal(hooks, op, Wishes(inputs, params=params, quants=quants, loops=2))
+    equal(hooks, op, CallOptions(inputs, params=params, quants=quants, loops=2))
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,13 @@ def test_what_is_refused_is_refused_by_both(
     quants = {"x": (0.1, -10), "y": (0.1, -10)} if inputs["x"].dtype == np.uint8 else {}
     for kind in KINDS:
         with pytest.raises(RunFailed) as told:
-            run(hooks, op, Wishes(inputs, params=params, quants=quants), kind)
+            run(hooks, op, CallOptions(inputs, params=params, quants=quants), kind)
         assert said in "\n".join([told.value.message, *told.value.details]), kind
 
 
 def test_what_does_not_fit_in_tcm_is_told_with_its_sizes(hooks: Built) -> None:
     with pytest.raises(RunFailed) as told:
-        run(hooks, "Untiled", Wishes({"x": LARGE}))
+        run(hooks, "Untiled", CallOptions({"x": LARGE}))
     lines = "\n".join(told.value.details)
     assert "(HookPackage::Untiled)" in lines
     assert "input 0 `x` 1x256x256x64 takes 16777216, output 0 1x256x256x64 takes 16777216; TCM has 4194304" in lines
@@ -133,9 +133,9 @@ def test_what_does_not_fit_in_tcm_is_told_with_its_sizes(hooks: Built) -> None:
 
 def test_a_named_processor_has_its_own_tcm(hooks: Built) -> None:
     six = np.ones((1, 96, 256, 64), np.float32)  # 6 MiB: too much for SM8350, not for SM8650
-    run(hooks, "Untiled", Wishes({"x": six}), soc=57)
+    run(hooks, "Untiled", CallOptions({"x": six}), soc=57)
     with pytest.raises(RunFailed, match="does not fit in TCM"):
-        run(hooks, "Untiled", Wishes({"x": six}), soc=30)
+        run(hooks, "Untiled", CallOptions({"x": six}), soc=30)
 
 
 EXAMPLES = {
@@ -175,7 +175,7 @@ def test_examples_give_the_same_bytes(examples: dict[str, Built], example: str, 
 
     fixed = kind.kind == "u" and example != "add_sat_u8"
     quants = dict.fromkeys((*names, "output"), (0.02, -100)) if fixed else {}
-    equal(built, op, Wishes({name: array() for name in names}, quants=quants))
+    equal(built, op, CallOptions({name: array() for name in names}, quants=quants))
 
 
 def test_the_command_line_shows_the_graph_after_each_step(hooks: Built, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.making import KERNELS, ROOT, htp_package
 from udogen.errors import RunFailed
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 GRAPHS = 200
 shapes = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(tuple)
@@ -51,7 +51,7 @@ def array(draw: Any, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 @st.composite
-def graphs(draw: Any) -> tuple[str, Wishes]:
+def graphs(draw: Any) -> tuple[str, CallOptions]:
     """One op of the package, with inputs, quantization and parameters."""
     op = draw(
         st.sampled_from(["Scale", "HalfSquare", "Widen", "AddRow", "Bias", "Signed8", "Signed16", "Bytes", "Cast"])
@@ -78,12 +78,12 @@ def graphs(draw: Any) -> tuple[str, Wishes]:
         if dtypes["y"] == "UFIXED_POINT_16":
             fixed = {"y": draw(quants)}
     x = array(draw, dtype, shape)
-    return op, Wishes({"x": x}, params=params, quants=fixed, dtypes=dtypes, shapes={"y": shape})
+    return op, CallOptions({"x": x}, params=params, quants=fixed, dtypes=dtypes, shapes={"y": shape})
 
 
-def answer(session: OpSession, built: Built, op: str, wishes: Wishes) -> dict[str, bytes] | str:
+def answer(session: OpSession, built: Built, op: str, options: CallOptions) -> dict[str, bytes] | str:
     try:
-        found = session.run(make_call(built.op(op, "htp"), built, op, wishes)).outputs
+        found = session.run(make_call(built.op(op, "htp"), built, op, options)).outputs
     except RunFailed:
         return "refused"
     return {name: each.tobytes() for name, each in found.items()}
@@ -94,7 +94,7 @@ def test_random_graphs_give_the_same_bytes(twelve: Built, sessions: list[OpSessi
 
     @settings(max_examples=GRAPHS, deadline=None, derandomize=True, database=None)
     @given(graph=graphs())
-    def holds(graph: tuple[str, Wishes]) -> None:
+    def holds(graph: tuple[str, CallOptions]) -> None:
         real, ours = (answer(session, twelve, *graph) for session in sessions)
         assert real == ours
         if real != "refused":

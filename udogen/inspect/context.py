@@ -10,9 +10,9 @@ from typing import Any
 
 from udogen.errors import UdogenError
 from udogen.opdef.problems import ConfigError, Problem, line_of
-from udogen.qnn import guarded, heads, quantization, socs
+from udogen.qnn import heads, quantization, socs
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.runtime.contexts import context_json, manifest
+from udogen.runtime.contexts import binary_info, context_json, manifest
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.context_json import ContextJson
 from udogen.runtime.contexts.differences import Difference, compare, describe_quantization, too_small
@@ -62,7 +62,7 @@ def inspect_context(
 ) -> InspectedContext:
     """Look at one context binary; raises an error only where nothing can be said of it."""
     faults: list[UdogenError] = []
-    head = guarded.head_of(path)
+    head = binary_info.head_of(path)
     verdict = manifest.check(path)
     try:
         verdict.refuse()

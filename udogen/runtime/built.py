@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from udogen.build.package import PROVIDER, PackageFolder, open_packages, package_of
@@ -11,7 +12,7 @@ from udogen.build.targets import Target
 from udogen.errors import RunFailed, UsageError
 from udogen.opdef import resolve
 from udogen.opdef.load import load
-from udogen.opdef.model import Op
+from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Problems
 from udogen.runtime.library import BACKENDS, interface_providers
 from udogen.runtime.snpe import host as udo_host
@@ -36,17 +37,16 @@ class Built:
 
     def op(self, name: str, backend: str) -> Op | None:
         """The op as this backend sees it; None where there is no config, or no such op in it."""
-        if self.folder is None:
+        if self.folder is None or self.config is None:
             return None
-        problems = Problems()
-        packages, _ = load(self.folder.configs)
-        for package in packages:
-            if package.name == self.package:
-                found = resolve.for_backend(package, backend, problems, forced=True, layout=self.folder.layout)
-                for op in found.ops:
-                    if op.name == name:
-                        return op
-        return None
+        found = resolve.for_backend(self.config, backend, Problems(), forced=True, layout=self.folder.layout)
+        return next((op for op in found.ops if op.name == name), None)
+
+    @cached_property
+    def config(self) -> OpPackage | None:
+        """The package as its config describes it; None where there is none."""
+        packages = load(self.folder.configs)[0] if self.folder is not None else ()
+        return next((each for each in packages if each.name == self.package), None)
 
 
 def outdated(library: Path, folder: PackageFolder | None = None) -> str:

@@ -45,6 +45,7 @@ _TAIL = struct.Struct("<I8s")  # the number of the frame, the other mark
 _BEGIN, _END = b"\x89udogen<", b">udogen\x98"
 _LONGEST = 1 << 28  # bytes of JSON
 _MOST_MEMORIES = 64  # that one message refers to
+_SEQUENCES = (tuple, collections.abc.Sequence)
 _CLASS, _AT = "class", "at"  # keys: of a dataclass, and of data in shared memory
 
 GUARD = 2048  # bytes before and behind each block that belong to nobody
@@ -325,8 +326,8 @@ class _Decoder:
             return value
         if origin in (Union, types.UnionType):
             return self.decode(_choice(arguments, value), value)
-        if origin is tuple and isinstance(value, list):
-            if arguments[-1:] == (...,):
+        if origin in _SEQUENCES and isinstance(value, list):
+            if arguments[-1:] == (...,) or origin is not tuple:
                 arguments = (arguments[0],) * len(value)
             if len(arguments) == len(value):
                 return tuple(self.decode(kind, each) for kind, each in zip(arguments, value, strict=True))
@@ -377,7 +378,7 @@ def _choice(kinds: Sequence[Any], value: Any) -> Any:
         named = [each for each in kinds if getattr(each, "__name__", "") == value.get(_CLASS)]
         return named[0] if named else next((each for each in kinds if get_origin(each) is not None), kinds[0])
     if isinstance(value, list):
-        return next((each for each in kinds if get_origin(each) is tuple), kinds[0])
+        return next((each for each in kinds if get_origin(each) in _SEQUENCES), kinds[0])
     if type(value) in kinds:
         return type(value)
     wider = {int: float, str: Path}.get(type(value))

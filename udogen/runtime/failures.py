@@ -273,11 +273,16 @@ def check_names(call: OpCall, package: PackageInfo, library: str) -> None:
             f"{library} is the op package `{package.name}`, not `{call.package}`",
             hint="the packageName of a node must be the one that getInfo returns",
         )
-    if package.operations and call.op_type not in package.operations:
-        near = nearest(call.op_type, package.operations)
+    check_op(call.op_type, package)
+
+
+def check_op(op: str, package: PackageInfo) -> None:
+    """Refuse an op that a package does not have, where its ops are known."""
+    if package.operations and op not in package.operations:
+        near = nearest(op, package.operations)
         have = ", ".join(package.operations)
         raise OpRefused(
-            f"op package `{package.name}` has no op `{call.op_type}`",
+            f"op package `{package.name}` has no op `{op}`",
             hint=(f"did you mean `{near}`? " if near else "") + f"it has: {have}",
         )
 

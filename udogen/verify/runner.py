@@ -20,7 +20,7 @@ from udogen.runtime.failures import NotExpressible, OpFailed, OpRefused, OutOfBo
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.library import BACKENDS
 from udogen.runtime.op.calls import POISON, OpCall, OpResult
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 from udogen.verify import costs, tolerances
 from udogen.verify.cases import Case
 from udogen.verify.explain import Explainer
@@ -201,7 +201,7 @@ def _calls(case: Case, op: Op | None, built: Built, place: Place) -> list[OpCall
     """The call of a case; before it those that a chain begins with."""
 
     def call(each: Case) -> OpCall:
-        wishes = Wishes(
+        options = CallOptions(
             inputs=each.inputs,
             params=each.params,
             quants=each.quants,
@@ -210,7 +210,7 @@ def _calls(case: Case, op: Op | None, built: Built, place: Place) -> list[OpCall
             loops=1 if place.instructions else _CHECKED,
             by_name=place.client,
         )
-        return make_call(op, built, each.op, wishes)
+        return make_call(op, built, each.op, options)
 
     return [call(each) for each in (*case.before, case)]
 

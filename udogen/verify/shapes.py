@@ -19,7 +19,7 @@ from udogen.runtime.built import Built
 from udogen.runtime.converter_host import Answer, Question, ScalarParam, ask_all
 from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.inferred_shapes import given_of, infer_outputs
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 from udogen.verify.results import Finding, Outcome, Trouble
 from udogen.verify.suite import configs
 from udogen.verify.suite.model import Subject
@@ -73,7 +73,7 @@ def _library(path: Path, *, build: bool) -> Path:
 
 
 def _call(case: Case, op: Op, built: Built) -> OpCall:
-    wishes = Wishes(
+    options = CallOptions(
         inputs=case.inputs,
         params=case.params,
         quants=case.quants,
@@ -81,7 +81,7 @@ def _call(case: Case, op: Op, built: Built) -> OpCall:
         shapes=case.output_shapes,
         by_name=True,
     )
-    return make_call(op, built, case.op, wishes)
+    return make_call(op, built, case.op, options)
 
 
 def _op(package: OpPackage, call: OpCall) -> Op:

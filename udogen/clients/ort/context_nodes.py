@@ -15,9 +15,8 @@ from typing import Any
 from udogen.errors import RunFailed
 from udogen.opdef import datatypes
 from udogen.opdef.onnx import reading
-from udogen.qnn import guarded
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.runtime.contexts import manifest
+from udogen.runtime.contexts import binary_info, manifest
 from udogen.runtime.contexts.binaries import system_library_of
 
 OP, DOMAIN = "EPContext", "com.microsoft"
@@ -78,14 +77,14 @@ def describe(file: Path) -> BinaryInfo:
     It is read in a child: libQnnSystem.so brings along an unwinder of its own, and in a process that imports
     onnxruntime after it every C++ exception of that is the end (measured: wheel 2.3.0 with onnxruntime 1.27.0).
     """
-    head = guarded.head_of(file)
+    head = binary_info.head_of(file)
     if head.emulator:
         raise RunFailed(
             f"{file} was made by udogen's emulator, and no backend of ONNX Runtime restores it",
             hint="make it with Qualcomm's libraries: --runtime real",
         )
     manifest.check(file).refuse()
-    return guarded.file_info(system_library_of(head), file)
+    return binary_info.file_info(system_library_of(head), file)
 
 
 # --- what of a binary can be named ------------------------------------------------------------------------

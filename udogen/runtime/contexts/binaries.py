@@ -13,12 +13,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from udogen.errors import RunFailed, ToolMissing
-from udogen.qnn import guarded, heads, system
+from udogen.qnn import heads, system
 from udogen.qnn.handle import Closing
 from udogen.qnn.system import BinaryInfo
 from udogen.runtime import arguments
 from udogen.runtime.arguments import Given
-from udogen.runtime.contexts import context_json, manifest
+from udogen.runtime.contexts import binary_info, context_json, manifest
 from udogen.runtime.contexts.context_json import ContextJson
 from udogen.runtime.contexts.differences import Difference, compare, too_small
 from udogen.runtime.contexts.manifest import Verdict
@@ -86,7 +86,7 @@ class StoredContext(Closing):
     def _described(self, library: Path, *, trusted: bool) -> BinaryInfo:
         if trusted:
             return system.binary_info(library, self.data, name=str(self.path))
-        return guarded.file_info(library, self.path)
+        return binary_info.file_info(library, self.path)
 
     def __repr__(self) -> str:
         graphs = ", ".join(each.name for each in self.info.graphs)
@@ -103,7 +103,7 @@ class StoredContext(Closing):
 
 
 def _verdict(path: Path, check: bool) -> Verdict:
-    guarded.head_of(path)  # what is no file, or no context binary, is told in these words
+    binary_info.head_of(path)  # what is no file, or no context binary, is told in these words
     if not check:
         return Verdict(manifest.ABSENT, "its manifest was not looked at")
     verdict = manifest.check(path)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen.errors import UsageError
-from udogen.opdef.load import load
 from udogen.opdef.model import Op
 from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
 from udogen.runtime.built import Built
@@ -36,10 +35,8 @@ def with_rules(
             f"--rules {rules}: {built.library} is a library alone, and rules are read with the config of its op",
             hint="give the folder of the package, or --shape NAME=2x3x4",
         )
-    packages, problems = load(built.folder.configs)
-    problems.stop_if_any()
-    package = next(each for each in packages if each.name == built.package)
-    found = load_shape_rules(rules, package.ops)
+    assert built.config is not None  # in which the op was found
+    found = load_shape_rules(rules, built.config.ops)
     if not found.has_shapes(op.name):
         raise UsageError(f"{rules} has no rule for the shapes of op `{op.name}`", hint=f"write def {op.name}(op): …")
     inferred = infer_outputs(found, op, inputs, params, outputs)

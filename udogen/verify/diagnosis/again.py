@@ -11,7 +11,7 @@ import numpy as np
 from udogen.errors import RunFailed
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpCall, OpResult
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 from udogen.verify.diagnosis.evidence import Arrays, Params, Quants, Reference
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Again:
         """What the op answers."""
         given = self.inputs if inputs is None else inputs
         wanted = self.params if params is None else params
-        wishes = Wishes(
+        options = CallOptions(
             inputs={name: np.ascontiguousarray(array) for name, array in given.items()},
             params=wanted,
             quants=self.quants,
@@ -47,7 +47,7 @@ class Again:
             shapes=self._shapes(given, wanted),
             loops=loops,
         )
-        call = make_call(self.op, self.built, self.op_type, wishes)
+        call = make_call(self.op, self.built, self.op_type, options)
         return self.run(replace(call, poison=poison)).outputs
 
     def _shapes(self, inputs: Arrays, params: Params) -> dict[str, tuple[int, ...]]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from udogen.errors import BuildFailed, RunFailed, ToolMissing
 from udogen.opdef.model import Op
 from udogen.runtime.built import Built
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 from udogen.verify.places import Place
 from udogen.verify.results import Outcome, Trouble
 from udogen.verify.safety.checks import PageGuards, Safety, Wanted
@@ -19,11 +19,11 @@ def examined(outcome: Outcome, safety: Safety | PageGuards, built: Built, op: Op
     case = outcome.case
     if case.refusal or outcome.status == "skipped" or case.trouble is not None:
         return outcome
-    wishes = Wishes(
+    options = CallOptions(
         inputs=case.inputs, params=case.params, quants=case.quants, dtypes=case.dtypes, shapes=case.output_shapes
     )
     try:
-        found = safety.check(make_call(op, built, case.op, wishes))
+        found = safety.check(make_call(op, built, case.op, options))
     except (ToolMissing, BuildFailed):
         raise
     except RunFailed as fault:
