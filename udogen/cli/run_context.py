@@ -204,7 +204,7 @@ def _run_options(options: Options) -> RunOptions:
 
 def _unproved(results: Iterable[Result]) -> UdogenError | None:
     from udogen.runtime.contexts.report import counts_of
-    from udogen.runtime.proof import unproved
+    from udogen.runtime.execution_counts import unproved
 
     return unproved(counts_of(results))
 

@@ -115,7 +115,7 @@ def command(**given: Any) -> int:
     runtimes: they compile the HTP or DSP package in LIBRARY for the Hexagon instruction set and run its kernel under
     qemu-hexagon.
     """
-    from udogen.runtime.proof import proved
+    from udogen.runtime.execution_counts import proved
     from udogen.verify.safety.heap import findings_of_run
 
     options = _checked(Options(**given))

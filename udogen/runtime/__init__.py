@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.graph import Graph
     from udogen.runtime.contexts.runtime import Runtime
+    from udogen.runtime.execution_counts import NoCounter, NotExecuted, Proof, executions
     from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
     from udogen.runtime.hexagon.session import HexagonSession
     from udogen.runtime.library import BACKENDS, RuntimeLibrary, find_runtime, interface_providers
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
         Times,
     )
     from udogen.runtime.op.session import OpSession
-    from udogen.runtime.proof import NoCounter, NotExecuted, Proof, executions
     from udogen.runtime.sessions.pipeline import Pipeline
     from udogen.runtime.sessions.plan import SessionPlan
     from udogen.runtime.sessions.session import Session, Sessions
@@ -66,7 +66,7 @@ _MODULES = {
     "channel": "LogLine shared_array",
     "op.calls": "OpCall OpResult PackageInfo ParamArg RuntimeInfo TensorArg Times",
     "op.session": "OpSession",
-    "proof": "NoCounter NotExecuted Proof executions",
+    "execution_counts": "NoCounter NotExecuted Proof executions",
     "sessions.pipeline": "Pipeline",
     "sessions.plan": "SessionPlan",
     "sessions.session": "Session Sessions",

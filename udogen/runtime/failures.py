@@ -11,7 +11,7 @@ from udogen.error_tables import describe
 from udogen.errors import RunFailed, UdogenError, of_json
 from udogen.opdef.problems import nearest
 from udogen.qnn.interface import WARN
-from udogen.runtime import known
+from udogen.runtime import log_messages
 from udogen.runtime.channel import Failed, LogLine, Region
 from udogen.runtime.op.calls import OpCall, PackageInfo, TensorArg
 from udogen.runtime.op.faults import Fault, Stray, fault_of, without_faults
@@ -115,7 +115,7 @@ class Situation:
     def complaints(self) -> list[str]:
         """Error and warning lines: errors first, the package's before the runtime's."""
         lines = [line for line in self.logs if line.level <= WARN]
-        return known.telling(
+        return log_messages.without_noise(
             self._without_op(line.text)
             for line in sorted(lines, key=lambda line: (line.level, line.source != "package"))
         )
@@ -128,7 +128,7 @@ class Situation:
         """Everything a person may want to see below the sentence, but what the sentence told."""
         tied = f"--force: the op package is built with the C++ headers of SDK {_release(self.forced)}"
         complaints = self.complaints()
-        output = known.telling(without_faults(self.output))[-_SHOWN_LINES:]
+        output = log_messages.without_noise(without_faults(self.output))[-_SHOWN_LINES:]
         # HTP packages write an error to the log and to stderr.
         lines = (*complaints, *(line for line in output if self._without_op(line) not in complaints))
         return [*([tied] if self.forced else []), *(line for line in lines if line != told)]
@@ -141,9 +141,9 @@ def api_error(situation: Situation, function: str, code: int) -> RunFailed:
     reasons = situation.complaints()
     reason = f": {reasons[0]}" if reasons else f": {row.meaning}"
     details = situation.details(told=reasons[0] if reasons else "")
-    if meant := known.explain(situation.subject, "\n".join([*reasons, *situation.output])):
+    if meant := log_messages.explain(situation.subject, "\n".join([*reasons, *situation.output])):
         kind = RegistrationFailed if situation.call is None else OpFailed
-        return kind(meant[0], hint=meant[1], details=[f"{function}: {number}", *situation.details()])
+        return kind(meant.sentence, hint=meant.hint, details=[f"{function}: {number}", *situation.details()])
     if function == "deviceCreate":
         text = f"{situation.subject} takes no such device: {number}{reason}"
         return RunFailed(text, hint="choose another --soc, or leave it out", details=details)

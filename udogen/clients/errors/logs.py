@@ -13,7 +13,7 @@ from udogen.clients.errors import decode
 from udogen.clients.errors.decode import Reading
 from udogen.error_tables import Cause, log_lines, printed_numbers
 from udogen.errors import UsageError, open_plain
-from udogen.runtime import known as runtime_lines
+from udogen.runtime import log_messages
 
 LINES = ("qnn", "ort", "executorch")  # files of log_lines, in the order in which they are tried
 _LONGEST = 8192  # of a line; what is longer is no message
@@ -118,12 +118,10 @@ def said(text: str, after: list[str]) -> Iterator[Known]:
 
 
 def _said_by_runtime(text: str, after: list[str]) -> Iterator[Known]:
-    for index, row in enumerate(runtime_lines.ALL):
-        if match := row.said.search(text):
-            sentence = row.sentence("the op", match, "\n".join([text, *after]))
-            cause = Cause("", row.hint, "measured: libQnnHtp 2.47 to 2.51, x86")
-            yield Known(f"runtime-{index}", "the runtime", sentence, (cause,))
-            return
+    if log_messages.explain("the op", text):
+        found = log_messages.explain("the op", "\n".join([text, *after]))
+        assert found is not None
+        yield Known(f"runtime-{found.id}", "the runtime", found.sentence, (Cause("", found.hint, found.cause.source),))
 
 
 def _numbers(text: str) -> Iterator[Known]:

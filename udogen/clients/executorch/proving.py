@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from udogen.runtime import proof
-from udogen.runtime.proof import NotExecuted
+from udogen.runtime import execution_counts
+from udogen.runtime.execution_counts import NotExecuted
 
 
 @contextmanager
@@ -21,7 +21,9 @@ def proving(options: Any) -> Iterator[None]:
             method.execute([x])
     """
     found = {
-        (info.op_package_name, info.qnn_op_type_name): proof.demanded(info.op_package_path, info.interface_provider)
+        (info.op_package_name, info.qnn_op_type_name): execution_counts.demanded(
+            info.op_package_path, info.interface_provider
+        )
         for info in options.op_package_infos
         if info.platform.name == "X86_64"
     }

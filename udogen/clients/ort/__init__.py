@@ -12,6 +12,6 @@ from __future__ import annotations
 
 from udogen.clients.ort.opening import NotPlaced, SessionFailed, session
 from udogen.clients.ort.proving import OpProof, ProvingSession
-from udogen.runtime.proof import NotExecuted
+from udogen.runtime.execution_counts import NotExecuted
 
 __all__ = ["NotExecuted", "NotPlaced", "OpProof", "ProvingSession", "SessionFailed", "session"]

@@ -13,13 +13,13 @@ from udogen.clients.ort.case_model import Chain
 from udogen.clients.ort.commands import ArrayRow, ModelRan, OpenOrt, OrtOpened, RunModel
 from udogen.errors import RunFailed, ToolMissing, UdogenError
 from udogen.opdef.model import Op
-from udogen.runtime import failures, known
+from udogen.runtime import failures, log_messages
 from udogen.runtime.built import Built
 from udogen.runtime.channel import Failed
+from udogen.runtime.execution_counts import Proof, Rise
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import BACKENDS, check_loadable, check_provider
 from udogen.runtime.op.calls import OpCall, OpResult, RuntimeInfo, Times
-from udogen.runtime.proof import Proof, Rise
 from udogen.runtime.worker_process import WorkerSession
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ _KINDS = {kind.kind: kind for kind in (failures.OpFailed, failures.OpRefused, To
 
 def _explain(situation: Situation, failed: Failed) -> UdogenError:
     """The error that the worker reported; what the op itself printed is its reason."""
-    call, printed = situation.call, known.telling(situation.output)[-_SHOWN_LINES:]
+    call, printed = situation.call, log_messages.without_noise(situation.output)[-_SHOWN_LINES:]
     kind = _KINDS.get(failed.kind, RunFailed)
     text, details = failed.message, [*failed.details, *printed]
     own = f"op {call.op_type}: " if call else ""

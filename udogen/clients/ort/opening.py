@@ -23,7 +23,7 @@ from udogen.clients.package import Package, Wish, find_packages
 from udogen.clients.programs import ort as options_of
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.opdef.onnx.model import Model, walk
-from udogen.runtime import known
+from udogen.runtime import log_messages
 from udogen.runtime.library import check_loadable, check_provider
 
 EP = "QNN"
@@ -238,7 +238,7 @@ def _meant(output: str) -> list[_Meant]:
 
 def _reasons(output: str, ops: Sequence[str]) -> list[str]:
     """What a package, or the runtime, itself said of a refusal."""
-    lines = [_HEAD.sub("", _COLOURS.sub("", line)).strip() for line in known.telling(output.splitlines())]
+    lines = [_HEAD.sub("", _COLOURS.sub("", line)).strip() for line in log_messages.without_noise(output.splitlines())]
     own = [line for line in lines if re.match(r"op \w+: ", line) and (not ops or line.split()[1].rstrip(":") in ops)]
     return list(dict.fromkeys(own))
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from udogen.clients.package import Package
-from udogen.runtime import proof
-from udogen.runtime.proof import NotExecuted
+from udogen.runtime import execution_counts
+from udogen.runtime.execution_counts import NotExecuted
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,9 @@ class ProvingSession:
 
     def __init__(self, session: Any, packages: Sequence[Package], *, stored: bool = False) -> None:
         self._session, self._stored = session, stored
-        found = [(package, proof.counted_package(package.library.file, package.provider)) for package in packages]
+        found = [
+            (package, execution_counts.counted_package(package.library.file, package.provider)) for package in packages
+        ]
         # A stored context does not tell which of the ops it has.
         self._counters = {
             (package.name, op): each.counters for package, each in found for op in (each.ops if stored else package.ops)

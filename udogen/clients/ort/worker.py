@@ -11,7 +11,7 @@ from typing import Any
 from udogen.build import elf
 from udogen.clients.ort import opening, versions
 from udogen.clients.ort.commands import ArrayRow, ModelRan, OpenOrt, OrtOpened, RunModel
-from udogen.runtime import failures, proof
+from udogen.runtime import execution_counts, failures
 from udogen.runtime.channel import Done, Quit
 from udogen.runtime.worker.serving import Commands, Parent, serve
 
@@ -92,9 +92,9 @@ class OrtWorker:
         gc.collect()  # what it registered is freed before it is registered again
 
 
-def _counters(library: Path, provider: str) -> proof.Counters | None:
+def _counters(library: Path, provider: str) -> execution_counts.Counters | None:
     try:
-        return proof.counters_of(library, provider)
+        return execution_counts.counters_of(library, provider)
     except OSError:  # no session has loaded it, or the last one that did is gone
         return None
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from udogen.errors import UdogenError
-from udogen.runtime import proof
+from udogen.runtime import execution_counts
 from udogen.runtime.contexts.commands import ContextRan, ContextsOpened, GraphRan, Job, ProfileRow, TensorRow
 from udogen.runtime.failures import error_of
 
@@ -54,7 +54,7 @@ def _graph_as_json(graph: GraphRan) -> dict[str, Any]:
 def counts_of(results: Iterable[Result]) -> dict[tuple[str, str, str], int]:
     """What op packages counted in all contexts together, where that was asked for."""
     found = [result for result in results if not isinstance(result, UdogenError)]
-    return proof.summary([row for result in found for row in result.proof or ()])
+    return execution_counts.summary([row for result in found for row in result.proof or ()])
 
 
 def lines(rows: Sequence[Row], runtime: ContextsOpened) -> Iterator[str]:
@@ -72,7 +72,7 @@ def lines(rows: Sequence[Row], runtime: ContextsOpened) -> Iterator[str]:
     wrong = sum(went_wrong(result) for _, result in rows)
     graphs = [graph for _, result in rows if not isinstance(result, UdogenError) for graph in result.graphs]
     fine = sum(graph.error is None for graph in graphs)
-    yield from proof.sentences(counts_of(result for _, result in rows))
+    yield from execution_counts.sentences(counts_of(result for _, result in rows))
     where = f"{runtime.name} ({runtime.build_id})"
     yield (
         f"{len(rows) - wrong} of {len(rows)} context{'s' * (len(rows) != 1)} fine, "

@@ -13,7 +13,7 @@ from udogen.error_tables import describe
 from udogen.errors import RunFailed, UdogenError, UsageError
 from udogen.opdef.problems import nearest
 from udogen.qnn.interface import WARN
-from udogen.runtime import failures, known
+from udogen.runtime import failures, log_messages
 from udogen.runtime.channel import Failed, LogLine
 from udogen.runtime.contexts.commands import (
     ContextDescribed,
@@ -119,7 +119,7 @@ class ContextSession:
         ran = self.ask(command, ContextRan, _situation(command.job))
         if all(graph.error is None for graph in ran.graphs):
             return ran
-        printed = known.telling(self._worker.output())[-_SHOWN_LINES:]
+        printed = log_messages.without_noise(self._worker.output())[-_SHOWN_LINES:]
         return replace(ran, graphs=tuple(_with_lines(graph, printed) for graph in ran.graphs))
 
     def _start(self) -> None:
@@ -160,9 +160,9 @@ def _explain(situation: Situation, failed: Failed) -> UdogenError:
         return failures.error_of(failed)
     row = describe(failed.code)
     reasons = situation.complaints()
-    if meant := known.explain(situation.subject, "\n".join([*reasons, *situation.output])):
+    if meant := log_messages.explain(situation.subject, "\n".join([*reasons, *situation.output])):
         number = f"{failed.function}: {failed.code} ({row.name})"
-        return RunFailed(meant[0], hint=meant[1], details=[number, *situation.details()])
+        return RunFailed(meant.sentence, hint=meant.hint, details=[number, *situation.details()])
     return RunFailed(
         f"{situation.what} {situation.library}: {failed.function} failed with {failed.code} ({row.name}) "
         f"in phase `{situation.phase}`: " + (reasons[0] if reasons else row.meaning),

@@ -26,7 +26,7 @@ from udogen.qnn.handle import Closing
 from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink
 from udogen.qnn.profile import Profile
 from udogen.qnn.system import BinaryInfo
-from udogen.runtime import arguments, known
+from udogen.runtime import arguments, log_messages
 from udogen.runtime.arguments import Given
 from udogen.runtime.contexts import manifest
 from udogen.runtime.contexts.context import Context
@@ -205,7 +205,7 @@ class Runtime(Closing):
 
         Of the packages that were registered here; a library for Hexagon counts there, where nobody can ask it.
         """
-        from udogen.runtime.proof import counted_package
+        from udogen.runtime.execution_counts import counted_package
 
         found = [counted_package(*each) for each in self._packages]
         return {each.name: each.counts() for each in found}
@@ -295,7 +295,7 @@ class Runtime(Closing):
         began = time.monotonic()
         with _RESTORES, self._log.everything() as lines:
             low = self._backend.restore(binary, self._device(device), options)
-        missing = known.left_out(text for _, text in lines)
+        missing = log_messages.left_out(text for _, text in lines)
         if missing is None:
             return low
         low.close()
@@ -312,7 +312,7 @@ class Runtime(Closing):
         )
 
     def _hear(self, level: int, text: str) -> None:
-        if known.telling([text]):
+        if log_messages.without_noise([text]):
             self._interface.heard(level, text)
         if level <= self._log_level:
             self._sink(level, text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from udogen.errors import RunFailed, UdogenError
 from udogen.qnn.interface import QnnError
-from udogen.runtime import known
+from udogen.runtime import log_messages
 from udogen.runtime.buffers.planned import PlannedBuffers
 from udogen.runtime.buffers.planning import Wishes, plan_buffers
 from udogen.runtime.buffers.values import Step
@@ -40,7 +40,7 @@ from udogen.runtime.contexts.commands import (
 )
 from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.contexts.shards import Shard
-from udogen.runtime.proof import CountedPackage, NoCounter, counted_package
+from udogen.runtime.execution_counts import CountedPackage, NoCounter, counted_package
 from udogen.runtime.worker.serving import Commands, Parent, failed, serve
 
 if TYPE_CHECKING:
@@ -188,8 +188,8 @@ class ContextWorker:
 
 def _in_words(problem: UdogenError, subject: str) -> UdogenError:
     """What is known of the reason that the runtime, or a package, logged for an error number."""
-    if isinstance(problem, QnnError) and (meant := known.explain(subject, "\n".join(problem.said))):
-        return RunFailed(meant[0], hint=meant[1], details=[problem.message, *problem.details])
+    if isinstance(problem, QnnError) and (meant := log_messages.explain(subject, "\n".join(problem.said))):
+        return RunFailed(meant.sentence, hint=meant.hint, details=[problem.message, *problem.details])
     return problem
 
 

@@ -13,8 +13,8 @@ from udogen.runtime.channel import LogLine
 if TYPE_CHECKING:
     import numpy as np
 
+    from udogen.runtime.execution_counts import Proof
     from udogen.runtime.op.watch import HeapUse
-    from udogen.runtime.proof import Proof
 
     Array = np.ndarray[Any, np.dtype[Any]]
 else:

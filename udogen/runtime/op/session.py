@@ -13,6 +13,7 @@ from udogen.build.tools import preloading
 from udogen.qnn.interface import INFO, WARN
 from udogen.runtime import failures
 from udogen.runtime.channel import Region
+from udogen.runtime.execution_counts import Proof, Rise
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import check_loadable, check_provider, find_runtime, sdk_build_id
 from udogen.runtime.op.calls import OpCall, OpResult, PackageInfo, RuntimeInfo, Times, arrays_of, checked_call
@@ -27,7 +28,6 @@ from udogen.runtime.op.commands import (
     RunOpTwice,
 )
 from udogen.runtime.op.watch import NOTHING, Watch
-from udogen.runtime.proof import Proof, Rise
 from udogen.runtime.worker_process import WorkerSession
 
 if TYPE_CHECKING:

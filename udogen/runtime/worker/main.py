@@ -15,7 +15,7 @@ from udogen.qnn.backend import Backend, Device, Log
 from udogen.qnn.context import Context, Graph
 from udogen.qnn.interface import WARN, Interface, QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, Tensor
-from udogen.runtime import failures, proof
+from udogen.runtime import execution_counts, failures
 from udogen.runtime.channel import Done, Quit
 from udogen.runtime.op import stored
 from udogen.runtime.op.calls import OpCall, PackageInfo, RuntimeInfo
@@ -92,7 +92,7 @@ class OpWorker:
         phase("register the op package")
         self._backend.register(command.library, command.provider, command.target)
         phase("ask the op package what it has")
-        self._counters = proof.counters_of(library, command.provider)
+        self._counters = execution_counts.counters_of(library, command.provider)
         self._provider, self._clears = command.provider, command.clears_outputs
         validate = None if command.validates else self._backend.validate
         self._rules = Rules(command.delivers, validate, phase)
