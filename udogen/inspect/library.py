@@ -19,7 +19,7 @@ from udogen.runtime.failures import OlderRecords, OpCrashed, OpTimedOut
 from udogen.runtime.kernel_records import read_records
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.snpe.registration import read_registration
-from udogen.runtime.worker import shim
+from udogen.runtime.worker import stub_library
 
 _SECONDS = 30.0  # for a package that never comes back from registering
 
@@ -122,7 +122,7 @@ def _read(case: Case) -> Case:
 def _record(case: Case) -> Case:
     """The kernel records, which may also tell why the runtime refused, or crashed."""
     crashed = isinstance(case.failure, (OpCrashed, OpTimedOut))
-    if case.facts.style.id != "qhpi" or case.facts.elf.machine != shim.MACHINE:
+    if case.facts.style.id != "qhpi" or case.facts.elf.machine != stub_library.MACHINE:
         return case
     undefined = [symbol.name for symbol in case.facts.elf.imports if symbol.name.startswith("qhpi_")]
     try:

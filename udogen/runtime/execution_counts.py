@@ -209,7 +209,7 @@ class CountedPackage(NamedTuple):
 def counted_package(library: Path | str, provider: str = "") -> CountedPackage:
     """The counters of a package with its ops; `NoCounter` where it has none, or is not loaded in this process."""
     from udogen.runtime.library import interface_providers
-    from udogen.runtime.worker.op_package import LoadedPackage
+    from udogen.runtime.worker.loaded_package import LoadedPackage
 
     provider = provider or next(iter(interface_providers(Path(library))), "")
     counters = demanded(library, provider)

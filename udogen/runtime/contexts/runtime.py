@@ -40,7 +40,7 @@ from udogen.runtime.library import (
     find_runtime,
     interface_providers,
 )
-from udogen.runtime.worker.op_package import LoadedPackage, listen
+from udogen.runtime.worker.loaded_package import LoadedPackage, listen
 
 if TYPE_CHECKING:
     from mmap import mmap

@@ -17,7 +17,6 @@ from udogen.qnn.interface import WARN, Interface, QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE, Tensor
 from udogen.runtime import execution_counts, failures
 from udogen.runtime.channel import Done, Quit
-from udogen.runtime.op import stored
 from udogen.runtime.op.calls import OpCall, PackageInfo, RuntimeInfo
 from udogen.runtime.op.commands import (
     JudgeOps,
@@ -34,12 +33,12 @@ from udogen.runtime.op.commands import (
     RunOpTwice,
 )
 from udogen.runtime.op.watch import Fence, Heap, Watch
-from udogen.runtime.worker import probe, recorder, registrar
-from udogen.runtime.worker.op_graph import Rules, block_of, new_graph, tensors_of
-from udogen.runtime.worker.op_package import LoadedPackage
-from udogen.runtime.worker.poison import GuardedPackage, poison_heap
-from udogen.runtime.worker.repeats import Repeats
-from udogen.runtime.worker.rooms import Rooms, refuse_strays
+from udogen.runtime.worker import package_queries as queries
+from udogen.runtime.worker.guarded_buffers import GuardedBuffers, refuse_strays
+from udogen.runtime.worker.guarded_package import GuardedPackage, poison_heap
+from udogen.runtime.worker.loaded_package import LoadedPackage
+from udogen.runtime.worker.op_graph import Rules, block_of, new_graph, only_graph, stored_tensors, tensors_of
+from udogen.runtime.worker.repeated_runs import RepeatedRuns
 from udogen.runtime.worker.serving import Commands, Parent, serve
 
 _MOST_SAMPLES = 10_000
@@ -63,10 +62,10 @@ class OpWorker:
             RepeatOp: self.repeat,
             RunOpTwice: self.run_twice,
             Quit: self.quit,
-            ReadRecords: partial(recorder.record, on_phase=phase),
-            ReadRegistration: partial(registrar.read, on_phase=phase),
-            LocateLibrary: partial(registrar.locate, on_phase=phase),
-            JudgeOps: partial(probe.judge, on_phase=phase),
+            ReadRecords: partial(queries.read_records, on_phase=phase),
+            ReadRegistration: partial(queries.read_registration, on_phase=phase),
+            LocateLibrary: partial(queries.locate_library, on_phase=phase),
+            JudgeOps: partial(queries.judge_ops, on_phase=phase),
         }
 
     def open(self, command: OpenPackage) -> PackageOpened:
@@ -132,10 +131,10 @@ class OpWorker:
                 phase("finalize")
                 graph.finalize()
             finalized = clock()
-            rooms = Rooms(guard=watch.guard, exact=watch.exact, poison=call.poison)
-            results = rooms.outputs([(each.name, each.nbytes) for each in outputs])
-            for each, room in zip(outputs, results, strict=True):
-                each.bind(room.data)
+            buffers = GuardedBuffers(guard=watch.guard, exact=watch.exact, poison=call.poison)
+            results = buffers.outputs([(each.name, each.nbytes) for each in outputs])
+            for each, buffer in zip(outputs, results, strict=True):
+                each.bind(buffer.data)
             if guarded:
                 guarded.leave(results)
             given = [each for each in inputs if each.role == APP_WRITE]
@@ -144,12 +143,12 @@ class OpWorker:
                 args.sort(key=lambda arg: [each.name for each in given].index(arg.name))
             for each, arg in zip(given, args, strict=True):
                 # Only now: a graph does not take an input that has data.
-                each.bind(rooms.input(each.name, block_of(arg)).data)
+                each.bind(buffers.input(each.name, block_of(arg)).data)
             execute = graph.executor(given, outputs)
             heap = Heap(self._library) if watch.heap else None
             counts.append(self._counts(op))
-            phase("execute", (*rooms.regions(), *(fence.regions() if fence else ())))
-            seconds = _times(execute, call.loops, heap, rooms)
+            phase("execute", (*buffers.regions(), *(fence.regions() if fence else ())))
+            seconds = _times(execute, call.loops, heap, buffers)
             counts.append(self._counts(op))
             if fence:
                 fence.end()
@@ -158,8 +157,8 @@ class OpWorker:
             phase("free the graph")
         if guarded:
             refuse_strays(op, guarded.strays())
-        rooms.check(op)
-        answers = [room.block or room.data for room in results]
+        buffers.check(op)
+        answers = [buffer.block or buffer.data for buffer in results]
         if restored:  # in the order of the call
             names = [each.name for each in outputs]
             answers = [answers[names.index(arg.name)] for arg in call.outputs]
@@ -195,9 +194,9 @@ class OpWorker:
         op = self._repeats(command.call, exact=True)
         return op.parallel(command.loop, command.executions, command.seconds)
 
-    def _repeats(self, call: OpCall, *, exact: bool = False) -> Repeats:
+    def _repeats(self, call: OpCall, *, exact: bool = False) -> RepeatedRuns:
         assert self._backend is not None
-        return Repeats(self._backend, self._device, call, self._rules, exact=exact)
+        return RepeatedRuns(self._backend, self._device, call, self._rules, exact=exact)
 
     def _guarded_backend(self, call: OpCall, watch: Watch) -> GuardedPackage | None:
         """The backend in which tensors get guards and outputs a byte where the op is executed; None: none of this.
@@ -221,12 +220,12 @@ class OpWorker:
 
     def _stored_graph(self, context: Context, call: OpCall) -> tuple[Graph, list[Tensor], list[Tensor]]:
         assert call.context is not None
-        info = stored.only_graph(self._libraries, call.context)
+        info = only_graph(self._libraries, call.context)
         given = [arg for arg in call.inputs if not arg.static and not arg.omitted]  # static ones are in the binary
         return (
             context.retrieve(info.name),
-            stored.bind("input", info.inputs, given, APP_WRITE),
-            stored.bind("output", info.outputs, call.outputs, APP_READ),
+            stored_tensors("input", info.inputs, given, APP_WRITE),
+            stored_tensors("output", info.outputs, call.outputs, APP_READ),
         )
 
     def quit(self, _command: Quit) -> Done:
@@ -242,12 +241,12 @@ class OpWorker:
         return Done()
 
 
-def _times(execute: Callable[[], None], loops: int, heap: Heap | None, rooms: Rooms) -> list[float]:
+def _times(execute: Callable[[], None], loops: int, heap: Heap | None, buffers: GuardedBuffers) -> list[float]:
     """Seconds of each execution; where the heap is watched, it is during these alone."""
     if heap is None:
         first = _timed(execute)
         if loops > 1:
-            rooms.repeat()
+            buffers.repeat()
         return [first, *(_timed(execute) for _ in range(loops - 1))]
     seconds = []
     heap.arm()

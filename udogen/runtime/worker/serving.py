@@ -72,11 +72,14 @@ def serve(commands_of: Callable[[Parent], Commands]) -> None:
     commands.setdefault(Quit, lambda _command: Done())
     taken: queue.SimpleQueue[object] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(channel, [*commands], taken), daemon=True).start()
-    while True:
-        command = taken.get()
-        parent.send(_answer(commands, command))
-        if isinstance(command, Quit):
-            return
+    while _serve_one(parent, commands, taken.get()):
+        pass
+
+
+def _serve_one(parent: Parent, commands: Commands, command: object) -> bool:
+    """Answer a command; whether others may come.  What it refers to is free afterwards."""
+    parent.send(_answer(commands, command))
+    return not isinstance(command, Quit)
 
 
 def _answer(commands: Commands, command: object) -> object:

@@ -53,7 +53,7 @@ def _pattern(role: str, number: int, later: bool) -> bytes:
 
 
 @dataclass
-class Room:
+class GuardedBuffer:
     """The data of one tensor, and the guards around it."""
 
     name: str
@@ -123,99 +123,104 @@ def refuse_strays(op: str, strays: Iterable[Stray]) -> None:
         raise OutOfBounds(sentences[0], hint=found[0].hint, details=sentences[1:])
 
 
-class Rooms:
-    """Rooms of one kind; `guard` is end, begin, or empty.  Outputs hold the byte `poison` before they are written."""
+class GuardedBuffers:
+    """The data of all tensors of a graph, in one way: `guard` is end, begin, or empty.
+
+    Outputs hold the byte `poison` before they are written.
+    """
 
     def __init__(self, *, guard: str = "", exact: bool = False, poison: int = 0) -> None:
         self._guard, self._exact, self._poison = guard, exact, poison
-        self.all: list[Room] = []
+        self.all: list[GuardedBuffer] = []
 
-    def outputs(self, sizes: Sequence[tuple[str, int]]) -> list[Room]:
-        """Room for what an op writes: in shared memory, where nothing else is asked for."""
+    def outputs(self, sizes: Sequence[tuple[str, int]]) -> list[GuardedBuffer]:
+        """GuardedBuffer for what an op writes: in shared memory, where nothing else is asked for."""
         if self._guard or self._exact:
             poison = bytes([self._poison])
             return [self._add(name, "output", poison * size, read_only=False) for name, size in sizes]
         blocks = SharedMemory.of_sizes([size for _, size in sizes])
         for (name, _), block in zip(sizes, blocks, strict=True):
-            room = shared(name, "output", block, sum(each.role == "output" for each in self.all))
+            buffer = shared(name, "output", block, sum(each.role == "output" for each in self.all))
             if self._poison:
-                ctypes.memset(room.address, self._poison, room.data.nbytes)
-            self.all.append(room)
+                ctypes.memset(buffer.address, self._poison, buffer.data.nbytes)
+            self.all.append(buffer)
         return self.all[-len(sizes) :] if sizes else []
 
-    def input(self, name: str, block: Block) -> Room:
-        """Room with what an op reads."""
+    def input(self, name: str, block: Block) -> GuardedBuffer:
+        """GuardedBuffer with what an op reads."""
         if not self._guard and not self._exact:  # as it came: there is nobody to disturb it
-            self.all.append(Room(name, "input", block.data))
+            self.all.append(GuardedBuffer(name, "input", block.data))
             return self.all[-1]
         return self._add(name, "input", block.data, read_only=True)
 
     def repeat(self) -> None:
         """The first execution is over, others come."""
-        for room in self._watched():
-            room.compare()
-            if room.role == "output":  # what the guards of others hold stays
-                room.open(later=True)
+        for buffer in self._watched():
+            buffer.compare()
+            if buffer.role == "output":  # what the guards of others hold stays
+                buffer.open(later=True)
 
     def check(self, op: str) -> None:
         """Refuse what was written beside any of them."""
-        for room in self._watched():
-            room.compare()
-        refuse_strays(op, (stray for room in self._watched() for stray in room.strays()))
+        for buffer in self._watched():
+            buffer.compare()
+        refuse_strays(op, (stray for buffer in self._watched() for stray in buffer.strays()))
 
     def regions(self) -> list[Region]:
         """All of them, where a fault beside them is explained."""
-        return [room.region() for room in self.all] if self._guard or self._exact else []
+        return [buffer.region() for buffer in self.all] if self._guard or self._exact else []
 
-    def _watched(self) -> list[Room]:
-        return [room for room in self.all if room.before.nbytes or room.behind.nbytes]
+    def _watched(self) -> list[GuardedBuffer]:
+        return [buffer for buffer in self.all if buffer.before.nbytes or buffer.behind.nbytes]
 
-    def _add(self, name: str, role: str, content: bytes | memoryview, *, read_only: bool) -> Room:
+    def _add(self, name: str, role: str, content: bytes | memoryview, *, read_only: bool) -> GuardedBuffer:
         number = sum(each.role == role for each in self.all)
         if self._guard:
-            room = _guarded(name, role, content, number, at_end=self._guard == "end", read_only=read_only)
+            buffer = _guarded(name, role, content, number, at_end=self._guard == "end", read_only=read_only)
         else:
-            room = _exact(name, role, content)
-        self.all.append(room)
-        return room
+            buffer = _exact(name, role, content)
+        self.all.append(buffer)
+        return buffer
 
 
-def shared(name: str, role: str, block: Block, number: int) -> Room:
+def shared(name: str, role: str, block: Block, number: int) -> GuardedBuffer:
     """A block of shared memory, whose guards have bytes of ours."""
-    room = Room(name, role, block.data, block.before, block.behind, number=number, block=block)
-    room.open(later=False)
-    return room
+    buffer = GuardedBuffer(name, role, block.data, block.before, block.behind, number=number, block=block)
+    buffer.open(later=False)
+    return buffer
 
 
-def plain(name: str, role: str, content: Any, number: int) -> Room:
+def plain(name: str, role: str, content: Any, number: int) -> GuardedBuffer:
     """Memory of ours with guards of bytes around it."""
     size = len(content)
     whole = memoryview(bytearray(size + 2 * GUARD + _ALIGNMENT))
     start = int(abi.ffi().cast("uintptr_t", abi.ffi().from_buffer(whole)))
     begin = GUARD + -(start + GUARD) % _ALIGNMENT
-    room = Room(name, role, whole[begin : begin + size], number=number)
-    room.before, room.behind = whole[begin - GUARD : begin], whole[begin + size : begin + size + GUARD]
-    room.data[:] = content
-    return room
+    buffer = GuardedBuffer(name, role, whole[begin : begin + size], number=number)
+    buffer.before, buffer.behind = whole[begin - GUARD : begin], whole[begin + size : begin + size + GUARD]
+    buffer.data[:] = content
+    return buffer
 
 
-def _guarded(name: str, role: str, content: bytes | memoryview, number: int, *, at_end: bool, read_only: bool) -> Room:
+def _guarded(
+    name: str, role: str, content: bytes | memoryview, number: int, *, at_end: bool, read_only: bool
+) -> GuardedBuffer:
     page, size = mmap.PAGESIZE, len(content)
     inside = -(-max(size, 1) // page) * page
     mapping = mmap.mmap(-1, page + inside + page)
     whole = memoryview(mapping)
     begin = page + inside - size if at_end else page
-    room = Room(name, role, whole[begin : begin + size], owner=mapping, number=number)
-    room.before = whole[max(page, begin - _MOST) : begin]
-    room.behind = whole[begin + size : min(page + inside, begin + size + _MOST)]
-    room.data[:] = content
-    room.open(later=False)
+    buffer = GuardedBuffer(name, role, whole[begin : begin + size], owner=mapping, number=number)
+    buffer.before = whole[max(page, begin - _MOST) : begin]
+    buffer.behind = whole[begin + size : min(page + inside, begin + size + _MOST)]
+    buffer.data[:] = content
+    buffer.open(later=False)
     start = int(abi.ffi().cast("uintptr_t", abi.ffi().from_buffer(whole)))
     _protect(start, page, _NONE)
     _protect(start + page + inside, page, _NONE)
     if read_only:
         _protect(start + page, inside, _READ)
-    return room
+    return buffer
 
 
 def _protect(address: int, size: int, how: int) -> None:
@@ -236,8 +241,8 @@ class _Allocated:
         self._libc.free(ctypes.c_void_p(self.address))
 
 
-def _exact(name: str, role: str, content: bytes | memoryview) -> Room:
+def _exact(name: str, role: str, content: bytes | memoryview) -> GuardedBuffer:
     owner = _Allocated(len(content))
     data = memoryview((ctypes.c_char * len(content)).from_address(owner.address)).cast("B")
     data[:] = content
-    return Room(name, role, data, owner=owner)
+    return GuardedBuffer(name, role, data, owner=owner)

@@ -18,17 +18,17 @@ from udogen.qnn.tensors import APP_WRITE, Tensor, tensor_array
 from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.commands import Growth, HeapShot, OpRanTwice, OpRepeated
 from udogen.runtime.op.watch import Heap
+from udogen.runtime.worker.guarded_buffers import GuardedBuffer, GuardedBuffers
 from udogen.runtime.worker.op_graph import Rules, block_of, new_graph
-from udogen.runtime.worker.rooms import Room, Rooms
 
 _WARM_EXECUTIONS, _WARM_CYCLES = 20, 5  # what is made once and kept is no leak
 
 
-class _Made:
+class _FinalizedGraph:
     """A finalized graph with what it needs to be executed."""
 
-    def __init__(self, graph: Graph, inputs: list[Tensor], outputs: list[Tensor], rooms: list[Room]) -> None:
-        self._graph, self._inputs, self._outputs, self._rooms = graph, inputs, outputs, rooms
+    def __init__(self, graph: Graph, inputs: list[Tensor], outputs: list[Tensor], buffers: list[GuardedBuffer]) -> None:
+        self._graph, self._inputs, self._outputs, self._buffers = graph, inputs, outputs, buffers
         self._arrays = tensor_array(inputs), tensor_array(outputs)
         self.execute = graph.executor(inputs, outputs)
 
@@ -38,10 +38,10 @@ class _Made:
 
     def answers(self) -> tuple[bytes, ...]:
         """Copies of its outputs."""
-        return tuple(bytes(room.data) for room in self._rooms)
+        return tuple(bytes(buffer.data) for buffer in self._buffers)
 
 
-class Repeats:
+class RepeatedRuns:
     """One op, made and executed as often as one likes."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Repeats:
                 executions = _thrice(heap, made.execute, _WARM_EXECUTIONS, times)
             self._rules.phase("make and free the graph again and again")
             silent = self._rules._replace(phase=lambda _name: None)
-            op = Repeats(self._backend, self._device, self._call, silent)
+            op = RepeatedRuns(self._backend, self._device, self._call, silent)
             return OpRepeated(executions, _thrice(heap, op.cycle, _WARM_CYCLES, cycles))
         finally:
             heap.disarm()
@@ -82,7 +82,7 @@ class Repeats:
             self._rules.phase("free the graph")
         return OpRanTwice(tuple(answers))
 
-    def _at_once(self, library: Path, executions: int, seconds: float, *graphs: _Made) -> None:
+    def _at_once(self, library: Path, executions: int, seconds: float, *graphs: _FinalizedGraph) -> None:
         """Execute them in threads that wait for each other, and then for nobody: the loop is not Python's."""
         ffi, loaded = abi.ffi(), ctypes.CDLL(str(library))
         address = ctypes.cast(loaded.udogen_loop, ctypes.c_void_p).value
@@ -92,7 +92,7 @@ class Repeats:
         )
         here, codes = ffi.new("int *"), []
 
-        def work(made: _Made) -> None:
+        def work(made: _FinalizedGraph) -> None:
             execute, args = made.call()
             given = (
                 ffi.cast("void *", execute),
@@ -114,21 +114,21 @@ class Repeats:
             raise QnnError("graphExecute", failed[0])
 
     @contextmanager
-    def _graph(self) -> Iterator[_Made]:
+    def _graph(self) -> Iterator[_FinalizedGraph]:
         """A finalized graph with its tensors bound."""
         with self._backend.context(self._device) as context:
             graph, inputs, outputs = new_graph(context, self._call, self._rules)
             self._rules.phase("finalize")
             graph.finalize()
-            rooms = Rooms(exact=self._exact)
-            results = rooms.outputs([(each.name, each.nbytes) for each in outputs])
-            for each, room in zip(outputs, results, strict=True):
-                each.bind(room.data)
+            buffers = GuardedBuffers(exact=self._exact)
+            results = buffers.outputs([(each.name, each.nbytes) for each in outputs])
+            for each, buffer in zip(outputs, results, strict=True):
+                each.bind(buffer.data)
             given = [each for each in inputs if each.role == APP_WRITE]
             args = [arg for arg in self._call.inputs if not arg.static and not arg.omitted]
             for each, arg in zip(given, args, strict=True):
-                each.bind(rooms.input(each.name, block_of(arg)).data)
-            yield _Made(graph, given, outputs, results)
+                each.bind(buffers.input(each.name, block_of(arg)).data)
+            yield _FinalizedGraph(graph, given, outputs, results)
 
 
 def _thrice(heap: Heap, work: Callable[[], None], warm: int, times: int) -> Growth:
