@@ -95,7 +95,7 @@ def command(click_context: click.Context, /, **given: Any) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command line."""
 
     paths: tuple[Path, ...]
     folders: tuple[Path, ...]
@@ -210,7 +210,7 @@ def _unproved(results: Iterable[Result]) -> UdogenError | None:
 
 
 def _jobs(paths: list[Path]) -> list[Job]:
-    """The contexts to run, in order; what is odd about a folder is said."""
+    """The contexts to run, in order; what is odd about a folder is printed."""
     from udogen.runtime.contexts.runs import jobs_of
     from udogen.runtime.contexts.shards import find_shards
 

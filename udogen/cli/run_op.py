@@ -11,7 +11,7 @@ import click
 
 from udogen.cli import output
 from udogen.cli.options import pairs, prove_option, runtime_kind, soc_of
-from udogen.cli.safety_options import HEAP_HELP, as_row, tell
+from udogen.cli.safety_options import HEAP_HELP, as_row, print_findings
 from udogen.errors import UsageError, VerificationFailed, open_plain, read_plain, writing
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def command(**given: Any) -> int:
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command line."""
 
     library: Path
     op: str
@@ -357,7 +357,7 @@ def _print(done: _Done) -> None:
     result, times, runtime = done.result, done.result.times, done.result.runtime
     if runtime.build_id:
         took = f"({runtime.build_id}), {times.execute * 1e6:.1f} µs per execute"
-    else:  # an emulator of the instruction set: its time says nothing
+    else:  # an emulator of the instruction set: its time means nothing
         took = f"(kernel {result.kernel})"
     output.say(f"{done.package}::{done.options.op} ran on {runtime.name} {took}")
     for name, array in result.outputs.items():
@@ -369,7 +369,7 @@ def _print(done: _Done) -> None:
         output.say(f"  {result.proof.sentence}")
     if done.findings is not None and not done.findings:
         output.say("  the op does not use the heap while it executes")
-    tell(done.findings or ())
+    print_findings(done.findings or ())
     if result.packets:
         _print_packets(result.packets)
 

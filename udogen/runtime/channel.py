@@ -1,4 +1,4 @@
-"""How a parent and its worker talk: commands and answers are dataclasses, tensors lie in shared memory.
+"""How a parent and its worker talk: commands and their answers are dataclasses, tensors lie in shared memory.
 
 A message is a frame on a socket: JSON, and the descriptors of the memory that it refers to.  An op can write to every
 descriptor of the process that it runs in, so a frame begins with a mark, its number and a checksum, and ends with the
@@ -71,7 +71,7 @@ class Quit:
 
 @dataclass(frozen=True)
 class Done:
-    """An answer that says no more."""
+    """The answer to a command that returns nothing."""
 
 
 @dataclass(frozen=True)
@@ -457,7 +457,7 @@ class Channel:
         try:
             count, encoded = json.loads(text)
         except (ValueError, TypeError, RecursionError) as fault:
-            raise Garbled(f"a message is no JSON of ours: {fault}") from fault
+            raise Garbled(f"a message is not the JSON that a channel writes: {fault}") from fault
         if type(count) is not int or not 0 <= count <= len(self._descriptors):
             raise Garbled("a message came without the memory that it refers to")
         memories = []

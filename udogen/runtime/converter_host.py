@@ -142,7 +142,7 @@ class Question(NamedTuple):
 
 
 class AskConverter(NamedTuple):
-    """A command: what a converter would be told about this op by this library."""
+    """A command: ask a library about one op, as a converter does."""
 
     library: Path
     question: Question
@@ -157,7 +157,7 @@ class Answer(NamedTuple):
 
 
 def ask_all(library: Path, questions: Sequence[Question], *, timeout: float | None) -> list[Answer]:
-    """The library's answers, asked in a child process."""
+    """What the library returns for each question, in a worker."""
     check_loadable(library, "converter op package")
     worker, deadline = WorkerProcess(__name__), deadline_of(timeout)
     found: list[Answer] = []

@@ -51,8 +51,8 @@ class OpCrashed(RunFailed):
     """The op ended the process, or made it unusable."""
 
     kind = "op-crashed"
-    fault: Fault | None = None  # where the process could tell of it
-    beside: bool = False  # it was beside a tensor, and the message says so
+    fault: Fault | None = None  # where the process reported it
+    beside: bool = False  # it was beside a tensor, as the message states
 
 
 class OlderRecords(RunFailed):
@@ -124,14 +124,14 @@ class Situation:
         """Without how our packages begin a line; the sentence has it."""
         return line.removeprefix(f"op {self.call.op_type}: ") if self.call else line
 
-    def details(self, *, told: str = "") -> list[str]:
-        """Everything a person may want to see below the sentence, but what the sentence told."""
+    def details(self, *, without: str = "") -> list[str]:
+        """Everything a person may want to see below the sentence, but the line that is in it already."""
         tied = f"--force: the op package is built with the C++ headers of SDK {_release(self.forced)}"
         complaints = self.complaints()
         output = log_messages.without_noise(without_faults(self.output))[-_SHOWN_LINES:]
         # HTP packages write an error to the log and to stderr.
         lines = (*complaints, *(line for line in output if self._without_op(line) not in complaints))
-        return [*([tied] if self.forced else []), *(line for line in lines if line != told)]
+        return [*([tied] if self.forced else []), *(line for line in lines if line != without)]
 
 
 def api_error(situation: Situation, function: str, code: int) -> RunFailed:
@@ -140,7 +140,7 @@ def api_error(situation: Situation, function: str, code: int) -> RunFailed:
     number = f"{code} ({row.name})" if row.code == code and not row.name.startswith("UNKNOWN") else str(code)
     reasons = situation.complaints()
     reason = f": {reasons[0]}" if reasons else f": {row.meaning}"
-    details = situation.details(told=reasons[0] if reasons else "")
+    details = situation.details(without=reasons[0] if reasons else "")
     if meant := log_messages.explain(situation.subject, "\n".join([*reasons, *situation.output])):
         kind = RegistrationFailed if situation.call is None else OpFailed
         return kind(meant.sentence, hint=meant.hint, details=[f"{function}: {number}", *situation.details()])
@@ -181,7 +181,7 @@ def stray_error(situation: Situation, strays: Sequence[Stray]) -> OutOfBounds:
 
 
 def reported_error(situation: Situation, failed: Failed) -> UdogenError:
-    """The worker reported an error: of a call of the QNN API, or one that says itself what is wrong."""
+    """The worker reported an error: of a call of the QNN API, or one of udogen's own."""
     if failed.function:
         return api_error(situation, failed.function, failed.code)
     found = error_of(failed)

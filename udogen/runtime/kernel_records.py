@@ -11,7 +11,7 @@ from udogen.runtime.worker_process import ask_once
 
 
 def read_records(library: Path, undefined: Sequence[str], *, timeout: float = 30.0) -> RecordsRead:
-    """Run `qhpi_init` of a package with a runtime of ours that only listens; raises `RunFailed` where it cannot be.
+    """Run `qhpi_init` of a package with a stub of the runtime that records what is registered.
 
     `undefined` are the symbols that neither the package nor the libraries it needs have.
     """

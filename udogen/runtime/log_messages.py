@@ -39,7 +39,7 @@ def _derived(match: re.Match[str], text: str) -> dict[str, str]:
     }
 
 
-# What it says whatever happens: its progress, its traffic, that it has no configuration; and of kernels on the main
+# What is logged whatever happens: its progress, its traffic, that it has no configuration; and of kernels on the main
 # thread that their flag is invalid, though they run.
 _NOISE = re.compile(
     r"\s*$|\s*(Starting|Completed) stage: |=+ .* =+$|\w+_bytes=\d+$"
@@ -48,7 +48,7 @@ _NOISE = re.compile(
 
 
 def without_noise(lines: Iterable[str]) -> list[str]:
-    """The lines that say something about this run."""
+    """The lines that are about this run."""
     return [line for line in lines if not _NOISE.match(line)]
 
 

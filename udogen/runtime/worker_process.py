@@ -45,17 +45,17 @@ class WorkerProcess:
     def __init__(self, module: str = OP_WORKER, env: Mapping[str, str] | None = None) -> None:
         with ExitStack() as on_failure:
             try:
-                ours, theirs = socket.socketpair()
-                on_failure.callback(ours.close)
-                with theirs:
+                near, far = socket.socketpair()
+                on_failure.callback(near.close)
+                with far:
                     program = process.python_program(module, supervised=True)
-                    argv = [sys.executable, "-c", program, str(theirs.fileno())]
-                    self._process = process.Supervised(argv, env=env, pass_fds=(theirs.fileno(),))
+                    argv = [sys.executable, "-c", program, str(far.fileno())]
+                    self._process = process.Supervised(argv, env=env, pass_fds=(far.fileno(),))
             except OSError as fault:
                 why, hint = fault.strerror, getattr(of_limit(fault), "hint", "")
                 raise RunFailed(f"the worker in which ops run cannot be started: {why}", hint=hint) from fault
             on_failure.pop_all()
-        self._channel = Channel(ours.detach())
+        self._channel = Channel(near.detach())
         try:
             self._output = [_Tail(stream) for stream in (self._process.stdout, self._process.stderr) if stream]
         except RuntimeError:  # no more threads
@@ -177,7 +177,7 @@ class WorkerSession:
         *,
         phase: str = failures.IDLE,
     ) -> _Answer:
-        """What the running worker answers; `phase` is what it does before it says so itself."""
+        """The running worker's answer; `phase` is the one before the first that it reports."""
         worker = self._worker
         assert worker is not None
         self.logs.clear()

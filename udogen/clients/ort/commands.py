@@ -1,4 +1,4 @@
-"""What the worker in which ONNX Runtime runs can be asked, and what it answers (see `udogen.runtime.channel`)."""
+"""Commands for the worker in which ONNX Runtime runs, and its answers (see `udogen.runtime.channel`)."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def _parts(chains: Sequence[Chain]) -> Iterator[list[Chain]]:
 
 
 def _digest(calls: Chain) -> bytes:
-    """Equal for calls that say the same; what fills the memory of outputs is the same here."""
+    """Equal for equal calls; what fills the memory of outputs is the same here."""
     import numpy as np
 
     found = hashlib.sha256()

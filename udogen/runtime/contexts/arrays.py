@@ -19,7 +19,7 @@ NPY = ".npy"
 
 
 def read_into(into: Array, file: Path, info: TensorInfo) -> str:
-    """Fill a tensor's memory from a file; answers how: stored as it is, or quantized from real numbers."""
+    """Fill a tensor's memory from a file; returns how: stored as it is, or quantized from real numbers."""
     try:
         return _read_npy(into, file, info) if file.suffix == NPY else _read_raw(into, file, info)
     except OSError as problem:

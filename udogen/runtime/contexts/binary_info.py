@@ -1,4 +1,4 @@
-"""Reading what a context binary says in a worker, for files that nobody vouches for.
+"""What is in a context binary, read in a worker: for files that nobody vouches for.
 
 libQnnSystem (2.47 to 2.51) trusts the offsets inside a file: of all single flipped bits in the description of a binary,
 about two in a hundred end the process that reads it, and some keep it busy for ever.
@@ -44,7 +44,7 @@ def file_info(library: Path, path: Path, *, timeout: float = SECONDS) -> BinaryI
             f"{path} is damaged: {library.name} did not come back from reading it in {timeout:g} seconds", hint=_AGAIN
         ) from fault
     except (EOFError, Garbled):
-        pass  # how it ended says more
+        pass  # how it ended shows more
     finally:
         returncode = worker.end(0.5 if found is None else 0.0)
     if isinstance(found, BinaryInfo):

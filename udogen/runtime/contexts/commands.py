@@ -1,4 +1,4 @@
-"""What the worker that restores contexts can be asked, and what it answers (see `udogen.runtime.channel`)."""
+"""Commands for the worker that restores contexts, and its answers (see `udogen.runtime.channel`)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Job:
 
 @dataclass(frozen=True)
 class DescribeContext:
-    """Say what is in a context, without restoring it."""
+    """Describe a context, without restoring it."""
 
     job: Job
 

@@ -109,7 +109,7 @@ class ContextSession:
         return self._opened
 
     def ask(self, command: object, answer: type[_Answer], situation: Situation) -> _Answer:
-        """What the worker answers to a command."""
+        """The worker's answer to a command."""
         if not self._worker.running:
             self._start()
         return self._worker.ask(command, answer, situation, self._options.timeout)
@@ -167,14 +167,14 @@ def _explain(situation: Situation, failed: Failed) -> UdogenError:
         f"{situation.what} {situation.library}: {failed.function} failed with {failed.code} ({row.name}) "
         f"in phase `{situation.phase}`: " + (reasons[0] if reasons else row.meaning),
         hint=row.remedy,
-        details=situation.details(told=reasons[0] if reasons else ""),
+        details=situation.details(without=reasons[0] if reasons else ""),
     )
 
 
 def describe_contexts(
     session: ContextSession, jobs: Sequence[Job]
 ) -> Iterator[tuple[Job, ContextDescribed | UdogenError]]:
-    """What each context says of itself, without restoring it."""
+    """The description of each context, which is not restored for it."""
     for job in jobs:
         try:
             yield job, session.ask(DescribeContext(job), ContextDescribed, _situation(job))

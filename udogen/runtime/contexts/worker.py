@@ -91,7 +91,7 @@ class ContextWorker:
         return ContextsOpened(run.name, run.build_id, str(run.path), run.emulator)
 
     def describe(self, command: DescribeContext) -> ContextDescribed:
-        """What a context says of itself."""
+        """What is in a context."""
         with self._stored(command.job, check=False) as stored:
             graphs = stored.info.graphs
             return ContextDescribed(

@@ -253,7 +253,7 @@ def _explain(
         return kind(
             f"{op} answered {number} in phase `{told.phase}`{because}",
             hint="see the kernel: its return value is passed on as it is",
-            details=situation.details(told=reasons[0] if reasons else ""),
+            details=situation.details(without=reasons[0] if reasons else ""),
         )
     if told.thrown is not None:
         thrown = demangled("_ZTS" + told.thrown).removeprefix("typeinfo name for ")

@@ -96,7 +96,7 @@ class RuntimeInfo:
 
 @dataclass(frozen=True)
 class PackageInfo:
-    """What the op package says about itself (getInfo)."""
+    """The name and the ops of an op package (getInfo)."""
 
     name: str
     operations: tuple[str, ...]
@@ -126,7 +126,7 @@ class OpResult:
 
 
 def checked_call(call: OpCall) -> OpCall:
-    """The call, if all of it fits together: its arrays are what its tensors say, its numbers are Python's."""
+    """The call, if all of it fits together: its arrays match its tensors, its numbers are Python's."""
     if call.loops < 1:
         raise RunFailed(f"op `{call.op_type}` cannot be run {call.loops} times", hint="give 1 or more loops")
     if not 0 <= call.poison <= 255:
@@ -174,7 +174,7 @@ def _checked_param(call: OpCall, param: ParamArg) -> ParamArg:
 
 
 def _check(call: OpCall, name: str, dtype: str, shape: tuple[int, ...], array: Any) -> None:
-    """Refuse an array that is not what the tensor says: the runtime would read past the end of a smaller one."""
+    """Refuse an array that does not match its tensor: the runtime would read past the end of a smaller one."""
     expected = _numpy_type(call, name, dtype)
     if array.dtype != expected or tuple(array.shape) != tuple(shape):
         raise RunFailed(

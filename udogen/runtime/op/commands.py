@@ -1,4 +1,4 @@
-"""What the worker in which ops run can be asked, and what it answers (see `udogen.runtime.channel`)."""
+"""Commands for the worker in which ops run, and its answers (see `udogen.runtime.channel`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel that touched what is not its own: what the child told of it (udogen/emulator/watch/faults.c), in words."""
+"""A kernel that touched what is not its own: reports of the worker (udogen/emulator/watch/faults.c) as sentences."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Copy(NamedTuple):
 
     address: int
     size: int
-    number: int  # of the tensor, as far as its content tells; otherwise -1
+    number: int  # of the tensor, as far as its content shows; otherwise -1
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,12 @@ class Fault:
 
 
 def fault_of(lines: Sequence[str]) -> Fault | None:
-    """The fault that a child told of on its stderr; None where it told of none."""
-    told = [line for line in lines if line.startswith(_FAULT)]
-    if not told:
+    """The fault that a worker reported on its stderr, if any."""
+    reports = [line for line in lines if line.startswith(_FAULT)]
+    if not reports:
         return None
     try:
-        _, _, how, address = told[-1].split()
+        _, _, how, address = reports[-1].split()
         frames = [line.removeprefix(_FRAME).partition(" ") for line in lines if line.startswith(_FRAME)]
         regions = [line.split()[1:] for line in lines if line.startswith(_REGION)]
         return Fault(
@@ -118,5 +118,5 @@ def fault_of(lines: Sequence[str]) -> Fault | None:
 
 
 def without_faults(lines: Sequence[str]) -> list[str]:
-    """What people read of what a child said."""
+    """The lines without such reports."""
     return [line for line in lines if not line.startswith((_FAULT, _FRAME, _REGION))]

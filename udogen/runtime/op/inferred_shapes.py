@@ -27,9 +27,9 @@ def with_rules(
     op: Op,
     inputs: Sequence[TensorArg],
     params: Sequence[ParamArg],
-    told: Mapping[str, tuple[int, ...]],
+    known: Mapping[str, tuple[int, ...]],
 ) -> tuple[TensorArg, ...]:
-    """The outputs with the shapes of the rules; those in `told` stay."""
+    """The outputs with the shapes of the rules; those in `known` stay."""
     if built.folder is None:
         raise UsageError(
             f"--rules {rules}: {built.library} is a library alone, and rules are read with the config of its op",
@@ -43,7 +43,7 @@ def with_rules(
     made = []
     for number, arg in enumerate(outputs):
         shape = list(inferred.values())[number].shape if number < len(inferred) else None
-        made.append(arg if arg.name in told or shape is None else replace(arg, shape=shape))
+        made.append(arg if arg.name in known or shape is None else replace(arg, shape=shape))
     return tuple(made)
 
 

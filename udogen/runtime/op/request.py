@@ -1,4 +1,4 @@
-"""What a person says of a run (names, arrays, texts) -> an OpCall, with the op's config to tell what is meant."""
+"""What a user asks of a run (names, arrays, texts) -> an OpCall, checked against the op's config."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CallOptions:
-    """What a person said of one run."""
+    """What a user asks of one run."""
 
     inputs: Mapping[str, Array]
     params: Mapping[str, object] = field(default_factory=dict)
@@ -32,12 +32,12 @@ class CallOptions:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of outputs
     outputs: tuple[str, ...] = ()
     loops: int = 1
-    rules: Path | None = None  # a file that says the shapes of outputs
+    rules: Path | None = None  # a file with rules for the shapes of outputs
     by_name: bool = False  # parameters are sent by their names, whatever the backend knows them by
 
 
 def make_call(op: Op | None, built: Built, op_type: str, options: CallOptions) -> OpCall:
-    """The call; every name, type and shape is held against the op's config where there is one."""
+    """The call; every name, type and shape is checked against the op's config, if there is one."""
     if op is None:
         return _blind_call(built, op_type, options)
     _no_strangers(op, options)
@@ -55,7 +55,7 @@ def make_call(op: Op | None, built: Built, op_type: str, options: CallOptions) -
     params = tuple(_param(op, name, value, options) for name, value in given.items())
     if options.rules is not None:
         outputs = with_rules(
-            outputs, rules=options.rules, built=built, op=op, inputs=inputs, params=params, told=options.shapes
+            outputs, rules=options.rules, built=built, op=op, inputs=inputs, params=params, known=options.shapes
         )
     return OpCall(op_type, built.package, inputs, outputs, params, loops=options.loops)
 
@@ -141,7 +141,7 @@ def _only_default(op: Op, tensor: Tensor, value: object) -> None:
 
 
 def _without_tail(op: Op, found: list[TensorArg]) -> list[TensorArg]:
-    """Optional inputs at the end are just not there, unless their places tell how often a repeated one stands."""
+    """Optional inputs at the end are left out, unless their number shows how often a repeated one occurs."""
     if len(found) > len(op.inputs):
         return found
     while found and found[-1].omitted:
@@ -209,7 +209,7 @@ def _outputs(op: Op, inputs: tuple[TensorArg, ...], options: CallOptions) -> tup
 
 
 def _output(name: str, tensor: Tensor, inputs: tuple[TensorArg, ...], options: CallOptions) -> TensorArg:
-    """Shape and type as told; otherwise those of the first input, as far as the config allows."""
+    """Shape and type as given; otherwise those of the first input, as far as the config allows."""
     first = next((arg for arg in inputs if not arg.omitted), None)
     quant = options.quants.get(name, options.quants.get(tensor.name))
     wanted = options.dtypes.get(name, options.dtypes.get(tensor.name, ""))

@@ -42,7 +42,7 @@ class OpSession:
     """Runs ops of one package; a crash ends one call, not the session.
 
     The worker ends when this process does, however that ends; calls from several threads wait for each other.
-    A package that is tied to one release of the SDK is refused by the runtime of another, unless `force` says so.
+    A package that is tied to one release of the SDK is refused by the runtime of another, unless with `force`.
     `preload` are libraries that the worker is started with, for what a `Watch` asks.
     `poison` is the one that the first call will have: on some backends another one takes a new process.
     `runtime_kind` is auto, real or emulator; the emulator is compiled on first use, and `on_step` hears of it.
@@ -105,7 +105,7 @@ class OpSession:
 
     @property
     def package(self) -> PackageInfo:
-        """What the op package says about itself."""
+        """The name and the ops of the op package."""
         return self._package
 
     @property
@@ -162,7 +162,7 @@ class OpSession:
         self._worker.close()
 
     def _ask(self, command: object, answer: type[_Answer], call: OpCall) -> _Answer:
-        """What the worker answers to a command about a call; it is started again where it has ended."""
+        """The worker's answer to a command about a call; it is started again where it has ended."""
         if not self._worker.running:
             self._restart(call.poison)
         elif call.poison and call.poison != self._poison and self._found.backend.keeps_memory:

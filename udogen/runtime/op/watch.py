@@ -1,6 +1,6 @@
 """What is watched while ops run: who allocates, and memory in which no step beside a tensor goes unnoticed.
 
-The parent says with a `Watch` what it wants; the worker has it done by the library that was preloaded into it
+A `Watch` names it; in the worker it is done by the library that was preloaded into it
 (udogen/emulator/watch).
 """
 
@@ -53,7 +53,7 @@ class HeapUse:
 
     executions: int
     seen: int  # allocations of whoever
-    lost: int  # allocations of the package that there was no room to remember
+    lost: int  # allocations of the package that did not fit into its memory
     sites: tuple[Site, ...]
 
 

@@ -42,7 +42,7 @@ def _numbers(shift: int, span: int) -> bytes:
 
 @cache
 def _pattern(role: str, number: int, later: bool) -> bytes:
-    """The bytes of the guards of one tensor, as udogen/emulator/hexagon/guards.c says what they must be."""
+    """The bytes of the guards of one tensor, as udogen/emulator/hexagon/guards.c computes them."""
     if role == "output":
         first = _HIGH if later else _LOW
         table = bytes(first + (value + 17 * number) % _SPAN for value in range(_SPAN))
@@ -184,14 +184,14 @@ class GuardedBuffers:
 
 
 def shared(name: str, role: str, block: Block, number: int) -> GuardedBuffer:
-    """A block of shared memory, whose guards have bytes of ours."""
+    """A block of shared memory, whose guards are filled."""
     buffer = GuardedBuffer(name, role, block.data, block.before, block.behind, number=number, block=block)
     buffer.open(later=False)
     return buffer
 
 
 def plain(name: str, role: str, content: Any, number: int) -> GuardedBuffer:
-    """Memory of ours with guards of bytes around it."""
+    """New memory with guards around it."""
     size = len(content)
     whole = memoryview(bytearray(size + 2 * GUARD + _ALIGNMENT))
     start = int(abi.ffi().cast("uintptr_t", abi.ffi().from_buffer(whole)))

@@ -2,8 +2,8 @@
 
 Memory from the heap is filled by the C library itself.  The CPU backend needs more: libQnnCpu clears outputs at every
 execution, after the client has had its last chance to fill them, and hands ops copies of inputs and parameters.  So a
-library of ours stands between the two, whose table is the package's, but for how ops are made, executed and freed.
-While an op executes, its tensors lie in memory of ours.
+library of udogen stands between the two, whose table is the package's, but for how ops are made, executed and freed.
+While an op executes, its tensors lie in memory of udogen.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _GuardedNode:
     function: Any
     argument: Any
     node: Any
-    ours: Any
+    replacement: Any
     params: list[tuple[Any, GuardedBuffer]]  # tensors among the parameters
     buffers: dict[tuple[str, int], GuardedBuffer]
     executions: int = 0
@@ -104,7 +104,7 @@ class GuardedPackage:
         """What the next graph has: its tensors, and the byte that fills its outputs.
 
         libQnnCpu leaves the counts of a node unset where there is none of a kind.  Which inputs and parameters a
-        node of a restored context has, nobody says: there outputs alone are looked at.
+        node of a restored context has, is not known: there outputs alone are looked at.
         """
         self._byte, self._buffers, self._own = call.poison, [], set()
         self._blocks = [] if call.context is not None else [arg.array for arg in call.inputs]
@@ -145,11 +145,11 @@ class GuardedPackage:
         if code:
             return code
         real = ffi.cast("QnnCpuOpPackage_OpImpl_t *", impl[0])
-        ours = ffi.new("QnnCpuOpPackage_OpImpl_t *", [self._execute_callback, ffi.NULL])
-        number = int(ffi.cast("uintptr_t", ours))
-        ours.userData = ours
-        self._made[number] = _GuardedNode(real.opImplFn, real.userData, given, ours, params, {})
-        impl[0] = ffi.cast("QnnOpPackage_OpImpl_t", ours)
+        replacement = ffi.new("QnnCpuOpPackage_OpImpl_t *", [self._execute_callback, ffi.NULL])
+        number = int(ffi.cast("uintptr_t", replacement))
+        replacement.userData = replacement
+        self._made[number] = _GuardedNode(real.opImplFn, real.userData, given, replacement, params, {})
+        impl[0] = ffi.cast("QnnOpPackage_OpImpl_t", replacement)
         return 0
 
     def _param_buffers(self, node: Any) -> list[tuple[Any, GuardedBuffer]]:
@@ -220,7 +220,7 @@ class GuardedPackage:
 
     def _free(self, impl: Any) -> int:
         ffi = abi.ffi()
-        copy = ffi.cast("QnnCpuOpPackage_OpImpl_t *", impl)  # of ours, somewhere on the runtime's stack
+        copy = ffi.cast("QnnCpuOpPackage_OpImpl_t *", impl)  # of the replacement, somewhere on the runtime's stack
         made = self._made.pop(int(ffi.cast("uintptr_t", copy.userData)))
         real = ffi.new("QnnCpuOpPackage_OpImpl_t *", [made.function, made.argument])
         return int(self._package.v1_4("freeOpImpl")(ffi.cast("QnnOpPackage_OpImpl_t", real)))
@@ -229,13 +229,13 @@ class GuardedPackage:
 @contextmanager
 def _moved(tensors: list[tuple[Any, GuardedBuffer]]) -> Iterator[None]:
     """While the package is called, tensors lie in buffers; the runtime gets back its own memory."""
-    theirs = [tensor.data for tensor, _ in tensors]
+    kept = [tensor.data for tensor, _ in tensors]
     for tensor, buffer in tensors:
         tensor.data = abi.ffi().cast("void *", buffer.address)
     try:
         yield
     finally:
-        for (tensor, _), data in zip(tensors, theirs, strict=True):
+        for (tensor, _), data in zip(tensors, kept, strict=True):
             tensor.data = data
 
 

@@ -51,7 +51,7 @@ def new_graph(context: Context, call: OpCall, rules: Rules) -> OpGraph:
         rules.validate(node)
     rules.phase("add the node")
     graph.add_node(node)
-    # Only after the package had its say: its own message is the better one.
+    # Only after the package has validated the node: its own message is the better one.
     _refuse_undelivered([*inputs, *outputs, *(each for each in params if isinstance(each, Tensor))], rules.delivers)
     return graph, inputs, outputs
 

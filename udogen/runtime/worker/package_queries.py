@@ -4,7 +4,8 @@
   symbols.
 * What a registration library of SNPE has, and where the loader finds libraries.
 * Whether a package would accept an op as somebody else describes it, who may not know the ranks, or call a type
-  otherwise.  A package of ours reports what it takes instead; then it is given that, as far as the description allows.
+  otherwise.  A generated package reports what it takes instead; then it is given that, as far as the description
+  allows.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def _load_stub(image: bytes) -> ctypes.CDLL:
 
 
 def read_registration(command: ReadRegistration, on_phase: Callable[[str], None]) -> RegistrationRead:
-    """Everything that a registration library tells, as SNPE asks for it: init, version, info, terminate."""
+    """Everything that a registration library has, read as SNPE reads it: init, version, info, terminate."""
     ffi = abi.ffi(abi.UDO)
     on_phase("load the registration library")
     try:
@@ -119,14 +120,14 @@ def read_registration(command: ReadRegistration, on_phase: Callable[[str], None]
     _call(library, udo.INFO, on_phase, info)
     on_phase("read what it tells")
     try:
-        told = udo.version_of(version[0])
-        found = udo.registration_of(info[0][0], told["api"])
+        about = udo.version_of(version[0])
+        found = udo.registration_of(info[0][0], about["api"])
     except (ValueError, RuntimeError) as problem:
         raise RunFailed(
             f"what the registration library tells cannot be read: {problem}",
             hint="build it with headers of SNPE 2.x (API 1.6 of SnpeUdo/UdoBase.h)",
         ) from problem
-    found["version"] = told
+    found["version"] = about
     _call(library, udo.TERMINATE, on_phase)
     return RegistrationRead(found)
 
@@ -162,7 +163,7 @@ def locate_library(command: LocateLibrary, on_phase: Callable[[str], None]) -> L
 
 # --- validation -------------------------------------------------------------------------------------------------------
 
-_RANKS = (4, 1, 2, 3, 5)  # for packages that say nothing
+_RANKS = (4, 1, 2, 3, 5)  # for packages that report nothing
 _TYPE = re.compile(r"`(?P<name>[^`]+)` is \w+ \(0x[0-9a-f]+\); it must be (?P<wanted>.+)$")
 _RANK = re.compile(r"`(?P<name>[^`]+)` has rank \d+; it must be (?P<wanted>\d+)")
 # What cannot be mended: the description is of another op.

@@ -36,7 +36,7 @@ class _FinalizedGraph:
         """The C function that executes it, and its arguments."""
         return self._graph.call(*self._arrays, counts=(len(self._inputs), len(self._outputs)))
 
-    def answers(self) -> tuple[bytes, ...]:
+    def outputs(self) -> tuple[bytes, ...]:
         """Copies of its outputs."""
         return tuple(bytes(buffer.data) for buffer in self._buffers)
 
@@ -76,9 +76,9 @@ class RepeatedRuns:
             answers = []
             for each in (one, other):
                 each.execute()
-                answers.append(each.answers())
+                answers.append(each.outputs())
             self._at_once(loop, executions, seconds, one, other)
-            answers += [one.answers(), other.answers()]
+            answers += [one.outputs(), other.outputs()]
             self._rules.phase("free the graph")
         return OpRanTwice(tuple(answers))
 

@@ -1,7 +1,7 @@
-"""A tiny shared library that stands in for the HTP runtime while a package registers its kernels.
+"""A tiny shared library in place of the HTP runtime while a package registers its kernels.
 
-It is written byte by byte, so that no compiler is needed: every function that the package misses answers 0, and
-one jumps to a function of ours.  Layout as in the ELF gABI: headers, symbols and code in one part, what is
+It is written byte by byte, so that no compiler is needed: every function that the package misses returns 0, and
+one jumps to a function of the worker.  Layout as in the ELF gABI: headers, symbols and code in one part, what is
 written to in the other.
 """
 
