@@ -16,7 +16,7 @@ from udogen.build import elf
 from udogen.errors import RunFailed
 from udogen.inspect.checks import STOPS
 from udogen.runtime.failures import OlderRecords
-from udogen.runtime.kernel_records import read_records
+from udogen.runtime.package_queries import read_records
 from udogen.runtime.worker import stub_library
 
 pytestmark = pytest.mark.skipif(platform.machine() != stub_library.MACHINE, reason="the stand-in is x86_64 code")

@@ -18,8 +18,8 @@ from udogen.errors import RunFailed, UdogenError, UsageError, of_json, of_limit
 from udogen.runtime import OpCrashed, OpSession, ParamArg
 from udogen.runtime.channel import Done, Failed
 from udogen.runtime.failures import Situation
-from udogen.runtime.op.commands import LibraryLocated, LocateLibrary
-from udogen.runtime.worker_process import WorkerProcess, ask_once
+from udogen.runtime.package_queries import LibraryLocated, LocateLibrary, ask
+from udogen.runtime.worker_process import WorkerProcess
 
 
 def scribble(size: int, first: int = 3) -> tuple[ParamArg, ...]:
@@ -67,8 +67,8 @@ class Dance:
 
 def test_an_unknown_command_is_an_error_and_not_the_end() -> None:
     with pytest.raises(UdogenError, match="does not understand a command: `Dance` is unknown"):
-        ask_once(Dance(), Done, Situation("x.so"), 20)
-    worker = WorkerProcess()
+        ask(Dance(), Done, Situation("x.so"), 20)
+    worker = WorkerProcess("udogen.runtime.worker.query_worker")
     try:
         strange = make_dataclass("LocateLibrary", [("name", str), ("steps", int)])
         for command, fault in (

@@ -18,7 +18,7 @@ from udogen.inspect.facts import QHPI_SINCE, Facts
 from udogen.inspect.reference import Reference
 from udogen.inspect.symbols import Resolution
 from udogen.runtime.op.calls import PackageInfo, RuntimeInfo
-from udogen.runtime.op.commands import RecordsRead
+from udogen.runtime.package_queries import RecordsRead
 from udogen.runtime.snpe.registration import Registration
 
 STOPS, UNKNOWN, WARNS = "stops", "unknown", "warns"

@@ -16,8 +16,8 @@ from udogen.inspect.live import LIVE
 from udogen.inspect.symbols import resolve
 from udogen.inspect.udo import UDO
 from udogen.runtime.failures import OlderRecords, OpCrashed, OpTimedOut
-from udogen.runtime.kernel_records import read_records
 from udogen.runtime.op.session import OpSession
+from udogen.runtime.package_queries import read_records
 from udogen.runtime.snpe.registration import read_registration
 from udogen.runtime.worker import stub_library
 

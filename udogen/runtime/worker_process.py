@@ -235,17 +235,6 @@ class WorkerSession:
         return replace(situation, phase=self.phase, logs=tuple(self.logs), output=output, regions=self.regions)
 
 
-def ask_once(
-    command: object, answer: type[_Answer], situation: Situation, timeout: float, *, module: str = OP_WORKER
-) -> _Answer:
-    """Let a worker of its own do one thing; raises `RunFailed` where it cannot."""
-    worker = WorkerSession(module)
-    try:
-        return worker.start(command, answer, situation, timeout)
-    finally:
-        worker.drop()
-
-
 class _Tail:
     """Reads a stream to its end and keeps the last of it: a chatty op neither blocks nor fills memory."""
 

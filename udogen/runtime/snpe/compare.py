@@ -10,11 +10,17 @@ from udogen.build import elf
 from udogen.build.package import PROVIDER
 from udogen.errors import RunFailed
 from udogen.runtime.failures import Situation
-from udogen.runtime.kernel_records import read_records
 from udogen.runtime.op.calls import PackageInfo
-from udogen.runtime.op.commands import DescribedOp, DescribedParam, DescribedTensor, JudgeOps, OpsJudged
+from udogen.runtime.package_queries import (
+    DescribedOp,
+    DescribedParam,
+    DescribedTensor,
+    JudgeOps,
+    OpsJudged,
+    ask,
+    read_records,
+)
 from udogen.runtime.snpe.registration import RegisteredOp, RegisteredParam, RegisteredTensor, Registration
-from udogen.runtime.worker_process import ask_once
 
 _SECONDS = 30.0
 
@@ -138,7 +144,7 @@ def compare_validation(registration: Registration, path: Path) -> bool:
     command = JudgeOps(
         path.resolve(), provider_of(registration), registration.package, tuple(_described(op) for op in ops)
     )
-    judged = ask_once(command, OpsJudged, Situation(str(path)), _SECONDS).ops
+    judged = ask(command, OpsJudged, Situation(str(path)), _SECONDS).ops
     for op, row in zip(ops, judged, strict=False):
         if row.other:
             reason = row.reason.removeprefix(f"op {op.type}: ")

@@ -20,8 +20,8 @@ from udogen.runtime.arguments import Given
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import find_runtime
 from udogen.runtime.op.calls import PackageInfo, RuntimeInfo
-from udogen.runtime.op.commands import LibraryLocated, LocateLibrary
 from udogen.runtime.op.session import OpSession
+from udogen.runtime.package_queries import LibraryLocated, LocateLibrary, ask
 from udogen.runtime.snpe.compare import (
     OtherOps,
     OtherPackage,
@@ -32,7 +32,6 @@ from udogen.runtime.snpe.compare import (
     provider_of,
 )
 from udogen.runtime.snpe.registration import Registration, read_registration
-from udogen.runtime.worker_process import ask_once
 
 REGISTERED, NOT_TRIED, MISSING = "registered", "not tried", "missing"
 _SECONDS = 30.0
@@ -172,7 +171,7 @@ def _find(registration: Registration, core: str, name: str) -> Path:
         return fitting[0].resolve()
     if not there:
         situation = Situation(name, what="the library")
-        located = ask_once(LocateLibrary(name), LibraryLocated, situation, _SECONDS)
+        located = ask(LocateLibrary(name), LibraryLocated, situation, _SECONDS)
         if located.path:
             return Path(located.path)
         raise _missing(registration, core, name)

@@ -14,8 +14,7 @@ from udogen.runtime import arguments
 from udogen.runtime.arguments import Given
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import check_loadable
-from udogen.runtime.op.commands import ReadRegistration, RegistrationRead
-from udogen.runtime.worker_process import ask_once
+from udogen.runtime.package_queries import ReadRegistration, RegistrationRead, ask
 
 Numbers = tuple[int, ...]
 
@@ -104,7 +103,7 @@ def read_registration(path: Given, *, timeout: float = 30.0) -> Registration:
             hint="give the registration library, libUdo<Package>Reg.so" if several else "declare it with UDO_API",
         )
     situation = Situation(str(path), what="the registration library")
-    return _registration(path, ask_once(ReadRegistration(path.resolve()), RegistrationRead, situation, timeout).content)
+    return _registration(path, ask(ReadRegistration(path.resolve()), RegistrationRead, situation, timeout).content)
 
 
 def _registration(path: Path, told: Mapping[str, Any]) -> Registration:

@@ -9,7 +9,6 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from functools import partial
 
 from udogen.qnn.backend import Backend, Device, Log
 from udogen.qnn.context import Context, Graph
@@ -19,21 +18,16 @@ from udogen.runtime import execution_counts, failures
 from udogen.runtime.channel import Done, Quit
 from udogen.runtime.op.calls import OpCall, PackageInfo, RuntimeInfo
 from udogen.runtime.op.commands import (
-    JudgeOps,
-    LocateLibrary,
     OpenPackage,
     OpRan,
     OpRanTwice,
     OpRepeated,
     PackageOpened,
-    ReadRecords,
-    ReadRegistration,
     RepeatOp,
     RunOp,
     RunOpTwice,
 )
 from udogen.runtime.op.watch import Fence, Heap, Watch
-from udogen.runtime.worker import package_queries as queries
 from udogen.runtime.worker.guarded_buffers import GuardedBuffers, refuse_strays
 from udogen.runtime.worker.guarded_package import GuardedPackage, poison_heap
 from udogen.runtime.worker.loaded_package import LoadedPackage
@@ -55,17 +49,12 @@ class OpWorker:
 
     def commands(self) -> Commands:
         """What it can be asked."""
-        phase = self._parent.phase
         return {
             OpenPackage: self.open,
             RunOp: self.run,
             RepeatOp: self.repeat,
             RunOpTwice: self.run_twice,
             Quit: self.quit,
-            ReadRecords: partial(queries.read_records, on_phase=phase),
-            ReadRegistration: partial(queries.read_registration, on_phase=phase),
-            LocateLibrary: partial(queries.locate_library, on_phase=phase),
-            JudgeOps: partial(queries.judge_ops, on_phase=phase),
         }
 
     def open(self, command: OpenPackage) -> PackageOpened:
@@ -266,7 +255,7 @@ def _timed(function: Callable[[], None]) -> float:
 
 
 def main() -> None:
-    """Run ops, and answer questions about packages."""
+    """Run ops."""
     serve(lambda parent: OpWorker(parent).commands())
 
 

@@ -1,4 +1,4 @@
-"""In the worker: what is asked of a package without running its ops.
+"""The worker that answers what is asked of a package without running its ops.
 
 * The kernels that a package of HTP registers: with us instead of the runtime, for a stub library has the runtime's
   symbols.
@@ -14,6 +14,7 @@ import ctypes
 import os
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from udogen.qnn import abi, qhpi, udo
 from udogen.qnn.interface import ERROR
 from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, Scalar, Tensor
 from udogen.runtime.failures import OlderRecords
-from udogen.runtime.op.commands import (
+from udogen.runtime.package_queries import (
     DescribedOp,
     DescribedParam,
     DescribedTensor,
@@ -38,6 +39,7 @@ from udogen.runtime.op.commands import (
 )
 from udogen.runtime.worker import stub_library
 from udogen.runtime.worker.loaded_package import LoadedPackage
+from udogen.runtime.worker.serving import Commands, Parent, serve
 
 # --- kernel records of HTP --------------------------------------------------------------------------------------------
 
@@ -251,3 +253,22 @@ def _config(op: DescribedOp, package: str, rank: int, types: dict[str, str], ran
         outputs=[tensor(each, APP_READ) for each in op.outputs],
         params=[param(each) for each in op.params],
     )
+
+
+def main() -> None:
+    """Answer queries about packages."""
+    serve(commands_of)
+
+
+def commands_of(parent: Parent) -> Commands:
+    """What it can be asked."""
+    return {
+        ReadRecords: partial(read_records, on_phase=parent.phase),
+        ReadRegistration: partial(read_registration, on_phase=parent.phase),
+        LocateLibrary: partial(locate_library, on_phase=parent.phase),
+        JudgeOps: partial(judge_ops, on_phase=parent.phase),
+    }
+
+
+if __name__ == "__main__":
+    main()
