@@ -16,9 +16,12 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
+from udogen.qnn.tensors import APP_WRITE, Tensor
 from udogen.runtime.channel import GUARD, Block, Region, SharedMemory
 from udogen.runtime.failures import OutOfBounds
+from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.faults import BEFORE, INTO, PAST, Stray
+from udogen.runtime.worker.op_graph import block_of
 
 _MOST = 4096  # bytes of a guard that are looked at
 _ALIGNMENT = 128
@@ -145,6 +148,23 @@ class GuardedBuffers:
                 ctypes.memset(buffer.address, self._poison, buffer.data.nbytes)
             self.all.append(buffer)
         return self.all[-len(sizes) :] if sizes else []
+
+    def bind(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], call: OpCall) -> list[GuardedBuffer]:
+        """Let the tensors of a finalized graph lie here; returns the buffers of its outputs.
+
+        Inputs only now: a graph does not take an input that has data.
+        """
+        results = self.outputs([(each.name, each.nbytes) for each in outputs])
+        for each, buffer in zip(outputs, results, strict=True):
+            each.bind(buffer.data)
+        given = [each for each in inputs if each.role == APP_WRITE]
+        args = [arg for arg in call.inputs if not arg.static and not arg.omitted]
+        if call.context is not None:  # in the order of the stored graph
+            by_name = {arg.name: arg for arg in args}
+            args = [by_name[each.name] for each in given]
+        for each, arg in zip(given, args, strict=True):
+            each.bind(self.input(each.name, block_of(arg)).data)
+        return results
 
     def input(self, name: str, block: Block) -> GuardedBuffer:
         """GuardedBuffer with what an op reads."""

@@ -216,7 +216,9 @@ class GuardedPackage:
             buffer.data[:] = bytes([self._byte]) * buffer.data.nbytes
         elif buffer.changed or not buffer.block:
             buffer.data[:] = content
-        buffer.content = content if buffer.role == "input" else None  # the runtime's copy, which the op does not know
+        buffer.content = (
+            memoryview(content) if buffer.role == "input" else None
+        )  # the runtime's copy, which the op does not know
 
     def _free(self, impl: Any) -> int:
         ffi = abi.ffi()

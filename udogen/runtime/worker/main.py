@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 
 from udogen.qnn.backend import Backend, Device, Log
-from udogen.qnn.context import Context, Graph
+from udogen.qnn.context import Context
 from udogen.qnn.interface import WARN, Interface, QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE
 from udogen.runtime import execution_counts, failures
 from udogen.runtime.channel import Done, Quit
 from udogen.runtime.op.calls import OpCall, PackageInfo, RuntimeInfo
@@ -31,7 +31,7 @@ from udogen.runtime.op.watch import Fence, Heap, Watch
 from udogen.runtime.worker.guarded_buffers import GuardedBuffers, refuse_strays
 from udogen.runtime.worker.guarded_package import GuardedPackage, poison_heap
 from udogen.runtime.worker.loaded_package import LoadedPackage
-from udogen.runtime.worker.op_graph import Rules, block_of, new_graph, only_graph, stored_tensors, tensors_of
+from udogen.runtime.worker.op_graph import OpGraph, Rules, block_of, new_graph, only_graph, stored_tensors, tensors_of
 from udogen.runtime.worker.repeated_runs import RepeatedRuns
 from udogen.runtime.worker.serving import Commands, Parent, serve
 
@@ -108,32 +108,18 @@ class OpWorker:
         assert backend is not None
         fence = self._fence(call, watch) if watch.guard else None
         counts = [self._counts(op)]
-        if call.context is not None:
-            phase("restore the context")
-        restored = call.context and backend.restore(call.context, self._device)
-        with restored or backend.context(self._device) as context:
-            graph, inputs, outputs = (
-                self._stored_graph(context, call) if restored else new_graph(context, call, self._rules)
-            )
+        with self._context(backend, call) as context:
+            graph, inputs, outputs = self._graph(context, call)
             created = clock()
-            if not restored:
+            if call.context is None:
                 phase("finalize")
                 graph.finalize()
             finalized = clock()
             buffers = GuardedBuffers(guard=watch.guard, exact=watch.exact, poison=call.poison)
-            results = buffers.outputs([(each.name, each.nbytes) for each in outputs])
-            for each, buffer in zip(outputs, results, strict=True):
-                each.bind(buffer.data)
+            results = buffers.bind(inputs, outputs, call)
             if guarded:
                 guarded.leave(results)
-            given = [each for each in inputs if each.role == APP_WRITE]
-            args = [arg for arg in call.inputs if not arg.static and not arg.omitted]
-            if restored:
-                args.sort(key=lambda arg: [each.name for each in given].index(arg.name))
-            for each, arg in zip(given, args, strict=True):
-                # Only now: a graph does not take an input that has data.
-                each.bind(buffers.input(each.name, block_of(arg)).data)
-            execute = graph.executor(given, outputs)
+            execute = graph.executor([each for each in inputs if each.role == APP_WRITE], outputs)
             heap = Heap(self._library) if watch.heap else None
             counts.append(self._counts(op))
             phase("execute", (*buffers.regions(), *(fence.regions() if fence else ())))
@@ -147,12 +133,11 @@ class OpWorker:
         if guarded:
             refuse_strays(op, guarded.strays())
         buffers.check(op)
-        answers = [buffer.block or buffer.data for buffer in results]
-        if restored:  # in the order of the call
-            names = [each.name for each in outputs]
-            answers = [answers[names.index(arg.name)] for arg in call.outputs]
+        data = {each.name: buffer.block or buffer.data for each, buffer in zip(outputs, results, strict=True)}
+        # A restored graph has outputs in its own order, and by the names of the call.
+        found = data.values() if call.context is None else [data[arg.name] for arg in call.outputs]
         return OpRan(
-            outputs=tuple(answers),
+            outputs=tuple(found),
             create=created - started,
             finalize=finalized - created,
             samples=tuple(seconds[:_MOST_SAMPLES]),
@@ -161,6 +146,25 @@ class OpWorker:
             counted=self._counters.counted if self._counters else "",
             counts=tuple(counts),
             context=kept,
+        )
+
+    def _context(self, backend: Backend, call: OpCall) -> Context:
+        """An empty context, or the one that the call has a binary of."""
+        if call.context is None:
+            return backend.context(self._device)
+        self._parent.phase("restore the context")
+        return backend.restore(call.context, self._device)
+
+    def _graph(self, context: Context, call: OpCall) -> OpGraph:
+        """A new graph of the op, or the stored one."""
+        if call.context is None:
+            return new_graph(context, call, self._rules)
+        info = only_graph(self._libraries, call.context)
+        given = [arg for arg in call.inputs if not arg.static and not arg.omitted]  # static ones are in the binary
+        return (
+            context.retrieve(info.name),
+            stored_tensors("input", info.inputs, given, APP_WRITE),
+            stored_tensors("output", info.outputs, call.outputs, APP_READ),
         )
 
     def _counts(self, op: str) -> tuple[int, int]:
@@ -206,16 +210,6 @@ class OpWorker:
                 return None
         self._poisoned.expect(call)
         return self._poisoned
-
-    def _stored_graph(self, context: Context, call: OpCall) -> tuple[Graph, list[Tensor], list[Tensor]]:
-        assert call.context is not None
-        info = only_graph(self._libraries, call.context)
-        given = [arg for arg in call.inputs if not arg.static and not arg.omitted]  # static ones are in the binary
-        return (
-            context.retrieve(info.name),
-            stored_tensors("input", info.inputs, given, APP_WRITE),
-            stored_tensors("output", info.outputs, call.outputs, APP_READ),
-        )
 
     def quit(self, _command: Quit) -> Done:
         """Free everything."""

@@ -19,7 +19,7 @@ from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.commands import Growth, HeapShot, OpRanTwice, OpRepeated
 from udogen.runtime.op.watch import Heap
 from udogen.runtime.worker.guarded_buffers import GuardedBuffer, GuardedBuffers
-from udogen.runtime.worker.op_graph import Rules, block_of, new_graph
+from udogen.runtime.worker.op_graph import Rules, new_graph
 
 _WARM_EXECUTIONS, _WARM_CYCLES = 20, 5  # what is made once and kept is no leak
 
@@ -120,14 +120,9 @@ class RepeatedRuns:
             graph, inputs, outputs = new_graph(context, self._call, self._rules)
             self._rules.phase("finalize")
             graph.finalize()
-            buffers = GuardedBuffers(exact=self._exact)
-            results = buffers.outputs([(each.name, each.nbytes) for each in outputs])
-            for each, buffer in zip(outputs, results, strict=True):
-                each.bind(buffer.data)
+            buffers = GuardedBuffers(exact=self._exact)  # kept as long as the graph
+            results = buffers.bind(inputs, outputs, self._call)
             given = [each for each in inputs if each.role == APP_WRITE]
-            args = [arg for arg in self._call.inputs if not arg.static and not arg.omitted]
-            for each, arg in zip(given, args, strict=True):
-                each.bind(buffers.input(each.name, block_of(arg)).data)
             yield _FinalizedGraph(graph, given, outputs, results)
 
 
