@@ -45,12 +45,12 @@ def test_memory_of_a_large_tensor(build: object, probe: Path, make: object, most
 
 def test_a_worker_that_dies_leaves_no_memory(probe: Path) -> None:
     array = shared_array((2, 3), np.float32)
-    before, there = sorted(os.listdir("/dev/shm")), len(memories("self"))
+    there = len(memories("self"))
     with OpSession(probe, PROVIDER) as session:
         for _ in range(3):
             with pytest.raises(OpCrashed):
                 session.run(call("Segfault", (tensor(array=array),)))
         array[:] = 4
         assert np.array_equal(session.run(call("AddOne", (tensor(array=array),))).outputs["y"], array + 1)
-    assert sorted(os.listdir("/dev/shm")) == before
+    assert not [name for name in os.listdir("/dev/shm") if "udogen" in name]
     assert len(memories("self")) == there
