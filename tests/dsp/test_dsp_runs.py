@@ -19,9 +19,9 @@ from udogen.verify.runner import run_cases
 
 
 def run(built: Built, op: str, inputs: dict[str, Array], **options: Any) -> OpResult:
-    options = {name: options.pop(name) for name in ("arch", "count") if name in options}
+    how = {name: options.pop(name) for name in ("arch", "count") if name in options}
     call = make_call(built.op(op, "dsp"), built, op, CallOptions(inputs, **options))
-    return on_hexagon(built, call, **options)
+    return on_hexagon(built, call, **how)
 
 
 @pytest.mark.parametrize("name", ["softmax", "add_sat_u8"])
