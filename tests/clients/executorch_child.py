@@ -16,7 +16,8 @@ import torch
 from torch.library import Library, impl
 
 import udogen.compat.qti
-from udogen.clients.executorch import check_delegated, op_package_options, proving
+from udogen.clients import executorch
+from udogen.clients.executorch import check_delegated, op_package_options
 from udogen.errors import UdogenError
 from udogen.runtime.execution_counts import NotExecuted
 
@@ -115,11 +116,11 @@ def lower(name: str, net: torch.nn.Module, x: torch.Tensor, options: Any, *, fp1
     np.save(folder / "want.npy", net(x).detach().numpy())
     program = Runtime.get().load_program(folder / "model.pte")
     method = program.load_method("forward")
-    with proving(options):
+    with executorch(options):
         answer = method.execute([x])[0]
     np.save(folder / "runtime.npy", answer.numpy())
     try:
-        with proving(options):
+        with executorch(options):
             pass
     except NotExecuted:
         return

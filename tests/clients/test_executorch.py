@@ -23,10 +23,10 @@ import pytest
 from tests import wheels
 from tests.clients.laying import AWKWARD, AWKWARD_FOLDER, PLAIN, lay
 from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, htp_package, udogen
-from udogen.clients import programs, telling
+from udogen.clients import client, executorch, programs
 from udogen.clients.client import Refused
-from udogen.clients.executorch import NotDelegated, check_delegated, op_package_options, proving
-from udogen.clients.package import Wish, find_packages
+from udogen.clients.executorch import NotDelegated, check_delegated, op_package_options
+from udogen.clients.package import PackageOptions, find_packages
 from udogen.errors import ToolMissing
 from udogen.runtime.execution_counts import NoCounter, NotExecuted
 
@@ -83,13 +83,13 @@ sys.modules["torch"] = torch
 """
 
 
-@pytest.mark.parametrize("wish", [Wish(), Wish("v75", android=True)], ids=["pc", "device"])
+@pytest.mark.parametrize("wish", [PackageOptions(), PackageOptions("v75", android=True)], ids=["pc", "device"])
 @pytest.mark.parametrize(("config", "folder"), [(PLAIN, "plain"), (AWKWARD, AWKWARD_FOLDER)], ids=["plain", "awkward"])
-def test_the_code_we_print_makes_the_options(config: Path, folder: str, wish: Wish, tmp_path: Path) -> None:
+def test_the_code_we_print_makes_the_options(config: Path, folder: str, wish: PackageOptions, tmp_path: Path) -> None:
     """By hand, and over custom_op.interface, which reads the config through `udogen.compat.qti`."""
     out = lay(config, tmp_path / folder)
     packages = find_packages([out], wish)
-    told = telling.tell(programs.ALL["executorch"], packages)
+    told = client.register(programs.ALL["executorch"], packages)
     by_hand, over_interface = (part.text for part in told.parts if part.kind in ("python", "builder"))
     program = tmp_path / "program.py"
     show = "print(op_package_options)\n"
@@ -281,10 +281,10 @@ def test_an_execution_without_our_op_is_no_proof(tmp_path: Path) -> None:
         platform=SimpleNamespace(name="X86_64"),
     )
     options = SimpleNamespace(op_package_infos=[info])
-    with pytest.raises(NoCounter, match="is not loaded in this process"), proving(options):
+    with pytest.raises(NoCounter, match="is not loaded in this process"), executorch(options):
         pass
     loaded = ctypes.CDLL(str(built.library))
-    with pytest.raises(NotExecuted) as caught, proving(options):
+    with pytest.raises(NotExecuted) as caught, executorch(options):
         assert loaded
     assert caught.value.message == "not executed by the program: LeakyRelu of package LeakyReluPackage"
 

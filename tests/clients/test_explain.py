@@ -12,8 +12,8 @@ import tomllib
 
 from tests.making import udogen
 from udogen import resources
-from udogen.clients.errors import decode, logs
-from udogen.error_tables import INTERFACES, Cause, interface, log_lines, printed_numbers
+from udogen.clients import explain
+from udogen.error_tables import INTERFACES, ErrorCause, interface, log_lines, printed_numbers
 from udogen.errors import UsageError
 
 LOGS = Path(__file__).with_name("logs")
@@ -45,18 +45,18 @@ LOGS = Path(__file__).with_name("logs")
     ],
 )  # fmt: skip
 def test_a_number_in_every_disguise(text: str, family: str, code: int, name: str) -> None:
-    found = [(each.interface, each.code, each.name) for each in decode.explain(text)]
+    found = [(each.interface, each.code, each.name) for each in explain.explain_error(text)]
     assert (family, code, name) in found
 
 
 def test_a_bare_number_has_every_reading_and_of_chooses() -> None:
-    assert [each.interface for each in decode.explain("4000")] == ["qnn", "snpe", "litert"]
-    [only] = decode.explain("4000", of="snpe")
+    assert [each.interface for each in explain.explain_error("4000")] == ["qnn", "snpe", "litert"]
+    [only] = explain.explain_error("4000", of="snpe")
     assert (only.name, only.same) == ("SNPE_ERRORCODE_QNN_OP_PACKAGE_ERROR_LIBRARY_ALREADY_INITIALIZED", "3000 of QNN")
 
 
 def test_numbers_of_snpe_are_a_thousand_more_than_those_of_qnn() -> None:
-    own, inner = decode.explain("7005", of="snpe")[0], decode.explain("6005", of="qnn")[0]
+    own, inner = explain.explain_error("7005", of="snpe")[0], explain.explain_error("6005", of="qnn")[0]
     assert (own.meaning, own.causes) == (inner.meaning, inner.causes)
     assert own.causes
 
@@ -94,7 +94,7 @@ def test_numbers_of_snpe_are_a_thousand_more_than_those_of_qnn() -> None:
 )
 def test_what_is_unknown(text: str, message: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
-        decode.explain(text)
+        explain.explain_error(text)
     assert (caught.value.message, caught.value.hint) == (message, hint)
     assert caught.value.exit_code == 2
 
@@ -104,7 +104,7 @@ def test_what_is_unknown(text: str, message: str, hint: str) -> None:
 
 def told(name: str) -> list[tuple[int, str]]:
     """(line, title) of what is known in a log."""
-    return [(each.line, each.title) for each in logs.explain_log(LOGS / name).found]
+    return [(each.line, each.title) for each in explain.explain_log(LOGS / name).found]
 
 
 def test_a_log_of_executorch() -> None:
@@ -117,7 +117,7 @@ def test_a_log_of_executorch() -> None:
         (11, "4005 QNN_BACKEND_ERROR_OP_PACKAGE_NOT_FOUND"),
         (13, "0x1 Internal"),
     ]
-    found = logs.explain_log(LOGS / "executorch.log").found
+    found = explain.explain_log(LOGS / "executorch.log").found
     assert found[3].again == (9, 10)
     assert (
         found[4].meaning
@@ -135,7 +135,7 @@ def test_a_log_of_executorch_on_a_pc() -> None:
         (6, "soc-elsewhere"),
         (7, "14001 QNN_DEVICE_ERROR_INVALID_CONFIG"),
     ]
-    first, *_ = logs.explain_log(LOGS / "executorch_pc.log").found
+    first, *_ = explain.explain_log(LOGS / "executorch_pc.log").found
     assert first.meaning == (
         "ExecuTorch leaves a node of demo.leaky.default to other kernels: it has 1 of the operator's 2 arguments"
     )
@@ -150,7 +150,7 @@ def test_a_log_of_onnxruntime() -> None:
         (5, "1002 QNN_COMMON_ERROR_MEM_ALLOC"),
         (6, "11 EP_FAIL"),
     ]
-    assert [each.harmless for each in logs.explain_log(LOGS / "onnxruntime.log").found].count(True) == 1
+    assert [each.harmless for each in explain.explain_log(LOGS / "onnxruntime.log").found].count(True) == 1
 
 
 def test_a_log_of_onnxruntime_with_contexts() -> None:
@@ -199,7 +199,7 @@ def test_what_the_runtime_says_is_known_from_its_own_table(tmp_path: Path) -> No
         "  0.0ms [ERROR] Failed matching a kernel for 'Toy::Op' op!\n"
         "Input tensor[0]:: element type: Float32, layout: Flat4\nOutput tensor[0]:: element type: Float32\n"
     )
-    [found] = logs.explain_log(log).found
+    [found] = explain.explain_log(log).found
     assert found.meaning == "the op was refused: none of its kernels takes inputs (Float32 Flat4) and outputs (Float32)"
 
 
@@ -208,29 +208,29 @@ def test_a_log_in_any_encoding_with_colours_and_carriage_returns(tmp_path: Path,
     text = "first\r\n\x1b[31mError code: 4007\x1b[0m\r\nlast\r\n"
     mark = "" if encoding == "utf-8" else "\ufeff"
     (tmp_path / "x.log").write_bytes((mark + text).encode(encoding))
-    [found] = logs.explain_log(tmp_path / "x.log").found
+    [found] = explain.explain_log(tmp_path / "x.log").found
     assert (found.line, found.said) == (2, "Error code: 4007")
 
 
 def test_lines_without_end_do_not_fill_the_memory_and_do_not_shift_numbers(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_bytes(b"x" * 1_000_000 + b"\nerror=4006\n")
-    explained = logs.explain_log(tmp_path / "x.log")
+    explained = explain.explain_log(tmp_path / "x.log")
     assert (explained.found[0].line, explained.lines) == (2, 2)
 
 
 def test_a_log_that_says_nothing_known(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text("all is well\nport 4005 open\n")
     with pytest.raises(UsageError, match=r"(?m)x\.log: none of its 2 lines is known to udogen$") as caught:
-        logs.explain_log(tmp_path / "x.log")
+        explain.explain_log(tmp_path / "x.log")
     assert caught.value.hint.startswith("log more: --log_level verbose (qnn-net-run)")
 
 
 def test_what_is_no_log(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(bytes(range(256)) * 10)
     with pytest.raises(UsageError, match=r"(?m)x\.bin is no log: it holds binary data$"):
-        logs.explain_log(tmp_path / "x.bin")
+        explain.explain_log(tmp_path / "x.bin")
     with pytest.raises(UsageError, match=r"(?m)is a folder$"):
-        logs.explain_log(tmp_path)
+        explain.explain_log(tmp_path)
 
 
 # --- the command ------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def test_the_command(tmp_path: Path) -> None:
 LINES = log_lines("qnn", "ort", "executorch")
 
 
-def every_cause() -> Iterator[Cause]:
+def every_cause() -> Iterator[ErrorCause]:
     for name in INTERFACES:
         for row in interface(name).codes:
             yield from row.causes
@@ -280,7 +280,12 @@ def test_every_cause_says_what_to_do_and_who_saw_it() -> None:
 def test_every_table_is_read_and_every_key_known() -> None:
     folder = resources.tables()
     assert {path.stem for path in (folder / "error_codes").iterdir()} == set(INTERFACES)
-    assert {path.stem for path in (folder / "log_lines").iterdir()} == {*logs.LINES, "harmless", "numbers", "runtime"}
+    assert {path.stem for path in (folder / "log_lines").iterdir()} == {
+        *explain.LINES,
+        "harmless",
+        "numbers",
+        "runtime",
+    }
     keys = {
         "code": {"code", "name", "meaning", "remedy", "aliases", "cause", "offset"},
         "line": {"id", "pattern", "meaning", "cause"},
@@ -307,7 +312,7 @@ def test_no_number_and_no_name_twice() -> None:
 
 def test_every_row_has_a_meaning_and_every_interface_a_source() -> None:
     for code in range(17000):
-        for reading in decode.read(code):
+        for reading in explain.meanings_of(code):
             assert reading.meaning
             assert not reading.meaning.endswith(".")
             assert reading.interface in INTERFACES
@@ -347,7 +352,7 @@ def test_lines_have_names_of_their_own_and_fill_their_sentences() -> None:
 def test_lines_that_people_ask_about(line: str, title: str, words: str, tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     log.write_text(f"something before\n{line}\nsomething after\n")
-    [found] = logs.explain_log(log).found
+    [found] = explain.explain_log(log).found
     assert found.title == title
     assert words in found.meaning
     assert found.causes and all(each.remedy for each in found.causes)

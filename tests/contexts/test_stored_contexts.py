@@ -15,12 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from storing import GRAPHS, QUANT, RUNTIMES, binary, describe, store, tensor_of, vouch
+from udogen.qnn.handles import BackendHandle
+from udogen.runtime.contexts.json_values import write_quantization
 
 from tests import onnx_bytes
 from tests.making import LONG, ROOT, htp_package, need_runtime, udogen
 from udogen.errors import RunFailed, ToolMissing
 from udogen.qnn import heads, quantization, system
-from udogen.qnn.backend import Backend
 from udogen.qnn.interface import Interface
 from udogen.qnn.quantization import (
     AxisScaleOffset,
@@ -35,10 +36,9 @@ from udogen.qnn.quantization import (
 )
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
 from udogen.runtime import Runtime, find_runtime
-from udogen.runtime.contexts import binaries, binary_info, context_dump, context_json, manifest
+from udogen.runtime.contexts import binaries, binary_info, context_json, manifest
 from udogen.runtime.contexts.binaries import BINARY, JSON, StoredContext
-from udogen.runtime.contexts.differences import same_quantization
-from udogen.runtime.contexts.json_encodings import write_quantization
+from udogen.runtime.contexts.context_json import same_quantization
 
 ANY = pytest.mark.parametrize(("backend", "kind"), RUNTIMES, ids="-".join)
 SMALL = ("htp", "emulator")
@@ -87,7 +87,7 @@ def test_what_is_written_as_json_is_read_back(backend: str, kind: str, tmp_path:
     path = store(tmp_path, backend=backend, kind=kind)
     info = system.file_info(find_runtime(backend, kind=kind).system, path)
     made = tmp_path / "made.json"
-    made.write_text(context_dump.text(info))
+    made.write_text(context_json.info_json(info))
     found = context_json.read(made)
     assert (found.info, found.warnings) == (info, ())
 
@@ -258,20 +258,20 @@ def test_an_interrupted_write_leaves_what_was_there(tmp_path: Path) -> None:
             raise OSError(28, "No space left on device")
 
     with pytest.raises((RunFailed, TypeError)):
-        manifest.write_at_once(path, Breaks())
+        manifest.write_atomically(path, Breaks())
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["one.bin"]
     os.mkfifo(tmp_path / "pipe")  # no file of the machine: without the check it would be replaced
     with pytest.raises(RunFailed, match="/pipe cannot be written: it is no plain file"):
-        manifest.write_at_once(tmp_path / "pipe", b"x")
+        manifest.write_atomically(tmp_path / "pipe", b"x")
     with pytest.raises(RunFailed, match="cannot be written: No such file or directory"):
-        manifest.write_at_once(tmp_path / "none" / "x", b"x")
+        manifest.write_atomically(tmp_path / "none" / "x", b"x")
 
 
 def test_who_may_use_a_written_file_is_said_by_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o020)
     try:
-        manifest.write_at_once(tmp_path / "x", b"x")
+        manifest.write_atomically(tmp_path / "x", b"x")
     finally:
         os.umask(before)
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o646
@@ -382,7 +382,7 @@ def test_an_encoding_as_json_and_back(quant: Quantization, tmp_path: Path) -> No
     graph = system.GraphInfo("g", (x,), (), (), system.HtpGraph(*range(1, 3), 3, True, 5))
     info = system.BinaryInfo(6, "v2", "2.0.0", "5.0.0", "", (graph,), 3, "3.0.0", 99, (), "v73", 43)
     made = tmp_path / "made.json"
-    made.write_text(context_dump.text(info))
+    made.write_text(context_json.info_json(info))
     found = context_json.read(made)
     [again] = found.info.graphs[0].inputs
     assert again == x and found.warnings == ()
@@ -413,7 +413,7 @@ def test_an_encoding_is_written_with_the_name_that_the_api_has_for_it(quant: Qua
 )
 def test_an_encoding_in_a_binary(kind: str, quant: Quantization) -> None:
     runtime = find_runtime("htp", kind=kind)
-    with Backend(Interface.load(runtime.path)) as backend, backend.context() as context:
+    with BackendHandle(Interface.load(runtime.path)) as backend, backend.context() as context:
         graph = context.graph("g")
         x, y = (
             graph.add_tensor(Tensor(name, dtype="SFIXED_POINT_8", shape=(1, 1, 1, 8), role=role, quant=quant))

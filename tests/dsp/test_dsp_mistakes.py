@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from udogen.configs import resolve
+from udogen.configs.load import load
 
 from tests.dsp.conftest import SEVERAL
 from tests.hexagon.running import on_hexagon
 from tests.making import make_packages, udogen
 from udogen.errors import UdogenError
-from udogen.opdef import resolve
-from udogen.opdef.load import load
 from udogen.opdef.problems import Problems
 from udogen.runtime import failures
 from udogen.runtime.built import Built

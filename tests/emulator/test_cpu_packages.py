@@ -12,11 +12,11 @@ import pytest
 from composing import Maker, X, mixed, mixed_in_numpy, register, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from udogen.qnn.handles import BackendHandle
 
 from tests.making import ROOT, cpu_package
 from udogen import resources
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import (
     APP_READ,
@@ -36,7 +36,7 @@ NULL = FFI.NULL
 
 
 @pytest.fixture
-def both(cpu: Backend, real_cpu: Backend, cpu_leaky: Built, tmp_path: Path) -> list[Backend]:
+def both(cpu: BackendHandle, real_cpu: BackendHandle, cpu_leaky: Built, tmp_path: Path) -> list[BackendHandle]:
     """The same package in the emulator and in libQnnCpu; of one file there is one package in a process."""
     register(cpu, cpu_leaky)
     copied = shutil.copy(cpu_leaky.library, tmp_path)
@@ -44,7 +44,7 @@ def both(cpu: Backend, real_cpu: Backend, cpu_leaky: Built, tmp_path: Path) -> l
     return [cpu, real_cpu]
 
 
-def test_mixed_graphs_agree_with_numpy_and_libqnncpu(both: list[Backend], cpu_leaky: Built) -> None:
+def test_mixed_graphs_agree_with_numpy_and_libqnncpu(both: list[BackendHandle], cpu_leaky: Built) -> None:
     found = []
     for backend in both:
         with backend.context() as context:
@@ -56,7 +56,7 @@ def test_mixed_graphs_agree_with_numpy_and_libqnncpu(both: list[Backend], cpu_le
 
 
 @pytest.mark.parametrize("precision", ["", "FP16"])
-def test_mixed_graphs_on_gpu(backend: Backend, leaky: Built, precision: str) -> None:
+def test_mixed_graphs_on_gpu(backend: BackendHandle, leaky: Built, precision: str) -> None:
     register(backend, leaky)
     with backend.context() as context:
         make = Maker(context)
@@ -70,7 +70,7 @@ def test_mixed_graphs_on_gpu(backend: Backend, leaky: Built, precision: str) -> 
         assert np.abs(run(make.graph, {x: X}, y) - expected).max() <= (2e-3 if precision else 1e-6)
 
 
-def test_images_reach_a_built_in_op(backend: Backend, kinds: Built) -> None:
+def test_images_reach_a_built_in_op(backend: BackendHandle, kinds: Built) -> None:
     register(backend, kinds)
     picture = X.reshape(1, 2, 3, 4)
     with backend.context() as context:
@@ -96,7 +96,7 @@ def softmax(tmp_path_factory: pytest.TempPathFactory) -> Built:
 )
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_one_op_graphs_equal_those_of_libqnncpu(
-    both: list[Backend], cpu_leaky: Built, shape: tuple[int, ...], dtype: str, alpha: float | None, seed: int
+    both: list[BackendHandle], cpu_leaky: Built, shape: tuple[int, ...], dtype: str, alpha: float | None, seed: int
 ) -> None:
     random = np.random.default_rng(seed)
     quant = ScaleOffset(0.05, -100) if dtype != "FLOAT_32" else None
@@ -128,7 +128,7 @@ def test_the_examples_equal_those_of_libqnncpu(softmax: Built) -> None:
         assert np.array_equal(answers[0], answers[1])
 
 
-def test_a_type_that_reaches_no_op_is_refused(cpu: Backend, said: list[str], tmp_path: Path) -> None:
+def test_a_type_that_reaches_no_op_is_refused(cpu: BackendHandle, said: list[str], tmp_path: Path) -> None:
     built = foreign(tmp_path)
     cpu.register(built, "ForeignInterfaceProvider")
     with cpu.context() as context:
@@ -147,7 +147,9 @@ def foreign(folder: Path) -> Path:
     return library
 
 
-def test_a_foreign_package_sees_what_libqnncpu_shows_it(cpu: Backend, real_cpu: Backend, tmp_path: Path) -> None:
+def test_a_foreign_package_sees_what_libqnncpu_shows_it(
+    cpu: BackendHandle, real_cpu: BackendHandle, tmp_path: Path
+) -> None:
     library, found = foreign(tmp_path), []
     x_data = np.zeros((2, 3), np.float32)
     for backend in (cpu, real_cpu):
@@ -166,7 +168,7 @@ def test_a_foreign_package_sees_what_libqnncpu_shows_it(cpu: Backend, real_cpu: 
     assert found[0] == found[1] == [3, 2, -5, 4, 7, 1]
 
 
-def test_what_a_foreign_package_does_wrong(cpu: Backend, said: list[str], tmp_path: Path) -> None:
+def test_what_a_foreign_package_does_wrong(cpu: BackendHandle, said: list[str], tmp_path: Path) -> None:
     library = foreign(tmp_path)
     for provider, code in (("Second", 4008), ("Hollow", 4008), ("Failing", 1100), ("No", 4006)):
         with pytest.raises(QnnError, match=str(code)):
@@ -185,7 +187,7 @@ def test_what_a_foreign_package_does_wrong(cpu: Backend, said: list[str], tmp_pa
         assert any(sentence in line for line in said), said
 
 
-def test_an_execution_costs_no_more_than_twice_that_of_libqnncpu(both: list[Backend], cpu_leaky: Built) -> None:
+def test_an_execution_costs_no_more_than_twice_that_of_libqnncpu(both: list[BackendHandle], cpu_leaky: Built) -> None:
     best = []
     for backend in both:
         with backend.context() as context:

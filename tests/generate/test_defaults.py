@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from udogen.configs.load import load
 
 from tests.hexagon.running import need_tools, on_hexagon
 from tests.making import ROOT, make, make_packages, need_opencl, need_runtime
 from udogen.errors import RunFailed
-from udogen.opdef.load import load
 from udogen.runtime import OpCall, OpSession, ParamArg, TensorArg
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.op.request import CallOptions, make_call

@@ -10,7 +10,7 @@ import pytest
 
 from tests.golden import TREES, trees
 from tests.making import COMPILERS, CONFIGS, compiler, make, make_packages, need_opencl, need_runtime
-from udogen.build.package import PackageFolder
+from udogen.build.package import PackageLibrary
 from udogen.errors import RunFailed
 from udogen.opdef.model import Tensor
 from udogen.runtime import OpSession
@@ -45,7 +45,7 @@ def test_untouched_packages_compile_without_a_warning(config: Path, name: str, t
                 each_op_says_that_it_is_not_written(made.folder, part.backend)
 
 
-def kernel_of(package: PackageFolder, name: str) -> str:
+def kernel_of(package: PackageLibrary, name: str) -> str:
     """The file of an op that is the user's, as the package says it."""
     [kernel] = [path for path in package.yours if path.endswith(f"/{name}.cpp") and path.startswith(package.rooms)]
     return kernel

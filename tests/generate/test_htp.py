@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from udogen.configs.load import load
+from udogen.generate.pipeline import Generated
 
 from tests.making import CONFIGS, ONE_OP, ROOT, make, make_packages, need_runtime, udogen
 from udogen.errors import RunFailed, UsageError
-from udogen.generate.packages import Generated
-from udogen.opdef.load import load
 from udogen.opdef.problems import ConfigError
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built
@@ -236,7 +236,8 @@ def test_an_optional_input_is_told(tmp_path: Path) -> None:
 
 
 def test_the_config_of_the_udo_pages_is_fixed_point_on_htp() -> None:
-    from udogen.opdef import resolve
+    from udogen.configs import resolve
+
     from udogen.opdef.problems import Problems
 
     [package], _ = load([ROOT / "examples" / "softmax" / "Softmax_Htp.json"])

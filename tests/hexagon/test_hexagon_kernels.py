@@ -9,7 +9,7 @@ import pytest
 
 from tests.hexagon.running import Array, called, need_tools, on_hexagon, on_x86
 from tests.making import ROOT, make, make_packages
-from udogen.build import emulated
+from udogen.build import qemu_hexagon
 from udogen.errors import RunFailed
 from udogen.runtime import OpFailed, OpRefused
 from udogen.runtime.built import Built, find_source
@@ -154,7 +154,7 @@ def test_a_call_that_no_record_takes(both: Built) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arch", emulated.ARCHITECTURES)
+@pytest.mark.parametrize("arch", qemu_hexagon.ARCHITECTURES)
 def test_every_architecture(arch: str, raw: Built) -> None:
     x = np.arange(1000).astype(np.uint8)
     for kernel in ("main", "hvx"):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.hexagon.running import called, on_hexagon, on_x86
+from udogen import backends
 from udogen.errors import RunFailed
-from udogen.opdef import backends
 from udogen.runtime.built import Built
 from udogen.runtime.hexagon.wire import ELEMENTS
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg

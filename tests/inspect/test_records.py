@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from toys import Look, Make, told
+from udogen.inspect.rules import STOPS
 
 from udogen import resources
 from udogen.build import elf
 from udogen.errors import RunFailed
-from udogen.inspect.checks import STOPS
 from udogen.runtime.failures import OlderRecords
 from udogen.runtime.package_queries import read_records
 from udogen.runtime.worker import stub_library

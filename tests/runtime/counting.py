@@ -11,9 +11,9 @@ import threading
 from pathlib import Path
 
 import numpy as np
+from udogen.qnn.handles import ContextHandle, GraphHandle
 
 from udogen.qnn import abi
-from udogen.qnn.context import Context, Graph
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
 from udogen.runtime import Runtime, executions
 from udogen.runtime.worker.loaded_package import LoadedPackage
@@ -23,7 +23,7 @@ X = np.random.default_rng(3).normal(size=(2, 3, 4)).astype(np.float32)
 THREADS, TIMES = 8, 500
 
 
-def leaky(context: Context, package: str, nodes: int = 1) -> tuple[Graph, list[Tensor], list[Tensor]]:
+def leaky(context: ContextHandle, package: str, nodes: int = 1) -> tuple[GraphHandle, list[Tensor], list[Tensor]]:
     """A finalized graph of so many LeakyRelu, side by side."""
     graph = context.graph("graph")
     x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE))
@@ -75,7 +75,7 @@ def threads() -> object:
         graphs = [leaky(each, "LeakyReluPackage") for each in contexts]
         started = threading.Barrier(THREADS)
 
-        def work(graph: Graph, inputs: list[Tensor], outputs: list[Tensor]) -> None:
+        def work(graph: GraphHandle, inputs: list[Tensor], outputs: list[Tensor]) -> None:
             execute = graph.executor(inputs, outputs)
             started.wait()
             for _ in range(TIMES):

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from udogen.configs import resolve
+from udogen.configs.load import load
 
 from tests.making import make, make_packages, need_runtime
 from tests.snpe.packages import config, package
 from udogen.errors import RunFailed
-from udogen.opdef import resolve
-from udogen.opdef.load import load
 from udogen.opdef.problems import ConfigError, Problems
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from udogen.verify.packages import Wish, ready
+from udogen.verify.test_files import configs
+from udogen.verify.test_files.read import load_test_files
 
 from tests.making import ROOT, need_runtime
 from udogen.clients.ort import versions
@@ -17,12 +20,9 @@ from udogen.errors import ToolMissing
 from udogen.runtime.failures import NotExpressible
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
 from udogen.runtime.worker_process import WorkerSession
-from udogen.verify import campaign
+from udogen.verify import test_run
 from udogen.verify.places import PLACES, built_for
 from udogen.verify.results import Outcome, TestRun
-from udogen.verify.suite import configs
-from udogen.verify.suite.find import load_suite
-from udogen.verify.workshop import Wish, ready
 
 FOLDER = ROOT / "tests" / "verify" / "clients"
 NEEDED = ("onnx", "onnxruntime", "onnxruntime_qnn")
@@ -39,8 +39,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(work: Path) -> TestRun:
     for backend in ("cpu", "htp"):
         need_runtime(backend)
-    options = campaign.Options(backends=("cpu-ort", "htp-ort"), wish=Wish(work=work))
-    return campaign.run(campaign.plan(load_suite(FOLDER), options), options)
+    options = test_run.Options(backends=("cpu-ort", "htp-ort"), wish=Wish(work=work))
+    return test_run.run(test_run.plan(load_test_files(FOLDER), options), options)
 
 
 def of(run: TestRun, place: str, op: str) -> Mapping[str, Outcome]:
@@ -111,8 +111,8 @@ def test_a_place_that_is_not_there_says_why(monkeypatch: pytest.MonkeyPatch, wor
         raise ToolMissing("onnxruntime-qnn is not installed", hint="pip install it")
 
     monkeypatch.setattr(versions, "check", missing)
-    options = campaign.Options(backends=("cpu-ort",), wish=Wish(work=work))
-    found = campaign.run(campaign.plan(load_suite(FOLDER), options), options)
+    options = test_run.Options(backends=("cpu-ort",), wish=Wish(work=work))
+    found = test_run.run(test_run.plan(load_test_files(FOLDER), options), options)
     [state] = found.states
     assert (state.state, state.reason, state.hint) == (
         "missing",
@@ -133,7 +133,7 @@ def test_they_are_usual_places() -> None:
 
 @pytest.fixture(scope="module")
 def session(run: TestRun, work: Path) -> OrtSession:
-    suite, sources = configs.sources(load_suite(FOLDER))
+    suite, sources = configs.sources(load_test_files(FOLDER))
     source = sources[suite.ops[0].subject]
     place = PLACES["cpu-ort"]
     package = source.packages[0]

@@ -16,8 +16,8 @@ from unsafe import KERNELS
 
 from tests.making import ROOT, compiler, cpu_package, htp_package, need_runtime, udogen
 from udogen.build import variants
+from udogen.build.emulator import build_watch
 from udogen.build.tools import Environment, environment
-from udogen.build.watch import build_watch
 from udogen.errors import ToolMissing, UsageError
 from udogen.runtime import OpCall, OpCrashed, OpFailed, OpSession
 from udogen.runtime.built import Built
@@ -27,8 +27,7 @@ from udogen.verify.cases import load_examples
 from udogen.verify.places import PLACES
 from udogen.verify.results import Finding
 from udogen.verify.runner import run_cases
-from udogen.verify.safety.checks import Safety, Wanted, wanted_of
-from udogen.verify.safety.outcomes import unchecked
+from udogen.verify.safety.checks import Safety, Wanted, unchecked, wanted_of
 
 CONFIG = ROOT / "tests" / "configs" / "LeakyRelu.xml"
 KERNEL = "src/ops/LeakyRelu.cpp"

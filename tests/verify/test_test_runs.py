@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from lxml import etree
+from udogen.verify.packages import Wish
+from udogen.verify.test_files.read import load_test_files
 
 from tests.making import ROOT, need_runtime, udogen
 from tests.verify import toy
@@ -19,10 +21,9 @@ from tests.verify.toy import GOLDEN, RIGHT, WRONG, plain
 from udogen.errors import UdogenError
 from udogen.runtime import OpSession, Proof
 from udogen.runtime.execution_counts import Rise
-from udogen.verify import campaign, terminal
+from udogen.verify import test_run
+from udogen.verify.report import terminal
 from udogen.verify.results import Outcome, TestRun
-from udogen.verify.suite.find import load_suite
-from udogen.verify.workshop import Wish
 
 Run = Callable[..., TestRun]
 
@@ -38,8 +39,8 @@ def toys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(toys: Path) -> Run:
     def go(text: str, **options: object) -> TestRun:
         toy.write(toys, text)
-        wanted = campaign.Options(**{"backends": ("cpu",), "wish": Wish(work=toys.parent / "work"), **options})  # type: ignore[arg-type]
-        return campaign.run(campaign.plan(load_suite(toys), wanted), wanted)
+        wanted = test_run.Options(**{"backends": ("cpu",), "wish": Wish(work=toys.parent / "work"), **options})  # type: ignore[arg-type]
+        return test_run.run(test_run.plan(load_test_files(toys), wanted), wanted)
 
     return go
 
@@ -128,8 +129,8 @@ def test_what_is_not_there_is_told_and_never_passes(run: Run, toys: Path) -> Non
 def test_a_kernel_that_does_not_compile_is_told(tmp_path: Path) -> None:
     need_runtime("cpu")
     toy.write(tmp_path, toy.HEAD, kernel="#error unfinished\n")
-    options = campaign.Options(backends=("cpu",), wish=Wish(work=tmp_path / "work"))
-    found = campaign.run(campaign.plan(load_suite(tmp_path), options), options)
+    options = test_run.Options(backends=("cpu",), wish=Wish(work=tmp_path / "work"))
+    found = test_run.run(test_run.plan(load_test_files(tmp_path), options), options)
     [state] = found.states
     assert state.state == "unbuilt" and "unfinished" in "\n".join(state.details)
     assert not found.passed and found.outcomes == ()
@@ -183,8 +184,8 @@ def test_only_cases_of_a_pattern(run: Run) -> None:
 def test_an_example_on_every_backend_that_is_there(tmp_path: Path) -> None:
     for backend in ("cpu", "htp"):
         need_runtime(backend)
-    options = campaign.Options(measure=True, wish=Wish(work=tmp_path))
-    found = campaign.run(campaign.plan(load_suite(ROOT / "examples" / "add_sat_u8"), options), options)
+    options = test_run.Options(measure=True, wish=Wish(work=tmp_path))
+    found = test_run.run(test_run.plan(load_test_files(ROOT / "examples" / "add_sat_u8"), options), options)
     assert not found.bad
     ran = {state.backend: state for state in found.states if state.state == "ran"}
     assert {"cpu", "htp"} <= ran.keys() and all(ran[each].real for each in ("cpu", "htp"))

@@ -149,7 +149,9 @@ def _run(options: Options) -> _Done:
     warnings = [text for text in (manifest.unverified([job.binary for job in jobs]),) if text]
     for text in warnings:
         output.warn(text)
-    print_log = None if options.level is None else lambda line: output.note(f"[{line.source} {line.level}] {line.text}")
+    print_log = (
+        None if options.level is None else lambda line: output.print_note(f"[{line.source} {line.level}] {line.text}")
+    )
     with (
         output.emulator_steps(options.backend, options.kind) as advance,
         ContextSession(how, on_step=advance, on_log=print_log) as session,
@@ -172,7 +174,7 @@ def _run(options: Options) -> _Done:
 
 def _run_options(options: Options) -> RunOptions:
     """The same, checked, as the runtime takes it."""
-    from udogen.runtime.buffers.allocators import check_alignment
+    from udogen.runtime.buffers.memory import check_alignment
     from udogen.runtime.contexts.runs import RunOptions
 
     if options.prove and not options.packages:
@@ -211,14 +213,14 @@ def _unproved(results: Iterable[Result]) -> UdogenError | None:
 
 def _jobs(paths: list[Path]) -> list[Job]:
     """The contexts to run, in order; what is odd about a folder is printed."""
+    from udogen.runtime.contexts.binaries import find_shards
     from udogen.runtime.contexts.runs import jobs_of
-    from udogen.runtime.contexts.shards import find_shards
 
     if not paths:
         raise UsageError("no context was given", hint="name a folder of context binaries, or files; see --help")
     found = find_shards(paths)
     for each in found.notes:
-        output.note(f"! {each}")
+        output.print_note(f"! {each}")
     return jobs_of(found.shards)
 
 
@@ -248,7 +250,7 @@ def _level(text: str | None) -> int:
 
 
 def _limit(text: str | None, sessions: int | None, device: int | None) -> int:
-    from udogen.runtime.sessions.plan import DEFAULT_LIMIT
+    from udogen.runtime.sessions.placement import DEFAULT_LIMIT
 
     if sessions is not None and device is not None:
         raise UsageError("--device and --sessions both say where contexts run", hint="leave one of them out")
@@ -269,13 +271,13 @@ def _quiet() -> Iterator[Callable[[str], None]]:
 
 def _write_plans(file: Path, rows: list[Any]) -> None:
     """The plans of all contexts as one, and its picture."""
-    from udogen.runtime.buffers.joining import joined, plan_of
-    from udogen.runtime.buffers.picture import draw
+    from udogen.runtime.buffers.picture import draw_plan
+    from udogen.runtime.buffers.planning import join_plans, read_plan
 
-    plan = joined([plan_of(row) for row in rows])
+    plan = join_plans([read_plan(row) for row in rows])
     for place, text in (
         (file, json.dumps(plan.as_json(), indent=2) + "\n"),
-        (file.with_suffix(".svg"), draw(plan, title=f"Buffers of {file.stem}")),
+        (file.with_suffix(".svg"), draw_plan(plan, title=f"Buffers of {file.stem}")),
     ):
         with writing(place):
             place.write_text(text, "utf-8")
@@ -294,12 +296,12 @@ def _print(done: _Done, fault: UdogenError | None, options: Options) -> bool:
             "warnings": done.warnings,
         }
         error = {"error": fault.as_json()} if fault else {}
-        output.answer({"ok": not wrong and not fault, **report.as_json(rows, done.runtime), **about, **error})
+        output.print_json({"ok": not wrong and not fault, **report.as_json(rows, done.runtime), **about, **error})
         return wrong
     for line in (*done.placed.table, "") if done.placed else ():
-        output.say(line)
+        output.print_result(line)
     for line in report.lines(rows, done.runtime):
-        output.say(line)
+        output.print_result(line)
     if fault:
-        output.fail(fault)
+        output.print_error(fault)
     return wrong

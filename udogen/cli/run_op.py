@@ -116,7 +116,7 @@ def command(**given: Any) -> int:
     qemu-hexagon.
     """
     from udogen.runtime.execution_counts import proved
-    from udogen.verify.safety.heap import findings_of_run
+    from udogen.verify.safety.findings import findings_of_run
 
     options = _checked(Options(**given))
     files = dict(pairs(options.outputs, "--output"))
@@ -133,7 +133,7 @@ def command(**given: Any) -> int:
         result = replace(result, proof=None)
     if options.verbose:
         for line in result.logs:
-            output.note(f"[{line.source} {line.level}] {line.text}")
+            output.print_note(f"[{line.source} {line.level}] {line.text}")
     if options.save_context is not None and result.context is not None:
         from udogen.runtime.contexts import manifest
 
@@ -142,7 +142,7 @@ def command(**given: Any) -> int:
     findings = findings_of_run(built, result, options.op) if options.heap else None
     done = _Done(options, built.package, result, saved, stages, findings, warnings)
     if options.as_json:
-        output.answer(_as_json(done))
+        output.print_json(_as_json(done))
     else:
         _print(done)
     return VerificationFailed.exit_code if findings else 0
@@ -276,7 +276,7 @@ def _run(built: Built, call: OpCall, options: Options) -> tuple[OpResult, object
     from udogen.runtime.op import htp_graph
     from udogen.runtime.op.session import OpSession
     from udogen.runtime.op.watch import Watch
-    from udogen.verify.safety.heap import preloaded
+    from udogen.verify.safety.findings import preloaded
 
     with (
         htp_graph.Recording(wanted=options.graph) as recording,
@@ -301,7 +301,7 @@ def _run(built: Built, call: OpCall, options: Options) -> tuple[OpResult, object
         finally:
             stages = recording.stages()
             for row in htp_graph.lines(stages or ()) if not options.as_json else ():
-                output.say(row)
+                output.print_result(row)
     return result, stages
 
 
@@ -359,16 +359,16 @@ def _print(done: _Done) -> None:
         took = f"({runtime.build_id}), {times.execute * 1e6:.1f} µs per execute"
     else:  # an emulator of the instruction set: its time means nothing
         took = f"(kernel {result.kernel})"
-    output.say(f"{done.package}::{done.options.op} ran on {runtime.name} {took}")
+    output.print_result(f"{done.package}::{done.options.op} ran on {runtime.name} {took}")
     for name, array in result.outputs.items():
         shape = "x".join(str(extent) for extent in array.shape) or "scalar"
         span = f", {array.min():.6g} … {array.max():.6g}" if array.size and array.dtype.kind in "fiub" else ""
         file = f" -> {done.saved[name]}" if name in done.saved else ""
-        output.say(f"  {name}: {array.dtype} {shape}{span}{file}")
+        output.print_result(f"  {name}: {array.dtype} {shape}{span}{file}")
     if result.proof:
-        output.say(f"  {result.proof.sentence}")
+        output.print_result(f"  {result.proof.sentence}")
     if done.findings is not None and not done.findings:
-        output.say("  the op does not use the heap while it executes")
+        output.print_result("  the op does not use the heap while it executes")
     print_findings(done.findings or ())
     if result.packets:
         _print_packets(result.packets)
@@ -376,12 +376,12 @@ def _print(done: _Done) -> None:
 
 def _print_packets(found: Packets) -> None:
     functions = found.functions
-    output.say(f"  {found.total:,} packets in one execution, of which")
+    output.print_result(f"  {found.total:,} packets in one execution, of which")
     for function, packets in functions[:_SHOWN_FUNCTIONS]:
-        output.say(f"  {packets:>15,}  {function if len(function) < 90 else function[:87] + '...'}")
+        output.print_result(f"  {packets:>15,}  {function if len(function) < 90 else function[:87] + '...'}")
     if len(functions) > _SHOWN_FUNCTIONS:
         rest = sum(packets for _, packets in functions[_SHOWN_FUNCTIONS:])
-        output.say(f"  {rest:>15,}  in {len(functions) - _SHOWN_FUNCTIONS} more functions")
+        output.print_result(f"  {rest:>15,}  in {len(functions) - _SHOWN_FUNCTIONS} more functions")
 
 
 def _counted(packets: Packets) -> dict[str, object]:

@@ -39,11 +39,11 @@ def safety_options(command: _Command) -> _Command:
 def print_findings(findings: Iterable[Finding]) -> None:
     """Print findings for a person."""
     for finding in findings:
-        output.say(f"{output.paint(finding.cause, 'wrong')}: {finding.sentence}")
+        output.print_result(f"{output.paint(finding.cause, 'wrong')}: {finding.sentence}")
         for line in finding.evidence.splitlines():
-            output.say(f"  {line}")
+            output.print_result(f"  {line}")
         if finding.hint:
-            output.say(f"  = {finding.hint}")
+            output.print_result(f"  = {finding.hint}")
 
 
 def as_row(finding: Finding) -> dict[str, str]:

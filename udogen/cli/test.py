@@ -15,8 +15,8 @@ from udogen.cli.safety_options import safety_options
 from udogen.errors import RunFailed, ToolMissing, UsageError, VerificationFailed, writing
 
 if TYPE_CHECKING:
-    from udogen.verify.campaign import Program, Task
     from udogen.verify.results import Outcome, TestRun
+    from udogen.verify.test_run import Program, Task
 
     Listeners = tuple[Callable[[Task], None], Callable[[Outcome], None], Callable[[str], None]]
 
@@ -77,15 +77,16 @@ def command(
     from udogen.runtime.worker_process import check_memory
 
     check_memory()
-    from udogen.verify import as_json as telling
-    from udogen.verify import baseline, campaign, terminal
+    from udogen.verify import baseline, test_run
+    from udogen.verify.packages import Wish
+    from udogen.verify.report import machine as telling
+    from udogen.verify.report import terminal
     from udogen.verify.safety import checks
-    from udogen.verify.suite.find import load_suite
-    from udogen.verify.workshop import Wish
+    from udogen.verify.test_files.read import load_test_files
 
     safety = checks.wanted_of(heap=heap, guard=guard, leaks=leaks, sanitize=sanitize)
     checks.need_tools(safety)
-    options = campaign.Options(
+    options = test_run.Options(
         backends=backends,
         pattern=pattern,
         jobs=jobs or 0,
@@ -96,9 +97,9 @@ def command(
     )
     _check_folders(junit, html, save)
     before = baseline.load(compare) if compare else None
-    program = campaign.plan(load_suite(folder), options)
+    program = test_run.plan(load_test_files(folder), options)
     with _progress(program) as (on_task, on_case, on_step):
-        run = campaign.run(program, options, on_task=on_task, on_case=on_case, on_step=on_step)
+        run = test_run.run(program, options, on_task=on_task, on_case=on_case, on_step=on_step)
     changes = baseline.compare(run, before) if before else []
     if save:
         baseline.save(run, save)
@@ -112,12 +113,12 @@ def command(
         from dataclasses import asdict
 
         compared = {"changes": [{**asdict(each), "ratio": each.ratio} for each in changes]} if before else {}
-        output.answer({**telling.answer(run), **compared})
+        output.print_json({**telling.answer(run), **compared})
     else:
         for line in terminal.lines(run, paint=output.paint, costs=options.measure):
-            output.say(line)
+            output.print_result(line)
         for line in baseline.lines(changes, run, before) if before else ():
-            output.say(line)
+            output.print_result(line)
     if run.count("failed"):
         return VerificationFailed.exit_code
     return RunFailed.exit_code if run.bad else 0 if run.passed else ToolMissing.exit_code
@@ -126,13 +127,13 @@ def command(
 @contextmanager
 def _progress(program: Program) -> Iterator[Listeners]:
     """A bar that counts cases while a person watches; otherwise a line for each package and place."""
-    from udogen.verify.terminal import many
+    from udogen.verify.report.terminal import many
 
-    if not sys.stderr.isatty() or output.wants_json():
+    if not sys.stderr.isatty() or output.json_requested():
 
         def tell(task: Task) -> None:
-            if not output.wants_json():
-                output.note(f"  {task.package.name} on {task.place.id}: {many(len(task.cases), 'case')}")
+            if not output.json_requested():
+                output.print_note(f"  {task.package.name} on {task.place.id}: {many(len(task.cases), 'case')}")
 
         yield tell, lambda _outcome: None, lambda _step: None
         return
@@ -154,7 +155,7 @@ def _check_folders(*files: Path | None) -> None:
 
 
 def _write_junit(run: TestRun, path: Path) -> None:
-    from udogen.verify.junit import text
+    from udogen.verify.report.machine import text
 
     with writing(path):
         path.write_text(text(run), "utf-8")

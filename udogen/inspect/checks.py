@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from udogen.build.demangle import demangled
 from udogen.build.elf import version_key
-from udogen.build.package import PROVIDER, PackageFolder
+from udogen.build.package import PROVIDER, PackageLibrary
 from udogen.errors import RunFailed
-from udogen.inspect.facts import QHPI_SINCE, Facts
-from udogen.inspect.reference import Reference
-from udogen.inspect.symbols import Resolution
+from udogen.inspect.kinds import QHPI_SINCE, Facts
+from udogen.inspect.symbols import Reference, Resolution
 from udogen.runtime.op.calls import PackageInfo, RuntimeInfo
 from udogen.runtime.package_queries import RecordsRead
 from udogen.runtime.snpe.registration import Registration
@@ -50,7 +49,7 @@ class Case:
     reference: Reference
     resolution: Resolution
     native: bool  # runs on this machine
-    folder: PackageFolder | None = None  # whose library it is
+    folder: PackageLibrary | None = None  # whose library it is
     provider: str = ""
     registered: tuple[PackageInfo, RuntimeInfo] | None = None
     failure: RunFailed | None = None  # of registering

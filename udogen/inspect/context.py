@@ -13,12 +13,10 @@ from udogen.opdef.problems import ConfigError, Problem, line_of
 from udogen.qnn import heads, quantization, socs
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts import binary_info, context_json, manifest
-from udogen.runtime.contexts.binaries import StoredContext
-from udogen.runtime.contexts.context_json import ContextJson
-from udogen.runtime.contexts.differences import Difference, compare, describe_quantization, too_small
-from udogen.runtime.contexts.json_encodings import write_quantization
-from udogen.runtime.contexts.manifest import Verdict
-from udogen.runtime.contexts.shards import json_of
+from udogen.runtime.contexts.binaries import StoredContext, json_of
+from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, describe_quantization, too_small
+from udogen.runtime.contexts.json_values import write_quantization
+from udogen.runtime.contexts.manifest import ManifestCheck
 
 _LABEL = 12
 _TENSORS = 24  # of a side of a graph, unless all are asked for
@@ -33,7 +31,7 @@ class InspectedContext:
     size: int
     emulator: bool
     info: BinaryInfo
-    verdict: Verdict
+    verdict: ManifestCheck
     json: Path | None
     differences: tuple[Difference, ...]
     warnings: tuple[Problem, ...]  # of the JSON
@@ -45,7 +43,7 @@ class InspectedContext:
         return self.faults[0].exit_code if self.faults else 0
 
 
-def looks_like_one(path: Path) -> bool:
+def is_context_binary(path: Path) -> bool:
     """Whether a path is meant to be a context binary, broken or not."""
     if not path.is_file():
         return False

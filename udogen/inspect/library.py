@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from udogen.build import elf, tools
-from udogen.build.package import PackageFolder
+from udogen.build.package import PackageLibrary
 from udogen.errors import RunFailed
-from udogen.inspect import facts as kinds
-from udogen.inspect import reference
-from udogen.inspect.checks import STATIC, STOPS, UNKNOWN, VERDICTS, WARNS, Case, Finding, run
-from udogen.inspect.live import LIVE
+from udogen.inspect import kinds, symbols
+from udogen.inspect.rules import LIVE, STATIC, STOPS, UNKNOWN, VERDICTS, WARNS, Case, Finding, run
 from udogen.inspect.symbols import resolve
 from udogen.inspect.udo import UDO
 from udogen.runtime.failures import OlderRecords, OpCrashed, OpTimedOut
@@ -60,7 +58,7 @@ class How:
 
 
 def inspect(
-    path: Path, how: How, *, folder: PackageFolder | None = None, target: str = "", choose: bool = False
+    path: Path, how: How, *, folder: PackageLibrary | None = None, target: str = "", choose: bool = False
 ) -> Inspected:
     """Inspect one library, of a target of a package if need be.
 
@@ -76,15 +74,15 @@ def inspect(
     facts = kinds.look(found)
     backend = (folder.backend if folder else "") or facts.style.backend
     native = found.machine == platform.machine() and found.bits == 64
-    runtime = reference.NONE
+    runtime = symbols.NONE
     if facts.is_package:
-        runtime = reference.find(facts, how.against, backend=backend, env=how.env, choose=choose)
+        runtime = symbols.find(facts, how.against, backend=backend, env=how.env, choose=choose)
     fits = all(each.machine == found.machine for each in runtime.libraries)
     here = native and fits
     case = Case(
         facts=facts,
         reference=runtime,
-        resolution=resolve(found, runtime if fits else reference.NONE, native=here),
+        resolution=resolve(found, runtime if fits else symbols.NONE, native=here),
         native=here,
         folder=folder,
         provider=folder.provider if folder else next(iter(facts.providers), ""),

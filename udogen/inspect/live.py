@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from udogen.build.package import PROVIDER
-from udogen.inspect.checks import SHOWN, STOPS, WARNS, Case, Finding, Rule
+from udogen.inspect.rules import SHOWN, STOPS, WARNS, Case, Finding, Rule
 from udogen.runtime.failures import OlderRecords
 
 

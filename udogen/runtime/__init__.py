@@ -6,15 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from udogen.runtime.buffers.allocators import allocate
     from udogen.runtime.buffers.buffer import Buffer
     from udogen.runtime.buffers.domains import MemoryDomain, Role
-    from udogen.runtime.buffers.plan import BufferPlan
+    from udogen.runtime.buffers.memory import allocate
+    from udogen.runtime.buffers.planning import BufferPlan
     from udogen.runtime.channel import LogLine, shared_array
     from udogen.runtime.contexts.binaries import StoredContext
-    from udogen.runtime.contexts.context import Context
     from udogen.runtime.contexts.graph import Graph
-    from udogen.runtime.contexts.runtime import Runtime
+    from udogen.runtime.contexts.runtime import Context, Runtime
     from udogen.runtime.execution_counts import NoCounter, NotExecuted, Proof, executions
     from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
     from udogen.runtime.hexagon.session import HexagonSession
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     )
     from udogen.runtime.op.session import OpSession
     from udogen.runtime.sessions.pipeline import Pipeline
-    from udogen.runtime.sessions.plan import SessionPlan
+    from udogen.runtime.sessions.placement import SessionPlan
     from udogen.runtime.sessions.session import Session, Sessions
     from udogen.runtime.snpe.compare import OtherOps, OtherPackage
     from udogen.runtime.snpe.host import (

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from udogen.build.package import PROVIDER, PackageFolder, open_packages, package_of
-from udogen.build.targets import Target
+from udogen.backends.targets import Target
+from udogen.build.package import PROVIDER, PackageLibrary, open_packages, package_of
+from udogen.configs import resolve
+from udogen.configs.load import load
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef import resolve
-from udogen.opdef.load import load
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Problems
 from udogen.runtime.library import BACKENDS, interface_providers
@@ -28,7 +28,7 @@ class Built:
     library: Path
     provider: str
     package: str
-    folder: PackageFolder | None
+    folder: PackageLibrary | None
 
     @property
     def outdated(self) -> str:
@@ -49,7 +49,7 @@ class Built:
         return next((each for each in packages if each.name == self.package), None)
 
 
-def outdated(library: Path, folder: PackageFolder | None = None) -> str:
+def outdated(library: Path, folder: PackageLibrary | None = None) -> str:
     """A sentence where sources of a package were changed since the library was built from them; empty elsewhere."""
     folder = folder or package_of(library)
     changed = folder.changed_since(library) if folder is not None else []
@@ -122,7 +122,7 @@ def find_source(path: Path, *, backend: str) -> Built:
     return Built(path, folder.provider, folder.name, folder)
 
 
-def _of_backend(path: Path, backend: str) -> PackageFolder:
+def _of_backend(path: Path, backend: str) -> PackageLibrary:
     """The package for this backend among those in a folder; with all ops, where each of them has a library."""
     found = open_packages(path)
     fitting = [each for each in found if each.backend == backend]
@@ -140,7 +140,7 @@ def _of_backend(path: Path, backend: str) -> PackageFolder:
     )
 
 
-def _native_targets(folder: PackageFolder, backend: str) -> list[Target]:
+def _native_targets(folder: PackageLibrary, backend: str) -> list[Target]:
     rows = [row for row in folder.rows if row.native]
     found = [row for row in rows if row.backend == backend]
     if not found:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed, VerificationFailed
 from udogen.runtime import arguments
-from udogen.runtime.arguments import Given
+from udogen.runtime.arguments import PathArgument
 
 VARIABLE = "UDOGEN_PROVE"  # the file to which a package appends its counts at its end, where we cannot ask it
 _UNKNOWN = (1 << 64) - 1
@@ -217,7 +217,7 @@ def counted_package(library: Path | str, provider: str = "") -> CountedPackage:
     return CountedPackage(name, tuple(ops), counters)
 
 
-def executions(library: Given, provider: str = "") -> Mapping[str, int]:
+def executions(library: PathArgument, provider: str = "") -> Mapping[str, int]:
     """How often each op of a package was executed in this process, since its library was loaded.
 
     Counted are executions; on HTP calls of its kernels, one for each tile and slice; on GPU nodes of graphs that were

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from udogen.error_tables import Cause, log_lines
+from udogen.error_tables import ErrorCause, log_lines
 
 _TENSOR = re.compile(r"(Input|Output) tensor\[\d+\]:: element type: (\w+)(?:, layout: (\w+))?")
 
@@ -17,7 +17,7 @@ class Explanation(NamedTuple):
     id: str
     sentence: str
     hint: str
-    cause: Cause
+    cause: ErrorCause
 
 
 def explain(subject: str, text: str) -> Explanation | None:

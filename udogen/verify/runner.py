@@ -21,13 +21,12 @@ from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.library import BACKENDS
 from udogen.runtime.op.calls import POISON, OpCall, OpResult
 from udogen.runtime.op.request import CallOptions, make_call
-from udogen.verify import costs, tolerances
+from udogen.verify import runner, tolerances
 from udogen.verify.cases import Case
-from udogen.verify.explain import Explainer
+from udogen.verify.diagnosis.explain import Explainer
 from udogen.verify.places import Place, Session, open_session, place_of
 from udogen.verify.results import Cost, Finding, Outcome, TensorResult, Trouble
-from udogen.verify.safety.checks import NOTHING, PageGuards, Safety, Wanted
-from udogen.verify.safety.outcomes import examined
+from udogen.verify.safety.checks import NOTHING, PageGuards, Safety, Wanted, examined
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -140,7 +139,7 @@ def run_case(
         if call is not None and place.watched:
             outcome = replace(outcome, cost=_timed(outcome, session, call, loops, place))
         if call is not None and measure:
-            outcome = replace(outcome, cost=costs.measure(outcome, clock or session, call, place))
+            outcome = replace(outcome, cost=runner.measure(outcome, clock or session, call, place))
     except NotExpressible as fault:
         outcome = replace(outcome, status="skipped", trouble=Trouble(fault.kind, fault.message, fault.hint))
     except UdogenError as fault:
@@ -189,7 +188,7 @@ def _attempt(
     # Numbers of another kernel say nothing of ours.  What a rewrite in HTP's C++ style replaces, nobody counts.
     if result.proof is not None and not case.refusal and (built.folder is None or built.folder.api != "core"):
         result.proof.check()
-    outcome = replace(outcome, dtype=dtype, runtime=result.runtime, cost=costs.of(case, call, result, place))
+    outcome = replace(outcome, dtype=dtype, runtime=result.runtime, cost=runner.of(case, call, result, place))
     if case.refusal:
         return replace(outcome, status="failed", findings=(_NOT_REFUSED,)), None
     tensors = tuple(_hold(case, call, result, name) for name in case.expected)
@@ -232,7 +231,7 @@ def _timed(outcome: Outcome, session: Session, call: OpCall, loops: int, place: 
     poison = POISON if BACKENDS[place.config].keeps_memory else 0
     again = replace(call, loops=loops or outcome.case.loops or _TIMED, poison=poison)
     times = session.run(again).times
-    return replace(outcome.cost, execute=costs.spread(times.samples), finalize=times.finalize)
+    return replace(outcome.cost, execute=runner.spread(times.samples), finalize=times.finalize)
 
 
 _NOT_REFUSED = Finding(

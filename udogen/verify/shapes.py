@@ -21,8 +21,8 @@ from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.inferred_shapes import given_of, infer_outputs
 from udogen.runtime.op.request import CallOptions, make_call
 from udogen.verify.results import Finding, Outcome, Trouble
-from udogen.verify.suite import configs
-from udogen.verify.suite.model import Subject
+from udogen.verify.test_files import configs
+from udogen.verify.test_files.model import Subject
 
 if TYPE_CHECKING:
     from udogen.verify.cases import Case

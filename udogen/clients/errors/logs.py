@@ -9,9 +9,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple
 
-from udogen.clients.errors import decode
-from udogen.clients.errors.decode import Reading
-from udogen.error_tables import Cause, log_lines, printed_numbers
+from udogen.clients import explain
+from udogen.clients.explain import ErrorMeaning
+from udogen.error_tables import ErrorCause, log_lines, printed_numbers
 from udogen.errors import UsageError, open_plain
 from udogen.runtime import log_messages
 
@@ -31,7 +31,7 @@ class Found:
     said: str
     title: str  # what identifies it: `4005 QNN_…`, or the name of a kind of line
     meaning: str
-    causes: tuple[Cause, ...]
+    causes: tuple[ErrorCause, ...]
     harmless: bool = False
     again: tuple[int, ...] = ()  # further lines that say the same
 
@@ -42,7 +42,7 @@ class Known(NamedTuple):
     key: str
     title: str
     meaning: str
-    causes: tuple[Cause, ...]
+    causes: tuple[ErrorCause, ...]
     harmless: bool = False
 
 
@@ -121,7 +121,9 @@ def _said_by_runtime(text: str, after: list[str]) -> Iterator[Known]:
     if log_messages.explain("the op", text):
         found = log_messages.explain("the op", "\n".join([text, *after]))
         assert found is not None
-        yield Known(f"runtime-{found.id}", "the runtime", found.sentence, (Cause("", found.hint, found.cause.source),))
+        yield Known(
+            f"runtime-{found.id}", "the runtime", found.sentence, (ErrorCause("", found.hint, found.cause.source),)
+        )
 
 
 def _numbers(text: str) -> Iterator[Known]:
@@ -136,14 +138,14 @@ def _numbers(text: str) -> Iterator[Known]:
             yield Known(f"{reading.interface} {reading.code}", title, reading.meaning, reading.causes)
 
 
-def _reading(text: str, of: str) -> Reading | None:
+def _reading(text: str, of: str) -> ErrorMeaning | None:
     try:
-        return next(iter(decode.explain(text, of=of)), None)
+        return next(iter(explain.explain_error(text, of=of)), None)
     except UsageError:  # a number that is something else: a line, a size
         return None
 
 
-def shown(reading: Reading) -> str:
+def shown(reading: ErrorMeaning) -> str:
     """A number as its interface prints it."""
     return f"{reading.code:#x}" if reading.interface in ("dsp", "executorch") else str(reading.code)
 

@@ -10,8 +10,7 @@ With `prove=True` the session also tells that our kernels ran: `with with_ops.pr
 
 from __future__ import annotations
 
-from udogen.clients.ort.opening import NotPlaced, SessionFailed, session
-from udogen.clients.ort.proving import OpProof, ProvingSession
+from udogen.clients.ort.open_session import NotPlaced, OpProof, ProvingSession, SessionFailed, session
 from udogen.runtime.execution_counts import NotExecuted
 
 __all__ = ["NotExecuted", "NotPlaced", "OpProof", "ProvingSession", "SessionFailed", "session"]

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen.clients.client import check
-from udogen.clients.errors import logs
-from udogen.clients.ort import asking, context_nodes, contexts, doubts, schema, versions
-from udogen.clients.ort.capture import captured
-from udogen.clients.ort.proving import ProvingSession
-from udogen.clients.package import Package, Wish, find_packages
+from udogen.clients import explain
+from udogen.clients.client import check_rules
+from udogen.clients.ort import contexts, placement_reasons, preflight, schema, versions
+from udogen.clients.ort.open_session import ProvingSession, captured
+from udogen.clients.package import Package, PackageOptions, find_packages
 from udogen.clients.programs import ort as options_of
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.opdef.onnx.model import Model, walk
@@ -87,18 +86,18 @@ def session(
     if ours := sorted(_OURS & set(provider_options or {})):
         raise UsageError(f"the provider option {ours[0]} is made of the other arguments", hint="leave it out")
     given = [packages] if isinstance(packages, str | Path) else packages
-    chosen = find_packages([Path(each) for each in given], Wish(backend, ops=tuple(ops)))
+    chosen = find_packages([Path(each) for each in given], PackageOptions(backend, ops=tuple(ops)))
     stored = None
-    if nodes := context_nodes.nodes_of(path):
+    if nodes := contexts.nodes_of(path):
         if backend == "cpu":
             raise UsageError(f"{path} holds contexts, which ONNX Runtime restores on HTP alone", hint='backend="htp"')
-        stored, chosen = contexts.look(path, nodes, chosen), contexts.registered(chosen)
+        stored, chosen = contexts.check(path, nodes, chosen), contexts.registered(chosen)
     elif not ops:
-        chosen = asking.narrowed(path, chosen)
-    check(options_of.CLIENT, chosen)
+        chosen = preflight.narrowed(path, chosen)
+    check_rules(options_of.CLIENT, chosen)
     if stored is None:
         found = schema.for_packages(path, chosen, rules, known=versions.custom_ops())
-        asking.check_model(found.model, chosen)
+        preflight.check_model(found.model, chosen)
     for package in chosen:
         check_loadable(package.library.file, "op package")  # what is cut off would end this process
         check_provider(package.library.file, package.provider)
@@ -120,11 +119,11 @@ def session(
             else:
                 _check_placement(seen, found.model, chosen, said)
         except (SessionFailed, NotPlaced) as fault:
-            why = doubts.of_packages(chosen, fault.logged, backend=backend, runtime=Path(library))
+            why = placement_reasons.of_packages(chosen, fault.logged, backend=backend, runtime=Path(library))
             why += (
                 contexts.why_not(stored, chosen, Path(library))
                 if stored
-                else doubts.of_model(found.model, chosen, backend)
+                else placement_reasons.of_model(found.model, chosen, backend)
             )
             if not why:
                 raise
@@ -228,7 +227,7 @@ def _meant(output: str) -> list[_Meant]:
     lines = [_COLOURS.sub("", line) for line in output.splitlines()]
     found: dict[str, _Meant] = {}
     for index, line in enumerate(lines):
-        for each in logs.said(line, lines[index + 1 : index + 25]):
+        for each in explain.explain_line(line, lines[index + 1 : index + 25]):
             if not each.harmless:
                 remedy = each.causes[0].remedy if each.causes else ""
                 found.setdefault(each.key, _Meant(each.meaning, remedy, each.key))
@@ -272,14 +271,14 @@ def _check_placement(seen: _Seen, model: Model, packages: Sequence[Package], sai
             replaced = any(name.endswith(f"{op}_{schema.MARK}") for name in seen.failed)
             if ours and ours >= on_qnn and not elsewhere and not replaced:
                 continue
-            if on_qnn > ours and asking.is_quantized(model, op):
+            if on_qnn > ours and preflight.is_quantized(model, op):
                 raise _quantized(package, op)
             raise _not_placed(package, op, used, where=_where(on_qnn, ours, elsewhere), said=said)
 
 
-def _check_contexts(seen: _Seen, stored: contexts.Stored, path: Path) -> None:
+def _check_contexts(seen: _Seen, stored: contexts.ContextModel, path: Path) -> None:
     """All are on QNN; in our packages then, for HTP restores no context whose packages are not registered."""
-    on_qnn = sum(count[context_nodes.OP] for name, count in seen.on.items() if EP in name)
+    on_qnn = sum(count[contexts.OP] for name, count in seen.on.items() if EP in name)
     if on_qnn < len(stored.nodes):
         raise NotPlaced(
             f"{len(stored.nodes) - on_qnn} of {len(stored.nodes)} EPContext nodes of {path} are not on QNN",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen.build import elf
-from udogen.clients.ort import opening, versions
+from udogen.clients.ort import open_session, versions
 from udogen.clients.ort.commands import ArrayRow, ModelRan, OpenOrt, OrtOpened, RunModel
 from udogen.runtime import execution_counts, failures
 from udogen.runtime.channel import Done, Quit
@@ -33,7 +33,7 @@ class OrtWorker:
         """Import ONNX Runtime, and find Qualcomm's backend."""
         self._phase("import ONNX Runtime")
         versions.check(command.backend)
-        library = opening.backend_library(command.backend)
+        library = open_session.backend_library(command.backend)
         builds = elf.sdk_releases(library)
         name = f"{versions.text()} with {library.name}"
         return OrtOpened(name, builds[-1] if builds else "", versions.text(), str(library))
@@ -74,8 +74,8 @@ class OrtWorker:
 
     def _opened(self, path: Path, command: RunModel) -> Any:
         try:
-            return opening.session(path, [command.library], backend=command.backend, ops=[command.op])
-        except (opening.NotPlaced, opening.SessionFailed) as fault:
+            return open_session.session(path, [command.library], backend=command.backend, ops=[command.op])
+        except (open_session.NotPlaced, open_session.SessionFailed) as fault:
             if not fault.refused:
                 raise
             raise failures.OpRefused(fault.message, hint=fault.hint, details=fault.details) from fault

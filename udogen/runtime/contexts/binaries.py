@@ -14,16 +14,14 @@ from pathlib import Path
 
 from udogen.errors import RunFailed, ToolMissing
 from udogen.qnn import heads, system
-from udogen.qnn.handle import Closing
+from udogen.qnn.handles import Closing
 from udogen.qnn.system import BinaryInfo
 from udogen.runtime import arguments
-from udogen.runtime.arguments import Given
+from udogen.runtime.arguments import PathArgument
 from udogen.runtime.contexts import binary_info, context_json, manifest
-from udogen.runtime.contexts.context_json import ContextJson
-from udogen.runtime.contexts.differences import Difference, compare, too_small
-from udogen.runtime.contexts.manifest import Verdict
-from udogen.runtime.contexts.mapped import mapped
-from udogen.runtime.contexts.shards import Shard, json_of
+from udogen.runtime.contexts.binaries import Shard, json_of
+from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, too_small
+from udogen.runtime.contexts.manifest import ManifestCheck, mapped_file
 from udogen.runtime.library import BACKENDS, find_runtime
 
 BINARY, JSON = "binary", "json"
@@ -42,9 +40,9 @@ class StoredContext(Closing):
 
     def __init__(
         self,
-        shard: Shard | Given,
+        shard: Shard | PathArgument,
         *,
-        system_library: Given | None = None,
+        system_library: PathArgument | None = None,
         use_json: bool = True,
         check_manifest: bool = True,
         guarded: bool = True,
@@ -63,7 +61,7 @@ class StoredContext(Closing):
         self.description: ContextJson | None = None
         self.differences: tuple[Difference, ...] = ()
         with ExitStack() as stack:
-            self.data: mmap.mmap = stack.enter_context(mapped(self.path))
+            self.data: mmap.mmap = stack.enter_context(mapped_file(self.path))
             head = heads.check(self.data, str(self.path))
             if shard.json is not None and use_json:
                 self.description = context_json.read(shard.json)
@@ -102,10 +100,10 @@ class StoredContext(Closing):
         self._stack.close()
 
 
-def _verdict(path: Path, check: bool) -> Verdict:
+def _verdict(path: Path, check: bool) -> ManifestCheck:
     binary_info.head_of(path)  # what is no file, or no context binary, is told in these words
     if not check:
-        return Verdict(manifest.ABSENT, "its manifest was not looked at")
+        return ManifestCheck(manifest.ABSENT, "its manifest was not looked at")
     verdict = manifest.check(path)
     verdict.refuse()
     return verdict
@@ -121,7 +119,7 @@ def system_library_of(
             raise ToolMissing(f"there is no QNN system library at {found}", hint="give the path of libQnnSystem.so")
         return found
     if head.emulator:
-        backend = system.BACKENDS.get(head.backend_id)
+        backend = system.BACKENDS_BY_ID.get(head.backend_id)
         if backend is None:
             raise RunFailed(f"the emulator has no backend of number {head.backend_id}", hint="the file may be damaged")
         return find_runtime(backend, kind="emulator", on_step=on_step).system

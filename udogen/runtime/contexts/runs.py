@@ -15,6 +15,7 @@ from udogen.opdef.problems import nearest
 from udogen.qnn.interface import WARN
 from udogen.runtime import failures, log_messages
 from udogen.runtime.channel import Failed, LogLine
+from udogen.runtime.contexts.binaries import Shard
 from udogen.runtime.contexts.commands import (
     ContextDescribed,
     ContextRan,
@@ -29,7 +30,6 @@ from udogen.runtime.contexts.commands import (
     RunContext,
     keys_of,
 )
-from udogen.runtime.contexts.shards import Shard
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import RuntimeLibrary, find_runtime
 from udogen.runtime.worker_process import WorkerSession

@@ -16,22 +16,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from udogen.errors import RunFailed, UsageError
-from udogen.qnn import context as qnn
-from udogen.qnn import heads, printing, system
+from udogen.qnn import handles as qnn
+from udogen.qnn import heads, interface, system
 from udogen.qnn import interface as qnn_interface
-from udogen.qnn.backend import Backend, Device, Log
-from udogen.qnn.context import ContextOptions
-from udogen.qnn.devices import DeviceInfo, devices
-from udogen.qnn.handle import Closing
+from udogen.qnn.handles import (
+    BackendHandle,
+    Closing,
+    ContextOptions,
+    DeviceHandle,
+    DeviceInfo,
+    LogHandle,
+    ProfileHandle,
+    devices,
+)
 from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink
-from udogen.qnn.profile import Profile
 from udogen.qnn.system import BinaryInfo
 from udogen.runtime import arguments, log_messages
-from udogen.runtime.arguments import Given
+from udogen.runtime.arguments import PathArgument
 from udogen.runtime.contexts import manifest
-from udogen.runtime.contexts.context import Context
-from udogen.runtime.contexts.ending import Ending, lost, opened
-from udogen.runtime.contexts.mapped import in_memory, mapped
+from udogen.runtime.contexts.manifest import flat_view, mapped_file
+from udogen.runtime.contexts.runtime import Context, ContextCleanup, lost, opened
 from udogen.runtime.library import (
     BACKENDS,
     KINDS,
@@ -45,14 +49,14 @@ from udogen.runtime.worker.loaded_package import LoadedPackage, listen
 if TYPE_CHECKING:
     from mmap import mmap
 
-    from udogen.qnn import context as qnn
+    from udogen.qnn import handles as qnn
     from udogen.runtime.contexts.binaries import StoredContext
 
 _ALONE = threading.Lock()
 _RESTORES = threading.Lock()  # one at a time where the log says what was left out
 _logger = logging.getLogger("udogen.runtime")
 _logger.addHandler(logging.NullHandler())  # a program that asks for no log gets none
-_SLOTS = "udogen.runtime.contexts.slots"  # brings numpy, the slowest of all that graphs need
+_SLOTS = "udogen.runtime.contexts.graph"  # brings numpy, the slowest of all that graphs need
 
 
 class Runtime(Closing):
@@ -70,8 +74,8 @@ class Runtime(Closing):
         backend: str = "htp",
         *,
         kind: str = "auto",
-        library: Given | None = None,
-        system: Given | None = None,
+        library: PathArgument | None = None,
+        system: PathArgument | None = None,
         soc: int = 0,
         log: LogSink | None = None,
         log_level: int = WARN,
@@ -110,24 +114,24 @@ class Runtime(Closing):
                 if log_level >= INFO:
                     sink(INFO, line)
 
-        with nullcontext() if printed is None else printing.taken(printed):
+        with nullcontext() if printed is None else interface.captured_prints(printed):
             self._interface = Interface.load(found.path)
         self._interface.printed = printed
         self.name, self.build_id = self._interface.name, self._interface.build_id()
         # libQnnCpu says no, takes an execution all the same, and never tells its end.
         self.asynchronous = self._interface.supports("QNN_PROPERTY_GRAPH_SUPPORT_ASYNC_EXECUTION")
-        self._soc, self._devices = soc, dict[int | None, Device]()
+        self._soc, self._devices = soc, dict[int | None, DeviceHandle]()
         # A context is the user's: it goes when nobody uses it.  How it ends is known here until it has.
-        self._contexts: dict[Ending, weakref.ref[Context]] = {}
-        self._composed: list[qnn.Context] = []
+        self._contexts: dict[ContextCleanup, weakref.ref[Context]] = {}
+        self._composed: list[qnn.ContextHandle] = []
         self._packages: list[tuple[Path, str]] = []  # library, provider
         self._own_logs: list[LoadedPackage] = []  # of those whose log the backend does not ask for
         self._lock = threading.RLock()
         with ExitStack() as stack:
             self._sink, self._log_level = sink, log_level
             # Without a log the libraries print, to the program's stdout.
-            self._log = stack.enter_context(Log(self._interface, self._hear, max(log_level, WARN)))
-            self._backend = stack.enter_context(Backend(self._interface, self._log))
+            self._log = stack.enter_context(LogHandle(self._interface, self._hear, max(log_level, WARN)))
+            self._backend = stack.enter_context(BackendHandle(self._interface, self._log))
             self._stack = stack.pop_all()
         self._ended = False
         opened[self] = None
@@ -160,7 +164,7 @@ class Runtime(Closing):
 
     # --- what it is told --------------------------------------------------------------------------------------------
 
-    def register(self, library: Given, provider: str = "", target: str | None = None) -> None:
+    def register(self, library: PathArgument, provider: str = "", target: str | None = None) -> None:
         """Register an op package: its library, or the folder it was built in; `provider` as the library exports it.
 
         With the target HTP, the name of a library for Hexagon: it is looked for there, by ADSP_LIBRARY_PATH, not here.
@@ -229,7 +233,7 @@ class Runtime(Closing):
 
     def restore(
         self,
-        binary: Given | bytes | bytearray | memoryview | mmap | StoredContext,
+        binary: PathArgument | bytes | bytearray | memoryview | mmap | StoredContext,
         *,
         name: str = "",
         info: BinaryInfo | None = None,
@@ -262,20 +266,20 @@ class Runtime(Closing):
                 name, info, binary = name or str(binary.path), info or binary.info, binary.data
             if isinstance(binary, (str, os.PathLike)):
                 place = arguments.path(binary, "the context binary")
-                name, binary = name or str(place), stack.enter_context(mapped(place))
+                name, binary = name or str(place), stack.enter_context(mapped_file(place))
                 if check_manifest:
                     manifest.check(place).refuse()
                     if text := manifest.unverified([place]):
                         warnings.warn(text, stacklevel=2)
             name = name or "(bytes)"
-            content: memoryview = in_memory(binary)
+            content: memoryview = flat_view(binary)
             self._check_maker(heads.check(content, name), name)
             if info is None:
                 info = system.binary_info(self.system, content, name=name)
             self._check_backend(info.backend_id, name)
             with self._lock:
                 self.check_open()
-                measures = Profile(self._backend) if profile else None
+                measures = ProfileHandle(self._backend) if profile else None
                 try:
                     with self.turn or nullcontext(), _importing(_SLOTS):
                         low = self._restored(content, device, wanted, name)
@@ -289,7 +293,9 @@ class Runtime(Closing):
                 made.keep(stack.pop_all().close)
             return made
 
-    def _restored(self, binary: memoryview, device: int | None, options: ContextOptions, name: str) -> qnn.Context:
+    def _restored(
+        self, binary: memoryview, device: int | None, options: ContextOptions, name: str
+    ) -> qnn.ContextHandle:
         if self.backend != "cpu" or self.emulator:
             return self._backend.restore(binary, self._device(device), options)
         began = time.monotonic()
@@ -325,13 +331,13 @@ class Runtime(Closing):
         self._check_backend(head.backend_id, name)
 
     def _check_backend(self, number: int, name: str) -> None:
-        made_for = system.BACKENDS.get(number)
+        made_for = system.BACKENDS_BY_ID.get(number)
         if made_for is not None and made_for != self.backend:
             raise RunFailed(
                 f"{name} was made for the backend {made_for}, not {self.backend}", hint=f"use --backend {made_for}"
             )
 
-    def composing(self, device: int | None = None) -> qnn.Context:
+    def composing(self, device: int | None = None) -> qnn.ContextHandle:
         """A new, empty context of the API, to make graphs in; closed by `with`, `close`, or with the runtime."""
         with self._lock:
             self.check_open()
@@ -346,11 +352,11 @@ class Runtime(Closing):
             hint = "give a number of `devices()`, or None"
             arguments.whole(number, "the device", most=arguments.MOST_32, hint=hint)
 
-    def _device(self, number: int | None) -> Device | None:
+    def _device(self, number: int | None) -> DeviceHandle | None:
         if number is None and not self._soc:
             return None
         if number not in self._devices:
-            made = Device(self._interface, self._log, soc=self._soc, number=number)
+            made = DeviceHandle(self._interface, self._log, soc=self._soc, number=number)
             self._devices[number] = self._stack.enter_context(made)
         return self._devices[number]
 
@@ -416,7 +422,7 @@ def _to_logging(level: int, line: str) -> None:
 def _options(options: ContextOptions | None, deferred: bool) -> ContextOptions:
     if options is None:
         return ContextOptions(deferred=bool(deferred))
-    arguments.expect(options, ContextOptions, "options", "a ContextOptions (udogen.qnn.context)")
+    arguments.expect(options, ContextOptions, "options", "a ContextOptions (udogen.qnn.handles)")
     if deferred and not options.deferred:
         raise UsageError(
             "deferred=True, and options that say otherwise", hint="say it in the options: ContextOptions(deferred=True)"

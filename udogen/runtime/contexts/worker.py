@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 from udogen.errors import RunFailed, UdogenError
 from udogen.qnn.interface import QnnError
 from udogen.runtime import log_messages
-from udogen.runtime.buffers.planned import PlannedBuffers
-from udogen.runtime.buffers.planning import Wishes, plan_buffers
-from udogen.runtime.buffers.values import Step
+from udogen.runtime.buffers.planning import BufferOptions, ExecutionStep, PlannedBuffers, plan_buffers
 from udogen.runtime.channel import Done, Quit
 from udogen.runtime.contexts import arrays
-from udogen.runtime.contexts.binaries import StoredContext
+from udogen.runtime.contexts.binaries import Shard, StoredContext
 from udogen.runtime.contexts.commands import (
     ContextDescribed,
     ContextRan,
@@ -39,14 +37,13 @@ from udogen.runtime.contexts.commands import (
     keys_of,
 )
 from udogen.runtime.contexts.runtime import Runtime
-from udogen.runtime.contexts.shards import Shard
 from udogen.runtime.execution_counts import CountedPackage, NoCounter, counted_package
 from udogen.runtime.worker.serving import Commands, Parent, failed, serve
 
 if TYPE_CHECKING:
-    from udogen.qnn.profile import ProfileEvent
-    from udogen.runtime.contexts.context import Context
+    from udogen.qnn.handles import ProfileEvent
     from udogen.runtime.contexts.graph import Graph
+    from udogen.runtime.contexts.runtime import Context
 
 _UNFIT = re.compile(r"[^\w.-]+")  # for a file's name
 
@@ -100,17 +97,17 @@ class ContextWorker:
 
     def place(self, command: PlaceContexts) -> ContextsPlaced:
         """The contexts on sessions."""
-        from udogen.runtime.sessions import measure, placement, plan, session
+        from udogen.runtime.sessions import placement, session
 
         shards = []
         for job in command.jobs:
             with self._stored(job, check=False) as stored:
-                shards.append(measure.Shard(job.name, stored.info, stored.path.stat().st_size))
+                shards.append(placement.SizedShard(job.name, stored.info, stored.path.stat().st_size))
         self._phase("place the contexts on sessions")
         sessions = session.sessions_of(self._opened, command.sessions, limit=command.limit)
-        found = placement.place(measure.layers_of(shards), sessions, exactly=command.sessions)
+        found = placement.place_layers(placement.layers_of(shards), sessions, exactly=command.sessions)
         devices = {job.name: found.session_of(job.name).device for job in command.jobs}
-        return ContextsPlaced(tuple(plan.lines(found)), found.as_json(), devices)
+        return ContextsPlaced(tuple(placement.table_lines(found)), found.as_json(), devices)
 
     @property
     def _opened(self) -> Runtime:
@@ -146,14 +143,16 @@ class ContextWorker:
                         hint=f"it has: {', '.join(context.names) or 'none'}",
                     )
                 self._phase("bind its tensors")
-                steps = [Step(command.job.index, context.info.graph(name)) for name in names]
-                wishes = Wishes(alignment=command.alignment, packed=command.packed, shared=command.shared)
-                plan = plan_buffers(steps, wishes)
-                with PlannedBuffers(plan) as buffers:
+                steps = [ExecutionStep(command.job.index, context.info.graph(name)) for name in names]
+                wishes = BufferOptions(alignment=command.alignment, packed=command.packed, shared=command.shared)
+                placement = plan_buffers(steps, wishes)
+                with PlannedBuffers(placement) as buffers:
                     graphs = tuple(self._graph(context, name, buffers, command) for name in names)
                 self._phase("free the context")
         differences = tuple(each.message for each in stored.differences)
-        return ContextRan(seconds, graphs, plan.as_json(), stored.verdict.message, differences, self._rises(before))
+        return ContextRan(
+            seconds, graphs, placement.as_json(), stored.verdict.message, differences, self._rises(before)
+        )
 
     def _rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
         pairs = zip(self._counted, before, strict=True)

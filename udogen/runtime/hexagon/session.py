@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from udogen import process
-from udogen.build import emulated
+from udogen.build import qemu_hexagon
 from udogen.build.demangle import demangled
-from udogen.build.package import PackageFolder
+from udogen.build.package import PackageLibrary
 from udogen.errors import RunFailed
 from udogen.qnn.interface import INFO
 from udogen.runtime import failures
@@ -102,7 +102,7 @@ class HexagonSession:
 
     def __init__(
         self,
-        folder: PackageFolder,
+        folder: PackageLibrary,
         *,
         arch: str = "",
         wanted: wire.Wanted = wire.Wanted(),  # noqa: B008  (immutable)
@@ -113,11 +113,11 @@ class HexagonSession:
     ) -> None:
         self._folder, self._wanted, self._timeout = folder, wanted, timeout
         self._jobs, self._on_step = jobs, on_step
-        self._host, built_by = _HOSTS[folder.backend], emulated.HOSTS[folder.backend]
+        self._host, built_by = _HOSTS[folder.backend], qemu_hexagon.HOSTS[folder.backend]
         self._arch, self._by_op = arch or built_by.default, built_by.by_op
-        self._qemu = emulated.find_qemu()
+        self._qemu = qemu_hexagon.find_qemu()
         self._programs: dict[str, Path] = {}
-        self._plugin = emulated.build_plugin(self._qemu) if count else None
+        self._plugin = qemu_hexagon.build_plugin(self._qemu) if count else None
         if not self._by_op or len(folder.ops) == 1:
             self._program(*folder.ops[:1])
 
@@ -131,7 +131,7 @@ class HexagonSession:
         """The program that has this op in it, built once."""
         key = op if self._by_op else ""
         if key not in self._programs:
-            self._programs[key] = emulated.build_program(
+            self._programs[key] = qemu_hexagon.build_program(
                 self._folder, self._arch, op=key, jobs=self._jobs, on_step=self._on_step
             )
         return self._programs[key]
@@ -171,7 +171,7 @@ class HexagonSession:
         (scratch / "request").write_bytes(request)
         program = self._program(call.op_type)
         symbols = packets.Symbols(program) if self._plugin is not None else None
-        argv = [self._qemu.path, "-cpu", emulated.CPU, *self._counting(symbols), str(program), "request", "answer"]
+        argv = [self._qemu.path, "-cpu", qemu_hexagon.CPU, *self._counting(symbols), str(program), "request", "answer"]
         done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES, supervised=True)
         told = _read(scratch / "answer", self._host)
         printed = [*told.details, *(done.stdout + done.stderr).splitlines()]
@@ -233,7 +233,7 @@ def _read(file: Path, host: _Host) -> _Answer:
 
 
 def _explain(
-    situation: failures.Situation, told: _Answer, returncode: int, qemu: emulated.Qemu, host: _Host
+    situation: failures.Situation, told: _Answer, returncode: int, qemu: qemu_hexagon.Qemu, host: _Host
 ) -> RunFailed:
     """Why there is no result."""
     op = situation.subject

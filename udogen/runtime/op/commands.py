@@ -100,7 +100,7 @@ class RunOpTwice:
     call: OpCall
     executions: int
     seconds: float
-    loop: Path  # the library that executes them (udogen.build.watch.build_loop)
+    loop: Path  # the library that executes them (udogen.build.emulator.build_loop)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from udogen import backends
 from udogen.errors import RunFailed, UsageError
-from udogen.opdef import backends, datatypes, values
+from udogen.opdef import datatypes, values
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, Rank, Tensor, Value
 from udogen.opdef.problems import nearest

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from udogen.build import elf, tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime import arguments
-from udogen.runtime.arguments import Given
+from udogen.runtime.arguments import PathArgument
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import find_runtime
 from udogen.runtime.op.calls import PackageInfo, RuntimeInfo
@@ -106,7 +106,9 @@ class UdoPackage:
         return OpSession(found.path, provider_of(self.registration), backend=_CORES[core].backend, **options)
 
 
-def add_op_package(path: Given, *, cores: Sequence[str] = (), runtimes: Mapping[str, Path] | None = None) -> UdoPackage:
+def add_op_package(
+    path: PathArgument, *, cores: Sequence[str] = (), runtimes: Mapping[str, Path] | None = None
+) -> UdoPackage:
     """Register the package of a registration library: all of its cores, or those that are named.
 
     A core whose library is not here is `missing`, where it was not asked for and another is: `make cpu_x86` is enough

@@ -11,7 +11,7 @@ from udogen.build import elf
 from udogen.errors import RunFailed
 from udogen.qnn import udo
 from udogen.runtime import arguments
-from udogen.runtime.arguments import Given
+from udogen.runtime.arguments import PathArgument
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import check_loadable
 from udogen.runtime.package_queries import ReadRegistration, RegistrationRead, ask
@@ -88,7 +88,7 @@ def is_registration(path: Path) -> bool:
         return False
 
 
-def read_registration(path: Given, *, timeout: float = 30.0) -> Registration:
+def read_registration(path: PathArgument, *, timeout: float = 30.0) -> Registration:
     """What a registration library tells; every way in which it may fail to is a `RunFailed`."""
     path = arguments.path(path, "the registration library")
     check_loadable(path, "registration library")

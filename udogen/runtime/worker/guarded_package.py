@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend, Log
+from udogen.qnn.handles import BackendHandle, LogHandle
 from udogen.qnn.interface import Interface
 from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.faults import Stray
@@ -66,7 +66,7 @@ class _GuardedNode:
 class GuardedPackage:
     """A package of the CPU interface, registered with a backend of its own beside the one it is registered with."""
 
-    def __init__(self, package: LoadedPackage, interface: Interface, log: Log, provider: str) -> None:
+    def __init__(self, package: LoadedPackage, interface: Interface, log: LogHandle, provider: str) -> None:
         self._byte = 0
         self._names: dict[str, list[str]] = {"input": [], "output": [], "parameter": []}
         self._buffers: list[GuardedBuffer] = []
@@ -81,7 +81,7 @@ class GuardedPackage:
         self._table = {name: ffi.callback(_REPLACED[name], function) for name, function in functions.items()}
         self._execute_callback = ffi.callback("QnnCpuOpPackage_OpImplFn_t", self._execute)
         self._provide_callback = ffi.callback("QnnOpPackage_InterfaceProvider_t", self._provide)
-        self.backend = Backend(interface, log)
+        self.backend = BackendHandle(interface, log)
         try:
             self._register(provider)
         except BaseException:

@@ -10,8 +10,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from udogen.qnn.backend import Backend, Device, Log
-from udogen.qnn.context import Context
+from udogen.qnn.handles import BackendHandle, ContextHandle, DeviceHandle, LogHandle
 from udogen.qnn.interface import WARN, Interface, QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE
 from udogen.runtime import execution_counts, failures
@@ -44,8 +43,8 @@ class OpWorker:
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
         self._poisoned: GuardedPackage | None = None
-        self._device: Device | None = None
-        self._backend: Backend | None = None
+        self._device: DeviceHandle | None = None
+        self._backend: BackendHandle | None = None
 
     def commands(self) -> Commands:
         """What it can be asked."""
@@ -72,11 +71,11 @@ class OpWorker:
         if not command.forwards_log:
             package.log_to(self._parent.log("package"), command.log_level)
         phase("create the backend")
-        self._log = Log(interface, self._parent.log("runtime"), command.runtime_log_level)
-        self._backend = Backend(interface, self._log)
+        self._log = LogHandle(interface, self._parent.log("runtime"), command.runtime_log_level)
+        self._backend = BackendHandle(interface, self._log)
         if command.soc:
             phase("create the device")
-            self._device = Device(interface, self._log, soc=command.soc)
+            self._device = DeviceHandle(interface, self._log, soc=command.soc)
         phase("register the op package")
         self._backend.register(command.library, command.provider, command.target)
         phase("ask the op package what it has")
@@ -148,14 +147,14 @@ class OpWorker:
             context=kept,
         )
 
-    def _context(self, backend: Backend, call: OpCall) -> Context:
+    def _context(self, backend: BackendHandle, call: OpCall) -> ContextHandle:
         """An empty context, or the one that the call has a binary of."""
         if call.context is None:
             return backend.context(self._device)
         self._parent.phase("restore the context")
         return backend.restore(call.context, self._device)
 
-    def _graph(self, context: Context, call: OpCall) -> OpGraph:
+    def _graph(self, context: ContextHandle, call: OpCall) -> OpGraph:
         """A new graph of the op, or the stored one."""
         if call.context is None:
             return new_graph(context, call, self._rules)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed
 from udogen.qnn import system
-from udogen.qnn.context import Context, Graph
+from udogen.qnn.handles import ContextHandle, GraphHandle
 from udogen.qnn.system import GraphInfo, TensorInfo
 from udogen.qnn.tensors import (
     APP_READ,
@@ -24,7 +24,7 @@ from udogen.qnn.tensors import (
 from udogen.runtime.channel import Block
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg, tensor_of
 
-OpGraph = tuple[Graph, list[Tensor], list[Tensor]]  # with its inputs and outputs
+OpGraph = tuple[GraphHandle, list[Tensor], list[Tensor]]  # with its inputs and outputs
 
 
 class Rules(NamedTuple):
@@ -35,7 +35,7 @@ class Rules(NamedTuple):
     phase: Callable[[str], None]
 
 
-def new_graph(context: Context, call: OpCall, rules: Rules) -> OpGraph:
+def new_graph(context: ContextHandle, call: OpCall, rules: Rules) -> OpGraph:
     """A graph of the one op, not finalized yet."""
     rules.phase("create the graph")
     graph = context.graph("udogen")
@@ -72,7 +72,7 @@ def _role(arg: TensorArg) -> str:
     return NULL if arg.omitted else STATIC if arg.static else APP_WRITE
 
 
-def _param(graph: Graph, tensors: _Tensors, param: ParamArg) -> Param:
+def _param(graph: GraphHandle, tensors: _Tensors, param: ParamArg) -> Param:
     if param.shape is not None:
         return graph.add_tensor(tensors.make(tensor_of(param), STATIC))
     value: Any = param.value

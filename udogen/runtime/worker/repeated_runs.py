@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen.qnn import abi
-from udogen.qnn.backend import Backend, Device
-from udogen.qnn.context import Graph
+from udogen.qnn.handles import BackendHandle, DeviceHandle, GraphHandle
 from udogen.qnn.interface import QnnError
 from udogen.qnn.tensors import APP_WRITE, Tensor, tensor_array
 from udogen.runtime.op.calls import OpCall
@@ -27,7 +26,9 @@ _WARM_EXECUTIONS, _WARM_CYCLES = 20, 5  # what is made once and kept is no leak
 class _FinalizedGraph:
     """A finalized graph with what it needs to be executed."""
 
-    def __init__(self, graph: Graph, inputs: list[Tensor], outputs: list[Tensor], buffers: list[GuardedBuffer]) -> None:
+    def __init__(
+        self, graph: GraphHandle, inputs: list[Tensor], outputs: list[Tensor], buffers: list[GuardedBuffer]
+    ) -> None:
         self._graph, self._inputs, self._outputs, self._buffers = graph, inputs, outputs, buffers
         self._arrays = tensor_array(inputs), tensor_array(outputs)
         self.execute = graph.executor(inputs, outputs)
@@ -45,7 +46,7 @@ class RepeatedRuns:
     """One op, made and executed as often as one likes."""
 
     def __init__(
-        self, backend: Backend, device: Device | None, call: OpCall, rules: Rules, *, exact: bool = False
+        self, backend: BackendHandle, device: DeviceHandle | None, call: OpCall, rules: Rules, *, exact: bool = False
     ) -> None:
         self._backend, self._device, self._call, self._rules, self._exact = backend, device, call, rules, exact
 

@@ -12,7 +12,7 @@ from udogen.errors import RunFailed
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpCall, OpResult
 from udogen.runtime.op.request import CallOptions, make_call
-from udogen.verify.diagnosis.evidence import Arrays, Params, Quants, Reference
+from udogen.verify.diagnosis.wrong_output import Arrays, Params, Quants, Reference
 
 if TYPE_CHECKING:
     from udogen.opdef.model import Op

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 
 from udogen.build import make, tools, variants
+from udogen.build.emulator import build_loop, build_watch
 from udogen.build.variants import Variant
-from udogen.build.watch import build_loop, build_watch
 from udogen.errors import RunFailed, UsageError
 from udogen.runtime.built import Built
 from udogen.runtime.failures import OpCrashed, OutOfBounds
@@ -20,9 +20,8 @@ from udogen.runtime.op.calls import OpCall, byte_sizes
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.op.watch import Watch
 from udogen.verify.results import Finding
-from udogen.verify.safety import leaks, reports
-from udogen.verify.safety.heap import heap_findings
-from udogen.verify.safety.stacks import Stacks, shown
+from udogen.verify.safety import findings
+from udogen.verify.safety.findings import Stacks, heap_findings, shown
 
 _HEAP_EXECUTIONS = 20
 # Locks of the runtime order what does not happen at the very same time, which on a busy machine takes a while.
@@ -132,13 +131,13 @@ class Safety:
         return tuple(found.values())
 
     def leaks(
-        self, call: OpCall, executions: int = leaks.EXECUTIONS, cycles: int = leaks.CYCLES
+        self, call: OpCall, executions: int = findings.EXECUTIONS, cycles: int = findings.CYCLES
     ) -> tuple[Finding, ...]:
         """What is never freed."""
         place = self._prepare(Variant())
         told = place.session.leaks(call, executions=executions, cycles=cycles)
         with self._stacks(place, call) as stacks:
-            return leaks.leak_findings(told, stacks, op=call.op_type)
+            return findings.leak_findings(told, stacks, op=call.op_type)
 
     def sanitized(self, call: OpCall, variant: Variant) -> tuple[Finding, ...]:
         """What sanitizers say; `thread` runs two graphs of the op at the same time."""
@@ -153,9 +152,9 @@ class Safety:
                 place.session.run(replace(call, loops=1), Watch(exact=True))
         except RunFailed as fault:
             crash = fault
-        about = reports.Context(call.op_type, place.library, call, place.session.regions, byte_sizes(call))
+        about = findings.Context(call.op_type, place.library, call, place.session.regions, byte_sizes(call))
         with self._stacks(place, call) as stacks:
-            found = reports.findings_of(place.reports(), stacks, about) or differing
+            found = findings.findings_of(place.reports(), stacks, about) or differing
         if crash is not None and not found:
             raise crash
         return found
@@ -176,7 +175,7 @@ class Safety:
                             f"two graphs of op `{call.op_type}` that run at the same time write other numbers to "
                             f"`{name}` than each of them alone",
                             "",
-                            reports.RACE_HINT,
+                            findings.RACE_HINT,
                         ),
                     )
         return ()

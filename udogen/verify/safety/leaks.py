@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from udogen.runtime.op.commands import Growth, OpRepeated
 from udogen.runtime.op.watch import HeapUse
 from udogen.verify.results import Finding
-from udogen.verify.safety.stacks import Stacks, shown
+from udogen.verify.safety.findings import Stacks, shown
 
 EXECUTIONS, CYCLES = 1_000, 100
 _HINT = {

@@ -12,7 +12,7 @@ from udogen.runtime.channel import Region
 from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.faults import Frame
 from udogen.verify.results import Finding
-from udogen.verify.safety.stacks import Stacks, shown
+from udogen.verify.safety.findings import Stacks, shown
 
 _FRAME = re.compile(r"^\s+#\d+ .*\((?P<library>[^()]+)\+(?P<offset>0x[0-9a-f]+)\)")
 _ADDRESS = re.compile(r"ERROR: AddressSanitizer: (?P<what>[\w-]+)")
