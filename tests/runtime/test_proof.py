@@ -17,7 +17,7 @@ from probe import PROVIDER, X, call, result, tensor
 from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, gpu_package, htp_package, make_packages, udogen
 from udogen.runtime import NoCounter, NotExecuted, OpSession, Proof, executions
 from udogen.runtime.built import Built, find_built
-from udogen.runtime.proof import Rise, proved, sentences, told_in, unproved
+from udogen.runtime.execution_counts import Rise, proved, sentences, told_in, unproved
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 CODE = Path(__file__).with_name("counting.py")
