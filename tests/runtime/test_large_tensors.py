@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def test_memory_of_a_large_tensor(build: object, probe: Path, make: object, most
     """Beyond input and output: the copy of the input that libQnnCpu makes, and that for the worker."""
     array = make(SHAPE, np.float32)  # type: ignore[operator]
     array[:] = 1
+    gc.collect()  # arrays of other tests
     before = len(memories("self"))
     with OpSession(probe, PROVIDER) as session:
         session.run(call("AddOne"))

@@ -220,7 +220,7 @@ _arrays: dict[int, _Place] = {}  # of `shared_array`, by their addresses
 
 
 def shared_array(shape: Sequence[int], dtype: Any) -> Array:
-    """A new array of zeros that a worker can have as it lies: as an input of an op it is not copied."""
+    """A new array of zeros in memory that a worker can map: as an input of an op it is not copied."""
     import numpy as np
 
     kind = np.dtype(dtype)
