@@ -106,7 +106,7 @@ import json, os, sys
 from pathlib import Path
 from udogen import process
 from udogen.cli import main
-from udogen.opdef import load
+from udogen.configs import load
 counts = dict(configs=0, processes=0)
 def counted(name, function):
     def call(*args, **more):
@@ -154,4 +154,4 @@ def test_a_misspelt_op_starts_nothing(package: Path) -> None:
     done, counts = counted(package, "ScaleBye")
     assert done.returncode == 5
     assert "did you mean `ScaleBy`?" in done.stderr
-    assert counts == {"configs": 1, "processes": 0}
+    assert counts == {"configs": 0, "processes": 0}

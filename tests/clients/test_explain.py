@@ -281,7 +281,12 @@ def test_every_cause_says_what_to_do_and_who_saw_it() -> None:
 def test_every_table_is_read_and_every_key_known() -> None:
     folder = resources.tables()
     assert {path.stem for path in (folder / "error_codes").iterdir()} == set(INTERFACES)
-    assert {path.stem for path in (folder / "log_lines").iterdir()} == {*explain.LOG_TABLES, "harmless", "numbers"}
+    assert {path.stem for path in (folder / "log_lines").iterdir()} == {
+        *explain.LOG_TABLES,
+        "harmless",
+        "numbers",
+        "runtime",
+    }
     keys = {
         "code": {"code", "name", "meaning", "remedy", "aliases", "cause", "offset"},
         "line": {"id", "pattern", "meaning", "cause"},

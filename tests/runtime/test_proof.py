@@ -265,7 +265,7 @@ def test_a_package_may_be_initialized_several_times(cpu: Built) -> None:
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """A package that is built with --prove."""
-    [made] = make_packages([ONE_OP], tmp_path_factory.mktemp("writer"), chosen=["cpu"], kernels=ONE_KERNEL.parent)
+    [made] = make_packages([ONE_OP], tmp_path_factory.mktemp("writer"), chosen=["cpu"], kernels=ONE_KERNEL)
     done = udogen("build", "--prove", "-C", made.folder)
     assert done.returncode == 0, done.stderr
     return find_built(made.folder, backend="cpu")
