@@ -132,7 +132,8 @@ class OpWorker:
         if guarded:
             refuse_strays(op, guarded.strays())
         buffers.check(op)
-        data = {each.name: buffer.block or buffer.data for each, buffer in zip(outputs, results, strict=True)}
+        # Memory that is not shared ends with `buffers`, before the answer is sent.
+        data = {each.name: buffer.block or bytes(buffer.data) for each, buffer in zip(outputs, results, strict=True)}
         # A restored graph has outputs in its own order, and by the names of the call.
         found = data.values() if call.context is None else [data[arg.name] for arg in call.outputs]
         return OpRan(
