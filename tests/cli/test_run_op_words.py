@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -96,3 +99,59 @@ def test_a_mistake_is_one_of_usage_and_names_what_there_is(
 def test_types_by_other_names(text: str, allowed: tuple[str, ...], name: str | None) -> None:
     found = datatypes.meant(text, [BY_NAME[each] for each in allowed])
     assert (found.name if found else None) == name
+
+
+_COUNTED = """
+import json, os, sys
+from pathlib import Path
+from udogen import process
+from udogen.cli import main
+from udogen.configs import load
+counts = dict(configs=0, processes=0)
+def counted(name, function):
+    def call(*args, **more):
+        counts[name] += 1
+        return function(*args, **more)
+    return call
+load.read = counted("configs", load.read)
+process.Supervised.__init__ = counted("processes", process.Supervised.__init__)
+place = sys.argv.pop(1)
+try:
+    main.main()
+finally:
+    Path(place).write_text(json.dumps(counts))
+"""
+
+
+def counted(package: Path, *more: str) -> tuple[subprocess.CompletedProcess[str], dict[str, int]]:
+    """`udogen run op` in the package's folder; also how often it parsed a config, and started a process."""
+    argv = [sys.executable, "-c", _COUNTED, "counts.json", "run", "op", ".", *more]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, cwd=package, env=env, capture_output=True, text=True)
+    return done, json.loads((package / "counts.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "processes"),
+    [
+        ((), 0, 1),
+        (("--input", "z=x.npy"), 2, 0),
+        (("--output", "z=z.npy"), 2, 0),
+        (("--param", "mood=EXACT"), 2, 0),
+        (("--dtype", "x=float33"), 2, 0),
+    ],
+)
+def test_the_config_is_parsed_once_and_a_wrong_name_starts_nothing(
+    package: Path, more: tuple[str, ...], code: int, processes: int
+) -> None:
+    inputs = ("--input", "x=x.npy", "--input", "by=by.npy", "--dtype", "y=float32")
+    done, counts = counted(package, "ScaleBy", *inputs, *more)
+    assert done.returncode == code, done.stderr
+    assert counts == {"configs": 1, "processes": processes}
+
+
+def test_a_misspelt_op_starts_nothing(package: Path) -> None:
+    done, counts = counted(package, "ScaleBye")
+    assert done.returncode == 5
+    assert "did you mean `ScaleBy`?" in done.stderr
+    assert counts == {"configs": 0, "processes": 0}

@@ -18,7 +18,7 @@ from torch.library import Library, impl
 import udogen.compat.qti
 from udogen.clients.executorch import check_delegated, op_package_options, proving
 from udogen.errors import UdogenError
-from udogen.runtime.proof import NotExecuted
+from udogen.runtime.execution_counts import NotExecuted
 
 udogen.compat.qti.install()  # before what imports Qualcomm's generator
 

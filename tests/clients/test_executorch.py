@@ -28,7 +28,7 @@ from udogen.clients.client import Refused, register
 from udogen.clients.executorch import NotDelegated, check_delegated, op_package_options, proving
 from udogen.clients.package import PackageOptions, find_packages
 from udogen.errors import ToolMissing
-from udogen.runtime.proof import NoCounter, NotExecuted
+from udogen.runtime.execution_counts import NoCounter, NotExecuted
 
 QC_SCHEMA = "executorch.backends.qualcomm.serialization.qc_schema"
 

@@ -264,7 +264,7 @@ def every_cause() -> Iterator[ErrorCause]:
     for name in INTERFACES:
         for row in interface(name).codes:
             yield from row.causes
-    for line in LINES:
+    for line in (*LINES, *log_lines("runtime")):
         yield from line.causes
 
 
@@ -281,7 +281,12 @@ def test_every_cause_says_what_to_do_and_who_saw_it() -> None:
 def test_every_table_is_read_and_every_key_known() -> None:
     folder = resources.tables()
     assert {path.stem for path in (folder / "error_codes").iterdir()} == set(INTERFACES)
-    assert {path.stem for path in (folder / "log_lines").iterdir()} == {*explain.LOG_TABLES, "harmless", "numbers"}
+    assert {path.stem for path in (folder / "log_lines").iterdir()} == {
+        *explain.LOG_TABLES,
+        "harmless",
+        "numbers",
+        "runtime",
+    }
     keys = {
         "code": {"code", "name", "meaning", "remedy", "aliases", "cause", "offset"},
         "line": {"id", "pattern", "meaning", "cause"},
@@ -316,10 +321,13 @@ def test_every_row_has_a_meaning_and_every_interface_a_source() -> None:
 
 
 def test_lines_have_names_of_their_own_and_fill_their_sentences() -> None:
-    names = [row.id for row in (*LINES, *log_lines("harmless"))]
+    names = [row.id for row in (*LINES, *log_lines("harmless", "runtime"))]
     assert len(set(names)) == len(names)
     for row in LINES:
         assert set(re.findall(r"\{(\w+)\}", row.meaning)) <= set(row.pattern.groupindex), row.id
+    derived = {"subject", "mebibytes", "inputs", "outputs"}
+    for row in log_lines("runtime"):
+        assert set(re.findall(r"\{(\w+)\}", row.meaning)) <= {*row.pattern.groupindex, *derived}, row.id
     for number in printed_numbers():
         assert number.interface in INTERFACES and "code" in number.pattern.groupindex
 

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from storing import RUNTIMES, binary, describe, store, tensor_of, vouch
 
+from udogen import process
 from udogen.errors import RunFailed, UdogenError
-from udogen.qnn import guarded
 from udogen.runtime import find_runtime
-from udogen.runtime.contexts import manifest
+from udogen.runtime.contexts import binary_info, manifest
 from udogen.runtime.contexts.binaries import StoredContext
 
 Break = Callable[[Path], object]
@@ -178,7 +178,7 @@ def test_a_flip_that_crashes_the_real_library(backend: str, tmp_path: Path, tidy
             changed[offset] ^= 1 << bit
             path.write_bytes(changed)
             try:
-                guarded.file_info(library, path)
+                binary_info.file_info(library, path)
             except RunFailed as fault:
                 said.add(fault.message.removeprefix(str(path)))
     assert " is damaged: libQnnSystem.so crashed on reading it (SIGSEGV)" in said
@@ -186,9 +186,9 @@ def test_a_flip_that_crashes_the_real_library(backend: str, tmp_path: Path, tidy
 
 def test_a_library_that_does_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tidy: None) -> None:
     path = store(tmp_path)
-    monkeypatch.setattr(guarded, "_START", "import time; time.sleep(60)")
+    monkeypatch.setattr(process, "python_program", lambda *_, **__: "import time; time.sleep(60)")
     with pytest.raises(RunFailed) as told:
-        guarded.file_info(Path("/x/libQnnSystem.so"), path, timeout=0.3)
+        binary_info.file_info(Path("/x/libQnnSystem.so"), path, timeout=0.3)
     assert told.value.message == (
         f"{path} is damaged: libQnnSystem.so did not come back from reading it in 0.3 seconds"
     )
@@ -196,9 +196,9 @@ def test_a_library_that_does_not_come_back(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_child_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tidy: None) -> None:
     path = store(tmp_path)
-    monkeypatch.setattr(guarded, "_START", "raise SystemExit('no')")
+    monkeypatch.setattr(process, "python_program", lambda *_, **__: "raise SystemExit('no')")
     with pytest.raises(RunFailed) as told:
-        guarded.file_info(Path("/x/libQnnSystem.so"), path)
+        binary_info.file_info(Path("/x/libQnnSystem.so"), path)
     assert told.value.message == f"reading {path} in a child process failed with code 1"
     assert told.value.details == ("no",)
 

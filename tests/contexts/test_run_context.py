@@ -14,7 +14,8 @@ import pytest
 from tests.contexts.stepping import SHAPE, array, binary
 from tests.making import KERNELS, LONG, ROOT, htp_package, need_runtime, udogen
 from udogen.errors import UdogenError
-from udogen.runtime.contexts.running import ContextChild, How, OpLibrary
+from udogen.runtime.contexts.commands import OpLibrary
+from udogen.runtime.contexts.runs import ContextSession, RunOptions
 
 CPU = ("--backend", "cpu", "--runtime", "emulator")
 
@@ -252,9 +253,9 @@ def test_files_that_do_not_fit(shards: Path, tmp_path: Path) -> None:
 
 
 def test_no_child_is_left_where_its_runtime_does_not_start(tmp_path: Path) -> None:
-    how = How(backend="cpu", kind="emulator", packages=(OpLibrary(tmp_path / "none.so"),))
+    options = RunOptions(backend="cpu", kind="emulator", packages=(OpLibrary(tmp_path / "none.so"),))
     before = children()
-    with pytest.raises(UdogenError, match=r"none\.so"), ContextChild(how):
+    with pytest.raises(UdogenError, match=r"none\.so"), ContextSession(options):
         pass
     assert children() == before
 

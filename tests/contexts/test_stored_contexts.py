@@ -19,7 +19,7 @@ from storing import GRAPHS, QUANT, RUNTIMES, binary, describe, store, tensor_of,
 from tests import onnx_bytes
 from tests.making import LONG, ROOT, htp_package, need_runtime, udogen
 from udogen.errors import RunFailed, ToolMissing
-from udogen.qnn import guarded, heads, quantization, system
+from udogen.qnn import heads, quantization, system
 from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import Interface
 from udogen.qnn.quantization import (
@@ -35,7 +35,7 @@ from udogen.qnn.quantization import (
 )
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
 from udogen.runtime import Runtime, find_runtime
-from udogen.runtime.contexts import binaries, context_json, manifest
+from udogen.runtime.contexts import binaries, binary_info, context_json, manifest
 from udogen.runtime.contexts.binaries import BINARY, JSON, StoredContext
 from udogen.runtime.contexts.context_json import same_quantization
 from udogen.runtime.contexts.json_values import write_quantization
@@ -79,7 +79,7 @@ def test_what_the_real_htp_library_adds(tmp_path: Path) -> None:
 def test_the_child_tells_the_same(backend: str, kind: str, tmp_path: Path, tidy: None) -> None:
     path = store(tmp_path, backend=backend, kind=kind)
     library = find_runtime(backend, kind=kind).system
-    assert guarded.file_info(library, path) == system.file_info(library, path)
+    assert binary_info.file_info(library, path) == system.file_info(library, path)
 
 
 @ANY
@@ -317,8 +317,8 @@ def test_a_file_without_a_manifest_is_warned_of_in_python(tmp_path: Path) -> Non
 def test_a_file_that_is_vouched_for_is_not_read_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = store(tmp_path)
     calls: list[Path] = []
-    honest = guarded.file_info
-    monkeypatch.setattr(guarded, "file_info", lambda *args: calls.append(args[1]) or honest(*args))
+    honest = binary_info.file_info
+    monkeypatch.setattr(binary_info, "file_info", lambda *args: calls.append(args[1]) or honest(*args))
     StoredContext(path).close()
     assert calls == [path]
     vouch(path)

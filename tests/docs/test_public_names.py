@@ -45,7 +45,7 @@ def test_an_unknown_name_is_an_error(module: ModuleType) -> None:
         (
             "import udogen.runtime; udogen.runtime.Runtime",
             "udogen.runtime.contexts.runtime",
-            ("udogen.runtime.op.session", "udogen.runtime.snpe.host", "udogen.runtime.op.marshal", "numpy"),
+            ("udogen.runtime.op.session", "udogen.runtime.snpe.host", "numpy"),
         ),
         ("import udogen.runtime; udogen.runtime.OpSession", "udogen.runtime.op.session", ("numpy",)),
     ],

@@ -17,7 +17,7 @@ from udogen.errors import UdogenError
 from udogen.opdef.problems import Problems
 from udogen.runtime import failures
 from udogen.runtime.built import Built
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 BYTES = np.arange(12, dtype=np.uint8)
 QUANTS = {"x": (1.0, 0), "y": (1.0, 0)}
@@ -26,7 +26,7 @@ QUANTS = {"x": (1.0, 0), "y": (1.0, 0)}
 def fault(built: Built, what: str, *, timeout: float = 60) -> list[str]:
     """The log of a run that succeeds."""
     call = make_call(
-        built.op("Fault", "dsp"), built, "Fault", Wishes({"x": BYTES}, params={"what": what}, quants=QUANTS)
+        built.op("Fault", "dsp"), built, "Fault", CallOptions({"x": BYTES}, params={"what": what}, quants=QUANTS)
     )
     result = on_hexagon(built, call, timeout=timeout)
     np.testing.assert_array_equal(result.outputs["y"], BYTES)
@@ -64,9 +64,9 @@ def test_a_kernel_that_uses_the_heap_is_told(faults: Built) -> None:
 
 
 def test_what_prepare_refuses_is_a_sentence(several: Built) -> None:
-    wishes = Wishes({"x": np.ones(3, np.float32)}, params={"factor": 1.0, "mode": "never"})
+    options = CallOptions({"x": np.ones(3, np.float32)}, params={"factor": 1.0, "mode": "never"})
     with pytest.raises(failures.OpFailed, match="in phase `execute`: mode `never` is refused"):
-        on_hexagon(several, make_call(several.op("Scale", "dsp"), several, "Scale", wishes))
+        on_hexagon(several, make_call(several.op("Scale", "dsp"), several, "Scale", options))
 
 
 def test_a_skeleton_says_that_it_is_one(tmp_path: Path) -> None:

@@ -13,16 +13,16 @@ from tests.making import ROOT, make, make_packages, need_runtime
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.op.calls import OpResult
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 from udogen.verify.options import TestOptions
 from udogen.verify.runner import run_cases
 from udogen.verify.test_files.expand import load_examples
 
 
-def run(built: Built, op: str, inputs: dict[str, Array], **wishes: Any) -> OpResult:
-    options = {name: wishes.pop(name) for name in ("arch", "count") if name in wishes}
-    call = make_call(built.op(op, "dsp"), built, op, Wishes(inputs, **wishes))
-    return on_hexagon(built, call, **options)
+def run(built: Built, op: str, inputs: dict[str, Array], **options: Any) -> OpResult:
+    how = {name: options.pop(name) for name in ("arch", "count") if name in options}
+    call = make_call(built.op(op, "dsp"), built, op, CallOptions(inputs, **options))
+    return on_hexagon(built, call, **how)
 
 
 @pytest.mark.parametrize("name", ["softmax", "add_sat_u8"])
@@ -56,8 +56,8 @@ def test_softmax_is_the_one_of_the_cpu_package(tmp_path: Path) -> None:
     real = (stored.astype(np.float32) - 100) * np.float32(0.04)
     library = find_built(cpu, backend="cpu")
     with OpSession(library.library, library.provider, backend="cpu", timeout=60) as session:
-        wishes = Wishes({"Placeholder": real})
-        theirs = session.run(make_call(library.op("Softmax", "cpu"), library, "Softmax", wishes)).outputs["Output"]
+        options = CallOptions({"Placeholder": real})
+        theirs = session.run(make_call(library.op("Softmax", "cpu"), library, "Softmax", options)).outputs["Output"]
     quants = {"Placeholder": (0.04, -100), "Output": (1 / 255, 0)}
     for arch in ("v65", "v66"):
         built = find_source(dsp, backend="dsp")

@@ -16,7 +16,7 @@ from udogen.errors import RunFailed
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpCall
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 Draw = Callable[[st.SearchStrategy[object]], object]
 EXAMPLES = settings(max_examples=200, deadline=None, derandomize=True)
@@ -44,9 +44,9 @@ class Both(NamedTuple):
     backend: str
     sessions: list[OpSession]
 
-    def check(self, op: str, wishes: Wishes) -> None:
+    def check(self, op: str, options: CallOptions) -> None:
         """The same call gives the same bytes, or is refused by both."""
-        call = make_call(self.built.op(op, self.backend), self.built, op, wishes)
+        call = make_call(self.built.op(op, self.backend), self.built, op, options)
         real, emulated = (self._run(session, call) for session in self.sessions)
         assert real == emulated
         assume(real is not None)  # hypothesis fails if most are refused
@@ -112,7 +112,7 @@ CPU_TYPES = ("FLOAT_32", "INT_32", "UINT_32", "UINT_8", "BOOL_8", "UFIXED_POINT_
 
 
 @st.composite
-def mixes(draw: Draw) -> Wishes:
+def mixes(draw: Draw) -> CallOptions:
     """A call of Mix: any type into any type, optional and repeated inputs, parameters of all kinds."""
     shape, seed = draw(st.lists(st.integers(1, 6), min_size=1, max_size=5).map(tuple)), draw(st.integers(0, 9999))
     types = {name: draw(st.sampled_from(CPU_TYPES)) for name in ("x", "y")}
@@ -124,13 +124,13 @@ def mixes(draw: Draw) -> Wishes:
     row = st.lists(FLOATS, min_size=1, max_size=4).map(np.float32)
     params = some(draw, {"scale": FLOATS, "shift": st.integers(-50, 50), "negate": st.booleans(), "row": row})
     quants = {name: found for name, dtype in types.items() if (found := quant(draw, dtype))}
-    return Wishes(inputs, params=params, quants=quants, dtypes=types, shapes={"y": shape, "seen": (8,)})
+    return CallOptions(inputs, params=params, quants=quants, dtypes=types, shapes={"y": shape, "seen": (8,)})
 
 
-@given(wishes=mixes())
+@given(options=mixes())
 @EXAMPLES
-def test_cpu(on_cpu: Both, wishes: Wishes) -> None:
-    on_cpu.check("Mix", wishes)
+def test_cpu(on_cpu: Both, options: CallOptions) -> None:
+    on_cpu.check("Mix", options)
 
 
 # --- HTP ------------------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ ROWS = [
 
 
 @st.composite
-def twelve(draw: Draw) -> tuple[str, Wishes]:
+def twelve(draw: Draw) -> tuple[str, CallOptions]:
     """A call of one of eleven ops; Matrix, whose shapes hang together, has examples of its own."""
     row, seed = draw(st.sampled_from(ROWS)), draw(st.integers(0, 9999))
     shape = draw(row.shapes)
@@ -176,7 +176,9 @@ def twelve(draw: Draw) -> tuple[str, Wishes]:
     inputs = {name: array(seed + i, shape, dtype) for i, (name, dtype) in enumerate(row.inputs.items())}
     params = {**some(draw, row.params), **{name: draw(each) for name, each in row.always.items()}}
     quants = {name: found for name, dtype in types.items() if (found := quant(draw, dtype))}
-    return row.op, Wishes(inputs, params=params, quants=quants, dtypes=types, shapes=dict.fromkeys(row.outputs, shape))
+    return row.op, CallOptions(
+        inputs, params=params, quants=quants, dtypes=types, shapes=dict.fromkeys(row.outputs, shape)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -187,5 +189,5 @@ def on_htp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 @given(case=twelve())
 @EXAMPLES
-def test_htp(on_htp: Both, case: tuple[str, Wishes]) -> None:
+def test_htp(on_htp: Both, case: tuple[str, CallOptions]) -> None:
     on_htp.check(*case)

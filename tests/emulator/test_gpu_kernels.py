@@ -9,7 +9,7 @@ import pytest
 
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 RANDOM = np.random.default_rng(5)
 X = RANDOM.normal(size=(3, 8)).astype(np.float32)
@@ -51,7 +51,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_kernel_gets_what_its_op_passes(session: OpSession, kinds: Built, name: str) -> None:
     op, inputs, params, expected = CASES[name]
-    result = session.run(make_call(kinds.op(op, "gpu"), kinds, op, Wishes(inputs, params)))
+    result = session.run(make_call(kinds.op(op, "gpu"), kinds, op, CallOptions(inputs, params)))
     [found] = result.outputs.values()
     assert np.abs(found - expected).max() <= (1e-5 if found.dtype == np.float32 else 0)
 

@@ -16,7 +16,7 @@ from udogen.errors import RunFailed
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpResult
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 X = np.arange(48, dtype=np.float32).reshape(1, 2, 3, 8)
 Q = np.arange(256, dtype=np.uint8).reshape(1, 4, 8, 8)
@@ -42,7 +42,7 @@ def both(twelve: Built) -> Iterator[list[OpSession]]:
         yield sessions
 
 
-def run(built: Built, op: str, wishes: Wishes, kind: str) -> OpResult:
+def run(built: Built, op: str, options: CallOptions, kind: str) -> OpResult:
     with OpSession(
         built.library,
         built.provider,
@@ -50,12 +50,12 @@ def run(built: Built, op: str, wishes: Wishes, kind: str) -> OpResult:
         runtime_kind=kind,
         timeout=60,
     ) as session:
-        return session.run(make_call(built.op(op, "htp"), built, op, wishes))
+        return session.run(make_call(built.op(op, "htp"), built, op, options))
 
 
-def equal(built: Built, op: str, wishes: Wishes) -> OpResult:
+def equal(built: Built, op: str, options: CallOptions) -> OpResult:
     """Both runtimes give the same bytes."""
-    real, ours = (run(built, op, wishes, kind) for kind in KINDS)
+    real, ours = (run(built, op, options, kind) for kind in KINDS)
     assert ours.runtime.emulator and ours.runtime.name == "HTP_UDOGEN_EMULATOR"
     assert real.outputs.keys() == ours.outputs.keys()
     for name, array in real.outputs.items():
@@ -65,9 +65,9 @@ def equal(built: Built, op: str, wishes: Wishes) -> OpResult:
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{CASES[number][0]}-{number}")
 def test_twelve_ops_give_the_same_bytes(number: int, twelve: Built, both: list[OpSession]) -> None:
-    op, wishes, expected, _ = CASES[number]
+    op, options, expected, _ = CASES[number]
     shapes = {name: tuple(array.shape) for name, array in expected.items()}
-    call = make_call(twelve.op(op, "htp"), twelve, op, replace(wishes, shapes=shapes))
+    call = make_call(twelve.op(op, "htp"), twelve, op, replace(options, shapes=shapes))
     real, ours = (session.run(call).outputs for session in both)
     for name, array in real.items():
         assert array.tobytes() == ours[name].tobytes(), name
@@ -100,7 +100,7 @@ def test_hooks_give_the_same_bytes(
     hooks: Built, op: str, inputs: dict[str, np.ndarray], params: dict[str, object]
 ) -> None:
     quants = {"x": (0.1, -10), "y": (0.1, -10)} if inputs["x"].dtype == np.uint8 else {}
-    equal(hooks, op, Wishes(inputs, params=params, quants=quants, loops=2))
+    equal(hooks, op, CallOptions(inputs, params=params, quants=quants, loops=2))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_both_refuse(
     quants = {"x": (0.1, -10), "y": (0.1, -10)} if inputs["x"].dtype == np.uint8 else {}
     for kind in KINDS:
         with pytest.raises(RunFailed) as refused:
-            run(hooks, op, Wishes(inputs, params=params, quants=quants), kind)
+            run(hooks, op, CallOptions(inputs, params=params, quants=quants), kind)
         assert log_lines in "\n".join([refused.value.message, *refused.value.details]), kind
 
 

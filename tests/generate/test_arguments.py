@@ -16,7 +16,7 @@ from tests.making import CONFIGS, KERNELS, compiler, make, make_packages, need_r
 from udogen.errors import RunFailed
 from udogen.runtime import OpCall, OpResult, OpSession, ParamArg, TensorArg
 from udogen.runtime.built import Built, find_built
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -30,14 +30,14 @@ class Package:
     def __init__(self, built: Built, session: OpSession) -> None:
         self.built, self.session = built, session
 
-    def call(self, op: str, **wishes: object) -> OpCall:
-        return make_call(self.built.op(op, "cpu"), self.built, op, Wishes(**wishes))  # type: ignore[arg-type]
+    def call(self, op: str, **options: object) -> OpCall:
+        return make_call(self.built.op(op, "cpu"), self.built, op, CallOptions(**options))  # type: ignore[arg-type]
 
-    def run(self, op: str, **wishes: object) -> OpResult:
-        return self.session.run(self.call(op, **wishes))
+    def run(self, op: str, **options: object) -> OpResult:
+        return self.session.run(self.call(op, **options))
 
-    def told(self, op: str, **wishes: object) -> dict[str, str]:
-        return told(self.run(op, **wishes))
+    def told(self, op: str, **options: object) -> dict[str, str]:
+        return told(self.run(op, **options))
 
 
 def told(result: OpResult) -> dict[str, str]:
@@ -347,7 +347,7 @@ def test_an_error_of_a_kernel_is_told_with_the_name_of_the_op(nasty: Package, k:
 
 
 @pytest.mark.parametrize(
-    ("op", "wishes"),
+    ("op", "options"),
     [
         ("Scalars", {"inputs": {"x": X}, "params": {"must": 1.0}}),
         ("Words", {"inputs": {"x": X}, "params": {"long": 0, "given": "g"}}),
@@ -355,10 +355,10 @@ def test_an_error_of_a_kernel_is_told_with_the_name_of_the_op(nasty: Package, k:
     ],
 )
 def test_an_untouched_kernel_says_that_it_is_not_written(
-    untouched: Package, op: str, wishes: dict[str, object]
+    untouched: Package, op: str, options: dict[str, object]
 ) -> None:
     with pytest.raises(RunFailed) as caught:
-        untouched.run(op, **wishes)
+        untouched.run(op, **options)
     said = "\n".join([str(caught.value), *caught.value.details])
     assert f"{op} is not implemented: write execute() in src/ops/{op}.cpp" in said
     assert untouched.session.package.operations == ("Scalars", "Words", "Tensors")

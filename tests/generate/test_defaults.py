@@ -14,7 +14,7 @@ from udogen.configs.load import load
 from udogen.errors import RunFailed
 from udogen.runtime import OpCall, OpSession, ParamArg, TensorArg
 from udogen.runtime.built import Built, find_built, find_source
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 CONFIG = ROOT / "tests/configs/Defaults.xml"
 SUM = """
@@ -96,7 +96,7 @@ def cpu(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 def run(built: Built, backend: str, inputs: dict[str, Any], **params: object) -> Any:
-    call = make_call(built.op("Shift", backend), built, "Shift", Wishes(inputs, params))
+    call = make_call(built.op("Shift", backend), built, "Shift", CallOptions(inputs, params))
     with OpSession(built.library, built.provider, backend=backend, timeout=60) as session:
         return session.run(call).outputs["y"]
 
@@ -136,11 +136,11 @@ def test_on_the_dsp(tmp_path: Path) -> None:
     need_tools()
     built = find_source(generated("dsp", tmp_path), backend="dsp")
     op = built.op("Shift", "dsp")
-    found = on_hexagon(built, make_call(op, built, "Shift", Wishes({"x": X})))
+    found = on_hexagon(built, make_call(op, built, "Shift", CallOptions({"x": X})))
     np.testing.assert_allclose(found.outputs["y"].reshape(X.shape), WANTED, rtol=1e-5)
-    given = on_hexagon(built, make_call(op, built, "Shift", Wishes({"x": X}, {"k": 0.1, "table": [7, -7]})))
+    given = on_hexagon(built, make_call(op, built, "Shift", CallOptions({"x": X}, {"k": 0.1, "table": [7, -7]})))
     np.testing.assert_allclose(given.outputs["y"].reshape(X.shape), WANTED, rtol=1e-5)
-    whole = make_call(op, built, "Shift", Wishes({"x": X}))
+    whole = make_call(op, built, "Shift", CallOptions({"x": X}))
     for param, dtype in (
         (ParamArg("k", 0.2, "FLOAT_32"), "k"),
         (ParamArg("table", np.array([7, 7], "i4"), "INT_32"), "table"),

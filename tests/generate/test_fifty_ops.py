@@ -13,7 +13,7 @@ from tests.generate.fifty import config, kernel
 from tests.making import need_runtime, udogen
 from udogen.runtime import OpSession
 from udogen.runtime.built import find_built
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 COUNT = 50
 
@@ -50,6 +50,6 @@ def test_fifty_ops_build_and_each_of_them_runs(tmp_path: Path) -> None:
         assert len(session.package.operations) == COUNT
         for number in range(COUNT):
             name = f"Op{number:02d}"
-            result = session.run(make_call(built.op(name, "cpu"), built, name, Wishes(inputs={"x": x})))
+            result = session.run(make_call(built.op(name, "cpu"), built, name, CallOptions(inputs={"x": x})))
             np.testing.assert_array_equal(result.outputs["y"], x + number)
         assert session.restarts == 0

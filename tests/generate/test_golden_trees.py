@@ -15,7 +15,7 @@ from udogen.errors import RunFailed
 from udogen.opdef.model import Tensor
 from udogen.runtime import OpSession
 from udogen.runtime.built import find_built
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -65,9 +65,9 @@ def each_op_says_that_it_is_not_written(folder: Path, backend: str) -> None:
             quants = {tensor.name: (0.5, 0) for tensor in (*op.inputs, *op.outputs) if tensor.datatypes[0].quantized}
             params = {tensor.name: a_value(tensor) for tensor in op.params if tensor.mandatory}
             shapes = {each.name: (1,) * each.rank.ranks[0] for each in op.outputs if each.mandatory and each.rank.ranks}
-            wishes = Wishes(inputs=arrays, params=params, quants=quants, shapes=shapes)
+            options = CallOptions(inputs=arrays, params=params, quants=quants, shapes=shapes)
             with pytest.raises(RunFailed) as caught:
-                session.run(make_call(op, built, name, wishes))
+                session.run(make_call(op, built, name, options))
             said = "\n".join([str(caught.value), *caught.value.details])
             function = "setKernelInfo()" if backend == "gpu" else "execute()"
             assert f"{name} is not implemented: write {function} in {kernel_of(built.folder, name)}" in said

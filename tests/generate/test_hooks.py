@@ -10,7 +10,7 @@ from udogen.errors import RunFailed
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
 from udogen.runtime.op.calls import OpResult
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 X = np.arange(48, dtype=np.float32).reshape(1, 2, 3, 8)
 Q = np.arange(256, dtype=np.uint8).reshape(1, 4, 8, 8)
@@ -26,8 +26,8 @@ def run(built: Built, op: str, x: np.ndarray, loops: int = 1, **more: object) ->
     params = {name: value for name, value in more.items() if not isinstance(value, np.ndarray)}
     inputs = {"x": x, **{name: value for name, value in more.items() if isinstance(value, np.ndarray)}}
     with OpSession(built.library, built.provider, backend="htp", timeout=60) as session:
-        wishes = Wishes(inputs, params=params, quants=quants, loops=loops)
-        return session.run(make_call(built.op(op, "htp"), built, op, wishes))
+        options = CallOptions(inputs, params=params, quants=quants, loops=loops)
+        return session.run(make_call(built.op(op, "htp"), built, op, options))
 
 
 def test_slices_cover_everything_once(built: Built) -> None:

@@ -16,7 +16,7 @@ from udogen.generate.pipeline import Generated
 from udogen.opdef.problems import ConfigError
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 KERNELS = Path(__file__).parent / "kernels" / "both"
 A = np.ones((1, 2, 2, 2), np.float32)
@@ -39,16 +39,16 @@ def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def run(out: Path, backend: str, op: str, wishes: Wishes) -> dict[str, np.ndarray]:
+def run(out: Path, backend: str, op: str, options: CallOptions) -> dict[str, np.ndarray]:
     built = find_built(out, backend=backend)
     with OpSession(built.library, built.provider, backend=backend, timeout=60) as session:
-        return session.run(make_call(built.op(op, backend), built, op, wishes)).outputs
+        return session.run(make_call(built.op(op, backend), built, op, options)).outputs
 
 
 def seen(out: Path, backend: str, **params: object) -> list[float]:
     """What ScaleShift sees of its parameters: first and last weight, mode, flag, has_shift, shift, size of in[1]."""
-    wishes = Wishes({"in[0]": A, "in[1]": B}, params=params, shapes={"out[1]": (7,)})
-    outputs = run(out, backend, "ScaleShift", wishes)
+    options = CallOptions({"in[0]": A, "in[1]": B}, params=params, shapes={"out[1]": (7,)})
+    outputs = run(out, backend, "ScaleShift", options)
     np.testing.assert_array_equal(outputs["out[0]"], A + 7)
     return outputs["out[1]"].tolist()
 
@@ -103,9 +103,9 @@ def test_each_type_and_rank_arrives(
 ) -> None:
     """Mix copies real values: what comes out as FLOAT_32 is what went in."""
     stored = (np.arange(np.prod(shape)).reshape(shape) - 4).astype(numpy)
-    wishes = Wishes({"x": stored}, quants={"x": quant} if quant else {}, dtypes={"x": dtype, "y": "FLOAT_32"})
+    options = CallOptions({"x": stored}, quants={"x": quant} if quant else {}, dtypes={"x": dtype, "y": "FLOAT_32"})
     real = stored.astype(np.float32) if quant is None else np.float32(quant[0]) * (stored.astype(np.float32) + quant[1])
-    found = run(out, "htp", "Mix", wishes)["y"]
+    found = run(out, "htp", "Mix", options)["y"]
     np.testing.assert_allclose(found, real, atol=tolerance)
 
 
@@ -113,12 +113,12 @@ def test_halves_round_to_nearest_even(out: Path) -> None:
     """udo::Half against numpy, over everything that is hard: subnormal, overflow, ties, infinite, no number."""
     bits = np.concatenate([np.arange(0, 1 << 16, 7), [0x7C00, 0xFC00, 0x7E00, 0x0001, 0x8001, 0x03FF, 0x7BFF]])
     halves = bits.astype(np.uint16).view(np.float16).reshape(1, 1, 1, -1)
-    wide = run(out, "htp", "Mix", Wishes({"x": halves}, dtypes={"y": "FLOAT_32"}))["y"]
+    wide = run(out, "htp", "Mix", CallOptions({"x": halves}, dtypes={"y": "FLOAT_32"}))["y"]
     np.testing.assert_array_equal(wide, halves.astype(np.float32))
     random = np.random.default_rng(7).integers(0, 1 << 32, 20_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
     floats = np.concatenate([random, wide.ravel(), np.float32([65519.99, 65520, 65504, 2.0**-25, 1e-8, 3e-8])])
     floats = floats.astype(np.float32).reshape(1, 1, 1, -1)
-    narrow = run(out, "htp", "Mix", Wishes({"x": floats}, dtypes={"y": "FLOAT_16"}))["y"]
+    narrow = run(out, "htp", "Mix", CallOptions({"x": floats}, dtypes={"y": "FLOAT_16"}))["y"]
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(narrow, floats.astype(np.float16))
 
@@ -130,7 +130,7 @@ def test_a_type_without_a_kernel_record_is_refused(out: Path) -> None:
         OpSession(built.library, built.provider, backend="htp", timeout=60) as session,
         pytest.raises(RunFailed) as told,
     ):
-        session.run(make_call(None, stranger, "Mix", Wishes({"x": np.ones((1, 2, 2, 2), np.int32)})))
+        session.run(make_call(None, stranger, "Mix", CallOptions({"x": np.ones((1, 2, 2, 2), np.int32)})))
     assert told.value.message == (
         "op `Mix` was refused: input 0 `x` is INT_32 (0x0032); it must be FLOAT_32 or FLOAT_16 or SFIXED_POINT_8"
     )
@@ -155,20 +155,20 @@ def test_a_saved_context_gives_the_same_numbers_in_a_new_process(out: Path, back
 def test_a_context_that_does_not_fit(out: Path, backend: str) -> None:
     built = find_built(out, backend=backend)
     op = built.op("ScaleShift", backend)
-    wishes = Wishes({"in[0]": A, "in[1]": B}, shapes={"out[1]": (7,)})
-    call = replace(make_call(op, built, "ScaleShift", wishes), save_context=True)
+    options = CallOptions({"in[0]": A, "in[1]": B}, shapes={"out[1]": (7,)})
+    call = replace(make_call(op, built, "ScaleShift", options), save_context=True)
     with OpSession(built.library, built.provider, backend=backend, timeout=60) as session:
         binary = session.run(call).context
         assert binary
         with pytest.raises(RunFailed, match="cannot be saved again"):
             session.run(replace(call, context=binary))
         call = replace(call, save_context=False)
-        longer = replace(wishes, shapes={"out[1]": (9,)})
+        longer = replace(options, shapes={"out[1]": (9,)})
         with pytest.raises(
             RunFailed, match=r"`out\[1\]` of the context is FLOAT_32 \[7\], the call has FLOAT_32 \[9\]"
         ):
             session.run(replace(make_call(op, built, "ScaleShift", longer), context=binary))
-        mix = make_call(built.op("Mix", backend), built, "Mix", Wishes({"x": A}))
+        mix = make_call(built.op("Mix", backend), built, "Mix", CallOptions({"x": A}))
         with pytest.raises(RunFailed, match=r"the inputs of the context are in\[0\], in\[1\], not x"):
             session.run(replace(mix, context=binary))
         for broken in (b"", b"nothing of the kind", binary[: len(binary) // 2]):
@@ -180,12 +180,12 @@ def test_a_context_that_does_not_fit(out: Path, backend: str) -> None:
 @pytest.mark.parametrize("shape", [(), (1,) * 6])
 def test_a_rank_that_htp_does_not_have(out: Path, shape: tuple[int, ...]) -> None:
     with pytest.raises(RunFailed, match=f"`x` of op `Mix` has rank {len(shape)}, which this backend does not take"):
-        run(out, "htp", "Mix", Wishes({"x": np.ones(shape, np.float32)}))
+        run(out, "htp", "Mix", CallOptions({"x": np.ones(shape, np.float32)}))
 
 
 def test_a_kernel_that_answers_an_error(out: Path) -> None:
     with pytest.raises(RunFailed) as told:
-        run(out, "htp", "Mix", Wishes({"x": np.full((1, 1, 1, 1), -99, np.float32)}))
+        run(out, "htp", "Mix", CallOptions({"x": np.full((1, 1, 1, 1), -99, np.float32)}))
     said = "\n".join([told.value.message, *told.value.details])
     assert "Mix does not like -99" in said
 

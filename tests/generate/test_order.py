@@ -19,7 +19,7 @@ from tests.making import KERNELS, LONG, ROOT, htp_package, udogen
 from udogen.errors import RunFailed
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 IN_ORDER = "op Poly: a node was not validated before its graph is finalized, and parameters of this op have come in "
 NAMES = "a, b, c, d"
@@ -144,8 +144,8 @@ def test_what_is_missing_is_named_before_the_runtime_is_started(built: Built, tm
 
 
 def test_places_are_bound_by_names(built: Built) -> None:
-    wishes = Wishes({"x": np.zeros(3, np.float32)}, params={"c": 3, "a": 1})
-    call = make_call(built.op("Poly", "htp"), built, "Poly", wishes)
+    options = CallOptions({"x": np.zeros(3, np.float32)}, params={"c": 3, "a": 1})
+    call = make_call(built.op("Poly", "htp"), built, "Poly", options)
     assert [(param.name, param.value) for param in call.params] == [("a", 1), ("b", 5), ("c", 3)]
     with pytest.raises(RunFailed, match="needs the parameter `a`"):
-        make_call(built.op("Poly", "htp"), built, "Poly", Wishes({"x": np.zeros(3, np.float32)}, params={"c": 3}))
+        make_call(built.op("Poly", "htp"), built, "Poly", CallOptions({"x": np.zeros(3, np.float32)}, params={"c": 3}))

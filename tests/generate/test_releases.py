@@ -14,7 +14,7 @@ from tests.generate import test_order
 from tests.making import CONFIGS, KERNELS, LONG, ROOT, htp_package
 from udogen.runtime import OpSession, find_runtime
 from udogen.runtime.built import Built
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 pytestmark = pytest.mark.slow
 
@@ -61,27 +61,27 @@ def test_the_same_libraries_in_this_release(
     with OpSession(built.library, built.provider, backend="htp", runtime=runtime, timeout=60) as session:
         assert session.runtime.build_id.startswith(RELEASES[release])
         a, b = np.ones((1, 2, 2, 2), np.float32), np.array([7, 8, 9], np.int32)
-        wishes = Wishes({"in[0]": a, "in[1]": b}, params={"mode": "FLOOR"}, shapes={"out[1]": (7,)})
-        outputs = session.run(make_call(built.op("ScaleShift", "htp"), built, "ScaleShift", wishes)).outputs
+        options = CallOptions({"in[0]": a, "in[1]": b}, params={"mode": "FLOOR"}, shapes={"out[1]": (7,)})
+        outputs = session.run(make_call(built.op("ScaleShift", "htp"), built, "ScaleShift", options)).outputs
         np.testing.assert_array_equal(outputs["out[0]"], a + 7)
         assert outputs["out[1]"].tolist() == [1.5, 2.5, 0, 1, 0, 0, 3]
         for dtype, tolerance in (("FLOAT_32", 0), ("FLOAT_16", 0)):
-            wishes = Wishes({"x": X}, dtypes={"y": dtype})
-            found = session.run(make_call(built.op("Mix", "htp"), built, "Mix", wishes)).outputs["y"]
+            options = CallOptions({"x": X}, dtypes={"y": dtype})
+            found = session.run(make_call(built.op("Mix", "htp"), built, "Mix", options)).outputs["y"]
             np.testing.assert_allclose(found.astype(np.float32), X.astype(np.float32), atol=tolerance)
     # Told of a processor, HTP asks what kernels cost; from 2.50 on it asks in another way than before.
     with OpSession(hooked.library, hooked.provider, backend="htp", runtime=runtime, timeout=60, soc=SM8650) as session:
         x = np.arange(18, dtype=np.float32).reshape(1, 2, 3, 3)
         for op, real in (("Chosen", np.ones_like(x)), ("Twice", x + 4), ("Late", x + 1), ("Sliced", x * 2)):
-            found = session.run(make_call(hooked.op(op, "htp"), hooked, op, Wishes({"x": x}))).outputs["y"]
+            found = session.run(make_call(hooked.op(op, "htp"), hooked, op, CallOptions({"x": x}))).outputs["y"]
             np.testing.assert_array_equal(found, real)
         large = np.ones((1, 256, 256, 64), np.float32)
-        wishes = Wishes({"x": large, "row": np.ones((1, 1, 1, 64), np.float32)})
-        found = session.run(make_call(hooked.op("Tiled", "htp"), hooked, "Tiled", wishes)).outputs["y"]
+        options = CallOptions({"x": large, "row": np.ones((1, 1, 1, 64), np.float32)})
+        found = session.run(make_call(hooked.op("Tiled", "htp"), hooked, "Tiled", options)).outputs["y"]
         np.testing.assert_array_equal(found, np.full_like(large, 4))
         table = np.arange(64, dtype=np.uint8).reshape(1, 2, 4, 8)
-        wishes = Wishes({"x": table}, params={"power": 1}, quants={"x": (0.1, 0), "y": (0.1, 0)})
-        found = session.run(make_call(hooked.op("Prepared", "htp"), hooked, "Prepared", wishes)).outputs["y"]
+        options = CallOptions({"x": table}, params={"power": 1}, quants={"x": (0.1, 0), "y": (0.1, 0)})
+        found = session.run(make_call(hooked.op("Prepared", "htp"), hooked, "Prepared", options)).outputs["y"]
         np.testing.assert_array_equal(found, table)
     # Sentence for sentence; what is behind the 7 numbers of Defaults is left from other graphs.
     found, wanted = test_order.run(runtime, ordered), dict(answers)

@@ -11,7 +11,7 @@ import pytest
 from tests.making import KERNELS, ROOT, htp_package
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 RANDOM = np.random.default_rng(12)
 SHAPE = (1, 4, 5, 6)
@@ -40,11 +40,11 @@ def stored(values: np.ndarray, quant: tuple[float, int], dtype: type) -> np.ndar
 FIVE = F + H.astype(np.float32) + real(U8, Q8) + I32.astype(np.float32) + real(U16, Q16)
 BIAS = np.array([1, 2, 3], np.float32)[np.arange(F.size) % 3].reshape(SHAPE)
 
-# (op, wishes, what must come out, units of it that may be wrong)
-CASES: list[tuple[str, Wishes, dict[str, np.ndarray], float]] = [
+# (op, options, what must come out, units of it that may be wrong)
+CASES: list[tuple[str, CallOptions, dict[str, np.ndarray], float]] = [
     (
         "FiveThree",
-        Wishes(
+        CallOptions(
             {"a": F, "b": H, "c": U8, "d": I32, "e": U16},
             quants={"c": Q8, "e": Q16, "least": Q8},
         ),
@@ -55,30 +55,32 @@ CASES: list[tuple[str, Wishes, dict[str, np.ndarray], float]] = [
         },
         1e-3,
     ),
-    ("FiveThree", Wishes(
+    ("FiveThree", CallOptions(
         {"a": F, "b": H, "c": U8, "d": I32, "e": U16},
         params={"scale": 0.5, "offset": 40},
         quants={"c": Q8, "e": Q16, "least": Q8},
     ), {"sum": 0.5 * FIVE, "whole": I32 + 40}, 1e-3),
-    ("Scale", Wishes({"x": F}), {"y": F * 0.5}, 1e-6),
-    ("Scale", Wishes({"x": F[0, 0]}, params={"by": -3.0}), {"y": F[0, 0] * -3}, 1e-6),
-    ("HalfSquare", Wishes({"x": H}), {"y": H * H}, 2e-3),
-    ("Widen", Wishes({"x": U8}, quants={"x": Q8, "y": Q16}), {"y": stored(real(U8, Q8), Q16, np.uint16)}, 1),
-    ("AddRow", Wishes({"x": I32}, params={"row": ROW}), {"y": I32 + ROW[np.arange(I32.size) % 3].reshape(SHAPE)}, 0),
-    ("Bias", Wishes({"x": F}), {"y": F + BIAS}, 1e-6),
-    ("Bias", Wishes({"x": F}, params={"bias": np.float32([5, 0, -5, 1])}), {
+    ("Scale", CallOptions({"x": F}), {"y": F * 0.5}, 1e-6),
+    ("Scale", CallOptions({"x": F[0, 0]}, params={"by": -3.0}), {"y": F[0, 0] * -3}, 1e-6),
+    ("HalfSquare", CallOptions({"x": H}), {"y": H * H}, 2e-3),
+    ("Widen", CallOptions({"x": U8}, quants={"x": Q8, "y": Q16}), {"y": stored(real(U8, Q8), Q16, np.uint16)}, 1),
+    ("AddRow", CallOptions({"x": I32}, params={"row": ROW}), {
+        "y": I32 + ROW[np.arange(I32.size) % 3].reshape(SHAPE),
+    }, 0),
+    ("Bias", CallOptions({"x": F}), {"y": F + BIAS}, 1e-6),
+    ("Bias", CallOptions({"x": F}, params={"bias": np.float32([5, 0, -5, 1])}), {
         "y": F + np.float32([5, 0, -5, 1])[np.arange(F.size) % 4].reshape(SHAPE)
     }, 1e-6),
-    ("Signed8", Wishes({"x": S8}, quants={"x": (0.1, 0), "y": (0.1, 0)}), {"y": -S8}, 0),
-    ("Signed16", Wishes({"x": S16}, quants={"x": (0.1, 5), "y": (0.1, 10)}), {"y": 2 * S16}, 1),
-    ("Bytes", Wishes({"x": U8}), {"y": U8 & 15}, 0),
-    ("Bytes", Wishes({"x": U8}, params={"mask": 240, "invert": True}), {"y": ~U8 & 240}, 0),
-    ("Select", Wishes({"which": BOOLS, "a": F, "b": -F}), {"y": np.where(BOOLS, F, -F)}, 0),
-    ("Matrix", Wishes({"x": F}, params={"weights": WEIGHTS}), {"y": F @ WEIGHTS}, 1e-5),
-    ("Matrix", Wishes({"x": F}, params={"weights": WEIGHTS, "mode": 0}), {"y": F @ WEIGHTS + 1}, 1e-5),
-    ("Cast", Wishes({"x": F}, dtypes={"y": "INT_32"}), {"y": np.rint(F).astype(np.int32)}, 0),
-    ("Cast", Wishes({"x": I32}, dtypes={"y": "FLOAT_16"}), {"y": I32.astype(np.float16)}, 0),
-    ("Cast", Wishes({"x": H}, quants={"y": Q16}, dtypes={"y": "UFIXED_POINT_16"}), {
+    ("Signed8", CallOptions({"x": S8}, quants={"x": (0.1, 0), "y": (0.1, 0)}), {"y": -S8}, 0),
+    ("Signed16", CallOptions({"x": S16}, quants={"x": (0.1, 5), "y": (0.1, 10)}), {"y": 2 * S16}, 1),
+    ("Bytes", CallOptions({"x": U8}), {"y": U8 & 15}, 0),
+    ("Bytes", CallOptions({"x": U8}, params={"mask": 240, "invert": True}), {"y": ~U8 & 240}, 0),
+    ("Select", CallOptions({"which": BOOLS, "a": F, "b": -F}), {"y": np.where(BOOLS, F, -F)}, 0),
+    ("Matrix", CallOptions({"x": F}, params={"weights": WEIGHTS}), {"y": F @ WEIGHTS}, 1e-5),
+    ("Matrix", CallOptions({"x": F}, params={"weights": WEIGHTS, "mode": 0}), {"y": F @ WEIGHTS + 1}, 1e-5),
+    ("Cast", CallOptions({"x": F}, dtypes={"y": "INT_32"}), {"y": np.rint(F).astype(np.int32)}, 0),
+    ("Cast", CallOptions({"x": I32}, dtypes={"y": "FLOAT_16"}), {"y": I32.astype(np.float16)}, 0),
+    ("Cast", CallOptions({"x": H}, quants={"y": Q16}, dtypes={"y": "UFIXED_POINT_16"}), {
         "y": stored(H.astype(np.float32), Q16, np.uint16)
     }, 1),
 ]  # fmt: skip
@@ -100,9 +102,9 @@ def session(built: Built) -> Iterator[OpSession]:
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{CASES[number][0]}-{number}")
 def test_every_op_with_its_types(number: int, built: Built, session: OpSession) -> None:
-    op, wishes, expected, tolerance = CASES[number]
+    op, options, expected, tolerance = CASES[number]
     shapes = {name: tuple(array.shape) for name, array in expected.items()}
-    call = make_call(built.op(op, "htp"), built, op, replace(wishes, shapes=shapes))
+    call = make_call(built.op(op, "htp"), built, op, replace(options, shapes=shapes))
     outputs = session.run(call).outputs
     for name, array in expected.items():
         assert outputs[name].dtype == (array.dtype if array.dtype != np.int64 else np.int32)

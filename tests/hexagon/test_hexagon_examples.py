@@ -14,7 +14,7 @@ from tests.making import ROOT, make, make_packages, need_runtime
 from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.hexagon.wire import Wanted
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 from udogen.verify.options import TestOptions
 from udogen.verify.runner import run_cases
 from udogen.verify.test_files.expand import load_examples
@@ -37,8 +37,8 @@ def test_the_examples_agree_with_numpy_and_with_qualcomms_emulator(name: str, tm
             assert outcome.runtime.name.startswith("Hexagon v73 under qemu-hexagon ")
         for case in cases:
             shapes = {key: tuple(array.shape) for key, array in case.expected.items()}
-            wishes = Wishes(case.inputs, params=case.params, quants=case.quants, shapes=shapes)
-            call = make_call(built.op(case.op, "htp"), built, case.op, wishes)
+            options = CallOptions(case.inputs, params=case.params, quants=case.quants, shapes=shapes)
+            call = make_call(built.op(case.op, "htp"), built, case.op, options)
             ours, theirs = on_hexagon(built, call).outputs, on_x86(built, call).outputs
             for key, array in theirs.items():
                 seen.add(str(array.dtype))
@@ -62,10 +62,10 @@ def add_sat(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return find_source(made.folder, backend="htp")
 
 
-def add_bytes(size: int) -> tuple[Wishes, Array]:
+def add_bytes(size: int) -> tuple[CallOptions, Array]:
     random = np.random.default_rng(size)
     a, b = (random.integers(0, 256, size).astype(np.uint8) for _ in "ab")
-    return Wishes({"a": a, "b": b}), np.minimum(a.astype(int) + b, 255).astype(np.uint8)
+    return CallOptions({"a": a, "b": b}), np.minimum(a.astype(int) + b, 255).astype(np.uint8)
 
 
 def same_at_every_length(built: Built, lengths: Sequence[int]) -> None:
@@ -75,8 +75,8 @@ def same_at_every_length(built: Built, lengths: Sequence[int]) -> None:
 
     def check(kernel: str) -> None:
         for size in lengths:
-            wishes, expected = add_bytes(size)
-            result = sessions[kernel].run(make_call(op, built, "AddSatU8", wishes))
+            options, expected = add_bytes(size)
+            result = sessions[kernel].run(make_call(op, built, "AddSatU8", options))
             assert result.kernel.endswith(f" on {kernel}")
             np.testing.assert_array_equal(result.outputs["sum"], expected)
 
@@ -94,8 +94,8 @@ def test_add_sat_u8_is_the_same_at_really_every_length(add_sat: Built) -> None:
 
 
 def test_hvx_takes_a_hundredth_of_the_packets(add_sat: Built) -> None:
-    wishes, _ = add_bytes(1 << 20)
-    call = make_call(add_sat.op("AddSatU8", "htp"), add_sat, "AddSatU8", wishes)
+    options, _ = add_bytes(1 << 20)
+    call = make_call(add_sat.op("AddSatU8", "htp"), add_sat, "AddSatU8", options)
     counted = {}
     for kernel in ("hvx", "main"):
         packets = on_hexagon(add_sat, call, wanted=Wanted(kernel), count=True).packets

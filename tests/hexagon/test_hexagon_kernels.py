@@ -16,7 +16,7 @@ from udogen.runtime.built import Built, find_source
 from udogen.runtime.hexagon.session import HexagonSession
 from udogen.runtime.hexagon.wire import Wanted
 from udogen.runtime.op.calls import OpCall, ParamArg
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 
 def test_hvx_equals_scalar_at_every_length(raw: Built) -> None:
@@ -122,7 +122,7 @@ Q = np.arange(256, dtype=np.uint8).reshape(1, 4, 8, 8)
 
 def hooked(built: Built, op: str, x: Array, **params: object) -> OpCall:
     quants = {"x": (0.1, -10), "y": (0.1, -10)} if x.dtype == np.uint8 else {}
-    return make_call(built.op(op, "htp"), built, op, Wishes({"x": x}, params=params, quants=quants, loops=2))
+    return make_call(built.op(op, "htp"), built, op, CallOptions({"x": x}, params=params, quants=quants, loops=2))
 
 
 @pytest.mark.parametrize("slices", [1, 4])
@@ -147,7 +147,7 @@ def test_a_kernel_that_wants_blocks_is_refused(hooks: Built) -> None:
 
 
 def test_a_call_that_no_record_takes(both: Built) -> None:
-    call = make_call(None, both, "Mix", Wishes({"x": np.ones((1, 2, 2, 2), np.int32)}))
+    call = make_call(None, both, "Mix", CallOptions({"x": np.ones((1, 2, 2, 2), np.int32)}))
     with pytest.raises(OpRefused, match="op `Mix` has no kernel record that fits these tensors") as told:
         on_hexagon(both, call)
     assert told.value.details[0] == "given: inputs Int32 Flat4; outputs Int32 Flat4"

@@ -11,7 +11,7 @@ from udogen.errors import RunFailed
 from udogen.runtime.built import Built
 from udogen.runtime.hexagon.wire import ELEMENTS
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 
 def test_the_table_of_elements_is_what_htp_delivers() -> None:
@@ -74,8 +74,8 @@ def test_a_parameter_that_htp_does_not_take(dtype: str, raw: Built) -> None:
 @pytest.mark.parametrize("params", [{}, {"mode": "FLOOR", "weights": "[4, 5, 6]", "flag": "0", "shift": "-3"}])
 def test_a_generated_package_sees_the_same_parameters(params: dict[str, object], both: Built) -> None:
     a, b = np.ones((1, 2, 2, 2), np.float32), np.array([7, 8, 9], np.int32)
-    wishes = Wishes({"in[0]": a, "in[1]": b}, params=params, shapes={"out[1]": (7,)})
-    call = make_call(both.op("ScaleShift", "htp"), both, "ScaleShift", wishes)
+    options = CallOptions({"in[0]": a, "in[1]": b}, params=params, shapes={"out[1]": (7,)})
+    call = make_call(both.op("ScaleShift", "htp"), both, "ScaleShift", options)
     ours, theirs = on_hexagon(both, call).outputs, on_x86(both, call).outputs
     assert ours["out[1]"].tolist() == theirs["out[1]"].tolist()
     np.testing.assert_array_equal(ours["out[0]"], a + 7)
@@ -84,6 +84,6 @@ def test_a_generated_package_sees_the_same_parameters(params: dict[str, object],
 def test_signed_fixed_point_comes_back_as_it_was(both: Built) -> None:
     values = np.arange(-128, 128).astype(np.int8).reshape(2, 128)
     call = make_call(
-        both.op("Mix", "htp"), both, "Mix", Wishes({"x": values}, quants={"x": (0.5, 3)}, dtypes={"y": "FLOAT_32"})
+        both.op("Mix", "htp"), both, "Mix", CallOptions({"x": values}, quants={"x": (0.5, 3)}, dtypes={"y": "FLOAT_32"})
     )
     np.testing.assert_array_equal(on_hexagon(both, call).outputs["y"], (values.astype(np.float32) + 3) / 2)

@@ -15,7 +15,7 @@ from tests.making import cpu_package, htp_package, need_runtime
 from udogen.init.draft import CaseTensor, Draft
 from udogen.opdef.datatypes import BY_NAME
 from udogen.runtime import OpSession
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 _CPU = """#include "ops/%(op)s.hpp"
 
@@ -60,14 +60,14 @@ def run(draft: Draft, config: Path, out: Path, *, backend: str) -> int:
             if case.backends and backend not in case.backends:
                 continue
             tensors: Mapping[str, CaseTensor] = {**case.inputs, **case.outputs}
-            wishes = Wishes(
+            options = CallOptions(
                 inputs={name: array(each) for name, each in case.inputs.items()},
                 params=case.params,
                 quants={name: each.quant for name, each in tensors.items() if each.quant},
                 dtypes={name: each.dtype for name, each in tensors.items()},
                 shapes={name: each.shape for name, each in case.outputs.items()},
             )
-            result = session.run(make_call(built.op(case.op, backend), built, case.op, wishes))
+            result = session.run(make_call(built.op(case.op, backend), built, case.op, options))
             for name, each in case.outputs.items():
                 assert result.outputs[name].shape == each.shape
             ran += 1

@@ -15,19 +15,20 @@ from udogen import resources
 from udogen.build import elf
 from udogen.errors import RunFailed
 from udogen.inspect.rules import STOPS
-from udogen.runtime.op.records import OlderRecords, read_records
-from udogen.runtime.worker import shim
+from udogen.runtime.failures import OlderRecords
+from udogen.runtime.package_queries import read_records
+from udogen.runtime.worker import stub_library
 
-pytestmark = pytest.mark.skipif(platform.machine() != shim.MACHINE, reason="the stand-in is x86_64 code")
+pytestmark = pytest.mark.skipif(platform.machine() != stub_library.MACHINE, reason="the stand-in is x86_64 code")
 NAME = "qhpi_register_ops_v1"
 
 
 def test_the_stand_in_is_a_library_like_any_other(tmp_path: Path) -> None:
-    path = tmp_path / "shim.so"
-    path.write_bytes(shim.library(NAME, ["qhpi_tensor_shape", "qhpi_op_name"]))
+    path = tmp_path / "stub_library.so"
+    path.write_bytes(stub_library.library(NAME, ["qhpi_tensor_shape", "qhpi_op_name"]))
     found = elf.read(path)
-    assert set(found.exports) == {shim.SLOT, NAME, "qhpi_tensor_shape", "qhpi_op_name"}
-    assert found.soname == "udogen-shim" and not found.executable_stack and not found.needed
+    assert set(found.exports) == {stub_library.SLOT, NAME, "qhpi_tensor_shape", "qhpi_op_name"}
+    assert found.soname == "udogen-stub" and not found.executable_stack and not found.needed
     said = subprocess.run(["readelf", "-lWd", str(path)], capture_output=True, text=True, check=True)
     assert "Warning" not in said.stderr and "Error" not in said.stderr
     assert "R E" in said.stdout and "RWE" not in said.stdout

@@ -16,7 +16,7 @@ from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle
 from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
 from udogen.runtime import Context, Runtime, executions
-from udogen.runtime.worker.op_package import LoadedPackage
+from udogen.runtime.worker.loaded_package import LoadedPackage
 
 CASE, CPU, OTHER, HTP = sys.argv[1], *map(Path, sys.argv[2:5])
 X = np.random.default_rng(3).normal(size=(2, 3, 4)).astype(np.float32)

@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,10 @@ from probe import X, call
 from tests.making import ROOT
 from udogen.errors import RunFailed, UdogenError, UsageError, of_json, of_limit
 from udogen.runtime import OpCrashed, OpSession, ParamArg
-from udogen.runtime.child import Child
-from udogen.runtime.op import records
+from udogen.runtime.channel import Done, Failed
+from udogen.runtime.failures import Situation
+from udogen.runtime.package_queries import LibraryLocated, LocateLibrary, ask
+from udogen.runtime.worker_process import WorkerProcess
 
 
 def scribble(size: int, first: int = 3) -> tuple[ParamArg, ...]:
@@ -37,11 +40,11 @@ def test_stdout_and_stderr_are_chatter_and_no_messages(session: OpSession) -> No
         session.run(call("Scribble", params=scribble(64, first=1)))
 
 
-def test_small_numbers_are_not_those_of_the_pipe(session: OpSession) -> None:
+def test_small_numbers_are_not_those_of_the_channel(session: OpSession) -> None:
     session.run(call("AddOne"))
     links = Path(f"/proc/{session.pid}/fd")
-    pipes = [int(each.name) for each in links.iterdir() if os.readlink(each).startswith("pipe:")]
-    assert not [each for each in pipes if 2 < each < 128]
+    ways = [int(each.name) for each in links.iterdir() if os.readlink(each).startswith(("pipe:", "socket:", "/memfd"))]
+    assert not [each for each in ways if 2 < each < 128]
 
 
 def test_an_op_that_pretends_to_be_the_watching_library(session: OpSession) -> None:
@@ -55,21 +58,33 @@ def test_an_op_that_closes_every_descriptor(session: OpSession) -> None:
     assert np.array_equal(session.run(call("AddOne")).outputs["y"], X + 1)
 
 
-def test_an_unknown_order_is_an_error_and_not_the_end() -> None:
-    for _ in range(2):
-        with pytest.raises(UdogenError, match="knows no order `dance`"):
-            records.ask({"do": "dance"}, library="x.so", timeout=20)
-    child = Child()
+@dataclass(frozen=True)
+class Dance:
+    """A command that no worker knows."""
+
+    steps: int = 1
+
+
+def test_an_unknown_command_is_an_error_and_not_the_end() -> None:
+    with pytest.raises(UdogenError, match="does not understand a command: `Dance` is unknown"):
+        ask(Dance(), Done, Situation("x.so"), 20)
+    worker = WorkerProcess("udogen.runtime.worker.query_worker")
     try:
-        for order in ({"do": "dance"}, {}, {"do": 3}):
-            child.send(order)
-            assert child.receive(None)[0]["event"] == "failed"
-        child.send({"do": "locate", "library": "libc.so.6"})
-        while (message := child.receive(None)[0])["event"] == "phase":
-            pass
-        assert message["event"] == "locate"
+        strange = make_dataclass("LocateLibrary", [("name", str), ("steps", int)])
+        for command, fault in (
+            (Dance(), "`Dance` is unknown"),
+            (make_dataclass("LocateLibrary", [])(), "a `LocateLibrary` came without its field `name`"),
+            (strange("libc.so.6", 2), "`LocateLibrary` has no field `steps`"),
+            (LocateLibrary(3), "`LocateLibrary.name`: 3 is not str"),  # type: ignore[arg-type]
+        ):
+            failed = worker.ask(command, Done)
+            assert isinstance(failed, Failed)
+            assert fault in failed.message
+        found = worker.ask(LocateLibrary("libc.so.6"), LibraryLocated)
+        assert isinstance(found, LibraryLocated)
+        assert found.path
     finally:
-        child.end()
+        worker.end()
 
 
 _LIMITED = """

@@ -17,7 +17,7 @@ from probe import PROVIDER, X, call, result, tensor
 from tests.making import LONG, ONE_KERNEL, ONE_OP, ROOT, cpu_package, gpu_package, htp_package, make_packages, udogen
 from udogen.runtime import NoCounter, NotExecuted, OpSession, Proof, executions
 from udogen.runtime.built import Built, find_built
-from udogen.runtime.proof import Rise, proved, sentences, told_in, unproved
+from udogen.runtime.execution_counts import Rise, proved, sentences, told_in, unproved
 
 EXAMPLE = ROOT / "examples" / "leaky_relu"
 CODE = Path(__file__).with_name("counting.py")
@@ -265,7 +265,7 @@ def test_a_package_may_be_initialized_several_times(cpu: Built) -> None:
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """A package that is built with --prove."""
-    [made] = make_packages([ONE_OP], tmp_path_factory.mktemp("writer"), chosen=["cpu"], kernels=ONE_KERNEL.parent)
+    [made] = make_packages([ONE_OP], tmp_path_factory.mktemp("writer"), chosen=["cpu"], kernels=ONE_KERNEL)
     done = udogen("build", "--prove", "-C", made.folder)
     assert done.returncode == 0, done.stderr
     return find_built(made.folder, backend="cpu")

@@ -18,7 +18,7 @@ from udogen.errors import RunFailed
 from udogen.opdef.problems import ConfigError, Problems
 from udogen.runtime import OpSession
 from udogen.runtime.built import Built, find_built
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 KERNELS = {
     # y = k * x * w + table[0]; written for floats alone.
@@ -88,7 +88,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 def run(built: Built, name: str, inputs: Mapping[str, Any], **more: Any) -> Any:
     with OpSession(built.library, built.provider, timeout=60) as session:
-        call = make_call(built.op(name, "cpu"), built, name, Wishes(inputs=inputs, **more))
+        call = make_call(built.op(name, "cpu"), built, name, CallOptions(inputs=inputs, **more))
         [output] = session.run(call).outputs.values()
         return output
 
@@ -139,13 +139,13 @@ def test_quantized_and_floats_in_any_mixture(built: Built, what: str) -> None:
 def test_from_a_stored_context(built: Built) -> None:
     """Restored in a fresh process, quantized tensors are still made floats."""
     stored = quantized(X, *XQ)
-    wishes = Wishes(
+    options = CallOptions(
         inputs={"x": stored, "w": W},
         quants={"x": XQ, "y": YQ},
         dtypes={"y": "UFIXED_POINT_8"},
         params={"table": TABLE},
     )
-    call = make_call(built.op("Affine", "cpu"), built, "Affine", wishes)
+    call = make_call(built.op("Affine", "cpu"), built, "Affine", options)
     with OpSession(built.library, built.provider, timeout=60) as session:
         first = session.run(replace(call, save_context=True))
     with OpSession(built.library, built.provider, timeout=60) as session:

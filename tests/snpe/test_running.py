@@ -13,7 +13,7 @@ from tests.making import make, make_packages, need_opencl, need_runtime
 from tests.snpe.packages import KERNELS, SOFTMAX, X86
 from udogen.runtime import OpCall, OpSession, TensorArg, add_op_package
 from udogen.runtime.built import find_built, find_source
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 SHAPE = (1, 4, 5, 6)
 STEP = (0.05, -128)
@@ -72,8 +72,8 @@ def test_both_families_of_the_dsp_as_hexagon_code(folder: Path, backend: str) ->
     need_tools()
     stored = np.random.default_rng(12).integers(0, 256, SHAPE, dtype=np.uint8)
     built = find_source(folder, backend=backend)
-    wishes = Wishes({"Placeholder": stored}, quants={"Placeholder": STEP, "Output": (1 / 256, 0)})
-    result = on_hexagon(built, make_call(built.op("Softmax", backend), built, "Softmax", wishes))
+    options = CallOptions({"Placeholder": stored}, quants={"Placeholder": STEP, "Output": (1 / 256, 0)})
+    result = on_hexagon(built, make_call(built.op("Softmax", backend), built, "Softmax", options))
     assert np.abs(result.outputs["Output"].astype(int) - steps(stored)).max() <= 1
 
 
@@ -82,5 +82,5 @@ def test_the_gpu_library_in_the_emulator(folder: Path) -> None:
     x = np.random.default_rng(13).standard_normal(SHAPE, dtype=np.float32)
     built = find_built(folder, backend="gpu")
     with OpSession(built.library, built.provider, backend="gpu", timeout=120) as session:
-        call = make_call(built.op("Softmax", "gpu"), built, "Softmax", Wishes({"Placeholder": x}))
+        call = make_call(built.op("Softmax", "gpu"), built, "Softmax", CallOptions({"Placeholder": x}))
         np.testing.assert_allclose(session.run(call).outputs["Output"], softmax(x), atol=1e-5)

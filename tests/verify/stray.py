@@ -9,7 +9,7 @@ import numpy as np
 from tests.making import make, make_packages
 from udogen.runtime.built import Built, find_built, find_source
 from udogen.runtime.op.calls import OpCall
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 
 SIZE = 129  # one more than a vector: the tail has 127 bytes
 
@@ -130,10 +130,10 @@ def call_of(built: Built, backend: str, how: str, *, loops: int = 1, value: int 
     """A call in which the op does this; `value` is what VALUE writes behind the end of y."""
     x = (np.arange(SIZE) * 7 % 256).astype(np.uint8)
     quants = dict.fromkeys(("x", "z", "y", "w"), (1.0, 0))
-    wishes = Wishes(
+    options = CallOptions(
         inputs={"x": x, "z": x[::-1].copy()},
         params={"how": HOW[how], "table": f"[{value}, 2, 3, 4]"},
         quants=quants,
         loops=loops,
     )
-    return make_call(built.op("Stray", backend), built, "Stray", wishes)
+    return make_call(built.op("Stray", backend), built, "Stray", options)

@@ -17,6 +17,7 @@ from udogen.clients.ort.op_session import OrtSession
 from udogen.errors import ToolMissing
 from udogen.runtime.failures import NotExpressible
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg
+from udogen.runtime.worker_process import WorkerSession
 from udogen.verify import test_run
 from udogen.verify.options import TestOptions
 from udogen.verify.packages import prepare
@@ -157,15 +158,15 @@ def test_prepared_calls_share_one_model(session: OrtSession, monkeypatch: pytest
     calls = [call("Mix", X + number, a=number, b=2, c=3) for number in range(5)]
     with session:
         asked: list[str] = []
-        ask = OrtSession._ask
+        ask = WorkerSession.ask
         monkeypatch.setattr(
-            OrtSession, "_ask", lambda self, order, *rest: asked.append(order["do"]) or ask(self, order, *rest)
+            WorkerSession, "ask", lambda self, asks, *rest: asked.append(type(asks).__name__) or ask(self, asks, *rest)
         )
         session.prepare([[each] for each in calls])
         for number, each in enumerate(calls):
             expected = 100 * number + 23 + (X + number) * np.resize([1, 2, 3], 6)
             assert np.allclose(session.run(each).outputs["y"], expected)
-        assert asked == ["run model"]
+        assert asked == ["RunModel"]
 
 
 def test_a_crash_among_prepared_calls_takes_only_itself(session: OrtSession) -> None:

@@ -22,7 +22,7 @@ from udogen.build.tools import Environment, environment
 from udogen.errors import ToolMissing, UsageError
 from udogen.runtime import OpCall, OpCrashed, OpFailed, OpSession
 from udogen.runtime.built import Built
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 from udogen.runtime.op.watch import Watch
 from udogen.verify.options import SafetyOptions, TestOptions
 from udogen.verify.results import Finding
@@ -54,7 +54,7 @@ def unsafe(tmp_path_factory: pytest.TempPathFactory) -> Unsafe:
 
 def call_of(built: Built, loops: int = 1, op: str = "LeakyRelu") -> OpCall:
     x = np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 3, 4)
-    return make_call(built.op(op, "cpu"), built, op, Wishes(inputs={"input": x}, loops=loops))
+    return make_call(built.op(op, "cpu"), built, op, CallOptions(inputs={"input": x}, loops=loops))
 
 
 def checked(built: Built, **wanted: object) -> tuple[Finding, ...]:
@@ -136,7 +136,7 @@ def test_the_examples_use_no_heap_over_ten_thousand_executions(folder: str, tmp_
         each = -(-10_000 // len(cases))
         with OpSession(built.library, built.provider, timeout=300, preload=[build_watch()]) as session:
             for case in cases:
-                wishes = Wishes(
+                options = CallOptions(
                     inputs=case.inputs,
                     params=case.params,
                     quants=case.quants,
@@ -144,7 +144,7 @@ def test_the_examples_use_no_heap_over_ten_thousand_executions(folder: str, tmp_
                     shapes=case.output_shapes,
                     loops=each,
                 )
-                heap = session.run(make_call(built.op(case.op, "cpu"), built, case.op, wishes), Watch(heap=True)).heap
+                heap = session.run(make_call(built.op(case.op, "cpu"), built, case.op, options), Watch(heap=True)).heap
                 assert heap is not None
                 assert (heap.executions, heap.sites) == (each, ()), case.name
 
@@ -155,7 +155,7 @@ def test_an_htp_kernel_is_watched_in_its_own_runtime(tmp_path: Path) -> None:
     x = np.linspace(-1, 1, 24, dtype=np.float32).reshape(1, 2, 3, 4)
 
     def found(built: Built) -> tuple[Finding, ...]:
-        call = make_call(built.op("LeakyRelu", "htp"), built, "LeakyRelu", Wishes(inputs={"input": x}))
+        call = make_call(built.op("LeakyRelu", "htp"), built, "LeakyRelu", CallOptions(inputs={"input": x}))
         with SafetyChecks(built, TestOptions(safety=SafetyOptions(heap=True)), backend="htp") as safety:
             return safety.check(call)
 

@@ -18,7 +18,7 @@ from tests.verify import toy
 from tests.verify.toy import GOLDEN, RIGHT, WRONG, plain
 from udogen.errors import UdogenError
 from udogen.runtime import OpSession, Proof
-from udogen.runtime.proof import Rise
+from udogen.runtime.execution_counts import Rise
 from udogen.verify import test_run
 from udogen.verify.options import TestOptions
 from udogen.verify.report import terminal

@@ -32,7 +32,7 @@ udo::Status prepare(const Args&, State& state) {
 udo::Status execute(const Args& args, [[maybe_unused]] State& state) {
   const std::size_t size = args.input.size();
   [[maybe_unused]] const float* in = args.input.data<float>();
-  [[maybe_unused]] float* out = args.output.print_file<float>();
+  [[maybe_unused]] float* out = args.output.data<float>();
   for (std::size_t i = 0; i < size; ++i) out[i] = leaky(in[i], args.alpha);
 @EXECUTE@
   return udo::ok;

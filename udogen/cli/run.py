@@ -15,6 +15,6 @@ ROWS = {
 @click.group("run", cls=LazyGroup, rows=ROWS)
 def command() -> None:
     """Run what was built in the real QNN runtime, or in udogen's emulator of one."""
-    from udogen.runtime.child import check_memory
+    from udogen.runtime.worker_process import check_memory
 
     check_memory()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,9 @@ from udogen.cli.options import pairs, prove_option, runtime_kind, soc_of
 from udogen.errors import RunFailed, UdogenError, UsageError, writing
 
 if TYPE_CHECKING:
-    from udogen.runtime.contexts.running import Job, OpLibrary
+    from udogen.runtime.contexts.commands import ContextsOpened, ContextsPlaced, Job, OpLibrary
+    from udogen.runtime.contexts.report import Result
+    from udogen.runtime.contexts.runs import RunOptions
 
 _LEVELS = {"error": 1, "warn": 2, "info": 3, "verbose": 4, "debug": 5}  # QnnLog_Level_t
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>B|[KMG]i?B)?", re.IGNORECASE)
@@ -77,111 +80,142 @@ _PACKAGE = re.compile(r"(?P<path>.+?)(?::(?P<provider>[A-Za-z_]\w*)(?::(?P<targe
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each context.")
 @output.json_option
 @click.pass_context
-def command(
-    click_context: click.Context,
-    paths: tuple[Path, ...],
-    folders: tuple[Path, ...],
-    graphs: tuple[str, ...],
-    packages: tuple[str, ...],
-    backend: str,
-    kind: str,
-    library: Path | None,
-    system: Path | None,
-    soc: str | None,
-    device: int | None,
-    inputs: tuple[str, ...],
-    output_dir: Path | None,
-    sessions: int | None,
-    session_limit: str | None,
-    align: int,
-    separate: bool,
-    shared: bool,
-    plan_file: Path | None,
-    level: str | None,
-    loops: int,
-    prove: bool,
-    profile: bool,
-    timeout: float | None,
-    as_json: bool,
-) -> None:
+def command(click_context: click.Context, /, **given: Any) -> None:
     """Restore context binaries, execute their graphs, and free them again.
 
     In a DIR, `forward_<i>.bin` with `forward_<i>_json.json` beside it are taken in the order of their numbers, or else
     every .bin.  They run in a child process: one that fails is reported, and the others go on; the exit code is 5 then.
     """
-    from udogen.runtime.buffers.memory import check_alignment
+    options = Options(**given)
+    done = _run(options)
+    fault = _unproved(done.results.values()) if options.prove else None
+    wrong = _print(done, fault, options)
+    if wrong or fault:
+        click_context.exit(RunFailed.exit_code if wrong or not fault else fault.exit_code)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of the command line."""
+
+    paths: tuple[Path, ...]
+    folders: tuple[Path, ...]
+    graphs: tuple[str, ...]
+    packages: tuple[str, ...]
+    backend: str
+    kind: str
+    library: Path | None
+    system: Path | None
+    soc: str | None
+    device: int | None
+    inputs: tuple[str, ...]
+    output_dir: Path | None
+    sessions: int | None
+    session_limit: str | None
+    align: int
+    separate: bool
+    shared: bool
+    plan_file: Path | None
+    level: str | None
+    loops: int
+    prove: bool
+    profile: bool
+    timeout: float | None
+    as_json: bool
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What came of it."""
+
+    jobs: list[Job]
+    results: dict[int, Result]  # by the index of a job
+    runtime: ContextsOpened
+    placed: ContextsPlaced | None
+    warnings: list[str]
+
+
+def _run(options: Options) -> _Done:
     from udogen.runtime.contexts import manifest
-    from udogen.runtime.contexts.running import (
-        ContextChild,
-        How,
+    from udogen.runtime.contexts.runs import (
+        ContextSession,
         check_names,
         describe_contexts,
         place_contexts,
         run_contexts,
     )
 
-    if prove and not packages:
-        raise UsageError("--prove is about op packages, and none was given", hint="--op-package LIB registers one")
-    check_alignment(align)
-    how = How(
-        backend=backend,
-        kind=kind,
-        library=library,
-        system=system,
-        soc=soc_of(soc, backend),
-        device=device,
-        packages=tuple(_package(text, backend) for text in packages),
-        log_level=_level(level),
-        graphs=graphs,
-        inputs=dict(pairs(inputs, "--input")),
-        output_dir=output_dir,
-        loops=loops,
-        profile=profile,
-        prove=prove,
-        wishes={"alignment": align, "packed": not separate, "shared": shared},
-        timeout=timeout,
-        sessions=sessions,
-        limit=_limit(session_limit, sessions, device),
-    )
-    jobs = _jobs([*paths, *folders])
+    how = _run_options(options)
+    jobs = _jobs([*options.paths, *options.folders])
     warnings = [text for text in (manifest.unverified([job.binary for job in jobs]),) if text]
     for text in warnings:
         output.warn(text)
-    show_log = None if level is None else lambda line: output.print_note(f"[{line.source} {line.level}] {line.text}")
+    print_log = (
+        None if options.level is None else lambda line: output.print_note(f"[{line.source} {line.level}] {line.text}")
+    )
     with (
-        output.emulator_steps(backend, kind) as advance,
-        ContextChild(how, on_step=advance, on_log=show_log) as child,
+        output.emulator_steps(options.backend, options.kind) as advance,
+        ContextSession(how, on_step=advance, on_log=print_log) as session,
     ):
-        found: dict[int, dict[str, Any] | UdogenError] = {}
-        described = list(describe_contexts(child, jobs, how))
-        check_names([(job, about) for job, about in described if isinstance(about, dict)], how.inputs, graphs)
-        found |= {job.index: about for job, about in described if isinstance(about, UdogenError)}
-        ready = [job for job in jobs if job.index not in found]
-        placed = place_contexts(child, ready, how) if sessions is not None and ready else None
+        described = list(describe_contexts(session, jobs))
+        known = [(job, about) for job, about in described if not isinstance(about, UdogenError)]
+        check_names(known, how.inputs, options.graphs)
+        results: dict[int, Result] = {job.index: about for job, about in described if isinstance(about, UdogenError)}
+        ready = [job for job in jobs if job.index not in results]
+        placed = place_contexts(session, ready, how) if options.sessions is not None and ready else None
         with output.progress("contexts", total=len(ready)) if len(ready) > 1 else _quiet() as step:
-            devices = None if placed is None else placed["devices"]
-            for job, result in run_contexts(child, ready, how, devices=devices, on_context=step):
-                found[job.index] = result
-        runtime = child.runtime
-    if plan_file:
-        _write_plans(plan_file, [each["plan"] for each in found.values() if isinstance(each, dict)])
-    fault = _unproved(found.values()) if prove else None
-    wrong = _tell(jobs, found, runtime, placed, fault=fault, as_json=as_json, plan_file=plan_file, warnings=warnings)
-    if wrong or fault:
-        click_context.exit(RunFailed.exit_code if wrong or not fault else fault.exit_code)
+            devices = None if placed is None else placed.devices
+            for job, result in run_contexts(session, ready, how, devices=devices, on_context=step):
+                results[job.index] = result
+        runtime = session.runtime
+    if options.plan_file:
+        _write_plans(options.plan_file, [each.plan for each in results.values() if not isinstance(each, UdogenError)])
+    return _Done(jobs, results, runtime, placed, warnings)
 
 
-def _unproved(found: Iterable[dict[str, Any] | UdogenError]) -> UdogenError | None:
+def _run_options(options: Options) -> RunOptions:
+    """The same, checked, as the runtime takes it."""
+    from udogen.runtime.buffers.memory import check_alignment
+    from udogen.runtime.contexts.runs import RunOptions
+
+    if options.prove and not options.packages:
+        raise UsageError("--prove is about op packages, and none was given", hint="--op-package LIB registers one")
+    check_alignment(options.align)
+    return RunOptions(
+        backend=options.backend,
+        kind=options.kind,
+        library=options.library,
+        system=options.system,
+        soc=soc_of(options.soc, options.backend),
+        device=options.device,
+        packages=tuple(_package(text, options.backend) for text in options.packages),
+        log_level=_level(options.level),
+        graphs=options.graphs,
+        inputs=dict(pairs(options.inputs, "--input")),
+        output_dir=options.output_dir,
+        loops=options.loops,
+        profile=options.profile,
+        prove=options.prove,
+        alignment=options.align,
+        packed=not options.separate,
+        shared=options.shared,
+        timeout=options.timeout,
+        sessions=options.sessions,
+        limit=_limit(options.session_limit, options.sessions, options.device),
+    )
+
+
+def _unproved(results: Iterable[Result]) -> UdogenError | None:
     from udogen.runtime.contexts.report import counts_of
-    from udogen.runtime.proof import unproved
+    from udogen.runtime.execution_counts import unproved
 
-    return unproved(counts_of(found))
+    return unproved(counts_of(results))
 
 
 def _jobs(paths: list[Path]) -> list[Job]:
-    """The contexts to run, in order; what is odd about a folder is said."""
+    """The contexts to run, in order; what is odd about a folder is printed."""
     from udogen.runtime.contexts.binaries import find_shards
-    from udogen.runtime.contexts.running import jobs_of
+    from udogen.runtime.contexts.runs import jobs_of
 
     if not paths:
         raise UsageError("no context was given", hint="name a folder of context binaries, or files; see --help")
@@ -193,7 +227,7 @@ def _jobs(paths: list[Path]) -> list[Job]:
 
 def _package(text: str, backend: str) -> OpLibrary:
     from udogen.runtime.built import find_built, outdated
-    from udogen.runtime.contexts.running import OpLibrary
+    from udogen.runtime.contexts.commands import OpLibrary
 
     found = _PACKAGE.fullmatch(text)
     if found is None:
@@ -250,30 +284,24 @@ def _write_plans(file: Path, rows: list[Any]) -> None:
             place.write_text(text, "utf-8")
 
 
-def _tell(
-    jobs: list[Job],
-    found: Mapping[int, dict[str, Any] | UdogenError],
-    runtime: Mapping[str, Any],
-    placed: Mapping[str, Any] | None,
-    *,
-    fault: UdogenError | None,
-    as_json: bool,
-    plan_file: Path | None,
-    warnings: list[str],
-) -> bool:
-    """Print what came of each; answers whether something went wrong."""
+def _print(done: _Done, fault: UdogenError | None, options: Options) -> bool:
+    """Print what came of each; returns whether something went wrong."""
     from udogen.runtime.contexts import report
 
-    rows = [(job, found[job.index]) for job in jobs]
+    rows = [(job, done.results[job.index]) for job in done.jobs]
     wrong = any(report.went_wrong(result) for _, result in rows)
-    if as_json:
-        about = {"bind_plan": str(plan_file or "") or None, "sessions": placed and placed["plan"], "warnings": warnings}
+    if options.as_json:
+        about = {
+            "bind_plan": str(options.plan_file or "") or None,
+            "sessions": done.placed and done.placed.plan,
+            "warnings": done.warnings,
+        }
         error = {"error": fault.as_json()} if fault else {}
-        output.print_json({"ok": not wrong and not fault, **report.as_json(rows, runtime), **about, **error})
+        output.print_json({"ok": not wrong and not fault, **report.as_json(rows, done.runtime), **about, **error})
         return wrong
-    for line in (*placed["table"], "") if placed else ():
+    for line in (*done.placed.table, "") if done.placed else ():
         output.print_result(line)
-    for line in report.lines(rows, runtime):
+    for line in report.lines(rows, done.runtime):
         output.print_result(line)
     if fault:
         output.print_error(fault)

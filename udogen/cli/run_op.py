@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from udogen import backends
 from udogen.cli import output
 from udogen.cli.options import pairs, prove_option, runtime_kind, soc_of
-from udogen.cli.safety_options import HEAP_HELP, as_row, tell
+from udogen.cli.safety_options import HEAP_HELP, as_row, print_findings
 from udogen.errors import UsageError, VerificationFailed, open_plain, read_plain, writing
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ _SHOWN_FUNCTIONS = 8
 )
 @click.option(
     "--backend",
+    default="",
     metavar="NAME",
     help="cpu, gpu, htp, hexagon, dsp (default: the only one that LIBRARY is for; cpu where it is for several).",
 )
@@ -107,234 +109,280 @@ _SHOWN_FUNCTIONS = 8
 @click.option("--force", is_flag=True, help="Run a package that is built for another release of the SDK.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the runtime and the package log.")
 @output.json_option
-def command(
-    library: Path,
-    op: str,
-    inputs: tuple[str, ...],
-    params: tuple[str, ...],
-    outputs: tuple[str, ...],
-    quants: tuple[str, ...],
-    shapes: tuple[str, ...],
-    rules: Path | None,
-    dtypes: tuple[str, ...],
-    backend: str | None,
-    arch: str | None,
-    kernel: str | None,
-    slices: int | None,
-    count: bool,
-    kind: str,
-    qnn_lib: Path | None,
-    provider: str,
-    loops: int,
-    timeout: float | None,
-    target: str | None,
-    soc: str | None,
-    save_context: Path | None,
-    context: Path | None,
-    graph: bool,
-    heap: bool,
-    prove: bool,
-    force: bool,
-    verbose: bool,
-    as_json: bool,
-) -> int:
+def command(**given: Any) -> int:
     """Register LIBRARY (a library, or the folder of a package), make a graph of the one op OP, and execute it.
 
     The op runs in a child process: whatever it does, you get a sentence.  The backends `hexagon` and `dsp` are no
     runtimes: they compile the HTP or DSP package in LIBRARY for the Hexagon instruction set and run its kernel under
     qemu-hexagon.
     """
-    from udogen import backends
-    from udogen.build import qemu_hexagon
-    from udogen.runtime.built import backend_of, find_built, find_source
-    from udogen.runtime.op import htp_graph
-    from udogen.runtime.op.request import Wishes, make_call
-    from udogen.runtime.op.session import OpSession
-    from udogen.runtime.op.watch import Watch
-    from udogen.runtime.proof import proved
-    from udogen.verify.safety.findings import findings_of_run, preloaded
+    from udogen.runtime.execution_counts import proved
+    from udogen.verify.safety.findings import findings_of_run
 
-    backend = backend or backend_of(library)
-    place = backends.PLACES.get(backend)
-    hexagon = place is not None and place.instructions
-    config_of = place.config if place is not None else backend
-    known_backend = backends.ALL.get(backend)
-    theirs: dict[str, object] = {"--qnn-lib": qnn_lib, "--provider": provider, "--target": target, "--soc": soc}
-    theirs |= {"--save-context": save_context, "--context": context, "--force": force}
-    theirs |= {"--heap": heap, "--prove": prove, "--runtime": "" if kind == "auto" else kind}
-    emulator = known_backend.emulator if known_backend is not None and kind == "emulator" else None
-    if graph and (emulator is None or not emulator.traces_graph):
-        raise UsageError("--graph is for --backend htp --runtime emulator", hint="Qualcomm's runtime does not tell")
-    if known_backend is not None and known_backend.prepares_for_soc and arch is not None:
-        if soc is not None:
-            raise UsageError("--arch and --soc both say what HTP shall prepare for", hint="leave one of them out")
-        soc, arch = arch, None
-    records = {"--kernel": kernel, "--slices": slices}
-    ours = {"--arch": arch, "--count": count, **records}
-    if hexagon and not qemu_hexagon.harness_of(config_of).records:
-        theirs |= records
-    for option in (name for name, value in (theirs if hexagon else ours).items() if value):
-        hint = "only --backend hexagon has it" if option in ours else "it has no Qualcomm runtime in it"
-        raise UsageError(f"{option} means nothing with --backend {backend}", hint=hint)
-    files = dict(pairs(outputs, "--output"))
-    built = (
-        find_source(library, backend=config_of) if hexagon else find_built(library, backend=backend, provider=provider)
-    )
-    warnings = [text for text in ("" if hexagon else built.outdated, _unverified(context)) if text]
+    options = _checked(Options(**given))
+    files = dict(pairs(options.outputs, "--output"))
+    built = _built(options)
+    warnings = [text for text in ("" if options.hexagon else built.outdated, _unverified(options.context)) if text]
     for text in warnings:
         output.warn(text)
-    wishes = Wishes(
-        inputs={name: _array(file) for name, file in pairs(inputs, "--input")},
-        params={name: _array(v[1:]) if v.startswith("@") else v for name, v in pairs(params, "--param")},
-        quants={name: _quant(name, text) for name, text in pairs(quants, "--quant")},
-        dtypes=dict(pairs(dtypes, "--dtype")),
-        shapes={name: _shape(name, text) for name, text in pairs(shapes, "--shape")},
-        outputs=tuple(files),
-        loops=loops,
-        rules=rules,
-    )
-    built.check_op(op)
-    call = make_call(built.op(op, config_of), built, op, wishes)
-    if hexagon:
-        result = _on_hexagon(built, call, arch=arch, kernel=kernel, slices=slices, count=count, timeout=timeout)
-        stages = None
-    else:
-        with (
-            htp_graph.Recording(wanted=graph) as recording,
-            output.emulator_steps(backend, kind) as advance,
-            OpSession(
-                built.library,
-                built.provider,
-                backend=backend,
-                runtime=qnn_lib,
-                runtime_kind=kind,
-                on_step=advance,
-                timeout=timeout,
-                target=target,
-                soc=soc_of(soc, backend),
-                force=force,
-                env=recording.env,
-                preload=preloaded(heap=heap),
-            ) as session,
-        ):
-            call = replace(call, context=_content(context), save_context=save_context is not None)
-            try:
-                result = session.run(call, Watch(heap=heap))
-            finally:
-                stages = recording.stages()
-                for row in htp_graph.lines(stages or ()) if not as_json else ():
-                    output.print_result(row)
-    if prove:
+    # Before anything is started: names and values that are wrong cost no process.
+    call = _call(built, options, files)
+    result, stages = (_on_hexagon(built, call, options), None) if options.hexagon else _run(built, call, options)
+    if options.prove:
         proved(result.proof, built.library)
     else:
         result = replace(result, proof=None)
-    if verbose:
+    if options.verbose:
         for line in result.logs:
             output.print_note(f"[{line.source} {line.level}] {line.text}")
-    if save_context is not None and result.context is not None:
+    if options.save_context is not None and result.context is not None:
         from udogen.runtime.contexts import manifest
 
-        manifest.save(save_context, result.context, build_id=result.runtime.build_id)
+        manifest.save(options.save_context, result.context, build_id=result.runtime.build_id)
     saved = {name: _save(files[name], array) for name, array in result.outputs.items() if name in files}
-    findings = findings_of_run(built, result, op) if heap else ()
-    _tell(op, backend, built.package, result, saved, stages, findings if heap else None, warnings, as_json=as_json)
+    findings = findings_of_run(built, result, options.op) if options.heap else None
+    done = _Done(options, built.package, result, saved, stages, findings, warnings)
+    if options.as_json:
+        output.print_json(_as_json(done))
+    else:
+        _print(done)
     return VerificationFailed.exit_code if findings else 0
 
 
-def _on_hexagon(
-    built: Built,
-    call: OpCall,
-    *,
-    arch: str | None,
-    kernel: str | None,
-    slices: int | None,
-    count: bool,
-    timeout: float | None,
-) -> OpResult:
+@dataclass(frozen=True)
+class Options:
+    """The options of the command line."""
+
+    library: Path
+    op: str
+    inputs: tuple[str, ...]
+    params: tuple[str, ...]
+    outputs: tuple[str, ...]
+    quants: tuple[str, ...]
+    shapes: tuple[str, ...]
+    rules: Path | None
+    dtypes: tuple[str, ...]
+    backend: str
+    arch: str | None
+    kernel: str | None
+    slices: int | None
+    count: bool
+    kind: str
+    qnn_lib: Path | None
+    provider: str
+    loops: int
+    timeout: float | None
+    target: str | None
+    soc: str | None
+    save_context: Path | None
+    context: Path | None
+    graph: bool
+    heap: bool
+    prove: bool
+    force: bool
+    verbose: bool
+    as_json: bool
+
+    @property
+    def hexagon(self) -> bool:
+        """Whether kernels are compiled for Hexagon and run under QEMU."""
+        place = backends.PLACES.get(self.backend)
+        return place is not None and place.instructions
+
+    @property
+    def config_backend(self) -> str:
+        """The backend whose config and package are meant."""
+        place = backends.PLACES.get(self.backend)
+        return place.config if place is not None else self.backend
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What came of it."""
+
+    options: Options
+    package: str
+    result: OpResult
+    saved: dict[str, str]  # output -> its file
+    stages: object  # of HTP's graph, where they were asked for
+    findings: Sequence[Finding] | None  # of the heap
+    warnings: Sequence[str]
+
+
+def _checked(options: Options) -> Options:
+    """The options with their backend, if they go together."""
+    from udogen.build import qemu_hexagon
+    from udogen.runtime.built import backend_of
+
+    options = replace(options, backend=options.backend or backend_of(options.library))
+    backend = backends.ALL.get(options.backend)
+    emulator = backend.emulator if backend is not None and options.kind == "emulator" else None
+    if options.graph and (emulator is None or not emulator.traces_graph):
+        raise UsageError("--graph is for --backend htp --runtime emulator", hint="Qualcomm's runtime does not tell")
+    if backend is not None and backend.prepares_for_soc and options.arch is not None:
+        if options.soc is not None:
+            raise UsageError("--arch and --soc both say what HTP shall prepare for", hint="leave one of them out")
+        options = replace(options, soc=options.arch, arch=None)
+    records = {"--kernel": options.kernel, "--slices": options.slices}
+    of_hexagon = {"--arch": options.arch, "--count": options.count, **records}
+    of_runtimes: dict[str, object] = {
+        "--qnn-lib": options.qnn_lib,
+        "--provider": options.provider,
+        "--target": options.target,
+        "--soc": options.soc,
+        "--save-context": options.save_context,
+        "--context": options.context,
+        "--force": options.force,
+        "--heap": options.heap,
+        "--prove": options.prove,
+        "--runtime": "" if options.kind == "auto" else options.kind,
+    }
+    if options.hexagon and not qemu_hexagon.harness_of(options.config_backend).records:
+        of_runtimes |= records
+    unfit = of_runtimes if options.hexagon else of_hexagon
+    for option in (name for name, value in unfit.items() if value):
+        hint = "only --backend hexagon has it" if option in of_hexagon else "it has no Qualcomm runtime in it"
+        raise UsageError(f"{option} means nothing with --backend {options.backend}", hint=hint)
+    return options
+
+
+def _built(options: Options) -> Built:
+    from udogen.runtime.built import find_built, find_source
+
+    if options.hexagon:
+        return find_source(options.library, backend=options.config_backend)
+    return find_built(options.library, backend=options.backend, provider=options.provider)
+
+
+def _call(built: Built, options: Options, files: Mapping[str, str]) -> OpCall:
+    """The call, its names and values compared with the config where there is one."""
+    from udogen.runtime.op.request import CallOptions, make_call
+
+    asked = CallOptions(
+        inputs={name: _array(file) for name, file in pairs(options.inputs, "--input")},
+        params={name: _array(v[1:]) if v.startswith("@") else v for name, v in pairs(options.params, "--param")},
+        quants={name: _quant(name, text) for name, text in pairs(options.quants, "--quant")},
+        dtypes=dict(pairs(options.dtypes, "--dtype")),
+        shapes={name: _shape(name, text) for name, text in pairs(options.shapes, "--shape")},
+        outputs=tuple(files),
+        loops=options.loops,
+        rules=options.rules,
+    )
+    built.check_op(options.op)
+    call = make_call(built.op(options.op, options.config_backend), built, options.op, asked)
+    return replace(call, context=_content(options.context), save_context=options.save_context is not None)
+
+
+def _run(built: Built, call: OpCall, options: Options) -> tuple[OpResult, object]:
+    """Run it in a runtime; also the stages of HTP's graph, where they are asked for."""
+    from udogen.runtime.op import htp_graph
+    from udogen.runtime.op.session import OpSession
+    from udogen.runtime.op.watch import Watch
+    from udogen.verify.safety.findings import preloaded
+
+    with (
+        htp_graph.Recording(wanted=options.graph) as recording,
+        output.emulator_steps(options.backend, options.kind) as advance,
+        OpSession(
+            built.library,
+            built.provider,
+            backend=options.backend,
+            runtime=options.qnn_lib,
+            runtime_kind=options.kind,
+            on_step=advance,
+            timeout=options.timeout,
+            target=options.target,
+            soc=soc_of(options.soc, options.backend),
+            force=options.force,
+            env=recording.env,
+            preload=preloaded(heap=options.heap),
+        ) as session,
+    ):
+        try:
+            result = session.run(call, Watch(heap=options.heap))
+        finally:
+            stages = recording.stages()
+            for row in htp_graph.lines(stages or ()) if not options.as_json else ():
+                output.print_result(row)
+    return result, stages
+
+
+def _on_hexagon(built: Built, call: OpCall, options: Options) -> OpResult:
     """Compile the package for Hexagon, where it has changed, and run the call under QEMU."""
-    from udogen.runtime import failures
     from udogen.runtime.hexagon import session as hexagon
     from udogen.runtime.hexagon.wire import Wanted
-    from udogen.runtime.op.calls import PackageInfo
 
     assert built.folder is not None
-    failures.check_names(call, PackageInfo(built.package, built.folder.ops), str(built.folder.path))
     with output.progress(f"{built.package} for Hexagon", total=len(built.folder.sources) + 1) as advance:
-        wanted = Wanted(kernel or "", slices or 1)
         session = hexagon.HexagonSession(
-            built.folder, arch=arch or "", wanted=wanted, count=count, timeout=timeout, on_step=advance
+            built.folder,
+            arch=options.arch or "",
+            wanted=Wanted(options.kernel or "", options.slices or 1),
+            count=options.count,
+            timeout=options.timeout,
+            on_step=advance,
         )
         return session.run(call)
 
 
-def _tell(
-    op: str,
-    backend: str,
-    package: str,
-    result: OpResult,
-    saved: dict[str, str],
-    graph: object,
-    findings: Sequence[Finding] | None,
-    warnings: Sequence[str],
-    *,
-    as_json: bool,
-) -> None:
+def _as_json(done: _Done) -> dict[str, object]:
+    result, options, findings = done.result, done.options, done.findings
     times, runtime = result.times, result.runtime
-    if as_json:
-        output.print_json(
-            {
-                "ok": not findings,
-                "op": op,
-                "package": package,
-                "backend": backend,
-                "runtime": {
-                    "name": runtime.name,
-                    "build_id": runtime.build_id,
-                    "path": runtime.path,
-                    **({"emulator": True} if runtime.emulator else {}),
-                },
-                "outputs": {
-                    name: {
-                        "dtype": str(array.dtype),
-                        "shape": list(array.shape),
-                        "file": saved.get(name),
-                        **({} if name in saved or array.size > 4096 else {"data": array.tolist()}),
-                    }
-                    for name, array in result.outputs.items()
-                },
-                "seconds": {"create": times.create, "finalize": times.finalize, "execute": times.execute},
-                **({"graph": graph} if graph is not None else {}),
-                **({"kernel": result.kernel} if result.kernel else {}),
-                **({"packets": _counted(result.packets)} if result.packets else {}),
-                **({"proof": result.proof.as_json()} if result.proof else {}),
-                **({"warnings": list(warnings)} if warnings else {}),
-                **({"heap": [as_row(each) for each in findings]} if findings is not None else {}),
+    about = {"name": runtime.name, "build_id": runtime.build_id, "path": runtime.path}
+    return {
+        "ok": not findings,
+        "op": options.op,
+        "package": done.package,
+        "backend": options.backend,
+        "runtime": {**about, **({"emulator": True} if runtime.emulator else {})},
+        "outputs": {
+            name: {
+                "dtype": str(array.dtype),
+                "shape": list(array.shape),
+                "file": done.saved.get(name),
+                **({} if name in done.saved or array.size > 4096 else {"data": array.tolist()}),
             }
-        )
-        return
+            for name, array in result.outputs.items()
+        },
+        "seconds": {"create": times.create, "finalize": times.finalize, "execute": times.execute},
+        **({"graph": done.stages} if done.stages is not None else {}),
+        **({"kernel": result.kernel} if result.kernel else {}),
+        **({"packets": _counted(result.packets)} if result.packets else {}),
+        **({"proof": result.proof.as_json()} if result.proof else {}),
+        **({"warnings": list(done.warnings)} if done.warnings else {}),
+        **({"heap": [as_row(each) for each in findings]} if findings is not None else {}),
+    }
+
+
+def _print(done: _Done) -> None:
+    result, times, runtime = done.result, done.result.times, done.result.runtime
     if runtime.build_id:
         took = f"({runtime.build_id}), {times.execute * 1e6:.1f} µs per execute"
-    else:  # an emulator of the instruction set: its time says nothing
+    else:  # an emulator of the instruction set: its time means nothing
         took = f"(kernel {result.kernel})"
-    output.print_result(f"{package}::{op} ran on {runtime.name} {took}")
+    output.print_result(f"{done.package}::{done.options.op} ran on {runtime.name} {took}")
     for name, array in result.outputs.items():
         shape = "x".join(str(extent) for extent in array.shape) or "scalar"
         span = f", {array.min():.6g} … {array.max():.6g}" if array.size and array.dtype.kind in "fiub" else ""
-        file = f" -> {saved[name]}" if name in saved else ""
+        file = f" -> {done.saved[name]}" if name in done.saved else ""
         output.print_result(f"  {name}: {array.dtype} {shape}{span}{file}")
     if result.proof:
         output.print_result(f"  {result.proof.sentence}")
-    if findings is not None and not findings:
+    if done.findings is not None and not done.findings:
         output.print_result("  the op does not use the heap while it executes")
-    tell(findings or ())
+    print_findings(done.findings or ())
     if result.packets:
-        functions = result.packets.functions
-        output.print_result(f"  {result.packets.total:,} packets in one execution, of which")
-        for function, packets in functions[:_SHOWN_FUNCTIONS]:
-            output.print_result(f"  {packets:>15,}  {function if len(function) < 90 else function[:87] + '...'}")
-        if len(functions) > _SHOWN_FUNCTIONS:
-            rest = sum(packets for _, packets in functions[_SHOWN_FUNCTIONS:])
-            output.print_result(f"  {rest:>15,}  in {len(functions) - _SHOWN_FUNCTIONS} more functions")
+        _print_packets(result.packets)
+
+
+def _print_packets(found: Packets) -> None:
+    functions = found.functions
+    output.print_result(f"  {found.total:,} packets in one execution, of which")
+    for function, packets in functions[:_SHOWN_FUNCTIONS]:
+        output.print_result(f"  {packets:>15,}  {function if len(function) < 90 else function[:87] + '...'}")
+    if len(functions) > _SHOWN_FUNCTIONS:
+        rest = sum(packets for _, packets in functions[_SHOWN_FUNCTIONS:])
+        output.print_result(f"  {rest:>15,}  in {len(functions) - _SHOWN_FUNCTIONS} more functions")
 
 
 def _counted(packets: Packets) -> dict[str, object]:

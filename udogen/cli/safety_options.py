@@ -36,8 +36,8 @@ def safety_options(command: _Command) -> _Command:
     return command
 
 
-def tell(findings: Iterable[Finding]) -> None:
-    """Findings, as a person reads them."""
+def print_findings(findings: Iterable[Finding]) -> None:
+    """Print findings for a person."""
     for finding in findings:
         output.print_result(f"{output.paint(finding.cause, 'wrong')}: {finding.sentence}")
         for line in finding.evidence.splitlines():

@@ -96,7 +96,7 @@ def command(**given: Any) -> int:
     DIR holds a test file (op_tests.toml, or tests/test_*.py) and either packages or a config with kernels; of those,
     packages are generated and built in a cache first.  Only what changed is built; what cannot run is listed.
     """
-    from udogen.runtime.child import check_memory
+    from udogen.runtime.worker_process import check_memory
 
     check_memory()
     from udogen.verify import baseline, test_run

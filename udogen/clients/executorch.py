@@ -26,8 +26,8 @@ from udogen.clients.programs.executorch import CLIENT, infos
 from udogen.errors import RunFailed, ToolMissing
 from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op
-from udogen.runtime import proof
-from udogen.runtime.proof import NotExecuted
+from udogen.runtime import execution_counts
+from udogen.runtime.execution_counts import NotExecuted
 
 __all__ = ["NotDelegated", "check_delegated", "op_package_options", "proving"]
 
@@ -271,7 +271,9 @@ def proving(options: Any) -> Iterator[None]:
             method.execute([x])
     """
     found = {
-        (info.op_package_name, info.qnn_op_type_name): proof.demanded(info.op_package_path, info.interface_provider)
+        (info.op_package_name, info.qnn_op_type_name): execution_counts.demanded(
+            info.op_package_path, info.interface_provider
+        )
         for info in options.op_package_infos
         if info.platform.name == "X86_64"
     }

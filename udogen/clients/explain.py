@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from udogen.error_tables import INTERFACES, ErrorCause, ErrorCode, describe, interface, log_lines, printed_numbers
 from udogen.errors import UsageError, open_plain
 from udogen.opdef.problems import nearest
-from udogen.runtime import known as runtime_log
+from udogen.runtime import log_messages
 
 DSP_OFFSET = 0x80000400  # a number returned by a DSP is its ARM counterpart plus this
 _DSP_SPAN = 0x300
@@ -287,12 +287,11 @@ def explain_line(text: str, after: Sequence[str] = ()) -> Iterator[LineMeaning]:
 
 
 def _of_runtime(text: str, after: Sequence[str]) -> Iterator[LineMeaning]:
-    for index, row in enumerate(runtime_log.ALL):
-        if match := row.said.search(text):
-            sentence = row.sentence("the op", match, "\n".join([text, *after]))
-            cause = ErrorCause("", row.hint, "measured: libQnnHtp 2.47 to 2.51, x86")
-            yield LineMeaning(f"runtime-{index}", "the runtime", sentence, (cause,))
-            return
+    if log_messages.explain("the op", text):
+        found = log_messages.explain("the op", "\n".join([text, *after]))
+        assert found is not None
+        cause = ErrorCause("", found.hint, found.cause.source)
+        yield LineMeaning(f"runtime-{found.id}", "the runtime", found.sentence, (cause,))
 
 
 def _numbers_in(text: str) -> Iterator[LineMeaning]:

@@ -11,9 +11,9 @@ from udogen.backends import by_number
 from udogen.errors import UdogenError
 from udogen.inspect.report import wrapped
 from udogen.opdef.problems import ConfigError, Problem, line_of
-from udogen.qnn import guarded, heads, quantization, socs
+from udogen.qnn import heads, quantization, socs
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.runtime.contexts import context_json, manifest
+from udogen.runtime.contexts import binary_info, context_json, manifest
 from udogen.runtime.contexts.binaries import StoredContext, json_of
 from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, describe_quantization, too_small
 from udogen.runtime.contexts.json_values import write_quantization
@@ -61,7 +61,7 @@ def inspect_context(
 ) -> InspectedContext:
     """Look at one context binary; raises an error only if nothing in it can be read."""
     faults: list[UdogenError] = []
-    head = guarded.head_of(path)
+    head = binary_info.head_of(path)
     verdict = manifest.check(path)
     try:
         verdict.refuse()

@@ -15,11 +15,11 @@ from udogen.errors import RunFailed, UsageError
 from udogen.inspect import kinds
 from udogen.inspect.rules import LIVE, STATIC, STOPS, UDO, UNKNOWN, VERDICTS, WARNS, LibraryEvidence, RuleFinding, run
 from udogen.inspect.symbols import NO_RUNTIME, find_compared, resolve
-from udogen.runtime.failures import OpCrashed, OpTimedOut
-from udogen.runtime.op.records import OlderRecords, read_records
+from udogen.runtime.failures import OlderRecords, OpCrashed, OpTimedOut
 from udogen.runtime.op.session import OpSession
+from udogen.runtime.package_queries import read_records
 from udogen.runtime.snpe.registration import read_registration
-from udogen.runtime.worker import shim
+from udogen.runtime.worker import stub_library
 
 _SECONDS = 30.0  # for a package that never comes back from registering
 
@@ -122,7 +122,7 @@ def _read(evidence: LibraryEvidence) -> LibraryEvidence:
 def _record(evidence: LibraryEvidence) -> LibraryEvidence:
     """The kernel records, which may also explain why the runtime refused or crashed."""
     crashed = isinstance(evidence.failure, (OpCrashed, OpTimedOut))
-    if evidence.facts.kind.id != "qhpi" or evidence.facts.elf.machine != shim.MACHINE:
+    if evidence.facts.kind.id != "qhpi" or evidence.facts.elf.machine != stub_library.MACHINE:
         return evidence
     undefined = [symbol.name for symbol in evidence.facts.elf.imports if symbol.name.startswith("qhpi_")]
     try:

@@ -19,8 +19,9 @@ from udogen.errors import RunFailed
 from udogen.inspect.kinds import QHPI_SINCE, LibraryFacts
 from udogen.inspect.symbols import ComparedRuntime, Resolution
 from udogen.qnn import udo
+from udogen.runtime.failures import OlderRecords
 from udogen.runtime.op.calls import PackageInfo, RuntimeInfo
-from udogen.runtime.op.records import OlderRecords, Records
+from udogen.runtime.package_queries import RecordsRead
 from udogen.runtime.snpe import host as udo_host
 from udogen.runtime.snpe.registration import Registration
 
@@ -57,7 +58,7 @@ class LibraryEvidence:
     provider: str = ""
     registered: tuple[PackageInfo, RuntimeInfo] | None = None
     failure: RunFailed | None = None  # of registering
-    records: Records | None = None
+    records: RecordsRead | None = None
     records_failure: RunFailed | None = None
     registration: Registration | None = None  # what a registration library of SNPE describes
 

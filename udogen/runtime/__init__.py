@@ -55,16 +55,17 @@ if TYPE_CHECKING:
     )
     from udogen.runtime.buffers.pools import Constants, FileRange, ImageLayout, Pool, open_pool
     from udogen.runtime.built import Built, find_built, find_source
+    from udogen.runtime.channel import LogLine, shared_array
     from udogen.runtime.contexts.binaries import Shard, StoredContext, find_shards
     from udogen.runtime.contexts.context_json import info_json
     from udogen.runtime.contexts.graph import Graph, TensorBinding
     from udogen.runtime.contexts.runtime import Context, Runtime
+    from udogen.runtime.execution_counts import NoCounter, NotExecuted, Proof, executions
     from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
     from udogen.runtime.hexagon.session import HexagonSession
     from udogen.runtime.library import RuntimeLibrary, find_runtime, interface_providers
-    from udogen.runtime.op.calls import LogLine, OpCall, OpResult, PackageInfo, ParamArg, RuntimeInfo, TensorArg, Times
+    from udogen.runtime.op.calls import OpCall, OpResult, PackageInfo, ParamArg, RuntimeInfo, TensorArg, Times
     from udogen.runtime.op.session import OpSession
-    from udogen.runtime.proof import NoCounter, NotExecuted, Proof, executions
     from udogen.runtime.sessions.connections import Connection, find_connections
     from udogen.runtime.sessions.libraries import OpLibraries, adsp_library_path, op_libraries, register_package
     from udogen.runtime.sessions.pipeline import Copies, Pipeline
@@ -127,10 +128,11 @@ _NAMES = {
     "udogen.runtime.sessions.connections": "Connection find_connections",
     "udogen.runtime.sessions.libraries": "OpLibraries adsp_library_path op_libraries register_package",
     "udogen.runtime.op.session": "OpSession",
-    "udogen.runtime.op.calls": "LogLine OpCall OpResult PackageInfo ParamArg RuntimeInfo TensorArg Times",
+    "udogen.runtime.channel": "LogLine shared_array",
+    "udogen.runtime.op.calls": "OpCall OpResult PackageInfo ParamArg RuntimeInfo TensorArg Times",
     "udogen.runtime.failures": "OpCrashed OpFailed OpRefused OpTimedOut RegistrationFailed",
     "udogen.runtime.hexagon.session": "HexagonSession",
-    "udogen.runtime.proof": "NoCounter NotExecuted Proof executions",
+    "udogen.runtime.execution_counts": "NoCounter NotExecuted Proof executions",
     "udogen.runtime.snpe.host": "CoreState LibraryMissing UdoPackage WrongMachine add_op_package",
     "udogen.runtime.snpe.registration": (
         "RegisteredOp RegisteredParam RegisteredTensor Registration RegistrationUnreadable read_registration"
@@ -283,6 +285,7 @@ __all__ = [
     "session_specs",
     "sessions_of",
     "shared_allocator",
+    "shared_array",
     "state_links",
     "table_lines",
     "unrepack_rows",

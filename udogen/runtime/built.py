@@ -18,7 +18,7 @@ from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Problems
 from udogen.runtime import failures
 from udogen.runtime.library import interface_providers
-from udogen.runtime.op.calls import OpCall, PackageInfo
+from udogen.runtime.op.calls import PackageInfo
 from udogen.runtime.snpe import host as udo_host
 from udogen.runtime.snpe.registration import is_registration, read_registration
 
@@ -56,8 +56,7 @@ class Built:
     def check_op(self, name: str) -> None:
         """Refuse an op that the package does not have, before a runtime is started."""
         if self.folder is not None:
-            asked = OpCall(name, self.package, (), ())
-            failures.check_names(asked, PackageInfo(self.package, self.folder.ops), str(self.library))
+            failures.check_op(name, PackageInfo(self.package, self.folder.ops))
 
 
 def outdated(library: Path, folder: PackageLibrary | None = None) -> str:

@@ -1,26 +1,23 @@
 """Loads a converter op package and asks it for the shapes and data types of outputs, as a converter does.
 
-`main` is a child's program: it reads questions from a JSON file and prints a line of JSON for each. A crash of the
-library's code ends the child alone.
+It runs in a worker, so a crash of the library's code is an error.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
-import os
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from udogen import process
 from udogen.errors import RunFailed
 from udogen.opdef.datatypes import BY_NAME, by_code
 from udogen.opdef.shape_rules import Given
 from udogen.qnn.abi import ffi
+from udogen.runtime.channel import Failed, Garbled
+from udogen.runtime.failures import error_of
 from udogen.runtime.library import check_loadable
+from udogen.runtime.worker_process import WorkerProcess, deadline_of
 
 _UNKNOWN = 0x7FFFFFFF
 _MOST_AXES = 8
@@ -144,6 +141,13 @@ class Question(NamedTuple):
     outputs: int
 
 
+class AskConverter(NamedTuple):
+    """A command: ask a library about one op, as a converter does."""
+
+    library: Path
+    question: Question
+
+
 class Answer(NamedTuple):
     """Shape and data type of each output, or why there are none."""
 
@@ -153,64 +157,61 @@ class Answer(NamedTuple):
 
 
 def ask_all(library: Path, questions: Sequence[Question], *, timeout: float | None) -> list[Answer]:
-    """The library's answers, asked in a child process."""
+    """What the library returns for each question, in a worker."""
     check_loadable(library, "converter op package")
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump({"library": str(library), "questions": [_packed(each) for each in questions]}, file)
-        file.flush()
-        argv = [sys.executable, "-c", process.python_program(__name__), file.name]
-        done = process.run(argv, timeout=timeout, tied=True)
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"answer"')]
-    found = [Answer(tuple(map(tuple, each["shapes"])), tuple(each["dtypes"]), each["fault"]) for each in lines]
-    if len(found) < len(questions):
+    worker, deadline = WorkerProcess(__name__), deadline_of(timeout)
+    found: list[Answer] = []
+    fault = ""
+    try:
+        for question in questions:
+            answer = worker.ask(AskConverter(library, question), Answer, deadline=deadline)
+            if isinstance(answer, Failed):
+                raise error_of(answer)
+            found.append(answer)
+    except TimeoutError:
+        fault = f"did not return within {timeout:g} s"
+    except (EOFError, Garbled):
+        fault = "ended its process"
+    finally:
+        returncode = worker.end(0.5 if fault else 0.0)
+    if fault:
         op = questions[len(found)].op
-        how = f"did not return within {timeout:g} s" if done.timed_out else f"ended its process ({done.returncode})"
+        how = fault if fault.startswith("did") else f"{fault} ({returncode})"
         raise RunFailed(
             f"{library.name} {how} when it was asked for op `{op}`",
             hint=f"see {op}ShapeInference and {op}DataTypeInference in ConverterOpPackage.cpp",
-            details=done.stderr.strip().splitlines()[-5:],
+            details=worker.output()[-5:],
         )
     return found
 
 
-def _packed(question: Question) -> dict[str, object]:
-    def tensor(given: Given | None) -> object:
-        return None if given is None else [list(given.shape), given.dtype, given.data and list(given.data)]
+class _Host:
+    """The worker: one library."""
 
-    params = {
-        name: {"tensor": tensor(each)} if isinstance(each, Given) else {"scalar": list(each)}
-        for name, each in question.params.items()
-    }
-    return {
-        "op": question.op, "inputs": [tensor(each) for each in question.inputs],
-        "params": params, "outputs": question.outputs,
-    }  # fmt: skip
+    def __init__(self) -> None:
+        self._converter: Converter | None = None
 
-
-def main() -> None:
-    """Answer the questions of a file."""
-    asked = json.loads(Path(sys.argv[1]).read_text("utf-8"))
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the library prints is no answer
-    converter = Converter(Path(asked["library"]))
-
-    def tensor(raw: Any) -> Given | None:
-        return None if raw is None else Given(tuple(raw[0]), raw[1], raw[2])
-
-    for each in asked["questions"]:
-        inputs = [tensor(raw) for raw in each["inputs"]]
-        params: dict[str, ScalarParam | Given] = {}
-        for name, raw in each["params"].items():
-            given = tensor(raw["tensor"]) if "tensor" in raw else ScalarParam(*raw["scalar"])
-            assert given is not None
-            params[name] = given
+    def ask(self, command: AskConverter) -> Answer:
+        """Call both functions of the op."""
+        if self._converter is None:
+            self._converter = Converter(command.library)
+        question = command.question
         fault, shapes, dtypes = "", list[tuple[int, ...]](), list[str]()
         for function in ("ShapeInference", "DataTypeInference"):
-            found = converter.ask(each["op"] + function, inputs, params, outputs=each["outputs"])
+            found = self._converter.ask(
+                question.op + function, question.inputs, question.params, outputs=question.outputs
+            )
             if found.status:
-                fault = fault or f"{each['op']}{function} returned {found.status}"
+                fault = fault or f"{question.op}{function} returned {found.status}"
             elif function == "ShapeInference":
                 shapes = found.shapes
             else:
                 dtypes = found.dtypes
-        answers.write(json.dumps({"answer": each["op"], "shapes": shapes, "dtypes": dtypes, "fault": fault}) + "\n")
+        return Answer(tuple(shapes), tuple(dtypes), fault)
+
+
+def main() -> None:
+    """Answer questions about one library."""
+    from udogen.runtime.worker.serving import serve
+
+    serve(lambda _parent: {AskConverter: _Host().ask})

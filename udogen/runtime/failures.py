@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from udogen.error_tables import describe
 from udogen.errors import RunFailed, UdogenError, of_json
 from udogen.opdef.problems import nearest
 from udogen.qnn.interface import WARN
-from udogen.runtime import known
-from udogen.runtime.op.calls import LogLine, OpCall, PackageInfo, TensorArg
+from udogen.runtime import log_messages
+from udogen.runtime.channel import Failed, LogLine, Region
+from udogen.runtime.op.calls import OpCall, PackageInfo, TensorArg
 from udogen.runtime.op.faults import Fault, Stray, fault_of, without_faults
 
 # The phases in which nothing of the user's has run yet.
@@ -51,8 +51,14 @@ class OpCrashed(RunFailed):
     """The op ended the process, or made it unusable."""
 
     kind = "op-crashed"
-    fault: Fault | None = None  # where the process could tell of it
-    beside: bool = False  # it was beside a tensor, and the message says so
+    fault: Fault | None = None  # where the process reported it
+    beside: bool = False  # it was beside a tensor, as the message states
+
+
+class OlderRecords(RunFailed):
+    """A package was built with headers whose kernel records a runtime of today reads wrongly."""
+
+    kind = "older-records"
 
 
 class NotExpressible(RunFailed):
@@ -67,7 +73,7 @@ class OpTimedOut(RunFailed):
     kind = "op-timed-out"
 
 
-LOST = "udogen-lost "  # how a worker begins its last line when its pipe has gone
+LOST = "udogen-lost "  # how a worker begins its last line when its channel has gone
 
 _SIGNALS = {
     "SIGSEGV": "segmentation fault",
@@ -84,18 +90,18 @@ _SHOWN_LINES = 60
 
 
 @dataclass(frozen=True)
-class Scene:
-    """What was going on: the package, the phase announced last, the call if any, and what was said."""
+class Situation:
+    """What a command to a worker is about, and what the worker reported until it failed."""
 
     library: str
-    phase: str
-    call: OpCall | None
-    logs: Sequence[LogLine]
-    chatter: Sequence[str]  # the end of the child's stdout and stderr
-    target: str = ""  # what registration was told; empty where nothing
-    forced: str = ""  # the SDK that the package is tied to, where its release was not to be minded
-    what: str = "the op package"
-    rooms: Sequence[Mapping[str, Any]] = ()  # where the data of tensors lay, where that was watched
+    call: OpCall | None = None
+    what: str = "the op package"  # the library is
+    target: str = ""  # that it is registered for; empty where none was named
+    forced: str = ""  # the SDK that the package is tied to, where its release is not checked
+    phase: str = START  # the one that was announced last
+    logs: Sequence[LogLine] = ()
+    output: Sequence[str] = ()  # the end of the worker's stdout and stderr
+    regions: Sequence[Region] = ()  # where the data of tensors lay, where that was watched
 
     @property
     def subject(self) -> str:
@@ -109,7 +115,7 @@ class Scene:
     def complaints(self) -> list[str]:
         """Error and warning lines: errors first, the package's before the runtime's."""
         lines = [line for line in self.logs if line.level <= WARN]
-        return known.telling(
+        return log_messages.without_noise(
             self._without_op(line.text)
             for line in sorted(lines, key=lambda line: (line.level, line.source != "package"))
         )
@@ -118,101 +124,108 @@ class Scene:
         """Without how our packages begin a line; the sentence has it."""
         return line.removeprefix(f"op {self.call.op_type}: ") if self.call else line
 
-    def details(self, *, told: str = "") -> list[str]:
-        """Everything a person may want to see below the sentence, but what the sentence told."""
+    def details(self, *, without: str = "") -> list[str]:
+        """Everything a person may want to see below the sentence, but the line that is in it already."""
         tied = f"--force: the op package is built with the C++ headers of SDK {_release(self.forced)}"
         complaints = self.complaints()
-        chatter = known.telling(without_faults(self.chatter))[-_SHOWN_LINES:]
+        output = log_messages.without_noise(without_faults(self.output))[-_SHOWN_LINES:]
         # HTP packages write an error to the log and to stderr.
-        lines = (*complaints, *(line for line in chatter if self._without_op(line) not in complaints))
-        return [*([tied] if self.forced else []), *(line for line in lines if line != told)]
+        lines = (*complaints, *(line for line in output if self._without_op(line) not in complaints))
+        return [*([tied] if self.forced else []), *(line for line in lines if line != without)]
 
 
-def of_code(scene: Scene, function: str, code: int) -> RunFailed:
+def api_error(situation: Situation, function: str, code: int) -> RunFailed:
     """A call of the QNN API failed."""
     row = describe(code)
     number = f"{code} ({row.name})" if row.code == code and not row.name.startswith("UNKNOWN") else str(code)
-    reasons = scene.complaints()
+    reasons = situation.complaints()
     reason = f": {reasons[0]}" if reasons else f": {row.meaning}"
-    details = scene.details(told=reasons[0] if reasons else "")
-    if meant := known.explain(scene.subject, "\n".join([*reasons, *scene.chatter])):
-        kind = RegistrationFailed if scene.call is None else OpFailed
-        return kind(meant[0], hint=meant[1], details=[f"{function}: {number}", *scene.details()])
+    details = situation.details(without=reasons[0] if reasons else "")
+    if meant := log_messages.explain(situation.subject, "\n".join([*reasons, *situation.output])):
+        kind = RegistrationFailed if situation.call is None else OpFailed
+        return kind(meant.sentence, hint=meant.hint, details=[f"{function}: {number}", *situation.details()])
     if function == "deviceCreate":
-        text = f"{scene.subject} takes no such device: {number}{reason}"
+        text = f"{situation.subject} takes no such device: {number}{reason}"
         return RunFailed(text, hint="choose another --soc, or leave it out", details=details)
-    if scene.call is None:
-        if code == 4003 and scene.target:
-            text = f"{scene.subject} cannot be registered for the target `{scene.target}` ({number})"
+    if situation.call is None:
+        if code == 4003 and situation.target:
+            text = f"{situation.subject} cannot be registered for the target `{situation.target}` ({number})"
             return RegistrationFailed(text, hint="on this machine give no target, or CPU", details=details)
         if code in (3000, 4007, 4009):
-            text = f"{scene.subject} cannot be registered ({number}): one of its name seems to be already"
+            text = f"{situation.subject} cannot be registered ({number}): one of its name seems to be already"
         else:
-            text = f"{scene.subject} cannot be registered: {function} failed with {number}{reason}"
+            text = f"{situation.subject} cannot be registered: {function} failed with {number}{reason}"
         return RegistrationFailed(text, hint=row.remedy, details=details)
     if function in ("graphAddNode", "backendValidateOpConfig"):
         if reasons:
-            text, hint = f"{scene.subject} was refused{reason}", "pass what the op's config allows"
+            text, hint = f"{situation.subject} was refused{reason}", "pass what the op's config allows"
         else:
-            text = f"{scene.subject} was refused with {number}, and its package gave no reason: "
-            text += _shape_of(scene.call)
+            text = f"{situation.subject} was refused with {number}, and its package gave no reason: "
+            text += _shape_of(situation.call)
             hint = row.remedy
         return OpRefused(text, hint=hint, details=details)
     if function == "graphExecute":
-        text = f"{scene.subject} answered {number} when it was executed{reason if reasons else ''}"
+        text = f"{situation.subject} answered {number} when it was executed{reason if reasons else ''}"
         return OpFailed(text, hint="see the kernel: its return value is passed on as it is", details=details)
     if function == "graphFinalize":
-        text = f"{scene.subject} could not be made (createOpImpl, in graphFinalize): {number}{reason}"
+        text = f"{situation.subject} could not be made (createOpImpl, in graphFinalize): {number}{reason}"
         return OpFailed(text, hint=row.remedy, details=details)
-    return OpFailed(f"{scene.subject}: {function} failed with {number}{reason}", hint=row.remedy, details=details)
+    return OpFailed(f"{situation.subject}: {function} failed with {number}{reason}", hint=row.remedy, details=details)
 
 
-def of_strays(scene: Scene, strays: Sequence[Stray]) -> OutOfBounds:
+def stray_error(situation: Situation, strays: Sequence[Stray]) -> OutOfBounds:
     """The op touched memory that is not its own: what it wrote comes before what it read."""
     first, *others = sorted(strays, key=lambda each: each.how != "wrote")
-    also = [each.sentence(scene.subject) for each in others]
-    return OutOfBounds(first.sentence(scene.subject), hint=first.hint, details=[*also, *scene.details()])
+    also = [each.sentence(situation.subject) for each in others]
+    return OutOfBounds(first.sentence(situation.subject), hint=first.hint, details=[*also, *situation.details()])
 
 
-def of_message(scene: Scene, message: Mapping[str, Any]) -> UdogenError:
-    """The worker put it into words itself: its error, with all that it has, and what was said beside it."""
-    found = of_json(message)
+def reported_error(situation: Situation, failed: Failed) -> UdogenError:
+    """The worker reported an error: of a call of the QNN API, or one of udogen's own."""
+    if failed.function:
+        return api_error(situation, failed.function, failed.code)
+    found = error_of(failed)
     if type(found) is RunFailed:
-        kind = OpFailed if scene.call else RegistrationFailed
+        kind = OpFailed if situation.call else RegistrationFailed
         found = kind(found.message, hint=found.hint, details=found.details)
-    found.details = tuple(dict.fromkeys((*found.details, *scene.details())))
+    found.details = tuple(dict.fromkeys((*found.details, *situation.details())))
     return found
 
 
-def of_garbled(scene: Scene, reason: str) -> RunFailed:
+def error_of(failed: Failed) -> UdogenError:
+    """The error that a worker reported, of its class."""
+    return of_json(failed.__dict__)
+
+
+def garbled_error(situation: Situation, reason: str) -> RunFailed:
     """What came from the child is no message of the worker: something else in that process wrote it."""
     return OpCrashed(
-        f"{scene.subject} wrote to a file descriptor that is not its own in phase `{scene.phase}`: it is the pipe "
-        "through which the worker sends results",
+        f"{situation.subject} wrote to a file descriptor that is not its own in phase `{situation.phase}`: it is "
+        "the socket through which the worker sends results",
         hint="let the op write only to descriptors that it opened itself, and to none after it has closed them",
-        details=[f"the pipe of the worker: {reason}", *scene.details()],
+        details=[f"the channel of the worker: {reason}", *situation.details()],
     )
 
 
-def of_death(scene: Scene, returncode: int) -> RunFailed:
+def crash_error(situation: Situation, returncode: int) -> RunFailed:
     """The child ended without having been asked to."""
-    if any(line.startswith(LOST) for line in scene.chatter):
+    if any(line.startswith(LOST) for line in situation.output):
         return OpCrashed(
-            f"{scene.subject} closed a file descriptor that is not its own in phase `{scene.phase}`: it was the pipe "
-            "to the program that runs it",
+            f"{situation.subject} closed a file descriptor that is not its own in phase `{situation.phase}`: it was "
+            "the socket to the program that runs it",
             hint="let the op close only descriptors that it opened itself",
-            details=scene.details(),
+            details=situation.details(),
         )
-    if scene.phase == START:
-        last = next((line for line in reversed(scene.chatter) if line.strip()), "")
+    if situation.phase == START:
+        last = next((line for line in reversed(situation.output) if line.strip()), "")
         how = _signal(-returncode) if returncode < 0 else f"exit code {returncode}"
         return RunFailed(
-            f"{scene.subject} ended with {how} before it was ready" + (f": {last.strip()}" if last else ""),
+            f"{situation.subject} ended with {how} before it was ready" + (f": {last.strip()}" if last else ""),
             hint="the limits of this shell may be too low: `ulimit -v` (memory), `ulimit -n` (open files)",
-            details=scene.details(),
+            details=situation.details(),
         )
-    thrown = [line.strip() for line in scene.chatter if _THROWN.search(line)]
-    sanitized = [line.strip() for line in scene.chatter if line.startswith("SUMMARY: ")]
+    thrown = [line.strip() for line in situation.output if _THROWN.search(line)]
+    sanitized = [line.strip() for line in situation.output if line.startswith("SUMMARY: ")]
     if sanitized:
         how = f"was stopped by a sanitizer ({sanitized[-1].removeprefix('SUMMARY: ')})"
         hint = "the sanitizer's report is below"
@@ -224,22 +237,22 @@ def of_death(scene: Scene, returncode: int) -> RunFailed:
         hint = "`udogen test --guard` or `--sanitize address` tells where, as a debugger does"
     else:
         how, hint = f"ended the process with exit code {returncode}", "an op must return, never exit"
-    sentence = f"{scene.subject} {how} in phase `{scene.phase}`"
-    fault = fault_of(scene.chatter)
-    beside = fault.sentence(scene.subject, scene.rooms) if fault is not None else ""
+    sentence = f"{situation.subject} {how} in phase `{situation.phase}`"
+    fault = fault_of(situation.output)
+    beside = fault.sentence(situation.subject, situation.regions) if fault is not None else ""
     if beside:
         sentence, hint = beside, "let the kernel's loops end at the tensor's own dimensions"
-    crash = OpCrashed(sentence, hint=hint, details=scene.details())
+    crash = OpCrashed(sentence, hint=hint, details=situation.details())
     crash.fault, crash.beside = fault, bool(beside)
     return crash
 
 
-def of_timeout(scene: Scene, seconds: float) -> RunFailed:
+def timeout_error(situation: Situation, seconds: float) -> RunFailed:
     """The child did not answer in time, and was killed."""
     return OpTimedOut(
-        f"{scene.subject} did not come back within {seconds:g} s in phase `{scene.phase}`; it was stopped",
+        f"{situation.subject} did not come back within {seconds:g} s in phase `{situation.phase}`; it was stopped",
         hint="look for a loop that never ends, or give more time",
-        details=scene.details(),
+        details=situation.details(),
     )
 
 
@@ -260,11 +273,16 @@ def check_names(call: OpCall, package: PackageInfo, library: str) -> None:
             f"{library} is the op package `{package.name}`, not `{call.package}`",
             hint="the packageName of a node must be the one that getInfo returns",
         )
-    if package.operations and call.op_type not in package.operations:
-        near = nearest(call.op_type, package.operations)
+    check_op(call.op_type, package)
+
+
+def check_op(op: str, package: PackageInfo) -> None:
+    """Refuse an op that a package does not have, where its ops are known."""
+    if package.operations and op not in package.operations:
+        near = nearest(op, package.operations)
         have = ", ".join(package.operations)
         raise OpRefused(
-            f"op package `{package.name}` has no op `{call.op_type}`",
+            f"op package `{package.name}` has no op `{op}`",
             hint=(f"did you mean `{near}`? " if near else "") + f"it has: {have}",
         )
 

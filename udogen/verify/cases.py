@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from udogen.errors import UdogenError
-from udogen.runtime.op.request import Wishes, make_call
+from udogen.runtime.op.request import CallOptions, make_call
 from udogen.verify.tolerances import Tolerance
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Case:
 
     def call(self, op: Op | None, built: Built, *, loops: int = 1, by_name: bool = False) -> OpCall:
         """The call of its op in this package."""
-        wishes = Wishes(
+        options = CallOptions(
             inputs=self.inputs,
             params=self.params,
             quants=self.quants,
@@ -107,7 +107,7 @@ class Case:
             loops=loops,
             by_name=by_name,
         )
-        return make_call(op, built, self.op, wishes)
+        return make_call(op, built, self.op, options)
 
 
 @dataclass(frozen=True)

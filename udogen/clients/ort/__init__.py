@@ -11,6 +11,6 @@ With `prove=True` the session also checks that the kernels ran: `with with_ops.p
 from __future__ import annotations
 
 from udogen.clients.ort.open_session import NotPlaced, OpProof, ProvingSession, SessionFailed, session
-from udogen.runtime.proof import NotExecuted
+from udogen.runtime.execution_counts import NotExecuted
 
 __all__ = ["NotExecuted", "NotPlaced", "OpProof", "ProvingSession", "SessionFailed", "session"]

@@ -26,9 +26,8 @@ from udogen.opdef import datatypes
 from udogen.opdef.onnx import reading
 from udogen.opdef.onnx.from_proto import freeze
 from udogen.opdef.onnx.model import ValueType
-from udogen.qnn import guarded
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.runtime.contexts import manifest
+from udogen.runtime.contexts import binary_info, manifest
 from udogen.runtime.contexts.binaries import system_library_of
 from udogen.runtime.contexts.manifest import mapped_file
 
@@ -105,14 +104,14 @@ def describe(file: Path) -> BinaryInfo:
     A child reads it: libQnnSystem.so has an unwinder of its own, and if it is loaded before onnxruntime every C++
     exception of onnxruntime ends the process (measured: wheel 2.3.0 with onnxruntime 1.27.0).
     """
-    head = guarded.head_of(file)
+    head = binary_info.head_of(file)
     if head.emulator:
         raise RunFailed(
             f"{file} was made by udogen's emulator, and no backend of ONNX Runtime restores it",
             hint="make it with Qualcomm's libraries: --runtime real",
         )
     manifest.check(file).refuse()
-    return guarded.file_info(system_library_of(head), file)
+    return binary_info.file_info(system_library_of(head), file)
 
 
 def stored_type(dtype: str) -> str:

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 from udogen import backends
 from udogen.clients.ort import case_model
 from udogen.clients.ort.case_model import Chain
+from udogen.clients.ort.commands import ArrayRow, ModelRan, OpenOrt, OrtOpened, RunModel
 from udogen.errors import RunFailed, ToolMissing, UdogenError
 from udogen.opdef.model import Op
-from udogen.runtime import failures, known
+from udogen.runtime import failures, log_messages
 from udogen.runtime.built import Built
-from udogen.runtime.child import Child, deadline_of
+from udogen.runtime.channel import Failed
+from udogen.runtime.execution_counts import Proof, Rise
+from udogen.runtime.failures import Situation
 from udogen.runtime.library import check_loadable, check_provider
 from udogen.runtime.op.calls import OpCall, OpResult, RuntimeInfo, Times
-from udogen.runtime.proof import Proof, Rise
-from udogen.runtime.wire import Garbled
+from udogen.runtime.worker_process import WorkerSession
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -38,8 +40,7 @@ class OrtSession:
         check_loadable(built.library, "op package")
         check_provider(built.library, built.provider)
         self._built, self._backend, self._timeout = built, backend, timeout
-        self._child: Child | None = None
-        self._phase = failures.START
+        self._worker = WorkerSession(_MODULE, explain=_explain)
         self._known: dict[bytes, OpResult] = {}
         self._models: dict[str, Op | None] = {}
 
@@ -50,9 +51,7 @@ class OrtSession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        child, self._child = self._child, None
-        if child is not None:
-            child.quit(2.0)
+        self._worker.close()
 
     @property
     def runtime(self) -> RuntimeInfo:
@@ -128,109 +127,65 @@ class OrtSession:
                 f"ONNX Runtime takes one op of a package, and this needs {', '.join(sorted(ops))}"
             )
         model = case_model.build(chains, self._ops(every))
-        arrays = [np.ascontiguousarray(array) for _, array in model.feeds]
         loops = max(call.loops for call in every)
-        order = {
-            "do": "run model",
-            "backend": self._backend,
-            "library": str(self._built.library),
-            "provider": self._built.provider,
-            "op": every[0].op_type,
-            "loops": loops,
-            "inputs": [
-                {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
-                for (name, _), array in zip(model.feeds, arrays, strict=True)
-            ],
-            "outputs": [name for names in model.outputs for name in names],
-        }
-        answer, results = self._ask(order, [model.data, *arrays], every[0])
-        found = [
-            np.frombuffer(data, row["dtype"]).reshape(row["shape"])
-            for row, data in zip(answer["outputs"], results, strict=True)
-        ]
+        command = RunModel(
+            backend=self._backend,
+            library=self._built.library,
+            provider=self._built.provider,
+            op=every[0].op_type,
+            loops=loops,
+            model=model.data,
+            inputs=tuple(ArrayRow(name, str(array.dtype), array.shape, array) for name, array in model.feeds),
+            outputs=tuple(name for names in model.outputs for name in names),
+        )
+        if not self._worker.running:
+            self._start()
+        situation = Situation(str(self._built.library), every[0])
+        answer = self._worker.ask(command, ModelRan, situation, self._timeout)
+        found = [np.frombuffer(row.data.data, row.dtype).reshape(row.shape) for row in answer.outputs]
         return list(self._results(chains, found, answer, loops=loops, nodes=len(every)))
 
     def _results(
-        self, chains: Sequence[Chain], found: Sequence[Array], answer: Mapping[str, Any], *, loops: int, nodes: int
+        self, chains: Sequence[Chain], found: Sequence[Array], answer: ModelRan, *, loops: int, nodes: int
     ) -> Iterator[OpResult]:
         at = 0
         # What one node counted: of several, the least that may be so.
         rises = [
             Rise(0, (ready - before) // nodes, (after - before) // nodes)
-            for before, ready, after in zip(*answer["counts"], strict=True)
+            for before, ready, after in zip(*answer.counts, strict=True)
         ]
         for chain in chains:
             outputs = chain[-1].outputs
             proof = None
-            if answer["counted"]:
-                proof = Proof(self._built.package, chain[-1].op_type, answer["counted"], loops, *rises)
+            if answer.counted:
+                proof = Proof(self._built.package, chain[-1].op_type, answer.counted, loops, *rises)
             arrays = {arg.name: array for arg, array in zip(outputs, found[at:], strict=False)}
             at += len(outputs)
             yield OpResult(arrays, _NO_TIMES, self._runtime, proof=proof)
 
-    # --- the child ----------------------------------------------------------------------------------------
-
     def _start(self) -> None:
-        self._phase = failures.START
-        self._child = Child(module=_MODULE)
-        answer, _ = self._ask({"do": "start ort", "backend": self._backend}, [], None)
-        self._runtime = RuntimeInfo(answer["name"], answer["build_id"], "", answer["version"], answer["path"])
-
-    def _ask(
-        self, order: Mapping[str, Any], buffers: Sequence[Any], call: OpCall | None
-    ) -> tuple[dict[str, Any], list[bytearray]]:
-        if self._child is None:
-            self._start()
-        child = self._child
-        assert child is not None
-        child.forget_chatter()
-        timeout = self._timeout
-        if call is None and timeout is not None:
-            timeout = max(timeout, _START_SECONDS)
-        try:
-            message, results = child.ask(dict(order), buffers, deadline=deadline_of(timeout), hear=self._hear)
-        except EOFError:
-            returncode = self._drop(grace=0.5)
-            raise failures.of_death(self._scene(child, call), returncode) from None
-        except TimeoutError:
-            self._drop()
-            raise failures.of_timeout(self._scene(child, call), timeout or 0.0) from None
-        except Garbled as problem:
-            self._drop()
-            raise failures.of_garbled(self._scene(child, call), str(problem)) from None
-        except BaseException:  # Ctrl-C: nothing may be left running
-            self._drop()
-            raise
-        if message["event"] == "failed":
-            raise _fault(message, known.telling(child.chatter())[-_SHOWN_LINES:], call)
-        return message, results
-
-    def _hear(self, message: Mapping[str, Any]) -> None:
-        self._phase = message.get("phase", self._phase)
-
-    def _scene(self, child: Child, call: OpCall | None) -> failures.Scene:
-        return failures.Scene(str(self._built.library), self._phase, call, logs=(), chatter=child.chatter())
-
-    def _drop(self, grace: float = 0.0) -> int:
-        child, self._child = self._child, None
-        return child.end(grace) if child else 0
+        timeout = None if self._timeout is None else max(self._timeout, _START_SECONDS)
+        situation = Situation(str(self._built.library))
+        opened = self._worker.start(OpenOrt(self._backend), OrtOpened, situation, timeout)
+        self._runtime = RuntimeInfo(opened.name, opened.build_id, "", opened.version, opened.path)
 
 
 _KINDS = {kind.kind: kind for kind in (failures.OpFailed, failures.OpRefused, ToolMissing)}
 
 
-def _fault(message: Mapping[str, Any], said: Sequence[str], call: OpCall | None) -> UdogenError:
-    """The error that the child told of; what the op itself said on stderr is its reason."""
-    kind = failures.OpRefused if message["refused"] else _KINDS.get(message["kind"], RunFailed)
-    text, details = message["message"], [*message["details"], *said]
+def _explain(situation: Situation, failed: Failed) -> UdogenError:
+    """The error that the worker reported; what the op itself printed is its reason."""
+    call, printed = situation.call, log_messages.without_noise(situation.output)[-_SHOWN_LINES:]
+    kind = _KINDS.get(failed.kind, RunFailed)
+    text, details = failed.message, [*failed.details, *printed]
     own = f"op {call.op_type}: " if call else ""
-    reason = next((line.removeprefix(own) for line in said if own and line.startswith(own)), "")
+    reason = next((line.removeprefix(own) for line in printed if own and line.startswith(own)), "")
     if reason and kind is failures.OpFailed:
         head, _, rest = text.partition(": ")
         text, details = f"{head}: {reason}", [rest, *(line for line in details if line != own + reason)]
-    found = kind(text, hint=message["hint"], details=details)
+    found = kind(text, hint=failed.hint, details=details)
     if type(found) is RunFailed:
-        found.kind = message["kind"]
+        found.kind = failed.kind
     return found
 
 
@@ -257,7 +212,7 @@ def _parts(chains: Sequence[Chain]) -> Iterator[list[Chain]]:
 
 
 def _digest(calls: Chain) -> bytes:
-    """Equal for calls that say the same; what fills the memory of outputs is the same here."""
+    """Equal for equal calls; what fills the memory of outputs is the same here."""
     import numpy as np
 
     found = hashlib.sha256()

@@ -24,9 +24,9 @@ from udogen.clients.package import Package, PackageOptions, find_packages
 from udogen.clients.programs import ort as ort_client
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.opdef.onnx.model import STANDARD, Model, walk
-from udogen.runtime import proof
+from udogen.runtime import execution_counts
+from udogen.runtime.execution_counts import NotExecuted
 from udogen.runtime.library import check_loadable, check_provider
-from udogen.runtime.proof import NotExecuted
 
 EP = "QNN"
 _RESERVED = {"backend_path", "backend_type", "op_packages", "dump_json_qnn_graph", "json_qnn_graph_dir"}
@@ -364,7 +364,9 @@ class ProvingSession:
 
     def __init__(self, session: Any, packages: Sequence[Package], *, stored: bool = False) -> None:
         self._session, self._stored = session, stored
-        found = [(package, proof.counted_package(package.library.file, package.provider)) for package in packages]
+        found = [
+            (package, execution_counts.counted_package(package.library.file, package.provider)) for package in packages
+        ]
         # Which of its package's ops a stored context has is unknown.
         self._counters = {
             (package.name, op): each.counters for package, each in found for op in (each.ops if stored else package.ops)

@@ -20,7 +20,7 @@ from udogen.clients.ort.schema import SHAPE_HINT
 from udogen.clients.package import Package
 from udogen.errors import UdogenError
 from udogen.opdef.onnx.model import Graph, Model, Node, type_in, walk
-from udogen.runtime import known
+from udogen.runtime import log_messages
 from udogen.runtime.op.session import OpSession
 
 
@@ -66,7 +66,8 @@ class LogReasons:
 
 def read_log(output: str, *, message: str = "", ops: Sequence[str] = ()) -> LogReasons:
     """The reasons in a log and an error message; `ops` limits what packages say to these ops."""
-    printed = [_HEAD.sub("", _COLOURS.sub("", line)).strip() for line in known.telling(output.splitlines())]
+    lines = log_messages.without_noise(output.splitlines())
+    printed = [_HEAD.sub("", _COLOURS.sub("", line)).strip() for line in lines]
     refusals = [
         line for line in printed if re.match(r"op \w+: ", line) and (not ops or line.split()[1].rstrip(":") in ops)
     ]

@@ -1,122 +1,105 @@
-"""The child in which ONNX Runtime runs models of cases: what an op does to its process ends here."""
+"""The worker in which ONNX Runtime runs models of cases: what an op does to its process ends here."""
 
 from __future__ import annotations
 
 import gc
 import hashlib
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from udogen.build import elf
 from udogen.clients.ort import open_session, versions
-from udogen.errors import RunFailed, UdogenError
-from udogen.runtime import failures, proof
-from udogen.runtime.wire import Message, Wire
-from udogen.runtime.worker.main import serve
+from udogen.clients.ort.commands import ArrayRow, ModelRan, OpenOrt, OrtOpened, RunModel
+from udogen.runtime import execution_counts, failures
+from udogen.runtime.channel import Done, Quit
+from udogen.runtime.worker.serving import Commands, Parent, serve
 
 
-class Worker:
+class OrtWorker:
     """ONNX Runtime with one package, and the session of the last model."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, parent: Parent) -> None:
+        self._phase = parent.phase
         self._folder = tempfile.TemporaryDirectory(prefix="udogen-ort-cases-")
         self._session: Any = None
         self._key = b""
 
-    def obey(self, order: Message, buffers: list[bytearray]) -> None:
-        """Do what one message says; what fails is reported, not raised."""
-        try:
-            if order["do"] == "start ort":
-                self._start(order)
-            elif order["do"] == "run model":
-                self._run(order, buffers)
-            elif order["do"] == "quit":
-                self._phase("end the sessions")
-                self._drop()
-                self._folder.cleanup()
-                self._say("bye")
-            else:
-                raise RunFailed(f"the worker knows no order `{order['do']}`", hint="please report this")
-        except UdogenError as error:
-            refused = isinstance(error, open_session.NotPlaced | open_session.SessionFailed) and error.refused
-            self._say("failed", refused=refused, exit_code=error.exit_code, **dict[str, Any](error.as_json()))
+    def commands(self) -> Commands:
+        """What it can be asked."""
+        return {OpenOrt: self.open, RunModel: self.run, Quit: self.quit}
 
-    def _start(self, order: Message) -> None:
+    def open(self, command: OpenOrt) -> OrtOpened:
+        """Import ONNX Runtime, and find Qualcomm's backend."""
         self._phase("import ONNX Runtime")
-        versions.check(order["backend"])
-        library = open_session.backend_library(order["backend"])
+        versions.check(command.backend)
+        library = open_session.backend_library(command.backend)
         builds = elf.sdk_releases(library)
-        self._say(
-            "ready",
-            name=f"{versions.text()} with {library.name}",
-            build_id=builds[-1] if builds else "",
-            version=versions.text(),
-            path=str(library),
-        )
+        name = f"{versions.text()} with {library.name}"
+        return OrtOpened(name, builds[-1] if builds else "", versions.text(), str(library))
 
-    def _run(self, order: Message, buffers: list[bytearray]) -> None:
+    def run(self, command: RunModel) -> ModelRan:
         """Execute a model so many times; the counts are those of the package, before and after."""
         import numpy as np
 
-        model, *data = buffers
-        key = hashlib.sha256(model).digest()
-        library, provider = order["library"], order["provider"]
-        if key != self._key:
+        key = hashlib.sha256(command.model).digest()
+        library, provider = command.library, command.provider
+        before = _counts(library, provider, command.op) if key == self._key else None
+        if before is None:
             self._drop()
-            self._before = _counts(library, provider, order["op"])
+            before = _counts(library, provider, command.op)
             self._phase("make the session")
             path = Path(self._folder.name, "case.onnx")
-            path.write_bytes(model)
-            self._session = open_session.session(path, [library], backend=order["backend"], ops=[order["op"]])
+            path.write_bytes(command.model)
+            self._session = self._opened(path, command)
             self._key = key
-        else:
-            self._before = _counts(library, provider, order["op"])
-        feeds = {
-            row["name"]: np.frombuffer(each, row["dtype"]).reshape(row["shape"])
-            for row, each in zip(order["inputs"], data, strict=True)
-        }
-        ready = _counts(library, provider, order["op"])
+        feeds = {row.name: np.frombuffer(row.data.data, row.dtype).reshape(row.shape) for row in command.inputs}
+        ready = _counts(library, provider, command.op)
         self._phase("execute")
         try:
-            for _ in range(order["loops"]):
-                found = self._session.run(order["outputs"], feeds)
+            for _ in range(command.loops):
+                found = self._session.run(list(command.outputs), feeds)
         except Exception as fault:  # of pybind11, by kind
             self._drop()
             raise failures.OpFailed(
-                f"op `{order['op']}` failed when ONNX Runtime executed it: {' '.join(str(fault).split())[:300]}",
+                f"op `{command.op}` failed when ONNX Runtime executed it: {' '.join(str(fault).split())[:300]}",
                 hint="see the kernel: its return value is passed on as it is",
             ) from fault
-        arrays = [np.ascontiguousarray(each) for each in found]
-        self._say(
-            "done",
-            arrays,
-            outputs=[{"dtype": str(each.dtype), "shape": list(each.shape)} for each in arrays],
-            counted=(counters.counted if (counters := _counters(library, provider)) else ""),
-            counts=[self._before, ready, _counts(library, provider, order["op"])],
+        rows = zip(command.outputs, map(np.ascontiguousarray, found), strict=True)
+        return ModelRan(
+            tuple(ArrayRow(name, str(each.dtype), each.shape, each) for name, each in rows),
+            counters.counted if (counters := _counters(library, provider)) else "",
+            (before, ready, _counts(library, provider, command.op)),
         )
+
+    def _opened(self, path: Path, command: RunModel) -> Any:
+        try:
+            return open_session.session(path, [command.library], backend=command.backend, ops=[command.op])
+        except (open_session.NotPlaced, open_session.SessionFailed) as fault:
+            if not fault.refused:
+                raise
+            raise failures.OpRefused(fault.message, hint=fault.hint, details=fault.details) from fault
+
+    def quit(self, _command: Quit) -> Done:
+        """End the sessions."""
+        self._phase("end the sessions")
+        self._drop()
+        self._folder.cleanup()
+        return Done()
 
     def _drop(self) -> None:
         self._session, self._key = None, b""
         gc.collect()  # what it registered is freed before it is registered again
 
-    def _phase(self, name: str) -> None:
-        self._say("phase", phase=name)
 
-    def _say(self, event: str, buffers: Sequence[Any] = (), **fields: Any) -> None:
-        self._wire.send({"event": event, **fields}, buffers)
-
-
-def _counters(library: str, provider: str) -> proof.Counters | None:
+def _counters(library: Path, provider: str) -> execution_counts.Counters | None:
     try:
-        return proof.counters_of(library, provider)
+        return execution_counts.counters_of(library, provider)
     except OSError:  # no session has loaded it, or the last one that did is gone
         return None
 
 
-def _counts(library: str, provider: str, op: str) -> tuple[int, int]:
+def _counts(library: Path, provider: str, op: str) -> tuple[int, int]:
     """How often the package executed this op, and all its ops."""
     found = _counters(library, provider)
     return (found.of(op), found.total()) if found else (0, 0)
@@ -124,4 +107,4 @@ def _counts(library: str, provider: str, op: str) -> tuple[int, int]:
 
 def main() -> None:
     """Run models of cases."""
-    serve(Worker)
+    serve(lambda parent: OrtWorker(parent).commands())

@@ -15,7 +15,7 @@ from udogen.clients.package import ANDROID, LINUX, PC, Package, PackageOptions, 
 from udogen.clients.scripts import commands
 from udogen.clients.scripts.commands import ScriptClient
 from udogen.errors import UsageError, read_plain
-from udogen.runtime.proof import VARIABLE
+from udogen.runtime.execution_counts import VARIABLE
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from udogen.errors import RunFailed, UsageError, open_plain, writing
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
+from udogen.runtime.contexts.commands import TensorRow
 
 if TYPE_CHECKING:
     from udogen.qnn.system import TensorInfo
@@ -18,7 +19,7 @@ NPY = ".npy"
 
 
 def read_into(into: Array, file: Path, info: TensorInfo) -> str:
-    """Fill a tensor's memory from a file; answers how: stored as it is, or quantized from real numbers."""
+    """Fill a tensor's memory from a file; returns how: stored as it is, or quantized from real numbers."""
     try:
         return _read_npy(into, file, info) if file.suffix == NPY else _read_raw(into, file, info)
     except OSError as problem:
@@ -97,13 +98,6 @@ def write(place: Path, array: Array) -> None:
         partial.replace(place)
 
 
-def describe(info: TensorInfo) -> dict[str, Any]:
+def row_of(info: TensorInfo) -> TensorRow:
     """A tensor in a report."""
-    return {"name": info.name, "dtype": info.dtype, "shape": list(info.shape), "nbytes": info.nbytes}
-
-
-def span(array: Array) -> dict[str, Any]:
-    """The least and the largest of its stored numbers."""
-    if not array.size or array.dtype.kind not in "fiub":
-        return {}
-    return {"least": array.min().item(), "largest": array.max().item()}
+    return TensorRow(info.name, info.dtype, tuple(info.shape), info.nbytes)

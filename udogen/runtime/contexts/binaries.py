@@ -18,12 +18,12 @@ from typing import NamedTuple
 from udogen import backends
 from udogen.backends import by_number
 from udogen.errors import RunFailed, ToolMissing, UsageError
-from udogen.qnn import guarded, heads, system
+from udogen.qnn import heads, system
 from udogen.qnn.handles import Closing
 from udogen.qnn.system import BinaryInfo
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
-from udogen.runtime.contexts import context_json, manifest
+from udogen.runtime.contexts import binary_info, context_json, manifest
 from udogen.runtime.contexts.context_json import ContextJson, Difference, compare, too_small
 from udogen.runtime.contexts.manifest import ManifestCheck, mapped_file
 from udogen.runtime.library import find_runtime
@@ -205,7 +205,7 @@ class StoredContext(Closing):
     def _described(self, library: Path, *, trusted: bool) -> BinaryInfo:
         if trusted:
             return system.binary_info(library, self.data, name=str(self.path))
-        return guarded.file_info(library, self.path)
+        return binary_info.file_info(library, self.path)
 
     def __repr__(self) -> str:
         graphs = ", ".join(each.name for each in self.info.graphs)
@@ -222,7 +222,7 @@ class StoredContext(Closing):
 
 
 def _verdict(path: Path, check: bool) -> ManifestCheck:
-    guarded.head_of(path)  # raises unless it is a context binary
+    binary_info.head_of(path)  # raises unless it is a context binary
     if not check:
         return ManifestCheck(manifest.ABSENT, "its manifest was not checked")
     verdict = manifest.check(path)

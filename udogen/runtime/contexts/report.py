@@ -2,88 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from udogen.errors import UdogenError
-from udogen.runtime import proof
-from udogen.runtime.contexts.running import Job
+from udogen.runtime import execution_counts
+from udogen.runtime.contexts.commands import ContextRan, ContextsOpened, GraphRan, Job, ProfileRow, TensorRow
+from udogen.runtime.failures import error_of
 
-Row = tuple[Job, "dict[str, Any] | UdogenError"]
+Result = ContextRan | UdogenError
+Row = tuple[Job, Result]
 _UNITS = {1: "µs", 2: "bytes", 3: "cycles"}  # QNN_PROFILE_EVENTUNIT_…
 
 
-def went_wrong(result: Mapping[str, Any] | UdogenError) -> bool:
+def went_wrong(result: Result) -> bool:
     """Whether the context, or one of its graphs, failed."""
-    return isinstance(result, UdogenError) or any("error" in graph for graph in result["graphs"])
+    return isinstance(result, UdogenError) or any(graph.error is not None for graph in result.graphs)
 
 
-def as_json(rows: Sequence[Row], runtime: Mapping[str, Any]) -> dict[str, Any]:
+def as_json(rows: Sequence[Row], runtime: ContextsOpened) -> dict[str, Any]:
     """The answer of `udogen run context --json` (docs/contexts.md has the shape)."""
-    return {"runtime": dict(runtime), "contexts": [_as_json(job, result) for job, result in rows]}
+    return {"runtime": asdict(runtime), "contexts": [_as_json(job, result) for job, result in rows]}
 
 
-def _as_json(job: Job, result: Mapping[str, Any] | UdogenError) -> dict[str, Any]:
+def _as_json(job: Job, result: Result) -> dict[str, Any]:
     head = {"name": job.name, "binary": str(job.binary), "ok": not went_wrong(result)}
     if isinstance(result, UdogenError):
         return {**head, "error": dict(result.as_json())}
-    return {**head, **{name: value for name, value in result.items() if name not in ("plan", "event")}}
+    return {
+        **head,
+        "seconds": result.seconds,
+        "graphs": [_graph_as_json(graph) for graph in result.graphs],
+        "manifest": result.manifest,
+        "differences": list(result.differences),
+        **({} if result.proof is None else {"proof": list(result.proof)}),
+    }
 
 
-def counts_of(results: Iterable[Mapping[str, Any] | UdogenError]) -> dict[tuple[str, str, str], int]:
+def _graph_as_json(graph: GraphRan) -> dict[str, Any]:
+    """What was reached of it."""
+    row = {name: value for name, value in asdict(graph).items() if value is not None}
+    for output in row.get("outputs", ()):
+        if output["least"] is None:
+            del output["least"], output["largest"]
+    if graph.error is not None:
+        row["error"] = dict(error_of(graph.error).as_json())
+    return row
+
+
+def counts_of(results: Iterable[Result]) -> dict[tuple[str, str, str], int]:
     """What op packages counted in all contexts together, where that was asked for."""
     found = [result for result in results if not isinstance(result, UdogenError)]
-    return proof.summary([row for result in found for row in result.get("proof", ())])
+    return execution_counts.summary([row for result in found for row in result.proof or ()])
 
 
-def lines(rows: Sequence[Row], runtime: Mapping[str, Any]) -> Iterator[str]:
+def lines(rows: Sequence[Row], runtime: ContextsOpened) -> Iterator[str]:
     """A paragraph for each context, and the sum."""
     for job, result in rows:
         if isinstance(result, UdogenError):
             yield f"{job.name}: failed"
             yield from _error(result.message, result.hint, result.details, "  ")
             continue
-        yield f"{job.name}: restored in {_time(result['seconds'])}"
-        for note in result.get("differences", ()):
+        yield f"{job.name}: restored in {_time(result.seconds)}"
+        for note in result.differences:
             yield f"  ! {note}"
-        for graph in result["graphs"]:
+        for graph in result.graphs:
             yield from _graph(graph)
     wrong = sum(went_wrong(result) for _, result in rows)
-    graphs = [graph for _, result in rows if not isinstance(result, UdogenError) for graph in result["graphs"]]
-    fine = sum("error" not in graph for graph in graphs)
-    yield from proof.sentences(counts_of(result for _, result in rows))
-    where = f"{runtime['name']} ({runtime['build_id']})"
+    graphs = [graph for _, result in rows if not isinstance(result, UdogenError) for graph in result.graphs]
+    fine = sum(graph.error is None for graph in graphs)
+    yield from execution_counts.sentences(counts_of(result for _, result in rows))
+    where = f"{runtime.name} ({runtime.build_id})"
     yield (
         f"{len(rows) - wrong} of {len(rows)} context{'s' * (len(rows) != 1)} fine, "
         f"{fine} graph{'s' * (fine != 1)} executed on {where}"
     )
 
 
-def _graph(graph: Mapping[str, Any]) -> Iterator[str]:
-    if "error" in graph:
-        yield f"  {graph['name']}: failed"
-        error = graph["error"]
-        yield from _error(error["message"], error["hint"], error["details"], "    ")
+def _graph(graph: GraphRan) -> Iterator[str]:
+    if graph.error is not None:
+        yield f"  {graph.name}: failed"
+        yield from _error(graph.error.message, graph.error.hint, graph.error.details, "    ")
         return
-    yield f"  {graph['name']}: {_time(graph['seconds'])} per execution"
-    zeros = [row["name"] for row in graph["inputs"] if row["how"] == "zeros"]
-    for row in graph["inputs"]:
-        if row["how"] != "zeros":
-            yield f"    {row['name']}: {_type(row)} <- {row['file']} ({row['how']})"
+    yield f"  {graph.name}: {_time(graph.seconds or 0.0)} per execution"
+    zeros = [row.name for row in graph.inputs or () if row.how == "zeros"]
+    for given in graph.inputs or ():
+        if given.how != "zeros":
+            yield f"    {given.name}: {_type(given)} <- {given.file} ({given.how})"
     if zeros:
         yield f"    zeros: {', '.join(zeros)}"
-    for row in graph["outputs"]:
-        span = f", {row['least']:.6g} … {row['largest']:.6g}" if "least" in row else ""
-        file = f" -> {row['file']}" if row["file"] else ""
-        yield f"    {row['name']}: {_type(row)}{span}{file}"
-    for event in graph.get("profile", ()):
+    for row in graph.outputs or ():
+        span = f", {row.least:.6g} … {row.largest:.6g}" if row.least is not None else ""
+        file = f" -> {row.file}" if row.file else ""
+        yield f"    {row.name}: {_type(row)}{span}{file}"
+    for event in graph.profile or ():
         yield from _event(event, "    ")
 
 
-def _event(event: Mapping[str, Any], indent: str) -> Iterator[str]:
-    unit = _UNITS.get(event["unit"], "")
-    yield f"{indent}{event['name'] or 'execution'}: {event['value']:,}{' ' + unit if unit else ''}"
-    for below in event["below"]:
+def _event(event: ProfileRow, indent: str) -> Iterator[str]:
+    unit = _UNITS.get(event.unit, "")
+    yield f"{indent}{event.name or 'execution'}: {event.value:,}{' ' + unit if unit else ''}"
+    for below in event.below:
         yield from _event(below, indent + "  ")
 
 
@@ -94,8 +114,8 @@ def _error(message: str, hint: str, details: Sequence[str], indent: str) -> Iter
         yield f"{indent}  = {hint}"
 
 
-def _type(row: Mapping[str, Any]) -> str:
-    return f"{row['dtype']} {'x'.join(str(extent) for extent in row['shape']) or 'scalar'}"
+def _type(row: TensorRow) -> str:
+    return f"{row.dtype} {'x'.join(str(extent) for extent in row.shape) or 'scalar'}"
 
 
 def _time(seconds: float) -> str:

@@ -41,7 +41,7 @@ from udogen.qnn.handles import (
 from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.qnn.tensors import APP_READ, APP_WRITE, Tensor, byte_size
-from udogen.runtime import arguments, known
+from udogen.runtime import arguments, log_messages
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.buffer import COMPUTE, MemoryAccount, Registrations
 from udogen.runtime.contexts import manifest
@@ -53,7 +53,7 @@ from udogen.runtime.library import (
     find_runtime,
     interface_providers,
 )
-from udogen.runtime.worker.op_package import LoadedPackage, listen
+from udogen.runtime.worker.loaded_package import LoadedPackage, listen
 
 if TYPE_CHECKING:
     from udogen.runtime.contexts.binaries import StoredContext
@@ -541,7 +541,7 @@ class Runtime(Closing):
 
         Of the packages that were registered here; the counters of a library on a Hexagon cannot be read.
         """
-        from udogen.runtime.proof import counted_package
+        from udogen.runtime.execution_counts import counted_package
 
         found = [counted_package(*each) for each in self._packages]
         return {each.name: each.counts() for each in found}
@@ -631,7 +631,7 @@ class Runtime(Closing):
         began = time.monotonic()
         with _RESTORES, self._log.everything() as lines:
             handle = self._backend.restore(binary, self._device(device), options)
-        missing = known.left_out(text for _, text in lines)
+        missing = log_messages.left_out(text for _, text in lines)
         if missing is None:
             return handle
         handle.close()
@@ -651,7 +651,7 @@ class Runtime(Closing):
         )
 
     def _hear(self, level: int, text: str) -> None:
-        if known.telling([text]):
+        if log_messages.without_noise([text]):
             self._interface.record_line(level, text)
         if level <= self._log_level:
             self._sink(level, text)

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING
 
 from udogen.errors import RunFailed
-from udogen.qnn.tensors import NULL
 from udogen.runtime.hexagon.wire import fill, text
-from udogen.runtime.op import marshal
-from udogen.runtime.op.calls import OpCall
-from udogen.runtime.wire import Message
+from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg, arrays_of, checked_call, tensor_of
 
 if TYPE_CHECKING:
     from udogen.runtime.op.calls import Array
@@ -61,10 +59,10 @@ STATUS = {
 
 def encode(call: OpCall, guard: int) -> bytes:
     """The request for a call."""
-    order, buffers = marshal.order_of(call)
-    inputs = [_tensor(call, row, buffers) for row in order["inputs"]]
-    outputs = [_tensor(call, row, buffers) for row in order["outputs"]]
-    params = [_param(call, row, buffers) for row in order["params"]]
+    call = checked_call(call)
+    inputs = [_tensor(call, arg) for arg in call.inputs]
+    outputs = [_tensor(call, arg) for arg in call.outputs]
+    params = [_param(call, param) for param in call.params]
     return b"".join(
         (
             struct.pack("<5I", _MAGIC, call.loops, call.poison, guard, VTCM),
@@ -84,7 +82,7 @@ def outputs_of(call: OpCall, raw: list[bytes], shapes: list[tuple[int, ...]]) ->
     for arg, shape in zip(call.outputs, shapes, strict=True):
         surplus = len(shape) - len(arg.shape)
         said.append(replace(arg, shape=shape[surplus:] if surplus > 0 else shape))
-    return marshal.arrays_of(replace(call, outputs=tuple(said)), [bytearray(room) for room in raw])
+    return arrays_of(replace(call, outputs=tuple(said)), [bytearray(room) for room in raw])
 
 
 def _type(call: OpCall, name: str, dtype: str) -> tuple[int, int, str]:
@@ -97,34 +95,29 @@ def _type(call: OpCall, name: str, dtype: str) -> tuple[int, int, str]:
     return found
 
 
-def _tensor(call: OpCall, row: Message, buffers: list[Any]) -> bytes:
-    shape = row["shape"]
-    if row["role"] == NULL:
+def _tensor(call: OpCall, arg: TensorArg) -> bytes:
+    if arg.omitted:
         return struct.pack("<IIffI8II", _LEFT_OUT, 0, 0, 0, 0, *[0] * _MOST_AXES, 0)
-    code, element, _ = _type(call, row["name"], row["dtype"])
-    size = element
-    for extent in shape:
-        size *= extent
-    scale, offset = row["quant"] or (1.0, 0)
+    code, element, _ = _type(call, arg.name, arg.dtype)
+    scale, offset = arg.quant or (1.0, 0)
     # Whatever has one byte comes with a range.
     lowest, highest = (scale * offset, scale * (offset + 255)) if element == 1 else (0.0, 0.0)
-    dims = [*shape, *[0] * (_MOST_AXES - len(shape))]
-    head = struct.pack("<IIffI8II", code, lowest < highest, lowest, highest, len(shape), *dims, size)
-    return head + (fill(bytes(buffers[row["buffer"]])) if "buffer" in row else b"")
+    dims = [*arg.shape, *[0] * (_MOST_AXES - len(arg.shape))]
+    size = prod(arg.shape) * element
+    head = struct.pack("<IIffI8II", code, lowest < highest, lowest, highest, len(arg.shape), *dims, size)
+    return head + (b"" if arg.array is None else fill(arg.array.tobytes()))
 
 
-def _param(call: OpCall, row: Message, buffers: list[Any]) -> bytes:
-    if "tensor" in row:
-        tensor = row["tensor"]
-        return struct.pack("<I", _TENSOR) + text(tensor["name"]) + _tensor(call, tensor, buffers)
-    name, value = row["name"], row["value"]
-    if isinstance(value, str):
-        return struct.pack("<I", _TEXT) + text(name) + text(value)
-    code, _, form = _type(call, name, row["dtype"])
+def _param(call: OpCall, param: ParamArg) -> bytes:
+    if param.shape is not None:
+        return struct.pack("<I", _TENSOR) + text(param.name) + _tensor(call, tensor_of(param))
+    if isinstance(param.value, str):
+        return struct.pack("<I", _TEXT) + text(param.name) + text(param.value)
+    code, _, form = _type(call, param.name, param.dtype)
     try:
-        bits = struct.pack(form, value) if form else b""
+        bits = struct.pack(form, param.value) if form else b""
     except struct.error:
         bits = b""
     if not bits:
-        raise RunFailed(f"param `{name}`: {value} cannot be passed as {row['dtype']}", hint="see its type")
-    return struct.pack("<I", _SCALAR) + text(name) + struct.pack("<I", code) + bits
+        raise RunFailed(f"param `{param.name}`: {param.value} cannot be passed as {param.dtype}", hint="see its type")
+    return struct.pack("<I", _SCALAR) + text(param.name) + struct.pack("<I", code) + bits

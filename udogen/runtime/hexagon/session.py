@@ -21,8 +21,9 @@ from udogen.build.package import PackageLibrary
 from udogen.errors import RunFailed
 from udogen.qnn.interface import INFO
 from udogen.runtime import failures
+from udogen.runtime.channel import LogLine
 from udogen.runtime.hexagon import dsp_wire, packets, wire
-from udogen.runtime.op.calls import LogLine, OpCall, OpResult, PackageInfo, RuntimeInfo, Times
+from udogen.runtime.op.calls import OpCall, OpResult, PackageInfo, RuntimeInfo, Times
 from udogen.runtime.op.watch import NOTHING, Watch
 
 _KEPT_LINES = 200
@@ -166,17 +167,15 @@ class HexagonSession:
         argv = [self._qemu.path, "-cpu", qemu_hexagon.CPU, *self._counting(symbols), str(program), "request", "answer"]
         done = process.run(argv, cwd=scratch, timeout=self._timeout, keep=_KEPT_LINES, supervised=True)
         told = _read(scratch / "answer", self._protocol)
-        chatter = [*told.details, *(done.stdout + done.stderr).splitlines()]
-        scene = failures.Scene(
-            library=str(self._folder.path), phase=told.phase, call=call, logs=told.logs, chatter=chatter
-        )
+        printed = [*told.details, *(done.stdout + done.stderr).splitlines()]
+        situation = failures.Situation(str(self._folder.path), call, phase=told.phase, logs=told.logs, output=printed)
         if done.timed_out:
-            raise failures.of_timeout(scene, self._timeout or 0.0)
+            raise failures.timeout_error(situation, self._timeout or 0.0)
         strays = [wire.stray_of(call, each) for each in told.strays]
         if strays:
-            raise failures.of_strays(scene, strays)
+            raise failures.stray_error(situation, strays)
         if not told.done or done.returncode != 0:
-            raise self._explain(scene, told, done.returncode)
+            raise self._explain(situation, told, done.returncode)
         return OpResult(
             outputs=dict(self._protocol.outputs(call, told)),
             times=Times(0.0, 0.0, statistics.median(told.seconds), tuple(told.seconds)),
@@ -193,19 +192,19 @@ class HexagonSession:
         plugin = str(self._plugin).replace(",", ",,")  # how QEMU's options write a comma
         return ["-plugin", f"{plugin},begin={begin:x},end={end:x},out=packets"]
 
-    def _explain(self, scene: failures.Scene, told: _Answer, returncode: int) -> RunFailed:
+    def _explain(self, situation: failures.Situation, told: _Answer, returncode: int) -> RunFailed:
         """Why there is no result."""
-        op = scene.subject
+        op = situation.subject
         if told.failed and told.phase == _CHOOSE:
             return failures.OpRefused(
                 f"{op} {told.failed}",
                 hint="HTP takes the first record whose types, flat layout and numbers of tensors and parameters fit",
-                details=scene.details(),
+                details=situation.details(),
             )
         if told.failed:
-            return failures.OpFailed(f"{op}: {told.failed}", details=scene.details())
+            return failures.OpFailed(f"{op}: {told.failed}", details=situation.details())
         if told.status:
-            reasons = scene.complaints()
+            reasons = situation.complaints()
             number = (
                 f"{told.status} ({self._protocol.status.get(told.status, f'no code of {self._protocol.interface}')})"
             )
@@ -214,27 +213,29 @@ class HexagonSession:
             return kind(
                 f"{op} answered {number} in phase `{told.phase}`{because}",
                 hint="see the kernel: its return value is passed on as it is",
-                details=scene.details(told=reasons[0] if reasons else ""),
+                details=situation.details(without=reasons[0] if reasons else ""),
             )
         if told.thrown is not None:
             thrown = demangled("_ZTS" + told.thrown).removeprefix("typeinfo name for ")
             return failures.OpCrashed(
                 f"{op} threw a C++ exception ({thrown}) in phase `{told.phase}`",
                 hint="return udo::error(…) instead: QEMU cannot unwind a Hexagon's stack, so nobody could catch it",
-                details=scene.details(),
+                details=situation.details(),
             )
-        if returncode == -signal.SIGILL or any(_UNKNOWN_INSTRUCTION in line for line in scene.chatter):
+        if returncode == -signal.SIGILL or any(_UNKNOWN_INSTRUCTION in line for line in situation.output):
             return failures.OpFailed(
                 f"{op} came to an instruction that qemu-hexagon {self._qemu.version} cannot execute, "
                 "most likely HVX floating point (qfloat or IEEE), which no QEMU at hand emulates",
                 hint="integer HVX and scalar floats do run: try another kernel (--kernel main), or --backend htp",
-                details=scene.details(),
+                details=situation.details(),
             )
         if told.phase == failures.START:
             return RunFailed(
-                f"{self._qemu.path} could not start the program", details=scene.details(), hint="reinstall qemu-user"
+                f"{self._qemu.path} could not start the program",
+                details=situation.details(),
+                hint="reinstall qemu-user",
             )
-        died = failures.of_death(scene, returncode)
+        died = failures.crash_error(situation, returncode)
         return failures.OpCrashed(died.message, hint=self._harness.elsewhere, details=died.details)
 
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from math import prod
 from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed
-from udogen.qnn.tensors import NULL, STATIC
-from udogen.runtime.op import marshal
-from udogen.runtime.op.calls import OpCall
+from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg, arrays_of, checked_call, tensor_of
 from udogen.runtime.op.faults import PLACES, Stray
-from udogen.runtime.wire import Message
 
 _MAGIC = 0x314F4455
 _MOST_AXES = 8
@@ -81,10 +79,10 @@ class Wanted(NamedTuple):
 
 def encode(call: OpCall, wanted: Wanted, guard: int) -> bytes:
     """The request for a call."""
-    order, buffers = marshal.order_of(call)
-    inputs = [_tensor(call, row, buffers) for row in order["inputs"]]
-    inputs += [_param(call, row, buffers) for row in order["params"]]
-    outputs = [_tensor(call, row, buffers) for row in order["outputs"]]
+    call = checked_call(call)
+    inputs = [_tensor(call, arg) for arg in call.inputs]
+    inputs += [_param(call, param) for param in call.params]
+    outputs = [_tensor(call, arg) for arg in call.outputs]
     unit = RESOURCES.get(wanted.kernel, 0)
     return b"".join(
         (
@@ -125,7 +123,7 @@ def stray_of(call: OpCall, content: bytes) -> Stray:
 def outputs_of(call: OpCall, raw: list[bytes]) -> Mapping[str, Any]:
     """The outputs, as the types of the call have them."""
     turned = [bytearray(_turn(ELEMENTS[arg.dtype], room)) for arg, room in zip(call.outputs, raw, strict=True)]
-    return marshal.arrays_of(call, turned)
+    return arrays_of(call, turned)
 
 
 def _element(call: OpCall, name: str, dtype: str) -> Element:
@@ -138,32 +136,29 @@ def _element(call: OpCall, name: str, dtype: str) -> Element:
     return found
 
 
-def _tensor(call: OpCall, row: Message, buffers: list[Any], *, constant: bool = False) -> bytes:
-    name, shape = row["name"], row["shape"]
-    if row["role"] == NULL:
-        raise RunFailed(f"input `{name}` of op `{call.op_type}` is left out, which HTP does not allow", hint="give it")
-    element = _element(call, name, row["dtype"])
-    size = element.size
-    for extent in shape:
-        size *= extent
-    scale, offset = row["quant"] or (1.0, 0)
-    data = _turn(element, bytes(buffers[row["buffer"]])) if "buffer" in row else b""
-    return _head(element, element.bias - offset, scale, constant or row["role"] == STATIC, shape, size) + fill(data)
+def _tensor(call: OpCall, arg: TensorArg) -> bytes:
+    if arg.omitted:
+        raise RunFailed(
+            f"input `{arg.name}` of op `{call.op_type}` is left out, which HTP does not allow", hint="give it"
+        )
+    element = _element(call, arg.name, arg.dtype)
+    scale, offset = arg.quant or (1.0, 0)
+    data = b"" if arg.array is None else _turn(element, arg.array.tobytes())
+    size = prod(arg.shape) * element.size
+    return _head(element, element.bias - offset, scale, arg.static, arg.shape, size) + fill(data)
 
 
-def _param(call: OpCall, row: Message, buffers: list[Any]) -> bytes:
-    if "tensor" in row:
-        return _tensor(call, row["tensor"], buffers, constant=True)
-    form, dtype = _SCALARS.get(row["dtype"], ("", ""))
+def _param(call: OpCall, param: ParamArg) -> bytes:
+    if param.shape is not None:
+        return _tensor(call, tensor_of(param))
+    form, dtype = _SCALARS.get(param.dtype, ("", ""))
     try:
-        data = struct.pack(form, row["value"]) if form else b""
+        data = struct.pack(form, param.value) if form else b""
     except struct.error:
         data = b""
     if not data:
-        raise RunFailed(
-            f"param `{row['name']}`: {row['value']} cannot be passed as {row['dtype']}", hint="see its type"
-        )
-    element = _element(call, row["name"], dtype)
+        raise RunFailed(f"param `{param.name}`: {param.value} cannot be passed as {param.dtype}", hint="see its type")
+    element = _element(call, param.name, dtype)
     return _head(element, element.bias, 1.0, True, (), len(data)) + fill(_turn(element, data))
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+from udogen.errors import RunFailed
+from udogen.opdef import datatypes
+from udogen.runtime.channel import LogLine
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from udogen.runtime.execution_counts import Proof
     from udogen.runtime.op.watch import HeapUse
-    from udogen.runtime.proof import Proof
 
     Array = np.ndarray[Any, np.dtype[Any]]
+else:
+    Array = Any  # in a worker, which does without numpy, an array is the `Block` of shared memory that it lies in
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,12 @@ class ParamArg:
     value: int | float | bool | str | Array
     dtype: str
     quant: tuple[float, int] | None = None
+    shape: tuple[int, ...] | None = None  # of an array, in a call that was checked
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it is one value."""
+        return isinstance(self.value, (bool, int, float, str))
 
 
 POISON = 0x5A  # as a float of 32 bits about 1e16: nothing that is right by chance
@@ -70,15 +83,6 @@ class Times:
 
 
 @dataclass(frozen=True)
-class LogLine:
-    """A line of the runtime, or of the op package; level 1 is an error, 2 a warning, 3 information."""
-
-    level: int
-    text: str
-    source: str = "runtime"
-
-
-@dataclass(frozen=True)
 class RuntimeInfo:
     """Which runtime it was."""
 
@@ -92,7 +96,7 @@ class RuntimeInfo:
 
 @dataclass(frozen=True)
 class PackageInfo:
-    """What the op package says about itself (getInfo)."""
+    """The name and the ops of an op package (getInfo)."""
 
     name: str
     operations: tuple[str, ...]
@@ -119,3 +123,74 @@ class OpResult:
     packets: Packets | None = None  # where they were counted
     heap: HeapUse | None = None  # where it was watched
     proof: Proof | None = None  # what the package counted; None where it does not count
+
+
+def checked_call(call: OpCall) -> OpCall:
+    """The call, if all of it fits together: its arrays match its tensors, its numbers are Python's."""
+    if call.loops < 1:
+        raise RunFailed(f"op `{call.op_type}` cannot be run {call.loops} times", hint="give 1 or more loops")
+    if not 0 <= call.poison <= 255:
+        raise RunFailed(f"outputs cannot be filled with {call.poison}", hint="give a byte, 0 to 255")
+    if call.context is not None and call.save_context:
+        raise RunFailed("a restored context cannot be saved again", hint="keep the file that it was restored from")
+    for arg in call.inputs:
+        if not arg.omitted and arg.array is None:
+            raise RunFailed(f"input `{arg.name}` of op `{call.op_type}` has no data", hint="give it an array")
+        if not arg.omitted:
+            _check(call, arg.name, arg.dtype, arg.shape, arg.array)
+    params = tuple(_checked_param(call, each) for each in call.params)
+    outputs = tuple(replace(each, array=None) for each in call.outputs)
+    return replace(call, params=params, outputs=outputs)
+
+
+def arrays_of(call: OpCall, outputs: Sequence[Any]) -> dict[str, Array]:
+    """The outputs of a call by name, from the buffers that hold them."""
+    import numpy as np
+
+    return {
+        arg.name: np.frombuffer(data, _numpy_type(call, arg.name, arg.dtype)).reshape(arg.shape)
+        for arg, data in zip(call.outputs, outputs, strict=True)
+    }
+
+
+def tensor_of(param: ParamArg) -> TensorArg:
+    """An array among the parameters of a checked call as the tensor that the graph holds."""
+    array: Any = param.value
+    return TensorArg(param.name, param.dtype, param.shape or (), array, param.quant, static=True)
+
+
+def byte_sizes(call: OpCall) -> dict[str, int]:
+    """How many bytes each input has."""
+    return {arg.name: int(arg.array.nbytes) for arg in call.inputs if arg.array is not None}
+
+
+def _checked_param(call: OpCall, param: ParamArg) -> ParamArg:
+    value: Any = param.value
+    if hasattr(value, "__array__") and getattr(value, "shape", None) != ():
+        shape = tuple(value.shape)
+        _check(call, param.name, param.dtype, shape, value)
+        return replace(param, shape=shape)
+    return replace(param, value=value.item()) if hasattr(value, "item") else param  # a scalar of numpy
+
+
+def _check(call: OpCall, name: str, dtype: str, shape: tuple[int, ...], array: Any) -> None:
+    """Refuse an array that does not match its tensor: the runtime would read past the end of a smaller one."""
+    expected = _numpy_type(call, name, dtype)
+    if array.dtype != expected or tuple(array.shape) != tuple(shape):
+        raise RunFailed(
+            f"`{name}` of op `{call.op_type}` is declared {dtype} {list(shape)}, "
+            f"its array is {array.dtype} {list(array.shape)}",
+            hint=f"pass a numpy array of {expected} with that shape",
+        )
+
+
+def _numpy_type(call: OpCall, name: str, dtype: str) -> np.dtype[Any]:
+    import numpy as np
+
+    row = datatypes.parse(dtype)
+    if row is None or not row.numpy:
+        raise RunFailed(
+            f"`{name}` of op `{call.op_type}` has type {dtype}, of which udogen cannot make a tensor",
+            hint="one of: " + ", ".join(each.name for each in datatypes.ALL if each.numpy),
+        )
+    return np.dtype(row.numpy)

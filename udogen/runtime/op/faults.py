@@ -1,12 +1,12 @@
-"""A kernel that touched what is not its own: what the child told of it (udogen/emulator/watch/faults.c), in words."""
+"""A kernel that touched what is not its own: reports of the worker (udogen/emulator/watch/faults.c) as sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from udogen.runtime.op.watch import Frame
+from udogen.runtime.channel import Region
 
 _FAULT, _FRAME, _REGION = "udogen-fault ", "udogen-frame ", "udogen-region "
 _NEAR = 1 << 20  # bytes: what is further away from a tensor has nothing to do with it
@@ -15,6 +15,14 @@ _NEAR = 1 << 20  # bytes: what is further away from a tensor has nothing to do w
 PAST, BEFORE, INTO = PLACES = ("past the end of", "before the beginning of", "into")
 LOOPS_END = "let the kernel's loops and vector stores end at the tensor's own size"
 OUTPUTS_ALONE = "write to outputs alone; another op may read the same input"
+
+
+class Frame(NamedTuple):
+    """A place in a library: the offset at which it is in the file's own addresses."""
+
+    library: str
+    offset: int
+    symbol: str = ""  # of the dynamic symbols; empty where it has none
 
 
 @dataclass(frozen=True)
@@ -46,12 +54,12 @@ class Stray:
         return OUTPUTS_ALONE if self.where == INTO else LOOPS_END
 
 
-class Region(NamedTuple):
+class Copy(NamedTuple):
     """A copy of a tensor that the runtime made, between walls."""
 
     address: int
     size: int
-    number: int  # of the tensor, as far as its content tells; otherwise -1
+    number: int  # of the tensor, as far as its content shows; otherwise -1
 
 
 @dataclass(frozen=True)
@@ -61,54 +69,54 @@ class Fault:
     how: str  # read, write, unknown
     address: int
     frames: tuple[Frame, ...]  # innermost first
-    regions: tuple[Region, ...] = ()
+    copies: tuple[Copy, ...] = ()
 
-    def sentence(self, subject: str, rooms: Sequence[Mapping[str, Any]]) -> str:
+    def sentence(self, subject: str, regions: Sequence[Region]) -> str:
         """What happened, with the tensor beside which it was; empty where it was beside none."""
-        rooms = [*(room for room in rooms if "address" in room), *self._copies(rooms)]
+        regions = [*(region for region in regions if region.address), *self._copied(regions)]
         verb = {"read": "read", "write": "wrote"}.get(self.how, "reached")
-        near = min(rooms, key=self._distance, default=None)
+        near = min(regions, key=self._distance, default=None)
         if near is None or self._distance(near) >= _NEAR:
             return ""
-        begin, size = int(near["address"]), int(near["size"])
+        begin, size = near.address, near.size
         where = BEFORE if self.address < begin else INTO if self.address < begin + size else PAST
-        return Stray(verb, where, near["role"], near["name"], size, abs(self.address - begin)).sentence(subject)
+        return Stray(verb, where, near.role, near.name, size, abs(self.address - begin)).sentence(subject)
 
-    def _copies(self, rooms: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-        """The regions as rooms of the tensors that they are copies of, or of those of the same size."""
-        fenced = [room for room in rooms if "number" in room]
-        for region in self.regions:
-            same = [room for room in fenced if room["size"] == region.size]
-            meant = [room for room in same if room["number"] == region.number] or same
-            name = "` or `".join(room["name"] for room in meant)
-            yield {"name": name, "role": "input", "address": region.address, "size": region.size}
+    def _copied(self, regions: Sequence[Region]) -> Iterator[Region]:
+        """The copies as regions of the tensors that they are of, or of those of the same size."""
+        fenced = [region for region in regions if region.number >= 0]
+        for copy in self.copies:
+            same = [region for region in fenced if region.size == copy.size]
+            meant = [region for region in same if region.number == copy.number] or same
+            name = "` or `".join(region.name for region in meant)
+            yield Region(name, "input", copy.size, copy.address)
 
-    def _distance(self, room: Mapping[str, Any]) -> int:
-        begin, size = int(room["address"]), int(room["size"])
+    def _distance(self, region: Region) -> int:
+        begin, size = region.address, region.size
         if self.address < begin:
             return begin - self.address
         return max(0, self.address - (begin + size - 1))
 
 
 def fault_of(lines: Sequence[str]) -> Fault | None:
-    """The fault that a child told of on its stderr; None where it told of none."""
-    told = [line for line in lines if line.startswith(_FAULT)]
-    if not told:
+    """The fault that a worker reported on its stderr, if any."""
+    reports = [line for line in lines if line.startswith(_FAULT)]
+    if not reports:
         return None
     try:
-        _, _, how, address = told[-1].split()
+        _, _, how, address = reports[-1].split()
         frames = [line.removeprefix(_FRAME).partition(" ") for line in lines if line.startswith(_FRAME)]
         regions = [line.split()[1:] for line in lines if line.startswith(_REGION)]
         return Fault(
             how,
             int(address, 16),
             tuple(Frame(library, int(offset, 16)) for offset, _, library in frames),
-            tuple(Region(int(begin, 16), int(size), int(number)) for begin, size, number in regions),
+            tuple(Copy(int(begin, 16), int(size), int(number)) for begin, size, number in regions),
         )
     except ValueError:  # cut, or written by the op itself
         return None
 
 
 def without_faults(lines: Sequence[str]) -> list[str]:
-    """What people read of what a child said."""
+    """The lines without such reports."""
     return [line for line in lines if not line.startswith((_FAULT, _FRAME, _REGION))]

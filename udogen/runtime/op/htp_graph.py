@@ -55,13 +55,13 @@ class Recording:
 
 def lines(stages: Sequence[Stage]) -> list[str]:
     """The stages for a person; one that changes nothing is a single line."""
-    told: list[str] = []
+    text: list[str] = []
     before: list[str] = []
     for stage in stages:
         ops = [_line(op) for op in stage["ops"]] + [_result(row) for row in stage["results"]]
-        told += [f"{stage['stage']}: as before"] if ops == before else [f"{stage['stage']}:", *ops]
+        text += [f"{stage['stage']}: as before"] if ops == before else [f"{stage['stage']}:", *ops]
         before = ops
-    return told
+    return text
 
 
 def _line(op: Stage) -> str:

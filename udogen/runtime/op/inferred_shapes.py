@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from udogen.configs.load import load
 from udogen.errors import UsageError
 from udogen.opdef.model import Op
 from udogen.opdef.shape_rules import Given, Inferred, ShapeRules, load_shape_rules
@@ -28,25 +27,23 @@ def with_rules(
     op: Op,
     inputs: Sequence[TensorArg],
     params: Sequence[ParamArg],
-    told: Mapping[str, tuple[int, ...]],
+    known: Mapping[str, tuple[int, ...]],
 ) -> tuple[TensorArg, ...]:
-    """The outputs with the shapes of the rules; those in `told` stay."""
+    """The outputs with the shapes of the rules; those in `known` stay."""
     if built.folder is None:
         raise UsageError(
             f"--rules {rules}: {built.library} is a library alone, and rules are read with the config of its op",
             hint="give the folder of the package, or --shape NAME=2x3x4",
         )
-    packages, problems = load(built.folder.configs)
-    problems.stop_if_any()
-    package = next(each for each in packages if each.name == built.package)
-    found = load_shape_rules(rules, package.ops)
+    assert built.config is not None  # in which the op was found
+    found = load_shape_rules(rules, built.config.ops)
     if not found.has_shapes(op.name):
         raise UsageError(f"{rules} has no rule for the shapes of op `{op.name}`", hint=f"write def {op.name}(op): …")
     inferred = infer_outputs(found, op, inputs, params, outputs)
     made = []
     for number, arg in enumerate(outputs):
         shape = list(inferred.values())[number].shape if number < len(inferred) else None
-        made.append(arg if arg.name in told or shape is None else replace(arg, shape=shape))
+        made.append(arg if arg.name in known or shape is None else replace(arg, shape=shape))
     return tuple(made)
 
 

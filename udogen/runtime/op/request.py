@@ -1,4 +1,4 @@
-"""What a person says of a run (names, arrays, texts) -> an OpCall, with the op's config to tell what is meant."""
+"""What a user asks of a run (names, arrays, texts) -> an OpCall, checked against the op's config."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What a person said of one run."""
+class CallOptions:
+    """What a user asks of one run."""
 
     inputs: Mapping[str, Array]
     params: Mapping[str, object] = field(default_factory=dict)
@@ -32,32 +32,32 @@ class Wishes:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of outputs
     outputs: tuple[str, ...] = ()
     loops: int = 1
-    rules: Path | None = None  # a file that says the shapes of outputs
+    rules: Path | None = None  # a file with rules for the shapes of outputs
     by_name: bool = False  # parameters are sent by their names, whatever the backend knows them by
 
 
-def make_call(op: Op | None, built: Built, op_type: str, wishes: Wishes) -> OpCall:
-    """The call; every name, type and shape is held against the op's config where there is one."""
+def make_call(op: Op | None, built: Built, op_type: str, options: CallOptions) -> OpCall:
+    """The call; every name, type and shape is checked against the op's config, if there is one."""
     if op is None:
-        return _blind_call(built, op_type, wishes)
-    _no_strangers(op, wishes)
+        return _blind_call(built, op_type, options)
+    _no_strangers(op, options)
     omits = built.folder is None or backends.ALL[built.folder.backend].can_omit
-    inputs = _inputs(op, wishes, omits=omits)
-    outputs = _outputs(op, inputs, wishes)
+    inputs = _inputs(op, options, omits=omits)
+    outputs = _outputs(op, inputs, options)
     if built.folder is not None and built.folder.backend in backends.RUNTIMES:
         inputs, outputs = (
             tuple(_of_some_rank(op, arg, backends.RUNTIMES[built.folder.backend].ranks) for arg in args)
             for args in (inputs, outputs)
         )
-    given = wishes.params
-    if built.folder is not None and not wishes.by_name and not backends.ALL[built.folder.backend].names_params:
+    given = options.params
+    if built.folder is not None and not options.by_name and not backends.ALL[built.folder.backend].names_params:
         given = _in_place(op, given)
-    params = tuple(_param(op, name, value, wishes) for name, value in given.items())
-    if wishes.rules is not None:
+    params = tuple(_param(op, name, value, options) for name, value in given.items())
+    if options.rules is not None:
         outputs = with_rules(
-            outputs, rules=wishes.rules, built=built, op=op, inputs=inputs, params=params, told=wishes.shapes
+            outputs, rules=options.rules, built=built, op=op, inputs=inputs, params=params, known=options.shapes
         )
-    return OpCall(op_type, built.package, inputs, outputs, params, loops=wishes.loops)
+    return OpCall(op_type, built.package, inputs, outputs, params, loops=options.loops)
 
 
 def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
@@ -79,25 +79,25 @@ def _in_place(op: Op, given: Mapping[str, object]) -> Mapping[str, object]:
     return found
 
 
-def _inputs(op: Op, wishes: Wishes, *, omits: bool) -> tuple[TensorArg, ...]:
+def _inputs(op: Op, options: CallOptions, *, omits: bool) -> tuple[TensorArg, ...]:
     """The inputs in the op's order; `name.0`, `name.1` … are those of a repeated one.
 
     One with a default may be left out; where the backend cannot `omit` any, the default is given.
     """
     found: list[TensorArg] = []
     for tensor in op.inputs:
-        names = _names_of(tensor, wishes.inputs)
+        names = _names_of(tensor, options.inputs)
         for name in names:
-            array = wishes.inputs[name]
-            quant = wishes.quants.get(name, wishes.quants.get(tensor.name))
-            dtype = _dtype_of_array(op, tensor, array, quant, wishes.dtypes.get(name, ""))
+            array = options.inputs[name]
+            quant = options.quants.get(name, options.quants.get(tensor.name))
+            dtype = _dtype_of_array(op, tensor, array, quant, options.dtypes.get(name, ""))
             _only_default(op, tensor, array)
             found.append(TensorArg(name, dtype.name, tuple(array.shape), array, quant, static=tensor.static))
         if not names and tensor.default is not None and not tensor.repeated and not omits:
             found.append(_default_input(tensor))
             continue
         if not names and tensor.required:
-            given = ", ".join(wishes.inputs) or "none"
+            given = ", ".join(options.inputs) or "none"
             raise RunFailed(
                 f"op `{op.name}` needs the input `{tensor.name}`",
                 hint=f"--input {tensor.name}=FILE.npy (given: {given})",
@@ -141,7 +141,7 @@ def _only_default(op: Op, tensor: Tensor, value: object) -> None:
 
 
 def _without_tail(op: Op, found: list[TensorArg]) -> list[TensorArg]:
-    """Optional inputs at the end are just not there, unless their places tell how often a repeated one stands."""
+    """Optional inputs at the end are left out, unless their number shows how often a repeated one occurs."""
     if len(found) > len(op.inputs):
         return found
     while found and found[-1].omitted:
@@ -196,23 +196,23 @@ def _dtype_of_array(op: Op, tensor: Tensor, array: Array, quant: tuple[float, in
     return fitting[0]
 
 
-def _outputs(op: Op, inputs: tuple[TensorArg, ...], wishes: Wishes) -> tuple[TensorArg, ...]:
+def _outputs(op: Op, inputs: tuple[TensorArg, ...], options: CallOptions) -> tuple[TensorArg, ...]:
     """The outputs up to the last one that is mandatory or named: those before it cannot be left out."""
-    named = dict.fromkeys((*wishes.outputs, *wishes.shapes))
+    named = dict.fromkeys((*options.outputs, *options.shapes))
     names = {tensor.name: _names_of(tensor, named) for tensor in op.outputs}
     wanted = [index for index, tensor in enumerate(op.outputs) if tensor.mandatory or names[tensor.name]]
     return tuple(
-        _output(name, tensor, inputs, wishes)
+        _output(name, tensor, inputs, options)
         for tensor in op.outputs[: max(wanted, default=-1) + 1]
         for name in names[tensor.name] or [tensor.name]
     )
 
 
-def _output(name: str, tensor: Tensor, inputs: tuple[TensorArg, ...], wishes: Wishes) -> TensorArg:
-    """Shape and type as told; otherwise those of the first input, as far as the config allows."""
+def _output(name: str, tensor: Tensor, inputs: tuple[TensorArg, ...], options: CallOptions) -> TensorArg:
+    """Shape and type as given; otherwise those of the first input, as far as the config allows."""
     first = next((arg for arg in inputs if not arg.omitted), None)
-    quant = wishes.quants.get(name, wishes.quants.get(tensor.name))
-    wanted = wishes.dtypes.get(name, wishes.dtypes.get(tensor.name, ""))
+    quant = options.quants.get(name, options.quants.get(tensor.name))
+    wanted = options.dtypes.get(name, options.dtypes.get(tensor.name, ""))
     allowed = {row.name: row for row in tensor.accepted}
     if wanted:
         dtype = _known(wanted, tensor.datatypes)
@@ -225,13 +225,13 @@ def _output(name: str, tensor: Tensor, inputs: tuple[TensorArg, ...], wishes: Wi
             f"output `{name}` is {dtype.name}, which needs a scale and an offset",
             hint=f"--quant {name}=SCALE,OFFSET, or another type: --dtype {name}=TYPE",
         )
-    shape = wishes.shapes.get(name, first.shape if first is not None else ())
+    shape = options.shapes.get(name, first.shape if first is not None else ())
     return TensorArg(name, dtype.name, shape, quant=quant if dtype.quantized else None)
 
 
-def _param(op: Op, name: str, value: object, wishes: Wishes) -> ParamArg:
+def _param(op: Op, name: str, value: object, options: CallOptions) -> ParamArg:
     tensor = next(param for param in op.params if param.name == name)
-    dtype = _known(wishes.dtypes[name], tensor.datatypes) if name in wishes.dtypes else _dtype_of_param(tensor, value)
+    dtype = _known(options.dtypes[name], tensor.datatypes) if name in options.dtypes else _dtype_of_param(tensor, value)
     if isinstance(value, str):
         parsed = values.parse_default(value, [dtype], tensor.enum)
         if parsed is None and tensor.enum:
@@ -249,7 +249,7 @@ def _param(op: Op, name: str, value: object, wishes: Wishes) -> ParamArg:
             raise UsageError(f"parameter `{name}` of op `{op.name}` {fault}", hint=have)
         value = parsed
     _only_default(op, tensor, value)
-    quant = wishes.quants.get(name) if dtype.quantized else None
+    quant = options.quants.get(name) if dtype.quantized else None
     return ParamArg(name, _as_param_value(value, tensor, dtype), dtype.name, quant)
 
 
@@ -288,13 +288,13 @@ def _as_param_value(value: object, tensor: Tensor, dtype: DataType) -> int | flo
     return array.reshape(1) if array.ndim == 0 and 0 not in tensor.rank.ranks else array
 
 
-def _no_strangers(op: Op, wishes: Wishes) -> None:
+def _no_strangers(op: Op, options: CallOptions) -> None:
     """Refuse every name that the op does not have."""
-    named = (*wishes.outputs, *wishes.shapes)
-    _no_stranger("input", wishes.inputs, op, op.inputs)
+    named = (*options.outputs, *options.shapes)
+    _no_stranger("input", options.inputs, op, op.inputs)
     _no_stranger("output", named, op, op.outputs)
-    _no_stranger("parameter", wishes.params, op, op.params)
-    _no_stranger("tensor", (*wishes.quants, *wishes.dtypes), op, op.tensors)
+    _no_stranger("parameter", options.params, op, op.params)
+    _no_stranger("tensor", (*options.quants, *options.dtypes), op, op.tensors)
 
 
 def _no_stranger(what: str, names: Iterable[str], op: Op, tensors: Sequence[Tensor]) -> None:
@@ -306,40 +306,40 @@ def _no_stranger(what: str, names: Iterable[str], op: Op, tensors: Sequence[Tens
             raise UsageError(f"op `{op.name}` has no {what} `{name}`", hint=hint)
 
 
-def _blind_call(built: Built, op_type: str, wishes: Wishes) -> OpCall:
+def _blind_call(built: Built, op_type: str, options: CallOptions) -> OpCall:
     """Without a config, names mean nothing: inputs go in the order given, types follow the arrays."""
-    if not wishes.inputs:
+    if not options.inputs:
         raise RunFailed("no input was given", hint="--input NAME=FILE.npy, in the op's order")
     inputs = tuple(
-        TensorArg(name, _guess(name, array, wishes).name, tuple(array.shape), array, wishes.quants.get(name))
-        for name, array in wishes.inputs.items()
+        TensorArg(name, _guess(name, array, options).name, tuple(array.shape), array, options.quants.get(name))
+        for name, array in options.inputs.items()
     )
     outputs = tuple(
         TensorArg(
             name,
-            _known(wishes.dtypes.get(name, inputs[0].dtype)).name,
-            wishes.shapes.get(name, inputs[0].shape),
-            quant=wishes.quants.get(name),
+            _known(options.dtypes.get(name, inputs[0].dtype)).name,
+            options.shapes.get(name, inputs[0].shape),
+            quant=options.quants.get(name),
         )
-        for name in wishes.outputs or tuple(wishes.shapes) or ("output",)
+        for name in options.outputs or tuple(options.shapes) or ("output",)
     )
     params = []
-    for name, value in wishes.params.items():
-        dtype = _known(wishes.dtypes.get(name, "FLOAT_32"))
+    for name, value in options.params.items():
+        dtype = _known(options.dtypes.get(name, "FLOAT_32"))
         parsed = values.parse_default(value, [dtype]) if isinstance(value, str) else value
         if not isinstance(parsed, bool | int | float | str):
             raise RunFailed(
                 f"parameter `{name}`: `{value}` is no {dtype.name}", hint=f"name its type: --dtype {name}=TYPE"
             )
         params.append(ParamArg(name, parsed, dtype.name))
-    return OpCall(op_type, built.package, inputs, outputs, tuple(params), loops=wishes.loops)
+    return OpCall(op_type, built.package, inputs, outputs, tuple(params), loops=options.loops)
 
 
-def _guess(name: str, array: Array, wishes: Wishes) -> DataType:
-    if name in wishes.dtypes:
-        return _known(wishes.dtypes[name])
+def _guess(name: str, array: Array, options: CallOptions) -> DataType:
+    if name in options.dtypes:
+        return _known(options.dtypes[name])
     rows = [row for row in datatypes.ALL if row.numpy == str(array.dtype)]
-    rows.sort(key=lambda row: row.quantized != (name in wishes.quants))
+    rows.sort(key=lambda row: row.quantized != (name in options.quants))
     if not rows:
         raise RunFailed(f"input `{name}` holds {array.dtype}, which QNN has no type for", hint="save it as float32")
     return rows[0]

@@ -1,18 +1,20 @@
 """What is watched while ops run: who allocates, and memory in which no step beside a tensor goes unnoticed.
 
-The parent says with a `Watch` what it wants; the worker has it done by the library that was preloaded into it
+A `Watch` names it; in the worker it is done by the library that was preloaded into it
 (udogen/emulator/watch).
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
+from udogen.runtime.channel import Region
+from udogen.runtime.failures import OutOfBounds
+from udogen.runtime.op.faults import OUTPUTS_ALONE, Frame
 
 _VERSION = 1
 _DEPTH = 48
@@ -29,14 +31,6 @@ class Watch:
 
 
 NOTHING = Watch()
-
-
-class Frame(NamedTuple):
-    """A place in a library: the offset at which it is in the file's own addresses."""
-
-    library: str
-    offset: int
-    symbol: str = ""  # of the dynamic symbols; empty where it has none
 
 
 @dataclass(frozen=True)
@@ -59,7 +53,7 @@ class HeapUse:
 
     executions: int
     seen: int  # allocations of whoever
-    lost: int  # allocations of the package that there was no room to remember
+    lost: int  # allocations of the package that did not fit into its memory
     sites: tuple[Site, ...]
 
 
@@ -123,10 +117,10 @@ class Fence:
         address = int(abi.ffi().cast("uintptr_t", place))
         self._c.udogen_fence_tensor(ctypes.c_void_p(address), ctypes.c_size_t(len(place)))
 
-    def told(self) -> list[dict[str, Any]]:
-        """The tensors, as the parent is told: by their number, for where they are is known when something happens."""
+    def regions(self) -> list[Region]:
+        """The tensors by their number, for where they are is known when something happens."""
         return [
-            {"name": name, "role": "input", "number": number, "size": len(place)}
+            Region(name, "input", len(place), number=number)
             for number, (name, place) in enumerate(zip(self._names, self._kept, strict=True))
         ]
 
@@ -137,11 +131,9 @@ class Fence:
             if (
                 at >= 0 and len(set(bytes(abi.ffi().buffer(place)))) > 1
             ):  # of a constant any other memory could seem to be a copy
-                from udogen.runtime.failures import OutOfBounds  # which needs `Frame`
-
                 raise OutOfBounds(
                     f"op `{op}` wrote into its input `{name}`, which it must not: at byte {at} of {len(place)}",
-                    hint="write to outputs alone; another op may read the same input",
+                    hint=OUTPUTS_ALONE,
                 )
 
     def end(self) -> None:
@@ -200,17 +192,3 @@ def _frame(c: ctypes.CDLL, address: int) -> Frame:
         return Frame("", address)
     offset = address - (place.contents.base or 0) - 1
     return Frame((info.file or b"").decode("utf-8", "replace"), offset, (info.symbol or b"").decode("utf-8", "replace"))
-
-
-def as_message(use: HeapUse) -> dict[str, Any]:
-    """What was seen, for the wire."""
-    return {
-        **use.__dict__,
-        "sites": [{**site.__dict__, "frames": [list(frame) for frame in site.frames]} for site in use.sites],
-    }
-
-
-def of_message(message: Mapping[str, Any]) -> HeapUse:
-    """What came over the wire."""
-    sites = [Site(**{**row, "frames": tuple(Frame(*frame) for frame in row["frames"])}) for row in message["sites"]]
-    return HeapUse(**{**message, "sites": tuple(sites)})

@@ -9,9 +9,18 @@ from typing import Any
 from udogen.backends.plan import PROVIDER
 from udogen.build import elf
 from udogen.errors import RunFailed
+from udogen.runtime.failures import Situation
 from udogen.runtime.op.calls import PackageInfo
-from udogen.runtime.op.records import ask, read_records
-from udogen.runtime.snpe.registration import RegisteredOp, RegisteredTensor, Registration
+from udogen.runtime.package_queries import (
+    DescribedOp,
+    DescribedParam,
+    DescribedTensor,
+    JudgeOps,
+    OpsJudged,
+    ask,
+    read_records,
+)
+from udogen.runtime.snpe.registration import RegisteredOp, RegisteredParam, RegisteredTensor, Registration
 
 _SECONDS = 30.0
 
@@ -132,39 +141,31 @@ def compare_validation(registration: Registration, path: Path) -> bool:
     ops = registration.ops_of("CPU")
     if any(tensor.types.get("CPU") not in _MEANS for op in ops for tensor in (*op.inputs, *op.outputs)):
         return False
-    order = {
-        "do": "judge",
-        "library": str(path),
-        "provider": provider_of(registration),
-        "package": registration.package,
-        "ops": [_as_order(op) for op in ops],
-    }
-    judged = ask(order, library=str(path), timeout=_SECONDS)["ops"]
+    command = JudgeOps(
+        path.resolve(), provider_of(registration), registration.package, tuple(_described(op) for op in ops)
+    )
+    judged = ask(command, OpsJudged, Situation(str(path)), _SECONDS).ops
     for op, row in zip(ops, judged, strict=False):
-        if row["other"]:
-            reason = row["reason"].removeprefix(f"op {op.type}: ")
+        if row.other:
+            reason = row.reason.removeprefix(f"op {op.type}: ")
             raise OtherOps(
                 f"op {op.type} of {path} is another than its registration says; as registered, {reason}",
                 hint="generate and build both from the same config",
             )
-    return bool(judged) and all(row["accepted"] for row in judged)
+    return bool(judged) and all(row.accepted for row in judged)
 
 
-def _as_order(op: RegisteredOp) -> dict[str, Any]:
-    def side(tensors: Sequence[RegisteredTensor]) -> list[dict[str, Any]]:
-        return [{"name": each.name, "types": _MEANS[each.types["CPU"]]} for each in tensors]
+def _described(op: RegisteredOp) -> DescribedOp:
+    def side(tensors: Sequence[RegisteredTensor]) -> tuple[DescribedTensor, ...]:
+        return tuple(DescribedTensor(each.name, _MEANS[each.types["CPU"]]) for each in tensors)
 
-    params = [
-        {
-            "name": each.name,
-            "kind": each.kind,
-            "types": ("STRING",) if each.kind == "string" else _MEANS.get(each.type, ("FLOAT_32",)),
-            "value": each.value,
-            "shape": each.shape,
-        }
-        for each in op.params
-    ]
-    return {"type": op.type, "inputs": side(op.inputs), "outputs": side(op.outputs), "params": params}
+    def param(each: RegisteredParam) -> DescribedParam:
+        types = ("STRING",) if each.kind == "string" else _MEANS.get(each.type, ("FLOAT_32",))
+        if each.kind == "tensor":
+            return DescribedParam(each.name, types, each.shape, None)
+        return DescribedParam(each.name, types, None, each.value)
+
+    return DescribedOp(op.type, side(op.inputs), side(op.outputs), tuple(param(each) for each in op.params))
 
 
 def _fault(op: RegisteredOp, kernel: Mapping[str, Any]) -> str:

@@ -18,10 +18,11 @@ from udogen.build import elf, tools
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
+from udogen.runtime.failures import Situation
 from udogen.runtime.library import find_runtime
 from udogen.runtime.op.calls import PackageInfo, RuntimeInfo
-from udogen.runtime.op.records import ask
 from udogen.runtime.op.session import OpSession
+from udogen.runtime.package_queries import LibraryLocated, LocateLibrary, ask
 from udogen.runtime.snpe.compare import (
     OtherOps,
     OtherPackage,
@@ -165,9 +166,10 @@ def _find(registration: Registration, core: str, name: str) -> Path:
     if fitting:  # as the loader does, which passes over those of other machines
         return fitting[0].resolve()
     if not there:
-        told = ask({"do": "locate", "library": name}, library=name, timeout=_SECONDS, what="the library")
-        if told["path"]:
-            return Path(told["path"])
+        situation = Situation(name, what="the library")
+        located = ask(LocateLibrary(name), LibraryLocated, situation, _SECONDS)
+        if located.path:
+            return Path(located.path)
         raise _missing(registration, core, name)
     found, read = there[0]
     if read.machine in _CORES[core].machines:

@@ -12,8 +12,9 @@ from udogen.errors import RunFailed
 from udogen.qnn import udo
 from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
+from udogen.runtime.failures import Situation
 from udogen.runtime.library import check_loadable
-from udogen.runtime.op.records import ask
+from udogen.runtime.package_queries import ReadRegistration, RegistrationRead, ask
 
 Numbers = tuple[int, ...]
 
@@ -101,8 +102,8 @@ def read_registration(path: PathArgument, *, timeout: float = 30.0) -> Registrat
             f"{path} exports {text}",
             hint="give the registration library, libUdo<Package>Reg.so" if several else "declare it with UDO_API",
         )
-    order = {"do": "registration", "library": str(path.resolve())}
-    return _registration(path, ask(order, library=str(path), timeout=timeout, what="the registration library"))
+    situation = Situation(str(path), what="the registration library")
+    return _registration(path, ask(ReadRegistration(path.resolve()), RegistrationRead, situation, timeout).content)
 
 
 def _registration(path: Path, told: Mapping[str, Any]) -> Registration:

@@ -19,8 +19,7 @@ from udogen.opdef.model import Op
 from udogen.runtime.built import Built
 from udogen.runtime.failures import OpCrashed, OutOfBounds
 from udogen.runtime.hexagon.session import HexagonSession
-from udogen.runtime.op.calls import OpCall
-from udogen.runtime.op.marshal import byte_sizes
+from udogen.runtime.op.calls import OpCall, byte_sizes
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.op.watch import Watch
 from udogen.verify.cases import CaseError
@@ -117,9 +116,9 @@ class SafetyChecks:
     def _leaks(self, call: OpCall) -> tuple[Finding, ...]:
         """What is never freed."""
         prepared = self._prepare(Variant())
-        growth = prepared.session.leaks(call, executions=findings.EXECUTIONS, cycles=findings.CYCLES)
+        repeated = prepared.session.leaks(call, executions=findings.EXECUTIONS, cycles=findings.CYCLES)
         with self._stacks(prepared, call) as stacks:
-            return findings.leaks(growth, stacks, op=call.op_type)
+            return findings.leaks(repeated, stacks, op=call.op_type)
 
     def _sanitized(self, call: OpCall, variant: Variant) -> tuple[Finding, ...]:
         """Reports of sanitizers; `thread` runs two graphs of the op at the same time."""
@@ -134,7 +133,7 @@ class SafetyChecks:
                 prepared.session.run(replace(call, loops=1), Watch(exact=True))
         except RunFailed as error:
             crash = error
-        about = findings.SanitizedCall(call.op_type, prepared.library, prepared.session.rooms, byte_sizes(call))
+        about = findings.SanitizedCall(call.op_type, prepared.library, prepared.session.regions, byte_sizes(call))
         with self._stacks(prepared, call) as stacks:
             found = findings.sanitizer_reports(prepared.reports(), stacks, about) or differing
         if crash is not None and not found:

@@ -8,13 +8,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from udogen.build.dwarf import Lines, Place, readable
 from udogen.build.emulator import build_watch
 from udogen.runtime.built import Built
+from udogen.runtime.channel import Region
 from udogen.runtime.op.calls import OpResult
-from udogen.runtime.op.watch import Frame, HeapUse, Site, of_message
+from udogen.runtime.op.commands import Growth, OpRepeated
+from udogen.runtime.op.faults import Frame
+from udogen.runtime.op.watch import HeapUse, Site
 from udogen.verify.results import Finding
 
 # --- stacks ---------------------------------------------------------------------------------------------------
@@ -205,21 +208,22 @@ _HINT = {
 _OF = {"executions": "executions of one graph", "cycles": "graphs, each made, executed once and freed"}
 
 
-def leaks(growth: Mapping[str, Any], stacks: StackReader, *, op: str) -> tuple[Finding, ...]:
+def leaks(repeated: OpRepeated, stacks: StackReader, *, op: str) -> tuple[Finding, ...]:
     """What grew from the first snapshot to the second and from there to the third."""
     found: list[Finding] = []
     seen: set[str] = set()
-    for kind in ("executions", "cycles"):  # what leaks in an execution leaks in a cycle too: reported once
-        for key, finding in _grown(kind, growth[kind], stacks, op):
+    # What leaks in an execution leaks in a cycle too: reported once.
+    for kind, growth in (("executions", repeated.executions), ("cycles", repeated.cycles)):
+        for key, finding in _grown(kind, growth, stacks, op):
             if key not in seen:
                 found.append(finding)
             seen.add(key)
     return tuple(found)
 
 
-def _grown(kind: str, growth: Mapping[str, Any], stacks: StackReader, op: str) -> Iterator[tuple[str, Finding]]:
-    shots = [of_message(shot["heap"]) for shot in growth["shots"]]
-    times = f"{growth['times']:,} {_OF[kind]}"
+def _grown(kind: str, growth: Growth, stacks: StackReader, op: str) -> Iterator[tuple[str, Finding]]:
+    shots = [shot.heap for shot in growth.shots]
+    times = f"{growth.times:,} {_OF[kind]}"
     for index, site in enumerate(shots[-1].sites):
         sizes = [_live(shot, index)[1] for shot in shots]
         if not sizes[0] < sizes[1] < sizes[2]:
@@ -232,7 +236,7 @@ def _grown(kind: str, growth: Mapping[str, Any], stacks: StackReader, op: str) -
             f"of {stack.where}"
         )
         yield f"{stack.where} {stack.through}", Finding("leak", sentence, "\n".join(lines), _HINT[kind])
-    files = [int(shot["files"]) for shot in growth["shots"]]
+    files = [shot.files for shot in growth.shots]
     if files[0] < files[1] < files[2]:
         sentence = f"op `{op}` leaves files open: {files[2] - files[0]:,} more after {times}"
         yield "files", Finding("leak", sentence, f"open files: {_numbers(files)}", "close what the kernel opens")
@@ -270,7 +274,7 @@ class SanitizedCall(NamedTuple):
 
     op: str
     library: Path
-    rooms: Sequence[Mapping[str, Any]]  # where the data of bound tensors was
+    regions: Sequence[Region]  # where the data of bound tensors was
     sizes: Mapping[str, int]  # bytes of each input, which a runtime may have copied
 
 
@@ -321,7 +325,7 @@ def _addresses(lines: Sequence[str], stacks: StackReader, call: SanitizedCall) -
 def _beside(region: re.Match[str], call: SanitizedCall) -> str:
     """Past the end of its input `x` (96 bytes); empty if the allocation is no tensor's."""
     begin, size = int(region["begin"], 16), int(region["size"])
-    name = next((f"its {room['role']} `{room['name']}`" for room in call.rooms if room["address"] == begin), "")
+    name = next((f"its {region.role} `{region.name}`" for region in call.regions if region.address == begin), "")
     if not name:  # the runtime copies inputs into memory of its own
         same = [name for name, nbytes in call.sizes.items() if nbytes == size]
         name = " or ".join(f"its input `{each}`" for each in same)

@@ -16,11 +16,13 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
+from udogen.qnn.tensors import APP_WRITE, Tensor
+from udogen.runtime.channel import GUARD, Block, Region, SharedMemory
 from udogen.runtime.failures import OutOfBounds
+from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.faults import BEFORE, INTO, PAST, Stray
-from udogen.runtime.wire import Message
+from udogen.runtime.worker.op_graph import block_of
 
-_ZONE = 2048  # bytes of the guard before plain data, and of the one behind it
 _MOST = 4096  # bytes of a guard that are looked at
 _ALIGNMENT = 128
 _NONE, _READ = 0, 1
@@ -43,7 +45,7 @@ def _numbers(shift: int, span: int) -> bytes:
 
 @cache
 def _pattern(role: str, number: int, later: bool) -> bytes:
-    """The bytes of the guards of one tensor, as udogen/emulator/hexagon/guards.c says what they must be."""
+    """The bytes of the guards of one tensor, as udogen/emulator/hexagon/guards.c computes them."""
     if role == "output":
         first = _HIGH if later else _LOW
         table = bytes(first + (value + 17 * number) % _SPAN for value in range(_SPAN))
@@ -54,7 +56,7 @@ def _pattern(role: str, number: int, later: bool) -> bytes:
 
 
 @dataclass
-class Room:
+class GuardedBuffer:
     """The data of one tensor, and the guards around it."""
 
     name: str
@@ -64,7 +66,8 @@ class Room:
     behind: memoryview = field(default_factory=lambda: memoryview(b""))
     owner: Any = None  # what frees the memory
     number: int = 0  # among those of its role
-    content: bytes | None = None  # what must stay in it, where that is known
+    content: Any = None  # what must stay in it, where that is known
+    block: Block | None = None  # of shared memory, where it lies in that
     changed: dict[str, set[int]] = field(default_factory=dict)  # where something was written: offsets
 
     @property
@@ -99,13 +102,20 @@ class Room:
         return (self.before, before), (self.behind, pattern[_MOST : _MOST + self.behind.nbytes])
 
     def _note(self, where: str, part: memoryview, expected: bytes) -> None:
-        if part != expected:
+        if not same_bytes(part, expected):
             found = {at for at, (a, b) in enumerate(zip(part, expected, strict=True)) if a != b}
             self.changed.setdefault(where, set()).update(found)
 
-    def told(self) -> Message:
-        """As the parent is told of it, who has to explain an address."""
-        return {"name": self.name, "role": self.role, "address": self.address, "size": self.data.nbytes}
+    def region(self) -> Region:
+        """Where it lies, for the parent, which explains addresses."""
+        return Region(self.name, self.role, self.data.nbytes, self.address)
+
+
+def same_bytes(one: Any, other: Any) -> bool:
+    """Whether two buffers of one size hold the same; memoryviews themselves are slow to compare."""
+    ffi = abi.ffi()
+    addresses = (ctypes.c_void_p(int(ffi.cast("uintptr_t", ffi.from_buffer(each)))) for each in (one, other))
+    return not ctypes.CDLL(None).memcmp(*addresses, ctypes.c_size_t(len(one)))
 
 
 def refuse_strays(op: str, strays: Iterable[Stray]) -> None:
@@ -116,86 +126,121 @@ def refuse_strays(op: str, strays: Iterable[Stray]) -> None:
         raise OutOfBounds(sentences[0], hint=found[0].hint, details=sentences[1:])
 
 
-class Rooms:
-    """Rooms of one kind; `guard` is end, begin, or empty.  Outputs hold the byte `poison` before they are written."""
+class GuardedBuffers:
+    """The data of all tensors of a graph, in one way: `guard` is end, begin, or empty.
+
+    Outputs hold the byte `poison` before they are written.
+    """
 
     def __init__(self, *, guard: str = "", exact: bool = False, poison: int = 0) -> None:
         self._guard, self._exact, self._poison = guard, exact, poison
-        self.all: list[Room] = []
+        self.all: list[GuardedBuffer] = []
 
-    def output(self, name: str, size: int) -> Room:
-        """Room for what an op writes."""
-        return self._add(name, "output", bytes([self._poison]) * size, read_only=False)
+    def outputs(self, sizes: Sequence[tuple[str, int]]) -> list[GuardedBuffer]:
+        """GuardedBuffer for what an op writes: in shared memory, where nothing else is asked for."""
+        if self._guard or self._exact:
+            poison = bytes([self._poison])
+            return [self._add(name, "output", poison * size, read_only=False) for name, size in sizes]
+        blocks = SharedMemory.of_sizes([size for _, size in sizes])
+        for (name, _), block in zip(sizes, blocks, strict=True):
+            buffer = shared(name, "output", block, sum(each.role == "output" for each in self.all))
+            if self._poison:
+                ctypes.memset(buffer.address, self._poison, buffer.data.nbytes)
+            self.all.append(buffer)
+        return self.all[-len(sizes) :] if sizes else []
 
-    def input(self, name: str, content: bytearray) -> Room:
-        """Room with what an op reads."""
+    def bind(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], call: OpCall) -> list[GuardedBuffer]:
+        """Let the tensors of a finalized graph lie here; returns the buffers of its outputs.
+
+        Inputs only now: a graph does not take an input that has data.
+        """
+        results = self.outputs([(each.name, each.nbytes) for each in outputs])
+        for each, buffer in zip(outputs, results, strict=True):
+            each.bind(buffer.data)
+        given = [each for each in inputs if each.role == APP_WRITE]
+        args = [arg for arg in call.inputs if not arg.static and not arg.omitted]
+        if call.context is not None:  # in the order of the stored graph
+            by_name = {arg.name: arg for arg in args}
+            args = [by_name[each.name] for each in given]
+        for each, arg in zip(given, args, strict=True):
+            each.bind(self.input(each.name, block_of(arg)).data)
+        return results
+
+    def input(self, name: str, block: Block) -> GuardedBuffer:
+        """GuardedBuffer with what an op reads."""
         if not self._guard and not self._exact:  # as it came: there is nobody to disturb it
-            self.all.append(Room(name, "input", memoryview(content)))
+            self.all.append(GuardedBuffer(name, "input", block.data))
             return self.all[-1]
-        return self._add(name, "input", content, read_only=True)
+        return self._add(name, "input", block.data, read_only=True)
 
     def repeat(self) -> None:
         """The first execution is over, others come."""
-        for room in self._watched():
-            room.compare()
-            if room.role == "output":  # what the guards of others hold stays
-                room.open(later=True)
+        for buffer in self._watched():
+            buffer.compare()
+            if buffer.role == "output":  # what the guards of others hold stays
+                buffer.open(later=True)
 
     def check(self, op: str) -> None:
         """Refuse what was written beside any of them."""
-        for room in self._watched():
-            room.compare()
-        refuse_strays(op, (stray for room in self._watched() for stray in room.strays()))
+        for buffer in self._watched():
+            buffer.compare()
+        refuse_strays(op, (stray for buffer in self._watched() for stray in buffer.strays()))
 
-    def told(self) -> Sequence[Message]:
-        """All of them, as the parent is told."""
-        return [room.told() for room in self.all] if self._guard or self._exact else []
+    def regions(self) -> list[Region]:
+        """All of them, where a fault beside them is explained."""
+        return [buffer.region() for buffer in self.all] if self._guard or self._exact else []
 
-    def _watched(self) -> list[Room]:
-        return [room for room in self.all if room.before.nbytes or room.behind.nbytes]
+    def _watched(self) -> list[GuardedBuffer]:
+        return [buffer for buffer in self.all if buffer.before.nbytes or buffer.behind.nbytes]
 
-    def _add(self, name: str, role: str, content: bytes | bytearray, *, read_only: bool) -> Room:
+    def _add(self, name: str, role: str, content: bytes | memoryview, *, read_only: bool) -> GuardedBuffer:
         number = sum(each.role == role for each in self.all)
         if self._guard:
-            room = _guarded(name, role, content, number, at_end=self._guard == "end", read_only=read_only)
-        elif self._exact:
-            room = _exact(name, role, content)
+            buffer = _guarded(name, role, content, number, at_end=self._guard == "end", read_only=read_only)
         else:
-            room = plain(name, role, content, number)
-            room.open(later=False)
-        self.all.append(room)
-        return room
+            buffer = _exact(name, role, content)
+        self.all.append(buffer)
+        return buffer
 
 
-def plain(name: str, role: str, content: Any, number: int) -> Room:
-    """Memory of ours with guards of bytes around it."""
+def shared(name: str, role: str, block: Block, number: int) -> GuardedBuffer:
+    """A block of shared memory, whose guards are filled."""
+    buffer = GuardedBuffer(name, role, block.data, block.before, block.behind, number=number, block=block)
+    buffer.open(later=False)
+    return buffer
+
+
+def plain(name: str, role: str, content: Any, number: int) -> GuardedBuffer:
+    """New memory with guards around it."""
     size = len(content)
-    whole = memoryview(bytearray(size + 2 * _ZONE + _ALIGNMENT))
+    whole = memoryview(bytearray(size + 2 * GUARD + _ALIGNMENT))
     start = int(abi.ffi().cast("uintptr_t", abi.ffi().from_buffer(whole)))
-    begin = _ZONE + -(start + _ZONE) % _ALIGNMENT
-    room = Room(name, role, whole[begin : begin + size], number=number)
-    room.before, room.behind = whole[begin - _ZONE : begin], whole[begin + size : begin + size + _ZONE]
-    room.data[:] = content
-    return room
+    begin = GUARD + -(start + GUARD) % _ALIGNMENT
+    buffer = GuardedBuffer(name, role, whole[begin : begin + size], number=number)
+    buffer.before, buffer.behind = whole[begin - GUARD : begin], whole[begin + size : begin + size + GUARD]
+    buffer.data[:] = content
+    return buffer
 
 
-def _guarded(name: str, role: str, content: bytes | bytearray, number: int, *, at_end: bool, read_only: bool) -> Room:
+def _guarded(
+    name: str, role: str, content: bytes | memoryview, number: int, *, at_end: bool, read_only: bool
+) -> GuardedBuffer:
     page, size = mmap.PAGESIZE, len(content)
     inside = -(-max(size, 1) // page) * page
     mapping = mmap.mmap(-1, page + inside + page)
     whole = memoryview(mapping)
     begin = page + inside - size if at_end else page
-    room = Room(name, role, whole[begin : begin + size], owner=mapping, number=number)
-    room.before = whole[max(page, begin - _MOST) : begin]
-    room.behind = whole[begin + size : min(page + inside, begin + size + _MOST)]
-    room.data[:] = content
-    room.open(later=False)
+    buffer = GuardedBuffer(name, role, whole[begin : begin + size], owner=mapping, number=number)
+    buffer.before = whole[max(page, begin - _MOST) : begin]
+    buffer.behind = whole[begin + size : min(page + inside, begin + size + _MOST)]
+    buffer.data[:] = content
+    buffer.open(later=False)
     start = int(abi.ffi().cast("uintptr_t", abi.ffi().from_buffer(whole)))
     _protect(start, page, _NONE)
     _protect(start + page + inside, page, _NONE)
     if read_only:
         _protect(start + page, inside, _READ)
-    return room
+    return buffer
 
 
 def _protect(address: int, size: int, how: int) -> None:
@@ -216,8 +261,8 @@ class _Allocated:
         self._libc.free(ctypes.c_void_p(self.address))
 
 
-def _exact(name: str, role: str, content: bytes | bytearray) -> Room:
+def _exact(name: str, role: str, content: bytes | memoryview) -> GuardedBuffer:
     owner = _Allocated(len(content))
     data = memoryview((ctypes.c_char * len(content)).from_address(owner.address)).cast("B")
     data[:] = content
-    return Room(name, role, data, owner=owner)
+    return GuardedBuffer(name, role, data, owner=owner)

@@ -41,14 +41,14 @@ class LoadedPackage:
             raise QnnError(provider, code)
 
     def log_to(self, sink: Callable[[int, str], None], level: int) -> None:
-        """Give the package a log callback; one that has no use for it may say so, we do not mind."""
+        """Give the package a log callback; a package that refuses it is no failure."""
         self._callbacks.append(log_callback(sink))  # an earlier one may be running
         function = self.v1_4("logInitialize")
         if function:
             function(self._callbacks[-1], level)
 
     def info(self) -> tuple[str, list[str]]:
-        """The package's name and its ops; empty where it does not tell."""
+        """The package's name and its ops; empty where it does not report them."""
         ffi = abi.ffi()
         answer = ffi.new("QnnOpPackage_Info_t const **")
         function = self.v1_4("getInfo")

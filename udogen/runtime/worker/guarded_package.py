@@ -2,15 +2,15 @@
 
 Memory from the heap is filled by the C library itself.  The CPU backend needs more: libQnnCpu clears outputs at every
 execution, after the client has had its last chance to fill them, and hands ops copies of inputs and parameters.  So a
-library of ours stands between the two, whose table is the package's, but for how ops are made, executed and freed.
-While an op executes, its tensors lie in memory of ours.
+library of udogen stands between the two, whose table is the package's, but for how ops are made, executed and freed.
+While an op executes, its tensors lie in memory of udogen.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -20,11 +20,11 @@ from typing import Any
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle, LogHandle
 from udogen.qnn.interface import Interface
+from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.faults import Stray
-from udogen.runtime.wire import Message
-from udogen.runtime.worker import shim
-from udogen.runtime.worker.op_package import LoadedPackage
-from udogen.runtime.worker.rooms import Room, plain
+from udogen.runtime.worker import stub_library
+from udogen.runtime.worker.guarded_buffers import GuardedBuffer, plain, same_bytes, shared
+from udogen.runtime.worker.loaded_package import LoadedPackage
 
 _REPLACED = {
     "init": "QnnOpPackage_InitFn_t",
@@ -51,15 +51,15 @@ def poison_heap(byte: int) -> None:
 
 
 @dataclass
-class _Made:
+class _GuardedNode:
     """What the package made of a node, and the memory in which the node's tensors lie while it executes."""
 
     function: Any
     argument: Any
     node: Any
-    ours: Any
-    params: list[tuple[Any, Room]]  # tensors among the parameters
-    rooms: dict[tuple[str, int], Room]
+    replacement: Any
+    params: list[tuple[Any, GuardedBuffer]]  # tensors among the parameters
+    buffers: dict[tuple[str, int], GuardedBuffer]
     executions: int = 0
 
 
@@ -69,9 +69,11 @@ class GuardedPackage:
     def __init__(self, package: LoadedPackage, interface: Interface, log: LogHandle, provider: str) -> None:
         self._byte = 0
         self._names: dict[str, list[str]] = {"input": [], "output": [], "parameter": []}
-        self._rooms: list[Room] = []
+        self._buffers: list[GuardedBuffer] = []
+        self._own: set[int] = set()  # addresses of outputs that are guarded already
+        self._blocks: list[Any] = []  # the data of inputs, as the client sent it
         self._package = package
-        self._made: dict[int, _Made] = {}
+        self._made: dict[int, _GuardedNode] = {}
         ffi = abi.ffi()
         # The package is initialized, and logs: neither is to be done twice, nor undone by us.
         done = {"init": lambda _: 0, "terminate": lambda: 0, "logInitialize": lambda _callback, _level: 0}
@@ -89,32 +91,40 @@ class GuardedPackage:
     def _register(self, provider: str) -> None:
         file = os.memfd_create("udogen-poison")
         try:
-            os.write(file, shim.library(provider, []))
+            os.write(file, stub_library.library(provider, []))
             path = Path(f"/proc/self/fd/{file}")
-            self._shim = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+            self._stub = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL)
             address = int(abi.ffi().cast("uintptr_t", self._provide_callback))
-            ctypes.c_void_p.in_dll(self._shim, shim.SLOT).value = address
+            ctypes.c_void_p.in_dll(self._stub, stub_library.SLOT).value = address
             self.backend.register(path, provider)
         finally:
             os.close(file)
 
-    def expect(self, order: Message) -> None:
-        """What the next graph has: the names of its tensors, and the byte that fills its outputs.
+    def expect(self, call: OpCall) -> None:
+        """What the next graph has: its tensors, and the byte that fills its outputs.
 
         libQnnCpu leaves the counts of a node unset where there is none of a kind.  Which inputs and parameters a
-        node of a restored context has, nobody says: there outputs alone are looked at.
+        node of a restored context has, is not known: there outputs alone are looked at.
         """
-        self._byte, self._rooms = order["poison"], []
-        tensors = [row["tensor"] for row in order["params"] if "tensor" in row]
-        rows = {"input": order["inputs"], "output": order["outputs"], "parameter": tensors}
-        if order["context"] is not None:
-            rows |= {"input": [], "parameter": []}
-        self._names = {role: [row["name"] for row in given] for role, given in rows.items()}
-        self._params = len(order["params"])
+        self._byte, self._buffers, self._own = call.poison, [], set()
+        self._blocks = [] if call.context is not None else [arg.array for arg in call.inputs]
+        arrays = [each.name for each in call.params if each.shape is not None]
+        self._names = {
+            "input": [] if call.context is not None else [arg.name for arg in call.inputs],
+            "output": [arg.name for arg in call.outputs],
+            "parameter": [] if call.context is not None else arrays,
+        }
+        self._params = len(call.params)
+
+    def leave(self, buffers: Iterable[GuardedBuffer]) -> None:
+        """Outputs that have guards already; libQnnCpu hands them to ops as they are."""
+        self._own = {buffer.address for buffer in buffers}
 
     def strays(self) -> list[Stray]:
-        """What ops have touched, since `expect`, that is not their own."""
-        return [stray for room in self._rooms for stray in room.strays()]
+        """What ops have touched, since `expect`, that is not their own; lets go of the call's data."""
+        found = [stray for buffer in self._buffers for stray in buffer.strays()]
+        self._buffers, self._blocks, self._own = [], [], set()
+        return found
 
     def close(self) -> None:
         """Free its backend."""
@@ -129,30 +139,30 @@ class GuardedPackage:
     def _create(self, infrastructure: Any, node: Any, impl: Any) -> int:
         ffi = abi.ffi()
         given = ffi.cast("QnnCpuOpPackage_Node_t *", node)
-        params = self._param_rooms(given)
+        params = self._param_buffers(given)
         with _moved(params):  # an op may keep the address
             code = int(self._package.v1_4("createOpImpl")(infrastructure, node, impl))
         if code:
             return code
         real = ffi.cast("QnnCpuOpPackage_OpImpl_t *", impl[0])
-        ours = ffi.new("QnnCpuOpPackage_OpImpl_t *", [self._execute_callback, ffi.NULL])
-        number = int(ffi.cast("uintptr_t", ours))
-        ours.userData = ours
-        self._made[number] = _Made(real.opImplFn, real.userData, given, ours, params, {})
-        impl[0] = ffi.cast("QnnOpPackage_OpImpl_t", ours)
+        replacement = ffi.new("QnnCpuOpPackage_OpImpl_t *", [self._execute_callback, ffi.NULL])
+        number = int(ffi.cast("uintptr_t", replacement))
+        replacement.userData = replacement
+        self._made[number] = _GuardedNode(real.opImplFn, real.userData, given, replacement, params, {})
+        impl[0] = ffi.cast("QnnOpPackage_OpImpl_t", replacement)
         return 0
 
-    def _param_rooms(self, node: Any) -> list[tuple[Any, Room]]:
-        found: list[tuple[Any, Room]] = []
+    def _param_buffers(self, node: Any) -> list[tuple[Any, GuardedBuffer]]:
+        found: list[tuple[Any, GuardedBuffer]] = []
         names = self._names["parameter"]
         for index in range(min(node.numOfParams, self._params) if names else 0):
             param = node.params[index]
             if param.type == _TENSOR_PARAM and param.tensorParam.data != abi.ffi().NULL:
                 number = len(found)
-                room = self._room(param.tensorParam, "parameter", names[number], number)
-                room.content = bytes(room.data)
-                room.open(later=False)
-                found.append((param.tensorParam, room))
+                buffer = self._buffer(param.tensorParam, "parameter", names[number], number)
+                buffer.content = bytes(buffer.data)
+                buffer.open(later=False)
+                found.append((param.tensorParam, buffer))
         return found
 
     def _execute(self, argument: Any) -> int:
@@ -167,52 +177,67 @@ class GuardedPackage:
             names = self._names[role]
             for index in range(min(count, len(names)) if names else 0):
                 tensor = all_tensors[index]
-                if tensor != ffi.NULL and tensor.data != ffi.NULL:
-                    room = made.rooms.get((role, index))
-                    if room is None or room.data.nbytes != _size_of(tensor):
-                        room = made.rooms[role, index] = self._room(tensor, role, names[index], index)
-                    self._fill(room, tensor)
-                    tensors.append((tensor, room))
-        for _, room in tensors:
-            room.open(later=later)
+                if tensor == ffi.NULL or tensor.data == ffi.NULL:
+                    continue
+                if int(ffi.cast("uintptr_t", tensor.data)) in self._own:  # it has guards, which others look at
+                    if self._byte:
+                        ctypes.memset(int(ffi.cast("uintptr_t", tensor.data)), self._byte, _size_of(tensor))
+                    continue
+                buffer = made.buffers.get((role, index))
+                if buffer is None or buffer.data.nbytes != _size_of(tensor):
+                    buffer = made.buffers[role, index] = self._buffer(tensor, role, names[index], index)
+                self._fill(buffer, tensor)
+                tensors.append((tensor, buffer))
+        for _, buffer in tensors:
+            buffer.open(later=later)
         with _moved(tensors):
             code = int(made.function(made.argument))
         made.executions += 1
-        for tensor, room in tensors:
-            room.compare()
-            if room.role == "output":
-                ffi.memmove(tensor.data, room.data, room.data.nbytes)
+        for tensor, buffer in tensors:
+            buffer.compare()
+            if buffer.role == "output":
+                ffi.memmove(tensor.data, buffer.data, buffer.data.nbytes)
         return code
 
-    def _room(self, tensor: Any, role: str, name: str, number: int) -> Room:
-        self._rooms.append(plain(name, role, abi.ffi().buffer(tensor.data, _size_of(tensor)), number))
-        return self._rooms[-1]
+    def _buffer(self, tensor: Any, role: str, name: str, number: int) -> GuardedBuffer:
+        content = abi.ffi().buffer(tensor.data, _size_of(tensor))
+        block = self._blocks[number] if role == "input" and number < len(self._blocks) else None
+        # The op may have the client's own data, where the runtime's copy is nothing else: a large one is not copied.
+        if block is not None and block.data.nbytes == len(content) and same_bytes(block.data, content):
+            buffer = shared(name, role, block, number)
+        else:
+            buffer = plain(name, role, content, number)
+        self._buffers.append(buffer)
+        return buffer
 
-    def _fill(self, room: Room, tensor: Any) -> None:
-        if room.role == "output" and self._byte:
-            room.data[:] = bytes([self._byte]) * room.data.nbytes
-            return
-        room.data[:] = abi.ffi().buffer(tensor.data, room.data.nbytes)
-        room.content = bytes(room.data) if room.role == "input" else None
+    def _fill(self, buffer: GuardedBuffer, tensor: Any) -> None:
+        content = abi.ffi().buffer(tensor.data, buffer.data.nbytes)
+        if buffer.role == "output" and self._byte:
+            buffer.data[:] = bytes([self._byte]) * buffer.data.nbytes
+        elif buffer.changed or not buffer.block:
+            buffer.data[:] = content
+        buffer.content = (
+            memoryview(content) if buffer.role == "input" else None
+        )  # the runtime's copy, which the op does not know
 
     def _free(self, impl: Any) -> int:
         ffi = abi.ffi()
-        copy = ffi.cast("QnnCpuOpPackage_OpImpl_t *", impl)  # of ours, somewhere on the runtime's stack
+        copy = ffi.cast("QnnCpuOpPackage_OpImpl_t *", impl)  # of the replacement, somewhere on the runtime's stack
         made = self._made.pop(int(ffi.cast("uintptr_t", copy.userData)))
         real = ffi.new("QnnCpuOpPackage_OpImpl_t *", [made.function, made.argument])
         return int(self._package.v1_4("freeOpImpl")(ffi.cast("QnnOpPackage_OpImpl_t", real)))
 
 
 @contextmanager
-def _moved(tensors: list[tuple[Any, Room]]) -> Iterator[None]:
-    """While the package is called, tensors lie in rooms; the runtime gets back its own memory."""
-    theirs = [tensor.data for tensor, _ in tensors]
-    for tensor, room in tensors:
-        tensor.data = abi.ffi().cast("void *", room.address)
+def _moved(tensors: list[tuple[Any, GuardedBuffer]]) -> Iterator[None]:
+    """While the package is called, tensors lie in buffers; the runtime gets back its own memory."""
+    kept = [tensor.data for tensor, _ in tensors]
+    for tensor, buffer in tensors:
+        tensor.data = abi.ffi().cast("void *", buffer.address)
     try:
         yield
     finally:
-        for (tensor, _), data in zip(tensors, theirs, strict=True):
+        for (tensor, _), data in zip(tensors, kept, strict=True):
             tensor.data = data
 
 

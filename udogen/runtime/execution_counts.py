@@ -1,4 +1,4 @@
-"""Proof that kernels ran: an execution that answers no error proves nothing, for a runtime may have taken another op.
+"""Proof that kernels ran: an execution without an error proves nothing, for a runtime may have taken another op.
 
 Packages that udogen generates count, op by op (templates/qnn/shared/src/utils/Executions.hpp); here that is read in the
 process in which they run, and judged.
@@ -35,7 +35,7 @@ class NotExecuted(VerificationFailed):
 
 
 class NoCounter(RunFailed):
-    """A package cannot tell what was executed."""
+    """A package does not count its executions."""
 
     kind = "no-counter"
 
@@ -158,7 +158,7 @@ def counters_of(library: Path | str, provider: str) -> Counters | None:
 
 
 def demanded(library: Path | str, provider: str) -> Counters:
-    """The same; a package that cannot tell is an error."""
+    """The same; a package that does not count is an error."""
     try:
         found = counters_of(library, provider)
     except OSError as fault:
@@ -187,7 +187,7 @@ def proved(proof: Proof | None, library: Path) -> None:
 
 
 class CountedPackage(NamedTuple):
-    """An op package that is loaded in this process, and tells what was executed."""
+    """An op package that is loaded in this process, and counts its executions."""
 
     name: str
     ops: tuple[str, ...]
@@ -209,7 +209,7 @@ class CountedPackage(NamedTuple):
 def counted_package(library: Path | str, provider: str = "") -> CountedPackage:
     """The counters of a package with its ops; `NoCounter` where it has none, or is not loaded in this process."""
     from udogen.runtime.library import interface_providers
-    from udogen.runtime.worker.op_package import LoadedPackage
+    from udogen.runtime.worker.loaded_package import LoadedPackage
 
     provider = provider or next(iter(interface_providers(Path(library))), "")
     counters = demanded(library, provider)

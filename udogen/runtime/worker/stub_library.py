@@ -1,7 +1,7 @@
-"""A tiny shared library that stands in for the HTP runtime while a package registers its kernels.
+"""A tiny shared library in place of the HTP runtime while a package registers its kernels.
 
-It is written byte by byte, so that no compiler is needed: every function that the package misses answers 0, and
-one jumps to a function of ours.  Layout as in the ELF gABI: headers, symbols and code in one part, what is
+It is written byte by byte, so that no compiler is needed: every function that the package misses returns 0, and
+one jumps to a function of the worker.  Layout as in the ELF gABI: headers, symbols and code in one part, what is
 written to in the other.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-SLOT = "udogen_shim_slot"  # where the address goes to which the recorded function jumps
+SLOT = "udogen_stub_slot"  # where the address goes to which the recorded function jumps
 MACHINE = "x86_64"  # the one that the code below is for
 
 _EM_X86_64 = 62
@@ -25,7 +25,7 @@ _HASH, _STRTAB, _SYMTAB, _STRSZ, _SYMENT, _SONAME = 4, 5, 6, 10, 11, 14
 def library(recorded: str, answered: Sequence[str]) -> bytes:
     """A shared library that exports `recorded`, which jumps to what SLOT holds, and `answered`, which return 0."""
     names = [SLOT, recorded, *answered]
-    strings = b"\0udogen-shim\0"
+    strings = b"\0udogen-stub\0"
     starts = []
     for name in names:
         starts.append(len(strings))

@@ -1,0 +1,208 @@
+"""Messages arrive as they were sent, with their memory; what is no message is noticed."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import threading
+import time
+import zlib
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from udogen.runtime.channel import Channel, Garbled, SharedMemory, UnknownMessage
+
+
+class Pair(NamedTuple):
+    left: int
+    right: float
+
+
+@dataclass(frozen=True)
+class Text:
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Everything:
+    number: int
+    real: float
+    maybe: str | None
+    path: Path | None
+    pairs: tuple[Pair, ...]
+    either: Text | Pair
+    names: Mapping[str, int]
+    plain: Any
+    data: Any
+    copied: bytes | None
+
+
+def ends() -> tuple[Channel, Channel]:
+    one, other = socket.socketpair()
+    return Channel(one.detach()), Channel(other.detach())
+
+
+def test_a_message_of_everything() -> None:
+    one, other = ends()
+    content = np.arange(6, dtype=np.float16).reshape(2, 3)
+    pairs = (Pair(1, 2.0), Pair(3, float("inf")))
+    sent = Everything(1, 2, None, Path("/x"), pairs, Pair(4, 0.5), {"é\n": 7}, {"a": [None, True]}, content.T, b"")
+    one.send(sent)
+    found = other.receive([Text, Everything], time.monotonic() + 10)
+    assert found.data.data.tobytes() == content.T.tobytes()
+    names = [name for name in Everything.__dataclass_fields__ if name != "data"]
+    assert [getattr(found, name) for name in names] == [getattr(sent, name) for name in names]
+
+
+def test_messages_larger_than_a_socket_holds() -> None:
+    one, other = ends()
+    sent = [Text("x" * n) for n in (0, 3_000_000, 1)]
+    thread = threading.Thread(target=lambda: [one.send(each) for each in sent])
+    thread.start()
+    assert [other.receive([Text], time.monotonic() + 10) for _ in sent] == sent
+    thread.join()
+
+
+@dataclass(frozen=True)
+class Blocks:
+    blocks: tuple[Any, ...]
+
+
+def test_shared_memory_is_not_copied_and_needs_no_descriptor_afterwards() -> None:
+    one, other = ends()
+    before = len(os.listdir("/proc/self/fd"))
+    mine = SharedMemory.of_sizes([10_000, 0, 3])
+    mine[0].data[:] = bytes(10_000)
+    one.send(Blocks((*mine, b"other", np.empty(0, np.uint8))))
+    theirs = other.receive([Blocks]).blocks
+    mine[2].data[:] = b"new"
+    assert [bytes(each.data) for each in theirs] == [bytes(10_000), b"", b"new", b"other", b""]
+    theirs[0].data[0] = 1
+    theirs[0].before[:] = b"g" * len(theirs[0].before)
+    assert not any(mine[0].data), "what a receiver writes is its own"
+    del mine
+    assert bytes(theirs[2].data) == b"new"
+    assert len(os.listdir("/proc/self/fd")) == before
+    view = theirs[2].data
+    del theirs
+    assert bytes(view) == b"new"
+
+
+def test_silence_and_the_end_are_two_things() -> None:
+    one, other = ends()
+    with pytest.raises(TimeoutError):
+        one.receive([Text], time.monotonic() + 0.05)
+    other.close()
+    with pytest.raises(EOFError):
+        one.receive([Text], time.monotonic() + 5)
+    with pytest.raises(BrokenPipeError):
+        one.send(Text())
+
+
+def frames(*messages: Any) -> bytes:
+    """What a channel writes."""
+    ours, theirs = socket.socketpair()
+    sender = Channel(theirs.detach())
+    for message in messages:
+        sender.send(message)
+    sender.close()
+    with ours:
+        return b"".join(iter(lambda: ours.recv(1 << 16), b""))
+
+
+def received(data: bytes, count: int = 1, *, fd: int | None = None) -> list[Text]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        if fd is None:
+            theirs.sendall(data)
+        else:
+            theirs.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [fd]))])
+        channel = Channel(ours.detach())
+        try:
+            return [channel.receive([Text, Blocks], time.monotonic() + 0.2) for _ in range(count)]  # type: ignore[list-item]
+        finally:
+            channel.close()
+
+
+def frame(text: bytes, *, number: int = 1, length: int | None = None, checksum: int | None = None) -> bytes:
+    crc = zlib.crc32(text) if checksum is None else checksum
+    head = struct.pack("<8sIII", b"\x89udogen<", number, len(text) if length is None else length, crc)
+    return head + text + struct.pack("<I8s", number, b">udogen\x98")
+
+
+def blocks(count: Any, *places: Any) -> bytes:
+    return frame(json.dumps([count, {"class": "Blocks", "blocks": [{"at": each} for each in places]}]).encode())
+
+
+GARBAGE = {
+    "a byte in front": b"x" + frames(Text("1")),
+    "a line of JSON": b'[0, {"class": "Text", "text": ""}]\n' + frames(Text("1")),
+    "a longer text": b"z" * 5000,
+    "a byte in the JSON": (good := frames(Text("abcdef")))[:30] + b"x" + good[30:],
+    "bytes at the end": (good := frames(Text("0123456789")))[:-9] + b"xy" + good[-9:],
+    "a byte between two frames": frames(Text("1")) + b"\0" + frames(Text("2")),
+    "a frame twice": frames(Text("1")) * 2,
+    "a wrong checksum": frame(b"[0, {}]", checksum=1),
+    "a length beyond all": frame(b"{}", length=0xFFFFFFFF),
+    "no JSON": frame(b"{"),
+    "nested without end": frame(b"[" * 60_000),
+    "a number": frame(b"3"),
+    "no count": frame(b"{}"),
+    "a negative count": blocks(-1),
+    "a count that is true": blocks(True),
+    "memory that did not come": blocks(1, [0, 0, 1]),
+    "a place without memory": blocks(0, [0, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("data", GARBAGE.values(), ids=list(GARBAGE))
+def test_what_is_no_message_is_noticed(data: bytes) -> None:
+    with pytest.raises(Garbled):
+        received(data, 2)
+
+
+@pytest.mark.parametrize("place", [[0, 4096, 5000], [0, -1, 1], [0, 0, -1], [1, 0, 1], [-2, 0, 1], [0, 0], [0.0, 0, 1]])
+def test_a_place_outside_of_the_memory(place: list[Any]) -> None:
+    [block] = SharedMemory.of_sizes([10])
+    with pytest.raises(Garbled, match="memory that did not come with it"):
+        received(blocks(1, place), fd=block.memory.fd)
+
+
+def test_memory_that_its_sender_can_cut_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb+") as file:
+        file.truncate(8192)
+        with pytest.raises((Garbled, OSError)):
+            received(blocks(1, [0, 0, 1]), fd=file.fileno())
+    fd = os.memfd_create("cut", os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, 8192)
+    with pytest.raises(Garbled, match="can still cut"):
+        received(blocks(1, [0, 0, 1]), fd=fd)
+    os.close(fd)
+
+
+@pytest.mark.parametrize(
+    ("encoded", "fault"),
+    [
+        ({"class": "Dance"}, "`Dance` is unknown"),
+        ([], "it has no class"),
+        ({"class": "Text"}, "a `Text` came without its field `text`"),
+        ({"class": "Text", "text": "", "more": 1}, "`Text` has no field `more`"),
+        ({"class": "Text", "text": 3}, "`Text.text`: 3 is not str"),
+        ({"class": "Blocks", "blocks": 3}, "`Blocks.blocks`: 3 is not"),
+    ],
+)
+def test_a_message_that_is_not_understood_names_what_is_strange(encoded: Any, fault: str) -> None:
+    with pytest.raises(UnknownMessage, match=fault):
+        received(frame(json.dumps([0, encoded]).encode()))
+
+
+def test_frames_are_numbered() -> None:
+    assert received(frames(Text("1"), Text("2")), 2) == [Text("1"), Text("2")]

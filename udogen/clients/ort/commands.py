@@ -1,0 +1,57 @@
+"""Commands for the worker in which ONNX Runtime runs, and its answers (see `udogen.runtime.channel`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class OpenOrt:
+    """Import ONNX Runtime."""
+
+    backend: str
+
+
+@dataclass(frozen=True)
+class OrtOpened:
+    """Which one it is, and the library of the backend that its provider loads."""
+
+    name: str
+    build_id: str
+    version: str
+    path: str
+
+
+@dataclass(frozen=True)
+class ArrayRow:
+    """An input or an output of a model."""
+
+    name: str
+    dtype: str  # of numpy
+    shape: tuple[int, ...]
+    data: Any
+
+
+@dataclass(frozen=True)
+class RunModel:
+    """Run a model whose nodes are of one op of a package."""
+
+    backend: str
+    library: Path
+    provider: str
+    op: str
+    loops: int
+    model: bytes
+    inputs: tuple[ArrayRow, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ModelRan:
+    """Its outputs, and what the package counted: of the op and of all ops, before, when it was ready, and after."""
+
+    outputs: tuple[ArrayRow, ...]
+    counted: str
+    counts: tuple[tuple[int, int], ...]

@@ -1,0 +1,509 @@
+"""How a parent and its worker talk: commands and their answers are dataclasses, tensors lie in shared memory.
+
+A message is a frame on a socket: JSON, and the descriptors of the memory that it refers to.  An op can write to every
+descriptor of the process that it runs in, so a frame begins with a mark, its number and a checksum, and ends with the
+number and another mark: bytes of somebody else before a frame, or inside one, are noticed (`Garbled`).
+
+Shared memory has no name: it is gone when nobody has it mapped any more, however the processes end.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import ctypes
+import fcntl
+import json
+import mmap
+import os
+import resource
+import select
+import socket
+import struct
+import time
+import types
+import typing
+import weakref
+import zlib
+from array import array
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union, get_args, get_origin
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+_Message = TypeVar("_Message")
+
+_HEAD = struct.Struct("<8sIII")  # the mark, the number of the frame, how many bytes of JSON, their CRC-32
+_TAIL = struct.Struct("<I8s")  # the number of the frame, the other mark
+_BEGIN, _END = b"\x89udogen<", b">udogen\x98"
+_LONGEST = 1 << 28  # bytes of JSON
+_MOST_MEMORIES = 64  # that one message refers to
+_SEQUENCES = (tuple, collections.abc.Sequence)
+_CLASS, _AT = "class", "at"  # keys: of a dataclass, and of data in shared memory
+
+GUARD = 2048  # bytes before and behind each block that belong to nobody
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW if hasattr(fcntl, "F_SEAL_GROW") else 0x2 | 0x4
+_F_ADD_SEALS, _F_GET_SEALS = 1033, 1034
+
+
+class Garbled(Exception):
+    """What came is no message of the other end."""
+
+
+class UnknownMessage(Garbled):
+    """What came is a message, and not one that this end understands."""
+
+
+# --- messages that every worker sends or takes ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Quit:
+    """A command: free everything and end."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """The answer to a command that returns nothing."""
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line of the runtime, or of the op package; level 1 is an error, 2 a warning, 3 information."""
+
+    level: int
+    text: str
+    source: str = "runtime"
+
+
+class Region(NamedTuple):
+    """Where the data of a tensor lies in the worker: by its address, or by its number among copies that are watched."""
+
+    name: str
+    role: str  # input, output or parameter
+    size: int
+    address: int = 0
+    number: int = -1
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What the worker does from now on; with the memory of tensors, where that is watched."""
+
+    name: str
+    regions: tuple[Region, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """An answer: the command failed, with an error of this class; of a call of the QNN API with its number."""
+
+    kind: str
+    exit_code: int
+    message: str
+    hint: str = ""
+    details: tuple[str, ...] = ()
+    function: str = ""
+    code: int = 0
+
+
+_REPORTS = (Phase, LogLine, Failed)
+
+
+# --- shared memory ----------------------------------------------------------------------------------------------------
+
+
+class Block(NamedTuple):
+    """A part of shared memory, with the guards around it."""
+
+    data: memoryview
+    before: memoryview
+    behind: memoryview
+    memory: SharedMemory
+    offset: int
+
+
+class SharedMemory:
+    """Memory that two processes can have; it is unmapped when no block of it is in use."""
+
+    def __init__(self, fd: int, size: int, *, private: bool = False) -> None:
+        self._view, self.address = _mapped(fd, size, private=private)
+        self.size = size
+        self.fd = fd
+
+    @classmethod
+    def of_sizes(cls, sizes: Sequence[int]) -> list[Block]:
+        """A block for each size, all in one new memory."""
+        offsets, end = [], 0
+        for size in sizes:
+            offset, end = _place(size, end)
+            offsets.append(offset)
+        fd = _new_memory(end)
+        try:
+            made = cls(fd, end)
+        except BaseException:
+            os.close(fd)
+            raise
+        return [made.block(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
+
+    @classmethod
+    def received(cls, fd: int) -> SharedMemory:
+        """Memory that the other end has made; what is written to it here is not seen there."""
+        if fcntl.fcntl(fd, _F_GET_SEALS) & _SEALS != _SEALS:
+            raise Garbled("memory came that its sender can still cut")
+        found = cls(fd, os.fstat(fd).st_size, private=True)
+        found.fd = -1  # the caller closes it
+        return found
+
+    def block(self, offset: int, size: int) -> Block:
+        """A part of it."""
+        view, end = self._view, offset + size
+        return Block(view[offset:end], view[max(0, offset - GUARD) : offset], view[end : end + GUARD], self, offset)
+
+    def close(self) -> None:
+        """Close its descriptor; what is mapped stays."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    __del__ = close
+
+
+def _place(size: int, end: int) -> tuple[int, int]:
+    """Where the block after `end` begins, on a page and with guards around it, and the end with it."""
+    offset = -(-(end + GUARD) // mmap.PAGESIZE) * mmap.PAGESIZE
+    return offset, offset + size + GUARD
+
+
+def _new_memory(size: int) -> int:
+    fd = out_of_the_way(os.memfd_create("udogen", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
+    try:
+        os.ftruncate(fd, size)
+        fcntl.fcntl(fd, _F_ADD_SEALS, _SEALS)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _mapped(fd: int, size: int, *, private: bool) -> tuple[memoryview, int]:
+    """The memory of a descriptor, which need not stay open, and its address; private writes are not shared."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    flags = mmap.MAP_PRIVATE if private else mmap.MAP_SHARED
+    address = libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, fd, 0)
+    if address in (None, ctypes.c_void_p(-1).value):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    content = (ctypes.c_char * size).from_address(address)
+    weakref.finalize(content, libc.munmap, address, size).atexit = False
+    return memoryview(content).cast("B"), address
+
+
+class _Place(NamedTuple):
+    """Where an array lies in shared memory."""
+
+    fd: int
+    offset: int
+    nbytes: int
+
+
+_arrays: dict[int, _Place] = {}  # of `shared_array`, by their addresses
+
+
+def shared_array(shape: Sequence[int], dtype: Any) -> Array:
+    """A new array of zeros in memory that a worker can map: as an input of an op it is not copied."""
+    import numpy as np
+
+    kind = np.dtype(dtype)
+    [block] = SharedMemory.of_sizes([prod(shape) * kind.itemsize])
+    memory, address = block.memory, block.memory.address + block.offset
+    _arrays[address] = _Place(memory.fd, block.offset, block.data.nbytes)
+    memory.fd = -1
+    weakref.finalize(block.data.obj, _forget, address).atexit = False
+    found: Array = np.frombuffer(block.data, kind).reshape(shape)
+    return found
+
+
+def _forget(address: int) -> None:
+    os.close(_arrays.pop(address).fd)
+
+
+def _place_of(value: Any) -> _Place | None:
+    """Where in shared memory a block lies, or an array that `shared_array` has made."""
+    if isinstance(value, Block):
+        return _Place(value.memory.fd, value.offset, value.data.nbytes)
+    if not hasattr(value, "__array_interface__") or not value.flags.c_contiguous:
+        return None
+    found = _arrays.get(value.__array_interface__["data"][0])
+    return found if found is not None and found.nbytes == value.nbytes else None
+
+
+def out_of_the_way(fd: int) -> int:
+    """The same file as a descriptor that an op with a stale or guessed number does not hit, nor what it starts has."""
+    highest = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 4096)
+    try:
+        moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(highest - 64, fd))
+    except OSError:  # there are so few
+        os.set_inheritable(fd, False)
+        return fd
+    os.close(fd)
+    return moved
+
+
+# --- dataclasses as JSON ----------------------------------------------------------------------------------------------
+
+
+class _Encoder:
+    """Turns one message into what JSON can hold, and collects the memory that it refers to."""
+
+    def __init__(self) -> None:
+        self.descriptors: list[int] = []
+        self.loose: list[tuple[int, memoryview]] = []  # data that is not in shared memory yet, and where it will be
+        self.end = 0  # of the memory for these, which is the last one of the message
+
+    def encode(self, value: Any) -> Any:
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        if place := _place_of(value):
+            if place.fd not in self.descriptors:
+                self.descriptors.append(place.fd)
+            return {_AT: [self.descriptors.index(place.fd), place.offset, place.nbytes]}
+        if is_dataclass(value) or hasattr(value, "_fields"):
+            names = _names(value.__class__)
+            return {_CLASS: type(value).__name__, **{name: self.encode(getattr(value, name)) for name in names}}
+        if isinstance(value, collections.abc.Mapping):
+            return {str(key): self.encode(each) for key, each in value.items()}
+        if isinstance(value, (tuple, list)):
+            return [self.encode(each) for each in value]
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
+        view = _bytes_of(value)
+        offset, self.end = _place(view.nbytes, self.end)
+        self.loose.append((offset, view))
+        return {_AT: [-1, offset, view.nbytes]}
+
+
+def _bytes_of(value: Any) -> memoryview:
+    """The bytes of an array or a buffer, copied only where they are not in one piece."""
+    if hasattr(value, "__array_interface__"):
+        import numpy as np  # who has an array has it too; memoryview knows neither float16 nor an array of no elements
+
+        value = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+    return memoryview(value).cast("B")
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else kind._fields  # type: ignore[attr-defined]
+
+
+@cache
+def _types(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+class _Decoder:
+    """Turns JSON into values of the types that are expected."""
+
+    def __init__(self, memories: Sequence[SharedMemory]) -> None:
+        self._memories = memories
+
+    def decode(self, expected: Any, value: Any) -> Any:
+        origin, arguments = get_origin(expected), get_args(expected)
+        if isinstance(value, dict) and value.keys() == {_AT} and {Any, bytes} & {expected, *arguments}:
+            block = self._block(value[_AT])
+            return bytes(block.data) if bytes in (expected, *arguments) else block
+        if expected is Any:
+            return value
+        if origin in (Union, types.UnionType):
+            return self.decode(_choice(arguments, value), value)
+        if origin in _SEQUENCES and isinstance(value, list):
+            if arguments[-1:] == (...,) or origin is not tuple:
+                arguments = (arguments[0],) * len(value)
+            if len(arguments) == len(value):
+                return tuple(self.decode(kind, each) for kind, each in zip(arguments, value, strict=True))
+        elif origin in (dict, collections.abc.Mapping) and isinstance(value, dict):
+            return {key: self.decode(arguments[1], each) for key, each in value.items()}
+        elif expected is Path and isinstance(value, str):
+            return Path(value)
+        elif expected is float and type(value) in (int, float):
+            return float(value)
+        elif isinstance(value, dict) and isinstance(expected, type) and value.get(_CLASS) == expected.__name__:
+            return self._object(expected, value)
+        elif origin is None and type(value) is expected:
+            return value
+        elif value is None and expected in (None, type(None)):
+            return None
+        raise UnknownMessage(f"{_shown(value)} is not {getattr(expected, '__name__', expected)}")
+
+    def _object(self, kind: type, value: dict[str, Any]) -> Any:
+        hints = _types(kind)
+        names = _names(kind)
+        if strange := [name for name in value if name not in names and name != _CLASS]:
+            raise UnknownMessage(f"`{kind.__name__}` has no field `{strange[0]}`")
+        if missing := [name for name in names if name not in value]:
+            raise UnknownMessage(f"a `{kind.__name__}` came without its field `{missing[0]}`")
+        found = {}
+        for name in names:
+            try:
+                found[name] = self.decode(hints[name], value[name])
+            except UnknownMessage as fault:
+                raise UnknownMessage(f"`{kind.__name__}.{name}`: {fault}") from None
+        return kind(**found)
+
+    def _block(self, place: Any) -> Block:
+        if isinstance(place, list) and len(place) == 3 and all(type(each) is int for each in place):
+            index, offset, size = place
+            if -1 <= index < len(self._memories) and self._memories:
+                memory = self._memories[index]
+                if min(offset, size) >= 0 and offset + size <= memory.size:
+                    return memory.block(offset, size)
+        raise Garbled("a message refers to memory that did not come with it")
+
+
+def _choice(kinds: Sequence[Any], value: Any) -> Any:
+    """The one of several types that a value can have."""
+    if value is None:
+        return type(None)
+    if isinstance(value, dict):
+        named = [each for each in kinds if getattr(each, "__name__", "") == value.get(_CLASS)]
+        return named[0] if named else next((each for each in kinds if get_origin(each) is not None), kinds[0])
+    if isinstance(value, list):
+        return next((each for each in kinds if get_origin(each) in _SEQUENCES), kinds[0])
+    if type(value) in kinds:
+        return type(value)
+    wider = {int: float, str: Path}.get(type(value))
+    return wider if wider in kinds else Any if Any in kinds else kinds[0]
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) < 60 else text[:57] + "..."
+
+
+# --- frames on a socket -----------------------------------------------------------------------------------------------
+
+
+class Channel:
+    """One end of the conversation, on a stream socket of its own."""
+
+    def __init__(self, fd: int) -> None:
+        self._socket = socket.socket(fileno=fd)
+        self._pending = bytearray()
+        self._descriptors: list[int] = []  # that came with bytes which were not looked at yet
+        self._sent = self._received = 0
+        self._poll = select.poll()
+        self._poll.register(fd, select.POLLIN)
+
+    def send(self, message: Any) -> None:
+        """Write a message: a dataclass, in whose fields arrays and buffers may be."""
+        encoder = _Encoder()
+        encoded = encoder.encode(message)
+        with ExitStack() as stack:
+            descriptors = encoder.descriptors
+            if encoder.loose:
+                descriptors.append(_filled(encoder.end, encoder.loose))
+                stack.callback(os.close, descriptors[-1])
+            text = json.dumps([len(descriptors), encoded]).encode()
+            number = self._sent = self._sent + 1 & 0xFFFFFFFF
+            head = _HEAD.pack(_BEGIN, number, len(text), zlib.crc32(text))
+            rest = memoryview(head + text + _TAIL.pack(number, _END))
+            if descriptors:
+                rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))
+                rest = rest[self._socket.sendmsg([rest], [rights]) :]
+            while rest:
+                rest = rest[self._socket.send(rest) :]
+
+    def receive(self, expected: Sequence[type[_Message]], deadline: float | None = None) -> _Message:
+        """The next message, which must be of one of the expected classes.
+
+        EOFError when the other end is gone, TimeoutError after the deadline, UnknownMessage where it is of another
+        class or has other fields, Garbled where it is no message.
+        """
+        encoded, memories = self._frame(deadline)
+        name = encoded.get(_CLASS) if isinstance(encoded, dict) else None
+        kind = next((each for each in expected if each.__name__ == name), None)
+        if kind is None:
+            raise UnknownMessage(f"`{name}` is unknown" if isinstance(name, str) else "it has no class")
+        found: _Message = _Decoder(memories).decode(kind, encoded)
+        return found
+
+    def close(self) -> None:
+        """Close it, and what came and was not taken."""
+        self._socket.close()
+        for fd in self._descriptors:
+            os.close(fd)
+        self._descriptors.clear()
+
+    def _frame(self, deadline: float | None) -> tuple[Any, list[SharedMemory]]:
+        self._received = self._received + 1 & 0xFFFFFFFF
+        mark, number, length, checksum = _HEAD.unpack(self._take(_HEAD.size, deadline, _BEGIN))
+        if mark != _BEGIN or number != self._received or length > _LONGEST:
+            raise Garbled("other bytes came where a message should begin")
+        text = self._take(length, deadline)
+        if zlib.crc32(text) != checksum:
+            raise Garbled("other bytes came in the middle of a message")
+        if _TAIL.unpack(self._take(_TAIL.size, deadline)) != (number, _END):
+            raise Garbled("other bytes came in the middle of a message")
+        try:
+            count, encoded = json.loads(text)
+        except (ValueError, TypeError, RecursionError) as fault:
+            raise Garbled(f"a message is not the JSON that a channel writes: {fault}") from fault
+        if type(count) is not int or not 0 <= count <= len(self._descriptors):
+            raise Garbled("a message came without the memory that it refers to")
+        memories = []
+        for fd in [self._descriptors.pop(0) for _ in range(count)]:
+            try:
+                memories.append(SharedMemory.received(fd))
+            finally:
+                os.close(fd)
+        return encoded, memories
+
+    def _take(self, size: int, deadline: float | None, mark: bytes = b"") -> bytearray:
+        while len(self._pending) < size:
+            if not mark.startswith(bytes(self._pending[: len(mark)])):
+                raise Garbled("other bytes came where a message should begin")  # more may never come
+            self._fill(deadline)
+        taken = self._pending[:size]
+        del self._pending[:size]
+        return taken
+
+    def _fill(self, deadline: float | None) -> None:
+        wait = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+        if not self._poll.poll(wait):
+            raise TimeoutError
+        space = socket.CMSG_SPACE(_MOST_MEMORIES * array("i").itemsize)
+        try:
+            chunk, ancillary, _, _ = self._socket.recvmsg(1 << 20, space, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionResetError:
+            chunk, ancillary = b"", []
+        for _level, _kind, rights in ancillary:
+            descriptors = array("i")
+            descriptors.frombytes(rights[: len(rights) - len(rights) % descriptors.itemsize])
+            self._descriptors += descriptors
+        if not chunk:
+            raise EOFError
+        self._pending += chunk
+
+
+def _filled(size: int, buffers: Sequence[tuple[int, memoryview]]) -> int:
+    """New memory that holds these buffers at their offsets."""
+    fd = _new_memory(size)
+    try:
+        for offset, view in buffers:
+            done = 0
+            while done < view.nbytes:
+                done += os.pwrite(fd, view[done:], offset + done)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

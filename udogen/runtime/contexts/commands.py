@@ -1,0 +1,178 @@
+"""Commands for the worker that restores contexts, and its answers (see `udogen.runtime.channel`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from udogen.runtime.channel import Failed
+
+
+@dataclass(frozen=True)
+class OpLibrary:
+    """An op package to register first: LIB[:PROVIDER[:TARGET]]."""
+
+    path: Path
+    provider: str = ""
+    target: str = ""
+
+
+@dataclass(frozen=True)
+class OpenContexts:
+    """Load a runtime, and register op packages in it."""
+
+    backend: str
+    kind: str
+    library: Path | None
+    system: Path | None
+    soc: int
+    log_level: int
+    prove: bool
+    packages: tuple[OpLibrary, ...]
+
+
+@dataclass(frozen=True)
+class ContextsOpened:
+    """Which runtime it is."""
+
+    name: str
+    build_id: str
+    path: str
+    emulator: bool
+
+
+@dataclass(frozen=True)
+class Job:
+    """One context."""
+
+    index: int
+    name: str
+    binary: Path
+    metadata: Path | None = None
+
+
+@dataclass(frozen=True)
+class DescribeContext:
+    """Describe a context, without restoring it."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class TensorRow:
+    """A tensor in a report."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class DescribedGraph:
+    """A graph of a context, and its inputs."""
+
+    name: str
+    inputs: tuple[TensorRow, ...]
+
+
+@dataclass(frozen=True)
+class ContextDescribed:
+    """What is in a context."""
+
+    graphs: tuple[DescribedGraph, ...]
+
+
+@dataclass(frozen=True)
+class PlaceContexts:
+    """Distribute contexts on sessions, none of which maps more than a limit."""
+
+    jobs: tuple[Job, ...]
+    sessions: int
+    limit: int
+
+
+@dataclass(frozen=True)
+class ContextsPlaced:
+    """A table for a person, the plan as `--json` prints it, and the device of each context by its name."""
+
+    table: tuple[str, ...]
+    plan: Any
+    devices: Mapping[str, int | None]
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """Restore a context and execute its graphs, each `loops` times."""
+
+    job: Job
+    graphs: tuple[str, ...]  # only these; none: all
+    inputs: Mapping[str, str]
+    output_dir: Path | None
+    loops: int
+    profile: bool
+    alignment: int
+    packed: bool
+    shared: bool
+    device: int | None
+    keep: bool  # it stays restored
+
+
+@dataclass(frozen=True)
+class InputRow(TensorRow):
+    """An input, and how it was filled."""
+
+    file: str | None
+    how: str
+
+
+@dataclass(frozen=True)
+class OutputRow(TensorRow):
+    """An output: where it was saved, its least and its largest stored number."""
+
+    file: str | None
+    least: int | float | bool | None = None
+    largest: int | float | bool | None = None
+
+
+@dataclass(frozen=True)
+class ProfileRow:
+    """What the runtime measured, with its parts."""
+
+    name: str
+    value: int
+    unit: int
+    below: tuple[ProfileRow, ...]
+
+
+@dataclass(frozen=True)
+class GraphRan:
+    """What came of a graph: what is None does not belong to it, or was not reached."""
+
+    name: str
+    inputs: tuple[InputRow, ...] | None = None
+    proof: tuple[Any, ...] | None = None  # rows of counts
+    seconds: float | None = None  # the median
+    fastest: float | None = None
+    outputs: tuple[OutputRow, ...] | None = None
+    profile: tuple[ProfileRow, ...] | None = None
+    error: Failed | None = None
+
+
+@dataclass(frozen=True)
+class ContextRan:
+    """What came of a context."""
+
+    seconds: float  # to restore it
+    graphs: tuple[GraphRan, ...]
+    plan: Any  # of its buffers, as JSON
+    manifest: str
+    differences: tuple[str, ...]
+    proof: tuple[Any, ...] | None = None
+
+
+def keys_of(context: str, graph: str, tensor: str) -> tuple[str, str, str]:
+    """The names by which an input can be given, the nearest first."""
+    return f"{context}:{graph}:{tensor}", f"{graph}:{tensor}", tensor

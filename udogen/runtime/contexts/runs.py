@@ -1,0 +1,251 @@
+"""Contexts executed in a worker: whatever one of them does, the others have their turn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from udogen.error_tables import describe
+from udogen.errors import RunFailed, UdogenError, UsageError
+from udogen.opdef.problems import nearest
+from udogen.qnn.interface import WARN
+from udogen.runtime import failures, log_messages
+from udogen.runtime.channel import Failed, LogLine
+from udogen.runtime.contexts.binaries import Shard
+from udogen.runtime.contexts.commands import (
+    ContextDescribed,
+    ContextRan,
+    ContextsOpened,
+    ContextsPlaced,
+    DescribeContext,
+    GraphRan,
+    Job,
+    OpenContexts,
+    OpLibrary,
+    PlaceContexts,
+    RunContext,
+    keys_of,
+)
+from udogen.runtime.failures import Situation
+from udogen.runtime.library import RuntimeLibrary, find_runtime
+from udogen.runtime.worker_process import WorkerSession
+
+_Answer = TypeVar("_Answer")
+
+_MODULE = "udogen.runtime.contexts.worker"
+_START_SECONDS = 60.0
+_SHOWN_LINES = 60
+
+
+def jobs_of(shards: Sequence[Shard]) -> list[Job]:
+    """A job for each; names that several have get that of their folder."""
+    times = Counter(each.name for each in shards)
+    named = [each.name if times[each.name] == 1 else f"{each.binary.parent.name}_{each.name}" for each in shards]
+    again = Counter(named)
+    return [
+        Job(number, name if again[name] == 1 else f"{number}_{name}", each.binary, each.json)
+        for number, (each, name) in enumerate(zip(shards, named, strict=True))
+    ]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How every context is executed."""
+
+    backend: str = "htp"
+    kind: str = "auto"
+    library: Path | None = None
+    system: Path | None = None  # libQnnSystem, where it is not beside the library
+    soc: int = 0
+    device: int | None = None
+    packages: tuple[OpLibrary, ...] = ()
+    log_level: int = WARN
+    graphs: tuple[str, ...] = ()
+    inputs: Mapping[str, str] = field(default_factory=dict)  # TENSOR, GRAPH:TENSOR or CONTEXT:GRAPH:TENSOR -> file
+    output_dir: Path | None = None
+    loops: int = 1
+    profile: bool = False
+    prove: bool = False  # what packages count is reported with each context, and each graph
+    alignment: int = 64  # of tensors, in bytes
+    packed: bool = True  # one buffer for all tensors, instead of one for each
+    shared: bool = False  # memory that is bound by handle
+    sessions: int | None = None  # keep all contexts restored, on so many sessions; 0: on one for each device
+    limit: int = 0  # bytes that a session may map
+    timeout: float | None = None
+
+
+class ContextSession:
+    """A worker with one runtime in it; started anew after a context has ended it."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        *,
+        on_step: Callable[[str], None] = lambda _line: None,
+        on_log: Callable[[LogLine], None] | None = None,
+    ) -> None:
+        self._options = options
+        self._found: RuntimeLibrary = find_runtime(
+            options.backend, explicit=options.library, kind=options.kind, on_step=on_step
+        )
+        self._worker = WorkerSession(_MODULE, explain=_explain, on_log=on_log)
+
+    def __enter__(self) -> ContextSession:
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._worker.close(5.0)
+
+    @property
+    def runtime(self) -> ContextsOpened:
+        """Which runtime it is."""
+        return self._opened
+
+    def ask(self, command: object, answer: type[_Answer], situation: Situation) -> _Answer:
+        """The worker's answer to a command."""
+        if not self._worker.running:
+            self._start()
+        return self._worker.ask(command, answer, situation, self._options.timeout)
+
+    def run(self, command: RunContext) -> ContextRan:
+        """Execute a context; a graph that failed has what was printed meanwhile among its details."""
+        ran = self.ask(command, ContextRan, _situation(command.job))
+        if all(graph.error is None for graph in ran.graphs):
+            return ran
+        printed = log_messages.without_noise(self._worker.output())[-_SHOWN_LINES:]
+        return replace(ran, graphs=tuple(_with_lines(graph, printed) for graph in ran.graphs))
+
+    def _start(self) -> None:
+        options, found = self._options, self._found
+        command = OpenContexts(
+            backend=options.backend,
+            # Found already; the worker shall not look for it, or compile it, again.
+            kind="emulator" if found.emulator else "auto",
+            library=None if found.emulator else found.path,
+            system=options.system,
+            soc=options.soc,
+            log_level=options.log_level,
+            prove=options.prove,
+            packages=options.packages,
+        )
+        situation = Situation(f"runtime {found.path}", what="the")
+        timeout = max(options.timeout or 0.0, _START_SECONDS)
+        self._opened = self._worker.start(command, ContextsOpened, situation, timeout)
+
+
+def _situation(job: Job) -> Situation:
+    return Situation(str(job.binary), what="context")
+
+
+def _with_lines(graph: GraphRan, printed: Sequence[str]) -> GraphRan:
+    error = graph.error
+    if error is None:
+        return graph
+    text = "\n".join([error.message, *error.details])
+    return replace(
+        graph, error=replace(error, details=(*error.details, *(line for line in printed if line not in text)))
+    )
+
+
+def _explain(situation: Situation, failed: Failed) -> UdogenError:
+    """The error that the worker reported."""
+    if not failed.function:
+        return failures.error_of(failed)
+    row = describe(failed.code)
+    reasons = situation.complaints()
+    if meant := log_messages.explain(situation.subject, "\n".join([*reasons, *situation.output])):
+        number = f"{failed.function}: {failed.code} ({row.name})"
+        return RunFailed(meant.sentence, hint=meant.hint, details=[number, *situation.details()])
+    return RunFailed(
+        f"{situation.what} {situation.library}: {failed.function} failed with {failed.code} ({row.name}) "
+        f"in phase `{situation.phase}`: " + (reasons[0] if reasons else row.meaning),
+        hint=row.remedy,
+        details=situation.details(without=reasons[0] if reasons else ""),
+    )
+
+
+def describe_contexts(
+    session: ContextSession, jobs: Sequence[Job]
+) -> Iterator[tuple[Job, ContextDescribed | UdogenError]]:
+    """The description of each context, which is not restored for it."""
+    for job in jobs:
+        try:
+            yield job, session.ask(DescribeContext(job), ContextDescribed, _situation(job))
+        except UdogenError as problem:
+            yield job, problem
+
+
+def check_names(
+    described: Sequence[tuple[Job, ContextDescribed]], files: Mapping[str, str], graphs: Sequence[str]
+) -> None:
+    """Refuse graphs that no context has, and inputs that no graph has: all of them at once."""
+    names = dict.fromkeys(graph.name for _, about in described for graph in about.graphs)
+    strange = [name for name in graphs if name not in names]
+    if strange and described:
+        raise UsageError(
+            f"no context has the graph{'s' * (len(strange) > 1)} {', '.join(strange)}",
+            details=_nearest(strange, names),
+            hint=f"they have: {', '.join(names)}",
+        )
+    there: dict[str, None] = {}
+    for job, about in described:
+        for graph in about.graphs:
+            if not graphs or graph.name in graphs:
+                for tensor in graph.inputs:
+                    there |= dict.fromkeys(keys_of(job.name, graph.name, tensor.name))
+    strange = [key for key in files if key not in there]
+    if strange and described:
+        tensors = sorted({key for key in there if ":" not in key})
+        raise UsageError(
+            f"no graph has {'this input' if len(strange) == 1 else 'these inputs'}: {', '.join(strange)}",
+            details=_nearest(strange, there),
+            hint="NAME is TENSOR, GRAPH:TENSOR or CONTEXT:GRAPH:TENSOR; tensors: " + ", ".join(tensors[:20]),
+        )
+
+
+def _nearest(words: Sequence[str], choices: Iterable[str]) -> list[str]:
+    near = [(word, nearest(word, choices)) for word in words]
+    return [f"`{word}`: did you mean `{found}`?" for word, found in near if found]
+
+
+def place_contexts(session: ContextSession, jobs: Sequence[Job], options: RunOptions) -> ContextsPlaced:
+    """Which context comes to which session; refused where a session would have to map more than its limit."""
+    command = PlaceContexts(tuple(jobs), options.sessions or 0, options.limit)
+    return session.ask(command, ContextsPlaced, Situation("of the contexts", what="sessions"))
+
+
+def run_contexts(
+    session: ContextSession,
+    jobs: Sequence[Job],
+    options: RunOptions,
+    *,
+    devices: Mapping[str, int | None] | None = None,
+    on_context: Callable[[str], None] = lambda _name: None,
+) -> Iterator[tuple[Job, ContextRan | UdogenError]]:
+    """Each context in turn, with what came of it."""
+    for job in jobs:
+        on_context(job.name)
+        command = RunContext(
+            job=job,
+            graphs=options.graphs,
+            inputs=options.inputs,
+            output_dir=options.output_dir / job.name if options.output_dir else None,
+            loops=options.loops,
+            profile=options.profile,
+            alignment=options.alignment,
+            packed=options.packed,
+            shared=options.shared,
+            device=options.device if devices is None else devices[job.name],
+            keep=devices is not None,
+        )
+        try:
+            yield job, session.run(command)
+        except UdogenError as problem:
+            yield job, problem

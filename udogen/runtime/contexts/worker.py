@@ -1,0 +1,252 @@
+"""The worker of `udogen run context`: one runtime, and in it one context after the other, restored and executed."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from udogen.errors import RunFailed, UdogenError
+from udogen.qnn.interface import QnnError
+from udogen.runtime import log_messages
+from udogen.runtime.buffers.planning import BufferOptions, ExecutionStep, PlannedBuffers, plan_buffers
+from udogen.runtime.channel import Done, Quit
+from udogen.runtime.contexts import arrays
+from udogen.runtime.contexts.binaries import Shard, StoredContext
+from udogen.runtime.contexts.commands import (
+    ContextDescribed,
+    ContextRan,
+    ContextsOpened,
+    ContextsPlaced,
+    DescribeContext,
+    DescribedGraph,
+    GraphRan,
+    InputRow,
+    Job,
+    OpenContexts,
+    OpLibrary,
+    OutputRow,
+    PlaceContexts,
+    ProfileRow,
+    RunContext,
+    keys_of,
+)
+from udogen.runtime.contexts.runtime import Runtime
+from udogen.runtime.execution_counts import CountedPackage, NoCounter, counted_package
+from udogen.runtime.worker.serving import Commands, Parent, failed, serve
+
+if TYPE_CHECKING:
+    from udogen.qnn.handles import ProfileEvent
+    from udogen.runtime.contexts.graph import Graph
+    from udogen.runtime.contexts.runtime import Context
+
+_UNFIT = re.compile(r"[^\w.-]+")  # for a file's name
+
+
+class ContextWorker:
+    """One runtime and what is restored in it; each phase is announced before it is entered."""
+
+    def __init__(self, parent: Parent) -> None:
+        self._parent, self._phase = parent, parent.phase
+        self._runtime: Runtime | None = None
+        self._counted: list[CountedPackage] = []
+        self._kept: list[Context] = []  # restored until the end
+
+    def commands(self) -> Commands:
+        """What it can be asked."""
+        return {
+            OpenContexts: self.open,
+            DescribeContext: self.describe,
+            PlaceContexts: self.place,
+            RunContext: self.run,
+            Quit: self.quit,
+        }
+
+    def open(self, command: OpenContexts) -> ContextsOpened:
+        """Load the runtime and register op packages."""
+        self._phase("load the runtime")
+        self._system = command.system
+        run = self._runtime = Runtime(
+            command.backend,
+            kind=command.kind,
+            library=command.library,
+            system=command.system,
+            soc=command.soc,
+            log=self._parent.log("runtime"),
+            log_level=command.log_level,
+        )
+        for package in command.packages:
+            self._phase(f"register the op package {package.path}")
+            run.register(package.path, package.provider, package.target or None)
+            if command.prove:
+                self._counted.append(_counted(package))
+        return ContextsOpened(run.name, run.build_id, str(run.path), run.emulator)
+
+    def describe(self, command: DescribeContext) -> ContextDescribed:
+        """What is in a context."""
+        with self._stored(command.job, check=False) as stored:
+            graphs = stored.info.graphs
+            return ContextDescribed(
+                tuple(DescribedGraph(each.name, tuple(map(arrays.row_of, each.inputs))) for each in graphs)
+            )
+
+    def place(self, command: PlaceContexts) -> ContextsPlaced:
+        """The contexts on sessions."""
+        from udogen.runtime.sessions import placement, session
+
+        shards = []
+        for job in command.jobs:
+            with self._stored(job, check=False) as stored:
+                shards.append(placement.SizedShard(job.name, stored.info, stored.path.stat().st_size))
+        self._phase("place the contexts on sessions")
+        sessions = session.sessions_of(self._opened, command.sessions, limit=command.limit)
+        found = placement.place_layers(placement.layers_of(shards), sessions, exactly=command.sessions)
+        devices = {job.name: found.session_of(job.name).device for job in command.jobs}
+        return ContextsPlaced(tuple(placement.table_lines(found)), found.as_json(), devices)
+
+    @property
+    def _opened(self) -> Runtime:
+        assert self._runtime is not None
+        return self._runtime
+
+    def _stored(self, job: Job, *, check: bool = True) -> StoredContext:
+        self._phase("read what the context says of itself")
+        shard = Shard(job.binary, job.metadata)
+        # Not guarded: this is a worker already.
+        return StoredContext(shard, system_library=self._system, check_manifest=check, guarded=False, warn=False)
+
+    def run(self, command: RunContext) -> ContextRan:
+        """One context: its graphs in the order asked for."""
+        began, before = time.perf_counter(), [each.counts() for each in self._counted]
+        with self._stored(command.job) as stored:
+            self._phase("restore the context")
+            context = self._opened.restore(
+                stored.data,
+                name=str(stored.path),
+                info=stored.info,
+                device=command.device,
+                profile=command.profile,
+            )
+            seconds = time.perf_counter() - began
+            if command.keep:  # it shares its session with those that come
+                self._kept.append(context)
+            with nullcontext() if command.keep else context:
+                names = [name for name in command.graphs or context.names if name in context.names]
+                if not names:
+                    raise RunFailed(
+                        f"{command.job.binary} has none of the graphs asked for: {', '.join(command.graphs)}",
+                        hint=f"it has: {', '.join(context.names) or 'none'}",
+                    )
+                self._phase("bind its tensors")
+                steps = [ExecutionStep(command.job.index, context.info.graph(name)) for name in names]
+                wishes = BufferOptions(alignment=command.alignment, packed=command.packed, shared=command.shared)
+                placement = plan_buffers(steps, wishes)
+                with PlannedBuffers(placement) as buffers:
+                    graphs = tuple(self._graph(context, name, buffers, command) for name in names)
+                self._phase("free the context")
+        differences = tuple(each.message for each in stored.differences)
+        return ContextRan(
+            seconds, graphs, placement.as_json(), stored.verdict.message, differences, self._rises(before)
+        )
+
+    def _rises(self, before: list[dict[str, int]]) -> tuple[Any, ...] | None:
+        pairs = zip(self._counted, before, strict=True)
+        return tuple(row for package, counts in pairs for row in package.rows(counts)) if self._counted else None
+
+    def _graph(self, context: Context, name: str, buffers: PlannedBuffers, command: RunContext) -> GraphRan:
+        found = GraphRan(name)
+        try:
+            self._phase(f"graph `{name}`: retrieve")
+            graph = context.graph(name)
+            buffers.bind(graph, shard=command.job.index)
+            found = replace(found, inputs=_fill(graph, command.job.name, command.inputs))
+            self._phase(f"graph `{name}`: execute")
+            before = [each.counts() for each in self._counted]
+            seconds = [_timed(graph.execute) for _ in range(command.loops)]
+            found = replace(found, proof=self._rises(before), seconds=statistics.median(seconds), fastest=min(seconds))
+            found = replace(found, outputs=_outputs(graph, command.output_dir))
+            if context.profile:
+                found = replace(found, profile=tuple(map(_row_of, context.profile.events()[-1:])))
+        except UdogenError as problem:  # the other graphs may be well
+            error = failed(_in_words(problem, f"graph `{name}`"))
+            found = replace(found, error=replace(error, function="", code=0))
+        return found
+
+    def quit(self, _command: Quit) -> Done:
+        """Free everything."""
+        self._phase("free the backend")
+        if self._runtime is not None:
+            self._runtime.close()
+        return Done()
+
+
+def _in_words(problem: UdogenError, subject: str) -> UdogenError:
+    """What is known of the reason that the runtime, or a package, logged for an error number."""
+    if isinstance(problem, QnnError) and (meant := log_messages.explain(subject, "\n".join(problem.logged))):
+        return RunFailed(meant.sentence, hint=meant.hint, details=[problem.message, *problem.details])
+    return problem
+
+
+def _counted(package: OpLibrary) -> CountedPackage:
+    if package.target == "HTP":
+        raise NoCounter(
+            f"what {package.path} executes on the DSP cannot be counted from here: a library for Hexagon counts there",
+            hint="leave out --prove; the DSP's own log has the counts when the package is terminated",
+        )
+    return counted_package(package.path.resolve(), package.provider)
+
+
+def _fill(graph: Graph, context: str, files: Mapping[str, str]) -> tuple[InputRow, ...]:
+    rows = []
+    for info in graph.inputs:
+        into = graph.array(info.name)
+        file = next((files[key] for key in keys_of(context, graph.name, info.name) if key in files), None)
+        how = arrays.read_into(into, Path(file), info) if file else "zeros"
+        if not file:
+            into[...] = 0
+        rows.append(InputRow(**arrays.row_of(info).__dict__, file=file, how=how))
+    return tuple(rows)
+
+
+def _outputs(graph: Graph, folder: Path | None) -> tuple[OutputRow, ...]:
+    rows = []
+    for info in graph.outputs:
+        found, file = graph.array(info.name), None
+        if folder is not None:
+            file = folder / file_name(graph.name) / f"{file_name(info.name)}.npy"
+            arrays.write(file, found)
+        numbers = found.size and found.dtype.kind in "fiub"
+        span = (found.min().item(), found.max().item()) if numbers else (None, None)
+        rows.append(
+            OutputRow(**arrays.row_of(info).__dict__, file=str(file) if file else None, least=span[0], largest=span[1])
+        )
+    return tuple(rows)
+
+
+def file_name(name: str) -> str:
+    """A name of the model as the name of a file."""
+    return _UNFIT.sub("_", name).strip(".") or "_"
+
+
+def _row_of(event: ProfileEvent) -> ProfileRow:
+    return ProfileRow(event.name, event.value, event.unit, tuple(map(_row_of, event.below)))
+
+
+def _timed(function: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    function()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Restore and execute contexts."""
+    serve(lambda parent: ContextWorker(parent).commands())
+
+
+if __name__ == "__main__":
+    main()

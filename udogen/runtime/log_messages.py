@@ -1,0 +1,72 @@
+"""What runtimes log: lines that give the reason for an error (udogen/data/log_lines/runtime.toml), and the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from udogen.error_tables import ErrorCause, log_lines
+
+_TENSOR = re.compile(r"(Input|Output) tensor\[\d+\]:: element type: (\w+)(?:, layout: (\w+))?")
+
+
+class Explanation(NamedTuple):
+    """The reason for an error, as a line of the log gives it."""
+
+    id: str
+    sentence: str
+    hint: str
+    cause: ErrorCause
+
+
+def explain(subject: str, text: str) -> Explanation | None:
+    """The reason that these lines give; None where they give none that is known."""
+    for row in log_lines("runtime"):
+        if match := row.pattern.search(text):
+            sentence = row.meaning.format(subject=subject, **match.groupdict(), **_derived(match, text))
+            return Explanation(row.id, sentence, row.causes[0].remedy, row.causes[0])
+    return None
+
+
+def _derived(match: re.Match[str], text: str) -> dict[str, str]:
+    """What rows may name beside the groups of their patterns."""
+    tensors = _TENSOR.findall(text[match.end() :])
+    return {
+        "mebibytes": f"{int(match.groupdict().get('bytes') or 0) / 2**20:.4g}",
+        "inputs": ", ".join(f"{element} {layout}" for kind, element, layout in tensors if kind == "Input"),
+        "outputs": ", ".join(element for kind, element, _ in tensors if kind == "Output"),
+    }
+
+
+# What is logged whatever happens: its progress, its traffic, that it has no configuration; and of kernels on the main
+# thread that their flag is invalid, though they run.
+_NOISE = re.compile(
+    r"\s*$|\s*(Starting|Completed) stage: |=+ .* =+$|\w+_bytes=\d+$"
+    r"|.*:ERROR:invalid resource flag 0x1 |LIBNATIVE: No alternate configuration present"
+)
+
+
+def without_noise(lines: Iterable[str]) -> list[str]:
+    """The lines that are about this run."""
+    return [line for line in lines if not _NOISE.match(line)]
+
+
+_NODE = re.compile(r"getnode OpPackage-Name : (?P<package>.*) Node-Type : (?P<op>.*)")
+_ADDED = re.compile(r"QnnGraph addnode end")
+
+
+def left_out(lines: Iterable[str]) -> tuple[str, str] | None:
+    """The first op, and its package, that libQnnCpu (2.47) leaves out of a graph that it restores: it returns no error.
+
+    It logs each node that it reads, at level 5, and at level 4 that it has been added.
+    """
+    pending: tuple[str, str] | None = None
+    for line in lines:
+        if found := _NODE.search(line):
+            if pending:
+                return pending
+            pending = found["op"], found["package"]
+        elif _ADDED.search(line):
+            pending = None
+    return pending

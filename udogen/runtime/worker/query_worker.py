@@ -1,0 +1,274 @@
+"""The worker that answers what is asked of a package without running its ops.
+
+* The kernels that a package of HTP registers: with us instead of the runtime, for a stub library has the runtime's
+  symbols.
+* What a registration library of SNPE has, and where the loader finds libraries.
+* Whether a package would accept an op as somebody else describes it, who may not know the ranks, or call a type
+  otherwise.  A generated package reports what it takes instead; then it is given that, as far as the description
+  allows.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from udogen.errors import RunFailed
+from udogen.qnn import abi, qhpi, udo
+from udogen.qnn.interface import ERROR
+from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, Scalar, Tensor
+from udogen.runtime.failures import OlderRecords
+from udogen.runtime.package_queries import (
+    DescribedOp,
+    DescribedParam,
+    DescribedTensor,
+    Judgement,
+    JudgeOps,
+    LibraryLocated,
+    LocateLibrary,
+    OpsJudged,
+    ReadRecords,
+    ReadRegistration,
+    RecordsRead,
+    RegistrationRead,
+)
+from udogen.runtime.worker import stub_library
+from udogen.runtime.worker.loaded_package import LoadedPackage
+from udogen.runtime.worker.serving import Commands, Parent, serve
+
+# --- kernel records of HTP --------------------------------------------------------------------------------------------
+
+_REGISTER, _INIT = "qhpi_register_ops_v1", "qhpi_init"
+
+
+def read_records(command: ReadRecords, on_phase: Callable[[str], None]) -> RecordsRead:
+    """What `qhpi_init` of a package registers."""
+    ffi = abi.ffi()
+    packages, ops = list[str](), list[Any]()
+    problems: list[Exception] = []
+
+    def register(count: int, rows: Any, package: Any) -> int:
+        try:
+            name = ffi.string(package).decode("utf-8", "replace") if package else ""
+            if qhpi.is_older(count, rows):
+                raise OlderRecords(
+                    "the kernel records of the op package are those of an SDK before 2.47: they have no reserved "
+                    "pointers at their ends, and runtimes from 2.47 on read beyond them, and may crash",
+                    hint="build the package again with the QHPI headers of SDK 2.47 or later, or with udogen's own",
+                )
+            ops.extend(qhpi.ops_of(count, rows))
+            packages.append(name)
+        except (ValueError, RuntimeError, MemoryError, OlderRecords) as problem:
+            problems.append(problem)
+        return 0
+
+    callback = ffi.callback("QHPI_StatusCode(uint32_t, QHPI_OpInfo_v1 *, char const *)", register)
+    stand_in = _load_stub(stub_library.library(_REGISTER, [name for name in command.answered if name != _REGISTER]))
+    ctypes.c_void_p.in_dll(stand_in, stub_library.SLOT).value = int(ffi.cast("uintptr_t", callback))
+    on_phase("load the op package")
+    try:
+        package = ctypes.CDLL(str(command.library), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+    except OSError as problem:
+        raise RunFailed(f"the op package cannot be loaded: {problem}") from problem
+    on_phase(f"register its kernels ({_INIT})")
+    init = getattr(package, _INIT)
+    init.restype = ctypes.c_char_p
+    returned = init() or b""
+    for each in problems:
+        if isinstance(each, OlderRecords):
+            raise each
+    if problems:
+        raise RunFailed(
+            f"the kernel records of the op package cannot be read: {problems[0]}",
+            hint="records are laid out as in SDK 2.47 and later; build the package with newer headers",
+        )
+    return RecordsRead(returned.decode("utf-8", "replace"), next(iter(packages), ""), tuple(ops))
+
+
+def _load_stub(image: bytes) -> ctypes.CDLL:
+    """Load a library that is in memory, so that what is loaded later finds its symbols."""
+    file = os.memfd_create("udogen-stub")
+    try:
+        os.write(file, image)
+        return ctypes.CDLL(f"/proc/self/fd/{file}", mode=os.RTLD_NOW | os.RTLD_GLOBAL)
+    finally:
+        os.close(file)
+
+
+# --- registration libraries of SNPE -----------------------------------------------------------------------------------
+
+
+def read_registration(command: ReadRegistration, on_phase: Callable[[str], None]) -> RegistrationRead:
+    """Everything that a registration library has, read as SNPE reads it: init, version, info, terminate."""
+    ffi = abi.ffi(abi.UDO)
+    on_phase("load the registration library")
+    try:
+        library = udo.open_library(str(command.library))
+    except OSError as problem:
+        raise RunFailed(
+            f"the registration library cannot be loaded: {problem}",
+            hint="the libraries it is linked with must be found too",
+        ) from problem
+    _call(library, udo.INIT, on_phase)
+    name = next((each for each in udo.VERSION if hasattr(library, each)), udo.VERSION[0])
+    version = ffi.new("SnpeUdo_LibVersion_t **")
+    _call(library, name, on_phase, version)
+    info = ffi.new("SnpeUdo_RegInfo_t **")
+    _call(library, udo.INFO, on_phase, info)
+    on_phase("read what it tells")
+    try:
+        about = udo.version_of(version[0])
+        found = udo.registration_of(info[0][0], about["api"])
+    except (ValueError, RuntimeError) as problem:
+        raise RunFailed(
+            f"what the registration library tells cannot be read: {problem}",
+            hint="build it with headers of SNPE 2.x (API 1.6 of SnpeUdo/UdoBase.h)",
+        ) from problem
+    found["version"] = about
+    _call(library, udo.TERMINATE, on_phase)
+    return RegistrationRead(found)
+
+
+def _call(library: Any, name: str, on_phase: Callable[[str], None], answer: Any = None) -> None:
+    """Call one of its functions; an error code, or an answer that is none, ends the reading."""
+    on_phase(name)
+    code = getattr(library, name)(*(() if answer is None else (answer,)))
+    if code:
+        raise RunFailed(f"{name} of the registration library answered {udo.error(code)}", hint=_HINT)
+    if answer is not None and not answer[0]:
+        raise RunFailed(f"{name} of the registration library answered no error, and no information", hint=_HINT)
+
+
+_HINT = "see jni/src/reg: SNPE would refuse the package too"
+
+
+def locate_library(command: LocateLibrary, on_phase: Callable[[str], None]) -> LibraryLocated:
+    """Where the loader finds a library that is named without a folder."""
+    on_phase("look for the library")
+    ffi, name = abi.ffi(abi.UDO), command.name
+    try:
+        kept = ffi.dlopen(name, ffi.RTLD_LAZY)  # lazily: what only a runtime has is undefined here
+    except OSError as problem:
+        # A library that was found, and cannot be loaded for another reason, is named with its folder.
+        text = str(problem).removeprefix(f"cannot load library '{name}': ")
+        return LibraryLocated(text.partition(": ")[0] if text.startswith("/") else "")
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    found = {line.partition("/")[2] for line in maps.splitlines()}
+    ffi.dlclose(kept)
+    return LibraryLocated(next((f"/{each}" for each in sorted(found) if each.endswith(f"/{name}")), ""))
+
+
+# --- validation -------------------------------------------------------------------------------------------------------
+
+_RANKS = (4, 1, 2, 3, 5)  # for packages that report nothing
+_TYPE = re.compile(r"`(?P<name>[^`]+)` is \w+ \(0x[0-9a-f]+\); it must be (?P<wanted>.+)$")
+_RANK = re.compile(r"`(?P<name>[^`]+)` has rank \d+; it must be (?P<wanted>\d+)")
+# What cannot be mended: the description is of another op.
+_OTHER = re.compile(
+    r"has \d+ (in|out)puts; it must have|has no parameter `|lacks the mandatory parameter `|must be a (scalar|tensor)"
+)
+
+
+def judge_ops(command: JudgeOps, on_phase: Callable[[str], None]) -> OpsJudged:
+    """For each op: whether validateOpConfig accepts it, or why not; `other` where it is another op for sure."""
+    on_phase("load the op package")
+    lines: list[str] = []
+    package = LoadedPackage(str(command.library), command.provider)
+    package.log_to(lambda _level, text: lines.append(text), ERROR)
+    init, validate = package.v1_4("init"), package.v1_4("validateOpConfig")
+    if not validate:
+        return OpsJudged(())
+    ffi = abi.ffi()
+    if init:
+        on_phase("init")
+        init(ffi.NULL)
+    call = ffi.cast("udogen_TakesOpConfigAlone", validate)
+    on_phase("validateOpConfig")
+
+    def accepts(op: OpConfig) -> tuple[bool, str]:
+        lines.clear()
+        return call(op.by_value()) == 0, lines[0] if lines else ""
+
+    return OpsJudged(tuple(_judge(op, command.package, accepts) for op in command.ops))
+
+
+def _judge(op: DescribedOp, package: str, accepts: Callable[[OpConfig], tuple[bool, str]]) -> Judgement:
+    reason = ""
+    for rank in _RANKS:
+        types: dict[str, str] = {}
+        ranks: dict[str, int] = {}
+        for _ in range(2 * len(_all(op)) + 1):
+            accepted, reason = accepts(_config(op, package, rank, types, ranks))
+            if accepted:
+                return Judgement(accepted=True)
+            if not _mend(op, reason, types, ranks):
+                break
+        if _OTHER.search(reason) or _TYPE.search(reason):
+            return Judgement(accepted=False, reason=reason, other=True)
+    return Judgement(accepted=False, reason=reason)
+
+
+def _mend(op: DescribedOp, reason: str, types: dict[str, str], ranks: dict[str, int]) -> bool:
+    """Take what the package asked for, where the description may mean that."""
+    if (match := _RANK.search(reason)) and match["name"] not in ranks:
+        ranks[match["name"]] = int(match["wanted"])
+        return True
+    match = _TYPE.search(reason)
+    if match is None or match["name"] in types:
+        return False
+    allowed: Sequence[str] = next((each.types for each in _all(op) if each.name == match["name"]), ())
+    wanted = set(re.findall(r"\w+", match["wanted"]))
+    fitting = next((each for each in allowed if each in wanted), None)
+    if fitting is None:
+        return False
+    types[match["name"]] = fitting
+    return True
+
+
+def _all(op: DescribedOp) -> list[DescribedTensor | DescribedParam]:
+    return [*op.inputs, *op.outputs, *op.params]
+
+
+def _config(op: DescribedOp, package: str, rank: int, types: dict[str, str], ranks: dict[str, int]) -> OpConfig:
+    def tensor(each: DescribedTensor, role: str) -> Tensor:
+        shape = [1] * ranks.get(each.name, rank)
+        return Tensor(each.name, dtype=types.get(each.name, each.types[0]), shape=shape, role=role)
+
+    def param(each: DescribedParam) -> Param:
+        dtype = types.get(each.name, each.types[0])
+        if each.value is not None:
+            return Scalar(each.name, dtype, each.value)
+        return Tensor(each.name, dtype=dtype, shape=each.shape or [1] * ranks.get(each.name, 1), role=STATIC)
+
+    return OpConfig(
+        op.type,
+        package=package,
+        op_type=op.type,
+        inputs=[tensor(each, APP_WRITE) for each in op.inputs],
+        outputs=[tensor(each, APP_READ) for each in op.outputs],
+        params=[param(each) for each in op.params],
+    )
+
+
+def main() -> None:
+    """Answer queries about packages."""
+    serve(commands_of)
+
+
+def commands_of(parent: Parent) -> Commands:
+    """What it can be asked."""
+    return {
+        ReadRecords: partial(read_records, on_phase=parent.phase),
+        ReadRegistration: partial(read_registration, on_phase=parent.phase),
+        LocateLibrary: partial(locate_library, on_phase=parent.phase),
+        JudgeOps: partial(judge_ops, on_phase=parent.phase),
+    }
+
+
+if __name__ == "__main__":
+    main()

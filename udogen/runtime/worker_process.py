@@ -1,0 +1,281 @@
+"""A worker as its parent sees it: a process that runs a user's code, started, asked, and ended with all it started."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import IO, Any, TypeVar
+
+from udogen import process
+from udogen.errors import RunFailed, UdogenError, memory_limit, of_limit
+from udogen.runtime import failures
+from udogen.runtime.channel import Channel, Done, Failed, Garbled, LogLine, Phase, Quit, Region
+from udogen.runtime.failures import Situation
+
+_Answer = TypeVar("_Answer")
+
+_KEPT_BYTES, _KEPT_LOG_LINES = 16_384, 500
+_LEAST_MEMORY = 160 << 20  # bytes of address space: with less, numpy ends the process without an exception
+_DYING = 0.5  # seconds for a worker that has closed its channel to end by itself
+
+OP_WORKER = "udogen.runtime.worker.main"
+
+
+def check_memory() -> None:
+    """Refuse a limit of memory with which ops cannot be run; to be called before anything imports numpy."""
+    limit = memory_limit()
+    if limit is not None and limit < _LEAST_MEMORY:
+        raise RunFailed(
+            f"`ulimit -v` is {limit >> 10}: ops cannot be run with so little memory",
+            hint=f"raise it to {_LEAST_MEMORY >> 10} at least; a runtime may need more",
+        )
+
+
+class WorkerProcess:
+    """A running worker: a module whose `main` serves commands."""
+
+    def __init__(self, module: str = OP_WORKER, env: Mapping[str, str] | None = None) -> None:
+        with ExitStack() as on_failure:
+            try:
+                near, far = socket.socketpair()
+                on_failure.callback(near.close)
+                with far:
+                    program = process.python_program(module, supervised=True)
+                    argv = [sys.executable, "-c", program, str(far.fileno())]
+                    self._process = process.Supervised(argv, env=env, pass_fds=(far.fileno(),))
+            except OSError as fault:
+                why, hint = fault.strerror, getattr(of_limit(fault), "hint", "")
+                raise RunFailed(f"the worker in which ops run cannot be started: {why}", hint=hint) from fault
+            on_failure.pop_all()
+        self._channel = Channel(near.detach())
+        try:
+            self._output = [_Tail(stream) for stream in (self._process.stdout, self._process.stderr) if stream]
+        except RuntimeError:  # no more threads
+            process.kill(self._process)
+            self._channel.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """The id of the process in which ops run."""
+        return self._process.program
+
+    def ask(
+        self,
+        command: object,
+        answer: type[_Answer],
+        *,
+        deadline: float | None = None,
+        on_report: Callable[[Phase | LogLine], None] = lambda _report: None,
+    ) -> _Answer | Failed:
+        """Give a command and wait for its answer.
+
+        EOFError when the worker is gone, TimeoutError after the deadline, Garbled where it, or an op in it, sends what
+        is no message of a worker.
+        """
+        try:
+            self._channel.send(command)
+        except (BrokenPipeError, ConnectionResetError) as problem:
+            raise EOFError from problem
+        expected: tuple[type[Any], ...] = (answer, Phase, LogLine, Failed)
+        while True:
+            message = self._channel.receive(expected, deadline)
+            if not isinstance(message, (Phase, LogLine)):
+                found: _Answer | Failed = message
+                return found
+            on_report(message)
+
+    def quit(self, seconds: float) -> None:
+        """Let it free what it has, as long as that takes no more than `seconds`, and end it."""
+        grace = 0.0
+        try:
+            self.ask(Quit(), Done, deadline=deadline_of(seconds))
+            grace = 2.0
+        except (EOFError, TimeoutError, Garbled):
+            pass  # what it does while it is freed concerns nobody: all results are here
+        finally:
+            self.end(grace)
+
+    def end(self, grace: float = 0.0) -> int:
+        """End it, after `grace` seconds if it has not ended by itself; returns how it ended."""
+        until = time.monotonic() + grace
+        while self._process.poll() is None and time.monotonic() < until:
+            time.sleep(0.002)
+        process.kill(self._process)
+        for tail in self._output:
+            tail.join()
+        self._channel.close()
+        return self._process.returncode
+
+    def forget_output(self) -> None:
+        """What it printed so far belongs to an earlier command."""
+        for tail in self._output:
+            tail.forget()
+
+    def output(self) -> list[str]:
+        """The last lines of its stdout and stderr, with all that it had written by now."""
+        for tail in self._output:
+            tail.settle()
+        return [line for tail in self._output for line in tail.lines()]
+
+
+class WorkerSession:
+    """A worker and what it reported of the last command; it can be started again after it ended.
+
+    Whatever goes wrong is an error about a `Situation`; `explain` makes it of what the worker itself reports.
+    """
+
+    def __init__(
+        self,
+        module: str = OP_WORKER,
+        *,
+        env: Mapping[str, str] | None = None,
+        explain: Callable[[Situation, Failed], UdogenError] = failures.reported_error,
+        on_phase: Callable[[str], None] | None = None,
+        on_log: Callable[[LogLine], None] | None = None,
+    ) -> None:
+        self._module, self._env, self._explain = module, env, explain
+        self._on_phase, self._on_log = on_phase, on_log
+        self._worker: WorkerProcess | None = None
+        self.phase = failures.START
+        self.regions: tuple[Region, ...] = ()
+        self.logs: deque[LogLine] = deque(maxlen=_KEPT_LOG_LINES)
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a worker."""
+        return self._worker is not None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id, while there is one."""
+        return self._worker.pid if self._worker else None
+
+    def start(self, command: object, answer: type[_Answer], situation: Situation, timeout: float | None) -> _Answer:
+        """Start the worker with its first command; it does not survive a failure of that."""
+        self._worker = WorkerProcess(self._module, self._env)
+        try:
+            return self.ask(command, answer, situation, timeout, phase=failures.START)
+        except UdogenError:
+            self.drop()
+            raise
+
+    def ask(
+        self,
+        command: object,
+        answer: type[_Answer],
+        situation: Situation,
+        timeout: float | None = None,
+        *,
+        phase: str = failures.IDLE,
+    ) -> _Answer:
+        """The running worker's answer; `phase` is the one before the first that it reports."""
+        worker = self._worker
+        assert worker is not None
+        self.logs.clear()
+        worker.forget_output()
+        self.phase, self.regions = phase, ()
+        try:
+            found = worker.ask(command, answer, deadline=deadline_of(timeout), on_report=self._report)
+        except EOFError:
+            returncode = self.drop(_DYING)  # it is dying: let it, its exit status is what we need
+            raise failures.crash_error(self._completed(situation, worker), returncode) from None
+        except TimeoutError:
+            self.drop()
+            raise failures.timeout_error(self._completed(situation, worker), timeout or 0.0) from None
+        except Garbled as problem:
+            self.drop()
+            raise failures.garbled_error(self._completed(situation, worker), str(problem)) from None
+        except OSError as fault:
+            self.drop()
+            raise of_limit(fault) or fault from fault
+        except BaseException:  # Ctrl-C: nothing may be left running
+            self.drop()
+            raise
+        if isinstance(found, Failed):
+            raise self._explain(self._completed(situation, worker), found)
+        return found
+
+    def output(self) -> list[str]:
+        """What the worker printed during the last command."""
+        return self._worker.output() if self._worker else []
+
+    def drop(self, grace: float = 0.0) -> int:
+        """End the worker, if there is one, without letting it free anything."""
+        worker, self._worker = self._worker, None
+        return worker.end(grace) if worker else 0
+
+    def close(self, seconds: float = 2.0) -> None:
+        """Let the worker free what it has, and end it."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.quit(seconds)
+
+    def _report(self, report: Phase | LogLine) -> None:
+        if isinstance(report, LogLine):
+            self.logs.append(report)
+            if self._on_log:
+                self._on_log(report)
+            return
+        self.phase = report.name
+        self.regions = self.regions if report.regions is None else report.regions
+        if self._on_phase:
+            self._on_phase(self.phase)
+
+    def _completed(self, situation: Situation, worker: WorkerProcess) -> Situation:
+        output = worker.output()
+        return replace(situation, phase=self.phase, logs=tuple(self.logs), output=output, regions=self.regions)
+
+
+class _Tail:
+    """Reads a stream to its end and keeps the last of it: a chatty op neither blocks nor fills memory."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._kept = bytearray()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._drain, daemon=True)
+        self._thread.start()
+
+    def forget(self) -> None:
+        with self._lock:
+            self._kept.clear()
+
+    def settle(self) -> None:
+        """Wait until what is in the pipe is read; not for long, as an op may talk without end."""
+        until = time.monotonic() + 0.2
+        try:
+            while select.select([self._stream], [], [], 0)[0] and self._thread.is_alive() and time.monotonic() < until:
+                time.sleep(0.001)
+            time.sleep(0.001)  # read, but perhaps not kept yet
+        except (OSError, ValueError):
+            pass  # closed: it was read to its end
+
+    def lines(self) -> list[str]:
+        with self._lock:
+            text = bytes(self._kept).decode("utf-8", "replace")
+        return text.splitlines()
+
+    def join(self) -> None:
+        self._thread.join(timeout=2)
+        if not self._thread.is_alive():
+            self._stream.close()
+
+    def _drain(self) -> None:
+        while chunk := os.read(self._stream.fileno(), 65_536):
+            with self._lock:
+                self._kept += chunk
+                del self._kept[:-_KEPT_BYTES]
+
+
+def deadline_of(timeout: float | None) -> float | None:
+    """The moment at which a wait that starts now is over."""
+    return None if timeout is None else time.monotonic() + timeout
