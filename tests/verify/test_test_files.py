@@ -82,7 +82,7 @@ operations = "many"
         "(x = { low = -6, high = 6 }: real numbers to cover; or x = { scale = 0.05, offset = -128 })",
         '17: `tolerance`: `near` is no tolerance: as in 1e-6, "1e-5 relative", "4 ulp", "1e-6 + 2 ulp", "1 step", '
         '"exact" (by data type: { FLOAT_16 = 2e-3, fixed = 1 })',
-        "18: `backends`: `npu` is no backend (there are cpu, htp, hexagon, gpu, dsp, cpu-ort, htp-ort, "
+        "18: `backends`: `npu` is no backend (there are cpu, gpu, htp, hexagon, dsp, cpu-ort, htp-ort, "
             "cpu-emulator, htp-emulator)",
         "19: `expect`: `wonders` cannot be expected (numbers, or refusal)",
         "20: there is no key `loops` here (there are name, shape, dtype, values, seed, params, quant, count, "
