@@ -20,9 +20,28 @@ ALL = architectures.of_backend("htp")
 HEXAGON = [f"htp_{name}" for name in ALL]
 
 
+# It prepares nothing: a stand-in for HTP calls it by the first record alone.
+PLAIN = """#include "ops/LeakyRelu.hpp"
+
+namespace ops::LeakyReluPackage::LeakyRelu {
+
+udo::Status execute(const Args& args) {
+  if (args.output.shape() != args.input.shape()) return udo::error("the output must have the shape of the input");
+  for (std::size_t i = 0; i < args.input.size(); ++i) {
+    const float x = args.input.real(i);
+    args.output.setReal(i, x > 0.0f ? x : args.alpha * x);
+  }
+  return udo::ok;
+}
+
+}  // namespace ops::LeakyReluPackage::LeakyRelu
+"""
+
+
 def generated(out: Path) -> Path:
     """An HTP package with a finished kernel, in a folder with a blank and a quote in its name."""
-    [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], out / "it's here", chosen=["htp"], kernels=EXAMPLE / "kernels")
+    [made] = make_packages([EXAMPLE / "LeakyRelu.xml"], out / "it's here", chosen=["htp"])
+    (made.folder / KERNEL).write_text(PLAIN)
     return made.folder
 
 

@@ -85,7 +85,7 @@ def test_what_a_compiler_says_names_the_kernel(tmp_path: Path) -> None:
     compiler("zig")
     [made] = make_packages([SEVERAL], tmp_path, chosen=["dsp"])
     kernel = made.folder / "src" / "ops" / "Head.cpp"
-    kernel.write_text(kernel.read_text().replace("// notImplemented", "nonsense;  // add code here"))
+    kernel.write_text(kernel.read_text().replace("// add code here", "nonsense;  // add code here"))
     done = build(made.folder, "dsp_v66")
     assert done.returncode == 4
     assert "src/ops/Head.cpp:" in done.stderr and "nonsense" in done.stderr

@@ -107,7 +107,7 @@ def test_force_moves_a_package_aside_and_loses_nothing(tmp_path: Path) -> None:
     aside = tmp_path / "out" / "Demo.bak-1"
     assert f"is moved aside, to {aside}" in said
     assert (aside / "src" / "ops" / "Scale.cpp").read_text() == "// hours of work\n"
-    assert "notImplemented" in kernel.read_text()
+    assert "add code here" in kernel.read_text()
     qnn(*call, "--force-generation")
     assert (tmp_path / "out" / "Demo.bak-2").is_dir()
     assert [each.path.name for each in open_packages(tmp_path / "out")] == ["Demo"], "what was set aside is not built"

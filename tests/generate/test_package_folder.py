@@ -239,7 +239,7 @@ def test_interrupted_after_each_step_it_is_completed(
             shutil.rmtree(place.out)
         else:
             place.edit(HEADER, "#pragma once", "#pragma once\n// mine")
-            place.edit(KERNEL, "notImplemented", "my own words")
+            place.edit(KERNEL, "add code here", "my own words")
         left = [steps]
 
         def limited(*names: str, left: list[int] = left, **more: int) -> None:

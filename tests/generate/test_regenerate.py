@@ -229,13 +229,13 @@ def test_a_conflict_is_settled_by_taking_ours_or_yours(work: Work) -> None:
 def test_a_kernel_that_was_deleted_comes_back(work: Work) -> None:
     (work.package / KERNEL).unlink()
     assert work.actions()[KERNEL] == "created"
-    assert "notImplemented" in work.text(KERNEL)
+    assert "add code here" in work.text(KERNEL)
 
 
 def test_the_edited_kernel_of_a_removed_op_stays_and_is_told(work: Work) -> None:
     work.grow()
     assert work.generate().returncode == 0
-    work.edit("src/ops/Twice.cpp", "notImplemented", "my own words")
+    work.edit("src/ops/Twice.cpp", "add code here", "my own words")
     work.shrink()
     done = work.generate()
     assert done.returncode == 0

@@ -32,7 +32,7 @@ _OP = """    <OpDef>
     </OpDef>
 """
 _EDITS = {
-    "src/ops/LeakyRelu.cpp": ("notImplemented", "add code here: my own words"),
+    "src/ops/LeakyRelu.cpp": ("add code here", "add code here: my own words"),
     "include/ops/LeakyRelu.hpp": ("#pragma once\n", "#pragma once\n// my own line\n"),
     "Makefile": ("clean: clean_x86", "mine:\n\t@echo mine\nclean: clean_x86"),
 }

@@ -208,9 +208,9 @@ def test_the_example_is_the_page() -> None:
 
 
 def test_the_tags_that_the_page_promises(tmp_path: Path) -> None:
-    """ "Auto-generated" heads every generated file, "notImplemented" stands where there is something to write."""
+    """ "Auto-generated" heads every generated file, "add code here" stands where there is something to write."""
     [made] = make_packages([SOFTMAX], tmp_path)
     texts = {path: (made.folder / path).read_text() for path in shown(made.folder) if not path.startswith("config/")}
     assert [path for path, text in texts.items() if "Auto-generated" not in "\n".join(text.splitlines()[:3])] == []
     to_write = {f"jni/src/{room}/src/ops/Softmax.cpp" for room in ("CPU", "GPU", "DSP_V68")}
-    assert {path for path, text in texts.items() if "notImplemented" in text} == to_write
+    assert {path for path, text in texts.items() if "add code here" in text} == to_write

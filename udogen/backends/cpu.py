@@ -111,7 +111,7 @@ BACKEND = Backend(
         shows=(
             "src/CpuCustomOpPackage.cpp",
             "src/utils/BackendUtils.hpp",
-            "src/utils/BackendTensor.hpp",
+            "src/utils/CustomOpUtils.hpp",
             "src/utils/CPU/CpuBackendUtils.cpp",
             "src/utils/CPU/CpuBackendUtils.hpp",
         ),

@@ -64,7 +64,7 @@ class _Arguments:
 @click.argument("folder", type=click.Path(path_type=Path), default=Path(), metavar="[DIR]")
 @click.option(
     "--backend", "backends", multiple=True, metavar="NAME",
-    help="Only here: cpu, htp, hexagon, gpu, dsp, cpu-ort, htp-ort, cpu-emulator, htp-emulator, shapes; may repeat.",
+    help="Only here: cpu, gpu, htp, hexagon, dsp, cpu-ort, htp-ort, cpu-emulator, htp-emulator, shapes; may repeat.",
 )  # fmt: skip
 @click.option(
     "--case", "pattern", default="", metavar="PATTERN", help="Only cases whose `Op/name` contains this; or *."

@@ -111,7 +111,7 @@ ${goal.name}:${goal.needs}
 % endif
 % if goal.by_ndk_build:
 ifeq ($(ANDROID_NDK_ROOT),)
-	$(error ${goal.name} needs the Android NDK: install it (r26c or later), and set ANDROID_NDK_ROOT to its folder)
+	$(error ANDROID_NDK_ROOT is not set: ${goal.name} needs the Android NDK; install it and set this to its folder)
 endif
 	@+$(call ndk_build,$(NDK_FOLDER),$(NDK_ARGUMENTS))
 # ndk-build empties its folder of libraries each time, so that cores cannot share one.

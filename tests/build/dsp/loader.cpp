@@ -90,6 +90,7 @@ const Known known[] = {
     {"memmove", reinterpret_cast<void*>(std::memmove)},
     {"memset", reinterpret_cast<void*>(std::memset)},
     {"strcmp", reinterpret_cast<void*>(std::strcmp)},
+    {"memcmp", reinterpret_cast<void*>(std::memcmp)},
     {"strlen", reinterpret_cast<void*>(std::strlen)},
     {"nearbyintf", reinterpret_cast<void*>(nearbyintf)},
     {"qhpi_register_ops_v1", reinterpret_cast<void*>(registerOps)},

@@ -3,8 +3,9 @@
 
 namespace ops::${package.name}::${op.name} {
 
-// Called at every execution; must not allocate from the heap.  ${op.header} says what args holds.
+// Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
+  // add code here; ${op.header} says what args holds
   return udo::notImplemented("${op.name}", "${op.kernel}");
 }
 

@@ -3,8 +3,9 @@
 
 namespace ops::BothPackage::Mix {
 
-// Called at every execution; must not allocate from the heap.  include/ops/Mix.hpp says what args holds.
+// Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
+  // add code here; include/ops/Mix.hpp says what args holds
   return udo::notImplemented("Mix", "src/ops/Mix.cpp");
 }
 

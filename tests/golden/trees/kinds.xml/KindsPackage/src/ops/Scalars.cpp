@@ -3,8 +3,9 @@
 
 namespace ops::KindsPackage::Scalars {
 
-// Called at every execution; must not allocate from the heap.  include/ops/Scalars.hpp says what args holds.
+// Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
+  // add code here; include/ops/Scalars.hpp says what args holds
   return udo::notImplemented("Scalars", "src/ops/Scalars.cpp");
 }
 

@@ -3,8 +3,9 @@
 
 namespace ops::NastyPackage::AllTypes {
 
-// Called at every execution; must not allocate from the heap.  include/ops/AllTypes.hpp says what args holds.
+// Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
+  // add code here; include/ops/AllTypes.hpp says what args holds
   return udo::notImplemented("AllTypes", "src/ops/AllTypes.cpp");
 }
 

@@ -3,8 +3,9 @@
 
 namespace ops::NastyPackage::Many {
 
-// Called at every execution; must not allocate from the heap.  include/ops/Many.hpp says what args holds.
+// Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
+  // add code here; include/ops/Many.hpp says what args holds
   return udo::notImplemented("Many", "src/ops/Many.cpp");
 }
 

@@ -3,8 +3,9 @@
 
 namespace ops::NastyPackage::Nasty {
 
-// Called at every execution; must not allocate from the heap.  include/ops/Nasty.hpp says what args holds.
+// Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
+  // add code here; include/ops/Nasty.hpp says what args holds
   return udo::notImplemented("Nasty", "src/ops/Nasty.cpp");
 }
 

@@ -3,8 +3,9 @@
 
 namespace ops::Several::Scale {
 
-// Called at every execution; must not allocate from the heap.  include/ops/Scale.hpp says what args holds.
+// Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
+  // add code here; include/ops/Scale.hpp says what args holds
   return udo::notImplemented("Scale", "src/ops/Scale.cpp");
 }
 

@@ -3,8 +3,9 @@
 
 namespace ops::Several::Head {
 
-// Called at every execution; must not allocate from the heap.  include/ops/Head.hpp says what args holds.
+// Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
+  // add code here; include/ops/Head.hpp says what args holds
   return udo::notImplemented("Head", "src/ops/Head.cpp");
 }
 

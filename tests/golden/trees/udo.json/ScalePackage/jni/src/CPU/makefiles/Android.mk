@@ -15,6 +15,7 @@ LOCAL_SRC_FILES += $(EXTRA_SOURCES)
 LOCAL_C_INCLUDES :=
 LOCAL_C_INCLUDES += $(LOCAL_PATH)/jni/src/CPU/src/utils
 LOCAL_C_INCLUDES += $(LOCAL_PATH)/.sdk/cpu/include
+LOCAL_C_INCLUDES += $(LOCAL_PATH)/.sdk/cpu/src/utils
 LOCAL_C_INCLUDES += $(LOCAL_PATH)/.sdk/src/utils
 LOCAL_C_INCLUDES += $(if $(QNN_SDK_ROOT),$(QNN_SDK_ROOT)/include/QNN) $(LOCAL_PATH)/.sdk/include/QNN
 LOCAL_CPPFLAGS := -std=c++17 -O2 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra $(if $(UDO_PROVE),-DUDO_PROVE) $(EXTRA_CXXFLAGS)

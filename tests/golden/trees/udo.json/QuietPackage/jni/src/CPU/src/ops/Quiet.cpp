@@ -3,8 +3,9 @@
 
 namespace ops::QuietPackage::Quiet {
 
-// Called at every execution; must not allocate from the heap.  .sdk/cpu/include/ops/Quiet.hpp says what args holds.
+// Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
+  // add code here; .sdk/cpu/include/ops/Quiet.hpp says what args holds
   return udo::notImplemented("Quiet", "jni/src/CPU/src/ops/Quiet.cpp");
 }
 

@@ -3,8 +3,9 @@
 
 namespace ops::ScalePackage::Join {
 
-// Called at every execution; must not allocate from the heap.  .sdk/cpu/include/ops/Join.hpp says what args holds.
+// Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
+  // add code here; .sdk/cpu/include/ops/Join.hpp says what args holds
   return udo::notImplemented("Join", "jni/src/CPU/src/ops/Join.cpp");
 }
 

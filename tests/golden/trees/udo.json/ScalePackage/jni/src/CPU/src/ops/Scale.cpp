@@ -3,8 +3,9 @@
 
 namespace ops::ScalePackage::Scale {
 
-// Called at every execution; must not allocate from the heap.  .sdk/cpu/include/ops/Scale.hpp says what args holds.
+// Called at every execution; must not allocate from the heap.
 udo::Status execute([[maybe_unused]] const Args& args) {
+  // add code here; .sdk/cpu/include/ops/Scale.hpp says what args holds
   return udo::notImplemented("Scale", "jni/src/CPU/src/ops/Scale.cpp");
 }
 
