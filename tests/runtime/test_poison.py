@@ -78,7 +78,7 @@ def test_nothing_is_left_behind(session: OpSession) -> None:
     fds, maps = open_now()
     run(50)
     after = open_now()
-    assert after[0] == fds
+    assert after[0] <= fds + 2  # an answer arrives before the worker has closed its memory; a leak would be 100
     assert after[1] <= maps + 4  # the heap may get an arena
 
 
