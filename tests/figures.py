@@ -9,6 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from tests.test_house import circles
+
 Graph = dict[str, set[str]]
 
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.IfExp, ast.Assert, ast.comprehension)
@@ -56,35 +58,6 @@ def import_graph(trees: dict[str, ast.Module]) -> Graph:
         nodes = (node for node in ast.walk(tree) if node not in unseen)
         graph[name] = {each for node in nodes for each in imported(name, node, trees)}
     return graph
-
-
-def circles(graph: Graph) -> list[list[str]]:
-    """The groups of modules that import one another (Tarjan's strongly connected components)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[list[str]] = []
-
-    def visit(name: str) -> None:
-        index[name] = low[name] = len(index)
-        stack.append(name)
-        for other in sorted(graph[name]):
-            if other not in index:
-                visit(other)
-                low[name] = min(low[name], low[other])
-            elif other in stack:
-                low[name] = min(low[name], index[other])
-        if low[name] == index[name]:
-            group = [stack.pop()]
-            while group[-1] != name:
-                group.append(stack.pop())
-            if len(group) > 1:
-                found.append(sorted(group))
-
-    for name in graph:
-        if name not in index:
-            visit(name)
-    return found
 
 
 def complexity(function: ast.AST) -> int:
