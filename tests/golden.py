@@ -80,7 +80,7 @@ def explanations() -> dict[str, str]:
         ops=(),
         configs=(),
         targets=("cpu_x86",),
-        yours=("src/ops/LeakyRelu.cpp",),
+        user_owned=("src/ops/LeakyRelu.cpp",),
     )
     step = plan(package, (), toolchain="open", env=Environment(x86_cxx="sh"))[0]
     found = {}

@@ -36,11 +36,11 @@ from udogen.runtime import (
     Context,
     OpConfig,
     Param,
+    QnnTensor,
     Runtime,
     Scalar,
     ScaleOffset,
     StoredContext,
-    Tensor,
     find_built,
     find_runtime,
     info_json,
@@ -76,62 +76,62 @@ class Composer:
         self._grids, self._weights = grids, weights
         self._made: dict[str, Grid | None] = {}
         axes = bytearray(np.uint32([0, 2, 1, 3]).tobytes())
-        self._perm = Tensor("perm", dtype="UINT_32", shape=(4,), role=STATIC, data=axes)
+        self._perm = QnnTensor("perm", dtype="UINT_32", shape=(4,), role=STATIC, data=axes)
         self.graph.add_tensor(self._perm)
 
-    def input(self, name: str, shape: tuple[int, ...]) -> Tensor:
+    def input(self, name: str, shape: tuple[int, ...]) -> QnnTensor:
         return self._tensor(name, shape, self._grids.get(name))
 
-    def weight(self, name: str) -> Tensor:
+    def weight(self, name: str) -> QnnTensor:
         grid, real = self._grids[name], self._weights[name]
         return self._tensor(name, real.shape, grid, data=bytearray(grid.store(real).tobytes()))
 
-    def matmul(self, a: Tensor, b: Tensor, name: str, *, transposed: bool = False) -> Tensor:
+    def matmul(self, a: QnnTensor, b: QnnTensor, name: str, *, transposed: bool = False) -> QnnTensor:
         shape = (*a.shape[:-1], b.shape[-2 if transposed else -1])
         return self._node("MatMul", [a, b], name, shape, Scalar("transpose_in1", "BOOL_8", transposed))
 
-    def add(self, a: Tensor, b: Tensor, name: str) -> Tensor:
+    def add(self, a: QnnTensor, b: QnnTensor, name: str) -> QnnTensor:
         return self._node("ElementWiseAdd", [a, b], name, np.broadcast_shapes(a.shape, b.shape))
 
-    def softmax(self, x: Tensor, name: str) -> Tensor:
+    def softmax(self, x: QnnTensor, name: str) -> QnnTensor:
         return self._node("Softmax", [x], name, x.shape)
 
-    def reshape(self, x: Tensor, shape: tuple[int, ...], name: str) -> Tensor:
+    def reshape(self, x: QnnTensor, shape: tuple[int, ...], name: str) -> QnnTensor:
         return self._node("Reshape", [x], name, shape, moved=x)
 
-    def swap(self, x: Tensor, name: str) -> Tensor:
+    def swap(self, x: QnnTensor, name: str) -> QnnTensor:
         first, second, third, fourth = x.shape
         return self._node("Transpose", [x], name, (first, third, second, fourth), self._perm, moved=x)
 
-    def rms_norm(self, x: Tensor, gain: Tensor, name: str) -> Tensor:
+    def rms_norm(self, x: QnnTensor, gain: QnnTensor, name: str) -> QnnTensor:
         return self._node("RmsNorm", [x, gain], name, x.shape, Scalar("epsilon", "FLOAT_32", 1e-6), package=PACKAGE)
 
-    def swiglu(self, gate: Tensor, up: Tensor, name: str) -> Tensor:
+    def swiglu(self, gate: QnnTensor, up: QnnTensor, name: str) -> QnnTensor:
         return self._node("SwiGlu", [gate, up], name, gate.shape, package=PACKAGE)
 
-    def cache_write(self, past: Tensor, rows: Tensor, position: Tensor, name: str) -> Tensor:
+    def cache_write(self, past: QnnTensor, rows: QnnTensor, position: QnnTensor, name: str) -> QnnTensor:
         return self._node("CacheWrite", [past, rows, position], name, past.shape, package=PACKAGE)
 
     def _node(
         self,
         op: str,
-        inputs: list[Tensor],
+        inputs: list[QnnTensor],
         name: str,
         shape: tuple[int, ...],
         *params: Param,
         package: str = QTI,
-        moved: Tensor | None = None,  # an input whose numbers the op only moves
-    ) -> Tensor:
+        moved: QnnTensor | None = None,  # an input whose numbers the op only moves
+    ) -> QnnTensor:
         made = self._tensor(name, shape, self._made[moved.name] if moved else self._grids[name])
         node = OpConfig(name, package=package, op_type=op, inputs=inputs, outputs=[made], params=params)
         self.graph.add_node(node)
         return made
 
-    def _tensor(self, name: str, shape: tuple[int, ...], grid: Grid | None, data: bytearray | None = None) -> Tensor:
+    def _tensor(self, name: str, shape: tuple[int, ...], grid: Grid | None, data: bytearray | None = None) -> QnnTensor:
         role = STATIC if data is not None else ROLES.get(name, NATIVE)
         self._made[name] = grid
         dtype, quant = ("INT_32", None) if grid is None else (grid.dtype, ScaleOffset(grid.scale, grid.offset))
-        return self.graph.add_tensor(Tensor(name, dtype=dtype, shape=shape, role=role, quant=quant, data=data))
+        return self.graph.add_tensor(QnnTensor(name, dtype=dtype, shape=shape, role=role, quant=quant, data=data))
 
 
 def build_shard(order: Order, shard: int) -> str | list[str]:

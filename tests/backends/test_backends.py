@@ -19,7 +19,7 @@ from dataclasses import replace
 from udogen import backends
 from udogen.backends import cpu
 from udogen.backends.backend import Place, Target
-from udogen.backends.folder import QNN
+from udogen.backends.common import QNN
 
 TARGET = Target("npu_x86", "npu", ("x86_64-linux-clang",), "x86-64 Linux", "x86", "made up", native=True, usual=True)
 

@@ -12,7 +12,7 @@ import pytest
 from tests.contexts import c_client, large
 from tests.contexts.c_client import Measured
 from tests.making import need_runtime
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import find_runtime
 from udogen.runtime.contexts.runtime import Runtime
 
@@ -25,7 +25,7 @@ def small(place: Path, backend: str, kind: str) -> Path:
     with Runtime(backend, kind=kind) as runtime, runtime.new_context() as context:
         graph = context.new_graph("small")
         x, y = (
-            graph.add_tensor(Tensor(name, dtype="FLOAT_32", shape=(8,), role=role))
+            graph.add_tensor(QnnTensor(name, dtype="FLOAT_32", shape=(8,), role=role))
             for name, role in (("x", APP_WRITE), ("y", APP_READ))
         )
         graph.add_node(OpConfig("relu", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y], params=[]))

@@ -15,7 +15,7 @@ import pytest
 from tests.making import ROOT, cpu_package, need_runtime
 from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import Interface
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built
 
@@ -42,7 +42,7 @@ def executor(stack: ExitStack, kind: str, package: Built | None, folder: Path) -
     graph = context.graph("one")
     owner, op = ("qti.aisw", "Relu") if package is None else (package.package, "LeakyRelu")
     x, y = (
-        graph.add_tensor(Tensor(n, dtype="FLOAT_32", shape=(8,), role=r))
+        graph.add_tensor(QnnTensor(n, dtype="FLOAT_32", shape=(8,), role=r))
         for n, r in (("x", APP_WRITE), ("y", APP_READ))
     )
     graph.add_node(OpConfig(op, package=owner, op_type=op, inputs=[x], outputs=[y], params=[]))

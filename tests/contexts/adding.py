@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor
 from udogen.runtime.contexts.runtime import Context, Runtime
 
 SHAPE = (1, 2, 3, 8)
@@ -24,7 +24,7 @@ def binary(runtime: Runtime, *names: str, row: float = 1.0, shape: tuple[int, ..
             graph = context.new_graph(name)
             weights = (row * ROW).astype(np.float32).tobytes()
             x, added, middle, y = (
-                graph.add_tensor(Tensor(each, dtype="FLOAT_32", shape=size, role=role, data=data))
+                graph.add_tensor(QnnTensor(each, dtype="FLOAT_32", shape=size, role=role, data=data))
                 for each, size, role, data in (
                     ("x", shape, APP_WRITE, None),
                     ("row", ROW.shape, STATIC, bytearray(weights)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import Runtime
 
 SHAPE = (1, 1, 1, 8)
@@ -21,7 +21,7 @@ def main(library: Path, provider: str, package: str, folder: Path) -> None:
             with runtime.new_context() as context:
                 graph = context.new_graph("only")
                 x, y = (
-                    graph.add_tensor(Tensor(name, dtype="FLOAT_32", shape=SHAPE, role=role))
+                    graph.add_tensor(QnnTensor(name, dtype="FLOAT_32", shape=SHAPE, role=role))
                     for name, role in (("x", APP_WRITE), ("y", APP_READ))
                 )
                 graph.add_node(OpConfig("n", package=owner, op_type=op, inputs=[x], outputs=[y], params=[]))

@@ -18,7 +18,7 @@ import pytest
 
 from tests.making import LONG, ROOT
 from udogen.qnn import abi
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Scalar, ScaleOffset, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor, Scalar, ScaleOffset
 from udogen.runtime.contexts.runtime import Context, Runtime
 
 GRAPH, DTYPE, QUANT = "rows", "UFIXED_POINT_8", ScaleOffset(0.02, -128)
@@ -35,22 +35,22 @@ def table(number: int) -> np.ndarray:
 def compose(context: Context, tables: int) -> None:
     """The graph: a Gather for each table, their rows side by side."""
     graph = context.new_graph(GRAPH)
-    index = graph.add_tensor(Tensor("index", dtype="INT_32", shape=(1,), role=APP_WRITE))
+    index = graph.add_tensor(QnnTensor("index", dtype="INT_32", shape=(1,), role=APP_WRITE))
     rows, room = [], bytearray(SIDE * SIDE)
     for number in range(tables):
         room[:] = table(number).tobytes()  # one room for all: libQnnHtp copies static data as it is told of it
-        tensor = Tensor(f"table{number}", dtype=DTYPE, shape=(SIDE, SIDE), role=STATIC, quant=QUANT, data=room)
+        tensor = QnnTensor(f"table{number}", dtype=DTYPE, shape=(SIDE, SIDE), role=STATIC, quant=QUANT, data=room)
         held = graph.add_tensor(tensor)
-        row = graph.add_tensor(Tensor(f"row{number}", dtype=DTYPE, shape=(1, SIDE), role=NATIVE, quant=QUANT))
+        row = graph.add_tensor(QnnTensor(f"row{number}", dtype=DTYPE, shape=(1, SIDE), role=NATIVE, quant=QUANT))
         axis = Scalar("axis", "INT_32", 0)
         node(graph, "Gather", [held, index], row, axis)
         rows.append(row)
-    out = graph.add_tensor(Tensor("out", dtype=DTYPE, shape=(tables, SIDE), role=APP_READ, quant=QUANT))
+    out = graph.add_tensor(QnnTensor("out", dtype=DTYPE, shape=(tables, SIDE), role=APP_READ, quant=QUANT))
     node(graph, "Concat", rows, out, Scalar("axis", "UINT_32", 0))
     graph.finalize()
 
 
-def node(graph, op: str, inputs: list[Tensor], output: Tensor, axis: Scalar) -> None:  # type: ignore[no-untyped-def]
+def node(graph, op: str, inputs: list[QnnTensor], output: QnnTensor, axis: Scalar) -> None:  # type: ignore[no-untyped-def]
     graph.add_node(
         OpConfig(output.name, package="qti.aisw", op_type=op, inputs=inputs, outputs=[output], params=[axis])
     )

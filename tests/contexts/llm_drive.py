@@ -18,7 +18,7 @@ import numpy as np
 from udogen.qnn.handles import BackendHandle, GraphHandle
 from udogen.qnn.interface import Interface
 from udogen.qnn.system import GraphInfo, binary_info
-from udogen.qnn.tensors import APP_READ, APP_WRITE, ScaleOffset, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor, ScaleOffset
 from udogen.runtime import find_runtime
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,9 +42,9 @@ class Bound:
         self.outputs = [self._tensor(each, APP_READ) for each in info.outputs]
         self.infos = {each.name: each for each in (*info.inputs, *info.outputs)}
 
-    def _tensor(self, info: Any, role: str) -> Tensor:
+    def _tensor(self, info: Any, role: str) -> QnnTensor:
         quant = ScaleOffset(*info.scale_offset) if info.scale_offset else None
-        tensor = Tensor(info.name, dtype=info.dtype, shape=info.shape, role=role, quant=quant)
+        tensor = QnnTensor(info.name, dtype=info.dtype, shape=info.shape, role=role, quant=quant)
         tensor.struct.v1.id = info.id
         return tensor
 

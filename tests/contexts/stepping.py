@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from tests.making import need_runtime
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime.contexts.runtime import Context, Runtime
 
 SHAPE = (1, 4, 8)
@@ -38,8 +38,9 @@ def binary(backend: str, kind: str, shape: tuple[int, ...] = SHAPE) -> bytes:
 def _compose(context: Context, name: str, inputs: tuple[str, ...], output: str, shape: tuple[int, ...]) -> None:
     graph = context.new_graph(name)
     given = [
-        graph.add_tensor(Tensor(each, dtype="FLOAT_32", shape=shape, role=APP_WRITE)) for each in dict.fromkeys(inputs)
+        graph.add_tensor(QnnTensor(each, dtype="FLOAT_32", shape=shape, role=APP_WRITE))
+        for each in dict.fromkeys(inputs)
     ]
-    made = graph.add_tensor(Tensor(output, dtype="FLOAT_32", shape=shape, role=APP_READ))
+    made = graph.add_tensor(QnnTensor(output, dtype="FLOAT_32", shape=shape, role=APP_READ))
     graph.add_node(OpConfig("add", package="qti.aisw", op_type="ElementWiseAdd", inputs=given, outputs=[made]))
     graph.finalize()

@@ -11,7 +11,7 @@ from typing import Any
 from tests.making import need_runtime
 from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import Interface
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, ScaleOffset, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, QnnTensor, ScaleOffset
 from udogen.runtime import find_runtime
 from udogen.runtime.contexts import context_json, manifest
 from udogen.runtime.contexts.binaries import StoredContext
@@ -33,7 +33,7 @@ def binary(backend: str, kind: str) -> bytes:
         for name, shape in GRAPHS.items():
             graph = context.graph(name)
             x, m, y = (
-                graph.add_tensor(Tensor(tensor, shape=shape, role=role, **more))
+                graph.add_tensor(QnnTensor(tensor, shape=shape, role=role, **more))
                 for tensor, role in (("x", APP_WRITE), ("m", NATIVE), ("y", APP_READ))
             )
             for node, (source, target) in {"first": (x, m), "second": (m, y)}.items():

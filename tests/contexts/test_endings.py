@@ -312,13 +312,13 @@ def test_what_htp_prints_is_in_the_log(place: Callable[[str, str], Place]) -> No
     """libQnnHtp of a PC prints stages of preparation: with C's stdout, which is the program's."""
     program = """
 import ctypes, logging
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import Runtime
 
 def prepare(runtime):
     with runtime.new_context() as making:
         graph = making.new_graph("g")
-        x, y = (graph.add_tensor(Tensor(name, dtype="FLOAT_32", shape=(1, 4, 8), role=role))
+        x, y = (graph.add_tensor(QnnTensor(name, dtype="FLOAT_32", shape=(1, 4, 8), role=role))
                 for name, role in (("x", APP_WRITE), ("y", APP_READ)))
         graph.add_node(OpConfig("relu", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y]))
         graph.finalize()

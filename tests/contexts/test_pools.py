@@ -16,7 +16,7 @@ from tests.making import need_runtime
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import Interface
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import find_runtime
 from udogen.runtime.buffers import memory
 from udogen.runtime.buffers.pools import POOLS, ConstantPlacement, Constants, FileRange, ImageLayout, Pool, open_pool
@@ -341,7 +341,7 @@ def test_the_real_cpu_library_reads_constants_where_they_lie() -> None:
     ):
         graph = context.graph("constants")
         given, middle, made = (
-            graph.add_tensor(Tensor(name, dtype="FLOAT_32", shape=shape, role=role))
+            graph.add_tensor(QnnTensor(name, dtype="FLOAT_32", shape=shape, role=role))
             for name, role in (("x", APP_WRITE), ("m", "NATIVE"), ("y", APP_READ))
         )
         small = graph.add_tensor(constants.tensor("small", dtype="FLOAT_32", shape=(16,), data=row))
@@ -359,12 +359,12 @@ def test_the_real_cpu_library_reads_constants_where_they_lie() -> None:
     assert [row.lifetime for row in constants.rows] == ["CONSTANT_COPY", "CONSTANT_REFERENCE"]
 
 
-def data_of(tensor: Tensor) -> np.ndarray:
+def data_of(tensor: QnnTensor) -> np.ndarray:
     buffer = tensor.struct.v1.clientBuf
     return np.frombuffer((ctypes.c_ubyte * buffer.dataSize).from_address(address_of(tensor)), np.float32)
 
 
-def address_of(tensor: Tensor) -> int:
+def address_of(tensor: QnnTensor) -> int:
     from udogen.qnn import abi
 
     return int(abi.ffi().cast("uintptr_t", tensor.struct.v1.clientBuf.data))

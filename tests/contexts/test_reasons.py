@@ -18,7 +18,7 @@ from udogen import resources
 from udogen.errors import RunFailed, UdogenError
 from udogen.opdef.problems import ConfigError
 from udogen.qnn.interface import QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, Scalar, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, QnnTensor, Scalar
 from udogen.runtime.contexts.binaries import StoredContext
 from udogen.runtime.contexts.runtime import Runtime
 
@@ -48,7 +48,7 @@ def binary(probe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             for name, op in (("good", "AddOne"), ("bad", "Fails"), ("mixed", "AddOne")):
                 graph = context.new_graph(name)
                 x, m, y = (
-                    graph.add_tensor(Tensor(each, dtype="FLOAT_32", shape=SHAPE, role=role))
+                    graph.add_tensor(QnnTensor(each, dtype="FLOAT_32", shape=SHAPE, role=role))
                     for each, role in (("x", APP_WRITE), ("m", NATIVE), ("y", APP_READ))
                 )
                 package = "qti.aisw" if name == "mixed" else "Probe"

@@ -17,7 +17,7 @@ from tests.contexts.conftest import nothing_left, resources
 from tests.making import need_runtime
 from udogen.errors import RunFailed
 from udogen.qnn.interface import QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime.buffers import buffer as buffer_module
 from udogen.runtime.buffers.buffer import Buffer
 from udogen.runtime.buffers.memory import allocate
@@ -518,7 +518,7 @@ def relu(runtime: Runtime) -> bytes:
     with runtime.new_context() as context:
         graph = context.new_graph("relu")
         x, y = (
-            graph.add_tensor(Tensor(name, dtype="FLOAT_32", shape=SHAPE, role=role))
+            graph.add_tensor(QnnTensor(name, dtype="FLOAT_32", shape=SHAPE, role=role))
             for name, role in (("x", APP_WRITE), ("y", APP_READ))
         )
         graph.add_node(OpConfig("relu", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y]))

@@ -33,7 +33,7 @@ from udogen.qnn.quantization import (
     ScaleOffset,
     VectorEncoding,
 )
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import Runtime, find_runtime
 from udogen.runtime.contexts import binaries, binary_info, context_json, manifest
 from udogen.runtime.contexts.binaries import BINARY, JSON, StoredContext
@@ -416,7 +416,7 @@ def test_an_encoding_in_a_binary(kind: str, quant: Quantization) -> None:
     with BackendHandle(Interface.load(runtime.path)) as backend, backend.context() as context:
         graph = context.graph("g")
         x, y = (
-            graph.add_tensor(Tensor(name, dtype="SFIXED_POINT_8", shape=(1, 1, 1, 8), role=role, quant=quant))
+            graph.add_tensor(QnnTensor(name, dtype="SFIXED_POINT_8", shape=(1, 1, 1, 8), role=role, quant=quant))
             for name, role in (("x", APP_WRITE), ("y", APP_READ))
         )
         graph.add_node(OpConfig("n", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y]))

@@ -15,8 +15,8 @@ from udogen.qnn.tensors import (
     STATIC,
     OpConfig,
     Param,
+    QnnTensor,
     Scalar,
-    Tensor,
 )
 from udogen.runtime.built import Built
 
@@ -36,11 +36,13 @@ class Maker:
     def __init__(self, context: ContextHandle, name: str = "graph") -> None:
         self.graph, self._count = context.graph(name), 0
 
-    def tensor(self, role: str, shape: tuple[int, ...] = SHAPE, dtype: str = "FLOAT_32", **more: Any) -> Tensor:
+    def tensor(self, role: str, shape: tuple[int, ...] = SHAPE, dtype: str = "FLOAT_32", **more: Any) -> QnnTensor:
         self._count += 1
-        return self.graph.add_tensor(Tensor(f"t{self._count}", dtype=dtype, shape=shape, role=role, **more))
+        return self.graph.add_tensor(QnnTensor(f"t{self._count}", dtype=dtype, shape=shape, role=role, **more))
 
-    def node(self, op: str, inputs: list[Tensor], output: Tensor, *params: Param, package: str = QTI) -> Tensor:
+    def node(
+        self, op: str, inputs: list[QnnTensor], output: QnnTensor, *params: Param, package: str = QTI
+    ) -> QnnTensor:
         self._count += 1
         node = OpConfig(
             f"n{self._count}", package=package, op_type=op, inputs=inputs, outputs=[output], params=list(params)
@@ -49,7 +51,7 @@ class Maker:
         return output
 
 
-def run(graph: GraphHandle, inputs: dict[Tensor, np.ndarray], output: Tensor) -> np.ndarray:
+def run(graph: GraphHandle, inputs: dict[QnnTensor, np.ndarray], output: QnnTensor) -> np.ndarray:
     for tensor, array in inputs.items():
         tensor.bind(bytearray(np.ascontiguousarray(array).tobytes()))
     room = bytearray(output.nbytes)
@@ -59,14 +61,14 @@ def run(graph: GraphHandle, inputs: dict[Tensor, np.ndarray], output: Tensor) ->
     return np.frombuffer(room, kind).reshape(output.shape)
 
 
-def mixed(context: ContextHandle, package: str, name: str = "graph") -> tuple[Maker, Tensor, Tensor]:
+def mixed(context: ContextHandle, package: str, name: str = "graph") -> tuple[Maker, QnnTensor, QnnTensor]:
     """Transpose, LeakyRelu (ours), a sum with a constant, Softmax: native tensors between."""
     make = Maker(context, name)
     x = make.tensor(APP_WRITE)
     turned, leaked, summed = (make.tensor(NATIVE, (4, 2, 3)) for _ in range(3))
     bias = make.tensor(STATIC, (3,), data=bytearray(np.float32([1, -2, 3]).tobytes()))
     y = make.tensor(APP_READ, (4, 2, 3))
-    perm = Tensor("perm", dtype="UINT_32", shape=(3,), role=STATIC, data=bytearray(np.uint32([2, 0, 1]).tobytes()))
+    perm = QnnTensor("perm", dtype="UINT_32", shape=(3,), role=STATIC, data=bytearray(np.uint32([2, 0, 1]).tobytes()))
     make.node("Transpose", [x], turned, make.graph.add_tensor(perm))
     make.node("LeakyRelu", [turned], leaked, Scalar("alpha", "FLOAT_32", 0.25), package=package)
     make.node("ElementWiseAdd", [leaked, bias], summed)

@@ -11,7 +11,7 @@ import numpy as np
 
 from udogen.qnn.handles import BackendHandle, LogHandle
 from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, NULL, STATIC, OpConfig, Scalar, ScaleOffset, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, NULL, STATIC, OpConfig, QnnTensor, Scalar, ScaleOffset
 from udogen.runtime import find_runtime
 
 NUMPY = {
@@ -32,22 +32,22 @@ def run(backend: BackendHandle, name: str, row: dict[str, Any]) -> object:
         with backend.context() as context:
             graph = context.graph(name)
             role = STATIC if row.get("static") else APP_WRITE
-            x = Tensor("x", dtype=dtype, shape=shape, role=role, quant=quant, data=data if role == STATIC else None)
+            x = QnnTensor("x", dtype=dtype, shape=shape, role=role, quant=quant, data=data if role == STATIC else None)
             graph.add_tensor(x)
             out_shape, out_type = row.get("out", ((1, 1, 1, 256), "FLOAT_32"))
-            y = Tensor("y", dtype=out_type, shape=out_shape, role=APP_READ, quant=quant if "out" in row else None)
+            y = QnnTensor("y", dtype=out_type, shape=out_shape, role=APP_READ, quant=quant if "out" in row else None)
             graph.add_tensor(y)
             made, after = y, row.get("after")  # a built-in op behind the package's
             if after:
-                made = graph.add_tensor(Tensor("m", dtype=out_type, shape=out_shape, role=NATIVE, quant=quant))
+                made = graph.add_tensor(QnnTensor("m", dtype=out_type, shape=out_shape, role=NATIVE, quant=quant))
             inputs = (
-                [x, graph.add_tensor(Tensor("none", dtype=dtype, shape=(0,), role=NULL))] if row.get("null") else [x]
+                [x, graph.add_tensor(QnnTensor("none", dtype=dtype, shape=(0,), role=NULL))] if row.get("null") else [x]
             )
             params: list[Any] = []
             for index, (kind, value) in enumerate(row.get("params", ())):
                 if isinstance(value, list):
                     held = np.array(value, NUMPY[kind])
-                    tensor = Tensor(f"p{index}", dtype=kind, shape=held.shape, role=STATIC, data=held.tobytes())
+                    tensor = QnnTensor(f"p{index}", dtype=kind, shape=held.shape, role=STATIC, data=held.tobytes())
                     params.append(graph.add_tensor(tensor))
                 else:
                     params.append(Scalar(f"p{index}", kind, value))

@@ -12,7 +12,7 @@ import pytest
 from udogen.opdef import datatypes
 from udogen.qnn.handles import BackendHandle
 from udogen.qnn.interface import QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, Scalar, ScaleOffset, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, QnnTensor, Scalar, ScaleOffset
 
 Array = np.ndarray[Any, np.dtype[Any]]
 RANDOM = np.random.default_rng(11)
@@ -76,15 +76,17 @@ def execute(backend: BackendHandle, case: Case, *, stored: Sequence[Array]) -> A
         for number, array in enumerate(stored):
             name = f"x{number}"
             quant = case.quant(name, case.dtype)
-            made = Tensor(name, dtype=case.dtype, shape=array.shape, role=APP_WRITE, quant=quant)
+            made = QnnTensor(name, dtype=case.dtype, shape=array.shape, role=APP_WRITE, quant=quant)
             inputs.append(graph.add_tensor(made))
-        y = Tensor("y", dtype=out, shape=case.expected.shape, role=APP_READ, quant=case.quant("y", out))
+        y = QnnTensor("y", dtype=out, shape=case.expected.shape, role=APP_READ, quant=case.quant("y", out))
         graph.add_tensor(y)
         params: list[Param] = []
         for name, dtype, value in case.params:
             if isinstance(value, list):
                 data = bytearray(np.array(value, dtype_of(dtype)).tobytes())
-                params.append(graph.add_tensor(Tensor(name, dtype=dtype, shape=(len(value),), role=STATIC, data=data)))
+                params.append(
+                    graph.add_tensor(QnnTensor(name, dtype=dtype, shape=(len(value),), role=STATIC, data=data))
+                )
             else:
                 params.append(Scalar(name, dtype, value))
         node = OpConfig("n", package="qti.aisw", op_type=case.op, inputs=inputs, outputs=[y], params=params)

@@ -12,7 +12,7 @@ from composing import X, mixed, mixed_in_numpy, register, run
 
 from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle, ProfileHandle
 from udogen.qnn.interface import Interface
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built
 
@@ -44,7 +44,7 @@ def together(work: Callable[[int], None]) -> None:
 # --- CPU ------------------------------------------------------------------------------------------------------------
 
 
-def executed(graph: GraphHandle, x: Tensor, y: Tensor, number: int, profile: ProfileHandle | None = None) -> None:
+def executed(graph: GraphHandle, x: QnnTensor, y: QnnTensor, number: int, profile: ProfileHandle | None = None) -> None:
     given, room = X + number, bytearray(y.nbytes)
     x.bind(bytearray(given.tobytes()))
     y.bind(room)
@@ -89,11 +89,11 @@ def htp(hooks: Built) -> Iterator[BackendHandle]:
         yield opened
 
 
-def hooked(context: ContextHandle, package: str, name: str) -> tuple[GraphHandle, Tensor, Tensor]:
+def hooked(context: ContextHandle, package: str, name: str) -> tuple[GraphHandle, QnnTensor, QnnTensor]:
     """One op whose kernel works in slices, on threads of its own."""
     graph = context.graph(name)
     x, y = (
-        graph.add_tensor(Tensor(f"{name}{end}", dtype="FLOAT_32", shape=LINE.shape, role=role))
+        graph.add_tensor(QnnTensor(f"{name}{end}", dtype="FLOAT_32", shape=LINE.shape, role=role))
         for end, role in (("x", APP_WRITE), ("y", APP_READ))
     )
     graph.add_node(OpConfig(f"{name}n", package=package, op_type="Sliced", inputs=[x], outputs=[y], params=[]))

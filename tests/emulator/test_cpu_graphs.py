@@ -19,7 +19,7 @@ from udogen.qnn.system import binary_info
 from udogen.qnn.tensors import (
     APP_READ,
     APP_WRITE,
-    Tensor,
+    QnnTensor,
 )
 from udogen.runtime import find_runtime, library
 from udogen.runtime.built import Built
@@ -35,10 +35,10 @@ def two_graphs(cpu: BackendHandle, package: str) -> bytes:
         return context.binary()
 
 
-def edges() -> tuple[Tensor, Tensor]:
+def edges() -> tuple[QnnTensor, QnnTensor]:
     x, y = (
-        Tensor("x", dtype="FLOAT_32", shape=SHAPE, role=APP_WRITE),
-        Tensor("y", dtype="FLOAT_32", shape=(4, 2, 3), role=APP_READ),
+        QnnTensor("x", dtype="FLOAT_32", shape=SHAPE, role=APP_WRITE),
+        QnnTensor("y", dtype="FLOAT_32", shape=(4, 2, 3), role=APP_READ),
     )
     return x, y
 

@@ -19,8 +19,8 @@ from udogen.qnn.tensors import (
     APP_WRITE,
     NATIVE,
     STATIC,
+    QnnTensor,
     Scalar,
-    Tensor,
 )
 from udogen.runtime.built import Built
 
@@ -104,7 +104,7 @@ def test_a_foreign_package_sees_what_libqnncpu_shows_it(
         with backend.context() as context:
             make = Maker(context)
             x, y = make.tensor(APP_WRITE, (2, 3)), make.tensor(APP_READ, (2, 3))
-            table = Tensor(
+            table = QnnTensor(
                 "table", dtype="FLOAT_32", shape=(2,), role=STATIC, data=bytearray(np.float32([3, 7]).tobytes())
             )
             make.graph.add_tensor(table)

@@ -12,7 +12,7 @@ from composing import register
 from udogen.errors import RunFailed
 from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle, ProfileHandle
 from udogen.qnn.interface import QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, Scalar, ScaleOffset, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, QnnTensor, Scalar, ScaleOffset
 from udogen.runtime.built import Built
 
 SHAPE = (1, 4, 4, 8)
@@ -29,13 +29,13 @@ def chain(
     precision: str = "",
     quant: ScaleOffset | None = None,
     alphas: tuple[float | None, ...] = ALPHAS,
-) -> tuple[GraphHandle, Tensor, Tensor]:
+) -> tuple[GraphHandle, QnnTensor, QnnTensor]:
     """One op behind the other, not finalized yet."""
     graph = context.graph("chain", precision=precision)
-    last = first = graph.add_tensor(Tensor("x", dtype=dtype, shape=SHAPE, role=APP_WRITE, quant=quant))
+    last = first = graph.add_tensor(QnnTensor("x", dtype=dtype, shape=SHAPE, role=APP_WRITE, quant=quant))
     for number, alpha in enumerate(alphas):
         role = APP_READ if number == len(alphas) - 1 else NATIVE
-        after = graph.add_tensor(Tensor(f"t{number}", dtype=dtype, shape=SHAPE, role=role, quant=quant))
+        after = graph.add_tensor(QnnTensor(f"t{number}", dtype=dtype, shape=SHAPE, role=role, quant=quant))
         params = [] if alpha is None else [Scalar("alpha", "FLOAT_32", alpha)]
         graph.add_node(
             OpConfig(f"n{number}", package=package, op_type=op, inputs=[last], outputs=[after], params=params)
@@ -44,7 +44,7 @@ def chain(
     return graph, first, last
 
 
-def run(graph: GraphHandle, x: Tensor, y: Tensor, array: np.ndarray = X) -> np.ndarray:
+def run(graph: GraphHandle, x: QnnTensor, y: QnnTensor, array: np.ndarray = X) -> np.ndarray:
     room = bytearray(y.nbytes)
     x.bind(bytearray(array.tobytes()))
     y.bind(room)
@@ -102,8 +102,8 @@ def test_a_program_is_compiled_once_for_a_context(backend: BackendHandle, leaky:
         spent = []
         for number in range(2):
             graph = context.graph(f"graph{number}")
-            x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=SHAPE, role=APP_WRITE))
-            y = graph.add_tensor(Tensor("y", dtype="FLOAT_32", shape=SHAPE, role=APP_READ))
+            x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=SHAPE, role=APP_WRITE))
+            y = graph.add_tensor(QnnTensor("y", dtype="FLOAT_32", shape=SHAPE, role=APP_READ))
             # The same text in both: parameters are arguments.
             params = [Scalar("alpha", "FLOAT_32", 0.5 + number)]
             graph.add_node(
@@ -149,8 +149,8 @@ def test_a_tensor_that_nobody_wrote(backend: BackendHandle, leaky: Built, log_li
     register(backend, leaky)
     with backend.context() as context:
         graph = context.graph("graph")
-        x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=SHAPE, role=NATIVE))
-        y = graph.add_tensor(Tensor("y", dtype="FLOAT_32", shape=SHAPE, role=APP_READ))
+        x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=SHAPE, role=NATIVE))
+        y = graph.add_tensor(QnnTensor("y", dtype="FLOAT_32", shape=SHAPE, role=APP_READ))
         graph.add_node(OpConfig("n", package=leaky.package, op_type="LeakyRelu", inputs=[x], outputs=[y]))
         with pytest.raises(RunFailed, match="6007"):
             graph.finalize()
@@ -166,7 +166,7 @@ def test_graphs_in_threads_of_their_own(backend: BackendHandle, leaky: Built) ->
         graph.finalize()
         graphs.append((number, graph, x, y))
 
-    def many(number: int, graph: GraphHandle, x: Tensor, y: Tensor) -> bool:
+    def many(number: int, graph: GraphHandle, x: QnnTensor, y: QnnTensor) -> bool:
         expected = np.where(X > 0, X, np.float32(0.5 + number) * X)
         return all(np.allclose(run(graph, x, y), expected) for _ in range(50))
 

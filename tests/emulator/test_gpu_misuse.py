@@ -10,7 +10,7 @@ from composing import register
 
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Tensor, tensor_array
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor, tensor_array
 from udogen.runtime.built import Built
 
 FFI = abi.ffi()
@@ -36,21 +36,21 @@ class World:
         self.size = FFI.new("Qnn_ContextBinarySize_t *")
         self.room = FFI.new("char[]", 65536)
 
-    def make(self, name: str) -> tuple[GraphHandle, Tensor, Tensor]:
+    def make(self, name: str) -> tuple[GraphHandle, QnnTensor, QnnTensor]:
         graph = self.context.graph(name)
-        x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=(4,), role=APP_WRITE))
-        y = graph.add_tensor(Tensor("y", dtype="FLOAT_32", shape=(4,), role=APP_READ))
+        x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=(4,), role=APP_WRITE))
+        y = graph.add_tensor(QnnTensor("y", dtype="FLOAT_32", shape=(4,), role=APP_READ))
         graph.add_node(self.node(x, y))
         return graph, x, y
 
-    def node(self, x: Tensor, y: Tensor, *, package: str = "", op: str = "LeakyRelu") -> OpConfig:
+    def node(self, x: QnnTensor, y: QnnTensor, *, package: str = "", op: str = "LeakyRelu") -> OpConfig:
         return OpConfig("n", package=package or self.package.package, op_type=op, inputs=[x], outputs=[y])
 
     def table_binary(self) -> bytes:
         with self.backend.context() as context:
             graph = context.graph("kept")
-            x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=(4,), role=APP_WRITE))
-            y = graph.add_tensor(Tensor("y", dtype="FLOAT_32", shape=(4,), role=APP_READ))
+            x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=(4,), role=APP_WRITE))
+            y = graph.add_tensor(QnnTensor("y", dtype="FLOAT_32", shape=(4,), role=APP_READ))
             graph.add_node(self.node(x, y))
             graph.finalize()
             return context.binary()
@@ -64,14 +64,14 @@ class World:
     def tensor(self, graph: Any, **wrong: Any) -> int:
         given = {"dtype": "FLOAT_32", "shape": (4,), "role": NATIVE, **wrong}
         changes = {key: given.pop(key) for key in list(given) if key not in ("dtype", "shape", "role", "data")}
-        made = Tensor(changes.pop("name", "new"), **given)
+        made = QnnTensor(changes.pop("name", "new"), **given)
         if "version" in changes:
             made.struct.version = changes.pop("version")
         for field, value in changes.items():
             setattr(made.struct.v1, field, value)
         return int(self.table.tensorCreateGraphTensor(graph, made.struct))
 
-    def execute(self, graph: Any, x: Tensor, y: Tensor, *, ins: int = 1, outs: int = 1, bind: bool = True) -> int:
+    def execute(self, graph: Any, x: QnnTensor, y: QnnTensor, *, ins: int = 1, outs: int = 1, bind: bool = True) -> int:
         if bind:
             x.bind(bytearray(16))
             y.bind(bytearray(16))
@@ -185,7 +185,7 @@ ROWS: list[tuple[str, int, Call]] = [
     (
         "node of a tensor that is not there",
         6004,
-        lambda w: w.add(w.open.raw, w.node(Tensor("z", dtype="FLOAT_32", shape=(4,), role=NATIVE), w.y2)),
+        lambda w: w.add(w.open.raw, w.node(QnnTensor("z", dtype="FLOAT_32", shape=(4,), role=NATIVE), w.y2)),
     ),
     # tensors
     ("tensor of a strange graph", 7001, lambda w: w.tensor(STRANGE)),

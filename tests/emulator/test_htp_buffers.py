@@ -17,7 +17,7 @@ import pytest
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle, ContextHandle, LogHandle, MemoryHandle
 from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, QnnTensor
 from udogen.runtime import find_runtime
 from udogen.runtime.built import Built
 
@@ -100,8 +100,8 @@ class World:
 
     def run(self, context: ContextHandle, name: str = "kept") -> np.ndarray:
         graph = context.retrieve(name)
-        x = Tensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE, data=bytearray(X.tobytes()))
-        y = Tensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ)
+        x = QnnTensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE, data=bytearray(X.tobytes()))
+        y = QnnTensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ)
         x.struct.v1.id, y.struct.v1.id = self.ids
         room = bytearray(X.nbytes)
         y.bind(room)
@@ -114,10 +114,12 @@ class World:
 def compose(world: World, context: ContextHandle, name: str) -> None:
     """Tiled twice, with a native tensor between and a constant row: 2 * (2 * x + row) + row."""
     graph = context.graph(name)
-    x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE))
-    row = graph.add_tensor(Tensor("row", dtype="FLOAT_32", shape=ROW.shape, role=STATIC, data=bytearray(ROW.tobytes())))
-    middle = graph.add_tensor(Tensor("m", dtype="FLOAT_32", shape=X.shape, role=NATIVE))
-    y = graph.add_tensor(Tensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ))
+    x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE))
+    row = graph.add_tensor(
+        QnnTensor("row", dtype="FLOAT_32", shape=ROW.shape, role=STATIC, data=bytearray(ROW.tobytes()))
+    )
+    middle = graph.add_tensor(QnnTensor("m", dtype="FLOAT_32", shape=X.shape, role=NATIVE))
+    y = graph.add_tensor(QnnTensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ))
     from udogen.qnn.tensors import Scalar
 
     for index, (given, made) in enumerate([(x, middle), (middle, y)]):
@@ -183,8 +185,8 @@ def test_one_buffer_for_each_tensor(world: World) -> None:
             MemoryHandle(context, first, dtype="FLOAT_32", shape=X.shape) as given,
             MemoryHandle(context, second, dtype="FLOAT_32", shape=X.shape) as made,
         ):
-            x = Tensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE)
-            y = Tensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ)
+            x = QnnTensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE)
+            y = QnnTensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ)
             x.struct.v1.id, y.struct.v1.id = world.ids
             x.bind_memory(given.handle)
             y.bind_memory(made.handle)
@@ -202,8 +204,8 @@ def test_many_tensors_in_one_buffer(world: World) -> None:
             MemoryHandle(context, fd, dtype="FLOAT_32", shape=X.shape, offset=0, size=size) as given,
             MemoryHandle(context, fd, dtype="FLOAT_32", shape=X.shape, offset=X.nbytes, size=size) as made,
         ):
-            x = Tensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE)
-            y = Tensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ)
+            x = QnnTensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE)
+            y = QnnTensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ)
             x.struct.v1.id, y.struct.v1.id = world.ids
             x.bind_memory(given.handle)
             y.bind_memory(made.handle)
@@ -396,8 +398,8 @@ def test_memory_of_a_context_is_not_for_tensors(world: World) -> None:
         handle = world.register(context, SPILL, fd)
         world.finalize(context)
         graph = context.retrieve("kept")
-        x = Tensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE)
-        y = Tensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ, data=bytearray(X.nbytes))
+        x = QnnTensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE)
+        y = QnnTensor("y", dtype="FLOAT_32", shape=X.shape, role=APP_READ, data=bytearray(X.nbytes))
         x.struct.v1.id, y.struct.v1.id = world.ids
         x.bind_memory(handle[0])
         refused(world, 6004, "which is not for tensors", lambda: graph.execute([x], [y]))

@@ -22,7 +22,7 @@ from udogen import resources
 from udogen.qnn import abi, socs
 from udogen.qnn.handles import BackendHandle, ContextHandle, DeviceHandle, GraphHandle, LogHandle, ProfileHandle
 from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import find_runtime
 
 FFI = abi.ffi()
@@ -205,18 +205,18 @@ def test_two_backends_have_the_package(
 
 def one_op(
     context: ContextHandle, op: str, *, name: str = "g", out: tuple[int, ...] = (1, 1, 1, 256), finalize: bool = True
-) -> tuple[GraphHandle, Tensor, Tensor]:
+) -> tuple[GraphHandle, QnnTensor, QnnTensor]:
     graph = context.graph(name)
     shape = out if op == "Copied" else (1, 2, 3, 4)
-    x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=shape, role=APP_WRITE))
-    y = graph.add_tensor(Tensor("y", dtype="FLOAT_32", shape=out, role=APP_READ))
+    x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=shape, role=APP_WRITE))
+    y = graph.add_tensor(QnnTensor("y", dtype="FLOAT_32", shape=out, role=APP_READ))
     graph.add_node(OpConfig("n", package="Probe", op_type=op, inputs=[x], outputs=[y]))
     if finalize:
         graph.finalize()
     return graph, x, y
 
 
-def execute(graph: GraphHandle, x: Tensor, y: Tensor, profile: ProfileHandle | None = None) -> np.ndarray:
+def execute(graph: GraphHandle, x: QnnTensor, y: QnnTensor, profile: ProfileHandle | None = None) -> np.ndarray:
     room = bytearray(y.nbytes)
     x.bind(np.arange(x.nbytes // 4, dtype=np.float32).tobytes())
     y.bind(room)

@@ -14,7 +14,7 @@ from composing import register
 from udogen.qnn import abi
 from udogen.qnn.handles import DMA_BUF, BackendHandle, ContextHandle, GraphHandle, MemoryHandle
 from udogen.qnn.interface import QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime.built import Built
 
 FFI = abi.ffi()
@@ -64,10 +64,10 @@ def buffers() -> Iterator[Callable[..., Buffer]]:
 
 def relu(
     context: ContextHandle, name: str = "relu", dtype: str = "FLOAT_32", package: str = ""
-) -> tuple[GraphHandle, Tensor, Tensor]:
+) -> tuple[GraphHandle, QnnTensor, QnnTensor]:
     graph = context.graph(name)
-    x = graph.add_tensor(Tensor("x", dtype=dtype, shape=SHAPE, role=APP_WRITE))
-    y = graph.add_tensor(Tensor("y", dtype=dtype, shape=SHAPE, role=APP_READ))
+    x = graph.add_tensor(QnnTensor("x", dtype=dtype, shape=SHAPE, role=APP_WRITE))
+    y = graph.add_tensor(QnnTensor("y", dtype=dtype, shape=SHAPE, role=APP_READ))
     op = "LeakyRelu" if package else "Relu"
     graph.add_node(OpConfig("n", package=package or "qti.aisw", op_type=op, inputs=[x], outputs=[y]))
     graph.finalize()

@@ -17,7 +17,7 @@ from udogen.qnn.tensors import (
     APP_READ,
     APP_WRITE,
     NATIVE,
-    Tensor,
+    QnnTensor,
     tensor_array,
 )
 
@@ -25,7 +25,7 @@ FFI = abi.ffi()
 NULL = FFI.NULL
 
 
-def slow(context: ContextHandle, nodes: int = 40, side: int = 160) -> tuple[GraphHandle, Tensor, Tensor]:
+def slow(context: ContextHandle, nodes: int = 40, side: int = 160) -> tuple[GraphHandle, QnnTensor, QnnTensor]:
     """Some tenths of a second of products, one node behind the other."""
     make = Maker(context)
     x, last = make.tensor(APP_WRITE, (side, side)), None
@@ -51,7 +51,7 @@ class Waiting:
             self.heard.append((int(FFI.cast("uintptr_t", param)), status.error))
             self._done.notify_all()
 
-    def start(self, number: int, x: Tensor, y: Tensor, signal: Any = NULL, profile: Any = NULL) -> int:
+    def start(self, number: int, x: QnnTensor, y: QnnTensor, signal: Any = NULL, profile: Any = NULL) -> int:
         self._arrays = inputs, outputs = tensor_array([x]), tensor_array([y])
         call = self.graph.interface._table.graphExecuteAsync
         param = FFI.cast("void *", number)
@@ -167,7 +167,7 @@ def test_two_graphs_run_at_the_same_time(cpu: BackendHandle) -> None:
         made = [slow(stack.enter_context(cpu.context()), nodes=5) for _ in range(2)]
         faults: list[BaseException] = []
 
-        def work(graph: GraphHandle, x: Tensor, y: Tensor) -> None:
+        def work(graph: GraphHandle, x: QnnTensor, y: QnnTensor) -> None:
             try:
                 for _ in range(5):
                     graph.execute([x], [y])

@@ -20,7 +20,7 @@ import numpy as np
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle, LogHandle
 from udogen.qnn.interface import Interface, QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, Scalar, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, QnnTensor, Scalar
 
 INTERFACE, LIBRARY = Interface.load(Path(sys.argv[1])), Path(sys.argv[2])
 types = {"i8": "INT_8", "u8": "UINT_8", "i16": "INT_16", "u16": "UINT_16", "i32": "INT_32", "u32": "UINT_32"}
@@ -49,8 +49,8 @@ def param(graph: Any, node: str, name: str, value: Any) -> Param:
         return Scalar(name, dtype, value)
     data = bytearray(np.array(value, NUMPY[dtype]).tobytes())
     tensor_name = f"{name}_of_{node}"  # which a graph has once
-    made = graph.add_tensor(Tensor(tensor_name, dtype=dtype, shape=(len(value),), role=STATIC, data=data))
-    assert isinstance(made, Tensor)
+    made = graph.add_tensor(QnnTensor(tensor_name, dtype=dtype, shape=(len(value),), role=STATIC, data=data))
+    assert isinstance(made, QnnTensor)
     return made
 
 
@@ -60,7 +60,9 @@ def run(nodes: Sequence[Node], **how: Any) -> Any:
         return run_with(backend, nodes, **how)
 
 
-def node_of(name: str, op: str, given: Mapping[str, Any], graph: Any, x: list[Tensor], y: list[Tensor]) -> OpConfig:
+def node_of(
+    name: str, op: str, given: Mapping[str, Any], graph: Any, x: list[QnnTensor], y: list[QnnTensor]
+) -> OpConfig:
     params = [param(graph, name, each, value) for each, value in given.items()]
     node = OpConfig(name, package="OrderPackage", op_type=op, inputs=x, outputs=y, params=params)
     for index, each in enumerate(given):  # a tensor has another name than its parameter
@@ -81,9 +83,9 @@ def run_with(
     try:
         with backend.context() as context:
             graph, outputs = context.graph("g"), []
-            x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=shape, role=APP_WRITE))
+            x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=shape, role=APP_WRITE))
             for number, (op, given) in enumerate(nodes):
-                y = graph.add_tensor(Tensor(f"y{number}", dtype="FLOAT_32", shape=shape, role=APP_READ))
+                y = graph.add_tensor(QnnTensor(f"y{number}", dtype="FLOAT_32", shape=shape, role=APP_READ))
                 node = node_of(f"n{number}", op, given, graph, [x], [y])
                 if validate:
                     backend.validate(node)
@@ -109,7 +111,9 @@ def refused(op: str, given: Mapping[str, Any] | Sequence[Scalar], inputs: int = 
     lines.clear()
     with registered() as backend, backend.context() as context:
         graph = context.graph("g")
-        x, y = (graph.add_tensor(Tensor(name, dtype="FLOAT_32", shape=(1, 1, 1, 13), role=role)) for name, role in ENDS)
+        x, y = (
+            graph.add_tensor(QnnTensor(name, dtype="FLOAT_32", shape=(1, 1, 1, 13), role=role)) for name, role in ENDS
+        )
         if isinstance(given, Mapping):
             node = node_of("n", op, given, graph, [x] * inputs, [y])
         else:
@@ -174,8 +178,8 @@ def memory() -> dict[str, Any]:
     """Many nodes are validated, and one again and again: how the memory grows, and what became of the first one."""
     with registered() as backend, backend.context() as context:
         graph = context.graph("g")
-        x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=(1, 1, 1, 13), role=APP_WRITE))
-        y = graph.add_tensor(Tensor("y", dtype="FLOAT_32", shape=(1, 1, 1, 13), role=APP_READ))
+        x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=(1, 1, 1, 13), role=APP_WRITE))
+        y = graph.add_tensor(QnnTensor("y", dtype="FLOAT_32", shape=(1, 1, 1, 13), role=APP_READ))
 
         def validate(a: float, b: float) -> None:
             given = [Scalar("b", "FLOAT_32", b), Scalar("a", "FLOAT_32", a)]

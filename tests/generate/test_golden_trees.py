@@ -47,7 +47,7 @@ def test_untouched_packages_compile_without_a_warning(config: Path, name: str, t
 
 def kernel_of(package: PackageLibrary, name: str) -> str:
     """The file of an op that is the user's, as the package says it."""
-    [kernel] = [path for path in package.yours if path.endswith(f"/{name}.cpp") and path in package.sources]
+    [kernel] = [path for path in package.user_owned if path.endswith(f"/{name}.cpp") and path in package.sources]
     return kernel
 
 

@@ -12,7 +12,7 @@ from tests.making import ONE_KERNEL, ONE_OP, compiler, make, make_packages, need
 from udogen.qnn import system
 from udogen.qnn.handles import BackendHandle, ContextHandle, GraphHandle
 from udogen.qnn.interface import Interface
-from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, Scalar, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, OpConfig, QnnTensor, Scalar
 from udogen.runtime import find_runtime
 
 PACKAGE = "LeakyReluPackage"
@@ -34,16 +34,16 @@ def backend(library: Path) -> Iterator[BackendHandle]:
         yield opened
 
 
-def tensor(name: str, role: str) -> Tensor:
-    return Tensor(name, dtype="FLOAT_32", shape=(2,), role=role)
+def tensor(name: str, role: str) -> QnnTensor:
+    return QnnTensor(name, dtype="FLOAT_32", shape=(2,), role=role)
 
 
-def node(name: str, x: Tensor, y: Tensor, alpha: float | None) -> OpConfig:
+def node(name: str, x: QnnTensor, y: QnnTensor, alpha: float | None) -> OpConfig:
     params = [] if alpha is None else [Scalar("alpha", "FLOAT_32", alpha)]
     return OpConfig(name, package=PACKAGE, op_type="LeakyRelu", inputs=[x], outputs=[y], params=params)
 
 
-def chain(context: ContextHandle, name: str, *alphas: float | None) -> tuple[GraphHandle, Tensor, Tensor]:
+def chain(context: ContextHandle, name: str, *alphas: float | None) -> tuple[GraphHandle, QnnTensor, QnnTensor]:
     """A graph of one LeakyRelu behind the other, not finalized yet; nodes have the same names in every graph."""
     graph = context.graph(name)
     first = last = graph.add_tensor(tensor("x", APP_WRITE))
@@ -55,7 +55,7 @@ def chain(context: ContextHandle, name: str, *alphas: float | None) -> tuple[Gra
     return graph, first, last
 
 
-def run(graph: GraphHandle, x: Tensor, y: Tensor) -> float:
+def run(graph: GraphHandle, x: QnnTensor, y: QnnTensor) -> float:
     """What becomes of -1."""
     room = bytearray(y.nbytes)
     x.bind(bytearray(struct.pack("2f", -1.0, 1.0)))

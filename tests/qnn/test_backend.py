@@ -17,9 +17,9 @@ from udogen.qnn.tensors import (
     APP_WRITE,
     AxisScaleOffset,
     OpConfig,
+    QnnTensor,
     Scalar,
     ScaleOffset,
-    Tensor,
     byte_size,
 )
 from udogen.runtime.library import RuntimeLibrary
@@ -27,17 +27,17 @@ from udogen.runtime.library import RuntimeLibrary
 VALUES = (-1.5, 0.0, 2.5, -7.0)
 
 
-def relu(context: ContextHandle) -> tuple[GraphHandle, Tensor, Tensor]:
+def relu(context: ContextHandle) -> tuple[GraphHandle, QnnTensor, QnnTensor]:
     """A finalized graph with one Relu."""
     graph = context.graph("relu")
-    x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=(2, 2), role=APP_WRITE))
-    y = graph.add_tensor(Tensor("y", dtype="FLOAT_32", shape=(2, 2), role=APP_READ))
+    x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=(2, 2), role=APP_WRITE))
+    y = graph.add_tensor(QnnTensor("y", dtype="FLOAT_32", shape=(2, 2), role=APP_READ))
     graph.add_node(OpConfig("node", package="qti.aisw", op_type="Relu", inputs=[x], outputs=[y]))
     graph.finalize()
     return graph, x, y
 
 
-def execute(graph: GraphHandle, x: Tensor, y: Tensor, profile: ProfileHandle | None = None) -> tuple[float, ...]:
+def execute(graph: GraphHandle, x: QnnTensor, y: QnnTensor, profile: ProfileHandle | None = None) -> tuple[float, ...]:
     room = bytearray(y.nbytes)
     x.bind(bytearray(struct.pack("4f", *VALUES)))
     y.bind(room)
@@ -143,7 +143,7 @@ def test_a_library_that_is_no_backend(tmp_path: Path) -> None:
 
 
 def test_a_small_buffer_is_refused_before_the_runtime_overruns_it() -> None:
-    tensor = Tensor("x", dtype="FLOAT_32", shape=(3,), role=APP_WRITE)
+    tensor = QnnTensor("x", dtype="FLOAT_32", shape=(3,), role=APP_WRITE)
     with pytest.raises(RunFailed, match="needs 12 bytes, its buffer has 11"):
         tensor.bind(bytearray(11))
 
@@ -171,11 +171,11 @@ def test_a_param_out_of_its_type_is_refused(dtype: str, value: int | float | str
 
 
 def test_quantization_encodings() -> None:
-    whole = Tensor("a", dtype="UFIXED_POINT_8", shape=(2,), role=APP_WRITE, quant=ScaleOffset(0.5, -3))
+    whole = QnnTensor("a", dtype="UFIXED_POINT_8", shape=(2,), role=APP_WRITE, quant=ScaleOffset(0.5, -3))
     params = whole.struct.v1.quantizeParams
     assert (params.scaleOffsetEncoding.scale, params.scaleOffsetEncoding.offset) == (0.5, -3)
     pairs = (ScaleOffset(0.5), ScaleOffset(0.25, 1))
-    axis = Tensor("b", dtype="SFIXED_POINT_8", shape=(2,), role=APP_WRITE, quant=AxisScaleOffset(0, pairs))
+    axis = QnnTensor("b", dtype="SFIXED_POINT_8", shape=(2,), role=APP_WRITE, quant=AxisScaleOffset(0, pairs))
     encoding = axis.struct.v1.quantizeParams.axisScaleOffsetEncoding
     assert (encoding.numScaleOffsets, encoding.scaleOffset[1].scale, encoding.scaleOffset[1].offset) == (
         2,

@@ -21,7 +21,7 @@ from udogen.qnn.quantization import (
     ScaleOffset,
     VectorEncoding,
 )
-from udogen.qnn.tensors import APP_WRITE, Tensor
+from udogen.qnn.tensors import APP_WRITE, QnnTensor
 
 FFI = abi.ffi()
 SHAPE = (4, 6)
@@ -46,7 +46,7 @@ ENCODINGS: dict[str, Quantization] = {
 
 @pytest.mark.parametrize(("name", "quant"), ENCODINGS.items(), ids=list(ENCODINGS))
 def test_round_trip(name: str, quant: Quantization) -> None:
-    tensor = Tensor("t", dtype="UFIXED_POINT_8", shape=SHAPE, role=APP_WRITE, quant=quant)
+    tensor = QnnTensor("t", dtype="UFIXED_POINT_8", shape=SHAPE, role=APP_WRITE, quant=quant)
     gc.collect()  # what is not kept alive would be reused now
     junk = [FFI.new("float[]", [7.0] * 12) for _ in range(200)]
     params = tensor.struct.v1.quantizeParams
@@ -91,19 +91,19 @@ def test_counts_that_cannot_be(field: str, count: int, said: str) -> None:
 
 def test_scales_and_offsets_of_different_number() -> None:
     with pytest.raises(RunFailed, match="an encoding has 2 scales and 1 offsets"):
-        Tensor("t", dtype="INT_8", shape=(2,), role=APP_WRITE, quant=BwAxisScaleOffset(4, 0, (1.0, 2.0), (1,)))
+        QnnTensor("t", dtype="INT_8", shape=(2,), role=APP_WRITE, quant=BwAxisScaleOffset(4, 0, (1.0, 2.0), (1,)))
 
 
 def test_a_tensor_with_an_id_and_one_with_an_axis_that_changes() -> None:
-    plain = Tensor("t", dtype="INT_8", shape=(2, 3), role=APP_WRITE, id=17)
+    plain = QnnTensor("t", dtype="INT_8", shape=(2, 3), role=APP_WRITE, id=17)
     assert (plain.id, plain.struct.version) == (17, 1)
-    changing = Tensor("t", dtype="INT_8", shape=(2, 3), role=APP_WRITE, id=18, dynamic=(False, True))
+    changing = QnnTensor("t", dtype="INT_8", shape=(2, 3), role=APP_WRITE, id=18, dynamic=(False, True))
     assert (changing.id, changing.struct.version) == (18, 2)
     assert [changing.struct.v2.isDynamicDimensions[axis] for axis in range(2)] == [0, 1]
 
 
 def test_a_client_buffer_has_32_bits() -> None:
-    huge = Tensor("t", dtype="FLOAT_32", shape=(1 << 15, 1 << 15), role=APP_WRITE)
+    huge = QnnTensor("t", dtype="FLOAT_32", shape=(1 << 15, 1 << 15), role=APP_WRITE)
     assert huge.nbytes == 1 << 32
     untouched = mmap.mmap(-1, 1 << 32, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # addresses, no memory yet
     with untouched, pytest.raises(RunFailed, match=r"needs 4294967296 bytes; a client buffer holds at most 4294967295"):

@@ -11,7 +11,7 @@ from udogen.qnn import abi, heads, system
 from udogen.qnn.heads import NoContextBinary
 from udogen.qnn.quantization import AxisScaleOffset, ScaleOffset
 from udogen.qnn.system import HardwareDevice, HtpGraph
-from udogen.qnn.tensors import APP_READ, APP_WRITE, Tensor, tensor_array
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor, tensor_array
 
 FFI = abi.ffi()
 
@@ -23,8 +23,8 @@ class Description:
         self.kept: list[Any] = []
         quant = AxisScaleOffset(1, (ScaleOffset(0.5), ScaleOffset(0.25, 1)))
         tensors = [
-            Tensor("x", dtype="INT_8", shape=(3, 2), role=APP_WRITE, id=5, quant=quant, dynamic=(True, False)),
-            Tensor("y", dtype="FLOAT_16", shape=(), role=APP_READ, id=6),
+            QnnTensor("x", dtype="INT_8", shape=(3, 2), role=APP_WRITE, id=5, quant=quant, dynamic=(True, False)),
+            QnnTensor("y", dtype="FLOAT_16", shape=(), role=APP_READ, id=6),
         ]
         arrays = [tensor_array([each]) for each in tensors]
         self.kept += [tensors, arrays]

@@ -14,7 +14,7 @@ import numpy as np
 
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle
-from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor
 from udogen.runtime import Context, Runtime, executions
 from udogen.runtime.worker.loaded_package import LoadedPackage
 
@@ -23,13 +23,13 @@ X = np.random.default_rng(3).normal(size=(2, 3, 4)).astype(np.float32)
 THREADS, TIMES = 8, 500
 
 
-def leaky(context: Context, package: str, nodes: int = 1) -> tuple[GraphHandle, list[Tensor], list[Tensor]]:
+def leaky(context: Context, package: str, nodes: int = 1) -> tuple[GraphHandle, list[QnnTensor], list[QnnTensor]]:
     """A finalized graph of so many LeakyRelu, side by side."""
     graph = context.new_graph("graph")
-    x = graph.add_tensor(Tensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE))
+    x = graph.add_tensor(QnnTensor("x", dtype="FLOAT_32", shape=X.shape, role=APP_WRITE))
     made = []
     for number in range(nodes):
-        made.append(graph.add_tensor(Tensor(f"y{number}", dtype="FLOAT_32", shape=X.shape, role=APP_READ)))
+        made.append(graph.add_tensor(QnnTensor(f"y{number}", dtype="FLOAT_32", shape=X.shape, role=APP_READ)))
         name = f"{package}{number}"
         graph.add_node(OpConfig(name, package=package, op_type="LeakyRelu", inputs=[x], outputs=[made[-1]]))
     graph.finalize()
@@ -75,7 +75,7 @@ def threads() -> object:
         graphs = [leaky(each, "LeakyReluPackage") for each in contexts]
         started = threading.Barrier(THREADS)
 
-        def work(graph: GraphHandle, inputs: list[Tensor], outputs: list[Tensor]) -> None:
+        def work(graph: GraphHandle, inputs: list[QnnTensor], outputs: list[QnnTensor]) -> None:
             execute = graph.executor(inputs, outputs)
             started.wait()
             for _ in range(TIMES):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from udogen.backends import architectures, folder
+from udogen.backends import architectures, common
 from udogen.backends.plan import Source
 from udogen.opdef.model import OpPackage
 
@@ -214,7 +214,7 @@ class Backend(Kind):
     one_type: bool = False  # an op declares once, for all graphs, of which type each input and output is
     activations: bool = False  # in JSON configs UINT_8 and UINT_16 mean fixed point
     # How a package for it is made.
-    contents: Callable[[OpPackage, Source, folder.Placement], folder.Contents]
+    contents: Callable[[OpPackage, Source, common.Placement], common.Contents]
     libraries: str = "libs"  # where Qualcomm's Makefiles put what they build
     interfaces: Mapping[str, str] = field(default_factory=dict)  # where it has several: name -> folder of kernels
     kernels: tuple[str, ...] = ("{}.cpp",)  # files of one op's kernel

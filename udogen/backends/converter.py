@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from udogen.backends.backend import Kind, Target
-from udogen.backends.cxx import code
+from udogen.backends.op_tables import code
 from udogen.backends.plan import Part, Plan, PlannedFile, Source
 from udogen.opdef import inference
 from udogen.opdef.model import Op, OpPackage, Tensor
@@ -101,7 +101,7 @@ class _Step(NamedTuple):
     code: str
 
 
-class _OpView(NamedTuple):
+class _ConvertedOp(NamedTuple):
     name: str
     literal: str
     rule: str
@@ -112,8 +112,8 @@ class _OpView(NamedTuple):
     params: list[list[str]]  # a comment each
 
 
-def _view(op: Op) -> _OpView:
-    return _OpView(
+def _view(op: Op) -> _ConvertedOp:
+    return _ConvertedOp(
         name=op.name,
         literal=cpp_string(op.name),
         rule="-" * max(4, 100 - len(op.name)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from udogen.backends import cxx, folder
+from udogen.backends import common, op_tables
 from udogen.backends.backend import NOT_BUILT, Backend, Emulator, HostRuntime, Place, Target, UdoCore, udo_target
 from udogen.backends.plan import Source
 from udogen.opdef.model import OpPackage
@@ -39,7 +39,7 @@ _TARGETS = (
     ),
 )
 
-_FOLDER = folder.Folder(
+_FOLDER = common.BackendFolder(
     backend="cpu",
     library="lib{package}.so",
     targets=tuple(each.id for each in _TARGETS),
@@ -62,18 +62,20 @@ _FOLDER = folder.Folder(
         "makefiles/ndk.mk",
         "src/utils/Validation.hpp",
         "src/utils/Validation.cpp",
-        folder.VIEWS,
+        common.VIEWS,
     ),
     glue="CPU/CpuBackendUtils.hpp",
 )
 
 
-def contents(package: OpPackage, source: Source, place: folder.Placement = folder.QNN) -> folder.Contents:
+def contents(package: OpPackage, source: Source, place: common.Placement = common.QNN) -> common.Contents:
     """What the CPU backend contributes to a package folder."""
-    return folder.contents(package, source, _FOLDER, _DIALECT, place)
+    return common.contents(package, source, _FOLDER, _DIALECT, place)
 
 
-_DIALECT = cxx.Dialect(element=cxx.stored, key=lambda param, _index: cpp_string(param.name), default=cxx.raw_tensor)
+_DIALECT = op_tables.Dialect(
+    element=op_tables.stored, key=lambda param, _index: cpp_string(param.name), default=op_tables.raw_tensor
+)
 
 _RANKS = tuple(range(9))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from udogen.backends import cxx, folder
+from udogen.backends import common, op_tables
 from udogen.backends.backend import Backend, Harness, Place, UdoCore, hexagon_targets
 from udogen.backends.plan import Source
 from udogen.opdef.model import Op, OpPackage, Tensor
@@ -13,7 +13,7 @@ from udogen.opdef.names import cpp_string
 _TARGETS = hexagon_targets("dsp")
 _LIBRARIES = "dsp_v60"  # where a package of the UDO documentation has the libraries of every version before V68
 
-_FOLDER = folder.Folder(
+_FOLDER = common.BackendFolder(
     backend="dsp",
     library="libQnn{package}.so",
     targets=tuple(each.id for each in _TARGETS),
@@ -38,29 +38,29 @@ _FOLDER = folder.Folder(
         "src/utils/DSP/DspParams.cpp",
         "src/utils/DSP/DspParams.hpp",
     ),
-    shared=("makefiles/Makefile.hexagon", "makefiles/hexagon/layout.ld", "makefiles/hexagon/start.cpp", folder.VIEWS),
+    shared=("makefiles/Makefile.hexagon", "makefiles/hexagon/layout.ld", "makefiles/hexagon/start.cpp", common.VIEWS),
     glue="DSP/DspBackendUtils.hpp",
-    data={"architectures": folder.architectures_of("dsp")},
+    data={"architectures": common.architectures_of("dsp")},
 )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _DspOp(cxx.OpView):
+class _DspOp(op_tables.OpNames):
     interface: str
     library: str
     input_quantization: tuple[str, ...]
     output_quantization: tuple[str, ...]
 
 
-def contents(package: OpPackage, source: Source, place: folder.Placement = folder.QNN) -> folder.Contents:
+def contents(package: OpPackage, source: Source, place: common.Placement = common.QNN) -> common.Contents:
     """What the DSP backend contributes; where there are several ops, libraries and their sources are named by them."""
     op_of = "{op}" if len(package.ops) > 1 else ""
     interface = f"src/{package.name}{op_of}Interface.cpp"
     library = f"libQnn{package.name}{op_of}.so"
 
-    def view(base: cxx.OpView, op: Op) -> cxx.OpView:
+    def view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
         return _DspOp(
-            **cxx.fields_of(base),
+            **op_tables.fields_of(base),
             interface=interface.format(op=op.name),
             library=library.format(op=op.name),
             input_quantization=tuple(_quantization(tensor) for tensor in op.inputs),
@@ -69,7 +69,7 @@ def contents(package: OpPackage, source: Source, place: folder.Placement = folde
 
     files = {"include/ops/{op}.hpp": "../shared/include/ops/Op.hpp.mako", interface: "src/Interface.cpp.mako"}
     own = replace(_FOLDER, op_templates=files, view=view)
-    made = folder.contents(package, source, own, _DIALECT, place)
+    made = common.contents(package, source, own, _DIALECT, place)
     if not op_of:
         return made
     [part] = made.parts
@@ -87,7 +87,9 @@ def _quantization(tensor: Tensor) -> str:
     return "UDO_QUANTIZATION_NONE" if tensor.datatypes[0].kind == "float" else "UDO_QUANTIZATION_TF"
 
 
-_DIALECT = cxx.Dialect(element=cxx.stored, key=lambda param, _index: cpp_string(param.name), default=cxx.raw_tensor)
+_DIALECT = op_tables.Dialect(
+    element=op_tables.stored, key=lambda param, _index: cpp_string(param.name), default=op_tables.raw_tensor
+)
 
 _RANKS = (0, 1, 2, 3, 4)  # Hexagon NN keeps tensors with four axes
 

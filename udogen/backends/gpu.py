@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from udogen.backends import cxx, folder
+from udogen.backends import common, op_tables
 from udogen.backends.backend import NOT_BUILT, Backend, Emulator, HostRuntime, Place, Target, UdoCore, udo_target
 from udogen.backends.plan import PlannedFile, Source
 from udogen.opdef.model import Op, OpPackage, Tensor
@@ -36,28 +36,28 @@ _BY_VALUE = {
 }  # fmt: skip
 
 
-def contents(package: OpPackage, source: Source, place: folder.Placement = folder.QNN) -> folder.Contents:
+def contents(package: OpPackage, source: Source, place: common.Placement = common.QNN) -> common.Contents:
     """What the GPU backend contributes to a package folder."""
 
-    def view(base: cxx.OpView, op: Op) -> cxx.OpView:
+    def view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
         return _view_of_op(base, op, kernel_text=place.own(KERNEL_TEXT.format(op=op.name)))
 
-    made = folder.contents(package, source, replace(_FOLDER, view=view), _DIALECT, place)
+    made = common.contents(package, source, replace(_FOLDER, view=view), _DIALECT, place)
     if not place.has_cl_files:
         files = tuple(
-            replace(file, template=TEXT_IN_CPP) if file.yours and file.template else file for file in made.files
+            replace(file, template=TEXT_IN_CPP) if file.user_owned and file.template else file for file in made.files
         )
         made = replace(made, files=files)
     ready = source.kernels.get("gpu", {})
     texts = [
         _kernel_text(file, ready)
         for file in made.files
-        if file.yours and _has_cl_file(file.data["op"].name, ready, place)
+        if file.user_owned and _has_cl_file(file.data["op"].name, ready, place)
     ]
     return replace(made, files=tuple(sorted((*made.files, *texts), key=lambda file: file.path)))
 
 
-def _has_cl_file(op: str, ready: Mapping[str, bytes], place: folder.Placement) -> bool:
+def _has_cl_file(op: str, ready: Mapping[str, bytes], place: common.Placement) -> bool:
     """Whether a kernel's text is a file of its own; that of a finished C++ file without one is in it."""
     return f"{op}.cl" in ready or (place.has_cl_files and op not in ready)
 
@@ -67,14 +67,14 @@ def _kernel_text(cpp: PlannedFile, ready: Mapping[str, bytes]) -> PlannedFile:
     op = cpp.data["op"]
     content = ready.get(f"{op.name}.cl")
     template = "" if content is not None else "qnn/gpu/src/ops/Op.cl.mako"
-    return PlannedFile(op.kernel_text, template=template, data=cpp.data, content=content, yours=True)
+    return PlannedFile(op.kernel_text, template=template, data=cpp.data, content=content, user_owned=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _GpuOp(cxx.OpView):
+class _GpuOp(op_tables.OpNames):
     kernel_text: str
     entry: str
-    names: tuple[cxx.Table, ...]
+    names: tuple[op_tables.Table, ...]
     input_names: str
     output_names: str
     param_names: str
@@ -83,9 +83,11 @@ class _GpuOp(cxx.OpView):
     declared: tuple[str, ...]
 
 
-def _view_of_op(base: cxx.OpView, op: Op, *, kernel_text: str) -> _GpuOp:
+def _view_of_op(base: op_tables.OpNames, op: Op, *, kernel_text: str) -> _GpuOp:
     tables = {
-        role: cxx.Table("const char*", f"{base.prefix}_{role}_names", tuple(cpp_string(_cl_name(t)) for t in tensors))
+        role: op_tables.Table(
+            "const char*", f"{base.prefix}_{role}_names", tuple(cpp_string(_cl_name(t)) for t in tensors)
+        )
         for role, tensors in (("input", op.inputs), ("output", op.outputs), ("param", op.params))
     }
     named = {role: table.name if table.items else "{}" for role, table in tables.items()}
@@ -94,7 +96,7 @@ def _view_of_op(base: cxx.OpView, op: Op, *, kernel_text: str) -> _GpuOp:
     passed = [tensor for tensor in (*op.inputs, *op.outputs, *op.params) if _is_passed(tensor, by_value)]
     declared = [_declared(tensor, by_value) for tensor in passed]
     return _GpuOp(
-        **cxx.fields_of(base),
+        **op_tables.fields_of(base),
         input_names=named["input"],
         output_names=named["output"],
         param_names=named["param"],
@@ -107,7 +109,7 @@ def _view_of_op(base: cxx.OpView, op: Op, *, kernel_text: str) -> _GpuOp:
     )
 
 
-def _values(view: cxx.OpView) -> dict[str, str]:
+def _values(view: op_tables.OpNames) -> dict[str, str]:
     """The fields of an op's Args that are numbers, with their type in OpenCL."""
     bases = {enum.name: enum.base for enum in view.enums}
     kinds = {field.name: bases.get(field.type, field.type) for field in view.fields}
@@ -147,8 +149,8 @@ def _view(tensor: Tensor) -> str:
     return "udo::Output" if tensor.role == "output" else "udo::Input"
 
 
-_DIALECT = cxx.Dialect(
-    element=cxx.stored, key=lambda param, _index: cpp_string(param.name), default=cxx.raw_tensor, view=_view
+_DIALECT = op_tables.Dialect(
+    element=op_tables.stored, key=lambda param, _index: cpp_string(param.name), default=op_tables.raw_tensor, view=_view
 )
 
 _TARGETS = (
@@ -180,7 +182,7 @@ _TARGETS = (
     ),
 )
 
-_FOLDER = folder.Folder(
+_FOLDER = common.BackendFolder(
     backend="gpu",
     library="lib{package}.so",
     targets=tuple(each.id for each in _TARGETS),

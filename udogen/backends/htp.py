@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from udogen.backends import cxx, folder, htp_core
+from udogen.backends import common, htp_core, op_tables
 from udogen.backends.backend import (
     NOT_BUILT,
     Backend,
@@ -29,14 +29,14 @@ _UTILS = ("HtpBackendUtils.cpp", "HtpGraph.cpp", "HtpParameters.cpp", "HtpRegist
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _HtpOp(cxx.OpView):
+class _HtpOp(op_tables.OpNames):
     param_defaults: str
 
 
-def _view(base: cxx.OpView, op: Op) -> cxx.OpView:
+def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
     """With the defaults of parameters as tables, for an op of which a client may leave out one before others."""
     if len(op.params) < 2:
-        return _HtpOp(**cxx.fields_of(base), param_defaults="{}")
+        return _HtpOp(**op_tables.fields_of(base), param_defaults="{}")
     base = replace(base, most_inputs=base.most_inputs + 1)
     tables = {table.name: table for table in base.tables}
     rows = []
@@ -44,17 +44,17 @@ def _view(base: cxx.OpView, op: Op) -> cxx.OpView:
         if param.default is None:
             continue
         name = base.table_names[param.role, param.name]
-        datatype = cxx.default_type(param)
+        datatype = op_tables.default_type(param)
         if param.is_scalar:
-            default = cxx.scalar_default(param, name)
+            default = op_tables.scalar_default(param, name)
             datatype = default.datatype
             tables |= {table.name: table for table in (default.data, default.dims)}
-        rows.append((str(index), cxx.code(datatype), f"{name}_data", f"sizeof {name}_data", f"{name}_dims"))
+        rows.append((str(index), op_tables.code(datatype), f"{name}_data", f"sizeof {name}_data", f"{name}_dims"))
     if not rows:
-        return _HtpOp(**cxx.fields_of(base), param_defaults="{}")
-    defaults = cxx.Table("ParamDefault", f"{base.prefix}_defaults", tuple(rows))
+        return _HtpOp(**op_tables.fields_of(base), param_defaults="{}")
+    defaults = op_tables.Table("ParamDefault", f"{base.prefix}_defaults", tuple(rows))
     base = replace(base, tables=(*tables.values(), defaults))
-    return _HtpOp(**cxx.fields_of(base), param_defaults=defaults.name)
+    return _HtpOp(**op_tables.fields_of(base), param_defaults=defaults.name)
 
 
 _TARGETS = (
@@ -89,7 +89,7 @@ _TARGETS = (
     *hexagon_targets("htp"),
 )
 
-_FOLDER = folder.Folder(
+_FOLDER = common.BackendFolder(
     backend="htp",
     library="libQnn{package}.so",
     targets=tuple(each.id for each in _TARGETS),
@@ -113,21 +113,21 @@ _FOLDER = folder.Folder(
         "makefiles/Makefile.hexagon",
         "makefiles/hexagon/layout.ld",
         "makefiles/hexagon/start.cpp",
-        folder.VIEWS,
+        common.VIEWS,
     ),
     glue="HtpHooks.hpp",
     hooks=True,
     api="qhpi",
     view=_view,
-    data={"architectures": folder.architectures_of("htp"), "core": False},
+    data={"architectures": common.architectures_of("htp"), "core": False},
 )
 
 
-def contents(package: OpPackage, source: Source, place: folder.Placement = folder.QNN) -> folder.Contents:
+def contents(package: OpPackage, source: Source, place: common.Placement = common.QNN) -> common.Contents:
     """What the HTP backend contributes to a package folder."""
     if source.htp_api == "core":
         return htp_core.contents(package, source, _FOLDER, place)
-    return folder.contents(package, source, _FOLDER, _DIALECT, place)
+    return common.contents(package, source, _FOLDER, _DIALECT, place)
 
 
 def _element(datatype: DataType) -> str:
@@ -136,7 +136,7 @@ def _element(datatype: DataType) -> str:
         return "udo::Half"
     if datatype.bits in (8, 16):
         return f"std::uint{datatype.bits}_t"
-    return cxx.stored(datatype)
+    return op_tables.stored(datatype)
 
 
 def _shift(datatype: DataType) -> int:
@@ -145,14 +145,14 @@ def _shift(datatype: DataType) -> int:
     return 1 << (datatype.bits - 1) if signed else 0
 
 
-def _default(default: cxx.Default, view: str) -> cxx.Expression:
+def _default(default: op_tables.Default, view: str) -> op_tables.Expression:
     """A view of the tables."""
     shift = f", {_shift(default.datatype)}" if _shift(default.datatype) else ""
-    element = f"elementOf({cxx.code(default.datatype)})"
-    return cxx.Expression(f"{view}({default.data.name}, shapeOf({default.dims.name}), {element}{shift})")
+    element = f"elementOf({op_tables.code(default.datatype)})"
+    return op_tables.Expression(f"{view}({default.data.name}, shapeOf({default.dims.name}), {element}{shift})")
 
 
-_DIALECT = cxx.Dialect(
+_DIALECT = op_tables.Dialect(
     element=_element, key=lambda _param, index: str(index), default=_default, shift=_shift, can_omit=False
 )
 

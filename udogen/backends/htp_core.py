@@ -13,7 +13,7 @@ from itertools import product
 from math import isfinite, isnan, prod
 from typing import NamedTuple
 
-from udogen.backends import cxx, folder
+from udogen.backends import common, op_tables
 from udogen.backends.plan import Source
 from udogen.errors import UsageError
 from udogen.opdef.datatypes import BY_NAME, DataType
@@ -49,7 +49,9 @@ _WHOLE = {
 }
 
 
-def contents(package: OpPackage, source: Source, qhpi: folder.Folder, place: folder.Placement) -> folder.Contents:
+def contents(
+    package: OpPackage, source: Source, qhpi: common.BackendFolder, place: common.Placement
+) -> common.Contents:
     """What the backend contributes; what has nothing to do with the interface is as in a package of QHPI."""
     own = replace(
         qhpi,
@@ -65,7 +67,7 @@ def contents(package: OpPackage, source: Source, qhpi: folder.Folder, place: fol
             "src/utils/HtpCoreUtils.hpp",
         ),
         kernel="src/ops/Op.cpp.mako",
-        shared=tuple(path for path in qhpi.shared if path != folder.VIEWS),
+        shared=tuple(path for path in qhpi.shared if path != common.VIEWS),
         op_templates={
             "include/ops/{op}.hpp": "include/ops/Op.hpp.mako",
             "include/ops/{op}.registration.hpp": "include/ops/Registration.hpp.mako",
@@ -73,7 +75,7 @@ def contents(package: OpPackage, source: Source, qhpi: folder.Folder, place: fol
         data={**qhpi.data, "core": True},
         view=_view,
     )
-    return folder.contents(package, source, own, _DIALECT, place)
+    return common.contents(package, source, own, _DIALECT, place)
 
 
 def _stored(datatype: DataType) -> _Stored | None:
@@ -89,18 +91,20 @@ def _element(datatype: DataType) -> str:
     """The C++ type of one stored element of a parameter."""
     row = _stored(datatype)
     if row is None or (datatype.bits == 32 and datatype.integral):
-        return cxx.stored(datatype)
+        return op_tables.stored(datatype)
     return row.element
 
 
-def _default(default: cxx.Default, view: str) -> cxx.Expression:
+def _default(default: op_tables.Default, view: str) -> op_tables.Expression:
     """HTP itself brings the default of a tensor parameter: it gets it with the order of the parameters."""
-    return cxx.Expression(f"{view}()", constants=(cxx.Constant(default.name, cxx.code(default.datatype)),))
+    return op_tables.Expression(
+        f"{view}()", constants=(op_tables.Constant(default.name, op_tables.code(default.datatype)),)
+    )
 
 
 # A default is a tensor as a client would give it.
-_DIALECT = cxx.Dialect(
-    element=_element, key=lambda _param, index: str(index), default=_default, stored=cxx.stored, can_omit=False
+_DIALECT = op_tables.Dialect(
+    element=_element, key=lambda _param, index: str(index), default=_default, stored=op_tables.stored, can_omit=False
 )
 
 
@@ -129,19 +133,19 @@ class _Entry(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _CoreOp(cxx.OpView):
+class _CoreOp(op_tables.OpNames):
     registration: str
     impl: str
     template_list: str
     signature: str
     unused_signature: str
     arguments: tuple[_Argument, ...]
-    params_given: tuple[cxx.Field, ...]
+    params_given: tuple[op_tables.Field, ...]
     call: str
     checks: tuple[_Check, ...]
-    default_tables: tuple[cxx.Table, ...]
-    spec_tables: tuple[cxx.Table, ...]
-    default_params: tuple[cxx.Constant, ...]
+    default_tables: tuple[op_tables.Table, ...]
+    spec_tables: tuple[op_tables.Table, ...]
+    default_params: tuple[op_tables.Constant, ...]
     order: str
     entries: tuple[_Entry, ...]
     typed: tuple[str, ...]
@@ -149,7 +153,7 @@ class _CoreOp(cxx.OpView):
     properties: str
 
 
-def _view(base: cxx.OpView, op: Op) -> cxx.OpView:
+def _view(base: op_tables.OpNames, op: Op) -> op_tables.OpNames:
     base = _without_macros(base, op)
     tensors = (*op.outputs, *op.inputs)
     types = _type_names(tensors)
@@ -164,7 +168,7 @@ def _view(base: cxx.OpView, op: Op) -> cxx.OpView:
     defaults = tuple(table for table in base.tables if table.name.endswith(("_data", "_dims")))
     entries = tuple(_entry(op, types, left_out) for left_out in _left_out(op))
     return _CoreOp(
-        **cxx.fields_of(base),
+        **op_tables.fields_of(base),
         registration=f"include/ops/{op.name}.registration.hpp",
         impl=f"{op.name.lower()}Impl",
         template_list=", ".join(f"class {each}" for each in types),
@@ -190,7 +194,7 @@ def _check(tensor: Tensor, op: Op) -> _Check:
     return _Check(_place(tensor, op), cpp_string(tensor.name), ", ".join(types))
 
 
-def _without_macros(view: cxx.OpView, op: Op) -> cxx.OpView:
+def _without_macros(view: op_tables.OpNames, op: Op) -> op_tables.OpNames:
     """Names that are macros of the SDK get an underscore; an op cannot, for clients call it."""
     if op.name in _MACROS:
         raise UsageError(f"an op cannot be called `{op.name}`: the SDK's headers have a macro of this name")
@@ -201,7 +205,7 @@ def _without_macros(view: cxx.OpView, op: Op) -> cxx.OpView:
     return replace(view, enums=tuple(enums), fields=tuple(_field_without_macros(field) for field in view.fields))
 
 
-def _field_without_macros(field: cxx.Field) -> cxx.Field:
+def _field_without_macros(field: op_tables.Field) -> op_tables.Field:
     scope, _, word = field.initial.rpartition("::")
     initial = f"{scope}::{_no_macro(word)}" if word in _MACROS else field.initial
     name = _no_macro(field.name)
@@ -232,7 +236,7 @@ def _free_names(names: list[str]) -> list[str]:
 
 def _argument(tensor: Tensor, variable: str, kind: str) -> _Argument:
     classes = dict.fromkeys([*_classes(tensor), _ANY])
-    return _Argument(variable, cxx.comment(tensor), f"{kind} is one of {', '.join(classes)}")
+    return _Argument(variable, op_tables.comment(tensor), f"{kind} is one of {', '.join(classes)}")
 
 
 def _place(tensor: Tensor, op: Op) -> str:
@@ -284,7 +288,7 @@ def _entry(op: Op, types: Sequence[str], left_out: frozenset[int]) -> _Entry:
     return _Entry(f"with{len(there)}", ",\n    ".join(arguments), ", ".join(pointers))
 
 
-def _default_param(view: cxx.OpView, param: Tensor) -> cxx.Constant | None:
+def _default_param(view: op_tables.OpNames, param: Tensor) -> op_tables.Constant | None:
     """The default of a parameter, as HTP takes it; None where there is none."""
     if param.default is None:
         return None
@@ -293,11 +297,11 @@ def _default_param(view: cxx.OpView, param: Tensor) -> cxx.Constant | None:
     if param.is_scalar:
         # A scalar of the API has no place for a half.
         datatype = BY_NAME["FLOAT_32"] if param.datatypes[0].kind == "float" else param.datatypes[0]
-        made = f"scalarParam({literal}, {cxx.code(datatype)}, {_double(param.default)})"
+        made = f"scalarParam({literal}, {op_tables.code(datatype)}, {_double(param.default)})"
     else:
         code = next(row.value for row in view.defaults if row.name == f"{name}_default")
         made = f"tensorParam({literal}, {code}, {name}_data, {name}_dims)"
-    return cxx.Constant(f"{name}_default", made)
+    return op_tables.Constant(f"{name}_default", made)
 
 
 def _double(value: object) -> str:
@@ -307,7 +311,7 @@ def _double(value: object) -> str:
     return "NAN" if isnan(number) else "INFINITY" if number > 0 else "-INFINITY"
 
 
-def _order(view: cxx.OpView, op: Op) -> str:
+def _order(view: op_tables.OpNames, op: Op) -> str:
     """Name, whether a client must give it, and default of each parameter, in their order."""
     rows = []
     for param in op.params:

@@ -48,12 +48,12 @@ class PlannedFile:
     data: Mapping[str, Any] = field(default_factory=dict)
     copy: str = ""  # a file under templates/, or under our headers with the prefix `headers:`
     content: bytes | None = None
-    yours: bool = False  # the user's: written once, then never touched
+    user_owned: bool = False  # the user's: written once, then never touched
 
     @property
     def merges(self) -> bool:
         """Whether edits in it are merged with what is generated later: it is made from the config."""
-        return bool(self.template) and not self.yours
+        return bool(self.template) and not self.user_owned
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from udogen.backends.backend import NOT_BUILT, Kind, Target, UdoCore
-from udogen.backends.cxx import Table, table_names
+from udogen.backends.op_tables import Table, table_names
 from udogen.backends.plan import PlannedFile, Source
 from udogen.opdef import values
 from udogen.opdef.datatypes import DataType
@@ -134,7 +134,7 @@ class _PackageView(NamedTuple):
     operations: str
 
 
-class _Library(NamedTuple):
+class _CoreLibrary(NamedTuple):
     """An implementation library, and the macro that names it."""
 
     core: str
@@ -142,7 +142,7 @@ class _Library(NamedTuple):
     literal: str
 
 
-class _OpView(NamedTuple):
+class _RegisteredOp(NamedTuple):
     literal: str
     cores: str
     core_infos: str
@@ -159,13 +159,13 @@ class _Row(NamedTuple):
     tables: tuple[Table, ...]
 
 
-def _libraries(libraries: Sequence[tuple[str, str]]) -> list[_Library]:
+def _libraries(libraries: Sequence[tuple[str, str]]) -> list[_CoreLibrary]:
     """Each library with a macro of its own: UDO_LIB_NAME_DSP, then UDO_LIB_NAME_DSP_2 …"""
-    found: list[_Library] = []
+    found: list[_CoreLibrary] = []
     for core, name in libraries:
         number = sum(each.core == core for each in found) + 1
         macro = f"UDO_LIB_NAME_{core}" + (f"_{number}" if number > 1 else "")
-        found.append(_Library(core, macro, cpp_string(name)))
+        found.append(_CoreLibrary(core, macro, cpp_string(name)))
     return found
 
 
@@ -184,7 +184,7 @@ def _regs(seen: _Seen, cores: Sequence[str]) -> list[_Reg]:
     return found
 
 
-def _op(reg: _Reg, prefix: str, names: Mapping[tuple[str, str], str]) -> _OpView:
+def _op(reg: _Reg, prefix: str, names: Mapping[tuple[str, str], str]) -> _RegisteredOp:
     infos = []
     for core, ops in reg.cores.items():
         own = [word for op in ops for tensor in (*op.inputs, *op.outputs) for word in _words(tensor.datatypes)]
@@ -206,7 +206,7 @@ def _op(reg: _Reg, prefix: str, names: Mapping[tuple[str, str], str]) -> _OpView
         )
         for role, made in rows.items()
     }
-    return _OpView(
+    return _RegisteredOp(
         literal=cpp_string(reg.op.name),
         cores=_mask("CORETYPE", reg.cores),
         core_infos=core_infos.name,

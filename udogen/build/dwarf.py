@@ -11,7 +11,7 @@ from typing import IO, Any, NamedTuple
 from udogen.build.demangle import demangled
 
 
-class Place(NamedTuple):
+class SourceLine(NamedTuple):
     """A line of source; `line` is 0 where the library was built without -g, and then `file` is empty."""
 
     function: str
@@ -31,7 +31,7 @@ class Lines:
             self._elf.get_dwarf_info() if self._elf.get_section_by_name(".debug_info") is not None else None
         )
         self._programs: dict[int, list[tuple[int, int, str, int]]] = {}
-        self._known: dict[int, tuple[Place, ...]] = {}
+        self._known: dict[int, tuple[SourceLine, ...]] = {}
         self._symbols: tuple[list[int], list[tuple[int, str]]] | None = None
 
     def __enter__(self) -> Lines:
@@ -45,7 +45,7 @@ class Lines:
         """Whether it was built with -g."""
         return self._dwarf is not None
 
-    def places(self, address: int) -> tuple[Place, ...]:
+    def places(self, address: int) -> tuple[SourceLine, ...]:
         """The function at an address, and those that it is inlined into, innermost first; empty where nobody knows."""
         if address not in self._known:
             found = tuple(self._of_unit(address)) if self._dwarf is not None else ()
@@ -54,14 +54,14 @@ class Lines:
 
     # --- with -g ------------------------------------------------------------------------------------------------
 
-    def _of_unit(self, address: int) -> list[Place]:
+    def _of_unit(self, address: int) -> list[SourceLine]:
         unit = next((unit for unit in self._dwarf.iter_CUs() if self._covers(unit.get_top_DIE(), address)), None)
         if unit is None:
             return []
         file, line = self._line(unit, address)
         found = []
         for die in reversed(self._functions(unit.get_top_DIE(), address)):  # the innermost first
-            found.append(Place(_name(die), file, line))
+            found.append(SourceLine(_name(die), file, line))
             if die.tag == "DW_TAG_inlined_subroutine":
                 number = _value(die, "DW_AT_call_file")
                 file, line = self._files(unit).get(number, ""), _value(die, "DW_AT_call_line")
@@ -133,7 +133,7 @@ class Lines:
 
     # --- without ------------------------------------------------------------------------------------------------
 
-    def _of_symbol(self, address: int) -> tuple[Place, ...]:
+    def _of_symbol(self, address: int) -> tuple[SourceLine, ...]:
         if self._symbols is None:
             table = self._elf.get_section_by_name(".symtab") or self._elf.get_section_by_name(".dynsym")
             rows = [(s["st_value"], s["st_size"], s.name) for s in table.iter_symbols()] if table is not None else []
@@ -143,7 +143,7 @@ class Lines:
         index = bisect_right(starts, address) - 1
         if index < 0 or address >= rest[index][0]:
             return ()
-        return (Place(readable(rest[index][1]), "", 0),)
+        return (SourceLine(readable(rest[index][1]), "", 0),)
 
 
 def readable(name: str) -> str:

@@ -120,7 +120,7 @@ def read(path: Path) -> Elf:
             if head[:4] != b"\x7fELF":
                 raise _not_elf(path, head)
             with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as image:
-                return _Reader(path, image).read()
+                return _ElfReader(path, image).read()
     except OSError as problem:
         raise NotElf("unreadable", f"{path} cannot be read: {problem.strerror}") from problem
     except NotElf:
@@ -139,7 +139,7 @@ def text_of(elf: Elf, name: str) -> str:
     if symbol is None:
         return ""
     with elf.path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as image:
-        start = _Reader(elf.path, image).offset(symbol.address)
+        start = _ElfReader(elf.path, image).offset(symbol.address)
         content = image[start : start + min(symbol.size or 256, 256)] if start is not None else b""
     text = content.split(b"\0")[0]
     return text.decode("ascii") if text.isascii() and text.decode("ascii").isprintable() else ""
@@ -190,7 +190,7 @@ def _refuse_truncated(path: Path, image: Image) -> None:
         )
 
 
-class _Reader:
+class _ElfReader:
     """One pass over one image."""
 
     def __init__(self, path: Path, image: Image) -> None:

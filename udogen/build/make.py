@@ -168,7 +168,7 @@ def explain(text: str, package: PackageLibrary, step: Step) -> BuildFailed:
         hint = ""
     lines = text.splitlines()
     faults = [(index, match) for index, line in enumerate(lines) if (match := _FAULT.match(line))]
-    faults.sort(key=lambda fault: (fault[1]["file"] not in package.yours, fault[0]))
+    faults.sort(key=lambda fault: (fault[1]["file"] not in package.user_owned, fault[0]))
     details: list[str] = []
     told: set[str] = set()
     for index, match in faults:

@@ -37,7 +37,7 @@ class PackageLibrary(Part):
     layout: str
     libraries: str  # the folder of built libraries
     configs: tuple[Path, ...]
-    yours: tuple[str, ...]  # the user's own files
+    user_owned: tuple[str, ...]  # the user's own files
 
     @property
     def kind(self) -> Kind:
@@ -155,7 +155,7 @@ def _parts_of(path: Path, _written: tuple[int, ...]) -> tuple[PackageLibrary, ..
             layout=str(manifest.get("layout", "")),
             libraries=str(manifest.get("libraries", "libs")),
             configs=tuple(path / each for each in _texts(manifest.get("configs"))),
-            yours=_texts(manifest.get("yours")),
+            user_owned=_texts(manifest.get("user_owned")),
         )
         for part in read_parts(manifest)
     )

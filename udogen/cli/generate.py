@@ -157,7 +157,7 @@ def print_generated(each: Generated, *, dry_run: bool = False) -> None:
     would = "would be " if dry_run else ""
     kind = " ".join(dict.fromkeys(part.backend for part in each.plan.parts))
     output.print_result(f"{each.folder}: {kind} package {each.plan.package} {would}({summary})")
-    unwritten = [file.path for file in each.plan.files if file.yours and file.template]
+    unwritten = [file.path for file in each.plan.files if file.user_owned and file.template]
     if fresh and not dry_run:
         shown = ", ".join(unwritten[:3]) + (" …" if len(unwritten) > 3 else "")
         write = f"write your kernel in {shown}, then " if unwritten else ""

@@ -86,7 +86,7 @@ def command(click_context: click.Context, /, **given: Any) -> None:
     In a DIR, `forward_<i>.bin` with `forward_<i>_json.json` beside it are taken in the order of their numbers, or else
     every .bin.  They run in a child process: one that fails is reported, and the others go on; the exit code is 5 then.
     """
-    options = Options(**given)
+    options = RunContextOptions(**given)
     done = _run(options)
     fault = _unproved(done.results.values()) if options.prove else None
     wrong = _print(done, fault, options)
@@ -95,7 +95,7 @@ def command(click_context: click.Context, /, **given: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Options:
+class RunContextOptions:
     """The options of the command line."""
 
     paths: tuple[Path, ...]
@@ -125,7 +125,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class _Done:
+class _ContextResult:
     """What came of it."""
 
     jobs: list[Job]
@@ -135,7 +135,7 @@ class _Done:
     warnings: list[str]
 
 
-def _run(options: Options) -> _Done:
+def _run(options: RunContextOptions) -> _ContextResult:
     from udogen.runtime.contexts import manifest
     from udogen.runtime.contexts.runs import (
         ContextSession,
@@ -170,10 +170,10 @@ def _run(options: Options) -> _Done:
         runtime = session.runtime
     if options.plan_file:
         _write_plans(options.plan_file, [each.plan for each in results.values() if not isinstance(each, UdogenError)])
-    return _Done(jobs, results, runtime, placed, warnings)
+    return _ContextResult(jobs, results, runtime, placed, warnings)
 
 
-def _run_options(options: Options) -> RunOptions:
+def _run_options(options: RunContextOptions) -> RunOptions:
     """The same, checked, as the runtime takes it."""
     from udogen.runtime.buffers.memory import check_alignment
     from udogen.runtime.contexts.runs import RunOptions
@@ -284,7 +284,7 @@ def _write_plans(file: Path, rows: list[Any]) -> None:
             place.write_text(text, "utf-8")
 
 
-def _print(done: _Done, fault: UdogenError | None, options: Options) -> bool:
+def _print(done: _ContextResult, fault: UdogenError | None, options: RunContextOptions) -> bool:
     """Print what came of each; returns whether something went wrong."""
     from udogen.runtime.contexts import report
 

@@ -119,7 +119,7 @@ def command(**given: Any) -> int:
     from udogen.runtime.execution_counts import proved
     from udogen.verify.safety.findings import findings_of_run
 
-    options = _checked(Options(**given))
+    options = _checked(RunOpOptions(**given))
     files = dict(pairs(options.outputs, "--output"))
     built = _built(options)
     warnings = [text for text in ("" if options.hexagon else built.outdated, _unverified(options.context)) if text]
@@ -141,7 +141,7 @@ def command(**given: Any) -> int:
         manifest.save(options.save_context, result.context, build_id=result.runtime.build_id)
     saved = {name: _save(files[name], array) for name, array in result.outputs.items() if name in files}
     findings = findings_of_run(built, result, options.op) if options.heap else None
-    done = _Done(options, built.package, result, saved, stages, findings, warnings)
+    done = _OpResult(options, built.package, result, saved, stages, findings, warnings)
     if options.as_json:
         output.print_json(_as_json(done))
     else:
@@ -150,7 +150,7 @@ def command(**given: Any) -> int:
 
 
 @dataclass(frozen=True)
-class Options:
+class RunOpOptions:
     """The options of the command line."""
 
     library: Path
@@ -197,10 +197,10 @@ class Options:
 
 
 @dataclass(frozen=True)
-class _Done:
+class _OpResult:
     """What came of it."""
 
-    options: Options
+    options: RunOpOptions
     package: str
     result: OpResult
     saved: dict[str, str]  # output -> its file
@@ -209,7 +209,7 @@ class _Done:
     warnings: Sequence[str]
 
 
-def _checked(options: Options) -> Options:
+def _checked(options: RunOpOptions) -> RunOpOptions:
     """The options with their backend, if they go together."""
     from udogen.build import qemu_hexagon
     from udogen.runtime.built import backend_of
@@ -246,7 +246,7 @@ def _checked(options: Options) -> Options:
     return options
 
 
-def _built(options: Options) -> Built:
+def _built(options: RunOpOptions) -> Built:
     from udogen.runtime.built import find_built, find_source
 
     if options.hexagon:
@@ -254,7 +254,7 @@ def _built(options: Options) -> Built:
     return find_built(options.library, backend=options.backend, provider=options.provider)
 
 
-def _call(built: Built, options: Options, files: Mapping[str, str]) -> OpCall:
+def _call(built: Built, options: RunOpOptions, files: Mapping[str, str]) -> OpCall:
     """The call, its names and values compared with the config where there is one."""
     from udogen.runtime.op.request import CallOptions, make_call
 
@@ -273,7 +273,7 @@ def _call(built: Built, options: Options, files: Mapping[str, str]) -> OpCall:
     return replace(call, context=_content(options.context), save_context=options.save_context is not None)
 
 
-def _run(built: Built, call: OpCall, options: Options) -> tuple[OpResult, object]:
+def _run(built: Built, call: OpCall, options: RunOpOptions) -> tuple[OpResult, object]:
     """Run it in a runtime; also the stages of HTP's graph, where they are asked for."""
     from udogen.runtime.op import htp_graph
     from udogen.runtime.op.session import OpSession
@@ -307,7 +307,7 @@ def _run(built: Built, call: OpCall, options: Options) -> tuple[OpResult, object
     return result, stages
 
 
-def _on_hexagon(built: Built, call: OpCall, options: Options) -> OpResult:
+def _on_hexagon(built: Built, call: OpCall, options: RunOpOptions) -> OpResult:
     """Compile the package for Hexagon, where it has changed, and run the call under QEMU."""
     from udogen.runtime.hexagon import session as hexagon
     from udogen.runtime.hexagon.wire import Wanted
@@ -325,7 +325,7 @@ def _on_hexagon(built: Built, call: OpCall, options: Options) -> OpResult:
         return session.run(call)
 
 
-def _as_json(done: _Done) -> dict[str, object]:
+def _as_json(done: _OpResult) -> dict[str, object]:
     result, options, findings = done.result, done.options, done.findings
     times, runtime = result.times, result.runtime
     about = {"name": runtime.name, "build_id": runtime.build_id, "path": runtime.path}
@@ -354,7 +354,7 @@ def _as_json(done: _Done) -> dict[str, object]:
     }
 
 
-def _print(done: _Done) -> None:
+def _print(done: _OpResult) -> None:
     result, times, runtime = done.result, done.result.times, done.result.runtime
     if runtime.build_id:
         took = f"({runtime.build_id}), {times.execute * 1e6:.1f} µs per execute"

@@ -34,7 +34,7 @@ def read(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
     parsed = None if text is None else parse(text, file, problems)
     if parsed is None or not _fits_schema(parsed, problems):
         return []
-    reader = _Reader(parsed, file, problems)
+    reader = _JsonReader(parsed, file, problems)
     return [reader.package((key,), body) for key, body in parsed.value.items()]
 
 
@@ -131,7 +131,7 @@ _KINDS = {
 _PerCore = dict[str, dict[str, list[TensorSupplement]]]  # core -> op -> its supplements
 
 
-class _Reader:
+class _JsonReader:
     def __init__(self, text: Text, file: str, problems: Problems) -> None:
         self._text = text
         self._file = file

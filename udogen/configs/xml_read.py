@@ -49,7 +49,7 @@ def read(data: bytes, file: str, problems: Problems) -> list[OpPackage]:
     schema.check(root, resources.schemas() / "OpDef.xsd", places.of, problems)
     if root.tag != "OpDefCollection":
         return []
-    return [_Reader(places, problems).collection(root)]
+    return [_XmlReader(places, problems).collection(root)]
 
 
 def _parse(data: bytes, file: str, problems: Problems) -> Node | None:
@@ -103,7 +103,7 @@ class _Places:
         return Location(self._file, self._begins.get((line, tag), line))
 
 
-class _Reader:
+class _XmlReader:
     """Reads elements; remembers the file for places and the collector for problems."""
 
     def __init__(self, places: _Places, problems: Problems) -> None:

@@ -11,7 +11,7 @@ from udogen.draw.diagram import Box, Diagram, Section, TextLine, head, quiet, sh
 from udogen.opdef import values
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.onnx.load import Loaded
-from udogen.opdef.onnx.model import Attribute, Constant, Graph, Model, Node, OpName, ValueType, type_in, walk
+from udogen.opdef.onnx.model import Attribute, Model, Node, OnnxConstant, OnnxGraph, OpName, ValueType, type_in, walk
 from udogen.opdef.onnx.uses import constant_of
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
 from udogen.runtime.contexts.context_json import describe_quantization
@@ -132,7 +132,7 @@ MOST_NODES = 250  # of a graph; of a larger one only what is near its custom ops
 _NEAR = 3  # nodes from a custom op
 _ATTRIBUTES = 4
 _VALUES = 6  # numbers of a constant that are shown
-_CONSTANT = OpName("", "Constant")
+_CONSTANT = OpName("", "OnnxConstant")
 
 
 def onnx_diagram(loaded: Loaded, *, around: int | None = None) -> Diagram:
@@ -161,7 +161,7 @@ class _Painter:
     ops: frozenset[OpName]
     around: int | None
 
-    def sections(self, graph: Graph, scopes: tuple[Graph, ...], title: str) -> Iterator[Section]:
+    def sections(self, graph: OnnxGraph, scopes: tuple[OnnxGraph, ...], title: str) -> Iterator[Section]:
         """The graph, and then the graphs inside of its nodes."""
         inside = (*scopes, graph)
         shown, note = self._shown(graph)
@@ -171,7 +171,7 @@ class _Painter:
                 of = f"{attribute} of {node.op} {node.name or next(iter(node.outputs), '')}".rstrip()
                 yield from self.sections(body, inside, of)
 
-    def _shown(self, graph: Graph) -> tuple[list[Node], str]:
+    def _shown(self, graph: OnnxGraph) -> tuple[list[Node], str]:
         nodes = [node for node in graph.nodes if node.op != _CONSTANT]
         around = self.around if self.around is not None else _NEAR if len(nodes) > MOST_NODES else None
         if around is None:
@@ -189,7 +189,7 @@ class _Painter:
         return node.op in self.ops or any(inner.op in self.ops for _, body in node.graphs for inner, _ in walk(body))
 
     def _section(
-        self, graph: Graph, scopes: tuple[Graph, ...], nodes: Sequence[Node], title: str, note: str
+        self, graph: OnnxGraph, scopes: tuple[OnnxGraph, ...], nodes: Sequence[Node], title: str, note: str
     ) -> Section:
         boxes: dict[str, Box] = {}
         edges: list[tuple[str, str]] = []
@@ -213,7 +213,7 @@ class _Painter:
                 boxes.setdefault(f"value {name}", self._value(name, graph, scopes))
         return Section(title, tuple(boxes.values()), tuple(dict.fromkeys(edges)), note)
 
-    def _value(self, name: str, graph: Graph, scopes: tuple[Graph, ...]) -> Box:
+    def _value(self, name: str, graph: OnnxGraph, scopes: tuple[OnnxGraph, ...]) -> Box:
         known = type_in(name, scopes)
         made = any(name in node.outputs for node in graph.nodes)
         kind, word = "tensor", ""
@@ -226,7 +226,7 @@ class _Painter:
         rows = [TextLine(name or "?"), quiet(f"{word}: {_type(known)}" if word else _type(known))]
         return Box(f"value {name}", kind, tuple(rows), f"{word or 'value'} {name}: {_type(known)}")
 
-    def _node(self, id: str, node: Node, scopes: tuple[Graph, ...], constants: dict[str, str]) -> Box:
+    def _node(self, id: str, node: Node, scopes: tuple[OnnxGraph, ...], constants: dict[str, str]) -> Box:
         mine = node.op in self.ops
         rows = [head(node.op.type)]
         if mine:
@@ -261,8 +261,8 @@ def _near(nodes: Sequence[Node], centres: Sequence[Node], around: int) -> list[N
     return [nodes[number] for number in sorted(found)]
 
 
-def _constants(graph: Graph, scopes: tuple[Graph, ...]) -> dict[str, str]:
-    """What is shown in a box instead of beside it: initializers of all graphs around, and Constant nodes."""
+def _constants(graph: OnnxGraph, scopes: tuple[OnnxGraph, ...]) -> dict[str, str]:
+    """What is shown in a box instead of beside it: initializers of all graphs around, and OnnxConstant nodes."""
     found = {name: _held(each) for scope in scopes for name, each in scope.constants.items()}
     for scope in scopes:
         for node in scope.nodes:
@@ -277,7 +277,7 @@ def _last(name: str) -> str:
     return re.split(r"[/.:]", name)[-1] or name
 
 
-def _held(constant: Constant) -> str:
+def _held(constant: OnnxConstant) -> str:
     if constant.array is not None and constant.array.size <= _VALUES and constant.array.ndim < 2:
         shown = [_number(each) for each in constant.array.reshape(-1).tolist()]
         return f"[{', '.join(shown)}]" if constant.shape else shown[0]
@@ -292,7 +292,7 @@ def _type(known: ValueType) -> str:
 
 def _attribute(attribute: Attribute) -> str:
     value = attribute.value
-    if isinstance(value, Constant):
+    if isinstance(value, OnnxConstant):
         return f"{attribute.name} = {_held(value)}"
     if isinstance(value, tuple):
         shown = ", ".join(_number(each) for each in value[:8])

@@ -21,7 +21,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WAITING = ".udogen-tmp"  # a file until it is whole; one for each folder, since only one process writes
 
 
-class Folder:
+class PackageFolder:
     """A package folder, or the empty folder that stands for one that does not exist; see `opened`."""
 
     def __init__(self, path: Path, log: Say) -> None:
@@ -245,12 +245,14 @@ def _has(parent: int, name: str) -> bool:
 
 
 @contextmanager
-def opened(path: Path, *, shared: bool = False, may_be_file: bool = False, log: Say = no_say) -> Iterator[Folder]:
+def opened(
+    path: Path, *, shared: bool = False, may_be_file: bool = False, log: Say = no_say
+) -> Iterator[PackageFolder]:
     """A folder open and locked; `shared`: only to be read, and one that is missing stays so.
 
     `may_be_file`: something else may be in its place, which is going to be moved aside.
     """
-    folder = Folder(path, log)
+    folder = PackageFolder(path, log)
     try:
         if not (may_be_file and os.path.lexists(path) and not path.is_dir()):
             folder.open(shared=shared)

@@ -29,8 +29,8 @@ def files(packages: Sequence[OpPackage], *, config: str = "") -> list[PlannedFil
         "ops": [_view(op) for package in packages for op in package.ops],
     }
     return [
-        PlannedFile(FILE, template="tests/op_tests.toml.mako", data=data, yours=True),
-        PlannedFile(REFERENCES, template="tests/op_reference.py.mako", data=data, yours=True),
+        PlannedFile(FILE, template="tests/op_tests.toml.mako", data=data, user_owned=True),
+        PlannedFile(REFERENCES, template="tests/op_reference.py.mako", data=data, user_owned=True),
     ]
 
 
@@ -57,7 +57,7 @@ def refuse_links(folder: Path) -> None:
             )
 
 
-class _OpView(NamedTuple):
+class _TestedOp(NamedTuple):
     name: str
     plain: str
     function: str
@@ -68,9 +68,9 @@ class _OpView(NamedTuple):
     shapes: str
 
 
-def _view(op: Op) -> _OpView:
+def _view(op: Op) -> _TestedOp:
     function = snake_case(op.name)
-    return _OpView(
+    return _TestedOp(
         name=json.dumps(op.name),
         plain=op.name,
         function=function,

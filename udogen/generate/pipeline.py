@@ -15,7 +15,7 @@ from udogen.build.package import Say, no_say, read_manifest
 from udogen.configs import resolve
 from udogen.errors import UsageError, read_plain
 from udogen.generate import cmake, layouts
-from udogen.generate.folder import Folder, free_backup_name, opened
+from udogen.generate.folder import PackageFolder, free_backup_name, opened
 from udogen.generate.write import Change, Conflict, Memory, all_new, compare, write
 from udogen.opdef.model import OpPackage
 from udogen.opdef.names import make_path
@@ -144,7 +144,7 @@ def _plan(packages: Sequence[OpPackage], options: GenerateOptions, problems: Pro
     return planned
 
 
-def _compare(planned: _Planned, folder: Folder, options: GenerateOptions) -> tuple[Generated, Memory | None]:
+def _compare(planned: _Planned, folder: PackageFolder, options: GenerateOptions) -> tuple[Generated, Memory | None]:
     """What writing a folder does, and what is remembered of it; of a folder that is moved aside nothing."""
     from udogen.generate.render import render  # Mako is only paid for by configs that are right
 
@@ -159,9 +159,9 @@ def _compare(planned: _Planned, folder: Folder, options: GenerateOptions) -> tup
 
 
 @contextmanager
-def _opened(planned: Sequence[_Planned], *, force: bool, shared: bool, log: Say) -> Iterator[dict[Path, Folder]]:
+def _opened(planned: Sequence[_Planned], *, force: bool, shared: bool, log: Say) -> Iterator[dict[Path, PackageFolder]]:
     """The folders, open and locked; in one order, so that no two calls wait for each other."""
-    found: dict[Path, tuple[Folder, Plan]] = {}
+    found: dict[Path, tuple[PackageFolder, Plan]] = {}
     with ExitStack() as stack:
         for path, plan, _ in sorted(planned, key=lambda each: os.path.realpath(each.path)):
             for twin, other in found.values():

@@ -16,7 +16,7 @@ from udogen import __version__
 from udogen.backends.plan import Plan, PlannedFile
 from udogen.build.package import MANIFEST, MEMORY, UNFINISHED, parse_manifest, read_parts
 from udogen.errors import UdogenError, UsageError
-from udogen.generate.folder import Folder
+from udogen.generate.folder import PackageFolder
 from udogen.resources import content_key
 
 _LAST = f"{MEMORY}/last"
@@ -53,7 +53,7 @@ class Memory:
     Where a call was interrupted, a file that is so already counts as generated: it is no change of the user's.
     """
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: PackageFolder) -> None:
         self._folder = folder
         self._stored = folder.read(MANIFEST)
         self.manifest = parse_manifest(self._stored, folder.path / MANIFEST)
@@ -158,7 +158,7 @@ class Memory:
         return False
 
 
-def compare(folder: Folder, memory: Memory, plan: Plan, rendered: Mapping[str, bytes]) -> list[Change]:
+def compare(folder: PackageFolder, memory: Memory, plan: Plan, rendered: Mapping[str, bytes]) -> list[Change]:
     """What `write` would do; touches nothing.  Raises where it could not be done."""
     _fits(folder, memory, plan)
     files = {file.path: file for file in plan.files}
@@ -184,7 +184,9 @@ def all_new(rendered: Mapping[str, bytes]) -> list[Change]:
     return [Change(path, "created", None, new) for path, new in rendered.items()]
 
 
-def write(folder: Folder, memory: Memory, plan: Plan, rendered: Mapping[str, bytes], changes: Sequence[Change]) -> None:
+def write(
+    folder: PackageFolder, memory: Memory, plan: Plan, rendered: Mapping[str, bytes], changes: Sequence[Change]
+) -> None:
     """Carry out `changes`; a conflict leaves the user's file and puts the generated one beside it."""
     with folder.writing():
         memory.begin(_manifest(plan, rendered), rendered, changes)
@@ -215,7 +217,7 @@ def diff(changes: list[Change]) -> str:
     return "".join(out)
 
 
-def _fits(folder: Folder, memory: Memory, plan: Plan) -> None:
+def _fits(folder: PackageFolder, memory: Memory, plan: Plan) -> None:
     """Refuse a folder with files that udogen did not write, or with another package."""
     manifest = memory.manifest
     if manifest is None:
@@ -244,17 +246,17 @@ def _fits(folder: Folder, memory: Memory, plan: Plan) -> None:
             )
 
 
-def _change(folder: Folder, memory: Memory, file: PlannedFile, new: bytes, *, keep: bool) -> Change:
+def _change(folder: PackageFolder, memory: Memory, file: PlannedFile, new: bytes, *, keep: bool) -> Change:
     path = file.path
     found = folder.read(path)
     if found is None:
-        removed = "it had been removed" if file.yours and path in memory.checksums else ""
+        removed = "it had been removed" if file.user_owned and path in memory.checksums else ""
         return Change(path, "created", None, new, removed)
     if found == new:
         return Change(path, "unchanged", found, found)
     if memory.is_last(path, found) and not keep:
         return Change(path, "updated", found, new)
-    if file.yours:
+    if file.user_owned:
         return Change(path, "kept", found, found, "yours")
     if memory.is_last(path, new):
         waits = f"; {_beside(path)} still waits to be merged" if folder.exists(_beside(path)) else ""
@@ -267,7 +269,7 @@ def _change(folder: Folder, memory: Memory, file: PlannedFile, new: bytes, *, ke
     return Change(path, "merged", found, merged, "your changes, and what is generated now")
 
 
-def _leave(folder: Folder, memory: Memory, path: str) -> Change | None:
+def _leave(folder: PackageFolder, memory: Memory, path: str) -> Change | None:
     """A file that is no longer generated goes, unless the user changed it; None where it is gone already."""
     found = folder.read(path)
     if found is None:
@@ -278,7 +280,7 @@ def _leave(folder: Folder, memory: Memory, path: str) -> Change | None:
 
 
 def _skeletons(plan: Plan) -> set[str]:
-    return {file.path for file in plan.files if file.yours and file.template}
+    return {file.path for file in plan.files if file.user_owned and file.template}
 
 
 def _beside(path: str) -> str:
@@ -313,7 +315,7 @@ def _manifest(plan: Plan, rendered: Mapping[str, bytes]) -> dict[str, object]:
         "parts": [asdict(part) for part in plan.parts],
         "files": {path: content_key(rendered[path]) for path in sorted(rendered)},
         "mergeable": sorted(file.path for file in plan.files if file.merges),
-        "yours": sorted(file.path for file in plan.files if file.yours),
+        "user_owned": sorted(file.path for file in plan.files if file.user_owned),
         "skeletons": sorted(_skeletons(plan)),
     }
 

@@ -11,7 +11,7 @@ from udogen.opdef import names, values
 from udogen.opdef.datatypes import BY_NAME, DataType
 from udogen.opdef.model import Rank, Tensor, Value
 from udogen.opdef.onnx import types
-from udogen.opdef.onnx.model import Attribute, Constant
+from udogen.opdef.onnx.model import Attribute, OnnxConstant
 from udogen.opdef.onnx.uses import Use
 
 _MOST_VALUES = 256  # of a default; a larger tensor belongs into a file
@@ -136,7 +136,7 @@ class _Shape:
             return self.enum.index(str(found))
         if isinstance(found, tuple) and self.rank.scalar:  # a tensor of no axes
             found = values.flatten(found)[0]
-        if attribute.value is None or (isinstance(attribute.value, Constant) and attribute.value.array is None):
+        if attribute.value is None or (isinstance(attribute.value, OnnxConstant) and attribute.value.array is None):
             return None
         return _as_floats(found) if self.datatype.kind == "float" else found
 
@@ -181,7 +181,7 @@ def _text(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
 
 
 def _tensor(samples: Sequence[Attribute], about: tuple[str, str]) -> _Shaped:
-    tensors = [each.value for each in samples if isinstance(each.value, Constant)]
+    tensors = [each.value for each in samples if isinstance(each.value, OnnxConstant)]
     rows = {types.of_tensor(each.dtype) for each in tensors}
     ranks = {len(each.shape) for each in tensors}
     row = rows.pop() if len(rows) == 1 else None
@@ -238,7 +238,7 @@ def _small(value: Value | None) -> Value | None:
 
 def _plain(value: Any) -> Value:
     """A value of the model: tuples for arrays."""
-    if isinstance(value, Constant):
+    if isinstance(value, OnnxConstant):
         return _tuples(value.array.tolist()) if value.array is not None else ()
     return value if isinstance(value, int | float | str | tuple) else ""
 

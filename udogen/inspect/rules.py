@@ -20,7 +20,7 @@ from udogen.inspect.kinds import QHPI_SINCE, LibraryFacts
 from udogen.inspect.symbols import ComparedRuntime, Resolution
 from udogen.qnn import udo
 from udogen.runtime.failures import OlderRecords
-from udogen.runtime.op.calls import PackageInfo, RuntimeInfo
+from udogen.runtime.op.calls import OpPackageInfo, RuntimeInfo
 from udogen.runtime.package_queries import RecordsRead
 from udogen.runtime.snpe import host as udo_host
 from udogen.runtime.snpe.registration import Registration
@@ -56,7 +56,7 @@ class LibraryEvidence:
     native: bool  # runs on this machine
     folder: PackageLibrary | None = None  # whose library it is
     provider: str = ""
-    registered: tuple[PackageInfo, RuntimeInfo] | None = None
+    registered: tuple[OpPackageInfo, RuntimeInfo] | None = None
     failure: RunFailed | None = None  # of registering
     records: RecordsRead | None = None
     records_failure: RunFailed | None = None

@@ -20,7 +20,7 @@ from udogen.errors import RunFailed, UsageError
 from udogen.opdef.problems import nearest
 from udogen.qnn import abi
 from udogen.qnn.interface import DEBUG, INFO, Interface, LogSink, QnnError, log_callback, text_of
-from udogen.qnn.tensors import OpConfig, Tensor, tensor_array, type_code
+from udogen.qnn.tensors import OpConfig, QnnTensor, tensor_array, type_code
 
 _C = TypeVar("_C", bound="Closing")
 
@@ -257,18 +257,18 @@ class GraphHandle:
 
     def __init__(self, interface: Interface, raw: Any, name: str) -> None:
         self.interface, self.raw, self.name = interface, raw, name
-        self.tensors: list[Tensor] = []  # that were added
+        self.tensors: list[QnnTensor] = []  # that were added
         self.owner: object = None  # kept alive as long as the graph
         self._ops: list[OpConfig] = []
         self.one_at_a_time = threading.Lock()  # concurrent executions of one graph give wrong results
 
-    def add_tensor(self, tensor: Tensor) -> Tensor:
+    def add_tensor(self, tensor: QnnTensor) -> QnnTensor:
         """Create the tensor in this graph, which sets its id."""
         self.tensors.append(tensor)
         self.interface.call("tensorCreateGraphTensor", self.raw, tensor.struct)
         return tensor
 
-    def of_role(self, role: str) -> list[Tensor]:
+    def of_role(self, role: str) -> list[QnnTensor]:
         """The tensors of a role that were added: APP_WRITE are inputs, APP_READ are outputs."""
         return [each for each in self.tensors if each.role == role]
 
@@ -282,13 +282,13 @@ class GraphHandle:
         self.interface.call("graphFinalize", self.raw, raw_of(profile), abi.ffi().NULL)
 
     def execute(
-        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], profile: ProfileHandle | None = None
+        self, inputs: Sequence[QnnTensor], outputs: Sequence[QnnTensor], profile: ProfileHandle | None = None
     ) -> None:
         """Run the graph on tensors that are bound to buffers."""
         self.executor(inputs, outputs, profile)()
 
     def executor(
-        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], profile: ProfileHandle | None = None
+        self, inputs: Sequence[QnnTensor], outputs: Sequence[QnnTensor], profile: ProfileHandle | None = None
     ) -> Callable[[], None]:
         """A function that executes the graph with everything prepared, for timed loops."""
         arrays = tensor_array(inputs), tensor_array(outputs)
@@ -388,7 +388,7 @@ class MemoryHandle(Handle):
 
     @property
     def handle(self) -> Any:
-        """The handle for `Tensor.bind_memory`."""
+        """The handle for `QnnTensor.bind_memory`."""
         return self.raw[0]
 
 

@@ -21,10 +21,10 @@ __all__ = [
     "AxisScaleOffset",
     "OpConfig",
     "Param",
+    "QnnTensor",
     "Quantization",
     "Scalar",
     "ScaleOffset",
-    "Tensor",
     "byte_size",
     "tensor_array",
     "type_code",
@@ -48,7 +48,7 @@ def byte_size(dtype: str, shape: Sequence[int]) -> int:
     return (_row(dtype).bits * prod(shape) + 7) // 8
 
 
-class Tensor:
+class QnnTensor:
     """A tensor to add to a graph: name, type, shape, role, quantization, data.
 
     `id` is for tensors of a retrieved graph; others get theirs from `Graph.add_tensor`.  `dynamic` has a
@@ -142,7 +142,7 @@ class Scalar:
     value: Number | str
 
 
-Param = Scalar | Tensor
+Param = Scalar | QnnTensor
 
 
 class OpConfig:
@@ -154,8 +154,8 @@ class OpConfig:
         *,
         package: str,
         op_type: str,
-        inputs: Sequence[Tensor] = (),
-        outputs: Sequence[Tensor] = (),
+        inputs: Sequence[QnnTensor] = (),
+        outputs: Sequence[QnnTensor] = (),
         params: Sequence[Param] = (),
     ) -> None:
         ffi = abi.ffi()
@@ -176,7 +176,7 @@ class OpConfig:
         self._kept.append(abi.ffi().new("char[]", text.encode()))
         return self._kept[-1]
 
-    def _tensors(self, tensors: Sequence[Tensor]) -> Any:
+    def _tensors(self, tensors: Sequence[QnnTensor]) -> Any:
         self._kept.append(tensor_array(tensors))
         return self._kept[-1]
 
@@ -186,7 +186,7 @@ class OpConfig:
         self._kept.append(array)
         for struct, param in zip(array, params, strict=False):
             struct.name = self._text(param.name)
-            if isinstance(param, Tensor):
+            if isinstance(param, QnnTensor):
                 struct.paramType = ffi.integer_const("QNN_PARAMTYPE_TENSOR")
                 ffi.memmove(ffi.addressof(struct, "tensorParam"), param.struct, ffi.sizeof("Qnn_Tensor_t"))
             else:
@@ -217,7 +217,7 @@ class OpConfig:
             ) from problem
 
 
-def tensor_array(tensors: Sequence[Tensor]) -> Any:
+def tensor_array(tensors: Sequence[QnnTensor]) -> Any:
     """An array of copies of the structs, as most calls need; the tensors must outlive it."""
     ffi = abi.ffi()
     array = ffi.new("Qnn_Tensor_t[]", max(len(tensors), 1))

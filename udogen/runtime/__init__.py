@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         VectorEncoding,
     )
     from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-    from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, Scalar, Tensor
+    from udogen.qnn.tensors import APP_READ, APP_WRITE, NATIVE, STATIC, OpConfig, Param, QnnTensor, Scalar
     from udogen.runtime.buffers.block_weights import (
         RepackBuffer,
         dequantize_blocks,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from udogen.runtime.failures import OpCrashed, OpFailed, OpRefused, OpTimedOut, RegistrationFailed
     from udogen.runtime.hexagon.session import HexagonSession
     from udogen.runtime.library import RuntimeLibrary, find_runtime, interface_providers
-    from udogen.runtime.op.calls import OpCall, OpResult, PackageInfo, ParamArg, RuntimeInfo, TensorArg, Times
+    from udogen.runtime.op.calls import OpCall, OpPackageInfo, OpResult, ParamArg, RuntimeInfo, TensorArg, Times
     from udogen.runtime.op.session import OpSession
     from udogen.runtime.sessions.connections import Connection, find_connections
     from udogen.runtime.sessions.libraries import OpLibraries, adsp_library_path, op_libraries, register_package
@@ -102,7 +102,7 @@ _NAMES = {
     "udogen.qnn.system": "BinaryInfo GraphInfo TensorInfo",
     "udogen.runtime.library": "RuntimeLibrary find_runtime interface_providers",
     "udogen.runtime.built": "Built find_built find_source",
-    "udogen.qnn.tensors": "APP_READ APP_WRITE NATIVE OpConfig Param STATIC Scalar Tensor",
+    "udogen.qnn.tensors": "APP_READ APP_WRITE NATIVE OpConfig Param STATIC Scalar QnnTensor",
     "udogen.qnn.quantization": (
         "AxisScaleOffset BlockEncoding BlockwiseExpansion BwAxisScaleOffset BwScaleOffset ScaleOffset VectorEncoding"
     ),
@@ -129,7 +129,7 @@ _NAMES = {
     "udogen.runtime.sessions.libraries": "OpLibraries adsp_library_path op_libraries register_package",
     "udogen.runtime.op.session": "OpSession",
     "udogen.runtime.channel": "LogLine shared_array",
-    "udogen.runtime.op.calls": "OpCall OpResult PackageInfo ParamArg RuntimeInfo TensorArg Times",
+    "udogen.runtime.op.calls": "OpCall OpResult OpPackageInfo ParamArg RuntimeInfo TensorArg Times",
     "udogen.runtime.failures": "OpCrashed OpFailed OpRefused OpTimedOut RegistrationFailed",
     "udogen.runtime.hexagon.session": "HexagonSession",
     "udogen.runtime.execution_counts": "NoCounter NotExecuted Proof executions",
@@ -209,13 +209,13 @@ __all__ = [
     "OpCrashed",
     "OpFailed",
     "OpLibraries",
+    "OpPackageInfo",
     "OpRefused",
     "OpResult",
     "OpSession",
     "OpTimedOut",
     "OtherOps",
     "OtherPackage",
-    "PackageInfo",
     "Param",
     "ParamArg",
     "Pipeline",
@@ -224,6 +224,7 @@ __all__ = [
     "ProfileEvent",
     "Proof",
     "QnnError",
+    "QnnTensor",
     "RegisteredOp",
     "RegisteredParam",
     "RegisteredTensor",
@@ -244,7 +245,6 @@ __all__ = [
     "Shard",
     "SizedShard",
     "StoredContext",
-    "Tensor",
     "TensorArg",
     "TensorBinding",
     "TensorInfo",

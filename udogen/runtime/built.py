@@ -18,7 +18,7 @@ from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.problems import Problems
 from udogen.runtime import failures
 from udogen.runtime.library import interface_providers
-from udogen.runtime.op.calls import PackageInfo
+from udogen.runtime.op.calls import OpPackageInfo
 from udogen.runtime.snpe import host as udo_host
 from udogen.runtime.snpe.registration import is_registration, read_registration
 
@@ -56,7 +56,7 @@ class Built:
     def check_op(self, name: str) -> None:
         """Refuse an op that the package does not have, before a runtime is started."""
         if self.folder is not None:
-            failures.check_op(name, PackageInfo(self.package, self.folder.ops))
+            failures.check_op(name, OpPackageInfo(self.package, self.folder.ops))
 
 
 def outdated(library: Path, folder: PackageLibrary | None = None) -> str:
@@ -65,7 +65,7 @@ def outdated(library: Path, folder: PackageLibrary | None = None) -> str:
     changed = folder.changed_since(library) if folder is not None else []
     if folder is None or not changed:
         return ""
-    changed.sort(key=lambda name: name not in folder.yours)
+    changed.sort(key=lambda name: name not in folder.user_owned)
     more = f" and {len(changed) - 1} more changed files" if len(changed) > 1 else ""
     again = f"run `udogen build -C {shlex.quote(str(folder.path))}`"
     return f"{library.name} was built from another {changed[0]}{more}; {again}"

@@ -13,7 +13,7 @@ from udogen.opdef.problems import nearest
 from udogen.qnn.interface import WARN
 from udogen.runtime import log_messages
 from udogen.runtime.channel import Failed, LogLine, Region
-from udogen.runtime.op.calls import OpCall, PackageInfo, TensorArg
+from udogen.runtime.op.calls import OpCall, OpPackageInfo, TensorArg
 from udogen.runtime.op.faults import Fault, Stray, fault_of, without_faults
 
 # The phases in which nothing of the user's has run yet.
@@ -264,7 +264,7 @@ def _signal(number: int) -> str:
     return f"{name} ({_SIGNALS[name]})" if name in _SIGNALS else name
 
 
-def check_names(call: OpCall, package: PackageInfo, library: str) -> None:
+def check_names(call: OpCall, package: OpPackageInfo, library: str) -> None:
     """Refuse a call to a package or an op that the library does not have."""
     if call.package == BUILT_IN:
         return
@@ -276,7 +276,7 @@ def check_names(call: OpCall, package: PackageInfo, library: str) -> None:
     check_op(call.op_type, package)
 
 
-def check_op(op: str, package: PackageInfo) -> None:
+def check_op(op: str, package: OpPackageInfo) -> None:
     """Refuse an op that a package does not have, where its ops are known."""
     if package.operations and op not in package.operations:
         near = nearest(op, package.operations)

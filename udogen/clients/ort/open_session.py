@@ -95,7 +95,7 @@ def session(
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class _PreparedSession:
     """A checked model and its packages: a model with contexts, or one that gets schemas."""
 
     path: Path
@@ -110,26 +110,28 @@ class _Prepared:
         return self.schemas.of(self.path) if self.schemas is not None and self.schemas.changes else None
 
 
-def _prepare(path: Path, packages: tuple[Package, ...], backend: str, rules: Path | None, *, narrow: bool) -> _Prepared:
+def _prepare(
+    path: Path, packages: tuple[Package, ...], backend: str, rules: Path | None, *, narrow: bool
+) -> _PreparedSession:
     if nodes := contexts.nodes_of(path):
         if not backends.ALL[backend].restored_by_ort:
             raise UsageError(f"{path} has contexts, which ONNX Runtime restores only on HTP", hint='backend="htp"')
         stored = contexts.check(path, nodes, packages)
-        prepared = _Prepared(path, backend, contexts.under_one_op(packages), contexts=stored)
+        prepared = _PreparedSession(path, backend, contexts.under_one_op(packages), contexts=stored)
         check_rules(ort_client.CLIENT, prepared.packages)
     else:
         packages = preflight.narrowed(path, packages) if narrow else packages
         check_rules(ort_client.CLIENT, packages)
         schemas = schema.for_packages(path, packages, rules, known=versions.custom_ops())
         preflight.check_model(schemas.model, packages)
-        prepared = _Prepared(path, backend, packages, schemas=schemas)
+        prepared = _PreparedSession(path, backend, packages, schemas=schemas)
     for package in prepared.packages:
         check_loadable(package.library.file, "op package")  # a truncated library would end this process
         check_provider(package.library.file, package.provider)
     return prepared
 
 
-def _open(prepared: _Prepared, library: Path, options: Any, provider_options: Mapping[str, str]) -> Any:
+def _open(prepared: _PreparedSession, library: Path, options: Any, provider_options: Mapping[str, str]) -> Any:
     """The session, checked for where its nodes are."""
     with tempfile.TemporaryDirectory(prefix="udogen-ort-") as dump:
         all_options = {
@@ -157,7 +159,7 @@ def _open(prepared: _Prepared, library: Path, options: Any, provider_options: Ma
     return made
 
 
-def _reasons(log: LogReasons, prepared: _Prepared, library: Path) -> list[Reason]:
+def _reasons(log: LogReasons, prepared: _PreparedSession, library: Path) -> list[Reason]:
     found = []
     if log.not_registered:
         found += placement_reasons.of_packages(prepared.packages, backend=prepared.backend, runtime=library)
@@ -216,7 +218,7 @@ def _device(ort: Any, qnn: Any) -> Any:
     )
 
 
-def _make(prepared: _Prepared, provider_options: Mapping[str, str], given: Any) -> tuple[Any, str]:
+def _make(prepared: _PreparedSession, provider_options: Mapping[str, str], given: Any) -> tuple[Any, str]:
     """The session, and what was printed meanwhile."""
     ort, qnn = _modules()
     path, changed = prepared.path, prepared.changed

@@ -19,7 +19,7 @@ from udogen.clients.ort.contexts import ContextModel
 from udogen.clients.ort.schema import SHAPE_HINT
 from udogen.clients.package import Package
 from udogen.errors import UdogenError
-from udogen.opdef.onnx.model import Graph, Model, Node, type_in, walk
+from udogen.opdef.onnx.model import Model, Node, OnnxGraph, type_in, walk
 from udogen.runtime import log_messages
 from udogen.runtime.op.session import OpSession
 
@@ -100,7 +100,7 @@ def of_model(model: Model, packages: Sequence[Package], backend: str) -> list[Re
     return list(dict.fromkeys(found))
 
 
-def _of_node(node: Node, scopes: tuple[Graph, ...], backend: str) -> Iterator[Reason]:
+def _of_node(node: Node, scopes: tuple[OnnxGraph, ...], backend: str) -> Iterator[Reason]:
     where = f"node `{node.name or node.outputs[0]}` of op {node.op.type}"
     if len(scopes) > 1:
         yield Reason(
@@ -112,7 +112,7 @@ def _of_node(node: Node, scopes: tuple[Graph, ...], backend: str) -> Iterator[Re
             yield from _of_tensor(f"{where}: {what} {name}", name, scopes, backend)
 
 
-def _of_tensor(where: str, name: str, scopes: tuple[Graph, ...], backend: str) -> Iterator[Reason]:
+def _of_tensor(where: str, name: str, scopes: tuple[OnnxGraph, ...], backend: str) -> Iterator[Reason]:
     dtype, shape = type_in(name, scopes).dtype, type_in(name, scopes).shape
     described = f"{where} is {dtype or '?'}"
     if shape is None:

@@ -23,7 +23,7 @@ from udogen.opdef.datatypes import DataType
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.onnx import custom_ops, reading, serialized, shape_propagation
 from udogen.opdef.onnx.load import load_model
-from udogen.opdef.onnx.model import UNKNOWN, Graph, Model, Node, OpName, ValueType, type_in, walk
+from udogen.opdef.onnx.model import UNKNOWN, Model, Node, OnnxGraph, OpName, ValueType, type_in, walk
 from udogen.opdef.onnx.shape_propagation import Outputs, TypeOf
 from udogen.opdef.onnx.types import BY_ONNX
 from udogen.opdef.shape_rules import Given, ShapeRules, load_shape_rules
@@ -349,7 +349,7 @@ class _OutputTypes:
     def __init__(self, ops: Sequence[Op], rules: Path | None) -> None:
         self._rules = load_shape_rules(rules, ops) if rules else ShapeRules(Path(), {op.name: op for op in ops}, {})
 
-    def __call__(self, node: Node, scopes: tuple[Graph, ...], type_of: TypeOf) -> Sequence[ValueType]:
+    def __call__(self, node: Node, scopes: tuple[OnnxGraph, ...], type_of: TypeOf) -> Sequence[ValueType]:
         op = self._rules.ops.get(node.op.type)
         if op is None:
             return ()
@@ -375,7 +375,7 @@ class _OutputTypes:
 
 
 def _inputs(
-    op: Op, node: Node, scopes: tuple[Graph, ...], type_of: TypeOf
+    op: Op, node: Node, scopes: tuple[OnnxGraph, ...], type_of: TypeOf
 ) -> Mapping[str, Given | Sequence[Given]] | None:
     """The inputs of the node by the names of the config; None where a shape is unknown or not fixed."""
     spare = len(node.inputs) - len(op.inputs) + 1  # of a repeated input
@@ -393,7 +393,7 @@ def _inputs(
     return found
 
 
-def _given(name: str, scopes: tuple[Graph, ...], known: ValueType) -> Given | None:
+def _given(name: str, scopes: tuple[OnnxGraph, ...], known: ValueType) -> Given | None:
     if known.shape is None or known.dtype not in _FROM_ONNX:
         return None
     extents = [each for each in known.shape if isinstance(each, int)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from udogen import backends
-from udogen.backends.folder import QNN
+from udogen.backends.common import QNN
 from udogen.backends.plan import Plan, PlannedFile, Source
 from udogen.opdef.model import OpPackage
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from udogen import backends
 from udogen.backends import reg, targets
 from udogen.backends.backend import Backend, Kind, Target, UdoCore
-from udogen.backends.folder import Architecture, Contents, Placement, architectures_of
+from udogen.backends.common import Contents, HexagonBuild, Placement, architectures_of
 from udogen.backends.plan import Part, Plan, PlannedFile, Source
 from udogen.errors import UsageError
 from udogen.opdef import names
@@ -96,7 +96,7 @@ class _CoreView(NamedTuple):
     registers: bool
     udo_root: str
     api: str
-    architectures: tuple[Architecture, ...]
+    architectures: tuple[HexagonBuild, ...]
     goals: tuple[_Goal, ...]
     first: str
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from udogen.opdef.onnx.model import Function, Graph, Model, Node, OpName, walk
+from udogen.opdef.onnx.model import Function, Model, Node, OnnxGraph, OpName, walk
 from udogen.opdef.onnx.reading import onnx_module
 
 # Domains whose ops are documented and which converters know; of the first ones onnx itself knows every op.
@@ -74,7 +74,7 @@ def _hides_custom(node: Node, model: Model, above: frozenset[OpName]) -> bool:
 
 def _nodes(function: Function) -> list[Node]:
     """The nodes of a body, and of the graphs in it."""
-    body = Graph("", function.inputs, function.outputs, function.nodes)
+    body = OnnxGraph("", function.inputs, function.outputs, function.nodes)
     return [node for node, _ in walk(body)]
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from udogen.opdef.onnx.model import Attribute, Constant, Function, Graph, Model, Node, OpName, ValueType
+from udogen.opdef.onnx.model import Attribute, Function, Model, Node, OnnxConstant, OnnxGraph, OpName, ValueType
 from udogen.opdef.onnx.reading import onnx_module
 
 if TYPE_CHECKING:
@@ -47,16 +47,16 @@ class _Freezer:
         self._external: int = onnx.TensorProto.EXTERNAL
         self._to_array = onnx_module("numpy_helper").to_array
 
-    def graph(self, proto: Any) -> Graph:
+    def graph(self, proto: Any) -> OnnxGraph:
         constants = {each.name: self.constant(each) for each in proto.initializer}
         for sparse in proto.sparse_initializer:
-            constants[sparse.values.name] = Constant(self.dtype(sparse.values.data_type), tuple(sparse.dims))
+            constants[sparse.values.name] = OnnxConstant(self.dtype(sparse.values.data_type), tuple(sparse.dims))
         types = {name: ValueType(each.dtype, each.shape) for name, each in constants.items()}
         for each in (*proto.value_info, *proto.output, *proto.input):
             found = self.value_type(each)
             if each.name not in types or found.complete:
                 types[each.name] = found
-        return Graph(
+        return OnnxGraph(
             name=proto.name,
             inputs=tuple(each.name for each in proto.input if each.name not in constants),
             outputs=tuple(each.name for each in proto.output),
@@ -75,7 +75,7 @@ class _Freezer:
             graphs=tuple(self.graphs(proto.attribute)),
         )
 
-    def graphs(self, attributes: Iterable[Any]) -> Iterable[tuple[str, Graph]]:
+    def graphs(self, attributes: Iterable[Any]) -> Iterable[tuple[str, OnnxGraph]]:
         for each in attributes:
             kind = self._kinds.get(each.type)
             for body in [each.g] if kind == _GRAPH else each.graphs if kind == _GRAPHS else []:
@@ -106,8 +106,8 @@ class _Freezer:
             value = self.constant(proto.t)
         return Attribute(proto.name, kind if not proto.ref_attr_name else "REFERENCE", value)
 
-    def constant(self, proto: Any) -> Constant:
-        return Constant(self.dtype(proto.data_type), tuple(proto.dims), self._array(proto))
+    def constant(self, proto: Any) -> OnnxConstant:
+        return OnnxConstant(self.dtype(proto.data_type), tuple(proto.dims), self._array(proto))
 
     def _array(self, proto: Any) -> Array | None:
         if proto.data_location == self._external:

@@ -11,7 +11,7 @@ from typing import Any
 from udogen.errors import UsageError
 from udogen.opdef.onnx import custom_ops, reading, shape_propagation
 from udogen.opdef.onnx.from_proto import freeze
-from udogen.opdef.onnx.model import Graph, Model, OpName, type_in, walk
+from udogen.opdef.onnx.model import Model, OnnxGraph, OpName, type_in, walk
 from udogen.opdef.onnx.shape_propagation import Outputs, no_outputs
 
 _ROUNDS = 12  # of inference and conclusions, beside one for each custom node; most models need one or two
@@ -124,7 +124,7 @@ def _take_types(graph: Any, seen: Any) -> None:
             _take_types(inner, other)
 
 
-def _tell(proto: Any, graph: Graph, found: Sequence[shape_propagation.Conclusion]) -> None:
+def _tell(proto: Any, graph: OnnxGraph, found: Sequence[shape_propagation.Conclusion]) -> None:
     """Write conclusions into the protobuf, each into its own graph."""
     onnx = reading.onnx_module()
     mine = [each for each in found if each.graph is graph]

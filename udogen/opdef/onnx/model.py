@@ -45,7 +45,7 @@ UNKNOWN = ValueType()
 
 
 @dataclass(frozen=True, eq=False)
-class Constant:
+class OnnxConstant:
     """A tensor in the file; `array` is None where its data is large, or lies elsewhere."""
 
     dtype: str
@@ -59,7 +59,7 @@ class Attribute:
 
     name: str
     kind: str  # FLOAT, INT, STRING, TENSOR, FLOATS … of AttributeProto
-    value: float | int | str | tuple[float, ...] | tuple[int, ...] | tuple[str, ...] | Constant | None = None
+    value: float | int | str | tuple[float, ...] | tuple[int, ...] | tuple[str, ...] | OnnxConstant | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: tuple[Attribute, ...] = ()
-    graphs: tuple[tuple[str, Graph], ...] = ()  # subgraphs, by the attribute that holds them
+    graphs: tuple[tuple[str, OnnxGraph], ...] = ()  # subgraphs, by the attribute that holds them
 
     def attribute(self, name: str) -> Attribute | None:
         """The attribute of this name."""
@@ -79,7 +79,7 @@ class Node:
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class OnnxGraph:
     """A graph, or the body of an If, Loop or Scan, which sees the values around it too."""
 
     name: str
@@ -87,7 +87,7 @@ class Graph:
     outputs: tuple[str, ...]
     nodes: tuple[Node, ...]
     types: Mapping[str, ValueType] = field(default_factory=dict)
-    constants: Mapping[str, Constant] = field(default_factory=dict)
+    constants: Mapping[str, OnnxConstant] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Model:
     """A model as it was read."""
 
     file: str  # its name, without folders
-    graph: Graph
+    graph: OnnxGraph
     functions: tuple[Function, ...] = ()
     opsets: Mapping[str, int] = field(default_factory=dict)
     producer: str = ""
@@ -117,7 +117,7 @@ class Model:
         return next((each for each in self.functions if each.op == op), None)
 
 
-def walk(graph: Graph, scopes: tuple[Graph, ...] = ()) -> Iterator[tuple[Node, tuple[Graph, ...]]]:
+def walk(graph: OnnxGraph, scopes: tuple[OnnxGraph, ...] = ()) -> Iterator[tuple[Node, tuple[OnnxGraph, ...]]]:
     """Every node, and the graphs around it from the outermost to its own."""
     inside = (*scopes, graph)
     for node in graph.nodes:
@@ -126,7 +126,7 @@ def walk(graph: Graph, scopes: tuple[Graph, ...] = ()) -> Iterator[tuple[Node, t
             yield from walk(body, inside)
 
 
-def type_in(name: str, scopes: tuple[Graph, ...]) -> ValueType:
+def type_in(name: str, scopes: tuple[OnnxGraph, ...]) -> ValueType:
     """What is known of a value where a node sees it."""
     for graph in reversed(scopes):
         if name in graph.types:

@@ -1,6 +1,6 @@
 """Serialized ONNX models, read as bytes: without their weights, or with the attributes of nodes in another order.
 
-A model of gigabytes is mapped, never read as a whole: only its structure is copied.  Field numbers are those of the
+A model of gigabytes is mapped, never read as a whole: only its structure is copied.  WireField numbers are those of the
 public `onnx.proto3`.
 """
 
@@ -55,7 +55,7 @@ class Malformed(ValueError):
     """These bytes are no message."""
 
 
-class Field(NamedTuple):
+class WireField(NamedTuple):
     """One field of a message: where it begins with its key, where its content does, and where that ends."""
 
     number: int
@@ -65,7 +65,7 @@ class Field(NamedTuple):
     end: int
 
 
-def fields(data: memoryview, at: int, end: int) -> Iterator[Field]:
+def fields(data: memoryview, at: int, end: int) -> Iterator[WireField]:
     """The fields of the message between two places; raises Malformed where there is none."""
     while at < end:
         begin = at
@@ -82,7 +82,7 @@ def fields(data: memoryview, at: int, end: int) -> Iterator[Field]:
             raise Malformed("it holds a field of no known kind")
         if at > end or not number:
             raise Malformed("it is cut off")
-        yield Field(number, wire, begin, body, at)
+        yield WireField(number, wire, begin, body, at)
 
 
 def without_weights(data: memoryview) -> bytes:
@@ -188,7 +188,7 @@ def _reordered(
             yield from _reordered(data, row.body, row.end, inner, order)
 
 
-def _text(data: memoryview, rows: Iterable[Field], number: int) -> str:
+def _text(data: memoryview, rows: Iterable[WireField], number: int) -> str:
     """The text that a field of a message is; empty where there is none."""
     found = next((row for row in rows if row.number == number), None)
     return bytes(data[found.body : found.end]).decode("utf-8", "replace") if found else ""

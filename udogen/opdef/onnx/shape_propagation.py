@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from udogen.opdef.onnx import custom_ops
-from udogen.opdef.onnx.model import Graph, Model, Node, OpName, ValueType, type_in, walk
+from udogen.opdef.onnx.model import Model, Node, OnnxGraph, OpName, ValueType, type_in, walk
 from udogen.opdef.onnx.reading import domain_of, graphs_of, onnx_module
 
 _MOST_TRIES = 16  # each is a run of inference
@@ -81,7 +81,7 @@ def _replace(graph: Any, by_op: Mapping[OpName, Sequence[Rule]]) -> None:
 
 def rules_from_uses(model: Model, known: Sequence[Rule]) -> list[Rule]:
     """Rules that hold in every use where both ends are known, for outputs that are not known in another use."""
-    sites: dict[OpName, list[tuple[Node, tuple[Graph, ...]]]] = {}
+    sites: dict[OpName, list[tuple[Node, tuple[OnnxGraph, ...]]]] = {}
     for node, scopes in walk(model.graph):
         sites.setdefault(node.op, []).append((node, scopes))
     found: dict[tuple[OpName, int], Rule] = {rule.place: rule for rule in known}
@@ -100,7 +100,7 @@ def rules_from_uses(model: Model, known: Sequence[Rule]) -> list[Rule]:
 def _held(
     op: OpName,
     output: int,
-    uses: Sequence[tuple[Node, tuple[Graph, ...]]],
+    uses: Sequence[tuple[Node, tuple[OnnxGraph, ...]]],
     types: Sequence[ValueType | None],
 ) -> Rule | None:
     for place in range(max(len(node.inputs) for node, _ in uses)):
@@ -119,7 +119,7 @@ def _held(
     return None
 
 
-def _type(names: Sequence[str], place: int, scopes: tuple[Graph, ...]) -> ValueType | None:
+def _type(names: Sequence[str], place: int, scopes: tuple[OnnxGraph, ...]) -> ValueType | None:
     return type_in(names[place], scopes) if place < len(names) and names[place] else None
 
 
@@ -154,7 +154,7 @@ def _candidates(model: Model, ops: Sequence[OpName]) -> Iterator[Rule]:
     yield from asked
 
 
-def _declared(graph: Graph) -> Mapping[str, ValueType]:
+def _declared(graph: OnnxGraph) -> Mapping[str, ValueType]:
     """The outputs of the model of which it declares the shape."""
     makers = {name for node in graph.nodes for name in node.outputs}
     return {name: graph.types[name] for name in graph.outputs if name in makers and graph.types[name].complete}
@@ -218,10 +218,10 @@ _KEEP_SHAPE = frozenset(
 
 TypeOf = Callable[[str], ValueType]  # what is known of a value where a node sees it
 # What a node returns, as far as somebody knows it; nothing, or UNKNOWN, where nobody does.
-Outputs = Callable[[Node, tuple[Graph, ...], TypeOf], Sequence[ValueType]]
+Outputs = Callable[[Node, tuple[OnnxGraph, ...], TypeOf], Sequence[ValueType]]
 
 
-def no_outputs(_node: Node, _scopes: tuple[Graph, ...], _type_of: TypeOf) -> Sequence[ValueType]:
+def no_outputs(_node: Node, _scopes: tuple[OnnxGraph, ...], _type_of: TypeOf) -> Sequence[ValueType]:
     """Nothing is known of any node."""
     return ()
 
@@ -230,7 +230,7 @@ def no_outputs(_node: Node, _scopes: tuple[Graph, ...], _type_of: TypeOf) -> Seq
 class Conclusion:
     """A value's type, and why it must be so."""
 
-    graph: Graph
+    graph: OnnxGraph
     value: str
     type: ValueType
     why: str
@@ -242,7 +242,7 @@ class _Taker:
 
     node: Node
     place: int
-    scopes: tuple[Graph, ...]
+    scopes: tuple[OnnxGraph, ...]
 
     def type(self, name: str) -> ValueType:
         return type_in(name, self.scopes) if name else ValueType()
@@ -253,7 +253,7 @@ def from_outputs(model: Model, outputs: Outputs) -> list[Conclusion]:
     found: dict[tuple[int, str], Conclusion] = {}
     for node, scopes in walk(model.graph):
 
-        def type_of(name: str, scopes: tuple[Graph, ...] = scopes) -> ValueType:
+        def type_of(name: str, scopes: tuple[OnnxGraph, ...] = scopes) -> ValueType:
             fresh = (found[key] for graph in reversed(scopes) if (key := (id(graph), name)) in found)
             return next((each.type for each in fresh), type_in(name, scopes))
 

@@ -9,7 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from udogen.opdef.onnx.model import UNKNOWN, Attribute, Constant, Graph, Model, Node, OpName, ValueType, type_in, walk
+from udogen.opdef.onnx.model import (
+    UNKNOWN,
+    Attribute,
+    Model,
+    Node,
+    OnnxConstant,
+    OnnxGraph,
+    OpName,
+    ValueType,
+    type_in,
+    walk,
+)
 from udogen.opdef.onnx.reading import graphs_of, onnx_module
 
 _QUANTIZES, _DEQUANTIZES = "QuantizeLinear", "DequantizeLinear"
@@ -38,7 +49,7 @@ class Argument:
     name: str
     type: ValueType = UNKNOWN
     static: bool = False
-    constant: Constant | None = None
+    constant: OnnxConstant | None = None
     quantized: Quantized | None = None
     outside: bool = False  # an input or output of the graph, whose name people have chosen
 
@@ -79,7 +90,7 @@ class _Finder:
             for name in node.inputs:
                 self._takers.setdefault((id(graph), name), []).append(node)
 
-    def use(self, node: Node, scopes: tuple[Graph, ...]) -> Use:
+    def use(self, node: Node, scopes: tuple[OnnxGraph, ...]) -> Use:
         return Use(
             op=node.op,
             name=node.name,
@@ -89,7 +100,7 @@ class _Finder:
             attributes=node.attributes,
         )
 
-    def _input(self, name: str, scopes: tuple[Graph, ...]) -> Argument:
+    def _input(self, name: str, scopes: tuple[OnnxGraph, ...]) -> Argument:
         if not name:
             return Argument("")
         constant = self._constant(name, scopes)
@@ -104,7 +115,7 @@ class _Finder:
             outside=any(name in graph.inputs for graph in scopes[:1]),
         )
 
-    def _output(self, name: str, scopes: tuple[Graph, ...]) -> Argument:
+    def _output(self, name: str, scopes: tuple[OnnxGraph, ...]) -> Argument:
         return Argument(
             name=name,
             type=type_in(name, scopes) if name else ValueType(),
@@ -112,7 +123,7 @@ class _Finder:
             outside=name in scopes[0].outputs,
         )
 
-    def _home(self, name: str, scopes: tuple[Graph, ...]) -> tuple[Graph, Node | None] | None:
+    def _home(self, name: str, scopes: tuple[OnnxGraph, ...]) -> tuple[OnnxGraph, Node | None] | None:
         """The graph where a value is made, and the node that makes it; no node of constants and graph inputs."""
         for graph in reversed(scopes):
             node = self._makers.get((id(graph), name))
@@ -120,8 +131,8 @@ class _Finder:
                 return graph, node
         return None
 
-    def _is_static(self, name: str, scopes: tuple[Graph, ...], depth: int = 0) -> bool:
-        """Constant, or made of constants by standard ops."""
+    def _is_static(self, name: str, scopes: tuple[OnnxGraph, ...], depth: int = 0) -> bool:
+        """OnnxConstant, or made of constants by standard ops."""
         home = self._home(name, scopes)
         if home is None or depth > _DEEPEST:
             return False
@@ -138,7 +149,7 @@ class _Finder:
             )
         return self._static[key]
 
-    def _constant(self, name: str, scopes: tuple[Graph, ...]) -> Constant | None:
+    def _constant(self, name: str, scopes: tuple[OnnxGraph, ...]) -> OnnxConstant | None:
         """The constant itself, where the file holds it as it is."""
         home = self._home(name, scopes)
         if home is None:
@@ -146,25 +157,25 @@ class _Finder:
         graph, node = home
         if name in graph.constants:
             return graph.constants[name]
-        if node is not None and node.op == OpName("", "Constant"):
+        if node is not None and node.op == OpName("", "OnnxConstant"):
             return next((constant_of(each) for each in node.attributes), None)
         if node is not None and node.op == OpName("", "Identity") and node.inputs:
             return self._constant(node.inputs[0], scopes)
         return None
 
-    def _dequantized(self, name: str, scopes: tuple[Graph, ...]) -> Quantized | None:
+    def _dequantized(self, name: str, scopes: tuple[OnnxGraph, ...]) -> Quantized | None:
         home = self._home(name, scopes)
         if home is None or home[1] is None or home[1].op.type != _DEQUANTIZES:
             return None
         return self._read(home[1], type_in(home[1].inputs[0], scopes).dtype, scopes)
 
-    def _quantized(self, name: str, scopes: tuple[Graph, ...]) -> Quantized | None:
+    def _quantized(self, name: str, scopes: tuple[OnnxGraph, ...]) -> Quantized | None:
         for node in self._takers.get((id(scopes[-1]), name), ()):
             if node.op.type == _QUANTIZES and node.inputs[0] == name:
                 return self._read(node, type_in(node.outputs[0], scopes).dtype if node.outputs else "", scopes)
         return None
 
-    def _read(self, node: Node, dtype: str, scopes: tuple[Graph, ...]) -> Quantized | None:
+    def _read(self, node: Node, dtype: str, scopes: tuple[OnnxGraph, ...]) -> Quantized | None:
         """The quantization of a QuantizeLinear or DequantizeLinear."""
         scale = self._number(node.inputs[1], scopes) if len(node.inputs) > 1 else None
         has_zero = len(node.inputs) > 2 and node.inputs[2]
@@ -174,23 +185,23 @@ class _Finder:
         known = scale is not None and zero is not None and 0 < scale < float("inf")
         return Quantized(dtype or "UINT8", scale if known else None, int(zero or 0) if known else 0)
 
-    def _number(self, name: str, scopes: tuple[Graph, ...]) -> float | None:
+    def _number(self, name: str, scopes: tuple[OnnxGraph, ...]) -> float | None:
         found = self._constant(name, scopes)
         if found is None or found.array is None or found.array.size != 1:
             return None
         return float(found.array.reshape(-1)[0])
 
 
-def constant_of(attribute: Attribute) -> Constant | None:
-    """What a Constant node holds, by its attribute; None for texts and sparse tensors."""
+def constant_of(attribute: Attribute) -> OnnxConstant | None:
+    """What a OnnxConstant node holds, by its attribute; None for texts and sparse tensors."""
     import numpy as np
 
     value = attribute.value
-    if isinstance(value, Constant):
+    if isinstance(value, OnnxConstant):
         return value
     if attribute.name in ("value_int", "value_ints", "value_float", "value_floats"):
         array = np.asarray(value, np.int64 if "int" in attribute.name else np.float32)
-        return Constant("INT64" if "int" in attribute.name else "FLOAT", tuple(array.shape), array)
+        return OnnxConstant("INT64" if "int" in attribute.name else "FLOAT", tuple(array.shape), array)
     return None
 
 

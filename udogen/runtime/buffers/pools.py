@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from udogen.errors import RunFailed, ToolMissing, UsageError
 from udogen.qnn import abi
 from udogen.qnn.handles import Closing
-from udogen.qnn.tensors import STATIC, Quantization, Tensor, byte_size
+from udogen.qnn.tensors import STATIC, QnnTensor, Quantization, byte_size
 from udogen.runtime.buffers import memory
 from udogen.runtime.buffers.buffer import Backing, Buffer
 from udogen.runtime.buffers.memory import align_up, allocate, out_of_memory
@@ -220,7 +220,7 @@ class Constants(Closing):
 
     def tensor(
         self, name: str, *, dtype: str, shape: Sequence[int], data: Any, quant: Quantization = None
-    ) -> Tensor:  # fmt: skip
+    ) -> QnnTensor:  # fmt: skip
         """A static tensor with these values, which are put into the pool if they exceed the threshold."""
         nbytes, given = byte_size(dtype, shape), _flat(name, data)
         if len(given) != nbytes:
@@ -243,7 +243,7 @@ class Constants(Closing):
 
     def refer(
         self, name: str, *, dtype: str, shape: Sequence[int], offset: int, quant: Quantization = None
-    ) -> Tensor:  # fmt: skip
+    ) -> QnnTensor:  # fmt: skip
         """A static tensor whose values are at this offset of the pool; nothing is copied."""
         nbytes = byte_size(dtype, shape)
         if self._pool is None:
@@ -263,7 +263,7 @@ class Constants(Closing):
         while self._end_hold:
             self._end_hold.pop()()
 
-    def _referring(self, name: str, dtype: str, shape: Sequence[int], offset: int, quant: Quantization) -> Tensor:
+    def _referring(self, name: str, dtype: str, shape: Sequence[int], offset: int, quant: Quantization) -> QnnTensor:
         assert self._pool is not None  # checked by both callers
         nbytes, buffer = byte_size(dtype, shape), self._pool.buffer
         view = buffer.view[offset : offset + nbytes]
@@ -272,9 +272,9 @@ class Constants(Closing):
 
     def _made(
         self, name: str, dtype: str, shape: Sequence[int], data: Any, quant: Quantization, row: ConstantPlacement
-    ) -> Tensor:
+    ) -> QnnTensor:
         self.rows.append(row)
-        return Tensor(name, dtype=dtype, shape=shape, role=STATIC, quant=quant, data=data)
+        return QnnTensor(name, dtype=dtype, shape=shape, role=STATIC, quant=quant, data=data)
 
     def _offset_of(self, given: memoryview) -> int | None:
         """The offset of these bytes in the pool; None if they are elsewhere."""

@@ -19,7 +19,7 @@ from udogen.opdef.problems import nearest
 from udogen.qnn import abi
 from udogen.qnn.handles import GraphHandle, ProfileHandle
 from udogen.qnn.system import GraphInfo, TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, Tensor, byte_size
+from udogen.qnn.tensors import APP_READ, APP_WRITE, MOST_BYTES, QnnTensor, byte_size
 from udogen.runtime import arguments
 from udogen.runtime.arguments import kind_of
 from udogen.runtime.buffers.buffer import Attachment, Bindable
@@ -36,7 +36,7 @@ class TensorBinding:
         ffi = abi.ffi()
         self.info, self.role = info, role
         self.nbytes = byte_size(info.dtype, info.shape)
-        self._tensor = Tensor(info.name, dtype=info.dtype, shape=info.shape, role=role, quant=info.quant, id=info.id)
+        self._tensor = QnnTensor(info.name, dtype=info.dtype, shape=info.shape, role=role, quant=info.quant, id=info.id)
         self._struct = ffi.addressof(array, index)
         ffi.memmove(self._struct, self._tensor.struct, ffi.sizeof("Qnn_Tensor_t"))
         body = self._struct.v1

@@ -40,7 +40,7 @@ from udogen.qnn.handles import (
 )
 from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE, Tensor, byte_size
+from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor, byte_size
 from udogen.runtime import arguments, log_messages
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.buffer import COMPUTE, MemoryAccount, Registrations
@@ -139,7 +139,7 @@ def _skip_destructors() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _tensor_info(tensor: Tensor) -> TensorInfo:
+def _tensor_info(tensor: QnnTensor) -> TensorInfo:
     return TensorInfo(
         tensor.id, tensor.name, tensor.dtype, tensor.shape, tensor.quant, tensor.role, dynamic=tensor.dynamic
     )

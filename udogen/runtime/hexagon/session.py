@@ -23,7 +23,7 @@ from udogen.qnn.interface import INFO
 from udogen.runtime import failures
 from udogen.runtime.channel import LogLine
 from udogen.runtime.hexagon import dsp_wire, packets, wire
-from udogen.runtime.op.calls import OpCall, OpResult, PackageInfo, RuntimeInfo, Times
+from udogen.runtime.op.calls import OpCall, OpPackageInfo, OpResult, RuntimeInfo, Times
 from udogen.runtime.op.watch import NOTHING, Watch
 
 _KEPT_LINES = 200
@@ -135,9 +135,9 @@ class HexagonSession:
         return self._plugin is not None
 
     @property
-    def package(self) -> PackageInfo:
+    def package(self) -> OpPackageInfo:
         """What the package has."""
-        return PackageInfo(self._folder.name, self._folder.ops)
+        return OpPackageInfo(self._folder.name, self._folder.ops)
 
     @property
     def runtime(self) -> RuntimeInfo:

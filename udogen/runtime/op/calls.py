@@ -95,7 +95,7 @@ class RuntimeInfo:
 
 
 @dataclass(frozen=True)
-class PackageInfo:
+class OpPackageInfo:
     """The name and the ops of an op package (getInfo)."""
 
     name: str

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from udogen.runtime.op.calls import OpCall, PackageInfo, RuntimeInfo
+from udogen.runtime.op.calls import OpCall, OpPackageInfo, RuntimeInfo
 from udogen.runtime.op.watch import HeapUse, Watch
 
 
@@ -33,7 +33,7 @@ class OpenPackage:
 class PackageOpened:
     """What the package and the runtime are."""
 
-    package: PackageInfo
+    package: OpPackageInfo
     runtime: RuntimeInfo
 
 

@@ -17,7 +17,7 @@ from udogen.runtime.channel import Region
 from udogen.runtime.execution_counts import Proof, Rise
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import check_loadable, check_provider, find_runtime, sdk_build_id
-from udogen.runtime.op.calls import OpCall, OpResult, PackageInfo, RuntimeInfo, Times, arrays_of, checked_call
+from udogen.runtime.op.calls import OpCall, OpPackageInfo, OpResult, RuntimeInfo, Times, arrays_of, checked_call
 from udogen.runtime.op.commands import (
     OpenPackage,
     OpRan,
@@ -105,7 +105,7 @@ class OpSession:
         self.close()
 
     @property
-    def package(self) -> PackageInfo:
+    def package(self) -> OpPackageInfo:
         """The name and the ops of the op package."""
         return self._package
 

@@ -10,7 +10,7 @@ from udogen.backends.plan import PROVIDER
 from udogen.build import elf
 from udogen.errors import RunFailed
 from udogen.runtime.failures import Situation
-from udogen.runtime.op.calls import PackageInfo
+from udogen.runtime.op.calls import OpPackageInfo
 from udogen.runtime.package_queries import (
     DescribedOp,
     DescribedParam,
@@ -96,7 +96,7 @@ def _other_package(registration: Registration, core: str, path: Path, name: str)
     )
 
 
-def compare_names(registration: Registration, core: str, path: Path, package: PackageInfo) -> tuple[str, ...]:
+def compare_names(registration: Registration, core: str, path: Path, package: OpPackageInfo) -> tuple[str, ...]:
     """Hold the names that a library tells against the registration; answers with what was compared."""
     if package.name and package.name != registration.package:
         raise _other_package(registration, core, path, package.name)

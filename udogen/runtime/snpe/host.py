@@ -20,7 +20,7 @@ from udogen.runtime import arguments
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.failures import Situation
 from udogen.runtime.library import find_runtime
-from udogen.runtime.op.calls import PackageInfo, RuntimeInfo
+from udogen.runtime.op.calls import OpPackageInfo, RuntimeInfo
 from udogen.runtime.op.session import OpSession
 from udogen.runtime.package_queries import LibraryLocated, LocateLibrary, ask
 from udogen.runtime.snpe.compare import (
@@ -69,7 +69,7 @@ class CoreState:
     state: str  # registered, not tried, or missing
     why: str = ""  # it was not tried
     path: Path | None = None  # where the loader found it
-    package: PackageInfo | None = None
+    package: OpPackageInfo | None = None
     runtime: RuntimeInfo | None = None
     compared: tuple[str, ...] = ()  # what the library told of itself and agrees with the registration
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
-from udogen.qnn.tensors import APP_WRITE, Tensor
+from udogen.qnn.tensors import APP_WRITE, QnnTensor
 from udogen.runtime.channel import GUARD, Block, Region, SharedMemory
 from udogen.runtime.failures import OutOfBounds
 from udogen.runtime.op.calls import OpCall
@@ -149,7 +149,7 @@ class GuardedBuffers:
             self.all.append(buffer)
         return self.all[-len(sizes) :] if sizes else []
 
-    def bind(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], call: OpCall) -> list[GuardedBuffer]:
+    def bind(self, inputs: Sequence[QnnTensor], outputs: Sequence[QnnTensor], call: OpCall) -> list[GuardedBuffer]:
         """Let the tensors of a finalized graph lie here; returns the buffers of its outputs.
 
         Inputs only now: a graph does not take an input that has data.

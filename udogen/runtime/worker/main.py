@@ -15,7 +15,7 @@ from udogen.qnn.interface import WARN, Interface, QnnError
 from udogen.qnn.tensors import APP_READ, APP_WRITE
 from udogen.runtime import execution_counts, failures
 from udogen.runtime.channel import Done, Quit
-from udogen.runtime.op.calls import OpCall, PackageInfo, RuntimeInfo
+from udogen.runtime.op.calls import OpCall, OpPackageInfo, RuntimeInfo
 from udogen.runtime.op.commands import (
     OpenPackage,
     OpRan,
@@ -86,7 +86,7 @@ class OpWorker:
         name, operations = package.info()
         build_id, path = interface.build_id(), str(interface.path)
         about = RuntimeInfo(interface.name, build_id, interface.api_version, interface.backend_version, path)
-        return PackageOpened(PackageInfo(name, tuple(operations)), about)
+        return PackageOpened(OpPackageInfo(name, tuple(operations)), about)
 
     def run(self, command: RunOp) -> OpRan:
         """Run one op in a graph of its own, made now or restored from a context binary."""

@@ -17,14 +17,14 @@ from udogen.qnn.tensors import (
     STATIC,
     OpConfig,
     Param,
+    QnnTensor,
     Scalar,
     ScaleOffset,
-    Tensor,
 )
 from udogen.runtime.channel import Block
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg, tensor_of
 
-OpGraph = tuple[GraphHandle, list[Tensor], list[Tensor]]  # with its inputs and outputs
+OpGraph = tuple[GraphHandle, list[QnnTensor], list[QnnTensor]]  # with its inputs and outputs
 
 
 class Rules(NamedTuple):
@@ -52,7 +52,7 @@ def new_graph(context: ContextHandle, call: OpCall, rules: Rules) -> OpGraph:
     rules.phase("add the node")
     graph.add_node(node)
     # Only after the package has validated the node: its own message is the better one.
-    _refuse_undelivered([*inputs, *outputs, *(each for each in params if isinstance(each, Tensor))], rules.delivers)
+    _refuse_undelivered([*inputs, *outputs, *(each for each in params if isinstance(each, QnnTensor))], rules.delivers)
     return graph, inputs, outputs
 
 
@@ -79,7 +79,7 @@ def _param(graph: GraphHandle, tensors: _Tensors, param: ParamArg) -> Param:
     return Scalar(param.name, param.dtype, value)
 
 
-def _refuse_undelivered(tensors: Sequence[Tensor], delivers: Sequence[str] | None) -> None:
+def _refuse_undelivered(tensors: Sequence[QnnTensor], delivers: Sequence[str] | None) -> None:
     for each in tensors:
         if delivers is not None and each.role != NULL and each.dtype not in delivers:
             raise RunFailed(
@@ -96,12 +96,12 @@ class _Tensors:
     def __init__(self) -> None:
         self._names: set[str] = set()
 
-    def make(self, arg: TensorArg, role: str) -> Tensor:
+    def make(self, arg: TensorArg, role: str) -> QnnTensor:
         name = arg.name
         while name in self._names:
             name += "_"
         self._names.add(name)
-        return Tensor(
+        return QnnTensor(
             name,
             dtype=arg.dtype,
             shape=arg.shape,
@@ -123,7 +123,7 @@ def only_graph(libraries: Path, binary: bytes) -> GraphInfo:
     return graphs[0]
 
 
-def stored_tensors(what: str, wanted: Sequence[TensorInfo], args: Sequence[TensorArg], role: str) -> list[Tensor]:
+def stored_tensors(what: str, wanted: Sequence[TensorInfo], args: Sequence[TensorArg], role: str) -> list[QnnTensor]:
     """A tensor for each that the graph has, in its order, described by the call's arguments of the same names."""
     by_name = {arg.name: arg for arg in args}
     if sorted(by_name) != sorted(info.name for info in wanted):
@@ -138,5 +138,5 @@ def stored_tensors(what: str, wanted: Sequence[TensorInfo], args: Sequence[Tenso
                 f"the call has {arg.dtype} {list(arg.shape)}",
                 hint="a context is for the shapes and types it was made with",
             )
-        found.append(Tensor(info.name, dtype=info.dtype, shape=arg.shape, role=role, id=info.id))
+        found.append(QnnTensor(info.name, dtype=info.dtype, shape=arg.shape, role=role, id=info.id))
     return found

@@ -21,7 +21,7 @@ from typing import Any
 from udogen.errors import RunFailed
 from udogen.qnn import abi, qhpi, udo
 from udogen.qnn.interface import ERROR
-from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, Scalar, Tensor
+from udogen.qnn.tensors import APP_READ, APP_WRITE, STATIC, OpConfig, Param, QnnTensor, Scalar
 from udogen.runtime.failures import OlderRecords
 from udogen.runtime.package_queries import (
     DescribedOp,
@@ -235,15 +235,15 @@ def _all(op: DescribedOp) -> list[DescribedTensor | DescribedParam]:
 
 
 def _config(op: DescribedOp, package: str, rank: int, types: dict[str, str], ranks: dict[str, int]) -> OpConfig:
-    def tensor(each: DescribedTensor, role: str) -> Tensor:
+    def tensor(each: DescribedTensor, role: str) -> QnnTensor:
         shape = [1] * ranks.get(each.name, rank)
-        return Tensor(each.name, dtype=types.get(each.name, each.types[0]), shape=shape, role=role)
+        return QnnTensor(each.name, dtype=types.get(each.name, each.types[0]), shape=shape, role=role)
 
     def param(each: DescribedParam) -> Param:
         dtype = types.get(each.name, each.types[0])
         if each.value is not None:
             return Scalar(each.name, dtype, each.value)
-        return Tensor(each.name, dtype=dtype, shape=each.shape or [1] * ranks.get(each.name, 1), role=STATIC)
+        return QnnTensor(each.name, dtype=dtype, shape=each.shape or [1] * ranks.get(each.name, 1), role=STATIC)
 
     return OpConfig(
         op.type,

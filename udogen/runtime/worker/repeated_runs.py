@@ -13,7 +13,7 @@ from typing import Any
 from udogen.qnn import abi
 from udogen.qnn.handles import BackendHandle, DeviceHandle, GraphHandle
 from udogen.qnn.interface import QnnError
-from udogen.qnn.tensors import APP_WRITE, Tensor, tensor_array
+from udogen.qnn.tensors import APP_WRITE, QnnTensor, tensor_array
 from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.commands import Growth, HeapShot, OpRanTwice, OpRepeated
 from udogen.runtime.op.watch import Heap
@@ -27,7 +27,7 @@ class _FinalizedGraph:
     """A finalized graph with what it needs to be executed."""
 
     def __init__(
-        self, graph: GraphHandle, inputs: list[Tensor], outputs: list[Tensor], buffers: list[GuardedBuffer]
+        self, graph: GraphHandle, inputs: list[QnnTensor], outputs: list[QnnTensor], buffers: list[GuardedBuffer]
     ) -> None:
         self._graph, self._inputs, self._outputs, self._buffers = graph, inputs, outputs, buffers
         self._arrays = tensor_array(inputs), tensor_array(outputs)

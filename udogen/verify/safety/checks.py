@@ -53,7 +53,7 @@ class SafetyChecks:
         self._built, self._options, self._backend = built, options, backend
         self._kind, self._on_step = runtime_kind, on_step
         self._stack = ExitStack()
-        self._prepared: dict[str, _Prepared] = {}
+        self._prepared: dict[str, _PreparedChecks] = {}
         self._done: set[tuple[str, ...]] = set()
 
     def __enter__(self) -> SafetyChecks:
@@ -163,7 +163,7 @@ class SafetyChecks:
 
     # --- processes ---------------------------------------------------------------------------------------
 
-    def _of_error(self, error: RunFailed, prepared: _Prepared, call: OpCall) -> Finding:
+    def _of_error(self, error: RunFailed, prepared: _PreparedChecks, call: OpCall) -> Finding:
         """A crash at a guard page, or changed bytes beside a tensor; any other failure is no finding."""
         if isinstance(error, OpCrashed) and error.fault is not None and error.beside:
             inner = [frame.library for frame in error.fault.frames]
@@ -184,17 +184,17 @@ class SafetyChecks:
             error.hint,
         )
 
-    def _stacks(self, prepared: _Prepared, call: OpCall) -> StackReader:
+    def _stacks(self, prepared: _PreparedChecks, call: OpCall) -> StackReader:
         folder = self._built.folder
         root = folder.path if folder is not None else None
         return StackReader(prepared.library, root, package=self._built.package, op=call.op_type)
 
-    def _prepare(self, variant: Variant) -> _Prepared:
+    def _prepare(self, variant: Variant) -> _PreparedChecks:
         if variant.folder not in self._prepared:
             self._prepared[variant.folder] = self._start(variant)
         return self._prepared[variant.folder]
 
-    def _start(self, variant: Variant) -> _Prepared:
+    def _start(self, variant: Variant) -> _PreparedChecks:
         library = self._built.library
         preload: tuple[Path, ...] = () if variant.sanitizers else (build_watch(),)
         if self._built.folder is not None:
@@ -227,7 +227,7 @@ class SafetyChecks:
             preload=preload,
             env=env,
         )
-        return _Prepared(library.resolve(), self._stack.enter_context(session), logs)
+        return _PreparedChecks(library.resolve(), self._stack.enter_context(session), logs)
 
 
 class PageGuards:
@@ -249,7 +249,7 @@ class PageGuards:
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class _PreparedChecks:
     """A process in which one variant of the package is registered."""
 
     library: Path

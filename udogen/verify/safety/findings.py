@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from udogen.build.dwarf import Lines, Place, readable
+from udogen.build.dwarf import Lines, SourceLine, readable
 from udogen.build.emulator import build_watch
 from udogen.runtime.built import Built
 from udogen.runtime.channel import Region
@@ -35,9 +35,9 @@ _SHOWN = 8
 class StackSummary:
     """A stack of addresses, as far as it concerns the kernel."""
 
-    place: Place | None  # the innermost line of the kernel itself; None if no name is known
+    place: SourceLine | None  # the innermost line of the kernel itself; None if no name is known
     through: str  # what it called: `std::vector<float>::push_back`; empty if it allocates itself
-    calls: tuple[Place, ...]  # the kernel's functions, innermost first
+    calls: tuple[SourceLine, ...]  # the kernel's functions, innermost first
     has_lines: bool
     in_generated_code: bool = False  # the innermost function of the package is generated, not the kernel's
 
@@ -47,7 +47,7 @@ class StackSummary:
         return shown(self.place) if self.place else "a function without a name"
 
 
-def shown(place: Place) -> str:
+def shown(place: SourceLine) -> str:
     """A place in a sentence."""
     return f"`{place.function}` ({place.file}:{place.line})" if place.file else f"`{place.function}`"
 
@@ -90,12 +90,12 @@ class StackReader:
             in_generated_code=bool(own) and _is_generated(places[own[0]][0]),
         )
 
-    def _places(self, frame: Frame) -> list[tuple[Place, bool]]:
+    def _places(self, frame: Frame) -> list[tuple[SourceLine, bool]]:
         if os.path.realpath(frame.library) != self._library:
-            return [(Place(readable(frame.symbol), "", 0), False)] if frame.symbol else []
-        nameless = Place(f"{Path(self._library).name}+{frame.offset:#x}", "", 0)
+            return [(SourceLine(readable(frame.symbol), "", 0), False)] if frame.symbol else []
+        nameless = SourceLine(f"{Path(self._library).name}+{frame.offset:#x}", "", 0)
         found = self._lines.places(frame.offset) or (nameless,)
-        return [(Place(self._tidy(place.function), self.short(place.file), place.line), True) for place in found]
+        return [(SourceLine(self._tidy(place.function), self.short(place.file), place.line), True) for place in found]
 
     def _tidy(self, function: str) -> str:
         return _ALLOCATOR.sub(">", self._prefix.sub("", function))
@@ -105,11 +105,11 @@ class StackReader:
         return os.path.relpath(file, self._root) if self._root and file.startswith(self._root + os.sep) else file
 
 
-def _is_generated(place: Place) -> bool:
+def _is_generated(place: SourceLine) -> bool:
     return bool(_GENERATED.search(place.file)) or place.function.startswith("udo::")
 
 
-def _is_standard(place: Place) -> bool:
+def _is_standard(place: SourceLine) -> bool:
     return bool(_STANDARD_NAME.match(place.function) or _STANDARD_FILE.search(place.file))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from udogen.backends import architectures, cxx
+from udogen.backends import architectures, op_tables
 from udogen.backends.plan import PROVIDER, Part, PlannedFile, Source
 from udogen.opdef.model import Op, OpPackage
 from udogen.opdef.names import cpp_string
@@ -49,7 +49,7 @@ class Contents:
 
 
 @dataclass(frozen=True)
-class Folder:
+class BackendFolder:
     """In what the folders of the backends differ; `{package}` stands for the package's name."""
 
     backend: str
@@ -69,7 +69,7 @@ class Folder:
     glue: str = ""  # the header between the tables and a kernel
     hooks: bool = False  # whether kernels may define `hooks`
     data: Mapping[str, Any] = field(default_factory=dict)  # more that its templates know
-    view: Callable[[cxx.OpView, Op], cxx.OpView] = lambda view, _op: view  # more that they know of an op
+    view: Callable[[op_tables.OpNames, Op], op_tables.OpNames] = lambda view, _op: view  # more that they know of an op
 
 
 class PackageView(NamedTuple):
@@ -80,7 +80,7 @@ class PackageView(NamedTuple):
     provider: str
 
 
-class Architecture(NamedTuple):
+class HexagonBuild(NamedTuple):
     """A version of Hexagon, as Makefiles name it."""
 
     name: str
@@ -90,16 +90,16 @@ class Architecture(NamedTuple):
     qurt: str
 
 
-def architectures_of(backend: str) -> list[Architecture]:
+def architectures_of(backend: str) -> list[HexagonBuild]:
     """The versions of Hexagon that a backend runs on."""
     return [
-        Architecture(arch.name, arch.variable, arch.releases[0].sdk, arch.releases[0].tools, arch.qurt)
+        HexagonBuild(arch.name, arch.variable, arch.releases[0].sdk, arch.releases[0].tools, arch.qurt)
         for arch in architectures.of_backend(backend).values()
     ]
 
 
 def contents(
-    package: OpPackage, source: Source, folder: Folder, dialect: cxx.Dialect, place: Placement = QNN
+    package: OpPackage, source: Source, folder: BackendFolder, dialect: op_tables.Dialect, place: Placement = QNN
 ) -> Contents:
     """What a backend contributes to the folder of one package."""
     provider = f"{package.name}{PROVIDER}"
@@ -109,7 +109,7 @@ def contents(
     }
     ops = [
         folder.view(replace(view, kernel=place.own(view.kernel), header=place.own(view.header)), op)
-        for view, op in zip(cxx.ops(package, dialect), package.ops, strict=True)
+        for view, op in zip(op_tables.ops(package, dialect), package.ops, strict=True)
     ]
     everything = {
         **shared,
@@ -140,7 +140,7 @@ def contents(
         for path, template in folder.op_templates.items():
             files.append(PlannedFile(path.format(op=op.name), template=f"{own}/{template}", data=data))
         kernel = f"src/ops/{op.name}.cpp"
-        files.append(PlannedFile(kernel, template=skeleton, data=data, content=ready, yours=True))
+        files.append(PlannedFile(kernel, template=skeleton, data=data, content=ready, user_owned=True))
     placed = [replace(file, path=place.own(file.path)) for file in files]
     placed += [replace(file, path=place.shared(file.path)) for file in shared_files]
     placed = sorted((file for file in placed if file.path), key=lambda file: file.path)

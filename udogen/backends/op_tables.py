@@ -106,7 +106,7 @@ class Enum(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OpView:
+class OpNames:
     """One op as the templates see it; a backend may add to it."""
 
     name: str
@@ -139,9 +139,9 @@ class OpView:
         return f"ops::{self.package}::{self.name}"
 
 
-def fields_of(view: OpView) -> dict[str, Any]:
+def fields_of(view: OpNames) -> dict[str, Any]:
     """What a view with more fields is made of."""
-    return {field.name: getattr(view, field.name) for field in dataclass_fields(OpView)}
+    return {field.name: getattr(view, field.name) for field in dataclass_fields(OpNames)}
 
 
 class Dialect(NamedTuple):
@@ -171,13 +171,13 @@ def table_names(ops: Sequence[Op]) -> list[tuple[str, dict[tuple[str, str], str]
     ]
 
 
-def ops(package: OpPackage, dialect: Dialect) -> list[OpView]:
+def ops(package: OpPackage, dialect: Dialect) -> list[OpNames]:
     """The ops of a package as the templates see them."""
     named = table_names(package.ops)
     return [_op(package, op, *names, dialect) for op, names in zip(package.ops, named, strict=True)]
 
 
-def _op(package: OpPackage, op: Op, prefix: str, names: Mapping[tuple[str, str], str], dialect: Dialect) -> OpView:
+def _op(package: OpPackage, op: Op, prefix: str, names: Mapping[tuple[str, str], str], dialect: Dialect) -> OpNames:
     inputs = _specs("TensorSpec", f"{prefix}_inputs", op.inputs, names, dialect)
     outputs = _specs("TensorSpec", f"{prefix}_outputs", op.outputs, names, dialect)
     params = _specs("ParamSpec", f"{prefix}_params", op.params, names, dialect) if op.params else _NOTHING
@@ -195,7 +195,7 @@ def _op(package: OpPackage, op: Op, prefix: str, names: Mapping[tuple[str, str],
     ]
     fields = [field for field, _ in made]
     needed = [inputs, outputs, params, *(needs for _, needs in made)]
-    return OpView(
+    return OpNames(
         name=op.name,
         literal=cpp_string(op.name),
         prefix=prefix,
