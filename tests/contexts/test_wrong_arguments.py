@@ -54,9 +54,9 @@ WRONG: list[Any] = [
 ]
 # What a caller does not call: the other side of a protocol between our own objects.
 INTERNAL = {
-    "Runtime": {"forget", "disown", "check_process"},
+    "Runtime": {"forget", "disown", "check_process", "device", "register_file", "validate"},
     "Context": {"disown", "idle", "on_close", "keep"},
-    "Graph": {"release", "disown", "idle", "slot"},
+    "Graph": {"release", "disown", "idle"},
     "MemoryDomain": {"forget", "drop", "check_owner"},
     "Buffer": {"attach", "attached", "hold", "reserve"},
     "ManagedBuffer": {"attach", "give_up", "announce"},

@@ -1,4 +1,7 @@
-"""A graph of a context: bind its tensors once, or call it with arrays; what fits is not copied."""
+"""A graph of a context: bind its tensors once, or call it with arrays; what fits is not copied.
+
+numpy is imported with the first array: the worker of `udogen run op` binds memory alone.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from time import monotonic
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from udogen.errors import RunFailed
 from udogen.opdef import datatypes
@@ -25,6 +26,8 @@ from udogen.runtime.arguments import kind_of
 from udogen.runtime.buffers.buffer import Attachment, Bindable
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from udogen.runtime.contexts.runtime import Context
     from udogen.runtime.op.calls import Array
 
@@ -44,15 +47,21 @@ class TensorBinding:
         self._raw = ffi.integer_const("QNN_TENSORMEMTYPE_RAW")
         self._registered = ffi.integer_const("QNN_TENSORMEMTYPE_MEMHANDLE")
         self._from_buffer, self._null = ffi.from_buffer, ffi.NULL
-        row = datatypes.parse(info.dtype)
-        # numpy has no type for elements of less than a byte: they are given as packed bytes.
-        whole = row is not None and row.numpy and row.bits % 8 == 0
-        self._dtype = np.dtype(row.numpy) if row is not None and whole else np.dtype(np.uint8)
-        self._shape = tuple(info.shape) if whole else (self.nbytes,)
         self._attachment: Attachment | None = None
         self._held: Any = None  # keeps the bound memory where it is
         self._borrowed: Any = None
         self._why = ""  # why its memory was freed
+
+    @cached_property
+    def _layout(self) -> tuple[type[Array], np.dtype[Any], tuple[int, ...]]:
+        """The class, the type and the shape of its arrays."""
+        import numpy as np
+
+        row = datatypes.parse(self.info.dtype)
+        if row is not None and row.numpy and row.bits % 8 == 0:
+            return np.ndarray, np.dtype(row.numpy), tuple(self.info.shape)
+        # numpy has no type for elements of less than a byte: they are given as packed bytes.
+        return np.ndarray, np.dtype(np.uint8), (self.nbytes,)
 
     @property
     def bound(self) -> bool:
@@ -79,7 +88,7 @@ class TensorBinding:
         if hasattr(place, "attach") and not isinstance(place, type):
             found: Attachment = place.attach(graph, self.info, self.role)
         else:
-            if isinstance(place, np.ndarray):
+            if hasattr(place, "__array_interface__"):
                 self._check(place)
             found = Attachment(data=place)
         held = self._hold(found.data) if found.handle is None else None
@@ -98,8 +107,10 @@ class TensorBinding:
                 f"tensor `{self.info.name}` has no memory that can be looked into",
                 hint="bind it to an array or a buffer first",
             )
-        flat = np.frombuffer(view, np.uint8)[: self.nbytes]
-        return flat.view(self._dtype).reshape(self._shape)
+        import numpy as np
+
+        _, dtype, shape = self._layout
+        return np.frombuffer(view, np.uint8)[: self.nbytes].view(dtype).reshape(shape)
 
     def enter(self) -> Attachment:
         """Start an execution on the bound memory; returns the attachment whose `end` is to be called."""
@@ -110,14 +121,16 @@ class TensorBinding:
 
     def borrow(self, array: Array, *, into: bool = False) -> int:
         """Bind the tensor to an array for one execution; returns how many bytes had to be copied for that."""
-        copied = 0
-        if array.__class__ is not np.ndarray or array.dtype != self._dtype or array.shape != self._shape:
+        copied, (kind, dtype, shape) = 0, self._layout
+        if array.__class__ is not kind or array.dtype != dtype or array.shape != shape:
             self._check(array)
         try:
             held = self._from_buffer(array, require_writable=into)
         except (BufferError, ValueError):
             if into:
                 self._refuse_output(array)
+            import numpy as np
+
             array = np.ascontiguousarray(array)
             held, copied = self._from_buffer(array), self.nbytes
         body = self._body
@@ -128,11 +141,17 @@ class TensorBinding:
 
     def empty(self) -> Array:
         """A new array for an output."""
-        return np.empty(self._shape, self._dtype)
+        import numpy as np
+
+        _, dtype, shape = self._layout
+        return np.empty(shape, dtype)
 
     def zeros(self) -> Array:
         """An array for an input."""
-        return np.zeros(self._shape, self._dtype)
+        import numpy as np
+
+        _, dtype, shape = self._layout
+        return np.zeros(shape, dtype)
 
     def end_borrowing(self) -> None:
         """After an execution on a borrowed array: what is bound holds again."""
@@ -182,6 +201,9 @@ class TensorBinding:
         return held
 
     def _check(self, array: Any) -> None:
+        import numpy as np
+
+        _, dtype, shape = self._layout
         if not isinstance(array, np.ndarray):
             raise RunFailed(
                 f"`{self.info.name}` is given {kind_of(array)}", hint="give a numpy array, or bind a buffer"
@@ -191,12 +213,12 @@ class TensorBinding:
                 f"`{self.info.name}` is given a masked array, and runtimes have no masks",
                 hint="replace the masked elements: array.filled(value)",
             )
-        if array.dtype != self._dtype or array.shape != self._shape:
+        if array.dtype != dtype or array.shape != shape:
             raise RunFailed(
                 f"tensor `{self.info.name}` is {self.info.dtype} {list(self.info.shape)}, "
                 f"its array is {array.dtype} {list(array.shape)}",
-                hint=f"give an array of {self._dtype} with the shape {list(self._shape)}"
-                + (", its packed bytes" if prod(self.info.shape) != prod(self._shape) else ""),
+                hint=f"give an array of {dtype} with the shape {list(shape)}"
+                + (", its packed bytes" if prod(self.info.shape) != prod(shape) else ""),
             )
 
     def _refuse_output(self, array: Array) -> None:
@@ -342,6 +364,13 @@ class Graph:
             self._lock.release()
             raise
         return future
+
+    def prepared(self) -> tuple[Callable[..., int], tuple[Any, ...]]:
+        """The C function that executes it on the bound memory, and its arguments; nothing else is done around it."""
+        with self._lock:
+            if not self._ready:
+                self._refuse()
+        return self._call, self._args
 
     def zeros(self) -> dict[str, Array]:
         """An array of zeros for each input that is not bound."""

@@ -40,14 +40,16 @@ from udogen.qnn.handles import (
 )
 from udogen.qnn.interface import DEBUG, ERROR, INFO, WARN, Interface, LogSink
 from udogen.qnn.system import BinaryInfo, GraphInfo, TensorInfo
-from udogen.qnn.tensors import APP_READ, APP_WRITE, QnnTensor, byte_size
+from udogen.qnn.tensors import APP_READ, APP_WRITE, OpConfig, QnnTensor, byte_size
 from udogen.runtime import arguments, log_messages
 from udogen.runtime.arguments import PathArgument
 from udogen.runtime.buffers.buffer import COMPUTE, MemoryAccount, Registrations
 from udogen.runtime.contexts import manifest
+from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.contexts.manifest import flat_view, mapped_file
 from udogen.runtime.library import (
     KINDS,
+    RuntimeLibrary,
     check_loadable,
     check_provider,
     find_runtime,
@@ -57,7 +59,6 @@ from udogen.runtime.worker.loaded_package import LoadedPackage, listen
 
 if TYPE_CHECKING:
     from udogen.runtime.contexts.binaries import StoredContext
-    from udogen.runtime.contexts.graph import Graph
 
 
 _LAST_WAIT = 5.0  # seconds, for executions that other threads have not ended when the interpreter ends
@@ -248,8 +249,6 @@ class Context(Closing):
             return self._add(built, info)
 
     def _add(self, handle: GraphHandle, info: GraphInfo) -> Graph:
-        from udogen.runtime.contexts.graph import Graph  # numpy: imported by `restore` in a thread
-
         if self.turn is not None:
             handle.one_at_a_time = self.turn
         made = Graph(self, handle, info, profile=self.profile)
@@ -389,7 +388,6 @@ _ALONE = threading.Lock()
 _RESTORES = threading.Lock()  # one at a time, where the log is read for dropped nodes
 _logger = logging.getLogger("udogen.runtime")
 _logger.addHandler(logging.NullHandler())  # silent unless the program configures logging
-_GRAPH_MODULE = "udogen.runtime.contexts.graph"  # imports numpy, the slowest import that graphs need
 
 
 class Runtime(Closing):
@@ -402,12 +400,15 @@ class Runtime(Closing):
     It is closed by `with`, by `close`, at the end of the interpreter, or when neither it nor its contexts are in use.
     """
 
+    uses_arrays = True  # numpy is imported while the first context is restored
+    captures_prints = True  # what the library prints goes to `log`
+
     def __init__(
         self,
         backend: str = "htp",
         *,
         kind: str = "auto",
-        library: PathArgument | None = None,
+        library: PathArgument | RuntimeLibrary | None = None,
         system: PathArgument | None = None,
         soc: int = 0,
         log: LogSink | None = None,
@@ -415,10 +416,13 @@ class Runtime(Closing):
         on_step: Callable[[str], None] = lambda _line: None,
     ) -> None:
         self.process, self._ended = os.getpid(), True  # until it is open
-        arguments.expect(backend, str, "the backend", f"one of: {', '.join(backends.RUNTIMES)}")
-        arguments.expect(kind, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
-        given = None if library is None else arguments.path(library, "the runtime library")
-        found = find_runtime(backend, explicit=given, kind=kind, on_step=on_step)
+        if isinstance(library, RuntimeLibrary):
+            found = library
+        else:
+            arguments.expect(backend, str, "the backend", f"one of: {', '.join(backends.RUNTIMES)}")
+            arguments.expect(kind, str, "the kind of runtime", "one of: " + ", ".join(KINDS))
+            given = None if library is None else arguments.path(library, "the runtime library")
+            found = find_runtime(backend, explicit=given, kind=kind, on_step=on_step)
         check_loadable(found.path, "runtime library")
         if found.path in lost:
             raise RunFailed(
@@ -434,14 +438,17 @@ class Runtime(Closing):
             raise UsageError(
                 f"log is {arguments.kind_of(log)}", hint="give a function of a level and a line: log=print"
             )
-        self.backend, self.path, self.emulator = backend, found.path, found.emulator
+        self.backend, self.path, self.emulator = found.backend, found.path, found.emulator
+        self._behaviour = found.behaviour
         self.turn = _ALONE if found.serial else None  # held by executions, where they must not run in parallel
         self._forks = found.emulator or found.behaviour.forks
-        self.system = found.system if system is None else arguments.path(system, "the system library")
-        check_loadable(self.system, "system library")
+        self.system = found.system
+        if system is not None:
+            self.system = arguments.path(system, "the system library")
+            check_loadable(self.system, "system library")
         sink = log or _to_logging
         printed = None
-        if found.behaviour.prints and not found.emulator:
+        if found.behaviour.prints and self.captures_prints and not found.emulator:
 
             def printed(line: str) -> None:
                 if log_level >= INFO:
@@ -508,7 +515,7 @@ class Runtime(Closing):
         if target == "HTP":
             with self._lock:
                 self.check_open()
-                self._backend.register(Path(library.name), provider, target)
+                self.register_file(Path(library.name), provider, target)
             return
         if library.is_dir():
             from udogen.runtime.built import find_built  # slow to import, and not needed for a library
@@ -529,12 +536,20 @@ class Runtime(Closing):
         self._check_symbols(library)
         with self._lock:
             self.check_open()
-            if not backends.RUNTIMES[self.backend].forwards_log:
+            if not self._behaviour.forwards_log:
                 package, unlisten = listen(library.resolve(), provider, self._hear, level=max(self._log_level, WARN))
                 self._stack.callback(unlisten)
                 self._own_logs.append(package)
-            self._backend.register(library.resolve(), provider, target)
+            self.register_file(library.resolve(), provider, target)
             self._packages.append((library.resolve(), provider))
+
+    def register_file(self, library: Path, provider: str, target: str | None = None) -> None:
+        """Register an op package as it is: nothing is checked, and its log goes where its user lets it go."""
+        self._backend.register(library, provider, target)
+
+    def validate(self, op: OpConfig) -> None:
+        """Raise unless the backend or the op's package accepts this node; most backends ask when it is added."""
+        self._backend.validate(op)
 
     def executions(self) -> dict[str, dict[str, int]]:
         """Package -> op -> how often it was executed in this process (`udogen.runtime.executions`).
@@ -607,13 +622,14 @@ class Runtime(Closing):
             content: memoryview = flat_view(binary)
             self._check_maker(heads.check(content, name), name)
             if info is None:
+                check_loadable(self.system, "system library")
                 info = system.binary_info(self.system, content, name=name)
             self._check_backend(info.backend_id, name)
             with self._lock:
                 self.check_open()
                 measures = ProfileHandle(self._backend) if profile else None
                 try:
-                    with self.turn or nullcontext(), _importing(_GRAPH_MODULE):
+                    with self.turn or nullcontext(), _importing("numpy") if self.uses_arrays else nullcontext():
                         handle = self._restored(content, device, wanted, name)
                 except BaseException:
                     if measures:
@@ -626,11 +642,11 @@ class Runtime(Closing):
             return made
 
     def _restored(self, binary: memoryview, device: int | None, options: ContextOptions, name: str) -> ContextHandle:
-        if not backends.RUNTIMES[self.backend].drops_unknown_ops or self.emulator:
-            return self._backend.restore(binary, self._device(device), options)
+        if not self._behaviour.drops_unknown_ops or self.emulator:
+            return self._backend.restore(binary, self.device(device), options)
         began = time.monotonic()
         with _RESTORES, self._log.everything() as lines:
-            handle = self._backend.restore(binary, self._device(device), options)
+            handle = self._backend.restore(binary, self.device(device), options)
         missing = log_messages.left_out(text for _, text in lines)
         if missing is None:
             return handle
@@ -679,7 +695,7 @@ class Runtime(Closing):
             self._check_device(device)
             with ExitStack() as stack:
                 measures = stack.enter_context(ProfileHandle(self._backend)) if profile else None
-                handle = self._backend.context(self._device(device))
+                handle = self._backend.context(self.device(device))
                 stack.pop_all()
             interface = self._interface
             info = BinaryInfo(
@@ -699,7 +715,8 @@ class Runtime(Closing):
             hint = "give a number of `devices()`, or None"
             arguments.whole(number, "the device", most=arguments.MOST_32, hint=hint)
 
-    def _device(self, number: int | None) -> DeviceHandle | None:
+    def device(self, number: int | None = None) -> DeviceHandle | None:
+        """The device of contexts with this number, made with the first of them; None: the backend's own."""
         if number is None and not self._soc:
             return None
         if number not in self._devices:

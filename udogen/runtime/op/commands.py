@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from udogen.runtime.library import RuntimeLibrary
 from udogen.runtime.op.calls import OpCall, OpPackageInfo, RuntimeInfo
 from udogen.runtime.op.watch import HeapUse, Watch
 
@@ -14,15 +15,12 @@ from udogen.runtime.op.watch import HeapUse, Watch
 class OpenPackage:
     """Load a runtime, and register an op package in it."""
 
-    runtime: Path
+    runtime: RuntimeLibrary
     library: Path
     provider: str
     target: str | None
     soc: int
     delivers: tuple[str, ...] | None  # data types that the runtime hands to custom ops; None: all
-    validates: bool  # the runtime asks the package to validate nodes
-    forwards_log: bool  # and forwards what it logs
-    clears_outputs: bool
     poison: int  # the byte that memory of the heap holds when it is allocated
     built_for: str  # the SDK that the package is tied to; empty where it is not checked
     log_level: int

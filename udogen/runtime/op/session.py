@@ -73,17 +73,14 @@ class OpSession:
         check_loadable(self._found.path, "runtime library")
         check_loadable(library, "op package")
         check_provider(library, provider)
-        library, behaviour, tied = library.resolve(), self._found.behaviour, sdk_build_id(library)
+        library, tied = library.resolve(), sdk_build_id(library)
         self._open = OpenPackage(
-            runtime=self._found.path,
+            runtime=self._found,
             library=library,
             provider=provider,
             target=target,
             soc=soc,
             delivers=tuple(sorted(backends.ALL[self._found.backend].delivers)) or None,
-            validates=behaviour.validates,
-            forwards_log=behaviour.forwards_log,
-            clears_outputs=behaviour.clears_outputs,
             poison=0,
             built_for="" if force else tied,
             log_level=log_level,

@@ -16,12 +16,12 @@ from typing import Any
 
 from udogen.errors import RunFailed
 from udogen.qnn import abi
-from udogen.qnn.tensors import APP_WRITE, QnnTensor
 from udogen.runtime.channel import GUARD, Block, Region, SharedMemory
+from udogen.runtime.contexts.graph import Graph
 from udogen.runtime.failures import OutOfBounds
 from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.faults import BEFORE, INTO, PAST, Stray
-from udogen.runtime.worker.op_graph import block_of
+from udogen.runtime.worker.op_graph import block_of, bound_inputs
 
 _MOST = 4096  # bytes of a guard that are looked at
 _ALIGNMENT = 128
@@ -149,21 +149,11 @@ class GuardedBuffers:
             self.all.append(buffer)
         return self.all[-len(sizes) :] if sizes else []
 
-    def bind(self, inputs: Sequence[QnnTensor], outputs: Sequence[QnnTensor], call: OpCall) -> list[GuardedBuffer]:
-        """Let the tensors of a finalized graph lie here; returns the buffers of its outputs.
-
-        Inputs only now: a graph does not take an input that has data.
-        """
-        results = self.outputs([(each.name, each.nbytes) for each in outputs])
-        for each, buffer in zip(outputs, results, strict=True):
-            each.bind(buffer.data)
-        given = [each for each in inputs if each.role == APP_WRITE]
-        args = [arg for arg in call.inputs if not arg.static and not arg.omitted]
-        if call.context is not None:  # in the order of the stored graph
-            by_name = {arg.name: arg for arg in args}
-            args = [by_name[each.name] for each in given]
-        for each, arg in zip(given, args, strict=True):
-            each.bind(self.input(each.name, block_of(arg)).data)
+    def bind(self, graph: Graph, call: OpCall) -> list[GuardedBuffer]:
+        """Bind a graph to this memory; returns the buffers of its outputs."""
+        results = self.outputs([(each.name, each.nbytes) for each in graph.outputs])
+        inputs = [self.input(name, block_of(arg)) for name, arg in bound_inputs(graph, call).items()]
+        graph.bind({each.name: each.data for each in (*results, *inputs)})
         return results
 
     def input(self, name: str, block: Block) -> GuardedBuffer:

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from udogen.qnn import abi
-from udogen.qnn.handles import BackendHandle, LogHandle
-from udogen.qnn.interface import Interface
+from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.faults import Stray
 from udogen.runtime.worker import stub_library
@@ -64,9 +63,9 @@ class _GuardedNode:
 
 
 class GuardedPackage:
-    """A package of the CPU interface, registered with a backend of its own beside the one it is registered with."""
+    """A package of the CPU interface, registered with a runtime of its own beside the one it is registered with."""
 
-    def __init__(self, package: LoadedPackage, interface: Interface, log: LogHandle, provider: str) -> None:
+    def __init__(self, package: LoadedPackage, runtime: Runtime, provider: str) -> None:
         self._byte = 0
         self._names: dict[str, list[str]] = {"input": [], "output": [], "parameter": []}
         self._buffers: list[GuardedBuffer] = []
@@ -81,12 +80,8 @@ class GuardedPackage:
         self._table = {name: ffi.callback(_REPLACED[name], function) for name, function in functions.items()}
         self._execute_callback = ffi.callback("QnnCpuOpPackage_OpImplFn_t", self._execute)
         self._provide_callback = ffi.callback("QnnOpPackage_InterfaceProvider_t", self._provide)
-        self.backend = BackendHandle(interface, log)
-        try:
-            self._register(provider)
-        except BaseException:
-            self.backend.close()
-            raise
+        self.runtime = runtime
+        self._register(provider)
 
     def _register(self, provider: str) -> None:
         file = os.memfd_create("udogen-poison")
@@ -96,7 +91,7 @@ class GuardedPackage:
             self._stub = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL)
             address = int(abi.ffi().cast("uintptr_t", self._provide_callback))
             ctypes.c_void_p.in_dll(self._stub, stub_library.SLOT).value = address
-            self.backend.register(path, provider)
+            self.runtime.register_file(path, provider)
         finally:
             os.close(file)
 
@@ -125,10 +120,6 @@ class GuardedPackage:
         found = [stray for buffer in self._buffers for stray in buffer.strays()]
         self._buffers, self._blocks, self._own = [], [], set()
         return found
-
-    def close(self) -> None:
-        """Free its backend."""
-        self.backend.close()
 
     def _provide(self, interface: Any) -> int:
         self._package.copy_interface(interface)

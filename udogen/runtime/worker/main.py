@@ -10,11 +10,10 @@ import statistics
 import time
 from collections.abc import Callable
 
-from udogen.qnn.handles import BackendHandle, ContextHandle, DeviceHandle, LogHandle
-from udogen.qnn.interface import WARN, Interface, QnnError
-from udogen.qnn.tensors import APP_READ, APP_WRITE
+from udogen.qnn.interface import WARN, QnnError
 from udogen.runtime import execution_counts, failures
 from udogen.runtime.channel import Done, Quit
+from udogen.runtime.contexts.runtime import Context, Runtime
 from udogen.runtime.op.calls import OpCall, OpPackageInfo, RuntimeInfo
 from udogen.runtime.op.commands import (
     OpenPackage,
@@ -30,21 +29,26 @@ from udogen.runtime.op.watch import Fence, Heap, Watch
 from udogen.runtime.worker.guarded_buffers import GuardedBuffers, refuse_strays
 from udogen.runtime.worker.guarded_package import GuardedPackage, poison_heap
 from udogen.runtime.worker.loaded_package import LoadedPackage
-from udogen.runtime.worker.op_graph import OpGraph, Rules, block_of, new_graph, only_graph, stored_tensors, tensors_of
+from udogen.runtime.worker.op_graph import Rules, block_of, new_graph, stored_graph, tensors_of
 from udogen.runtime.worker.repeated_runs import RepeatedRuns
 from udogen.runtime.worker.serving import Commands, Parent, serve
 
 _MOST_SAMPLES = 10_000
 
 
+class OpRuntime(Runtime):
+    """A runtime in a worker: the parent reads what is printed, also after a crash, and makes the arrays."""
+
+    uses_arrays = captures_prints = False
+
+
 class OpWorker:
-    """One backend with one registered op package, and the calls made to it."""
+    """One runtime with one registered op package, and the calls made to it."""
 
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
-        self._poisoned: GuardedPackage | None = None
-        self._device: DeviceHandle | None = None
-        self._backend: BackendHandle | None = None
+        self._opened: Runtime | None = None
+        self._guarded: GuardedPackage | None = None
 
     def commands(self) -> Commands:
         """What it can be asked."""
@@ -62,31 +66,36 @@ class OpWorker:
         if command.poison:
             poison_heap(command.poison)
         phase(failures.LOAD_RUNTIME)
-        self._libraries = command.runtime.parent
-        interface = self._interface = Interface.load(command.runtime)
-        failures.check_release(library, command.built_for, interface.build_id())
-        self._library, self._runtime = os.path.realpath(library), os.path.realpath(command.runtime)
-        phase("load the op package")
-        package = self._package = LoadedPackage(library, command.provider)
-        if not command.forwards_log:
-            package.log_to(self._parent.log("package"), command.log_level)
-        phase("create the backend")
-        self._log = LogHandle(interface, self._parent.log("runtime"), command.runtime_log_level)
-        self._backend = BackendHandle(interface, self._log)
+        self._command, behaviour = command, command.runtime.behaviour
+        runtime = self._opened = self._new_runtime()
+        failures.check_release(library, command.built_for, runtime.build_id)
+        self._library = os.path.realpath(library)
         if command.soc:
             phase("create the device")
-            self._device = DeviceHandle(interface, self._log, soc=command.soc)
+            runtime.device()
+        phase("load the op package")
+        package = self._package = LoadedPackage(library, command.provider)
+        if not behaviour.forwards_log:
+            package.log_to(self._parent.log("package"), command.log_level)
         phase("register the op package")
-        self._backend.register(command.library, command.provider, command.target)
+        runtime.register_file(command.library, command.provider, command.target)
         phase("ask the op package what it has")
         self._counters = execution_counts.counters_of(library, command.provider)
-        self._provider, self._clears = command.provider, command.clears_outputs
-        validate = None if command.validates else self._backend.validate
-        self._rules = Rules(command.delivers, validate, phase)
+        self._guards = behaviour.clears_outputs
+        self._rules = Rules(command.delivers, behaviour.validates, phase)
         name, operations = package.info()
-        build_id, path = interface.build_id(), str(interface.path)
-        about = RuntimeInfo(interface.name, build_id, interface.api_version, interface.backend_version, path)
+        interface, path = runtime.interface, str(runtime.path)
+        about = RuntimeInfo(runtime.name, runtime.build_id, interface.api_version, interface.backend_version, path)
         return PackageOpened(OpPackageInfo(name, tuple(operations)), about)
+
+    def _new_runtime(self) -> Runtime:
+        command, log = self._command, self._parent.log("runtime")
+        return OpRuntime(library=command.runtime, soc=command.soc, log=log, log_level=command.runtime_log_level)
+
+    @property
+    def _runtime(self) -> Runtime:
+        assert self._opened is not None
+        return self._opened
 
     def run(self, command: RunOp) -> OpRan:
         """Run one op in a graph of its own, made now or restored from a context binary."""
@@ -102,27 +111,27 @@ class OpWorker:
     def _run(self, call: OpCall, watch: Watch) -> OpRan:
         clock, op, phase = time.perf_counter, call.op_type, self._parent.phase
         started = clock()
-        guarded = self._guarded_backend(call, watch)
-        backend = guarded.backend if guarded else self._backend
-        assert backend is not None
+        guarded = self._guarded_package(call, watch)
         fence = self._fence(call, watch) if watch.guard else None
         counts = [self._counts(op)]
-        with self._context(backend, call) as context:
-            graph, inputs, outputs = self._graph(context, call)
-            created = clock()
+        with self._context(guarded.runtime if guarded else self._runtime, call) as context:
             if call.context is None:
+                built = new_graph(context, call, self._rules)
+                created = clock()
                 phase("finalize")
-                graph.finalize()
+                graph = context.finalize_graph(built)
+            else:
+                graph = stored_graph(context, call)
+                created = clock()
             finalized = clock()
             buffers = GuardedBuffers(guard=watch.guard, exact=watch.exact, poison=call.poison)
-            results = buffers.bind(inputs, outputs, call)
+            results = buffers.bind(graph, call)
             if guarded:
                 guarded.leave(results)
-            execute = graph.executor([each for each in inputs if each.role == APP_WRITE], outputs)
             heap = Heap(self._library) if watch.heap else None
             counts.append(self._counts(op))
             phase("execute", (*buffers.regions(), *(fence.regions() if fence else ())))
-            seconds = _times(execute, call.loops, heap, buffers)
+            seconds = _times(graph.execute, call.loops, heap, buffers)
             counts.append(self._counts(op))
             if fence:
                 fence.end()
@@ -133,7 +142,9 @@ class OpWorker:
             refuse_strays(op, guarded.strays())
         buffers.check(op)
         # Memory that is not shared ends with `buffers`, before the answer is sent.
-        data = {each.name: buffer.block or bytes(buffer.data) for each, buffer in zip(outputs, results, strict=True)}
+        data = {
+            each.name: buffer.block or bytes(buffer.data) for each, buffer in zip(graph.outputs, results, strict=True)
+        }
         # A restored graph has outputs in its own order, and by the names of the call.
         found = data.values() if call.context is None else [data[arg.name] for arg in call.outputs]
         return OpRan(
@@ -148,31 +159,19 @@ class OpWorker:
             context=kept,
         )
 
-    def _context(self, backend: BackendHandle, call: OpCall) -> ContextHandle:
+    def _context(self, runtime: Runtime, call: OpCall) -> Context:
         """An empty context, or the one that the call has a binary of."""
         if call.context is None:
-            return backend.context(self._device)
+            return runtime.new_context()
         self._parent.phase("restore the context")
-        return backend.restore(call.context, self._device)
-
-    def _graph(self, context: ContextHandle, call: OpCall) -> OpGraph:
-        """A new graph of the op, or the stored one."""
-        if call.context is None:
-            return new_graph(context, call, self._rules)
-        info = only_graph(self._libraries, call.context)
-        given = [arg for arg in call.inputs if not arg.static and not arg.omitted]  # static ones are in the binary
-        return (
-            context.retrieve(info.name),
-            stored_tensors("input", info.inputs, given, APP_WRITE),
-            stored_tensors("output", info.outputs, call.outputs, APP_READ),
-        )
+        return runtime.restore(call.context, name="the context")
 
     def _counts(self, op: str) -> tuple[int, int]:
         """How often the package executed this op, and all its ops."""
         return (self._counters.of(op), self._counters.total()) if self._counters else (0, 0)
 
     def _fence(self, call: OpCall, watch: Watch) -> Fence:
-        fence = Fence(self._runtime, watch.guard)
+        fence = Fence(str(self._runtime.path), watch.guard)
         for arg in tensors_of(call):
             if arg.array is not None:
                 fence.tensor(arg.name, block_of(arg).data)
@@ -188,39 +187,37 @@ class OpWorker:
         return op.parallel(command.loop, command.executions, command.seconds)
 
     def _repeats(self, call: OpCall, *, exact: bool = False) -> RepeatedRuns:
-        assert self._backend is not None
-        return RepeatedRuns(self._backend, self._device, call, self._rules, exact=exact)
+        return RepeatedRuns(self._runtime, call, self._rules, exact=exact)
 
-    def _guarded_backend(self, call: OpCall, watch: Watch) -> GuardedPackage | None:
-        """The backend in which tensors get guards and outputs a byte where the op is executed; None: none of this.
+    def _guarded_package(self, call: OpCall, watch: Watch) -> GuardedPackage | None:
+        """The package in whose runtime tensors get guards and outputs a byte where the op is executed; None: neither.
 
         Not where somebody else watches, and not where many executions are for their times.
         """
         watched = watch.heap or watch.guard or watch.exact
-        if not self._clears or watched or not (call.poison or call.loops == 1):
+        if not self._guards or watched or not (call.poison or call.loops == 1):
             return None
-        if self._poisoned is None:
+        if self._guarded is None:
             self._parent.phase("register the op package a second time")
+            runtime = self._new_runtime()
             try:
-                self._poisoned = GuardedPackage(self._package, self._interface, self._log, self._provider)
+                self._guarded = GuardedPackage(self._package, runtime, self._command.provider)
             except QnnError as problem:  # a release that does not allow it: runs go on without
+                runtime.close()
                 text = f"tensors get no guards inside the runtime: {problem.function} returns {problem.code}"
                 self._parent.log("udogen")(WARN, text)
-                self._clears = False
+                self._guards = False
                 return None
-        self._poisoned.expect(call)
-        return self._poisoned
+        self._guarded.expect(call)
+        return self._guarded
 
     def quit(self, _command: Quit) -> Done:
         """Free everything."""
-        if self._backend is not None:
+        if self._opened is not None:
             self._parent.phase("free the backend")
-            if self._device is not None:
-                self._device.close()
-            if self._poisoned is not None:
-                self._poisoned.close()
-            self._backend.close()
-            self._log.close()
+            if self._guarded is not None:
+                self._guarded.runtime.close()
+            self._opened.close()
         return Done()
 
 

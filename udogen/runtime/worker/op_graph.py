@@ -3,42 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from udogen.errors import RunFailed
-from udogen.qnn import system
-from udogen.qnn.handles import ContextHandle, GraphHandle
-from udogen.qnn.system import GraphInfo, TensorInfo
-from udogen.qnn.tensors import (
-    APP_READ,
-    APP_WRITE,
-    NULL,
-    STATIC,
-    OpConfig,
-    Param,
-    QnnTensor,
-    Scalar,
-    ScaleOffset,
-)
+from udogen.qnn.handles import GraphHandle
+from udogen.qnn.system import TensorInfo
+from udogen.qnn.tensors import APP_READ, APP_WRITE, NULL, STATIC, OpConfig, Param, QnnTensor, Scalar, ScaleOffset
 from udogen.runtime.channel import Block
+from udogen.runtime.contexts.graph import Graph
+from udogen.runtime.contexts.runtime import Context
 from udogen.runtime.op.calls import OpCall, ParamArg, TensorArg, tensor_of
-
-OpGraph = tuple[GraphHandle, list[QnnTensor], list[QnnTensor]]  # with its inputs and outputs
 
 
 class Rules(NamedTuple):
     """What a runtime does with nodes of custom ops."""
 
     delivers: Sequence[str] | None  # the data types that it hands to custom ops; None: all
-    validate: Callable[[OpConfig], None] | None  # to be called where the runtime does not ask the package
+    validates: bool  # it asks the package whether it accepts a node
     phase: Callable[[str], None]
 
 
-def new_graph(context: ContextHandle, call: OpCall, rules: Rules) -> OpGraph:
+def new_graph(context: Context, call: OpCall, rules: Rules) -> GraphHandle:
     """A graph of the one op, not finalized yet."""
     rules.phase("create the graph")
-    graph = context.graph("udogen")
+    graph = context.new_graph("udogen")
     tensors = _Tensors()
     inputs = [graph.add_tensor(tensors.make(arg, _role(arg))) for arg in call.inputs]
     outputs = [graph.add_tensor(tensors.make(arg, APP_READ)) for arg in call.outputs]
@@ -46,14 +34,23 @@ def new_graph(context: ContextHandle, call: OpCall, rules: Rules) -> OpGraph:
     node = OpConfig(
         call.op_type, package=call.package, op_type=call.op_type, inputs=inputs, outputs=outputs, params=params
     )
-    if rules.validate is not None:
+    if not rules.validates:
         rules.phase("validate the node")
-        rules.validate(node)
+        context.runtime.validate(node)
     rules.phase("add the node")
     graph.add_node(node)
     # Only after the package has validated the node: its own message is the better one.
-    _refuse_undelivered([*inputs, *outputs, *(each for each in params if isinstance(each, QnnTensor))], rules.delivers)
-    return graph, inputs, outputs
+    _refuse_undelivered(graph.tensors, rules.delivers)
+    return graph
+
+
+def bound_inputs(graph: Graph, call: OpCall) -> dict[str, TensorArg]:
+    """The arguments of a call by the names that the inputs of its graph have; constants are in the graph."""
+    args = [arg for arg in call.inputs if not arg.static and not arg.omitted]
+    if call.context is not None:  # it has an order of its own
+        by_name = {arg.name: arg for arg in args}
+        args = [by_name[each.name] for each in graph.inputs]
+    return {each.name: arg for each, arg in zip(graph.inputs, args, strict=True)}
 
 
 def tensors_of(call: OpCall) -> list[TensorArg]:
@@ -114,23 +111,24 @@ class _Tensors:
 # --- of a context binary ----------------------------------------------------------------------------------------------
 
 
-def only_graph(libraries: Path, binary: bytes) -> GraphInfo:
-    """The one graph of a binary, read with the libQnnSystem.so among the runtime's libraries."""
-    graphs = system.binary_info(libraries / "libQnnSystem.so", binary).graphs
-    if len(graphs) != 1:
-        names = ", ".join(graph.name for graph in graphs) or "none"
-        raise RunFailed(f"the context has {len(graphs)} graphs, not one: {names}", hint="`run op` is for one op")
-    return graphs[0]
+def stored_graph(context: Context, call: OpCall) -> Graph:
+    """The one graph of a restored context, which must have the inputs and outputs of the call."""
+    if len(context.names) != 1:
+        names = ", ".join(context.names) or "none"
+        raise RunFailed(f"the context has {len(context.names)} graphs, not one: {names}", hint="`run op` is for one op")
+    [info] = context.info.graphs
+    given = [arg for arg in call.inputs if not arg.static and not arg.omitted]  # static ones are in the binary
+    _check_stored("input", info.inputs, given)
+    _check_stored("output", info.outputs, call.outputs)
+    return context.graph(info.name)
 
 
-def stored_tensors(what: str, wanted: Sequence[TensorInfo], args: Sequence[TensorArg], role: str) -> list[QnnTensor]:
-    """A tensor for each that the graph has, in its order, described by the call's arguments of the same names."""
+def _check_stored(what: str, stored: Sequence[TensorInfo], args: Sequence[TensorArg]) -> None:
     by_name = {arg.name: arg for arg in args}
-    if sorted(by_name) != sorted(info.name for info in wanted):
-        has = ", ".join(info.name for info in wanted) or "none"
+    if sorted(by_name) != sorted(info.name for info in stored):
+        has = ", ".join(info.name for info in stored) or "none"
         raise RunFailed(f"the {what}s of the context are {has}, not {', '.join(by_name) or 'none'}", hint="name these")
-    found = []
-    for info in wanted:
+    for info in stored:
         arg = by_name[info.name]
         if (info.dtype, tuple(info.shape)) != (arg.dtype, arg.shape):
             raise RunFailed(
@@ -138,5 +136,3 @@ def stored_tensors(what: str, wanted: Sequence[TensorInfo], args: Sequence[Tenso
                 f"the call has {arg.dtype} {list(arg.shape)}",
                 hint="a context is for the shapes and types it was made with",
             )
-        found.append(QnnTensor(info.name, dtype=info.dtype, shape=arg.shape, role=role, id=info.id))
-    return found

@@ -5,15 +5,15 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from udogen.qnn import abi
-from udogen.qnn.handles import BackendHandle, DeviceHandle, GraphHandle
 from udogen.qnn.interface import QnnError
-from udogen.qnn.tensors import APP_WRITE, QnnTensor, tensor_array
+from udogen.runtime.contexts.graph import Graph
+from udogen.runtime.contexts.runtime import Runtime
 from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.commands import Growth, HeapShot, OpRanTwice, OpRepeated
 from udogen.runtime.op.watch import Heap
@@ -23,32 +23,24 @@ from udogen.runtime.worker.op_graph import Rules, new_graph
 _WARM_EXECUTIONS, _WARM_CYCLES = 20, 5  # what is made once and kept is no leak
 
 
-class _FinalizedGraph:
-    """A finalized graph with what it needs to be executed."""
+@dataclass(frozen=True)
+class _BoundGraph:
+    """A graph whose tensors lie in memory of its own."""
 
-    def __init__(
-        self, graph: GraphHandle, inputs: list[QnnTensor], outputs: list[QnnTensor], buffers: list[GuardedBuffer]
-    ) -> None:
-        self._graph, self._inputs, self._outputs, self._buffers = graph, inputs, outputs, buffers
-        self._arrays = tensor_array(inputs), tensor_array(outputs)
-        self.execute = graph.executor(inputs, outputs)
-
-    def call(self) -> tuple[Any, tuple[Any, ...]]:
-        """The C function that executes it, and its arguments."""
-        return self._graph.call(*self._arrays, counts=(len(self._inputs), len(self._outputs)))
+    graph: Graph
+    memory: GuardedBuffers
+    results: Sequence[GuardedBuffer]
 
     def outputs(self) -> tuple[bytes, ...]:
         """Copies of its outputs."""
-        return tuple(bytes(buffer.data) for buffer in self._buffers)
+        return tuple(bytes(buffer.data) for buffer in self.results)
 
 
 class RepeatedRuns:
     """One op, made and executed as often as one likes."""
 
-    def __init__(
-        self, backend: BackendHandle, device: DeviceHandle | None, call: OpCall, rules: Rules, *, exact: bool = False
-    ) -> None:
-        self._backend, self._device, self._call, self._rules, self._exact = backend, device, call, rules, exact
+    def __init__(self, runtime: Runtime, call: OpCall, rules: Rules, *, exact: bool = False) -> None:
+        self._runtime, self._call, self._rules, self._exact = runtime, call, rules, exact
 
     def leaks(self, library: str, times: int, cycles: int) -> OpRepeated:
         """The heap and the open files after many executions of one graph, and after many graphs: thrice each."""
@@ -57,10 +49,10 @@ class RepeatedRuns:
         try:
             with self._graph() as made:
                 self._rules.phase("execute")
-                executions = _thrice(heap, made.execute, _WARM_EXECUTIONS, times)
+                executions = _thrice(heap, made.graph.execute, _WARM_EXECUTIONS, times)
             self._rules.phase("make and free the graph again and again")
             silent = self._rules._replace(phase=lambda _name: None)
-            op = RepeatedRuns(self._backend, self._device, self._call, silent)
+            op = RepeatedRuns(self._runtime, self._call, silent)
             return OpRepeated(executions, _thrice(heap, op.cycle, _WARM_CYCLES, cycles))
         finally:
             heap.disarm()
@@ -68,22 +60,22 @@ class RepeatedRuns:
     def cycle(self) -> None:
         """Make the graph, execute it once, and free it."""
         with self._graph() as made:
-            made.execute()
+            made.graph.execute()
 
     def parallel(self, loop: Path, executions: int, seconds: float) -> OpRanTwice:
         """Two graphs of the op, first one after the other, then at the same time: their outputs."""
         with self._graph() as one, self._graph() as other:
             self._rules.phase("execute")
-            answers = []
+            outputs = []
             for each in (one, other):
-                each.execute()
-                answers.append(each.outputs())
-            self._at_once(loop, executions, seconds, one, other)
-            answers += [one.outputs(), other.outputs()]
+                each.graph.execute()
+                outputs.append(each.outputs())
+            self._at_once(loop, executions, seconds, one.graph, other.graph)
+            outputs += [one.outputs(), other.outputs()]
             self._rules.phase("free the graph")
-        return OpRanTwice(tuple(answers))
+        return OpRanTwice(tuple(outputs))
 
-    def _at_once(self, library: Path, executions: int, seconds: float, *graphs: _FinalizedGraph) -> None:
+    def _at_once(self, library: Path, executions: int, seconds: float, *graphs: Graph) -> None:
         """Execute them in threads that wait for each other, and then for nobody: the loop is not Python's."""
         ffi, loaded = abi.ffi(), ctypes.CDLL(str(library))
         address = ctypes.cast(loaded.udogen_loop, ctypes.c_void_p).value
@@ -93,8 +85,8 @@ class RepeatedRuns:
         )
         here, codes = ffi.new("int *"), []
 
-        def work(made: _FinalizedGraph) -> None:
-            execute, args = made.call()
+        def work(graph: Graph) -> None:
+            execute, args = graph.prepared()
             given = (
                 ffi.cast("void *", execute),
                 *args[:5],
@@ -105,7 +97,7 @@ class RepeatedRuns:
             )
             codes.append(loop(*given))
 
-        threads = [threading.Thread(target=work, args=(made,)) for made in graphs]
+        threads = [threading.Thread(target=work, args=(graph,)) for graph in graphs]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -115,16 +107,14 @@ class RepeatedRuns:
             raise QnnError("graphExecute", failed[0])
 
     @contextmanager
-    def _graph(self) -> Iterator[_FinalizedGraph]:
+    def _graph(self) -> Iterator[_BoundGraph]:
         """A finalized graph with its tensors bound."""
-        with self._backend.context(self._device) as context:
-            graph, inputs, outputs = new_graph(context, self._call, self._rules)
+        with self._runtime.new_context() as context:
+            built = new_graph(context, self._call, self._rules)
             self._rules.phase("finalize")
-            graph.finalize()
-            buffers = GuardedBuffers(exact=self._exact)  # kept as long as the graph
-            results = buffers.bind(inputs, outputs, self._call)
-            given = [each for each in inputs if each.role == APP_WRITE]
-            yield _FinalizedGraph(graph, given, outputs, results)
+            graph = context.finalize_graph(built)
+            memory = GuardedBuffers(exact=self._exact)
+            yield _BoundGraph(graph, memory, memory.bind(graph, self._call))
 
 
 def _thrice(heap: Heap, work: Callable[[], None], warm: int, times: int) -> Growth:
