@@ -238,14 +238,6 @@ Qnn_ErrorHandle_t info(const QnnOpPackage_Info_t** found) {
   *found = &facts;
   return QNN_SUCCESS;
 }
-Qnn_ErrorHandle_t logTo(QnnLog_Callback_t callback, QnnLog_Level_t level) {
-  udo::setLog(callback, level);
-  return QNN_SUCCESS;
-}
-Qnn_ErrorHandle_t logLevel(QnnLog_Level_t level) {
-  udo::setLogLevel(level);
-  return QNN_SUCCESS;
-}
 
 }  // namespace
 
@@ -282,6 +274,6 @@ extern "C" __attribute__((visibility("default"))) const char* qhpi_init(void) {
 
 extern "C" __attribute__((visibility("default"))) Qnn_ErrorHandle_t RawInterfaceProvider(QnnOpPackage_Interface_t* to) {
   to->interfaceVersion = {1, 4, 0};
-  to->v1_4 = {nothing, end, info, valid, make, unmake, logTo, logLevel, end};
+  to->v1_4 = {nothing, end, info, valid, make, unmake, udo::logInitialize, udo::logSetLevel, end};
   return QNN_SUCCESS;
 }

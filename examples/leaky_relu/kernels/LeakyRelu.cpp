@@ -6,6 +6,14 @@ namespace ops::LeakyReluPackage::LeakyRelu {
 
 namespace {
 float leaky(float x, float alpha) { return x > 0.0f ? x : alpha * x; }
+
+template <class T>
+void leakyFloats(const Args& args) {
+  const T* in = args.input.data<T>();
+  T* out = args.output.data<T>();
+  const float alpha = args.alpha;
+  for (std::size_t i = 0, size = args.input.size(); i < size; ++i) out[i] = T(leaky(float(in[i]), alpha));
+}
 }  // namespace
 
 struct State {
@@ -25,7 +33,11 @@ udo::Status prepare(const Args& args, State& state) {
 
 udo::Status execute(const Args& args, const State& state) {
   const std::size_t size = args.input.size();
-  if (state.isTable) {
+  if (args.input.isFloat() && args.output.isFloat()) {
+    leakyFloats<float>(args);
+  } else if (args.input.isHalf() && args.output.isHalf()) {
+    leakyFloats<udo::Half>(args);
+  } else if (state.isTable) {
     const std::uint8_t* in = args.input.data<std::uint8_t>();
     std::uint8_t* out = args.output.data<std::uint8_t>();
     for (std::size_t i = 0; i < size; ++i) out[i] = state.table[in[i]];

@@ -26,11 +26,26 @@ udo::Status prepare(const Args& args, State& state) {
   return udo::ok;
 }
 
+namespace {
+// Floats: the output holds the powers until their sum is known.
+void softmax(const float* in, float* out, std::size_t extent, std::size_t stride) {
+  float largest = in[0];
+  for (std::size_t i = 1; i < extent; ++i) largest = std::max(largest, in[i * stride]);
+  float sum = 0.0f;
+  for (std::size_t i = 0; i < extent; ++i) sum += out[i * stride] = std::exp(in[i * stride] - largest);
+  for (std::size_t i = 0; i < extent; ++i) out[i * stride] /= sum;
+}
+}  // namespace
+
 udo::Status execute(const Args& args, const State& state) {
   for (std::size_t outer = 0; outer < state.outer; ++outer) {
     for (std::size_t inner = 0; inner < state.stride; ++inner) {
       const std::size_t first = outer * state.extent * state.stride + inner;
       const std::size_t last = first + state.extent * state.stride;
+      if (args.input.isFloat() && args.output.isFloat()) {
+        softmax(args.input.data<float>() + first, args.output.data<float>() + first, state.extent, state.stride);
+        continue;
+      }
       float largest = args.input.real(first);
       for (std::size_t i = first; i < last; i += state.stride) largest = std::max(largest, args.input.real(i));
       float sum = 0.0f;

@@ -146,19 +146,18 @@ Status described(const Binding& node, Operation& operation) {
 #endif
 }
 
-/// The ops of a package, as the functions of the QNN interface use them.
-class Package {
- public:
-  /// Holds an op config against the spec of its op; says in the log what is wrong.
-  static Status validate(const char* package, List<OpEntry> ops, const Qnn_OpConfigV1_t& config);
-
-  /// Makes the operation of a node; frees it.
-  static Status create(const char* package, List<OpEntry> ops, const char* prelude, QnnGpu_Precision_t precision,
-                       const QnnGpuOpPackage_Node_t& node, QnnGpu_Operation_t*& made);
-  static Status free(QnnGpu_Operation_t* made);
-
-  /// A text that changes with the package's kernels.
-  static const char* hash(List<OpEntry> ops, const char* prelude);
+/// The package: what the generated tables say of it.
+struct PackageTables {
+  const char* name;
+  List<OpEntry> ops;
+  QnnOpPackage_Info_t info;
+  const char* prelude;  // OpenCL text in front of that of each op
 };
+extern const PackageTables tables;
+inline constexpr Qnn_ApiVersion_t apiVersion = {
+    {QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, {3, 5, 0}};
+
+/// Fills in the functions of the QNN op package interface.
+void fillInterface(QnnOpPackage_Interface_t& interface);
 
 }  // namespace udo

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <new>
 
+#include "Executions.hpp"
+
 namespace udo {
 namespace {
 
@@ -240,10 +242,11 @@ const QHPI_Op* rewriteEarly(const QHPI_Op* op) {
 
 }  // namespace
 
-QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops) {
+QHPI_StatusCode registerOps() {
+  const List<OpEntry> ops = tables.ops;
   // Made once, for a runtime keeps what it is given, and registered each time: a backend forgets its ops at its end.
   static QHPI_OpInfo_v1* again = nullptr;
-  if (again != nullptr) return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), again, package);
+  if (again != nullptr) return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), again, tables.name);
   QHPI_OpInfo_v1* const infos = forever<QHPI_OpInfo_v1>(ops.count);
   QHPI_RewriteOpFunc* const rewrites = forever<QHPI_RewriteOpFunc>(ops.count);
   OpFacts* const facts = forever<OpFacts>(1);
@@ -264,7 +267,7 @@ QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops) {
     info.build_tile = facts->buildTile;
   }
   ::operator delete(facts);
-  // How ops are cut into tiles it does not forget: libQnnHtp 2.47 crashes where it is told twice.
+  // How ops are cut into tiles it does not forget: libQnnHtp 2.47 crashes where it gets that twice.
   again = forever<QHPI_OpInfo_v1>(ops.count);
   if (again == nullptr) return QHPI_ErrorFatal;
   for (std::size_t i = 0; i < ops.count; ++i) {
@@ -276,7 +279,46 @@ QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops) {
   setOps(ops);
   firstOp = ops.items;
   ownRewrites = rewrites;
-  return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), infos, package);
+  return qhpi_register_ops_v1(static_cast<std::uint32_t>(ops.count), infos, tables.name);
+}
+
+// --- the op package interface ----------------------------------------------------------------------------------------
+
+namespace {
+
+Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
+  showErrors();
+  executions.begin();
+  beginSession();
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t terminate() {
+  executions.end();
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
+  if (info == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_INFO;
+  *info = &tables.info;
+  return QNN_SUCCESS;
+}
+
+// HTP itself never calls it; some clients do.
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) { return validateNode(tables.name, tables.ops, config); }
+
+Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t, QnnOpPackage_OpImpl_t*) {
+  return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE;
+}
+
+Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t) { return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE; }
+
+}  // namespace
+
+void fillInterface(QnnOpPackage_Interface_t& interface) {
+  interface.interfaceVersion = {1, 4, 0};
+  interface.v1_4 = {initialize, terminate,     getInfo,     validateOpConfig, createOpImpl,
+                    freeOpImpl, logInitialize, logSetLevel, logTerminate};
 }
 
 }  // namespace udo

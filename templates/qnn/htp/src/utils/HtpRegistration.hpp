@@ -1,6 +1,6 @@
 // Auto-generated part of every op package that udogen generates for the HTP backend; regenerating rewrites this file.
 //
-// The ops of a package as HTP wants to know them: tables of kernel records.
+// A package as HTP takes it: its ops as tables of kernel records, and the functions of the QNN op package interface.
 #pragma once
 
 #include "HtpHooks.hpp"
@@ -8,9 +8,22 @@
 
 namespace udo {
 
+/// The package: what the generated tables say of it.
+struct PackageTables {
+  const char* name;
+  List<OpEntry> ops;
+  QnnOpPackage_Info_t info;
+};
+extern const PackageTables tables;
+inline constexpr Qnn_ApiVersion_t apiVersion = {
+    {QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, {1, 1, 0}};
+
 /// Registers all ops with their kernel records: for each kernel one for each combination of data types, of flat layouts,
 /// and of parameters that may be left out at the end.  Before an early rewrite of the op's own, parameters are put in
 /// the order of the config.
-QHPI_StatusCode registerOps(const char* package, List<OpEntry> ops);
+QHPI_StatusCode registerOps();
+
+/// Fills in the functions of the QNN op package interface.
+void fillInterface(QnnOpPackage_Interface_t& interface);
 
 }  // namespace udo

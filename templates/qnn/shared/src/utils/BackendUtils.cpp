@@ -65,12 +65,18 @@ void logList(QnnLog_Level_t level, const char* format, std::va_list list) {
 
 }  // namespace
 
-void setLog(QnnLog_Callback_t callback, QnnLog_Level_t level) {
+Qnn_ErrorHandle_t logInitialize(QnnLog_Callback_t callback, QnnLog_Level_t level) {
   logLevel.store(level);
   logCallback.store(callback);
+  return QNN_SUCCESS;
 }
 
-void setLogLevel(QnnLog_Level_t level) { logLevel.store(level); }
+Qnn_ErrorHandle_t logSetLevel(QnnLog_Level_t level) {
+  logLevel.store(level);
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t logTerminate() { return logInitialize(nullptr, QNN_LOG_LEVEL_WARN); }
 
 void showErrors() { showsErrors.store(true); }
 

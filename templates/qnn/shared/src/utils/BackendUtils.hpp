@@ -30,9 +30,10 @@ Status error(const char* format, ...);
 /// Writes errors to stderr too: not every client shows its log (ONNX Runtime shows nothing of libQnnHtp's).
 void showErrors();
 
-/// Receives the log of the client.
-void setLog(QnnLog_Callback_t callback, QnnLog_Level_t level);
-void setLogLevel(QnnLog_Level_t level);
+// Functions of the QNN op package interface that every backend shares: the log of the client.
+Qnn_ErrorHandle_t logInitialize(QnnLog_Callback_t callback, QnnLog_Level_t level);
+Qnn_ErrorHandle_t logSetLevel(QnnLog_Level_t level);
+Qnn_ErrorHandle_t logTerminate();
 
 /// The op that this thread runs, for messages.
 class Running {
@@ -61,6 +62,12 @@ struct List {
   constexpr const T* begin() const { return items; }
   constexpr const T* end() const { return items + count; }
 };
+
+/// What `getInfo` of the QNN op package interface returns.
+template <std::size_t N>
+constexpr QnnOpPackage_Info_t packageInfo(const char* package, const char* (&ops)[N], const Qnn_ApiVersion_t& version) {
+  return {package, ops, nullptr, N, nullptr, 0, nullptr, &version, nullptr, nullptr, {0}};
+}
 
 /// The default of a tensor or a parameter, where a backend supports no other value; all lists are of one length, and
 /// empty ones stand for no value at all.

@@ -285,31 +285,52 @@ const OpEntry* find(List<OpEntry> ops, const char* name) {
   return nullptr;
 }
 
-}  // namespace
-
-Status validate(const char* package, List<OpEntry> ops, const Qnn_OpConfigV1_t& config) {
-  const OpEntry* entry = find(ops, config.typeName);
-  if (entry == nullptr) {
-    std::string known;
-    for (const OpEntry& each : ops) known += (known.empty() ? "" : ", ") + std::string(each.spec.name);
-    return noSuchOp(package, config.typeName, known.c_str());
-  }
-  const Status status = validateConfig(entry->spec, config);
-  if (status == ok) remember(config);
-  return status;
-}
-
+/// Frees what validation saw of nodes that were never made; for the last terminate.
 void forgetValidated() {
   const std::lock_guard<std::mutex> lock(waitingMutex);
   waiting().clear();
   countWaiting = 0;
 }
 
-Status createInstance(const char* package, List<OpEntry> ops, QnnOpPackage_Node_t node, QnnOpPackage_OpImpl_t* impl) {
+// --- the op package interface ----------------------------------------------------------------------------------------
+
+Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
+  executions.begin();
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t terminate() {
+  if (!executions.end()) return QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
+  if (!executions.isUsed()) forgetValidated();
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
+  if (info == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_INFO;
+  *info = &tables.info;
+  return QNN_SUCCESS;
+}
+
+Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t given) {
+  if (given.version != QNN_OPCONFIG_VERSION_1) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+  const Qnn_OpConfigV1_t& config = given.v1;
+  const OpEntry* entry = find(tables.ops, config.typeName);
+  if (entry == nullptr) {
+    std::string known;
+    for (const OpEntry& each : tables.ops) known += (known.empty() ? "" : ", ") + std::string(each.spec.name);
+    return noSuchOp(tables.name, config.typeName, known.c_str());
+  }
+  const Status status = validateConfig(entry->spec, config);
+  if (status == ok) remember(config);
+  return status;
+}
+
+Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t node,
+                               QnnOpPackage_OpImpl_t* impl) {
   if (node == nullptr || impl == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
   const auto& cpuNode = *reinterpret_cast<const QnnCpuOpPackage_Node_t*>(node);
-  const OpEntry* entry = find(ops, cpuNode.typeName);
-  if (entry == nullptr) return error("package %s has no op `%s`", package, cpuNode.typeName);
+  const OpEntry* entry = find(tables.ops, cpuNode.typeName);
+  if (entry == nullptr) return error("package %s has no op `%s`", tables.name, cpuNode.typeName);
   NodeFacts facts;
   if (!recall(cpuNode, facts)) {
     const Inferred inferred(entry->spec, cpuNode);
@@ -332,12 +353,20 @@ Status createInstance(const char* package, List<OpEntry> ops, QnnOpPackage_Node_
   return status;
 }
 
-Status freeInstance(QnnOpPackage_OpImpl_t impl) {
-  // The runtime passes a copy of what createInstance gave it: only userData is ours.
+Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t impl) {
+  // The runtime passes a copy of what createOpImpl gave it: only userData is the instance.
   if (impl == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
   auto* instance = static_cast<Instance*>(reinterpret_cast<QnnCpuOpPackage_OpImpl_t*>(impl)->userData);
   if (instance != nullptr) instance->release(instance);
   return ok;
+}
+
+}  // namespace
+
+void fillInterface(QnnOpPackage_Interface_t& table) {  // `interface` is a word of Windows' headers
+  table.interfaceVersion = {1, 4, 0};
+  table.v1_4 = {initialize, terminate,     getInfo,     validateOpConfig, createOpImpl,
+                freeOpImpl, logInitialize, logSetLevel, logTerminate};
 }
 
 RawTensor* FloatCopies::add(const RawTensor& stored, bool isOutput) {

@@ -164,15 +164,18 @@ struct Instance {
   void (*release)(Instance* self) = nullptr;
 };
 
-/// Holds an op config against the spec of its op; says in the log what is wrong.
-Status validate(const char* package, List<OpEntry> ops, const Qnn_OpConfigV1_t& config);
+/// The package: what the generated tables say of it.
+struct PackageTables {
+  const char* name;
+  List<OpEntry> ops;
+  QnnOpPackage_Info_t info;
+};
+extern const PackageTables tables;
+inline constexpr Qnn_ApiVersion_t apiVersion = {
+    {QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH}, {1, 1, 0}};
 
-/// Frees what validation saw of nodes that were never made; for the last terminate.
-void forgetValidated();
-
-/// Makes the instance of a node; frees it.
-Status createInstance(const char* package, List<OpEntry> ops, QnnOpPackage_Node_t node, QnnOpPackage_OpImpl_t* impl);
-Status freeInstance(QnnOpPackage_OpImpl_t impl);
+/// Fills in the functions of the QNN op package interface.
+void fillInterface(QnnOpPackage_Interface_t& table);
 
 // --- the glue around a kernel, made where the kernel is; nothing is thrown into the runtime --------------------------
 

@@ -299,21 +299,6 @@ Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_
 
 Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t) { return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE; }
 
-Qnn_ErrorHandle_t logInitialize(QnnLog_Callback_t callback, QnnLog_Level_t level) {
-  setLog(callback, level);
-  return QNN_SUCCESS;
-}
-
-Qnn_ErrorHandle_t logSetLevel(QnnLog_Level_t level) {
-  setLogLevel(level);
-  return QNN_SUCCESS;
-}
-
-Qnn_ErrorHandle_t logTerminate() {
-  setLog(nullptr, QNN_LOG_LEVEL_WARN);
-  return QNN_SUCCESS;
-}
-
 }  // namespace
 
 void fillInterface(QnnOpPackage_Interface_t& interface, const char* package, const OpEntry& entry) {

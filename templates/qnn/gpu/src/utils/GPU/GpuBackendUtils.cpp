@@ -268,12 +268,48 @@ Qnn_Tensor_t defaultTensor(Qnn_DataType_t type, const void* data, const std::uin
   return tensor;
 }
 
-Status Package::validate(const char* package, List<OpEntry> ops, const Qnn_OpConfigV1_t& config) {
-  const OpEntry* const entry = find(ops, config.typeName);
+// --- the op package interface ----------------------------------------------------------------------------------------
+
+class Package {
+ public:
+  static Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
+    executions.begin();
+    return QNN_SUCCESS;
+  }
+
+  static Qnn_ErrorHandle_t terminate() {
+    return executions.end() ? QNN_SUCCESS : QNN_OP_PACKAGE_ERROR_LIBRARY_NOT_INITIALIZED;
+  }
+
+  static Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
+    if (info == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_INFO;
+    static const QnnGpuOpPackage_PackageInfo_t gpuInfo = {hash()};
+    static const QnnOpPackage_Info_t packageInfo = [] {
+      QnnOpPackage_Info_t made = tables.info;
+      made.packageInfo = &gpuInfo;
+      return made;
+    }();
+    *info = &packageInfo;
+    return QNN_SUCCESS;
+  }
+
+  static Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config);
+  static Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t graph, QnnOpPackage_Node_t node,
+                                        QnnOpPackage_OpImpl_t* impl);
+  static Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t impl);
+
+ private:
+  static const char* hash();
+};
+
+Qnn_ErrorHandle_t Package::validateOpConfig(Qnn_OpConfig_t given) {
+  if (given.version != QNN_OPCONFIG_VERSION_1) return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
+  const Qnn_OpConfigV1_t& config = given.v1;
+  const OpEntry* const entry = find(tables.ops, config.typeName);
   if (entry == nullptr) {
     std::string known;
-    for (const OpEntry& each : ops) known += (known.empty() ? "" : ", ") + std::string(each.spec.name);
-    return noSuchOp(package, config.typeName, known.c_str());
+    for (const OpEntry& each : tables.ops) known += (known.empty() ? "" : ", ") + std::string(each.spec.name);
+    return noSuchOp(tables.name, config.typeName, known.c_str());
   }
   if (config.numOfInputs + config.numOfOutputs + config.numOfParams > Operation::mostTensors) {
     const Running running(entry->spec.name);
@@ -281,19 +317,24 @@ Status Package::validate(const char* package, List<OpEntry> ops, const Qnn_OpCon
     return QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE;
   }
   ValidationRules rules;
-  rules.alike = [](Qnn_DataType_t given, Qnn_DataType_t named) { return isFloat(given) && isFloat(named); };
+  rules.alike = [](Qnn_DataType_t a, Qnn_DataType_t b) { return isFloat(a) && isFloat(b); };
   return validateConfig(entry->spec, config, rules);
 }
 
-Status Package::create(const char* package, List<OpEntry> ops, const char* prelude, QnnGpu_Precision_t precision,
-                       const QnnGpuOpPackage_Node_t& node, QnnGpu_Operation_t*& made) {
+Qnn_ErrorHandle_t Package::createOpImpl(QnnOpPackage_GraphInfrastructure_t graph, QnnOpPackage_Node_t given,
+                                        QnnOpPackage_OpImpl_t* impl) {
+  if (given == nullptr || impl == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
+  const auto* const infrastructure = reinterpret_cast<const QnnGpuOpPackage_GraphInfrastructure_t*>(graph);
+  const QnnGpu_Precision_t precision =
+      infrastructure == nullptr ? QNN_GPU_PRECISION_USER_PROVIDED : infrastructure->precisionMode;
+  const auto& node = *reinterpret_cast<const QnnGpuOpPackage_Node_t*>(given);
   if (node.configs == nullptr || node.configs[0] == nullptr || node.configs[0]->version != QNN_OPCONFIG_VERSION_1) {
     return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
   }
   const Qnn_OpConfigV1_t& config = node.configs[0]->v1;
-  const Status valid = validate(package, ops, config);
+  const Status valid = validateOpConfig(*node.configs[0]);
   if (valid != ok) return valid;
-  const OpEntry& entry = *find(ops, config.typeName);
+  const OpEntry& entry = *find(tables.ops, config.typeName);
   const Running running(entry.spec.name);
   auto* const operation = new (std::nothrow) Operation;
   if (operation == nullptr) return QNN_OP_PACKAGE_ERROR_GENERAL;
@@ -303,33 +344,39 @@ Status Package::create(const char* package, List<OpEntry> ops, const char* prelu
   Status status = facts.check();
   if (status == ok) status = entry.describe(Binding(entry.spec, config, operation->facts_), *operation);
   // Only now: the op may have made images of its outputs.
-  if (status == ok) status = operation->finish(prelude, entry.text, entry.file, facts.text());
+  if (status == ok) status = operation->finish(tables.prelude, entry.text, entry.file, facts.text());
   if (status != ok) {
     delete operation;
     return status;
   }
-  made = &operation->operation_;
+  *impl = reinterpret_cast<QnnOpPackage_OpImpl_t>(&operation->operation_);
   ++*entry.nodes;
   return ok;
 }
 
-Status Package::free(QnnGpu_Operation_t* made) {
+Qnn_ErrorHandle_t Package::freeOpImpl(QnnOpPackage_OpImpl_t impl) {
   static_assert(std::is_standard_layout_v<QnnGpu_Operation_t>);
-  if (made == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
-  delete reinterpret_cast<Operation*>(made);  // its first member
+  if (impl == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
+  delete reinterpret_cast<Operation*>(impl);  // createOpImpl gave its first member
   return ok;
 }
 
-const char* Package::hash(List<OpEntry> ops, const char* prelude) {
+const char* Package::hash() {
   static char text[24];
   std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   const auto add = [&hash](const char* from) {
     for (; *from != '\0'; ++from) hash = (hash ^ static_cast<unsigned char>(*from)) * 0x100000001b3u;
   };
-  add(prelude);
-  for (const OpEntry& each : ops) add(each.text);
+  add(tables.prelude);
+  for (const OpEntry& each : tables.ops) add(each.text);
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
   return text;
+}
+
+void fillInterface(QnnOpPackage_Interface_t& interface) {
+  interface.interfaceVersion = {1, 4, 0};
+  interface.v1_4 = {Package::initialize, Package::terminate, Package::getInfo, Package::validateOpConfig,
+                    Package::createOpImpl, Package::freeOpImpl, logInitialize, logSetLevel, logTerminate};
 }
 
 Status kernelNotImplemented(const char* op, const char* file) {

@@ -124,21 +124,6 @@ Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
 
 Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) { return validate("BothPackage", specs, config); }
 
-Qnn_ErrorHandle_t logInitialize(QnnLog_Callback_t callback, QnnLog_Level_t level) {
-  setLog(callback, level);
-  return QNN_SUCCESS;
-}
-
-Qnn_ErrorHandle_t logSetLevel(QnnLog_Level_t level) {
-  setLogLevel(level);
-  return QNN_SUCCESS;
-}
-
-Qnn_ErrorHandle_t logTerminate() {
-  setLog(nullptr, QNN_LOG_LEVEL_WARN);
-  return QNN_SUCCESS;
-}
-
 }  // namespace
 
 // HTP cuts a node into tiles: each call of a kernel is counted.

@@ -4,7 +4,6 @@
 #define UDO_NO_KERNEL
 #include "Executions.hpp"
 #include "HtpRegistration.hpp"
-#include "QnnOpPackage.h"
 #include "ops/Scale.hpp"
 
 namespace udo {
@@ -35,68 +34,22 @@ Counter counters[] = {
     "Scale",
 };
 
-constexpr char packageName[] = "ScalePackage";
-
 const OpEntry entries[] = {
     {&ops::ScalePackage::Scale::Op::spec, {}, "ScalePackage::Scale",
      ops::ScalePackage::Scale::Op::describe},
 };
 
-const char* operationNames[] = {
+const char* opNames[] = {
     "Scale",
 };
 
-Qnn_ErrorHandle_t initialize(QnnOpPackage_GlobalInfrastructure_t) {
-  showErrors();
-  executions.begin();
-  beginSession();
-  return QNN_SUCCESS;
-}
-
-Qnn_ErrorHandle_t terminate() {
-  executions.end();
-  return QNN_SUCCESS;
-}
-
-Qnn_ErrorHandle_t getInfo(const QnnOpPackage_Info_t** info) {
-  if (info == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_INFO;
-  static const Qnn_ApiVersion_t apiVersion = {{QNN_API_VERSION_MAJOR, QNN_API_VERSION_MINOR, QNN_API_VERSION_PATCH},
-                                              {1, 1, 0}};
-  static const QnnOpPackage_Info_t packageInfo = {packageName, operationNames, nullptr, 1, nullptr, 0,
-                                                  nullptr,     &apiVersion,    nullptr, nullptr, {0}};
-  *info = &packageInfo;
-  return QNN_SUCCESS;
-}
-
-// HTP itself never calls it: clients do, or do not.
-Qnn_ErrorHandle_t validateOpConfig(Qnn_OpConfig_t config) { return validateNode(packageName, entries, config); }
-
-Qnn_ErrorHandle_t createOpImpl(QnnOpPackage_GraphInfrastructure_t, QnnOpPackage_Node_t, QnnOpPackage_OpImpl_t*) {
-  return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE;
-}
-
-Qnn_ErrorHandle_t freeOpImpl(QnnOpPackage_OpImpl_t) { return QNN_OP_PACKAGE_ERROR_UNSUPPORTED_FEATURE; }
-
-Qnn_ErrorHandle_t logInitialize(QnnLog_Callback_t callback, QnnLog_Level_t level) {
-  setLog(callback, level);
-  return QNN_SUCCESS;
-}
-
-Qnn_ErrorHandle_t logSetLevel(QnnLog_Level_t level) {
-  setLogLevel(level);
-  return QNN_SUCCESS;
-}
-
-Qnn_ErrorHandle_t logTerminate() {
-  setLog(nullptr, QNN_LOG_LEVEL_WARN);
-  return QNN_SUCCESS;
-}
-
 }  // namespace
+
+const PackageTables tables = {"ScalePackage", entries, packageInfo("ScalePackage", opNames, apiVersion)};
 
 // HTP cuts a node into tiles and tiles into slices: each call of a kernel is counted, and each node that a rewrite of
 // the package replaces.
-Executions executions(packageName, "calls", counters);
+Executions executions("ScalePackage", "calls", counters);
 
 }  // namespace udo
 
@@ -117,16 +70,13 @@ ops::ScalePackage::Scale::Args ops::ScalePackage::Scale::Op::bind([[maybe_unused
 }
 
 extern "C" __attribute__((visibility("default"))) const char* qhpi_init(void) {
-  if (udo::registerOps(udo::packageName, udo::entries) != QHPI_Success) return nullptr;
-  return udo::packageName;
+  return udo::registerOps() == QHPI_Success ? udo::tables.name : nullptr;
 }
 
 extern "C" __attribute__((visibility("default"))) Qnn_ErrorHandle_t ScalePackageInterfaceProvider(
     QnnOpPackage_Interface_t* interface) {
   if (interface == nullptr) return QNN_OP_PACKAGE_ERROR_INVALID_ARGUMENT;
-  interface->interfaceVersion = {1, 4, 0};
-  interface->v1_4 = {udo::initialize, udo::terminate,  udo::getInfo,       udo::validateOpConfig, udo::createOpImpl,
-                     udo::freeOpImpl, udo::logInitialize, udo::logSetLevel, udo::logTerminate};
+  udo::fillInterface(*interface);
   return QNN_SUCCESS;
 }
 
