@@ -22,7 +22,8 @@ from udogen.errors import BuildFailed, ToolMissing, UsageError
 
 def compile_or_fail(argv: Sequence[str], folder: Path, what: str) -> None:
     """Compile sources of udogen's own."""
-    done = process.run(argv, cwd=folder, tied=True)
+    launcher = tools.launcher(tools.environment()) if "-c" in argv and "ziglang" not in argv else ()
+    done = process.run([*launcher, *argv], cwd=folder, tied=True)
     if done.returncode != 0:
         said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
         raise BuildFailed(f"{what} did not build", details=said[:20], hint=f"it was: {shlex.join(argv)}")

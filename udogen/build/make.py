@@ -58,7 +58,7 @@ def plan(package: PackageLibrary, names: Sequence[str], *, toolchain: str, env: 
         )
     steps: dict[Path, Step] = {}
     for target in targets:
-        choice = _choice(package, target, toolchain, env)
+        choice = with_launcher(_choice(package, target, toolchain, env), env)
         artifact = package.artifact(choice.folder or target.folder, target.ending)
         # htp_aarch64 and htp_android are one library where the NDK is installed.
         steps.setdefault(artifact, Step(target, choice, artifact))
@@ -70,6 +70,17 @@ def _choice(package: PackageLibrary, target: Target, toolchain: str, env: tools.
     if package.kind.registration:
         return snpe.choose(env, found, own_headers=toolchain == "open")
     return htp_core.choose(target, env, found) if package.api == "core" else found
+
+
+def with_launcher(choice: Choice, env: tools.Environment) -> Choice:
+    """The same with the launcher in front of its compiler; without one, whatever the environment of make has."""
+    words = tools.launcher(env)
+    title = choice.title
+    if words:
+        by_zig = any(name == "ZIG" or "c++" in value.split()[1:] for name, value in choice.variables)
+        sent = not (by_zig and "distcc" in (Path(word).name for word in words))
+        title += f", by {' '.join(words)}" if sent else ", on this machine: distcc cannot send what zig compiles"
+    return choice._replace(title=title, variables=(*choice.variables, ("LAUNCHER", " ".join(words))))
 
 
 def build(

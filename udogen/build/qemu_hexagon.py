@@ -110,6 +110,7 @@ def build_program(
         "LIBRARY": f"{folder}/program",
         **({"OP": op, "OBJ": folder} if backend.library_per_op else {}),
         "QNN_SDK_ROOT": "",
+        "LAUNCHER": " ".join(tools.launcher(tools.environment())),
         "LINK": shlex.join(link),
     }
     *others, linker = variables(values.items())

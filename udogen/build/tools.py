@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from udogen.backends import architectures
-from udogen.errors import ToolMissing
+from udogen.errors import ToolMissing, UsageError
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Environment:
     cl_library_path: str = ""
     x86_cxx: str = ""
     aarch64_cxx: str = ""
+    udogen_launcher: str = ""  # udogen's own: a program in front of each compiler
     # By version (v73): HEXAGON_SDK_ROOT_V73 and HEXAGON_TOOLS_VERSION_V73, as the vendor's HTP Makefiles call them.
     hexagon_sdk_roots: Mapping[str, str] = field(default_factory=dict)
     hexagon_tools_versions: Mapping[str, str] = field(default_factory=dict)
@@ -42,13 +44,15 @@ VARIABLES = (
 )
 
 
-def environment() -> Environment:
-    """The variables as they are now."""
+def environment(*, launcher: str | None = None) -> Environment:
+    """The variables as they are now; `launcher` instead of UDOGEN_LAUNCHER."""
     by_version = {
         field: {arch.name: _variable(name.format(arch.variable)) for arch in architectures.ALL.values()}
         for field, name in _BY_VERSION.items()
     }
     plain = {name: _variable(name.upper()) for name in Environment.__dataclass_fields__ if name not in _BY_VERSION}
+    if launcher is not None:
+        plain["udogen_launcher"] = launcher
     return Environment(
         **plain,
         hexagon_sdk_roots=by_version["hexagon_sdk_roots"],
@@ -89,6 +93,27 @@ def missing_program(command: str) -> str:
     except ValueError:  # a quote that is never closed
         first = command
     return "" if not first or program(first) else first
+
+
+_WORD = re.compile(r"[\w@%+=:,./~-]+\Z")
+
+
+def launcher(env: Environment) -> tuple[str, ...]:
+    """The words of the program in front of each compiler (ccache, sccache, distcc); none where there is none."""
+    words = tuple(env.udogen_launcher.split())
+    for word in words:
+        if not _WORD.match(word):
+            raise UsageError(
+                f"the launcher `{env.udogen_launcher}` has the word `{word}`: only letters, digits and @%+=:,./~-_ "
+                "are allowed",
+                hint="it is a program and its arguments, separated by blanks; no shell reads them",
+            )
+    if words and not program(words[0]):
+        raise ToolMissing(
+            f"the launcher `{words[0]}` (--launcher, UDOGEN_LAUNCHER) is not on PATH",
+            hint=f"install it (ccache, sccache and distcc: apt-get install {Path(words[0]).name}), or leave it out",
+        )
+    return words
 
 
 def need(name: str, *, why: str, how: str) -> str:

@@ -51,6 +51,10 @@ Groups:  {_lines(name for name in GROUPS["snpe"] if name not in UDO)}
     "--toolchain", type=click.Choice(["auto", "sdk", "open"]), default="auto",
     help="sdk: the vendor's; open: zig, clang or g++ with udogen's own headers; auto: the SDK where it fits.",
 )  # fmt: skip
+@click.option(
+    "--launcher", metavar="CMD",
+    help="A program in front of each compiler: ccache, sccache, distcc (default: what UDOGEN_LAUNCHER names).",
+)  # fmt: skip
 @click.option("-j", "jobs", type=click.IntRange(min=1), metavar="N", help="Compilers at once (default: all cores).")
 @click.option(
     "--sanitize",
@@ -68,6 +72,7 @@ def command(
     names: tuple[str, ...],
     folder: Path,
     toolchain: str,
+    launcher: str | None,
     jobs: int | None,
     sanitize: tuple[str, ...],
     lines: bool,
@@ -79,7 +84,7 @@ def command(
     from udogen.build.package import open_packages
 
     found = open_packages(folder)
-    env = tools.environment()
+    env = tools.environment(launcher=launcher)
     shares = _share(names, found, ndk=bool(env.android_ndk_root))
     wanted = [*([variants.Variant()] if lines else []), *(variants.parse(text) for text in sanitize)]
     planned = [

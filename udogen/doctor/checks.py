@@ -105,6 +105,11 @@ def _compiler(machine: Machine, value: str) -> CheckOutcome:
     return CheckOutcome(FOUND, machine.version([*words, "--version"]), value)
 
 
+def _launcher(machine: Machine, value: str) -> CheckOutcome:
+    found = _compiler(machine, value)
+    return found._replace(get="install it, or unset it") if found.state == WRONG else found
+
+
 def _tools_version(_machine: Machine, value: str) -> CheckOutcome:
     if not numbers(value):
         return CheckOutcome(
@@ -126,6 +131,7 @@ _ROWS: tuple[tuple[str, str, str, _Judge], ...] = (
     ("CL_LIBRARY_PATH", "GPU libraries for Android", "the device's own libOpenCL.so", _folder_of_opencl),
     ("X86_CXX", "another compiler for x86-64", "", _compiler),
     ("AARCH64_CXX", "another compiler for aarch64 Linux", "", _compiler),
+    ("UDOGEN_LAUNCHER", "ccache, sccache or distcc, at each compiler", "apt-get install ccache", _launcher),
 )
 
 _BY_VERSION: tuple[tuple[str, str, _Judge], ...] = (

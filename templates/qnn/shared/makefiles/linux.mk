@@ -4,6 +4,7 @@
 # TARGET_RUNTIME: the library that must be loaded with it.
 # What another layout than QNN's has elsewhere is LAYOUT_COMMON (this file), LAYOUT_RULES (the others), LAYOUT_INCLUDES,
 # LAYOUT_SUPPORT, LAYOUT_HEADERS (those of QNN), LAYOUT_OBJ, and LAYOUT_X86, LAYOUT_ANDROID, LAYOUT_HEXAGON (folders of libraries).
+# LAUNCHER (or UDOGEN_LAUNCHER of the environment) is a program in front of each compiler: ccache, sccache, distcc.
 # UDO_PROVE=1 builds a library that writes how often its ops were executed to a file (src/utils/Executions.hpp).
 # The package's Makefile says LIBRARY_FOLDER, LIBRARY_NAME, SOURCES, and LINK_RULES: what may stay undefined.
 
@@ -17,14 +18,41 @@ OBJ      := $(or $(LAYOUT_OBJ),obj)/$(TARGET)
 LIBRARY  := $(LIBRARY_FOLDER)/$(TARGET)/$(LIBRARY_NAME)
 OBJECTS  := $(patsubst %.cpp,$(OBJ)/%.o,$(SOURCES))
 # `include` must come before the SDK's headers only for our own files; QNN headers are in a folder of their own.
-COMPILE   = $(CXX) -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra $(or $(LAYOUT_INCLUDES),-Iinclude -Isrc/utils) \
+FLAGS     = -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra $(or $(LAYOUT_INCLUDES),-Iinclude -Isrc/utils) \
             $(HEADERS) $(if $(UDO_PROVE),-DUDO_PROVE) $(TARGET_CXXFLAGS) $(PACKAGE_CXXFLAGS) $(API_CXXFLAGS) \
             $(CXXFLAGS) $(EXTRA_CXXFLAGS)
+COMPILE   = $(CXX) $(FLAGS)
 TARGET_LINKER    ?= $(CXX) -shared $(LINK_RULES) -Wl,-soname,$(LIBRARY_NAME)
 TARGET_LIBRARIES ?= -lm
 LINK      = $(TARGET_LINKER) $(TARGET_LDFLAGS) $(if $(RUNTIME),-Wl$(comma)--no-as-needed $(RUNTIME)) $(LDFLAGS) $(EXTRA_LDFLAGS)
 comma    := ,
 RUNTIME  := $(addprefix $(OBJ)/,$(TARGET_RUNTIME))
+
+# Records are about COMPILE: another launcher makes nothing old.  Its words are quoted, so that they are only words to the shell.
+LAUNCHER ?= $(value UDOGEN_LAUNCHER)
+launcher := $(foreach word,$(LAUNCHER),'$(subst ','\'',$(word))')
+CALLED   := $(CXX)
+make_called :=
+# For ccache the language of messages belongs to what is made.
+ifneq ($(launcher),)
+export LC_ALL := C
+endif
+# A launcher must be given one program: `python3 -m ziglang c++` and its target become a script, which has zig's version in
+# it, for caches read the compiler to know when it is another; for ccache the same without the path of Python.  Other
+# machines have no such script, so nothing is sent to them.
+ifneq ($(and $(launcher),$(filter c++,$(wordlist 2,$(words $(CXX)),$(CXX)))),)
+ifneq ($(filter distcc,$(notdir $(LAUNCHER))),)
+launcher :=
+else
+CALLED   := $(OBJ)/zig-clang++
+blank    := $(subst ,, )
+parts    := $(subst |c++|, ,$(subst $(blank),|,$(strip $(CXX)))|)
+version  := zig $(shell $(subst |, ,$(firstword $(parts))) version)
+make_called = printf '%s\n' '\#!/bin/sh' '\# $(version)' 'exec $(subst ','\'',$(CXX)) "$$@"' > $(CALLED) && chmod +x $(CALLED);
+export CCACHE_COMPILERCHECK ?= string:$(version) $(subst |, ,$(word 2,$(parts)))
+unexport CCACHE_PREFIX
+endif
+endif
 
 # Content decides what is old; times of files do not count.  What is made leaves a record behind: the checksums of all that
 # it was made of (the command too, which is a file here) and its own.  STALE is what has no record, or one that is not true.
@@ -40,7 +68,8 @@ RECORDS  := $(PARTS:%=%.made) $(OBJ)/library.made
 HAVE     := $(wildcard $(RECORDS))
 # Quotes do not count: they are where somebody thought of blanks.
 STALE    := $(shell mkdir -p $(OBJ) && \
-              { $(call written,$(OBJ)/command,$(subst ",,$(COMPILE))); \
+              { $(make_called) \
+                $(call written,$(OBJ)/command,$(subst ",,$(COMPILE))); \
                 $(call written,$(OBJ)/link,$(subst ",,$(LINK) $(OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES))); })
 STALE    := $(filter-out $(HAVE),$(RECORDS)) $(if $(HAVE),$(shell $(call recorded,$(HAVE)) | $(call untrue,$(HAVE))))
 STALE    := $(strip $(patsubst %.made,%,$(STALE)))
@@ -69,7 +98,7 @@ endif
 $(OBJ)/%.o: | %.cpp
 	@mkdir -p $(@D) && rm -f $@.made $(@:.o=.d) && : > $@.begun
 	@echo "CXX $*.cpp"
-	@$(COMPILE) -MMD -c -o $@ $*.cpp
+	@$(launcher) $(CALLED) $(FLAGS) -MMD -c -o $@ $*.cpp
 	@$(call record,{ echo $*.cpp $(OBJ)/command; $(call listed,$(@:.o=.d)); })
 
 ifneq ($(STALE),)

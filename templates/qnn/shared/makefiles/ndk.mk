@@ -1,7 +1,10 @@
 # Auto-generated part of every op package that udogen generates for Android with ndk-build; regenerating rewrites this file.
 # ndk-build goes by the times of files, and knows nothing of flags in the environment.  So what lies here is compared with
 # what lay here when it was called last: what changed without becoming newer makes it compile everything (-B).
+# A launcher (LAUNCHER, or UDOGEN_LAUNCHER of the environment) is its NDK_CCACHE, and makes nothing old.
 # $(1): its folder of objects; $(2): its arguments
+LAUNCHER ?= $(value UDOGEN_LAUNCHER)
+NDK_LAUNCHER = $(if $(LAUNCHER),'NDK_CCACHE=$(subst ','\'',$(foreach word,$(LAUNCHER),'$(subst ','\'',$(word))'))')
 NDK_FLAGS = $(UDO_PROVE) $(EXTRA_CXXFLAGS) $(EXTRA_LDFLAGS) $(CL_LIBRARY_PATH) $(QNN_SDK_ROOT) $(SNPE_UDO_ROOT) $(SNPE_ROOT) $(ANDROID_NDK_ROOT)
 ndk_build = mkdir -p $(1) && \
   look() { find $(wildcard src include jni makefiles .sdk Makefile user.mk) $(if $(QNN_SDK_ROOT),"$(QNN_SDK_ROOT)/include/QNN") -type f -print0 | \
@@ -9,4 +12,4 @@ ndk_build = mkdir -p $(1) && \
   look > $(1)/seen.new && \
   all="$$(if [ -e $(1)/seen ]; then cat $(1)/seen $(1)/seen.new | LC_ALL=C sort | uniq -u | cut -c67- | \
           while read -r name; do [ "$$name" -nt $(1)/seen ] || echo -B; done | head -n 1; elif [ -e $(1)/local ]; then echo -B; fi)" && \
-  { "$(ANDROID_NDK_ROOT)/ndk-build" $(2) $$all; code=$$?; look > $(1)/seen; cmp -s $(1)/seen.new $(1)/seen || rm $(1)/seen; exit $$code; }
+  { "$(ANDROID_NDK_ROOT)/ndk-build" $(2) $(NDK_LAUNCHER) $$all; code=$$?; look > $(1)/seen; cmp -s $(1)/seen.new $(1)/seen || rm $(1)/seen; exit $$code; }
