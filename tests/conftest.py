@@ -1,4 +1,4 @@
-"""What every test run does: compilers go through ccache, the slowest files begin first, tests of `make test-all` are marked.
+"""What every test run does: compilers go through ccache, slow tests are marked, the slowest files begin first.
 
 `tests/slow.toml` lists the tests that `make test` leaves out, and why.  `--cpu-times FILE` writes the processor time of
 each test with its child processes.
@@ -12,7 +12,7 @@ import re
 import resource
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
         hypothesis.settings.load_profile("quick")
     if CCACHE.is_dir():
         _compile_through_ccache()
-    if config.getoption("--cpu-times") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_CpuTimes(Path(config.getoption("--cpu-times"))))
+    if not hasattr(config, "workerinput"):  # the process that collects the reports of all workers
+        config.pluginmanager.register(_Summary(config.getoption("--cpu-times")))
 
 
 def _compile_through_ccache() -> None:
@@ -53,6 +53,7 @@ def _compile_through_ccache() -> None:
         "DIR": str(resources.cache_path().parent / "udogen-tests" / "ccache"),
         "BASEDIR": os.path.realpath(tempfile.gettempdir()),
         "NOHASHDIR": "1",
+        "COMPILERCHECK": "content",  # the script that starts zig is a new file in each package
         "DEPEND": "1",
         "SLOPPINESS": "include_file_ctime,include_file_mtime",  # tests compile what they have just written
         "MAXSIZE": "4G",
@@ -104,22 +105,41 @@ def pytest_runtest_makereport() -> Iterator[None]:
     return report
 
 
-class _CpuTimes:
-    """Adds up the processor time of all tests of all workers."""
+@pytest.fixture
+def print_figures(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Show figures of a test after the run."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def show(text: str) -> None:
+        request.node.user_properties.append(("figures", text.rstrip()))
+
+    return show
+
+
+class _Summary:
+    """The figures of tests, and their processor time, of all workers."""
+
+    def __init__(self, cpu_times: str | None) -> None:
+        self.cpu_times = cpu_times
         self.by_test: Counter[str] = Counter()
+        self.figures: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.by_test[report.nodeid] += getattr(report, "cpu_seconds", 0)
+        for name, text in report.user_properties:
+            if name == "figures":
+                self.figures[report.nodeid] = str(text)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        by_folder: Counter[str] = Counter()
-        for test, seconds in self.by_test.items():
-            by_folder["/".join(test.partition("::")[0].split("/")[1:-1])] += seconds
-        terminalreporter.section("processor seconds")
-        for folder, seconds in by_folder.most_common():
-            terminalreporter.write_line(f"{seconds:8.1f}  {folder}")
-        terminalreporter.write_line(f"{sum(by_folder.values()):8.1f}  in all")
-        self.path.write_text(json.dumps({test: round(took, 3) for test, took in self.by_test.most_common()}, indent=0))
+        for test, text in sorted(self.figures.items()):
+            terminalreporter.section(test)
+            terminalreporter.write_line(text)
+        if self.cpu_times:
+            by_folder: Counter[str] = Counter()
+            for test, seconds in self.by_test.items():
+                by_folder["/".join(test.partition("::")[0].split("/")[1:-1])] += seconds
+            terminalreporter.section("processor seconds")
+            for folder, seconds in by_folder.most_common():
+                terminalreporter.write_line(f"{seconds:8.1f}  {folder}")
+            terminalreporter.write_line(f"{sum(by_folder.values()):8.1f}  in all")
+            took = {test: round(seconds, 3) for test, seconds in self.by_test.most_common()}
+            Path(self.cpu_times).write_text(json.dumps(took, indent=0))
