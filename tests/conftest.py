@@ -18,6 +18,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from hypothesis import HealthCheck
 
 from udogen import resources
 
@@ -27,8 +28,9 @@ CCACHE = Path("/usr/lib/ccache")  # Debian's folder with the names of all compil
 # They take longest, and so begin first: the workers end together.
 SLOWEST: tuple[str, ...] = ()
 
-hypothesis.settings.register_profile("quick", max_examples=20, deadline=None, derandomize=True)
-hypothesis.settings.register_profile("all", max_examples=200, deadline=None)
+_UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+hypothesis.settings.register_profile("quick", max_examples=20, derandomize=True, **_UNHURRIED)
+hypothesis.settings.register_profile("all", max_examples=200, **_UNHURRIED)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
