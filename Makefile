@@ -1,25 +1,25 @@
 # Everything a developer calls. The first call sets up .venv, and system packages where they are missing (.ci/setup).
 
 python := .venv/bin/python
-# Whole files go to one worker, so that what a file's fixtures have compiled is compiled once.
+# Whole files go to one worker, in the order of tests/conftest.py, so that what a file's fixtures have made is made once.
 workers ?= $(shell nproc 2>/dev/null || echo 2)
+pytest = $(python) -m pytest -n $(workers) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test golden lint format bench clean
+.PHONY: help demo test test-all golden lint format bench clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo:  ## a custom op, from its config to checked numbers on the real QNN CPU runtime
 	@.ci/setup demo
 	@$(python) examples/demo.py
 
-test:  ## ruff, mypy, pytest
-	@.ci/setup test
-	$(python) -m ruff check
-	$(python) -m ruff format --check
-	$(python) -m mypy
-	$(python) -m pytest -n $(workers) --dist loadfile
+test: lint  ## ruff, mypy, and the tests that are not slow: 5 minutes on two cores
+	$(pytest) -m "not slow"
+
+test-all: lint  ## ruff, mypy, all tests: 30 minutes on two cores
+	$(pytest) --hypothesis-profile all
 
 golden:  ## write the trees under tests/golden anew; look at the difference before you commit it
 	@.ci/setup test

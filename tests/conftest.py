@@ -1,17 +1,147 @@
-"""What every test run does: slow tests run as long as there is time for them."""
+"""What every test run does: compilers go through ccache, slow tests are marked, the slowest files begin first.
+
+`tests/slow.toml` lists the tests that `make test` leaves out, and why.  `--cpu-times FILE` writes the processor time of
+each test with its child processes.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-import time
+import re
+import resource
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import HealthCheck
 
-# CI must end in 25 minutes on whatever machine it gets: `.ci/run` says after how many seconds no slow test begins.
-_LAST = float(os.environ.get("UDOGEN_SLOW_TESTS_BEFORE", "inf"))
-_BEGUN = time.monotonic()
+from udogen import resources
+
+HERE = Path(__file__).parent
+CCACHE = Path("/usr/lib/ccache")  # Debian's folder with the names of all compilers, each of them ccache
+
+# They take longest, and so begin first: the workers end together.
+SLOWEST: tuple[str, ...] = ()
+
+_UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+hypothesis.settings.register_profile("quick", max_examples=20, derandomize=True, **_UNHURRIED)
+hypothesis.settings.register_profile("all", max_examples=200, **_UNHURRIED)
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("slow") and time.monotonic() - _BEGUN > _LAST:
-        pytest.skip(f"slow, and the run is past its {_LAST / 60:.0f} minutes for slow tests")
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of this suite."""
+    parser.addoption("--cpu-times", metavar="FILE", help="write the processor seconds of each test as JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set up what all tests share."""
+    if not config.getoption("--hypothesis-profile"):
+        hypothesis.settings.load_profile("quick")
+    if CCACHE.is_dir():
+        _compile_through_ccache()
+    if not hasattr(config, "workerinput"):  # the process that collects the reports of all workers
+        config.pluginmanager.register(_Summary(config.getoption("--cpu-times")))
+
+
+def _compile_through_ccache() -> None:
+    """One cache for all workers and runs, to which the folders of tests make no difference."""
+    os.environ["PATH"] = os.pathsep.join((str(CCACHE), os.environ.get("PATH", os.defpath)))
+    settings = {
+        "DIR": str(resources.cache_path().parent / "udogen-tests" / "ccache"),
+        "BASEDIR": os.path.realpath(tempfile.gettempdir()),
+        "NOHASHDIR": "1",
+        "COMPILERCHECK": "content",  # the script that starts zig is a new file in each package
+        "DEPEND": "1",
+        "SLOPPINESS": "include_file_ctime,include_file_mtime",  # tests compile what they have just written
+        "MAXSIZE": "4G",
+    }
+    for name, value in settings.items():
+        os.environ.setdefault(f"CCACHE_{name}", value)
+
+
+# --- which tests, and in what order -------------------------------------------------------------------------------
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the slow tests; put the slowest files first."""
+    unknown = []
+    for reason, patterns in resources.read_toml((HERE / "slow.toml").read_bytes()).items():
+        for pattern in patterns:
+            # A file, a test, or one of its parameters; `*` is anything.
+            named = re.compile("tests/" + re.escape(pattern).replace(r"\*", ".*") + r"($|::|\[)")
+            found = [item for item in items if named.match(item.nodeid)]
+            for item in found:
+                item.add_marker(pytest.mark.slow(reason=reason))
+            if not found:
+                unknown.append(pattern)
+    if unknown and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        raise pytest.UsageError(f"tests/slow.toml names tests that do not exist: {', '.join(unknown)}")
+    ranks = {f"tests/{name}": rank for rank, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))
+
+
+# --- processor time -----------------------------------------------------------------------------------------------
+
+
+def _cpu_seconds() -> float:
+    """User and system time of this process and of its children that have ended."""
+    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+_last_cpu_seconds = _cpu_seconds()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Each report (of set-up, test and tear-down) carries the processor time since the one before."""
+    global _last_cpu_seconds
+    report: Any = yield
+    before, _last_cpu_seconds = _last_cpu_seconds, _cpu_seconds()
+    report.cpu_seconds = _last_cpu_seconds - before
+    return report
+
+
+@pytest.fixture
+def print_figures(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Show figures of a test after the run."""
+
+    def show(text: str) -> None:
+        request.node.user_properties.append(("figures", text.rstrip()))
+
+    return show
+
+
+class _Summary:
+    """The figures of tests, and their processor time, of all workers."""
+
+    def __init__(self, cpu_times: str | None) -> None:
+        self.cpu_times = cpu_times
+        self.by_test: Counter[str] = Counter()
+        self.figures: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.by_test[report.nodeid] += getattr(report, "cpu_seconds", 0)
+        for name, text in report.user_properties:
+            if name == "figures":
+                self.figures[report.nodeid] = str(text)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for test, text in sorted(self.figures.items()):
+            terminalreporter.section(test)
+            terminalreporter.write_line(text)
+        if self.cpu_times:
+            by_folder: Counter[str] = Counter()
+            for test, seconds in self.by_test.items():
+                by_folder["/".join(test.partition("::")[0].split("/")[1:-1])] += seconds
+            terminalreporter.section("processor seconds")
+            for folder, seconds in by_folder.most_common():
+                terminalreporter.write_line(f"{seconds:8.1f}  {folder}")
+            terminalreporter.write_line(f"{sum(by_folder.values()):8.1f}  in all")
+            took = {test: round(seconds, 3) for test, seconds in self.by_test.most_common()}
+            Path(self.cpu_times).write_text(json.dumps(took, indent=0))

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-pytestmark = pytest.mark.slow
 
 CONFIG = """<?xml version="1.0" encoding="utf-8"?>
 <OpDefCollection PackageName="WheelPackage" Domain="test" Version="1.0">

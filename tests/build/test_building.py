@@ -274,7 +274,6 @@ def test_the_command_line_of_ndk_build(folder: Path, tmp_path: Path) -> None:
     assert called == (EXPLANATIONS / "ndk-build.txt").read_text()
 
 
-@pytest.mark.slow
 def test_aarch64_linux_by_zig(folder: Path) -> None:
     from elftools.elf.elffile import ELFFile
 

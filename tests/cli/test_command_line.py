@@ -255,7 +255,7 @@ WORDS = st.sampled_from(
 ODD = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(arguments=st.lists(st.one_of(WORDS, ODD), max_size=6))
 def test_odd_arguments_never_show_a_traceback(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -355,7 +355,6 @@ def _answer(folder: Path, case: str, library: str) -> np.ndarray[Any, Any]:
     return np.load(answer)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("case", "library", "off"), [
     ("alone", "leaky", 2e-3),  # the graph is of 16-bit floats
     ("interface", "leaky", 2e-3),
@@ -372,7 +371,6 @@ def test_a_model_with_our_op_is_lowered_and_run_and_its_numbers_are_right(
     np.testing.assert_allclose(_answer(folder, case, library), want, rtol=0, atol=off)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("case", "value"), [("list", 700.0 - 1400.0), ("order", -2.0)])
 def test_what_our_rules_refuse_gives_wrong_numbers(
     lowered: tuple[Path, dict[str, str]], case: str, value: float
@@ -384,7 +382,6 @@ def test_what_our_rules_refuse_gives_wrong_numbers(
     np.testing.assert_allclose(wrong, np.full_like(wrong, value), atol=0.6)
 
 
-@pytest.mark.slow
 def test_what_is_not_lowered_is_an_error_on_the_real_thing(lowered: tuple[Path, dict[str, str]]) -> None:
     _, answers = lowered
     for case in ("left out", "no library"):

@@ -135,7 +135,6 @@ def flips(data: bytes) -> list[int]:
     return [*range(40, 40 + length, 97)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["htp", "cpu"])
 def test_flipped_bits_of_a_real_binary_end_nobody(backend: str, tmp_path: Path, tidy: None) -> None:
     """The library crashes or hangs on some: in the child.  What it does not notice is what manifests are for."""

@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -97,7 +97,6 @@ ROWS = st.one_of(
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@settings(max_examples=150, deadline=None)
 @given(values=ROWS)
 def test_packing_is_that_of_the_reference(kind: str, values: np.ndarray) -> None:
     expected = [REFERENCES[kind](row.tolist()) for row in values]
@@ -105,7 +104,6 @@ def test_packing_is_that_of_the_reference(kind: str, values: np.ndarray) -> None
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_unpacking_is_that_of_the_reference(kind: str, data: st.DataObject) -> None:
     block = data.draw(st.binary(min_size=SIZES[kind], max_size=SIZES[kind]))

@@ -44,7 +44,6 @@ def test_both_clients_run_a_shard_with_an_op_package(
         assert (told.called > 0) == (argv is c_client.PYTHON)
 
 
-@pytest.mark.slow
 def test_restoring_a_gigabyte_takes_what_the_library_takes(large: Path, tmp_path: Path) -> None:
     runtime = find_runtime("htp", kind="real").path
     client = c_client.build(tmp_path)

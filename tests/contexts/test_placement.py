@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import combinations, pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from udogen.errors import UsageError
@@ -138,7 +138,6 @@ def test_layers_placed_by_hand() -> None:
 SIZES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5), st.integers(0, 4)), min_size=1, max_size=8)
 
 
-@settings(max_examples=250, deadline=None)
 @given(sizes=SIZES, count=st.integers(1, 4), limits=st.lists(st.integers(10, 90), min_size=4, max_size=4), share=...)
 def test_no_other_way_is_better(sizes: list[tuple[int, int, int]], count: int, limits: list[int], share: bool) -> None:
     layers = [

@@ -6,7 +6,7 @@ import json
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from udogen import resources
@@ -262,7 +262,6 @@ def runs(draw: st.DrawFn) -> tuple[list[ExecutionStep], list[Link]]:
     return steps, links
 
 
-@settings(max_examples=150, deadline=None)
 @given(runs(), WISHES)
 def test_no_two_values_that_are_alive_together_overlap(
     run: tuple[list[ExecutionStep], list[Link]], wishes: BufferOptions
@@ -345,7 +344,6 @@ def test_the_schema_is_one() -> None:
     st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=6),
     st.sampled_from([1, 2, 4]),
 )
-@settings(max_examples=100, deadline=None)
 def test_every_value_lies_at_the_lowest_byte_that_is_free(rows: list[tuple[int, int, int]], alignment: int) -> None:
     """Beside what is alive with it without a byte between or in common: looked for byte by byte."""
     wishes = BufferOptions(alignment=alignment, packed=True, reuse=True)

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from udogen.errors import UsageError
@@ -49,7 +49,6 @@ def layout(kind: str, row: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@settings(max_examples=60, deadline=None)
 @given(rows=st.integers(1, 4), blocks=st.integers(1, 20), seed=st.integers(0, 99))
 def test_repacked_rows_are_as_documented_and_come_back_bit_for_bit(
     kind: str, rows: int, blocks: int, seed: int
@@ -80,7 +79,6 @@ def test_one_tensor_of_many_pieces(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_ranges_of_blocks_go_in_and_come_out(kind: str, data: st.DataObject) -> None:
     rows, per_row = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 10))

@@ -34,7 +34,6 @@ def soak(backend: str, kind: str, executions: int) -> dict[str, list[int]]:
     return dict(zip(("executions", "rss", "fds"), map(list, columns), strict=True))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("backend", "kind"), BACKENDS, ids=["-".join(row) for row in BACKENDS])
 def test_nothing_grows(backend: str, kind: str) -> None:
     found = soak(backend, kind, 100_000)

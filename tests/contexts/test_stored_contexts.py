@@ -166,7 +166,6 @@ def _nowhere(*_args: object, **_more: object) -> Path:
     raise ToolMissing("it is not there")
 
 
-@pytest.mark.slow
 def test_a_context_of_a_custom_op_saved_by_run_op(tmp_path: Path) -> None:
     """The command saves a manifest with it, and takes back only what it saved."""
     example = ROOT / "examples" / "leaky_relu"
@@ -205,7 +204,6 @@ onnxruntime.InferenceSession(sys.argv[1], options)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not importlib.util.find_spec("onnxruntime"), reason="onnxruntime is not installed")
 def test_a_context_that_onnx_runtime_wrote(tmp_path: Path) -> None:
     need_runtime("htp")

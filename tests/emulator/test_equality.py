@@ -19,7 +19,7 @@ from udogen.runtime.op.calls import OpCall
 from udogen.runtime.op.request import CallOptions, make_call
 
 Draw = Callable[[st.SearchStrategy[object]], object]
-EXAMPLES = settings(max_examples=200, deadline=None, derandomize=True)
+EXAMPLES = settings(derandomize=True)
 NUMPY = {
     "FLOAT_32": np.float32,
     "FLOAT_16": np.float16,

@@ -15,7 +15,6 @@ from tests.making import LONG, ROOT, need_opencl
 TESTS = [ROOT / "tests" / "emulator" / f"test_{name}.py" for name in ("gpu_misuse", "memory", "waiting", "cpu_graphs")]
 
 
-@pytest.mark.slow
 def test_misuse_is_clean_under_the_sanitizers(tmp_path: Path) -> None:
     need_opencl()
     if shutil.which("g++") is None:

@@ -46,7 +46,6 @@ def under_tsan(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], cwd=ROOT, env=env, capture_output=True, text=True, timeout=LONG)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["cpu", "htp"])
 def test_no_thread_races_another(backend: str) -> None:
     chosen = "htp" if backend == "htp" else "not htp"

@@ -110,7 +110,6 @@ def config(seed: int) -> str:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(len(COMPILERS)))
 def test_any_config_compiles_without_a_warning(seed: int, tmp_path: Path) -> None:
     cxx = compiler(COMPILERS[seed % len(COMPILERS)])

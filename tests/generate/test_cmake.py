@@ -164,7 +164,6 @@ def test_the_presets_are_those_of_the_documentation(tmp_path: Path) -> None:
 # --- Windows ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("config", [ONE_OP, SOFTMAX / "Softmax_Htp.json"], ids=["qnn", "snpe"])
 def test_windows_libraries_by_zig(config: Path, tmp_path: Path) -> None:
     """Not MSVC, but Windows all the same: its headers, its way of exporting, its names of libraries."""

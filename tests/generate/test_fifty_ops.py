@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from tests.bench.clock import python, ratio
 from tests.generate.fifty import config, kernel
@@ -29,7 +28,6 @@ def test_fifty_ops_take_about_the_time_of_one(tmp_path: Path) -> None:
     assert found < 3, "loose, because tests share the machine; `make bench` measures"
 
 
-@pytest.mark.slow
 def test_fifty_ops_build_and_each_of_them_runs(tmp_path: Path) -> None:
     need_runtime("cpu")
     (tmp_path / "many.xml").write_text(config(COUNT), "utf-8")

@@ -398,7 +398,6 @@ def test_the_runtime_of_another_release_is_refused(both: Path, tmp_path: Path) -
 REAL_SDK, REAL_HTP = os.environ.get("UDOGEN_TEST_SDK", ""), os.environ.get("UDOGEN_TEST_HTP", "")
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not REAL_SDK, reason="UDOGEN_TEST_SDK does not name a QNN SDK")
 @pytest.mark.parametrize("example", ["leaky_relu", "softmax"])
 def test_the_examples_with_the_headers_of_a_real_sdk(example: str, tmp_path: Path) -> None:

@@ -88,7 +88,6 @@ def test_add_sat_u8_is_the_same_on_hvx_and_scalar(add_sat: Built) -> None:
     same_at_every_length(add_sat, LENGTHS)
 
 
-@pytest.mark.slow
 def test_add_sat_u8_is_the_same_at_really_every_length(add_sat: Built) -> None:
     same_at_every_length(add_sat, range(1, 4098))
 

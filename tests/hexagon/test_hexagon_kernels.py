@@ -153,7 +153,6 @@ def test_a_call_that_no_record_takes(both: Built) -> None:
     assert told.value.details[0] == "given: inputs Int32 Flat4; outputs Int32 Flat4"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("arch", architectures.of_backend("htp"))
 def test_every_architecture(arch: str, raw: Built) -> None:
     x = np.arange(1000).astype(np.uint8)

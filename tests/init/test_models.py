@@ -29,7 +29,6 @@ def test_the_config_is_accepted_and_says_what_the_draft_says(name: str, suffix: 
         assert package == draft.package
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", models.ALL)
 def test_it_runs_in_the_real_cpu_runtime_without_an_edit(name: str, tmp_path: Path) -> None:
     draft = from_onnx.draft(models.save(name, tmp_path))
@@ -38,7 +37,6 @@ def test_it_runs_in_the_real_cpu_runtime_without_an_edit(name: str, tmp_path: Pa
     assert smoking.run(draft, config, tmp_path / "out", backend="cpu") == RUNS[name]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "runs"), [("torch_style", 1), ("optional_inputs", 1), ("quantized", 2)])
 def test_it_runs_in_the_real_htp_runtime_without_an_edit(name: str, runs: int, tmp_path: Path) -> None:
     """Qualcomm's emulator of HTP; what HTP cannot take is not among these cases (an input that is left out)."""
@@ -65,7 +63,6 @@ udo::Status execute(const Args& args) {
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "code", "told"), [(_SWISH, 0, "1 ok"), (_SWISH.replace("1.0f +", "1.1f +"), 6, "WRONG")]
 )

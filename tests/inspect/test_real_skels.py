@@ -10,7 +10,6 @@ from toys import Look, Make, told
 from tests.wheels import PARTS, SDK, device_libraries
 from udogen.backends import architectures
 
-pytestmark = pytest.mark.slow
 VERSIONS = tuple(architectures.of_backend("htp"))
 
 

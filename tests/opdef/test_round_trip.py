@@ -14,7 +14,7 @@ from typing import Any
 import fastjsonschema
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from lxml import etree
 
 from tests.opdef.models import common_packages, rich_packages
@@ -23,10 +23,6 @@ from udogen import resources
 from udogen.configs import json_read, json_write, resolve, xml_read, xml_write
 from udogen.opdef.model import Op, OpPackage, Tensor
 from udogen.opdef.problems import Problems
-
-SLOW = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
 
 
 def to_xml(package: OpPackage) -> tuple[str, list[str]]:
@@ -53,7 +49,6 @@ def from_json(text: str) -> OpPackage:
     return found
 
 
-@SLOW
 @given(common_packages())
 def test_what_both_can_say_is_never_lost(package: OpPackage) -> None:
     text, lost = to_json(package)
@@ -65,7 +60,6 @@ def test_what_both_can_say_is_never_lost(package: OpPackage) -> None:
     assert to_json(from_xml(text))[0] == to_json(package)[0]
 
 
-@SLOW
 @given(rich_packages())
 def test_xml_can_say_everything_that_xml_says(package: OpPackage) -> None:
     text, lost = to_xml(package)
@@ -74,7 +68,6 @@ def test_xml_can_say_everything_that_xml_says(package: OpPackage) -> None:
     assert to_xml(from_xml(text))[0] == text
 
 
-@SLOW
 @given(rich_packages())
 def test_every_loss_is_named(package: OpPackage) -> None:
     text, lost = to_json(package)
@@ -153,7 +146,6 @@ def json_schema() -> Any:
     return json.loads((resources.schemas() / "udo_config.schema.json").read_text("utf-8"))
 
 
-@SLOW
 @given(rich_packages())
 def test_what_is_written_fits_the_schemas(package: OpPackage) -> None:
     text = to_xml(package)[0]
@@ -165,7 +157,6 @@ def test_what_is_written_fits_the_schemas(package: OpPackage) -> None:
 def test_another_library_reads_the_schema_alike() -> None:
     other = xsd_of_another_library()
 
-    @SLOW
     @given(rich_packages())
     def agree(package: OpPackage) -> None:
         other.validate(to_xml(package)[0])

@@ -34,7 +34,6 @@ def script(out: Path, *arguments: object) -> Path:
 # --- our client, as a program of aarch64 --------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["adb", "ssh"])
 def test_our_client_runs_on_aarch64(aarch64: Made, emulator64: Path, wrap: str, tmp_path: Path, kind: str) -> None:
     arguments = ["--client", "cpp", "--device", kind, "--context", aarch64.file("emulator.bin"), *aarch64.inputs]

@@ -133,7 +133,6 @@ def test_ndk_build_by_hand_in_parallel(folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text().count("MODULE: ") == 3
 
 
-@pytest.mark.slow
 def test_dsp_by_zig_for_every_architecture_of_the_config(tmp_path: Path) -> None:
     """`make dsp` by hand, without an SDK: V66 in dsp_v60, later versions in their own folders, the registration."""
     archs = ["v66", *(name for name, row in ALL.items() if row.backend == "htp")]

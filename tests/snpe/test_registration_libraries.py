@@ -97,7 +97,6 @@ def test_every_library_is_reachable_on_this_machine(
         add_op_package(reg, cores=["DSP"])
 
 
-@pytest.mark.slow
 def test_every_library_is_built_by_its_own_makefile(host: Path, tmp_path: Path) -> None:
     """By zig: those of V66 in dsp_v60, that of V68 in dsp_v68; each exports the provider of the package."""
     ops, _ = PACKAGES["every core"]

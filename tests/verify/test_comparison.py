@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -97,7 +97,6 @@ def test_whole_numbers_of_64_bits_are_compared_exactly() -> None:
 
 
 @given(pairs(), st.floats(0, 1e6), st.floats(0, 2))
-@settings(deadline=None)
 def test_what_holds_of_all_arrays(pair: tuple[Any, Any], absolute: float, relative: float) -> None:
     found, expected = pair
     measured = compare(found, expected, tolerance=Tolerance(absolute, relative))
@@ -121,7 +120,6 @@ def test_what_holds_of_all_arrays(pair: tuple[Any, Any], absolute: float, relati
 
 
 @given(pairs(["float16", "float32", "float64"]))
-@settings(deadline=None)
 def test_ulps_are_a_distance(pair: tuple[Any, Any]) -> None:
     found, expected = pair
     one, other = compare(found, expected).max_ulp, compare(expected, found).max_ulp

@@ -112,7 +112,6 @@ def on_hexagon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Built
         yield built, session
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("op", ["InvertBytes", "Relu"])
 def test_on_hexagon(op: str, on_hexagon: tuple[Built, HexagonSession]) -> None:
     """The instruction set under QEMU; what a kernel leaves of whole vectors is most at home there."""

@@ -28,7 +28,6 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_a_fault_is_on_the_page(faulty: Path, tmp_path: Path) -> None:
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     file, costs = tmp_path / "report.html", tmp_path / "costs.json"

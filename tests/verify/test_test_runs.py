@@ -180,7 +180,6 @@ def test_only_cases_of_a_pattern(run: Run) -> None:
         run(RIGHT, pattern="nothing")
 
 
-@pytest.mark.slow
 def test_an_example_on_every_backend_that_is_there(tmp_path: Path) -> None:
     for backend in ("cpu", "htp"):
         need_runtime(backend)

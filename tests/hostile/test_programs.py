@@ -1,0 +1,29 @@
+"""The programs here that change files at random and end processes at random moments, with a bounded number of tries."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from tests.making import ROOT, need_runtime
+
+PROGRAMS = {
+    "fuzz_configs": "--count 1500 --every 100 --compile 4",
+    "kill_generate": "--kills 25",
+    "kill_build": "--kills 12",
+    "flip_binaries": "--flips 80",
+    "random_graphs": "--count 40",
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_nothing_is_wrong(program: str, print_figures: Callable[[str], None]) -> None:
+    for backend in ("cpu", "htp"):
+        need_runtime(backend)
+    argv = [sys.executable, "-m", f"tests.hostile.{program}", *PROGRAMS[program].split()]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=1800)
+    print_figures(f"{program}: {done.stdout}")
+    assert done.returncode == 0, done.stdout + done.stderr
