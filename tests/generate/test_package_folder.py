@@ -289,5 +289,12 @@ def test_a_forged_record_of_an_interrupted_call_does_no_harm(work: Work, content
     assert tree(work.out) == right
 
 
+def test_what_was_left_before_anything_was_begun_goes(work: Work) -> None:
+    right = tree(work.out)
+    (work.package / ".udogen/.udogen-tmp").write_text("{")
+    make_packages([work.config], work.out)
+    assert tree(work.out) == right
+
+
 def test_a_few_kills(tmp_path: Path) -> None:
     assert kill_generate.kill(tmp_path, kills=2, chance=random.Random(7)).keys().isdisjoint({"WRONG", "LOST"})

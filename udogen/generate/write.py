@@ -135,13 +135,14 @@ class Memory:
 
     def settle(self) -> None:
         """Remember what a call that was interrupted has written, and remove what it has left."""
+        self._folder.sweep(MANIFEST)  # where it had not even begun, there may be this
         if self._is_unfinished:
             for path in self._begun:
                 self._folder.sweep(path)
             known = {"files": self.checksums, "skeletons": sorted(self.skeletons), "mergeable": sorted(self.mergeable)}
             self.manifest = {**(self.manifest or {}), **known}
             self.finish()
-        if self._folder.exists(_NEXT):  # where it had not even begun
+        if self._folder.exists(_NEXT):  # or this
             self._folder.remove_tree(_NEXT)
 
     def _put_manifest(self, manifest: Mapping[str, object]) -> None:
