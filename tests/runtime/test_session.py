@@ -117,6 +117,12 @@ def test_chatter_on_stdout_goes_nowhere(session: OpSession, capfd: pytest.Captur
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.parametrize("seconds", [1e10, float("inf")])
+def test_a_timeout_of_centuries(probe: Path, seconds: float) -> None:
+    with OpSession(probe, PROVIDER, timeout=seconds) as session:
+        session.run(call("AddOne"))
+
+
 def test_phases_are_announced(probe: Path) -> None:
     phases: list[str] = []
     with OpSession(probe, PROVIDER, timeout=20, on_phase=phases.append) as session:

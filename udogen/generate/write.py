@@ -86,11 +86,12 @@ class Memory:
         return self.checksums.get(path) == content_key(content)
 
     def last(self, path: str) -> bytes | None:
-        """What was generated last as this file; None where no copy is kept."""
+        """What was generated last as this file; None where there is no copy of exactly that."""
         if path not in self.checksums:
             return None
         found = self._folder.read(f"{_NEXT}/{path}") if path in self._written else None
-        return self._folder.read(f"{_LAST}/{path}") if found is None else found
+        found = self._folder.read(f"{_LAST}/{path}") if found is None else found
+        return found if found is not None and self.is_last(path, found) else None
 
     def begin(self, manifest: Mapping[str, object], rendered: Mapping[str, bytes], changes: Sequence[Change]) -> None:
         """Before the first file is written: what is going to be written."""

@@ -44,6 +44,7 @@ _HEAD = struct.Struct("<8sIII")  # the mark, the number of the frame, how many b
 _TAIL = struct.Struct("<I8s")  # the number of the frame, the other mark
 _BEGIN, _END = b"\x89udogen<", b">udogen\x98"
 _LONGEST = 1 << 28  # bytes of JSON
+_LONGEST_WAIT = 2_000_000.0  # seconds, which poll counts in milliseconds of 31 bits
 _MOST_MEMORIES = 64  # that one message refers to
 _SEQUENCES = (tuple, collections.abc.Sequence)
 _CLASS, _AT = "class", "at"  # keys: of a dataclass, and of data in shared memory
@@ -491,7 +492,7 @@ class Channel:
         return taken
 
     def _fill(self, deadline: float | None) -> None:
-        wait = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+        wait = None if deadline is None else min(max(0.0, deadline - time.monotonic()), _LONGEST_WAIT) * 1000
         if not self._poll.poll(wait):
             raise TimeoutError
         space = socket.CMSG_SPACE(_MOST_MEMORIES * array("i").itemsize)
