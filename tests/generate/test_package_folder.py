@@ -289,5 +289,23 @@ def test_a_forged_record_of_an_interrupted_call_does_no_harm(work: Work, content
     assert tree(work.out) == right
 
 
+def test_what_was_left_before_anything_was_begun_goes(work: Work) -> None:
+    right = tree(work.out)
+    (work.package / ".udogen/.udogen-tmp").write_text("{")
+    make_packages([work.config], work.out)
+    assert tree(work.out) == right
+
+
+def test_a_copy_that_is_not_what_was_generated_last_is_not_merged_with(work: Work) -> None:
+    """With the user's own file as the copy, the user's lines would look like lines that udogen takes back."""
+    work.edit(HEADER, "#pragma once", "#pragma once\n// mine")
+    (work.package / ".udogen/last" / HEADER).write_text(work.text(HEADER))
+    work.grow()
+    done = work.generate()
+    assert done.returncode == 2 and "1 file changed on both sides" in done.stderr, done.stderr
+    assert "// mine" in work.text(HEADER) and "limit" in work.text(f"{HEADER}.udogen-new")
+    assert "// mine" not in work.text(f".udogen/last/{HEADER}")
+
+
 def test_a_few_kills(tmp_path: Path) -> None:
     assert kill_generate.kill(tmp_path, kills=2, chance=random.Random(7)).keys().isdisjoint({"WRONG", "LOST"})

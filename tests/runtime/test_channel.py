@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from udogen.runtime.channel import Channel, Garbled, SharedMemory, UnknownMessage
+from udogen.runtime.channel import GUARD, Channel, Garbled, SharedMemory, UnknownMessage
 
 
 class Pair(NamedTuple):
@@ -85,6 +85,7 @@ def test_shared_memory_is_not_copied_and_needs_no_descriptor_afterwards() -> Non
     theirs = other.receive([Blocks]).blocks
     mine[2].data[:] = b"new"
     assert [bytes(each.data) for each in theirs] == [bytes(10_000), b"", b"new", b"other", b""]
+    assert len(theirs[1].before) == len(theirs[1].behind) == len(mine[2].before) == len(mine[0].behind) == GUARD
     theirs[0].data[0] = 1
     theirs[0].before[:] = b"g" * len(theirs[0].before)
     assert not any(mine[0].data), "what a receiver writes is its own"

@@ -56,3 +56,15 @@ def test_a_worker_that_dies_leaves_no_memory(probe: Path) -> None:
         assert np.array_equal(session.run(call("AddOne", (tensor(array=array),))).outputs["y"], array + 1)
     assert not [name for name in os.listdir("/dev/shm") if "udogen" in name]
     assert len(memories("self")) == there
+
+
+def test_one_shared_array_for_several_tensors_and_more_than_a_message_refers_to(probe: Path) -> None:
+    """Each tensor has guards of its own, and there is no limit to how many arrays are shared."""
+    array = shared_array((2, 3), np.float32)
+    array[:] = 4
+    many = [shared_array((2, 3), np.float32) for _ in range(300)]
+    with OpSession(probe, PROVIDER) as session:
+        for inputs in ([array, array, array], [array, *many, array]):
+            given = tuple(tensor(f"x{at}", array=each) for at, each in enumerate(inputs))
+            session.run(call("Dump", given))
+            assert session.restarts == 0

@@ -16,7 +16,7 @@ from probe import X, call
 from tests.making import ROOT
 from udogen.errors import RunFailed, UdogenError, UsageError, of_json, of_limit
 from udogen.runtime import OpCrashed, OpSession, ParamArg
-from udogen.runtime.channel import Done, Failed
+from udogen.runtime.channel import Done, Failed, Quit
 from udogen.runtime.failures import Situation
 from udogen.runtime.package_queries import LibraryLocated, LocateLibrary, ask
 from udogen.runtime.worker_process import WorkerProcess
@@ -113,6 +113,17 @@ def test_limits_of_the_shell(probe: Path, kind: str, value: int, tmp_path: Path)
     assert done.returncode in (0, 5), done.stderr
     assert done.returncode == 0 or "ulimit" in done.stderr, done.stderr
     assert "internal error" not in done.stderr
+
+
+def test_a_worker_that_is_dying_ends_by_itself_and_leaves_nothing_open(tmp_path: Path) -> None:
+    dying = "import os, sys, time\ndef main():\n    os.close(int(sys.argv[1]))\n    time.sleep(0.5)\n    sys.exit(7)\n"
+    (tmp_path / "dying.py").write_text(dying)
+    before = len(os.listdir("/proc/self/fd"))
+    worker = WorkerProcess("dying", env={"PYTHONPATH": str(tmp_path)})
+    with pytest.raises(EOFError):
+        worker.ask(Quit(), Done)
+    assert worker.end(10) == 7
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_limits_are_known_by_their_kind_and_not_by_their_words() -> None:

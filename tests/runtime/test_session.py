@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from probe import PROVIDER, X, call, result, tensor
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, UsageError
 from udogen.runtime import OpSession, ParamArg, TensorArg
 
 
@@ -116,6 +117,12 @@ def test_chatter_on_stdout_goes_nowhere(session: OpSession, capfd: pytest.Captur
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.parametrize("seconds", [1e10, float("inf")])
+def test_a_timeout_of_centuries(probe: Path, seconds: float) -> None:
+    with OpSession(probe, PROVIDER, timeout=seconds) as session:
+        session.run(call("AddOne"))
+
+
 def test_phases_are_announced(probe: Path) -> None:
     phases: list[str] = []
     with OpSession(probe, PROVIDER, timeout=20, on_phase=phases.append) as session:
@@ -133,12 +140,34 @@ def test_phases_are_announced(probe: Path) -> None:
         (TensorArg("x", "FLOAT_32", (2, 4), X), r"declared FLOAT_32 \[2, 4\]"),
         (TensorArg("x", "FLOAT_32", (2, 3)), "has no data"),
         (TensorArg("x", "BFLOAT_16", (2, 3), X), "of which udogen cannot make a tensor"),
+        (TensorArg("x", "FLOAT_32", (2, 3), X.tolist()), "`x` of op `AddOne` is a list"),  # type: ignore[arg-type]
+        (tensor(array=np.ma.masked_array(X, X > 2)), "a masked array, and runtimes have no masks"),
+        (tensor(array=X.astype(">f4")), "its array is >f4"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_the_call(session: OpSession, broken: TensorArg, match: str) -> None:
     with pytest.raises(RunFailed, match=match):
         session.run(call("AddOne", (broken,)))
     assert session.run(call("AddOne")).outputs["y"][0, 0] == 1
+
+
+@pytest.mark.parametrize("value", [None, [1, 2], 2j, np.array(None)], ids=str)
+def test_a_parameter_is_a_number_a_text_or_an_array(session: OpSession, value: object) -> None:
+    with pytest.raises(UsageError, match="parameter `step` is "):
+        session.run(call("AddOne", params=(ParamArg("step", value, "INT_32"),)))  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_are_numbers(session: OpSession) -> None:
+    shape = tuple(np.array(X.shape))
+    given = tensor(array=X.astype(np.uint8), dtype="UFIXED_POINT_8", quant=(np.float32(0.5), np.int64(-3)))
+    answer = session.run(
+        call("CopyBytes", (replace(given, shape=shape),), (replace(given, name="y", array=None),), loops=np.int64(2))
+    )
+    np.testing.assert_array_equal(answer.outputs["y"], X.astype(np.uint8))
+    with pytest.raises(UsageError, match=r"the quantization of `x` is 0\.5"):
+        session.run(call("CopyBytes", (replace(given, quant=0.5),)))
+    with pytest.raises(UsageError, match=r"the number of loops of op `AddOne` is a float: 2\.5"):
+        session.run(call("AddOne", loops=2.5))
 
 
 def test_a_call_from_another_thread_waits_until_the_first_one_is_over(probe: Path) -> None:

@@ -86,11 +86,12 @@ class Memory:
         return self.checksums.get(path) == content_key(content)
 
     def last(self, path: str) -> bytes | None:
-        """What was generated last as this file; None where no copy is kept."""
+        """What was generated last as this file; None where there is no copy of exactly that."""
         if path not in self.checksums:
             return None
         found = self._folder.read(f"{_NEXT}/{path}") if path in self._written else None
-        return self._folder.read(f"{_LAST}/{path}") if found is None else found
+        found = self._folder.read(f"{_LAST}/{path}") if found is None else found
+        return found if found is not None and self.is_last(path, found) else None
 
     def begin(self, manifest: Mapping[str, object], rendered: Mapping[str, bytes], changes: Sequence[Change]) -> None:
         """Before the first file is written: what is going to be written."""
@@ -135,13 +136,14 @@ class Memory:
 
     def settle(self) -> None:
         """Remember what a call that was interrupted has written, and remove what it has left."""
+        self._folder.sweep(MANIFEST)  # where it had not even begun, there may be this
         if self._is_unfinished:
             for path in self._begun:
                 self._folder.sweep(path)
             known = {"files": self.checksums, "skeletons": sorted(self.skeletons), "mergeable": sorted(self.mergeable)}
             self.manifest = {**(self.manifest or {}), **known}
             self.finish()
-        if self._folder.exists(_NEXT):  # where it had not even begun
+        if self._folder.exists(_NEXT):  # or this
             self._folder.remove_tree(_NEXT)
 
     def _put_manifest(self, manifest: Mapping[str, object]) -> None:

@@ -44,6 +44,7 @@ _HEAD = struct.Struct("<8sIII")  # the mark, the number of the frame, how many b
 _TAIL = struct.Struct("<I8s")  # the number of the frame, the other mark
 _BEGIN, _END = b"\x89udogen<", b">udogen\x98"
 _LONGEST = 1 << 28  # bytes of JSON
+_LONGEST_WAIT = 2_000_000.0  # seconds, which poll counts in milliseconds of 31 bits
 _MOST_MEMORIES = 64  # that one message refers to
 _SEQUENCES = (tuple, collections.abc.Sequence)
 _CLASS, _AT = "class", "at"  # keys: of a dataclass, and of data in shared memory
@@ -269,13 +270,12 @@ class _Encoder:
         self.descriptors: list[int] = []
         self.loose: list[tuple[int, memoryview]] = []  # data that is not in shared memory yet, and where it will be
         self.end = 0  # of the memory for these, which is the last one of the message
+        self._places: set[_Place] = set()  # that it refers to
 
     def encode(self, value: Any) -> Any:
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
-        if place := _place_of(value):
-            if place.fd not in self.descriptors:
-                self.descriptors.append(place.fd)
+        if (place := _place_of(value)) and self._refer_to(place):
             return {_AT: [self.descriptors.index(place.fd), place.offset, place.nbytes]}
         if is_dataclass(value) or hasattr(value, "_fields"):
             names = _names(value.__class__)
@@ -286,10 +286,24 @@ class _Encoder:
             return [self.encode(each) for each in value]
         if isinstance(value, os.PathLike):
             return os.fspath(value)
-        view = _bytes_of(value)
+        view = value.data if isinstance(value, Block) else _bytes_of(value)
         offset, self.end = _place(view.nbytes, self.end)
         self.loose.append((offset, view))
         return {_AT: [-1, offset, view.nbytes]}
+
+    def _refer_to(self, place: _Place) -> bool:
+        """Whether the message can refer to this memory; what it cannot refer to is copied.
+
+        A block belongs to one tensor, as its guards do, and a message has room for so many descriptors.
+        """
+        if place in self._places:
+            return False
+        if place.fd not in self.descriptors:
+            if len(self.descriptors) == _MOST_MEMORIES - 1:  # the last one is for copies
+                return False
+            self.descriptors.append(place.fd)
+        self._places.add(place)
+        return True
 
 
 def _bytes_of(value: Any) -> memoryview:
@@ -478,7 +492,7 @@ class Channel:
         return taken
 
     def _fill(self, deadline: float | None) -> None:
-        wait = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+        wait = None if deadline is None else min(max(0.0, deadline - time.monotonic()), _LONGEST_WAIT) * 1000
         if not self._poll.poll(wait):
             raise TimeoutError
         space = socket.CMSG_SPACE(_MOST_MEMORIES * array("i").itemsize)

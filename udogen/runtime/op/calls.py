@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from udogen.errors import RunFailed
+from udogen.errors import RunFailed, UsageError
 from udogen.opdef import datatypes
+from udogen.runtime.arguments import MOST, expect, kind_of, whole, wholes
 from udogen.runtime.channel import LogLine
 
 if TYPE_CHECKING:
@@ -127,20 +128,23 @@ class OpResult:
 
 def checked_call(call: OpCall) -> OpCall:
     """The call, if all of it fits together: its arrays match its tensors, its numbers are Python's."""
-    if call.loops < 1:
-        raise RunFailed(f"op `{call.op_type}` cannot be run {call.loops} times", hint="give 1 or more loops")
+    op = call.op_type
+    loops = whole(call.loops, f"the number of loops of op `{op}`", least=-MOST)
+    if loops < 1:
+        raise RunFailed(f"op `{op}` cannot be run {loops} times", hint="give 1 or more loops")
     if not 0 <= call.poison <= 255:
         raise RunFailed(f"outputs cannot be filled with {call.poison}", hint="give a byte, 0 to 255")
     if call.context is not None and call.save_context:
         raise RunFailed("a restored context cannot be saved again", hint="keep the file that it was restored from")
-    for arg in call.inputs:
+    inputs = tuple(_checked_tensor(arg) for arg in call.inputs)
+    for arg in inputs:
         if not arg.omitted and arg.array is None:
-            raise RunFailed(f"input `{arg.name}` of op `{call.op_type}` has no data", hint="give it an array")
+            raise RunFailed(f"input `{arg.name}` of op `{op}` has no data", hint="give it an array")
         if not arg.omitted:
             _check(call, arg.name, arg.dtype, arg.shape, arg.array)
+    outputs = tuple(replace(_checked_tensor(each), array=None) for each in call.outputs)
     params = tuple(_checked_param(call, each) for each in call.params)
-    outputs = tuple(replace(each, array=None) for each in call.outputs)
-    return replace(call, params=params, outputs=outputs)
+    return replace(call, inputs=inputs, outputs=outputs, params=params, loops=loops)
 
 
 def arrays_of(call: OpCall, outputs: Sequence[Any]) -> dict[str, Array]:
@@ -164,18 +168,45 @@ def byte_sizes(call: OpCall) -> dict[str, int]:
     return {arg.name: int(arg.array.nbytes) for arg in call.inputs if arg.array is not None}
 
 
+def _checked_tensor(arg: TensorArg) -> TensorArg:
+    shape = wholes(arg.shape, f"the shape of `{arg.name}`")
+    return replace(arg, shape=shape, quant=_checked_quant(arg.name, arg.quant))
+
+
+def _checked_quant(name: str, quant: Any) -> tuple[float, int] | None:
+    if quant is None:
+        return None
+    try:
+        scale, offset = quant
+        return float(scale), whole(offset, f"the offset of `{name}`", least=-MOST)
+    except (TypeError, ValueError) as fault:
+        raise UsageError(f"the quantization of `{name}` is {quant!r}", hint="give (scale, offset)") from fault
+
+
 def _checked_param(call: OpCall, param: ParamArg) -> ParamArg:
     value: Any = param.value
+    quant = _checked_quant(param.name, param.quant)
     if hasattr(value, "__array__") and getattr(value, "shape", None) != ():
         shape = tuple(value.shape)
         _check(call, param.name, param.dtype, shape, value)
-        return replace(param, shape=shape)
-    return replace(param, value=value.item()) if hasattr(value, "item") else param  # a scalar of numpy
+        return replace(param, shape=shape, quant=quant)
+    value = value.item() if hasattr(value, "item") else value  # a scalar of numpy
+    expect(value, (bool, int, float, str), f"parameter `{param.name}`", "a number, a text or a numpy array")
+    return replace(param, value=value, quant=quant)
 
 
 def _check(call: OpCall, name: str, dtype: str, shape: tuple[int, ...], array: Any) -> None:
     """Refuse an array that does not match its tensor: the runtime would read past the end of a smaller one."""
+    import numpy as np
+
     expected = _numpy_type(call, name, dtype)
+    if not isinstance(array, (np.ndarray, np.generic)):
+        raise RunFailed(f"`{name}` of op `{call.op_type}` is {kind_of(array)}", hint="pass a numpy array")
+    if isinstance(array, np.ma.MaskedArray):
+        raise RunFailed(
+            f"`{name}` of op `{call.op_type}` is a masked array, and runtimes have no masks",
+            hint="replace the masked elements: array.filled(value)",
+        )
     if array.dtype != expected or tuple(array.shape) != tuple(shape):
         raise RunFailed(
             f"`{name}` of op `{call.op_type}` is declared {dtype} {list(shape)}, "
