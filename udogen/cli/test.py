@@ -30,6 +30,8 @@ class _Arguments:
 
     folder: Path
     backends: tuple[str, ...]
+    on: tuple[str, ...]
+    keep: bool
     pattern: str
     jobs: int | None
     timeout: float
@@ -51,6 +53,8 @@ class _Arguments:
 
         return TestOptions(
             backends=self.backends,
+            on=self.on,
+            keep=self.keep,
             pattern=self.pattern,
             timeout=self.timeout,
             jobs=self.jobs or 0,
@@ -66,6 +70,11 @@ class _Arguments:
     "--backend", "backends", multiple=True, metavar="NAME",
     help="Only here: cpu, gpu, htp, hexagon, dsp, cpu-ort, htp-ort, cpu-emulator, htp-emulator, shapes; may repeat.",
 )  # fmt: skip
+@click.option(
+    "--on", "on", multiple=True, metavar="DEVICE",
+    help="Run on this device: ssh:USER@HOST[:PORT], adb:SERIAL, or here (this machine); may repeat.",
+)  # fmt: skip
+@click.option("--keep", is_flag=True, help="Leave what was sent on the devices.")
 @click.option(
     "--case", "pattern", default="", metavar="PATTERN", help="Only cases whose `Op/name` contains this; or *."
 )

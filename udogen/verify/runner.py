@@ -16,6 +16,7 @@ from udogen import process
 from udogen.backends import RUNTIMES
 from udogen.backends.backend import Place
 from udogen.clients.ort.op_session import OrtSession
+from udogen.clients.scripts.device_session import DeviceSession
 from udogen.errors import UdogenError
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
@@ -116,12 +117,13 @@ class CaseRunner:
             runtime=options.runtime,
             force=options.force,
             count=count,
+            keep=options.keep,
             on_step=self._on_step,
         )
 
     def prepare(self, cases: Sequence[Case]) -> None:
         """Let a client run these cases together, as far as it can."""
-        if not isinstance(self._session, OrtSession):
+        if not isinstance(self._session, (OrtSession, DeviceSession)):
             return
         found = []
         for case in cases:
@@ -189,6 +191,9 @@ class CaseRunner:
         if odd is not None and not case.refusal:
             reason = f"tensors of {odd.ndim} axes do not exist there"
             return replace(outcome, status="skipped", error=CaseError("rank", reason)), None
+        if case.refusal and place.device:
+            reason = "an op refuses a graph where it is made, which is not on the device"
+            return replace(outcome, status="skipped", error=CaseError("refusal", reason)), None
         calls = self._calls(case)
         call = calls[-1]
         # Memory that an op does not write must not look as if zeros were its result.
@@ -267,7 +272,7 @@ def _cost_of(case: Case, call: OpCall, result: OpResult, place: Place) -> Cost:
     given = [each.array.nbytes for each in call.inputs if each.array is not None]
     elements = sum(array.size for array in outputs)
     return Cost(
-        execute=_spread(result.times.samples) if place.watched else None,  # QEMU's time means nothing
+        execute=None if place.instructions else _spread(result.times.samples),  # QEMU's time means nothing
         finalize=result.times.finalize if place.watched else None,
         packets=result.packets.total if result.packets else None,
         functions=result.packets.functions if result.packets else (),
