@@ -63,7 +63,7 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     named = [place_of(name) for name in dict.fromkeys(options.backends)]
     chosen = named or [row for row in PLACES.values() if row.usual]
     here = HERE in options.on or not options.on
-    planner = _Planner(files, sources, options.pattern)
+    planner = _Planner(files, sources, options.pattern, options.shard)
     batches: list[Batch] = []
     left_out: list[BackendState] = []
     for place in (*(PLACES.values() if here else ()), *_on_devices(named, options.on)):
@@ -102,6 +102,7 @@ class _Planner:
     files: TestFiles
     sources: Mapping[Subject, configs.PackageSource]
     pattern: str
+    shard: tuple[int, int] = (1, 1)
     _made: dict[tuple[int, str, bool], list[Case]] = field(default_factory=dict)
 
     def batches(self, place: Place) -> list[Batch]:
@@ -111,7 +112,7 @@ class _Planner:
             every = self._cases(number, tests, package, place.config)
             if place.client:
                 every = [*every, *self._cases(number, tests, package, place.config, client=True)]
-            cases = tuple(each for each in every if each.runs_on(place.base) and self._matches(each))
+            cases = self._of_shard(number, [each for each in every if each.runs_on(place.base) and self._matches(each)])
             batch = found.setdefault((id(source), package.name), Batch(place, source, package, ()))
             found[id(source), package.name] = replace(batch, cases=(*batch.cases, *cases))
         return [batch for batch in found.values() if batch.cases]
@@ -121,7 +122,7 @@ class _Planner:
         for number, (tests, source, package) in enumerate(self._ops()):
             if tests.subject.rules or tests.subject.converter:
                 every = self._cases(number, tests, package, configs.backends_of(package, tests.op)[0])
-                cases = tuple(each for each in every if not each.refusal and self._matches(each))
+                cases = self._of_shard(number, [each for each in every if not each.refusal and self._matches(each)])
                 if cases:
                     yield Batch(SHAPES, source, package, cases)
 
@@ -140,6 +141,13 @@ class _Planner:
             make = client_cases.cases_of if client else expand.cases_of
             self._made[key] = make(tests, package, backend)
         return self._made[key]
+
+    def _of_shard(self, number: int, cases: Sequence[Case]) -> tuple[Case, ...]:
+        """Ops are dealt out, so that a package is built on few machines; where there are too few, their cases are."""
+        part, parts = self.shard
+        if len(self.files.ops) >= parts:
+            return tuple(cases) if number % parts == part - 1 else ()
+        return tuple(cases[part - 1 :: parts])
 
     def _matches(self, case: Case) -> bool:
         """A part of `Op/name`, or a pattern of the shell for the whole of it."""

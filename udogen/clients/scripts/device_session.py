@@ -130,7 +130,7 @@ def _fault(device: Device, done: process.Completed) -> UdogenError:
     kind = ToolMissing if done.returncode == ToolMissing.exit_code else RunFailed
     if not texts:
         return kind(f"{device.name}: run.py ended with {done.returncode}", details=lines[-_SHOWN_LINES:])
-    return kind(f"{device.name}: {texts[-1]}", hint="; ".join(hints))
+    return kind(texts[-1], hint="; ".join(hints))
 
 
 class DeviceSession:
@@ -152,7 +152,7 @@ class DeviceSession:
             raise UsageError("only a package that udogen generated fits to a device", hint="give its folder")
         self._built, self._place, self._timeout, self._keep, self._on_step = built, place, timeout, keep, on_step
         self._device, self._facts = Device.parse(place.device), probe(place.device)
-        self._known: dict[bytes, OpResult | UdogenError] = {}
+        self._known: dict[bytes, list[OpResult | UdogenError]] = {}  # of equal calls each its own
         self._lost: UdogenError | None = None
         self._runs = 0
         library = backends.RUNTIMES[place.config].library
@@ -197,9 +197,9 @@ class DeviceSession:
     def run(self, call: OpCall) -> OpResult:
         """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`."""
         key = digest([call])
-        if key not in self._known:
+        if not self._known.get(key):
             self._execute([call])
-        found = self._known.pop(key)
+        found = self._known[key].pop(0)
         if isinstance(found, UdogenError):
             raise found
         return found
@@ -229,7 +229,7 @@ class DeviceSession:
                     raise self._lost
                 prepared = self._host.prepare(call)
             except UdogenError as error:
-                self._known[digest([call])] = error
+                self._keep_result(call, error)
                 continue
             given = {arg.name: arg.array for arg in call.inputs if arg.array is not None}
             inputs = tuple((each.name, given[each.name].tobytes()) for each in prepared.graph.inputs)
@@ -247,7 +247,10 @@ class DeviceSession:
             self._lost = error
         for case, call in zip(cases, sent, strict=True):
             folder = out / f"{plan.label}0" / case.name
-            self._known[digest([call])] = self._lost or self._result(call, folder)
+            self._keep_result(call, self._lost or self._result(call, folder))
+
+    def _keep_result(self, call: OpCall, result: OpResult | UdogenError) -> None:
+        self._known.setdefault(digest([call]), []).append(result)
 
     def _send(self, count: int, out: Path) -> None:
         done = 0
