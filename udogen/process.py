@@ -62,15 +62,19 @@ def run(
     keep: int | None = None,
     tied: bool = False,
     supervised: bool = False,
+    grace: float = 0.0,
 ) -> Completed:
     """Run a program to its end; `on_line` sees each line of its stdout as it comes, `keep` last lines are kept.
 
     A program that is `tied` ends with us, whatever ends us, SIGKILL too; so do those of its process group.
     Of one that is `supervised`, all that it has started ends with it, daemons too.
+    One that has `grace` gets SIGTERM first, and so many seconds to clean up.
     """
     tie = _Tie() if tied else None
     if supervised:
         child: subprocess.Popen[bytes] = Supervised([*_SUPERVISOR, *argv], cwd=cwd, env=env)
+    elif grace:
+        child = _Graceful(argv, grace, cwd=cwd, env=env)
     else:
         child = start(tie.around(argv) if tie else argv, cwd=cwd, env=env, stdin=tie.end if tie else subprocess.DEVNULL)
     out: deque[str] = deque(maxlen=keep)
@@ -183,6 +187,22 @@ class Supervised(subprocess.Popen[bytes]):
             pass
 
 
+class _Graceful(subprocess.Popen[bytes]):
+    """A program that cleans up when it gets SIGTERM; `kill` waits for it."""
+
+    def __init__(self, argv: Sequence[str], grace: float, *, cwd: Path | None, env: Mapping[str, str] | None) -> None:
+        self._grace = grace
+        super().__init__(list(argv), stdin=subprocess.DEVNULL, **_how(cwd, env, ()))
+
+    def end(self) -> None:
+        """Ask it to end; if it does not, `kill` ends the process group."""
+        self.terminate()
+        try:
+            self.wait(timeout=self._grace)
+        except subprocess.TimeoutExpired:
+            pass
+
+
 _running: set[subprocess.Popen[bytes]] = set()  # programs of `run`, whichever thread waits for them
 
 
@@ -250,7 +270,7 @@ def _how(cwd: Path | None, env: Mapping[str, str] | None, pass_fds: Sequence[int
 
 def kill(child: subprocess.Popen[bytes]) -> None:
     """End a program and everything it started."""
-    if isinstance(child, Supervised):
+    if isinstance(child, (Supervised, _Graceful)):
         child.end()
         if child.returncode is not None:
             return

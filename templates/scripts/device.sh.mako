@@ -58,8 +58,27 @@ END
 {"devices": [{"device_id": $number, "dsp_arch": "$arch", "pd_session": "${plan.pd_session}"}]}
 END
 % endif
+% if plan.cases:
+  # A folder and a process for each case; what the client prints is in its `log`.
+  trap 'kill -9 "$client"' TERM INT HUP
+  tar -xf cases.tar && cd cases || exit 5
+  for case in *; do
+    out=$run/out/${plan.label}$number/$case
+    mkdir -p "$out"
+    cd "$run/cases/$case" || exit 5
+    # shellcheck disable=SC2086 # several words: `taskset f0`
+    $wrap ${plan.words} >"$out/log" 2>&1 &
+    client=$!
+    wait "$client"
+    code=$?
+    [ "$code" -ne 143 ] || exit 143
+    echo "$code" >"$out/code"
+    echo "case $case"
+  done
+% else:
   # shellcheck disable=SC2086 # several words: `taskset f0`
   exec $wrap ${plan.words}
+% endif
 }
 
 <%text>

@@ -37,6 +37,7 @@ case $1 in
 esac
 """
 _SSH = r"""#!/bin/sh
+case "$*" in *ControlMaster=yes*) exit 1 ;; esac  # it shares no connections
 printf '%s\n' "$*" >>'{log}'
 while [ $# -gt 0 ]; do
   case $1 in -o | -p | -i) shift 2 ;; *) break ;; esac

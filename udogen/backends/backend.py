@@ -152,6 +152,7 @@ class Place:
     blind: Mapping[str, str] = field(
         default_factory=dict
     )  # check of safety -> why it sees nothing there, and what does
+    device: str = ""  # the device that it is on, as `--on` names it; empty: this machine
 
     @property
     def instructions(self) -> bool:
@@ -166,7 +167,12 @@ class Place:
     @property
     def watched(self) -> bool:
         """A runtime in a child of udogen, in which times are measured and memory is watched."""
-        return not self.instructions and not self.client
+        return not self.instructions and not self.client and not self.device
+
+    @property
+    def base(self) -> str:
+        """The place of this machine that test files name."""
+        return self.id.partition("@")[0]
 
 
 @dataclass(frozen=True, eq=False)

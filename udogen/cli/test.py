@@ -30,6 +30,10 @@ class _Arguments:
 
     folder: Path
     backends: tuple[str, ...]
+    on: tuple[str, ...]
+    keep: bool
+    shard: tuple[int, int]
+    merge: tuple[Path, ...]
     pattern: str
     jobs: int | None
     timeout: float
@@ -51,6 +55,9 @@ class _Arguments:
 
         return TestOptions(
             backends=self.backends,
+            on=self.on,
+            keep=self.keep,
+            shard=self.shard,
             pattern=self.pattern,
             timeout=self.timeout,
             jobs=self.jobs or 0,
@@ -60,12 +67,32 @@ class _Arguments:
         )
 
 
+def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple[int, int]:
+    number, slash, count = text.partition("/")
+    found = (int(number), int(count)) if slash and number.isdecimal() and count.isdecimal() else (0, 0)
+    if not 1 <= found[0] <= found[1]:
+        raise UsageError(f"--shard {text}: this is not I/N", hint="as in --shard 1/4")
+    return found
+
+
 @click.command("test")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path(), metavar="[DIR]")
 @click.option(
     "--backend", "backends", multiple=True, metavar="NAME",
     help="Only here: cpu, gpu, htp, hexagon, dsp, cpu-ort, htp-ort, cpu-emulator, htp-emulator, shapes; may repeat.",
 )  # fmt: skip
+@click.option(
+    "--on", "on", multiple=True, metavar="DEVICE",
+    help="Run on this device: ssh:USER@HOST[:PORT], adb:SERIAL, or here (this machine); may repeat.",
+)  # fmt: skip
+@click.option(
+    "--shard", default="1/1", metavar="I/N", callback=_shard, help="Only part I of N, for N machines of a CI."
+)
+@click.option(
+    "--merge", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+    help="Run nothing: join answers of --json, as one answer; may repeat.",
+)  # fmt: skip
+@click.option("--keep", is_flag=True, help="Leave what was sent on the devices.")
 @click.option(
     "--case", "pattern", default="", metavar="PATTERN", help="Only cases whose `Op/name` contains this; or *."
 )
@@ -103,6 +130,8 @@ def command(**given: Any) -> int:
     from udogen.verify.test_files.read import load_test_files
 
     arguments = _Arguments(**given)
+    if arguments.merge:
+        return _merge(arguments)
     options = arguments.options()
     options.safety.check_tools()
     _check_folders(arguments.junit, arguments.html, arguments.save)
@@ -126,7 +155,7 @@ def _report(run: TestRun, arguments: _Arguments, before: Baseline | None, *, cos
     changes = baseline.compare(run, before) if before else []
     if arguments.junit:
         with writing(arguments.junit):
-            arguments.junit.write_text(machine.junit(run), "utf-8")
+            arguments.junit.write_text(machine.junit(machine.as_json(run)), "utf-8")
     if arguments.html:
         from udogen.verify.report import page
 
@@ -137,6 +166,27 @@ def _report(run: TestRun, arguments: _Arguments, before: Baseline | None, *, cos
     lines = terminal.lines(run, paint=output.paint, costs=costs)
     for line in [*lines, *(terminal.changes(changes, run, before) if before else ())]:
         output.print_result(line)
+
+
+def _merge(arguments: _Arguments) -> int:
+    """Several answers as one report."""
+    from udogen.verify.report import machine
+
+    if arguments.html or arguments.save or arguments.compare:
+        raise UsageError("--merge makes --json and --junit: answers have no arrays", hint="leave the others out")
+    _check_folders(arguments.junit)
+    answer = machine.merge([machine.read(path) for path in arguments.merge])
+    if arguments.junit:
+        with writing(arguments.junit):
+            arguments.junit.write_text(machine.junit(answer), "utf-8")
+    if arguments.as_json:
+        output.print_json(answer)
+    else:
+        for line in machine.lines(answer):
+            output.print_result(line)
+    if answer["counts"]["failed"]:
+        return VerificationFailed.exit_code
+    return RunFailed.exit_code if answer["counts"]["error"] else 0 if answer["ok"] else ToolMissing.exit_code
 
 
 @contextmanager

@@ -45,6 +45,9 @@ class TestOptions:
     __test__ = False  # not a test class, although pytest would take it for one
 
     backends: tuple[str, ...] = ()  # places; none: all but emulators of what Qualcomm's own runtimes run too
+    on: tuple[str, ...] = ()  # devices: ssh:USER@HOST, adb:SERIAL; `here` is this machine, which is meant by none
+    keep: bool = False  # what was sent to devices
+    shard: tuple[int, int] = (1, 1)  # part 1 of 4
     pattern: str = ""  # of `Op/name`
     timeout: float | None = 60.0  # seconds of a case
     jobs: int = 0  # compilers, and programs under QEMU, at once; 0: as many as there are cores

@@ -11,6 +11,7 @@ from udogen import resources
 from udogen.backends.backend import Place
 from udogen.build import make, tools
 from udogen.build.package import PackageLibrary, open_packages
+from udogen.clients.scripts.device_session import probe
 from udogen.errors import RunFailed, UsageError
 from udogen.generate.pipeline import HTP_APIS, GenerateOptions, generate, kernel_places
 from udogen.opdef.model import OpPackage
@@ -36,7 +37,7 @@ def prepare(
 
     def built(folder: PackageLibrary) -> Built:
         if options.build and not place.instructions:
-            build(folder, place.config, jobs=options.jobs, on_step=on_step)
+            build(folder, place.config, device=place.device, jobs=options.jobs, on_step=on_step)
         return built_for(place, folder.path)
 
     if source.subject.config is None:
@@ -47,10 +48,18 @@ def prepare(
 
 
 def build(
-    folder: PackageLibrary, backend: str, *, jobs: int = 0, on_step: OnStep = lambda _line: None
+    folder: PackageLibrary,
+    backend: str,
+    *,
+    device: str = "",
+    jobs: int = 0,
+    on_step: OnStep = lambda _line: None,
 ) -> tuple[Path, ...]:
-    """Build the libraries of a package for this machine, and return them."""
+    """Build the libraries of a package for this machine, and for a device, and return them."""
     rows = [row for row in folder.rows if row.native and row.backend == backend]
+    if device:
+        facts = probe(device)
+        rows += [row for row in folder.rows if row not in rows and facts.fits(row, backend)]
     steps = make.plan(folder, [row.id for row in rows], toolchain="auto", env=tools.environment())
     make.build(folder, steps, jobs=jobs, on_step=on_step)
     return tuple(path for row in rows for path in folder.artifacts(row))

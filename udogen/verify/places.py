@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from udogen.backends import PLACES
+from udogen.backends import PLACES, RUNTIMES
 from udogen.backends.backend import Place
 from udogen.clients.ort import versions
 from udogen.clients.ort.op_session import OrtSession
+from udogen.clients.scripts import device_session
+from udogen.clients.scripts.device_session import DeviceSession
 from udogen.errors import UsageError
 from udogen.opdef.onnx.reading import onnx_module
 from udogen.runtime.built import Built, find_built, find_source
@@ -17,7 +21,8 @@ from udogen.runtime.library import find_runtime
 from udogen.runtime.op.calls import POISON
 from udogen.runtime.op.session import OpSession
 
-Session = OpSession | HexagonSession | OrtSession
+Session = OpSession | HexagonSession | OrtSession | DeviceSession
+HERE = "here"  # the name of this machine in `--on`
 
 
 # No op runs there: shape rules, converter op packages and references are compared.
@@ -25,12 +30,36 @@ SHAPES = Place("shapes", "", "shape rules, the converter op package, references"
 
 
 def place_of(name: str) -> Place:
-    """The row of this name."""
+    """The row of this name; `cpu@ssh:USER@HOST` is the place `cpu` on that device."""
+    base, _, device = name.partition("@")
+    if device:
+        return on_device(place_of(base), device)
     if name == SHAPES.id:
         return SHAPES
     if name not in PLACES:
         raise UsageError(f"ops cannot be tested on `{name}`", hint="there are " + ", ".join((*PLACES, SHAPES.id)))
     return PLACES[name]
+
+
+def on_device(place: Place, device: str) -> Place:
+    """The same place on a device; a context binary of its graphs must be made on this machine."""
+    device_session.Device.parse(device)
+    if not runs_on_devices(place):
+        able = ", ".join(row.id for row in PLACES.values() if runs_on_devices(row))
+        raise UsageError(f"`{place.id}` does not run on devices", hint=f"--backend {able}, or leave --on out")
+    return replace(
+        place,
+        id=f"{place.id}@{device}",
+        title=f"{place.title} on {device}",
+        heading=f"{place.heading} on {device}",
+        device=device,
+    )
+
+
+def runs_on_devices(place: Place) -> bool:
+    """Whether its graphs are made on this machine, as context binaries for devices."""
+    real = place.kind == "emulator" or platform.machine() in RUNTIMES[place.config].machines
+    return place.watched and place is not SHAPES and real
 
 
 def built_for(place: Place, folder: Path) -> Built:
@@ -40,7 +69,9 @@ def built_for(place: Place, folder: Path) -> Built:
 
 def check_available(place: Place, on_step: Callable[[str], None]) -> None:
     """Raise if the runtime or tool of the place is missing, before anything is compiled for it."""
-    if place.instructions:
+    if place.device:
+        device_session.probe(place.device)
+    elif place.instructions:
         from udogen.build import qemu_hexagon
 
         qemu_hexagon.find_qemu()
@@ -60,9 +91,12 @@ def open_session(
     runtime: Path | None = None,
     force: bool = False,
     count: bool = False,
+    keep: bool = False,
     on_step: Callable[[str], None] = lambda _line: None,
 ) -> Session:
-    """A session with the package; `count`: packets, if instructions are run."""
+    """A session with the package; `count`: packets, if instructions are run; `keep`: what was sent to a device."""
+    if place.device:
+        return DeviceSession(built, place, timeout=timeout, keep=keep, on_step=on_step)
     if place.client:
         return OrtSession(built, backend=place.config, timeout=timeout)
     if not place.instructions:

@@ -16,6 +16,7 @@ from udogen import process
 from udogen.backends import RUNTIMES
 from udogen.backends.backend import Place
 from udogen.clients.ort.op_session import OrtSession
+from udogen.clients.scripts.device_session import DeviceSession
 from udogen.errors import UdogenError
 from udogen.opdef import datatypes
 from udogen.opdef.model import Op
@@ -79,6 +80,7 @@ class CaseRunner:
         self._built, self._place, self._options, self._on_step = built, place, options, on_step
         self._ops: dict[str, Op | None] = {}  # the config is read once for each op, not for each case
         self._checks: SafetyChecks | PageGuards | None = None
+        self._twin: CaseRunner | None = None  # on this machine, of a place on a device
 
     def __enter__(self) -> CaseRunner:
         options, place = self._options, self._place
@@ -116,12 +118,13 @@ class CaseRunner:
             runtime=options.runtime,
             force=options.force,
             count=count,
+            keep=options.keep,
             on_step=self._on_step,
         )
 
     def prepare(self, cases: Sequence[Case]) -> None:
         """Let a client run these cases together, as far as it can."""
-        if not isinstance(self._session, OrtSession):
+        if not isinstance(self._session, (OrtSession, DeviceSession)):
             return
         found = []
         for case in cases:
@@ -137,10 +140,21 @@ class CaseRunner:
         outcome = self._run(case, loops=self._options.loops, measure=self._options.measure)
         op = self._op(case)
         if self._explainer and not case.before:  # of a chain it would see the last op alone
-            outcome = self._explainer(outcome, op, loops=self._executions)
+            outcome = self._explainer_of(outcome)(outcome, op, loops=self._executions)
         if self._checks is not None:
             outcome = check_case(outcome, self._checks, self._built, op)
         return outcome
+
+    def _explainer_of(self, outcome: Outcome) -> Explainer:
+        """What explains it: where an op fails on this machine as on a device, runs here, which take less time."""
+        assert self._explainer is not None
+        if not self._place.device or outcome.status not in ("failed", "error"):
+            return self._explainer
+        if self._twin is None:
+            twin = CaseRunner(self._built, place_of(self._place.base), replace(self._options, measure=False))
+            self._twin = self._stack.enter_context(twin)
+        alike = self._twin._explainer is not None and _alike(outcome, self._twin._run_once(outcome.case))
+        return self._twin._explainer if alike and self._twin._explainer else self._explainer
 
     def _run_once(self, case: Case) -> Outcome:
         return self._run(case, loops=1, measure=False)
@@ -189,6 +203,9 @@ class CaseRunner:
         if odd is not None and not case.refusal:
             reason = f"tensors of {odd.ndim} axes do not exist there"
             return replace(outcome, status="skipped", error=CaseError("rank", reason)), None
+        if case.refusal and place.device:
+            reason = "an op refuses a graph where it is made, which is not on the device"
+            return replace(outcome, status="skipped", error=CaseError("refusal", reason)), None
         calls = self._calls(case)
         call = calls[-1]
         # Memory that an op does not write must not look as if zeros were its result.
@@ -222,6 +239,15 @@ class CaseRunner:
         loops = loops or outcome.case.loops or _TIMED
         times = self._session.run(replace(call, loops=loops, poison=poison)).times
         return replace(outcome.cost, execute=_spread(times.samples), finalize=times.finalize)
+
+
+def _alike(one: Outcome, other: Outcome) -> bool:
+    """Whether a case failed in the same way in two places."""
+    kinds = [each.error.kind if each.error else each.status for each in (one, other)]
+    return kinds[0] == kinds[1] and all(
+        a.found.shape == b.found.shape and np.allclose(a.found, b.found, rtol=1e-3, equal_nan=True)
+        for a, b in zip(one.tensors, other.tensors, strict=True)
+    )
 
 
 def is_refusal(error: UdogenError) -> bool:
@@ -267,7 +293,7 @@ def _cost_of(case: Case, call: OpCall, result: OpResult, place: Place) -> Cost:
     given = [each.array.nbytes for each in call.inputs if each.array is not None]
     elements = sum(array.size for array in outputs)
     return Cost(
-        execute=_spread(result.times.samples) if place.watched else None,  # QEMU's time means nothing
+        execute=None if place.instructions else _spread(result.times.samples),  # QEMU's time means nothing
         finalize=result.times.finalize if place.watched else None,
         packets=result.packets.total if result.packets else None,
         functions=result.packets.functions if result.packets else (),

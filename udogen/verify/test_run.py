@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from udogen import __version__
+from udogen import __version__, process
 from udogen.backends import PLACES
 from udogen.backends.backend import Place
 from udogen.errors import BuildFailed, ToolMissing, UdogenError, UsageError
@@ -22,7 +23,7 @@ from udogen.runtime.op.calls import RuntimeInfo
 from udogen.verify import packages, shapes
 from udogen.verify.cases import Case, CaseError
 from udogen.verify.options import TestOptions
-from udogen.verify.places import SHAPES, check_available, place_of
+from udogen.verify.places import HERE, SHAPES, check_available, on_device, place_of, runs_on_devices
 from udogen.verify.results import BackendState, Outcome, State, TestRun
 from udogen.verify.runner import OnCase, OnStep, run_cases
 from udogen.verify.safety.checks import unchecked
@@ -59,14 +60,14 @@ class TestPlan:
 def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     """Make the cases; raises with everything that is wrong in the test files."""
     files, sources = configs.sources(files)
-    chosen = [place_of(name) for name in dict.fromkeys(options.backends)] or [
-        row for row in PLACES.values() if row.usual
-    ]
-    planner = _Planner(files, sources, options.pattern)
+    named = [place_of(name) for name in dict.fromkeys(options.backends)]
+    chosen = named or [row for row in PLACES.values() if row.usual]
+    here = HERE in options.on or not options.on
+    planner = _Planner(files, sources, options.pattern, options.shard)
     batches: list[Batch] = []
     left_out: list[BackendState] = []
-    for place in PLACES.values():
-        if place in chosen:
+    for place in (*(PLACES.values() if here else ()), *_on_devices(named, options.on)):
+        if place in chosen or place.device:
             found = planner.batches(place)
             batches += found
             if not found:
@@ -75,7 +76,7 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
         elif not options.backends:
             hint = f"--backend {place.id}"
             left_out.append(BackendState(place.id, place.title, "left out", "nobody asked for it", hint))
-    if not options.backends or SHAPES in chosen:
+    if (here and not options.backends) or SHAPES in chosen:
         batches += planner.shape_batches()
     if not batches:
         raise UsageError(
@@ -85,6 +86,15 @@ def plan(files: TestFiles, options: TestOptions) -> TestPlan:
     return TestPlan(files, tuple(batches), tuple(left_out))
 
 
+def _on_devices(named: Sequence[Place], devices: Sequence[str]) -> list[Place]:
+    """The places on devices: those that a user names, or all that are usual and can be there."""
+    others = [device for device in dict.fromkeys(devices) if device != HERE]
+    bases = [place for place in named if not place.device] or [
+        row for row in PLACES.values() if row.usual and runs_on_devices(row)
+    ]
+    return [*(each for each in named if each.device), *(on_device(base, each) for each in others for base in bases)]
+
+
 @dataclass(frozen=True)
 class _Planner:
     """Makes the cases of test files, once for all places of a backend."""
@@ -92,6 +102,7 @@ class _Planner:
     files: TestFiles
     sources: Mapping[Subject, configs.PackageSource]
     pattern: str
+    shard: tuple[int, int] = (1, 1)
     _made: dict[tuple[int, str, bool], list[Case]] = field(default_factory=dict)
 
     def batches(self, place: Place) -> list[Batch]:
@@ -101,7 +112,7 @@ class _Planner:
             every = self._cases(number, tests, package, place.config)
             if place.client:
                 every = [*every, *self._cases(number, tests, package, place.config, client=True)]
-            cases = tuple(each for each in every if each.runs_on(place.id) and self._matches(each))
+            cases = self._of_shard(number, [each for each in every if each.runs_on(place.base) and self._matches(each)])
             batch = found.setdefault((id(source), package.name), Batch(place, source, package, ()))
             found[id(source), package.name] = replace(batch, cases=(*batch.cases, *cases))
         return [batch for batch in found.values() if batch.cases]
@@ -111,7 +122,7 @@ class _Planner:
         for number, (tests, source, package) in enumerate(self._ops()):
             if tests.subject.rules or tests.subject.converter:
                 every = self._cases(number, tests, package, configs.backends_of(package, tests.op)[0])
-                cases = tuple(each for each in every if not each.refusal and self._matches(each))
+                cases = self._of_shard(number, [each for each in every if not each.refusal and self._matches(each)])
                 if cases:
                     yield Batch(SHAPES, source, package, cases)
 
@@ -130,6 +141,13 @@ class _Planner:
             make = client_cases.cases_of if client else expand.cases_of
             self._made[key] = make(tests, package, backend)
         return self._made[key]
+
+    def _of_shard(self, number: int, cases: Sequence[Case]) -> tuple[Case, ...]:
+        """Ops are dealt out, so that a package is built on few machines; where there are too few, their cases are."""
+        part, parts = self.shard
+        if len(self.files.ops) >= parts:
+            return tuple(cases) if number % parts == part - 1 else ()
+        return tuple(cases[part - 1 :: parts])
 
     def _matches(self, case: Case) -> bool:
         """A part of `Op/name`, or a pattern of the shell for the whole of it."""
@@ -150,26 +168,20 @@ def run(
     `on_batch` is called for each package and place before it is built and run, `on_step` for steps of compilers.
     """
     begun = time.perf_counter()
-    outcomes: list[Outcome] = []
-    states: dict[str, BackendState] = {state.backend: state for state in plan.left_out}
-    missing: dict[str, BackendState] = {}
-    warnings = list(unchecked(options.safety, (batch.place for batch in plan.batches)))
+    by_device: dict[str, list[Batch]] = {}  # devices run at once, what is on one of them in turn
     for batch in plan.batches:
-        place = batch.place
-        if place.id in missing:
-            states[place.id] = replace(missing[place.id], cases=states[place.id].cases + len(batch.cases))
-            continue
-        on_batch(batch)
-        result = _run_batch(batch, options, on_case, on_step)
-        if result.state.state == "missing":
-            missing[place.id] = result.state
-        outcomes += result.outcomes
-        warnings += result.warnings
-        states[place.id] = _joined(states.get(place.id), result.state)
+        by_device.setdefault(batch.place.device, []).append(batch)
+    runs = [partial(_run_batches, each, options, on_batch, on_case, on_step) for each in by_device.values()]
+    results = [result for found in process.at_once(runs, len(runs)) for result in found]
+    states: dict[str, BackendState] = {state.backend: state for state in plan.left_out}
+    for result in results:
+        states[result.state.backend] = _joined(states.get(result.state.backend), result.state)
+    warnings = [*unchecked(options.safety, (batch.place for batch in plan.batches))]
+    warnings += [warning for result in results for warning in result.warnings]
     return TestRun(
         folder=plan.files.folder,
-        states=tuple(states[name] for name in (*PLACES, SHAPES.id) if name in states),
-        outcomes=tuple(outcomes),
+        states=tuple(states[name] for name in dict.fromkeys((*PLACES, SHAPES.id, *states)) if name in states),
+        outcomes=tuple(outcome for result in results for outcome in result.outcomes),
         seconds=time.perf_counter() - begun,
         environment=environment(),
         warnings=tuple(dict.fromkeys(warnings)),
@@ -181,6 +193,27 @@ class _BatchResult:
     state: BackendState
     outcomes: Sequence[Outcome] = ()
     warnings: tuple[str, ...] = ()
+
+
+def _run_batches(
+    batches: Sequence[Batch],
+    options: TestOptions,
+    on_batch: Callable[[Batch], None],
+    on_case: OnCase,
+    on_step: OnStep,
+) -> list[_BatchResult]:
+    """Each in turn; a place that is missing is not tried again."""
+    missing: dict[str, BackendState] = {}
+    found = []
+    for batch in batches:
+        if batch.place.id in missing:
+            found.append(_BatchResult(replace(missing[batch.place.id], cases=len(batch.cases))))
+            continue
+        on_batch(batch)
+        found.append(_run_batch(batch, options, on_case, on_step))
+        if found[-1].state.state == "missing":
+            missing[batch.place.id] = found[-1].state
+    return found
 
 
 def _run_batch(batch: Batch, options: TestOptions, on_case: OnCase, on_step: OnStep) -> _BatchResult:

@@ -82,7 +82,7 @@ class OrtSession:
             return
         try:
             for chain, result in zip(chains, self._executed(chains), strict=True):
-                self._known[_digest(chain)] = result
+                self._known[digest(chain)] = result
         except ToolMissing:
             raise
         except RunFailed:
@@ -96,7 +96,7 @@ class OrtSession:
 
     def run_chain(self, calls: Chain) -> OpResult:
         """The same for ops of which each takes the first output of the one before; what the last one wrote."""
-        known = self._known.pop(_digest(calls), None)
+        known = self._known.pop(digest(calls), None)
         if known is not None:
             return known
         self._check(calls)
@@ -211,7 +211,7 @@ def _parts(chains: Sequence[Chain]) -> Iterator[list[Chain]]:
         yield part
 
 
-def _digest(calls: Chain) -> bytes:
+def digest(calls: Chain) -> bytes:
     """Equal for equal calls; what fills the memory of outputs is the same here."""
     import numpy as np
 

@@ -2,13 +2,15 @@
 // and executes one graph of it, once for each sample.
 //
 //   udogen-client --backend libQnnHtp.so --context FILE --graph FILE --samples N --output DIR
-//                 [--device N] [--op-package PATH PROVIDER TARGET]...
+//                 [--device N] [--loops N] [--seconds N] [--op-package PATH PROVIDER TARGET]...
 //
 // TARGET and the number of the device may be `-`: none.  The file of --graph is written by udogen: `graph NAME`, then a line for each tensor:
 //
 //   in|out ID TYPE BYTES SCALE OFFSET FILE RANK DIMENSIONS...
 //
-// An input is read from inputs/SAMPLE/FILE, an output is written to DIR/Result_SAMPLE/FILE.
+// An input is read from inputs/SAMPLE/FILE, an output is written to DIR/Result_SAMPLE/FILE: that of the last of --loops
+// executions.  Memory of outputs is filled first, so that what an op does not write does not look like zeros.
+// SIGALRM ends it when the executions of a sample take more than --seconds, or all else a minute more.
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -17,11 +19,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "QnnInterface.h"
 
-enum { MOST = 256, DEEPEST = 16, LONGEST = 4096 };
+enum { MOST = 256, DEEPEST = 16, LONGEST = 4096, FILLED = 0x5A, STARTING = 60 };
 
+static const char *runtime_name = "-";
 static const char *const PROVIDERS = "QnnInterface_getProviders";
 
 static void fail(const char *format, ...) {
@@ -55,7 +59,7 @@ typedef struct {
 
 typedef struct {
   const char *backend, *context, *graph, *output;
-  long samples, device;  // device: -1 is the default one
+  long samples, loops, seconds, device;  // seconds: 0 is no limit; device: -1 is the default one
   Package packages[MOST];
   int package_count;
 } Options;
@@ -82,7 +86,7 @@ static long number(const char *text, const char *option) {
 static Options read_arguments(int argc, char **argv) {
   Options options;
   memset(&options, 0, sizeof options);
-  options.samples = 1;
+  options.samples = options.loops = 1;
   options.device = -1;
   for (int at = 1; at < argc;) {
     const char *const option = argv[at++];
@@ -101,6 +105,8 @@ static Options read_arguments(int argc, char **argv) {
     else if (strcmp(option, "--graph") == 0) options.graph = value;
     else if (strcmp(option, "--output") == 0) options.output = value;
     else if (strcmp(option, "--samples") == 0) options.samples = number(value, option);
+    else if (strcmp(option, "--loops") == 0) options.loops = number(value, option);
+    else if (strcmp(option, "--seconds") == 0) options.seconds = number(value, option);
     else if (strcmp(option, "--device") == 0) options.device = strcmp(value, "-") == 0 ? -1 : number(value, option);
     else fail("unknown option %s", option);
   }
@@ -199,6 +205,7 @@ static QnnInterface_ImplementationV2_t open_backend(const char *library) {
   if (providers == NULL) fail("%s has no %s", library, PROVIDERS);
   check(providers(&found, &count), PROVIDERS);
   if (count == 0) fail("%s has no interface", library);
+  if (found[0]->providerName != NULL) runtime_name = found[0]->providerName;
   return found[0]->v2;
 }
 
@@ -236,9 +243,14 @@ static double seconds(void) {
 
 int main(int argc, char **argv) {
   const Options options = read_arguments(argc, argv);
+  if (options.seconds > 0) alarm((unsigned)options.seconds + STARTING);
   read_graph(options.graph);
   if (mkdir(options.output, 0777) != 0 && errno != EEXIST) fail("%s: %s", options.output, strerror(errno));
   const QnnInterface_ImplementationV2_t qnn = open_backend(options.backend);
+
+  const char *build = NULL;
+  if (qnn.backendGetBuildId == NULL || qnn.backendGetBuildId(&build) != QNN_SUCCESS || build == NULL) build = "-";
+  printf("udogen-client: runtime %s\nudogen-client: build %s\n", runtime_name, build);
 
   Qnn_LogHandle_t log = NULL;
   check(qnn.logCreate(log_line, QNN_LOG_LEVEL_WARN, &log), "logCreate");
@@ -263,14 +275,21 @@ int main(int argc, char **argv) {
   double took = 0;
   for (long sample = 0; sample < options.samples; ++sample) {
     read_inputs(sample);
-    const double begin = seconds();
-    check(qnn.graphExecute(graph, inputs.tensors, inputs.count, outputs.tensors, outputs.count, NULL, NULL),
-          "graphExecute");
-    took += seconds() - begin;
+    for (uint32_t at = 0; at < outputs.count; ++at)
+      memset(outputs.tensors[at].v1.clientBuf.data, FILLED, outputs.tensors[at].v1.clientBuf.dataSize);
+    if (options.seconds > 0) alarm((unsigned)options.seconds);
+    for (long loop = 0; loop < options.loops; ++loop) {
+      const double begin = seconds();
+      check(qnn.graphExecute(graph, inputs.tensors, inputs.count, outputs.tensors, outputs.count, NULL, NULL),
+            "graphExecute");
+      took += seconds() - begin;
+    }
+    if (options.seconds > 0) alarm(STARTING);
     write_outputs(options.output, sample);
   }
-  printf("udogen-client: %s: %ld executed, %.1f us each\n", graph_name, options.samples,
-         1e6 * took / (double)(options.samples ? options.samples : 1));
+  const long executed = options.samples * options.loops;
+  printf("udogen-client: %s: %ld executed, %.1f us each\n", graph_name, executed,
+         1e6 * took / (double)(executed ? executed : 1));
 
   check(qnn.contextFree(context, NULL), "contextFree");
   if (device != NULL) check(qnn.deviceFree(device), "deviceFree");

@@ -48,6 +48,8 @@ class ClientRun:
     signed: bool
     graph: GraphInfo | None = None  # of a context binary
     program: bytes = b""  # udogen's own client
+    loops: int = 1  # executions of each sample; only of udogen's own client, as is the limit
+    seconds: int = 0  # of them; 0: no limit
 
     @property
     def backend(self) -> str:
@@ -179,19 +181,19 @@ def _own_client(run: ClientRun) -> Command:
     words += ["--graph", "graph.txt", "--samples", str(run.samples), "--output", OUT]
     if run.hexagon:
         words += ["--device", CHOSEN]
+    if run.seconds:
+        words += ["--loops", str(run.loops), "--seconds", str(run.seconds)]
     for package in run.packages:
         for library in package.libraries:
             words += ["--op-package", library.path, package.provider, library.target or "-"]
-    assert run.graph is not None
     machine = "x86_64" if run.system == PC else "aarch64"
-    files = (
-        ScriptFile(f"bin/{machine}/{OWN_CLIENT}", OWN_CLIENT, run.program, program=True),
-        ScriptFile("graph.txt", "graph.txt", _graph_text(run.graph).encode("utf-8", "surrogateescape")),
-    )
-    return Command(tuple(words), files, tuple(_qnn_libraries(run)))
+    files = [ScriptFile(f"bin/{machine}/{OWN_CLIENT}", OWN_CLIENT, run.program, program=True)]
+    if run.graph is not None:
+        files.append(ScriptFile("graph.txt", "graph.txt", graph_text(run.graph)))
+    return Command(tuple(words), tuple(files), tuple(_qnn_libraries(run)))
 
 
-def _graph_text(graph: GraphInfo) -> str:
+def graph_text(graph: GraphInfo) -> bytes:
     """A graph's tensors in the format of client.c."""
     lines = [f"graph {graph.name}"]
     for side, row in (("in", graph.inputs), ("out", graph.outputs)):
@@ -200,7 +202,7 @@ def _graph_text(graph: GraphInfo) -> str:
             head = f"{side} {each.id} {type_code(each.dtype)} {each.nbytes} {scale!r} {offset} "
             dimensions = f" {len(each.shape)} {' '.join(map(str, each.shape))}".rstrip()
             lines.append(f"{head}{file_name(each.name)}.raw{dimensions}")
-    return "\n".join(lines) + "\n"
+    return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
 
 
 def _plain_result(_run: ClientRun, tensor: TensorData) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -12,6 +14,7 @@ from udogen import backends, resources
 from udogen.backends import architectures
 from udogen.build.package import open_packages
 from udogen.build.tools import environment
+from udogen.clients import programs
 from udogen.clients.client import Client, check_rules
 from udogen.clients.ort import contexts, preflight, schema
 from udogen.clients.package import (
@@ -26,10 +29,10 @@ from udogen.clients.package import (
 )
 from udogen.clients.programs import snpe
 from udogen.clients.programs.ort import SCHEMA_NEEDED
-from udogen.clients.scripts import tensors
+from udogen.clients.scripts import commands, tensors
 from udogen.clients.scripts.commands import ClientRun, ScriptClient, build_own_client
 from udogen.clients.scripts.options import ScriptOptions, check_counts, check_options, find_client
-from udogen.clients.scripts.plan import RUN, OutputCheck, ScriptFile, ScriptPlan
+from udogen.clients.scripts.plan import RUN, Command, OutputCheck, ScriptFile, ScriptPlan
 from udogen.clients.scripts.tensors import TensorData, file_name
 from udogen.errors import RunFailed, UsageError, open_plain, read_plain
 from udogen.qnn import socs
@@ -42,6 +45,8 @@ _REMOTE = {ANDROID: DEVICE_FOLDER, LINUX: _LINUX_FOLDER, PC: ""}
 _TITLES = {"adb": "a device behind adb", "ssh": "a device behind ssh", "local": "this machine"}
 
 Built = tuple[str, tuple[Package, ...]]  # Hexagon version, or empty, and the packages for it
+
+_CASE_LOOPS = 2  # outputs are those of the second execution, so that what an op keeps from the first shows
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,111 @@ def _output_checks(run: ClientRun, client: ScriptClient, options: ScriptOptions)
         absolute, relative = options.tolerance or tensors.tolerance(dtype, types.get(each.name, ""))
         reference = f"references/{each.sample}/{each.file}"
         yield OutputCheck(each.sample, each.name, client.output(run, each), reference, dtype, absolute, relative)
+
+
+# --- many cases on one device -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CaseFiles:
+    """One graph, and its inputs by the names of its tensors."""
+
+    name: str  # of its folder
+    context: bytes
+    graph: GraphInfo
+    inputs: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True)
+class CaseScript:
+    """What scripts of cases of one package have in common."""
+
+    name: str  # of its folder on the device
+    device: str  # ssh or adb
+    system: str
+    built: Built
+    seconds: int  # of a case
+    on_step: Callable[[str], None] = lambda _line: None
+
+
+def make_case_plan(script: CaseScript, cases: Sequence[CaseFiles] = ()) -> ScriptPlan:
+    """udogen's client runs each case in a process of its own; outputs are fetched, and compared by who asked."""
+    arch, packages = script.built
+    run = ClientRun(
+        client="cpp",
+        packages=tuple(_in_folder(each, RUN) for each in packages),
+        system=script.system,
+        archs=(arch,) if arch else (),
+        model="model.bin",
+        kind="context",
+        inputs=(),
+        references=(),
+        samples=1,
+        signed=False,
+        program=build_own_client(script.system, on_step=script.on_step).read_bytes(),
+        loops=_CASE_LOOPS,
+        seconds=script.seconds,
+    )
+    command = commands.ALL["cpp"].command(run)
+    files = [
+        *_library_files([script.built], run),
+        *command.files,
+        ScriptFile("cases.tar", "cases.tar", _archive(cases)),
+    ]
+    return replace(
+        make_probe_plan(script.device),
+        name=script.name,
+        system=script.system,
+        machine=_machine(script.system),
+        backend=run.backend,
+        label=run.backend.upper(),
+        archs=run.archs,
+        forbidden=_forbidden(programs.ALL["cpp"], packages),
+        command=command,
+        files=_with_keys(files),
+        cases=max(len(cases), 1),
+    )
+
+
+def make_probe_plan(device: str) -> ScriptPlan:
+    """A plan that fits every device: what `run.py --probe` needs."""
+    return ScriptPlan(
+        name="probe",
+        title="cases of `udogen test`",
+        client="cpp",
+        device=device,
+        system="",
+        machine="",
+        backend="",
+        label="",
+        archs=(),
+        remote=_REMOTE[ANDROID if device == "adb" else LINUX],
+        forbidden="",
+        command=Command(()),
+        files=(),
+        devices=1,
+        devices_refused="",
+        signed=False,
+        logcat=False,
+        prove=(),
+        root="QNN_SDK_ROOT",
+        socs=tuple(sorted(hexagon_versions().items())),
+        checks=(),
+    )
+
+
+def _archive(cases: Sequence[CaseFiles]) -> bytes:
+    """One file, for many are sent slowly."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for case in cases:
+            files = {"model.bin": case.context, "graph.txt": commands.graph_text(case.graph)}
+            files |= {f"inputs/0/{file_name(name)}.raw": data for name, data in case.inputs}
+            for name, data in files.items():
+                entry = tarfile.TarInfo(f"cases/{case.name}/{name}")
+                entry.size = len(data)
+                archive.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()
 
 
 # --- packages -------------------------------------------------------------------------------------------

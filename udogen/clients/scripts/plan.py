@@ -95,7 +95,7 @@ class ScriptPlan:
     client: str
     device: str  # adb, ssh or local
     system: str  # android, linux or pc
-    machine: str  # as `uname -m` prints it
+    machine: str  # as `uname -m` prints it; empty: any
     backend: str
     label: str  # of a run, before its number: HTP0
     archs: tuple[str, ...]  # Hexagon versions that the folder has libraries for
@@ -112,6 +112,7 @@ class ScriptPlan:
     socs: tuple[tuple[str, str], ...]  # name that a device reports, Hexagon version
     checks: tuple[OutputCheck, ...]
     notes: tuple[str, ...] = ()
+    cases: int = 0  # folders in cases.tar, in each of which the client is run
 
     def as_json(self) -> dict[str, Any]:
         """The manifest in the script's folder, which run.py reads."""

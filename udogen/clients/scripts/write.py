@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from udogen import backends, resources
@@ -37,9 +37,19 @@ def render(plan: ScriptPlan, references: Sequence[TensorData] = ()) -> dict[str,
         **{file.source: file.content for file in plan.files},
         **{f"references/{each.sample}/{each.file}": each.content for each in references},
         **scripts,
-        "run.py": (resources.templates() / "scripts" / "run.py.in").read_bytes(),
+        "run.py": _run_py(),
         MANIFEST: manifest.encode("utf-8", "surrogateescape"),
     }
+
+
+def render_probe(plan: ScriptPlan) -> dict[str, bytes | Path]:
+    """What `run.py --probe` needs."""
+    manifest = json.dumps(replace(plan, files=()).as_json()) + "\n"
+    return {"run.py": _run_py(), MANIFEST: manifest.encode("utf-8", "surrogateescape")}
+
+
+def _run_py() -> bytes:
+    return (resources.templates() / "scripts" / "run.py.in").read_bytes()
 
 
 def _tidy(text: bytes) -> bytes:
@@ -66,6 +76,7 @@ class _TemplateData:
     proves: bool
     proves_on_dsp: bool
     program: str
+    cases: bool
     has_references: bool
     notes: tuple[str, ...]
 
@@ -89,6 +100,7 @@ def _template_data(plan: ScriptPlan) -> _TemplateData:
         proves=bool(plan.prove),
         proves_on_dsp=bool(plan.prove) and dsp,
         program=shell(plan.command.words[0].rpartition("/")[2]),
+        cases=bool(plan.cases),
         has_references=bool(plan.checks),
         notes=tuple(" ".join(note.split()) for note in plan.notes),
     )

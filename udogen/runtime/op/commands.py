@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from udogen.qnn.system import GraphInfo
 from udogen.runtime.library import RuntimeLibrary
 from udogen.runtime.op.calls import OpCall, OpPackageInfo, RuntimeInfo
 from udogen.runtime.op.watch import HeapUse, Watch
@@ -56,6 +57,21 @@ class OpRan:
     counted: str  # what the package counts; empty where it does not
     counts: tuple[tuple[int, int], ...]  # of the op and of all ops: before, when the graph was ready, after
     context: bytes | None
+
+
+@dataclass(frozen=True)
+class PrepareOp:
+    """Make a graph of the op, and execute nothing."""
+
+    call: OpCall
+
+
+@dataclass(frozen=True)
+class OpPrepared:
+    """Its context binary, and what that has."""
+
+    context: bytes
+    graph: GraphInfo
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,12 @@ from udogen.runtime.library import check_loadable, check_provider, find_runtime,
 from udogen.runtime.op.calls import OpCall, OpPackageInfo, OpResult, RuntimeInfo, Times, arrays_of, checked_call
 from udogen.runtime.op.commands import (
     OpenPackage,
+    OpPrepared,
     OpRan,
     OpRanTwice,
     OpRepeated,
     PackageOpened,
+    PrepareOp,
     RepeatOp,
     RunOp,
     RunOpTwice,
@@ -141,6 +143,12 @@ class OpSession:
             return None
         of_op, of_package = (Rise(*row) for row in zip(*ran.counts, strict=True))
         return Proof(self._package.name, call.op_type, ran.counted, call.loops, of_op, of_package)
+
+    def prepare(self, call: OpCall) -> OpPrepared:
+        """The context binary of a graph of the op, for another machine; nothing is executed."""
+        call = checked_call(call)
+        with self._one_at_a_time:
+            return self._ask(PrepareOp(call), OpPrepared, call)
 
     def leaks(self, call: OpCall, *, executions: int, cycles: int) -> OpRepeated:
         """What the op leaves behind: shots of the heap after its executions, and after its graphs were freed."""

@@ -17,10 +17,12 @@ from udogen.runtime.contexts.runtime import Context, Runtime
 from udogen.runtime.op.calls import OpCall, OpPackageInfo, RuntimeInfo
 from udogen.runtime.op.commands import (
     OpenPackage,
+    OpPrepared,
     OpRan,
     OpRanTwice,
     OpRepeated,
     PackageOpened,
+    PrepareOp,
     RepeatOp,
     RunOp,
     RunOpTwice,
@@ -55,6 +57,7 @@ class OpWorker:
         return {
             OpenPackage: self.open,
             RunOp: self.run,
+            PrepareOp: self.prepare,
             RepeatOp: self.repeat,
             RunOpTwice: self.run_twice,
             Quit: self.quit,
@@ -176,6 +179,17 @@ class OpWorker:
             if arg.array is not None:
                 fence.tensor(arg.name, block_of(arg).data)
         return fence
+
+    def prepare(self, command: PrepareOp) -> OpPrepared:
+        """Make a graph of the op for another machine."""
+        assert self._backend is not None
+        with self._context(self._backend, command.call) as context:
+            graph, _, _ = self._graph(context, command.call)
+            self._parent.phase("finalize")
+            graph.finalize()
+            binary = context.binary()
+            self._parent.phase("free the graph")
+        return OpPrepared(binary, only_graph(self._libraries, binary))
 
     def repeat(self, command: RepeatOp) -> OpRepeated:
         """Run one op many times over."""

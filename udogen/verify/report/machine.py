@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+from udogen.errors import UsageError, read_plain
 from udogen.verify.baseline import CostChange
 from udogen.verify.report import terminal
-from udogen.verify.results import BackendState, Cost, Outcome, TensorResult, TestRun
+from udogen.verify.results import BackendState, Cost, Outcome, State, TensorResult, TestRun
 
 
 def as_json(run: TestRun, changes: Sequence[CostChange] | None = None) -> dict[str, Any]:
@@ -57,6 +60,8 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "location": case.origin.location if case.origin else "",
         "seconds": round(outcome.seconds, 6),
         "tensors": [_tensor(each) for each in outcome.tensors],
+        "message": _message(outcome),
+        "text": terminal.failure(outcome) if outcome.status in ("failed", "error") else [],
         "error": asdict(outcome.error) if outcome.error else None,
         "findings": [asdict(each) for each in outcome.findings],
         "smallest": None
@@ -103,20 +108,20 @@ def _number(value: float) -> float | str:
 # --- JUnit ------------------------------------------------------------------------------------------------------------
 
 
-def junit(run: TestRun) -> str:
-    """JUnit XML: a suite for each backend; cases of backends that did not run are skipped, with the reason."""
+def junit(answer: Mapping[str, Any]) -> str:
+    """JUnit XML of an answer: a suite for each backend; where none of its cases ran, one that is skipped."""
     from lxml import etree
 
     tree: Any = etree
-    root = tree.Element("testsuites", name="udogen test", time=f"{run.seconds:.3f}")
-    for state in run.states:
-        outcomes = [each for each in run.outcomes if each.backend == state.backend]
-        if not outcomes and not state.cases:
+    root = tree.Element("testsuites", name="udogen test", time=f"{answer['seconds']:.3f}")
+    for state in answer["backends"]:
+        cases = [each for each in answer["cases"] if each["backend"] == state["backend"]]
+        if not cases and not state["cases"]:
             continue
-        suite = tree.SubElement(root, "testsuite", name=state.backend)
-        for outcome in outcomes:
-            _case(tree, suite, outcome)
-        if not outcomes:
+        suite = tree.SubElement(root, "testsuite", name=state["backend"])
+        for case in cases:
+            _case(tree, suite, case)
+        if not cases:
             _not_run(tree, suite, state)
         _count(suite)
     for name in ("tests", "failures", "errors", "skipped"):
@@ -125,37 +130,40 @@ def junit(run: TestRun) -> str:
     return made.decode()
 
 
-def _case(tree: Any, suite: Any, outcome: Outcome) -> None:
-    case = outcome.case
+def _case(tree: Any, suite: Any, case: Mapping[str, Any]) -> None:
     row = tree.SubElement(
         suite,
         "testcase",
-        classname=f"{case.op}.{outcome.backend}",
-        name=_clean(f"{case.name} [{outcome.dtype}]"),
-        time=f"{outcome.seconds:.6f}",
+        classname=f"{case['op']}.{case['backend']}",
+        name=_clean(f"{case['case']} [{case['dtype']}]"),
+        time=f"{case['seconds']:.6f}",
     )
-    if outcome.status in ("failed", "error"):
-        tag, kind = ("failure", "wrong numbers") if outcome.status == "failed" else ("error", "error")
-        kind = outcome.error.kind if outcome.error else kind
-        made = tree.SubElement(row, tag, type=kind, message=_clean(_message(outcome)))
-        made.text = _clean("\n".join(terminal.failure(outcome)))
-    elif outcome.status in ("skipped", "ran"):
-        reason = outcome.error.message if outcome.error else "it ran, and there is no reference to compare with"
-        tree.SubElement(row, "skipped", message=_clean(reason))
+    if case["status"] in ("failed", "error"):
+        tag, kind = ("failure", "wrong numbers") if case["status"] == "failed" else ("error", "error")
+        kind = case["error"]["kind"] if case["error"] else kind
+        made = tree.SubElement(row, tag, type=kind, message=_clean(case["message"]))
+        made.text = _clean("\n".join(case["text"]))
+    elif case["status"] in ("skipped", "ran"):
+        tree.SubElement(row, "skipped", message=_clean(case["message"]))
 
 
 def _message(outcome: Outcome) -> str:
     if outcome.error is not None:
         return outcome.error.message
+    if outcome.status == "ran":
+        return "it ran, and there is no reference to compare with"
+    if outcome.status == "passed":
+        return ""
     if outcome.findings:
         return outcome.findings[0].sentence
     worst = outcome.worst
     return f"{worst.wrong} of {worst.expected.size} numbers of {worst.name} are wrong" if worst else "wrong"
 
 
-def _not_run(tree: Any, suite: Any, state: BackendState) -> None:
-    row = tree.SubElement(suite, "testcase", classname=state.backend, name=f"{state.cases} cases", time="0")
-    tree.SubElement(row, "skipped", message=_clean(f"{state.reason} ({state.hint})" if state.hint else state.reason))
+def _not_run(tree: Any, suite: Any, state: Mapping[str, Any]) -> None:
+    row = tree.SubElement(suite, "testcase", classname=state["backend"], name=f"{state['cases']} cases", time="0")
+    reason = f"{state['reason']} ({state['hint']})" if state["hint"] else state["reason"]
+    tree.SubElement(row, "skipped", message=_clean(reason))
 
 
 def _count(suite: Any) -> None:
@@ -169,3 +177,62 @@ def _count(suite: Any) -> None:
 def _clean(text: str) -> str:
     """XML 1.0 has no control characters."""
     return "".join(each if each in "\n\t" or each.isprintable() else "?" for each in text)
+
+
+# --- several runs -----------------------------------------------------------------------------------------------------
+
+_WORST: Sequence[State] = ("left out", "ran", "missing", "unbuilt")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """An answer that `--json` printed."""
+    try:
+        found = json.loads(read_plain(path).decode("utf-8"))
+        assert {"ok", "counts", "backends", "cases", "seconds", "environment"} <= found.keys()
+    except OSError as fault:
+        raise UsageError(
+            f"{path} cannot be read: {fault.strerror}", hint="give what `udogen test --json` wrote"
+        ) from fault
+    except (ValueError, AssertionError, AttributeError) as fault:
+        raise UsageError(f"{path} is no answer of a test run", hint="give what `udogen test --json` wrote") from fault
+    answer: dict[str, Any] = found
+    return answer
+
+
+def merge(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The answers of runs of parts, or on several machines, as one; they ran side by side, so the longest counts."""
+    cases = [case for answer in answers for case in answer["cases"]]
+    counts = {name: sum(answer["counts"][name] for answer in answers) for name in answers[0]["counts"]}
+    states: dict[str, dict[str, Any]] = {}
+    for state in (state for answer in answers for state in answer["backends"]):
+        before = states.setdefault(state["backend"], {**state, "cases": 0})
+        worse = max(before, state, key=lambda each: _WORST.index(each["state"]))
+        runtime, real = before["runtime"] or state["runtime"], before["real"] or state["real"]
+        total = before["cases"] + state["cases"]
+        states[state["backend"]] = {**worse, "cases": total, "runtime": runtime, "real": real}
+    names = dict.fromkeys(name for answer in answers for name in answer["environment"])
+    values = {name: dict.fromkeys(answer["environment"].get(name, "unknown") for answer in answers) for name in names}
+    return {
+        "ok": bool(counts["passed"] + counts["ran"]) and not counts["failed"] + counts["error"],
+        "folder": " ".join(dict.fromkeys(answer["folder"] for answer in answers)),
+        "seconds": max(answer["seconds"] for answer in answers),
+        "counts": counts,
+        "environment": {name: " | ".join(found) for name, found in values.items()},
+        "backends": list(states.values()),
+        "cases": cases,
+        "warnings": list(dict.fromkeys(text for answer in answers for text in answer["warnings"])),
+    }
+
+
+def lines(answer: Mapping[str, Any]) -> list[str]:
+    """An answer for the terminal: what failed, a row for each backend, the sum."""
+    found = [line for case in answer["cases"] for line in case["text"]]
+    rows = []
+    for state in answer["backends"]:
+        statuses = [case["status"] for case in answer["cases"] if case["backend"] == state["backend"]]
+        counts = [str(statuses.count(status)) for status in answer["counts"]]
+        if statuses or state["cases"]:
+            rows.append([state["backend"], state["state"], *counts])
+    table = terminal.table(["backend", "state", *answer["counts"]], rows)
+    total = ", ".join(f"{number} {status}" for status, number in answer["counts"].items())
+    return [*found, *([""] if found else []), *table, "", *answer["warnings"], f"{total} in {answer['seconds']:.1f} s"]

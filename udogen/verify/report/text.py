@@ -40,8 +40,10 @@ def op_name(name: str) -> Html:
 
 def backend(name: str) -> str:
     """A place's name in a heading."""
-    place = PLACES.get(name)
-    return place.heading if place is not None else name.capitalize()
+    base, _, device = name.partition("@")
+    place = PLACES.get(base)
+    heading = place.heading if place is not None else base.capitalize()
+    return f"{heading} on {device}" if device else heading
 
 
 def many(count: int, thing: str) -> str:

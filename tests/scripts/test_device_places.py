@@ -1,0 +1,270 @@
+"""`udogen test --on`: devices as places.
+
+A real ssh server on the loopback plays a PC, on which the real libQnnCpu runs; a stand-in for adb (standing.py) plays a
+device with aarch64 Linux, whose programs run under qemu-aarch64, in our CPU emulator.  Nothing of this was on a device.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from tests.making import LONG, ROOT, need_runtime, udogen
+from tests.scripts.standing import Device
+from tests.ssh_server import SshServer, ssh_server
+
+EXAMPLE = ROOT / "examples" / "leaky_relu"
+_TESTS = """
+config = "LeakyRelu.xml"
+kernels = "kernels"
+[[op]]
+name = "LeakyRelu"
+reference = "reference.py:leaky_relu"
+[[op.case]]
+name = "floats"
+shape = ["7", "2x3"]
+dtype = "FLOAT_32"
+[[op.case]]
+name = "bytes"
+shape = "2x8"
+dtype = "UFIXED_POINT_8"
+"""
+
+
+def project(folder: Path, **changes: str) -> Path:
+    """The example with few cases, and texts of its kernel replaced."""
+    (folder / "kernels").mkdir(parents=True)
+    kernel = (EXAMPLE / "kernels" / "LeakyRelu.cpp").read_text()
+    for old, new in changes.items():
+        assert old in kernel
+        kernel = kernel.replace(old, new)
+    (folder / "kernels" / "LeakyRelu.cpp").write_text(kernel)
+    for name in ("LeakyRelu.xml", "reference.py"):
+        (folder / name).write_bytes((EXAMPLE / name).read_bytes())
+    (folder / "op_tests.toml").write_text(_TESTS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SshServer, SshServer]]:
+    """Two machines."""
+    with (
+        ssh_server(tmp_path_factory.mktemp("one")) as one,
+        ssh_server(tmp_path_factory.mktemp("two")) as two,
+    ):
+        yield one, two
+
+
+@pytest.fixture(scope="module")
+def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose kernel is right."""
+    return project(tmp_path_factory.mktemp("right") / "it's $HOME")
+
+
+def env_of(server: SshServer, remote: Path) -> dict[str, str]:
+    return {"PATH": server.path, "UDOGEN_REMOTE": str(remote)}
+
+
+def cases_by_place(answer: dict) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for row in answer["cases"]:
+        found.setdefault(row["backend"], []).append(row["status"])
+    return found
+
+
+def test_two_machines_run_the_cases_in_the_real_runtime(
+    servers: tuple[SshServer, SshServer], right: Path, tmp_path: Path
+) -> None:
+    need_runtime("cpu")
+    one, two = servers
+    remote = tmp_path / "it's there"
+    # Both are reached with the keys of the first.
+    (two.folder / "client.pub").write_bytes((one.folder / "client.pub").read_bytes())
+    where = ["--on", one.device, "--on", two.device, "--on", "here", "--backend", "cpu"]
+    reports = ["--junit", tmp_path / "junit.xml", "--html", tmp_path / "report.html", "--json"]
+    done = udogen("test", right, *where, *reports, env=env_of(one, remote))
+    assert done.returncode == 0, done.stdout + done.stderr
+    answer = json.loads(done.stdout)
+    places = ["cpu", f"cpu@{one.device}", f"cpu@{two.device}"]
+    assert cases_by_place(answer) == {place: ["passed"] * 3 for place in places}
+    assert {row["backend"]: row["real"] for row in answer["backends"] if row["state"] == "ran"} == dict.fromkeys(
+        places, True
+    )
+    suites = etree.parse(tmp_path / "junit.xml").findall("testsuite")
+    assert [suite.get("name") for suite in suites] == places
+    page = (tmp_path / "report.html").read_text()
+    assert all(f"CPU on {each.device}" in page for each in servers)
+    assert list(remote.iterdir()) == [], "something is left on the device"
+
+
+def test_the_cause_of_wrong_numbers_is_named_and_a_crash_is_one_case(
+    servers: tuple[SshServer, SshServer], tmp_path: Path
+) -> None:
+    need_runtime("cpu")
+    crash = "if (args.input.size() == 7) __builtin_trap();\n  const std::size_t size"
+    wrong = project(
+        tmp_path / "wrong",
+        **{"const std::size_t size": crash, "args.output.setReal(i,": "args.output.setReal(size - 1 - i,"},
+    )
+    one, _ = servers
+    where = ["--on", one.device, "--on", "here", "--backend", "cpu", "--keep"]
+    done = udogen("test", wrong, *where, "--json", env=env_of(one, tmp_path / "remote"))
+    assert done.returncode == 6, done.stdout + done.stderr
+    rows: dict[str, dict] = {}
+    for row in json.loads(done.stdout)["cases"]:
+        rows.setdefault(row["case"], {})[row["backend"]] = row
+    device = f"cpu@{one.device}"
+    crashed = next(found[device] for found in rows.values() if found[device]["status"] == "error")
+    assert crashed["error"]["kind"] == "op-crashed"
+    assert crashed["error"]["message"].startswith("op `LeakyRelu` crashed with SIGILL on ssh:")
+    for found in rows.values():
+        assert found[device]["status"] == found["cpu"]["status"]
+        assert found[device]["findings"] == found["cpu"]["findings"]
+    assert any(found[device]["findings"] for found in rows.values())
+    assert list((tmp_path / "remote").glob("test-*/cache/*")), "--keep has not kept it"
+
+
+def test_a_case_that_takes_too_long(servers: tuple[SshServer, SshServer], tmp_path: Path) -> None:
+    need_runtime("cpu")
+    slow = project(
+        tmp_path / "slow", **{"const std::size_t size": "volatile bool on = args.input.size() == 7;\n"
+                              "  while (on) {\n  }\n  const std::size_t size"}
+    )  # fmt: skip
+    one, _ = servers
+    where = ["--on", one.device, "--backend", "cpu", "--timeout", "3"]
+    done = udogen("test", slow, *where, env=env_of(one, tmp_path / "remote"))
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert f"op `LeakyRelu` did not come back within 3 s on {one.device}" in done.stdout
+    assert "2 passed, 1 without numbers" in done.stdout
+    assert list((tmp_path / "remote").iterdir()) == []
+
+
+def test_an_interrupt_cleans_up(servers: tuple[SshServer, SshServer], tmp_path: Path) -> None:
+    need_runtime("cpu")
+    one, _ = servers
+    slow = project(
+        tmp_path / "slow", **{"const std::size_t size": "volatile bool on = true;\n"
+                              "  while (on) {\n  }\n  const std::size_t size"}
+    )  # fmt: skip
+    remote = tmp_path / "remote"
+    argv = [sys.executable, "-m", "udogen", "test", str(slow), "--backend", "cpu", "--timeout", "100"]
+    running = subprocess.Popen(
+        [*argv, "--on", one.device], env={**os.environ, "PYTHONPATH": str(ROOT), **env_of(one, remote)},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    try:
+        end = time.monotonic() + LONG
+        while not list(remote.glob("*/runs/1/out/CPU0/00000/log")):
+            assert running.poll() is None and time.monotonic() < end
+            time.sleep(0.1)
+        running.send_signal(signal.SIGINT)
+        printed, _ = running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert running.returncode == 130, printed
+    assert list(remote.iterdir()) == []
+    assert not [path for path in _command_lines() if str(remote) in path]
+
+
+def _command_lines() -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+@pytest.mark.slow
+def test_a_device_with_aarch64(right: Path, emulator64: Path, wrap: str, tmp_path: Path) -> None:
+    device = Device(tmp_path / "device")
+    env = {
+        "PATH": f"{device.base / 'bin'}:{os.environ['PATH']}",
+        "UDOGEN_REMOTE": str(device.root),
+        "UDOGEN_VENDOR_DIR": str(emulator64),
+        "UDOGEN_WRAP": wrap,
+    }
+    done = udogen("test", right, "--on", "adb:ABC 1", "--backend", "cpu-emulator", env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed in" in done.stdout
+    assert "udogen's own emulator" in done.stdout
+    assert list(device.root.iterdir()) == []
+
+
+# --- what a device lacks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("error: device unauthorized.", "the device does not trust this machine: adb prints `unauthorized`"),
+        ("error: device offline", "the device is offline"),
+        ("error: no devices/emulators found", "adb finds no device ABC 1"),
+    ],
+)
+def test_a_device_that_adb_does_not_reach(right: Path, tmp_path: Path, state: str, reason: str) -> None:
+    device = Device(tmp_path)
+    device.say("state", state + "\n")
+    done = on_device(right, device)
+    assert (done.returncode, nothing_sent(device)) == (3, True)
+    assert f"cpu@adb:ABC 1: not run (3 cases): {reason}\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("machine", "programs", "reason"),
+    [
+        ("armv7l", {}, "adb:ABC 1 is armv7l"),
+        ("x86_64", {"df": "echo; echo /dev/root 100 90 10 90% /"}, "the device has 0 MB left for "),
+        ("aarch64", {}, "the vendor's libQnnCpu.so: neither here nor on the device"),
+    ],
+)
+def test_what_a_device_lacks_is_reported_before_anything_is_sent(
+    right: Path, tmp_path: Path, machine: str, programs: dict[str, str], reason: str
+) -> None:
+    device = Device(tmp_path, machine=machine)
+    for name, text in programs.items():
+        device.own(name, f"#!/bin/sh\n{text}\n")
+    done = on_device(right, device)
+    assert nothing_sent(device)
+    assert done.returncode == 3, done.stdout
+    assert reason in done.stdout
+
+
+def on_device(folder: Path, device: Device) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": f"{device.base / 'bin'}:{os.environ['PATH']}", "UDOGEN_REMOTE": str(device.root)}
+    return udogen("test", folder, "--on", "adb:ABC 1", "--backend", "cpu", env=env)
+
+
+def nothing_sent(device: Device) -> bool:
+    return not any(" push " in call for call in device.calls) and not device.root.exists()
+
+
+@pytest.mark.parametrize("port", ["1", "22222222"])
+def test_a_port_without_a_server(servers: tuple[SshServer, SshServer], right: Path, port: str) -> None:
+    one, _ = servers
+    done = udogen("test", right, "--on", f"ssh:{one.host}:{port}", "--backend", "cpu", env={"PATH": one.path})
+    assert done.returncode == (3 if port == "1" else 2)
+    assert ("Connection refused" if port == "1" else "this is not a device") in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "device", ["ssh:", "ssh:-oProxyCommand=x", "ssh:a b", "ssh:a;rm", "ssh:u@$(rm)", "adb:", "adb:-x", "usb:1", "x"]
+)
+def test_what_is_no_device(right: Path, device: str) -> None:
+    done = udogen("test", right, "--on", device)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, f"error: --on {device}: this is not a device")
+
+
+def test_a_place_that_does_not_run_on_devices(right: Path) -> None:
+    done = udogen("test", right, "--on", "adb:1", "--backend", "hexagon")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "error: `hexagon` does not run on devices")

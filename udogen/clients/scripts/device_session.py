@@ -1,0 +1,316 @@
+"""A session like `OpSession`, but on a device behind ssh or adb: udogen's client runs a context binary of each call.
+
+One command probes the device.  Graphs are made on this machine; then the libraries that fit the device, the client and
+all calls go there as a script (`make_case_plan`), whose run.py fetches the outputs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import secrets
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+
+from udogen import backends, process
+from udogen.backends.backend import Place, Target
+from udogen.clients.ort.case_model import Chain
+from udogen.clients.ort.op_session import digest
+from udogen.clients.package import ANDROID, LINUX, PC, PackageOptions, find_packages
+from udogen.clients.scripts import write
+from udogen.clients.scripts.make_plan import Built as BuiltPackages
+from udogen.clients.scripts.make_plan import CaseFiles, CaseScript, make_case_plan, make_probe_plan
+from udogen.clients.scripts.plan import ScriptPlan
+from udogen.clients.scripts.tensors import file_name
+from udogen.error_tables import describe
+from udogen.errors import RunFailed, ToolMissing, UdogenError, UsageError
+from udogen.qnn import socs
+from udogen.runtime import failures
+from udogen.runtime.built import Built
+from udogen.runtime.op.calls import OpCall, OpResult, RuntimeInfo, Times, arrays_of
+from udogen.runtime.op.session import OpSession
+
+_PROBE_SECONDS = 60.0
+_SENDING_SECONDS = 1800.0  # for libraries on a slow line
+_TO_CLEAN_UP = 20.0
+_SHOWN_LINES = 20
+_SSH = re.compile(
+    r"(?P<user>[A-Za-z0-9_][\w.+-]*@)?(?P<host>[A-Za-z0-9_][\w.-]*|\[[0-9A-Fa-f:]+\])(?::(?P<port>\d{1,5}))?"
+)
+_HOW = "--on ssh:USER@HOST, ssh:USER@HOST:PORT or adb:SERIAL"
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device as `--on` names it."""
+
+    name: str
+    kind: str  # ssh or adb
+    arguments: tuple[str, ...]  # of run.py
+
+    @classmethod
+    def parse(cls, text: str) -> Device:
+        """Refuse what is no device; nothing of it is ever a word of a shell, or an option."""
+        kind, _, rest = text.partition(":")
+        if kind == "adb" and rest and rest.isprintable() and not rest.startswith("-"):
+            return cls(text, kind, (f"--serial={rest}",))
+        found = _SSH.fullmatch(rest) if kind == "ssh" else None
+        if found is None:
+            raise UsageError(f"--on {text}: this is not a device", hint=_HOW)
+        host = f"--host={found['user'] or ''}{found['host'].strip('[]')}"
+        return cls(text, kind, (host, *([f"--port={found['port']}"] if found["port"] else [])))
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What a device is."""
+
+    machine: str
+    android: bool
+    arch: str  # the version of Hexagon; empty where it is not known
+
+    @property
+    def system(self) -> str:
+        """The system whose libraries fit."""
+        return PC if self.machine == "x86_64" else ANDROID if self.android else LINUX
+
+    def fits(self, target: Target, backend: str) -> bool:
+        """Whether this make target is for it."""
+        if target.backend != backend or self.system == PC:
+            return target.native and target.backend == backend
+        if target.arch:
+            return backends.ALL[backend].two_halves and target.arch == self.arch
+        return not target.native and (target.compiler in ("android", "ndk")) is (self.system == ANDROID)
+
+
+@cache
+def probe(name: str) -> DeviceFacts:
+    """What the device is; raises `ToolMissing` where it cannot be reached, or no library is ever for it."""
+    device = Device.parse(name)
+    with tempfile.TemporaryDirectory(prefix="udogen-") as folder:
+        found = _probe(device, make_probe_plan(device.kind), Path(folder))
+    if found.machine not in ("x86_64", "aarch64"):
+        raise ToolMissing(
+            f"{name} is {found.machine or 'an unknown machine'}", hint="udogen builds for x86_64 and aarch64"
+        )
+    return found
+
+
+def _probe(device: Device, plan: ScriptPlan, folder: Path) -> DeviceFacts:
+    """Send nothing; raise where the device cannot run the plan."""
+    write.write(folder, write.render_probe(plan))
+    argv = _command(folder, device, "--probe")
+    done = process.run(argv, timeout=_PROBE_SECONDS, grace=_TO_CLEAN_UP)
+    if done.timed_out:
+        raise ToolMissing(f"{device.name} did not answer within {_PROBE_SECONDS:g} s", hint="is it still connected?")
+    if done.returncode:
+        fault = _fault(device, done)
+        raise ToolMissing(fault.message, hint=fault.hint, details=fault.details)
+    facts = json.loads(done.stdout)
+    return DeviceFacts(facts["machine"], facts["android"], facts["arch"])
+
+
+def _command(folder: Path, device: Device, *arguments: str) -> list[str]:
+    return [sys.executable, str(folder / "run.py"), *device.arguments, "--devices=1", *arguments]
+
+
+def _fault(device: Device, done: process.Completed) -> UdogenError:
+    """What run.py printed as its error."""
+    lines = done.stderr.splitlines()
+    texts = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    hints = [line.removeprefix("  = ") for line in lines if line.startswith("  = ")]
+    kind = ToolMissing if done.returncode == ToolMissing.exit_code else RunFailed
+    if not texts:
+        return kind(f"{device.name}: run.py ended with {done.returncode}", details=lines[-_SHOWN_LINES:])
+    return kind(texts[-1], hint="; ".join(hints))
+
+
+class DeviceSession:
+    """Runs ops of one package on a device; a crash ends one call, a device that is lost all that follow.
+
+    With `keep` what was sent stays on the device.
+    """
+
+    def __init__(
+        self,
+        built: Built,
+        place: Place,
+        *,
+        timeout: float | None = None,
+        keep: bool = False,
+        on_step: Callable[[str], None] = lambda _line: None,
+    ) -> None:
+        if built.folder is None:
+            raise UsageError("only a package that udogen generated fits to a device", hint="give its folder")
+        self._built, self._place, self._timeout, self._keep, self._on_step = built, place, timeout, keep, on_step
+        self._device, self._facts = Device.parse(place.device), probe(place.device)
+        self._known: dict[bytes, list[OpResult | UdogenError]] = {}  # of equal calls each its own
+        self._lost: UdogenError | None = None
+        self._runs = 0
+        library = backends.RUNTIMES[place.config].library
+        self.runtime = RuntimeInfo(f"{library} on {place.device}", "", "", "", library)
+
+    def __enter__(self) -> DeviceSession:
+        with ExitStack() as stack:
+            self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="udogen-")))
+            self._script = CaseScript(
+                name=f"test-{file_name(self._built.package)}-{secrets.token_hex(4)}",
+                device=self._device.kind,
+                system=self._facts.system,
+                built=self._packages(),
+                seconds=max(1, math.ceil(self._timeout or 0)),
+                on_step=self._on_step,
+            )
+            _probe(self._device, make_case_plan(self._script), self._folder / "probe")
+            soc = socs.model_of(self._facts.arch) if backends.ALL[self._place.config].prepares_for_soc else 0
+            self._host = OpSession(
+                self._built.library,
+                self._built.provider,
+                backend=self._place.config,
+                runtime_kind=self._place.kind,
+                timeout=self._timeout,
+                soc=(soc or 0) if self._facts.system != PC else 0,
+                on_step=self._on_step,
+            )
+            stack.enter_context(self._host)
+            stack.callback(self._clean)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def prepare(self, chains: Sequence[Chain]) -> None:
+        """Run these together; each `run` of one returns what came out, or raises."""
+        self._execute([call for (call,) in chains])
+
+    def run(self, call: OpCall) -> OpResult:
+        """Run one op and return what it wrote; every way in which it can fail is a `RunFailed`."""
+        key = digest([call])
+        if not self._known.get(key):
+            self._execute([call])
+        found = self._known[key].pop(0)
+        if isinstance(found, UdogenError):
+            raise found
+        return found
+
+    def _packages(self) -> BuiltPackages:
+        """The package with the libraries that fit the device."""
+        backend, system = self._place.config, self._facts.system
+        assert self._built.folder is not None
+        target = f"{backend}_{'android' if system == ANDROID else 'aarch64'}"
+        if system == PC:
+            target = backend
+        elif backends.ALL[backend].two_halves:
+            target = self._facts.arch
+            if not target:
+                raise ToolMissing(
+                    f"the version of Hexagon of {self._device.name} is unknown", hint="set UDOGEN_HTP_ARCH, as in v75"
+                )
+        found = find_packages([self._built.folder.path], PackageOptions(target, android=system == ANDROID))
+        return found[0].platform.arch, found
+
+    def _execute(self, calls: Sequence[OpCall]) -> None:
+        cases: list[CaseFiles] = []
+        sent: list[OpCall] = []
+        for call in calls:
+            try:
+                if self._lost is not None:
+                    raise self._lost
+                prepared = self._host.prepare(call)
+            except UdogenError as error:
+                self._keep_result(call, error)
+                continue
+            given = {arg.name: arg.array for arg in call.inputs if arg.array is not None}
+            inputs = tuple((each.name, given[each.name].tobytes()) for each in prepared.graph.inputs)
+            cases.append(CaseFiles(f"{len(cases):05d}", prepared.context, prepared.graph, inputs))
+            sent.append(call)
+        if not sent:
+            return
+        self._runs += 1
+        out = self._folder / f"outputs-{self._runs}"
+        plan = make_case_plan(self._script, cases)
+        write.write(self._folder / "script", write.render(plan))
+        try:
+            self._send(len(sent), out)
+        except RunFailed as error:
+            self._lost = error
+        for case, call in zip(cases, sent, strict=True):
+            folder = out / f"{plan.label}0" / case.name
+            self._keep_result(call, self._lost or self._result(call, folder))
+
+    def _keep_result(self, call: OpCall, result: OpResult | UdogenError) -> None:
+        self._known.setdefault(digest([call]), []).append(result)
+
+    def _send(self, count: int, out: Path) -> None:
+        done = 0
+
+        def on_line(line: str) -> None:
+            nonlocal done
+            done += line.startswith("case ")
+            self._on_step(f"{self._device.name}: {done} of {count}")
+
+        most = _SENDING_SECONDS + count * ((self._timeout or 0) + _PROBE_SECONDS)
+        argv = _command(self._folder / "script", self._device, f"--out={out}", *([] if self._keep else ["--temporary"]))
+        ended = process.run(argv, on_line=on_line, timeout=most, grace=_TO_CLEAN_UP, keep=_SHOWN_LINES)
+        if ended.timed_out:
+            raise RunFailed(f"{self._device.name} did not finish within {most:g} s", hint="is it still connected?")
+        if ended.returncode:
+            raise _fault(self._device, ended)
+
+    def _clean(self) -> None:
+        """Remove what was sent; an interrupt does not end this."""
+        if self._runs and not self._keep and self._lost is None:
+            cleaning = process.start(_command(self._folder / "script", self._device, "--clean"))
+            cleaning.communicate(timeout=_PROBE_SECONDS)
+
+    # --- what came back --------------------------------------------------------------------------------------
+
+    def _result(self, call: OpCall, folder: Path) -> OpResult | UdogenError:
+        try:
+            code, log = int((folder / "code").read_text()), (folder / "log").read_text("utf-8", "replace")
+            if code:
+                return self._failure(call, code, log)
+            paths = [folder / "Result_0" / f"{file_name(arg.name)}.raw" for arg in call.outputs]
+            outputs = arrays_of(call, [path.read_bytes() for path in paths])
+        except (OSError, ValueError) as error:
+            return RunFailed(f"{self._device.name}: the outputs were not fetched: {error}")
+        printed = dict(re.findall(r"^udogen-client: (runtime|build) (.*)$", log, re.M))
+        name, build = printed.get("runtime", "-"), printed.get("build", "-").removeprefix("-")
+        library = backends.RUNTIMES[self._place.config].library
+        self.runtime = RuntimeInfo(name, build, "", "", library, emulator="UDOGEN" in name)
+        seconds = tuple(1e-6 * float(each) for each in re.findall(r"executed, ([\d.]+) us each", log))
+        return OpResult(outputs, Times(0.0, 0.0, sum(seconds), seconds), self.runtime)
+
+    def _failure(self, call: OpCall, code: int, log: str) -> UdogenError:
+        """Why the client did not come to its end."""
+        where, op = self._device.name, f"op `{call.op_type}`"
+        lines = [line for line in log.splitlines() if not re.match(r"udogen-client: (runtime|build) ", line)]
+        details = lines[-_SHOWN_LINES:]
+        if code == 128 + signal.SIGALRM:
+            return failures.OpTimedOut(
+                f"{op} did not come back within {self._script.seconds} s on {where}", details=details
+            )
+        if code > 128:
+            names = {each.value: each.name for each in signal.Signals}
+            return failures.OpCrashed(
+                f"{op} crashed with {names.get(code - 128, f'signal {code - 128}')} on {where}", details=details
+            )
+        told = next((line.removeprefix("udogen-client: ") for line in reversed(lines) if "udogen-client: " in line), "")
+        number = re.search(r"(\w+)(?: of .*)? failed with (\d+)$", told)
+        if number is None:
+            return RunFailed(f"{where}: {told or f'the client ended with {code}'}", details=details)
+        row = describe(int(number[2]))
+        kind = {"graphExecute": failures.OpFailed, "backendRegisterOpPackage": failures.RegistrationFailed}
+        text = f"{op} on {where}: {number[1]} returns {row.name} ({number[2]}): {row.meaning}"
+        return kind.get(number[1], RunFailed)(text, details=details, hint=f"`udogen explain {number[2]}`")
