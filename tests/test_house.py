@@ -27,6 +27,7 @@ LAYERS = (
     {"runtime"},
     {"generate"},
     {"build"},
+    {"kernels"},
     {"configs"},
     {"backends"},
     {"qnn"},
@@ -58,6 +59,7 @@ HEAVY = {
     "elftools",
     "onnx",
     "xxhash",
+    "halide",
 }
 
 HOUSE = {

@@ -21,6 +21,7 @@ _SHARED = (
 )
 # Of backends whose kernels are `udo::Status execute(const Args&)`; each has a BackendTensor.hpp of its own.
 VIEWS = "src/utils/CustomOpUtils.hpp"
+_FOR_PYTHON = ("src/utils/Halide.hpp", "src/utils/Halide.cpp")  # what kernels in Python need
 
 
 class Placement:
@@ -127,20 +128,26 @@ def contents(
         ),
         *(PlannedFile(path, copy=f"{own}/{path}") for path in folder.copies),
     ]
+    finished = source.kernels.get(folder.backend, {})
+    for_python = _FOR_PYTHON if any(f"{op.name}.py" in finished for op in ops) else ()
     shared_files = [
-        *(PlannedFile(path, copy=f"qnn/shared/{path}") for path in (*_SHARED, *folder.shared)),
+        *(PlannedFile(path, copy=f"qnn/shared/{path}") for path in (*_SHARED, *folder.shared, *for_python)),
         *(PlannedFile(f"include/QNN/{path}", copy=f"headers:{path}") for path in folder.headers),
     ]
     everything["sources"] = sorted(file.path for file in (*files, *shared_files) if _is_compiled(file.path))
-    finished = source.kernels.get(folder.backend, {})
     for op in ops:
         data = {**shared, "op": op, "glue": folder.glue, "has_hooks": folder.hooks}
-        ready = finished.get(op.name)
-        skeleton = "" if ready is not None else f"{own}/{folder.kernel}"
         for path, template in folder.op_templates.items():
             files.append(PlannedFile(path.format(op=op.name), template=f"{own}/{template}", data=data))
+        in_python, ready = finished.get(f"{op.name}.py"), finished.get(op.name)
         kernel = f"src/ops/{op.name}.cpp"
-        files.append(PlannedFile(kernel, template=skeleton, data=data, content=ready, user_owned=True))
+        if in_python is not None:
+            about = {**data, "source": f"{op.name}.py", "include": f"{op.name}.halide/kernel.inc"}
+            files.append(PlannedFile(kernel, template="qnn/shared/src/ops/Op.halide.cpp.mako", data=about))
+            files.append(PlannedFile(f"src/ops/{op.name}.py", content=in_python, user_owned=True))
+        else:
+            skeleton = "" if ready is not None else f"{own}/{folder.kernel}"
+            files.append(PlannedFile(kernel, template=skeleton, data=data, content=ready, user_owned=True))
     placed = [replace(file, path=place.own(file.path)) for file in files]
     placed += [replace(file, path=place.shared(file.path)) for file in shared_files]
     placed = sorted((file for file in placed if file.path), key=lambda file: file.path)

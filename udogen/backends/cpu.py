@@ -84,6 +84,7 @@ BACKEND = Backend(
     title="CPU",
     suffix="Cpu",
     common_kernels=True,
+    kernels=("{}.cpp", "{}.py"),
     number=3,
     names=("CPU",),
     json_names=("CPU",),

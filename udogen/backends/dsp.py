@@ -98,6 +98,7 @@ BACKEND = Backend(
     title="DSP V65/V66",
     suffix="Dsp",
     common_kernels=True,
+    kernels=("{}.cpp", "{}.py"),
     number=5,
     names=("DSP",),
     json_names=("DSP",),

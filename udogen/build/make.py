@@ -112,6 +112,8 @@ def _build_all(
 ) -> list[Artifact]:
     make = tools.need("make", why="to build a package", how="install it: apt-get install make")
     cores = jobs or os.cpu_count() or 1
+    machines = [step.choice.folder or step.target.folder for step in steps]
+    compile_python_kernels(package, machines, on_step, cores)
     # One make for each target, so that the output of a compiler belongs to a target; together they use the cores once.
     workers = min(cores, len(steps)) or 1
     share = max(1, cores // workers)
@@ -122,6 +124,21 @@ def _build_all(
         return _build(make, package, step, share, lambda line: on_step(label + line))
 
     return process.at_once([partial(build_step, step) for step in steps], workers)
+
+
+def compile_python_kernels(
+    package: PackageLibrary, machines: Sequence[str], on_step: Callable[[str], None], jobs: int
+) -> None:
+    """Compile the kernels in Python of a package, where it has some, for targets that are called like their folders."""
+    named = [Path(each).with_suffix(".py") for each in package.sources]
+    files = tuple(each for each in named if (package.path / each).is_file())
+    if files:
+        from udogen.kernels import objects  # few packages have such kernels
+
+        kernels = objects.PythonKernels(
+            package.name, package.path.resolve(), package.backend, package.layout, package.configs, files
+        )
+        objects.compile_kernels(kernels, machines, on_step, jobs)
 
 
 def build_package(

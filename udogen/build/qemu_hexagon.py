@@ -15,7 +15,7 @@ from udogen.backends.backend import Harness, Target
 from udogen.build import tools
 from udogen.build.emulator import compile_or_fail as _compile
 from udogen.build.emulator import make_once as _make_once
-from udogen.build.make import Step, explain, run_make, variables
+from udogen.build.make import Step, compile_python_kernels, explain, run_make, variables
 from udogen.build.package import PackageLibrary
 from udogen.build.toolchains.choice import Choice
 from udogen.errors import BuildFailed, ToolMissing, UsageError
@@ -114,6 +114,7 @@ def build_program(
         "LINK": shlex.join(link),
     }
     *others, linker = variables(values.items())
+    compile_python_kernels(package, [f"emulated-{arch}"], on_step, jobs or os.cpu_count() or 1)
     done = run_make(
         make,
         package,

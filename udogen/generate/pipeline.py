@@ -340,7 +340,12 @@ def _kernels_of(backend: str, options: GenerateOptions, package: OpPackage, *, a
     found = {
         key: next((p for each in folders if os.path.lexists(p := each / name)), None) for key, name in names.items()
     }
-    return {key: _kernel(path) for key, path in found.items() if path is not None}
+    chosen = {key: path for key, path in found.items() if path is not None}
+    for op in package.ops:  # of a kernel in C++ and one in Python the more special one counts, then C++
+        one, other = chosen.get(op.name), chosen.get(f"{op.name}.py")
+        if one is not None and other is not None:
+            del chosen[f"{op.name}.py" if folders.index(one.parent) <= folders.index(other.parent) else op.name]
+    return {key: _kernel(path) for key, path in chosen.items()}
 
 
 def _kernel(path: Path) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from udogen import resources
+from udogen import backends, resources
 from udogen.backends.backend import Place
 from udogen.build import make, tools
 from udogen.build.package import PackageLibrary, open_packages
@@ -99,7 +99,8 @@ def _generated(
     assert subject.config is not None
     api = subject.htp_api or next(iter(HTP_APIS))
     places = kernel_places(subject.kernels or subject.config.parent / "kernels", backend, api)
-    missing = [op for op in ops if not any((each / f"{op}.cpp").is_file() for each in places)]
+    names = [each for each in backends.ALL[backend].kernels if not each.endswith(".cl")]
+    missing = [op for op in ops if not any((each / name.format(op)).is_file() for each in places for name in names)]
     if missing:
         where = " or ".join(map(str, places))
         raise RunFailed(f"there is no kernel {missing[0]}.cpp in {where}", hint="write it, or leave this backend out")

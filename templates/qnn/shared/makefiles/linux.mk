@@ -17,6 +17,10 @@ API_LIBS :=
 OBJ      := $(or $(LAYOUT_OBJ),obj)/$(TARGET)
 LIBRARY  := $(LIBRARY_FOLDER)/$(TARGET)/$(LIBRARY_NAME)
 OBJECTS  := $(patsubst %.cpp,$(OBJ)/%.o,$(SOURCES))
+# Kernels in Python: `udogen build` leaves the object files of each target in a folder beside them.
+PYTHON_KERNELS := $(wildcard $(patsubst %.cpp,%.py,$(SOURCES)))
+PYTHON_OBJECTS := $(foreach each,$(PYTHON_KERNELS),$(or $(wildcard $(each:.py=.halide)/$(TARGET)/*.o),\
+                    $(error $(each) is not compiled for $(TARGET): `udogen build` does that, with Halide installed)))
 # `include` must come before the SDK's headers only for our own files; QNN headers are in a folder of their own.
 FLAGS     = -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra $(or $(LAYOUT_INCLUDES),-Iinclude -Isrc/utils) \
             $(HEADERS) $(if $(UDO_PROVE),-DUDO_PROVE) $(TARGET_CXXFLAGS) $(PACKAGE_CXXFLAGS) $(API_CXXFLAGS) \
@@ -70,7 +74,7 @@ HAVE     := $(wildcard $(RECORDS))
 STALE    := $(shell mkdir -p $(OBJ) && \
               { $(make_called) \
                 $(call written,$(OBJ)/command,$(subst ",,$(COMPILE))); \
-                $(call written,$(OBJ)/link,$(subst ",,$(LINK) $(OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES))); })
+                $(call written,$(OBJ)/link,$(subst ",,$(LINK) $(OBJECTS) $(PYTHON_OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES))); })
 STALE    := $(filter-out $(HAVE),$(RECORDS)) $(if $(HAVE),$(shell $(call recorded,$(HAVE)) | $(call untrue,$(HAVE))))
 STALE    := $(strip $(patsubst %.made,%,$(STALE)))
 
@@ -82,9 +86,9 @@ record   = $(1) | xargs sha256sum > $@.sums && sha256sum $@ >> $@.sums && \
 $(LIBRARY): | $(PARTS) $(TARGET_LAYOUT)
 	@echo "LINK $@"
 	@mkdir -p $(@D) && rm -f $(OBJ)/library.made
-	@$(LINK) -o $(OBJ)/library.new $(OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES) && mv -f $(OBJ)/library.new $@
+	@$(LINK) -o $(OBJ)/library.new $(OBJECTS) $(PYTHON_OBJECTS) $(API_LIBS) $(TARGET_LIBRARIES) && mv -f $(OBJ)/library.new $@
 	@if cat $(PARTS:%=%.made) > $(OBJ)/library.sums 2>/dev/null; then \
-	 sha256sum $(OBJ)/link $(TARGET_LAYOUT) $(wildcard $(KERNELS)) $@ >> $(OBJ)/library.sums && \
+	 sha256sum $(OBJ)/link $(TARGET_LAYOUT) $(wildcard $(KERNELS)) $(PYTHON_KERNELS) $(PYTHON_OBJECTS) $@ >> $(OBJ)/library.sums && \
 	 LC_ALL=C sort -u -o $(OBJ)/library.sums $(OBJ)/library.sums && mv $(OBJ)/library.sums $(OBJ)/library.made; fi
 
 ifneq ($(RUNTIME),)

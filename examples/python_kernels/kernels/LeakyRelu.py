@@ -1,0 +1,8 @@
+"""x where x is positive, and alpha * x elsewhere."""
+
+import halide as hl
+
+
+def LeakyRelu(x, y, alpha):
+    i = hl.Var("i")
+    y[i] = hl.select(x[i] > 0.0, x[i], alpha * x[i])

@@ -1,0 +1,13 @@
+"""Exponentials along one axis, scaled so that they sum to one."""
+
+import halide as hl
+
+from udogen.kernels import Rows
+from udogen.kernels.math import exp
+
+
+def Softmax(x: Rows("axis"), y: Rows("axis")):
+    k = hl.Var("k")
+    top = x.max()
+    total = x.sum(lambda k: exp(x[k] - top))
+    y[k] = exp(x[k] - top) / total

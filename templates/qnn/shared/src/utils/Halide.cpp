@@ -1,0 +1,92 @@
+// Auto-generated part of op packages whose kernels are written in Python; regenerating rewrites this file.
+//
+// What functions call that Halide has compiled: where one finds its tensors unfit it says so and returns.
+#include "Halide.hpp"
+
+#include <cstdarg>
+#include <cstdio>
+
+namespace udo {
+namespace halide {
+
+void Call::fail(const char* format, ...) {
+  if (!ok()) return;
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(message_, sizeof message_, format, arguments);
+  va_end(arguments);
+}
+
+namespace {
+int failed(void* call, const char* name, const char* what) {
+  static_cast<Call*>(call)->fail("`%s` %s", name, what);
+  return -1;
+}
+}  // namespace
+}  // namespace halide
+}  // namespace udo
+
+using udo::halide::Call;
+using udo::halide::failed;
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(hidden)
+#endif
+extern "C" {
+
+// NOLINTBEGIN: the names are Halide's
+int halide_error_access_out_of_bounds(void* call, const char* name, int, int first, int last, int low, int high) {
+  static_cast<Call*>(call)->fail("%s is accessed at %d to %d, and has %d to %d", name, first, last, low, high);
+  return -1;
+}
+int halide_error_constraint_violated(void* call, const char* name, int value, const char*, int wanted) {
+  static_cast<Call*>(call)->fail("%s is %d, and the kernel is for %d", name, value, wanted);
+  return -1;
+}
+int halide_error_requirement_failed(void* call, const char*, const char* message) {
+  static_cast<Call*>(call)->fail("%s", message);
+  return -1;
+}
+int halide_error_bad_type(void* call, const char* name) { return failed(call, name, "is of another type"); }
+int halide_error_bad_dimensions(void* call, const char* name) { return failed(call, name, "has another rank"); }
+int halide_error_buffer_allocation_too_large(void* call, const char* name) {
+  return failed(call, name, "is larger than 2^31 bytes");
+}
+int halide_error_buffer_extents_too_large(void* call, const char* name) {
+  return failed(call, name, "has more than 2^31 elements");
+}
+int halide_error_buffer_extents_negative(void* call, const char* name) { return failed(call, name, "is too large"); }
+int halide_error_buffer_argument_is_null(void* call, const char* name) { return failed(call, name, "is missing"); }
+int halide_error_host_is_null(void* call, const char* name) { return failed(call, name, "has no data"); }
+int halide_error_unaligned_host_ptr(void* call, const char* name) { return failed(call, name, "is not aligned"); }
+int halide_error_device_dirty_with_no_device_support(void* call, const char* name) {
+  return failed(call, name, "lies on a device");
+}
+int halide_error_constraints_make_required_region_smaller(void* call, const char* name) {
+  return failed(call, name, "is smaller than the kernel reads or writes");
+}
+int halide_error_storage_bound_too_small(void* call, const char* name) {
+  return failed(call, name, "needs more room than its bound");
+}
+int halide_error_explicit_bounds_too_small(void* call, const char* name) {
+  return failed(call, name, "is smaller than its bounds");
+}
+int halide_error_split_factor_not_positive(void* call, const char* name) {
+  return failed(call, name, "is split by a number that is not positive");
+}
+int halide_error_specialize_fail(void* call, const char* message) { return failed(call, "specialize", message); }
+int halide_error_out_of_memory(void* call) { return failed(call, "the kernel", "has no memory"); }
+
+#if defined(__hexagon__)
+// The vector unit and the memory of a kernel are given by the runtime, before the kernel is called.
+int halide_qurt_hvx_lock(void*) { return 0; }
+int halide_qurt_hvx_unlock(void*) { return 0; }
+void halide_qurt_hvx_unlock_as_destructor(void*, void*) {}
+void* halide_vtcm_malloc(void*, int) { return nullptr; }
+void halide_vtcm_free(void*, void*) {}
+#endif
+// NOLINTEND
+}
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,200 @@
+// Auto-generated part of op packages whose kernels are written in Python; regenerating rewrites this file.
+//
+// Tensors as functions take them that Halide has compiled, and what those functions call.
+#pragma once
+
+#include "CustomOpUtils.hpp"
+
+namespace udo {
+namespace halide {
+
+// --- the binary interface of Halide's functions ------------------------------------------------------------------
+
+struct Type {
+  std::uint8_t code;  // 0 int, 1 unsigned, 2 float
+  std::uint8_t bits;
+  std::uint16_t lanes;
+};
+
+struct Dimension {
+  std::int32_t min, extent, stride;
+  std::uint32_t flags;
+};
+
+struct Buffer {
+  std::uint64_t device;
+  const void* deviceInterface;
+  std::uint8_t* host;
+  std::uint64_t flags;
+  Type type;
+  std::int32_t dimensions;
+  Dimension* dim;
+  void* padding;
+};
+
+inline constexpr Type f32{2, 32, 1}, f16{1, 16, 1}, u8{1, 8, 1}, i8{0, 8, 1}, u16{1, 16, 1}, i16{0, 16, 1},
+    u32{1, 32, 1}, i32{0, 32, 1}, i64{0, 64, 1};
+
+// --- views of tensors --------------------------------------------------------------------------------------------
+
+/// How an element is stored.
+inline Type typeOf(Element element) {
+  switch (element) {
+    case Element::float32: return f32;
+    case Element::half: return f16;
+    case Element::int8: return i8;
+    case Element::int16: return i16;
+    case Element::uint16: return u16;
+    case Element::int32:
+    case Element::fixed32: return i32;
+    case Element::uint32: return u32;
+    case Element::int64: return i64;
+    default: return u8;
+  }
+}
+
+inline bool same(Type a, Type b) { return a.code == b.code && a.bits == b.bits; }
+
+template <class Tensor>
+bool isStoredAs(const Tensor& tensor, Type type) {
+  return same(typeOf(tensor.element()), type);
+}
+
+/// One call of a function: what its views found, and what went wrong in it.
+class Call {
+ public:
+  bool ok() const { return message_[0] == '\0'; }
+  const char* message() const { return message_; }
+
+  /// Whether rows lie along the last axis, or any axis behind theirs has one element.
+  bool last() const { return last_; }
+  /// Whether every tensor begins where a vector of HVX may.
+  bool aligned() const { return aligned_; }
+
+  void found(const void* data) { aligned_ = aligned_ && reinterpret_cast<std::uintptr_t>(data) % 128 == 0; }
+  void foundRows(bool last) { last_ = last_ && last; }
+#if defined(__GNUC__)
+  __attribute__((format(printf, 2, 3)))
+#endif
+  void fail(const char* format, ...);
+
+  /// The status of an execution, of what the function returned.
+  Status run(int returned) const {
+    if (returned == 0) return udo::ok;
+    return error("%s", ok() ? "the kernel failed" : message_);
+  }
+
+ private:
+  bool last_ = true, aligned_ = true;
+  char message_[160] = "";
+};
+
+/// Rows along an axis; a negative one counts from the last.
+struct Rows {
+  int axis;
+};
+
+/// All axes, filled with ones in front.
+struct Whole {
+  int rank;
+};
+
+/// A tensor as a function takes it.
+class View {
+ public:
+  template <class Tensor>
+  View(Call& call, const char*, const Tensor& tensor) : View(call, tensor) {
+    add(tensor.size(), 1);
+  }
+
+  template <class Tensor>
+  View(Call& call, const char* name, const Tensor& tensor, Rows rows) : View(call, tensor) {
+    const Shape shape = tensor.shape();
+    const int rank = static_cast<int>(shape.rank());
+    const int axis = rows.axis < 0 ? rows.axis + rank : rows.axis;
+    if (axis < 0 || axis >= rank) {
+      call.fail("axis is %d, but `%s` has rank %d", rows.axis, name, rank);
+      return;
+    }
+    const auto at = static_cast<std::size_t>(axis);
+    inner_ = shape.count(at + 1, shape.rank());
+    size_ = shape[at];
+    outer_ = shape.count(0, at);
+    call.foundRows(inner_ == 1);
+    add(inner_, 1);
+    add(size_, inner_);
+    add(outer_, inner_ * size_);
+  }
+
+  template <class Tensor>
+  View(Call& call, const char* name, const Tensor& tensor, Whole whole) : View(call, tensor) {
+    const Shape shape = tensor.shape();
+    const auto rank = static_cast<std::size_t>(whole.rank);
+    if (shape.rank() > rank && shape.count(0, shape.rank() - rank) != 1) {
+      call.fail("`%s` has rank %d; the kernel is for rank %d", name, static_cast<int>(shape.rank()), whole.rank);
+      return;
+    }
+    std::size_t stride = 1;
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      const std::size_t extent = axis < shape.rank() ? shape[shape.rank() - 1 - axis] : 1;
+      add(extent, stride);
+      stride *= extent;
+    }
+  }
+
+  /// Bytes of ours.
+  View(Call& call, const std::uint8_t* bytes, std::size_t size) {
+    raw.host = const_cast<std::uint8_t*>(bytes);
+    raw.type = type_ = u8;
+    raw.dim = dims_;
+    call.found(bytes);
+    add(size, 1);
+  }
+
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+
+  bool is(Type type) const { return same(type_, type); }
+
+  /// Of rows: without the axes behind theirs, which have one element.
+  void dropInner() {
+    if (raw.dimensions != 3 || inner_ != 1) return;
+    dims_[0] = dims_[1];
+    dims_[0].stride = 1;
+    dims_[1] = dims_[2];
+    raw.dimensions = 2;
+  }
+
+  Buffer raw = {};
+
+ private:
+  template <class Tensor>
+  View(Call& call, const Tensor& tensor) {
+    const void* data = tensor.template data<std::uint8_t>();
+    raw.host = static_cast<std::uint8_t*>(const_cast<void*>(data));
+    type_ = typeOf(tensor.element());
+    raw.type = same(type_, f16) ? u16 : type_;  // halves are handed over as their bits
+    raw.dim = dims_;
+    call.found(data);
+    if (tensor.size() > INT32_MAX) call.fail("a tensor has more than 2^31 elements");
+  }
+
+  void add(std::size_t extent, std::size_t stride) {
+    dims_[raw.dimensions++] = {0, static_cast<std::int32_t>(extent), static_cast<std::int32_t>(stride), 0};
+  }
+
+  std::size_t inner_ = 0, size_ = 0, outer_ = 0;
+  Type type_ = {};
+  Dimension dims_[8] = {};
+};
+
+// Machines whose vectors must begin at multiples of their size have a second function, for tensors that do.
+#if defined(__hexagon__)
+#define UDO_HALIDE(function, ...) \
+  (call.aligned() ? function##_aligned(&call, __VA_ARGS__) : function(&call, __VA_ARGS__))
+#else
+#define UDO_HALIDE(function, ...) function(&call, __VA_ARGS__)
+#endif
+
+}  // namespace halide
+}  // namespace udo

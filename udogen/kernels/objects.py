@@ -1,0 +1,203 @@
+"""Kernels in Python become object files beside them, each in a process of its own: LLVM ends it where it gives up."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+
+from udogen import backends, errors, process, resources
+from udogen.configs import resolve
+from udogen.configs.load import load
+from udogen.errors import BuildFailed, ToolMissing
+from udogen.kernels import glue
+from udogen.kernels.request import MACHINES, Request, TensorPort
+from udogen.kernels.worker import COMPILING, Report
+from udogen.opdef.datatypes import DataType
+from udogen.opdef.model import Op, Tensor
+from udogen.opdef.names import identifier
+from udogen.opdef.problems import Problems
+
+FOLDER = ".halide"  # how the folder of a kernel's objects ends; its name is the kernel's
+_INCLUDE, _KEY = "kernel.inc", "key"
+# What HVX code of Halide refers to and never calls here: nobody need have it.
+_UNUSED = {
+    *("malloc", "free", "qurt_hvx_lock", "qurt_hvx_unlock", "HAP_request_VTCM", "HAP_release_VTCM"),
+    *("halide_error", "halide_string_to_string", "halide_msan_annotate_memory_is_initialized"),
+}
+_TYPES = {"float": "f", "int": "i", "sfixed": "i", "uint": "u", "ufixed": "u", "bool": "u"}
+
+
+@dataclass(frozen=True)
+class PythonKernels:
+    """The kernels in Python of one library of a package."""
+
+    package: str
+    folder: Path
+    backend: str
+    layout: str
+    configs: tuple[Path, ...]
+    files: tuple[Path, ...]  # relative to the folder
+
+
+def compile_kernels(kernels: PythonKernels, machines: Sequence[str], on_step: Callable[[str], None], jobs: int) -> None:
+    """Compile what is not there for these machines, which are called like the folders of their libraries."""
+    files = [(file, kernels.folder / file) for file in kernels.files]
+    known = [machine for machine in dict.fromkeys(machines) if machine in MACHINES]
+    sources = [path.read_bytes() for path in (*kernels.configs, *sorted(Path(__file__).parent.glob("*.py")))]
+    missing = []
+    for _, path in files:
+        for machine in known:
+            key = resources.content_key(path.read_bytes(), *sources, repr((MACHINES[machine], kernels)).encode())
+            found = path.with_suffix(FOLDER) / machine / _KEY
+            if not found.is_file() or found.read_text() != key:
+                missing.append((path, machine, key))
+    if not missing:
+        return
+    version = _halide(missing[0][0])
+    ops = _ops(kernels)
+    calls = [partial(_one, kernels, ops[path.stem], *each, version, on_step) for path, *each in
+             ((path, path, machine, key) for path, machine, key in missing)]
+    process.at_once(calls, jobs)
+
+
+def _halide(kernel: Path) -> str:
+    try:
+        return metadata.version("halide")
+    except metadata.PackageNotFoundError:
+        raise ToolMissing(
+            f"{kernel} is a kernel in Python, which Halide compiles, and Halide is not installed",
+            hint="pip install 'udogen[kernels]'; a package that was built once needs only make",
+        ) from None
+
+
+def _ops(kernels: PythonKernels) -> Mapping[str, Op]:
+    package = next(each for each in load(kernels.configs)[0] if each.name == kernels.package)
+    found = resolve.for_backend(package, kernels.backend, Problems(), forced=True, layout=kernels.layout)
+    return {op.name: op for op in found.ops}
+
+
+def _one(
+    kernels: PythonKernels, op: Op, file: Path, machine: str, key: str, version: str, on_step: Callable[[str], None]
+) -> None:
+    request = _request(kernels, op, file, machine)
+    cached = resources.cache_dir("kernels") / resources.content_key(key.encode(), version.encode())
+    if not (cached / _KEY).is_file():
+        on_step(f"HALIDE {file.relative_to(kernels.folder)} {machine}")
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cached.parent) as made:
+            _compile(request, Path(made))
+            (Path(made) / _KEY).write_text(key)
+            try:
+                os.rename(shutil.copytree(made, f"{made}.whole"), cached)
+            except OSError:  # another process was faster
+                shutil.rmtree(f"{made}.whole")
+    folder = file.with_suffix(FOLDER)
+    shutil.rmtree(folder / machine, ignore_errors=True)
+    shutil.copytree(cached, folder / machine, ignore=shutil.ignore_patterns("*.s", "*.stmt", _INCLUDE, _KEY))
+    _write(folder / _INCLUDE, (cached / _INCLUDE).read_text("utf-8"))
+    _write(folder / machine / _KEY, key)
+
+
+def _write(path: Path, text: str) -> None:
+    """In one step, and only where it differs: makes of other targets may read it."""
+    if not path.is_file() or path.read_text("utf-8") != text:
+        new = path.with_name(f"{path.name}.{os.getpid()}-{id(text)}")
+        new.write_text(text, "utf-8")
+        new.replace(path)
+
+
+def _request(kernels: PythonKernels, op: Op, file: Path, machine: str) -> Request:
+    tensors = [*op.inputs, *(each for each in op.params if not each.is_scalar), *op.outputs]
+    return Request(
+        file=str(file),
+        op=op.name,
+        prefix=f"{kernels.package}_{op.name}",
+        tensors=tuple(_port(each, kernels.backend) for each in tensors),
+        scalars={
+            identifier(each.name): "f32" if any(one.kind == "float" for one in each.datatypes) else "i32"
+            for each in op.params
+            if each.is_scalar and all(one.kind != "string" for one in each.datatypes)
+        },
+        machine=MACHINES[machine],
+    )
+
+
+def _port(tensor: Tensor, backend: str) -> TensorPort:
+    types = tuple(dict.fromkeys(_stored(each, backend) for each in tensor.datatypes))
+    real = any("fixed" in each.kind for each in tensor.datatypes)
+    return TensorPort(identifier(tensor.name), tensor.role == "output", types, real)
+
+
+def _stored(datatype: DataType, backend: str) -> str:
+    kind = _TYPES[datatype.kind]
+    if kind == "i" and datatype.bits in (8, 16) and backends.ALL[backend].stores_unsigned:
+        kind = "u"
+    return f"{kind}{datatype.bits}"
+
+
+def _compile(request: Request, into: Path) -> None:
+    """The functions of a kernel and what calls them; those that the compiler dies of are made without vectors."""
+    while True:
+        done = _start(request, into)
+        if done.returncode == 0:
+            break
+        begun = [line.removeprefix(COMPILING) for line in done.stdout.splitlines() if line.startswith(COMPILING)]
+        lines = done.stderr.strip().splitlines()
+        if lines and lines[-1].startswith("{"):
+            raise errors.of_json(json.loads(lines[-1]))
+        if not begun or begun[-1] in request.scalar_only:
+            raise BuildFailed(
+                f"{request.file}: Halide ended while it compiled {begun[-1] if begun else 'it'} for "
+                f"{request.machine.target}",
+                details=lines[-5:],
+                hint="take out lines of the kernel until it compiles, to see which one it is",
+            )
+        request = replace(request, scalar_only=(*request.scalar_only, begun[-1]))
+    for found in into.glob("*.o"):
+        _adjust(found, request)
+    report = Report.of_json((into / "report.json").read_text("utf-8"))
+    (into / _INCLUDE).write_text(glue.include(request, report), "utf-8")
+
+
+def _start(request: Request, into: Path) -> process.Completed:
+    (into / "request.json").write_text(request.as_json(), "utf-8")
+    return process.run([sys.executable, "-m", "udogen.kernels.worker", str(into)], tied=True)
+
+
+def _adjust(file: Path, request: Request) -> None:
+    """Hide the functions of an object file from other libraries, and let what is never called be missing."""
+    data = bytearray(file.read_bytes())
+    wide = data[4] == 2
+    sections_at = struct.unpack_from("<Q" if wide else "<I", data, 40 if wide else 32)[0]
+    size, count = struct.unpack_from("<HH", data, 58 if wide else 46)
+    heads = [struct.unpack_from("<IIQQQQII" if wide else "<IIIIIIII", data, sections_at + n * size) for n in range(count)]
+    for _, kind, _, _, offset, length, link, _ in heads:
+        if kind != 2:
+            continue
+        texts = heads[link][4]
+        entry, info, other, section = (24, 4, 5, 6) if wide else (16, 12, 13, 14)
+        for at in range(offset, offset + length, entry):
+            start = texts + struct.unpack_from("<I", data, at)[0]
+            name = data[start : data.index(0, start)].decode()
+            if data[at + info] >> 4 == 0:
+                continue
+            is_defined = struct.unpack_from("<H", data, at + section)[0] != 0
+            if name in ("halide_malloc", "halide_free"):
+                raise BuildFailed(
+                    f"{request.file}: {request.op} needs memory of a size that is only known when it runs",
+                    hint="let each row's values be calculated where they are used (no compute_root)",
+                )
+            if name in _UNUSED and not is_defined:
+                data[at + info] = 2 << 4 | data[at + info] & 15
+            if is_defined:
+                data[at + other] = 2
+    file.write_bytes(data)

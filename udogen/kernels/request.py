@@ -1,0 +1,98 @@
+"""What a kernel in Python is compiled for: a request to the worker, and its names on the side of C++."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What code is made for: a row of `MACHINES`."""
+
+    target: str  # as Halide names it
+    vector: int  # bytes
+    float_vectors: bool = True
+    half_vectors: bool = True
+    aligned: bool = False  # there are functions of their own for aligned tensors
+
+
+@dataclass(frozen=True)
+class TensorPort:
+    """An input, an output or a tensor parameter."""
+
+    name: str  # as an identifier
+    is_output: bool
+    types: tuple[str, ...]  # how an element may be stored: f32, f16, u8, …
+    real: bool  # whether the kernel sees real numbers where integers are stored
+
+
+@dataclass(frozen=True)
+class Request:
+    """One op of one package for one machine."""
+
+    file: str
+    op: str
+    prefix: str  # how names of functions begin
+    tensors: tuple[TensorPort, ...]
+    scalars: Mapping[str, str]  # parameter -> f32 or i32
+    machine: Machine
+    scalar_only: tuple[str, ...] = ()  # functions that no vectors are used in: the compiler died of them
+    functions: tuple[str, ...] = ()  # only these; all where there are none
+
+    def as_json(self) -> str:
+        """For the worker's standard input."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def of_json(text: str) -> Request:
+        """What `as_json` wrote."""
+        row: dict[str, Any] = json.loads(text)
+        row["tensors"] = tuple(TensorPort(**{**each, "types": tuple(each["types"])}) for each in row["tensors"])
+        row["machine"] = Machine(**row["machine"])
+        return Request(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()})
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One function of a kernel: how its tensors are stored, and how rows lie."""
+
+    types: tuple[str, ...]  # of the tensors, in their order
+    last: bool = True  # rows: along the last axis, so that its elements lie side by side
+    aligned: bool = False
+
+    def name(self, prefix: str) -> str:
+        """The name of the function."""
+        types = "_".join(dict.fromkeys(self.types))
+        return f"{prefix}_{types}{'' if self.last else '_strided'}{'_aligned' if self.aligned else ''}"
+
+
+def type_combinations(tensors: Sequence[TensorPort]) -> list[tuple[str, ...]]:
+    """How the tensors may be stored together: those that allow the same types have the same one."""
+    lists = list(dict.fromkeys(port.types for port in tensors))
+    found: list[dict[tuple[str, ...], str]] = [{}]
+    for types in lists:
+        found = [{**each, types: one} for each in found for one in types]
+    return [tuple(each[port.types] for port in tensors) for each in found]
+
+
+# x86-64 since 2013; Hexagon's functions are those of a static program where qemu-hexagon runs them, which knows no
+# floating point of HVX.
+_X86 = Machine("x86-64-linux-sse41-avx-avx2-fma-f16c", 32)
+_ARM = Machine("arm-64-linux", 16)
+_HEXAGON = "hexagon-32-noos-hvx-hvx_{}"
+_NEW = Machine(_HEXAGON.format("v68"), 128, half_vectors=False, aligned=True)
+_OLD = {v: Machine(_HEXAGON.format(v), 128, float_vectors=False, half_vectors=False, aligned=True) for v in ("v65", "v66")}
+_VERSIONS = ("v68", "v69", "v73", "v75", "v79", "v81")
+_EMULATED = Machine(_NEW.target, 128, float_vectors=False, half_vectors=False, aligned=True)
+MACHINES: Mapping[str, Machine] = {
+    "x86_64-linux-clang": _X86,
+    "aarch64-linux-gnu": _ARM,
+    "aarch64-android": _ARM,
+    "arm64-v8a": _ARM,
+    **{f"hexagon-{v}": _NEW for v in _VERSIONS},
+    **{f"emulated-{v}": _EMULATED for v in _VERSIONS},
+    **{f"{kind}-{v}": machine for v, machine in _OLD.items() for kind in ("hexagon", "emulated")},
+}

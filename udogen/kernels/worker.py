@@ -1,0 +1,235 @@
+"""The worker that compiles one kernel for one machine: `python -m udogen.kernels.worker FOLDER`, with a request in it.
+
+LLVM ends the process where it cannot select instructions, so each function's name is printed before it is compiled.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import traceback
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from udogen.errors import UdogenError, UsageError
+from udogen.kernels import Flat, Rows, View
+from udogen.kernels.request import Request, Variant, type_combinations
+from udogen.python_files import load_module
+
+COMPILING = "compiling "
+_FEATURES = "-no_runtime-no_bounds_query-user_context-strict_float"
+_SCALARS = {"f32": "Float", "i32": "Int"}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was compiled: all that the side of C++ must know."""
+
+    variants: tuple[Variant, ...]
+    views: tuple[tuple[str, int | str | None], ...]  # of each tensor: flat, rows (axis), whole (rank)
+    table: bool  # whether an op of 8 bits looks its numbers up
+
+    def as_json(self) -> str:
+        """For a file."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def of_json(text: str) -> Report:
+        """What `as_json` wrote."""
+        row = json.loads(text)
+        variants = (Variant(tuple(each["types"]), each["last"], each["aligned"]) for each in row["variants"])
+        return Report(tuple(variants), tuple((kind, value) for kind, value in row["views"]), row["table"])
+
+
+class _Kernel:
+    """The function of a kernel's file, held against the op."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        file = Path(request.file)
+        found = getattr(load_module(file), request.op, None)
+        if not callable(found):
+            raise UsageError(
+                f"{file}:1: it defines no function `{request.op}`", hint=f"write `def {request.op}(…):` for the op"
+            )
+        self.function = found
+        self.where = f"{file}:{found.__code__.co_firstlineno}"
+        names = [port.name for port in request.tensors]
+        views: dict[str, View] = dict.fromkeys(names, Flat())
+        self.names = []
+        for name, parameter in inspect.signature(found, eval_str=True).parameters.items():
+            if name not in names and name not in request.scalars:
+                known = ", ".join([*names, *request.scalars])
+                raise UsageError(
+                    f"{self.where}: {request.op}() takes `{name}`, which the op does not have", hint=f"it has {known}"
+                )
+            self.names.append(name)
+            if name in names and parameter.annotation is not inspect.Parameter.empty:
+                view = parameter.annotation() if isinstance(parameter.annotation, type) else parameter.annotation
+                if not isinstance(view, View):
+                    raise UsageError(
+                        f"{self.where}: `{name}` of {request.op}() is annotated with {view!r}, which is no view",
+                        hint="use Flat, Rows or Whole of udogen.kernels",
+                    )
+                views[name] = view
+        self.views = [views[name] for name in names]
+        for view in self.views:
+            if isinstance(view, Rows) and isinstance(view.axis, str) and view.axis not in request.scalars:
+                raise UsageError(
+                    f"{self.where}: Rows({view.axis!r}) names no scalar parameter of {request.op}",
+                    hint="it has " + (", ".join(request.scalars) or "none"),
+                )
+        for port in request.tensors:
+            if port.is_output and port.name not in self.names:
+                raise UsageError(
+                    f"{self.where}: {request.op}() does not take the output `{port.name}`", hint="write to all outputs"
+                )
+
+    @property
+    def has_rows(self) -> bool:
+        return any(isinstance(view, Rows) for view in self.views)
+
+    def variants(self) -> list[Variant]:
+        """All functions."""
+        lasts = (True, False) if self.has_rows else (True,)
+        aligned = (False, True) if self.request.machine.aligned else (False,)
+        return [Variant(*each) for each in product(type_combinations(self.request.tensors), lasts, aligned)]
+
+    def call(self, tensors: dict[str, Any], scalars: dict[str, Any]) -> None:
+        """Let the function say what the outputs are."""
+        self.function(**{name: tensors.get(name, scalars.get(name)) for name in self.names})
+
+
+def _compile(kernel: _Kernel, variant: Variant, folder: Path) -> None:
+    import halide as hl
+
+    from udogen.kernels.algorithm import TYPES, Place, Tensor, schedule
+
+    request, machine = kernel.request, kernel.request.machine
+    name = variant.name(request.prefix)
+    is_real = any(port.real or t in ("f32", "f16") for port, t in zip(request.tensors, variant.types, strict=True))
+    vectors = (machine.float_vectors or not is_real) and name not in request.scalar_only
+    smallest = min(TYPES[stored].bytes() for stored in variant.types)
+    place = Place(machine, machine.vector // smallest if vectors else 1, variant.last)
+    rows = zip(request.tensors, variant.types, kernel.views, strict=True)
+    tensors = {port.name: Tensor(port, stored, view, place) for port, stored, view in rows}
+    scalars = {each: hl.Param(getattr(hl, _SCALARS[kind])(32), each) for each, kind in request.scalars.items()}
+    kernel.call(tensors, scalars)
+    inputs = [each for each in tensors.values() if each.buffer is not None]
+    outputs = [each for each in tensors.values() if each.func is not None]
+    for each in outputs:
+        if not each.func.defined():
+            raise UsageError(f"{kernel.where}: {request.op}() writes nothing to `{each.name}`", hint=f"{each.name}[i] = …")
+        schedule(each, place)
+    for buffer in (*(each.buffer for each in inputs), *(each.func.output_buffer() for each in outputs)):
+        for axis in range(buffer.dimensions()):
+            buffer.dim(axis).set_min(0)
+        if variant.aligned:
+            buffer.set_host_alignment(machine.vector)
+    quantized = [part for each in tensors.values() if each.is_quantized for part in (each.scale, each.offset)]
+    arguments = [*(each.buffer for each in inputs), *scalars.values(), *quantized]
+    pipeline = hl.Pipeline([each.func for each in outputs])
+    target = hl.Target(machine.target + _FEATURES)
+    module = pipeline.compile_to_module(arguments, name, target)
+    kinds = {hl.OutputFileType.object: "o", hl.OutputFileType.stmt: "stmt", hl.OutputFileType.assembly: "s"}
+    module.compile({kind: str(folder / f"{name}.{ending}") for kind, ending in kinds.items()})
+
+
+def _is_table(kernel: _Kernel) -> bool:
+    """Whether the only output's elements depend on nothing but the element of the only input in the same place."""
+    import halide as hl
+
+    ports = kernel.request.tensors
+    if len(ports) != 2 or any(not isinstance(view, Flat) for view in kernel.views):
+        return False
+    asked: list[Any] = []
+    given: list[tuple[Any, Any]] = []
+    number = hl.Param(hl.Float(32) if ports[0].real else hl.UInt(8), "number")
+
+    class Element:
+        def __getitem__(self, index: Any) -> hl.Expr:
+            asked.append(index)
+            return hl.Expr(number)
+
+        def __setitem__(self, index: Any, value: Any) -> None:
+            given.append((index, value))
+
+    kinds = {each: hl.Param(getattr(hl, _SCALARS[kind])(32), each) for each, kind in kernel.request.scalars.items()}
+    try:
+        kernel.call({port.name: Element() for port in ports}, kinds)
+        index, value = given[0]
+        if len(given) != 1 or not all(isinstance(each, hl.Var) and each.name() == index.name() for each in asked):
+            return False
+        alone = hl.Func("alone")
+        alone[()] = value  # refused where the index is in it
+    except Exception:
+        return False
+    return True
+
+
+def _table(kernel: _Kernel, folder: Path, *, aligned: bool) -> None:
+    import halide as hl
+
+    machine = kernel.request.machine
+    name = f"{kernel.request.prefix}_table{'_aligned' if aligned else ''}"
+    codes, table = hl.ImageParam(hl.UInt(8), 1, "codes"), hl.ImageParam(hl.UInt(8), 1, "table")
+    i, found = hl.Var("i"), hl.Func("found")
+    found[i] = table[hl.cast(hl.Int(32), codes[i])]
+    for buffer in (codes, table, found.output_buffer()):
+        buffer.dim(0).set_min(0)
+        if aligned:
+            buffer.set_host_alignment(machine.vector)
+    table.dim(0).set_extent(256)
+    lanes = machine.vector if machine.aligned else 16
+    wide = found.specialize(codes.dim(0).extent() >= lanes)
+    wide.vectorize(i, lanes, hl.TailStrategy.ShiftInwards) if machine.aligned else wide.unroll(i, 8)
+    module = hl.Pipeline([found]).compile_to_module([codes, table], name, hl.Target(machine.target + _FEATURES))
+    module.compile({hl.OutputFileType.object: str(folder / f"{name}.o")})
+
+
+def _run(request: Request, folder: Path) -> None:
+    kernel = _Kernel(request)
+    variants = kernel.variants()
+    for variant in variants:
+        name = variant.name(request.prefix)
+        if request.functions and name not in request.functions:
+            continue
+        print(f"{COMPILING}{name}", flush=True)
+        try:
+            _compile(kernel, variant, folder)
+        except UdogenError:
+            raise
+        except Exception as fault:
+            raise UsageError(
+                f"{_line(fault, request.file) or kernel.where}: {str(fault).strip() or type(fault).__name__}",
+                hint=f"while {name} was compiled for {request.machine.target}",
+            ) from fault
+    of_bytes = [each for each in variants if set(each.types) == {"u8"}]
+    table = bool(of_bytes) and _is_table(kernel)
+    for variant in of_bytes if table else ():
+        _table(kernel, folder, aligned=variant.aligned)
+    views = tuple((type(view).__name__.lower(), getattr(view, "axis", getattr(view, "rank", None))) for view in kernel.views)
+    (folder / "report.json").write_text(Report(tuple(variants), views, table).as_json(), "utf-8")
+
+
+def _line(fault: BaseException, file: str) -> str:
+    """file:line of the innermost line of the kernel's file in a traceback."""
+    frames = [frame for frame in traceback.extract_tb(fault.__traceback__) if frame.filename == file]
+    return f"{file}:{frames[-1].lineno}" if frames else ""
+
+
+def main() -> None:
+    """Compile what the request in a folder asks for, into that folder."""
+    folder = Path(sys.argv[1])
+    try:
+        _run(Request.of_json((folder / "request.json").read_text("utf-8")), folder)
+    except UdogenError as fault:
+        print(json.dumps(fault.as_json()), file=sys.stderr)
+        sys.exit(fault.exit_code)
+
+
+if __name__ == "__main__":
+    main()
