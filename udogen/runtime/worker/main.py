@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from udogen.qnn.interface import WARN, QnnError
+from udogen.qnn.system import binary_info
 from udogen.runtime import execution_counts, failures
 from udogen.runtime.channel import Done, Quit
 from udogen.runtime.contexts.runtime import Context, Runtime
@@ -182,14 +183,14 @@ class OpWorker:
 
     def prepare(self, command: PrepareOp) -> OpPrepared:
         """Make a graph of the op for another machine."""
-        assert self._backend is not None
-        with self._context(self._backend, command.call) as context:
-            graph, _, _ = self._graph(context, command.call)
+        with self._context(self._runtime, command.call) as context:
+            built = new_graph(context, command.call, self._rules)
             self._parent.phase("finalize")
-            graph.finalize()
+            context.finalize_graph(built)
             binary = context.binary()
             self._parent.phase("free the graph")
-        return OpPrepared(binary, only_graph(self._libraries, binary))
+        [graph] = binary_info(self._runtime.system, binary).graphs
+        return OpPrepared(binary, graph)
 
     def repeat(self, command: RepeatOp) -> OpRepeated:
         """Run one op many times over."""
