@@ -1,6 +1,6 @@
 """How generate, build and test grow with the number of ops: `python -m tests.bench.scale 10 100 1000 [--svg FILE]`.
 
-One CPU package of N ops, one case of each.  A column is left out where its tool is missing.  It prints a table in
+One CPU package of N ops, one case of each.  Without --launcher no build has a cache.  It prints a table in
 Markdown: seconds, and seconds for an op.  Nothing here fails because of a time.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.generate.fifty import config, kernel
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = ("generate", "build", "build, warm ccache", "test")
+STEPS = ("generate", "build", "build, warm cache", "test")
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 
 
@@ -35,7 +35,7 @@ def udogen(*arguments: object, **env: str) -> float:
     return time.perf_counter() - began
 
 
-def measure(count: int, folder: Path) -> list[float | None]:
+def measure(count: int, folder: Path, launcher: str) -> list[float | None]:
     """Seconds of each of STEPS."""
     xml, kernels, out = folder / "Many.xml", folder / "kernels", folder / "out"
     kernels.mkdir(parents=True)
@@ -51,10 +51,12 @@ def measure(count: int, folder: Path) -> list[float | None]:
     generated = udogen("generate", xml, "-o", out, "--kernels", kernels, **env)
     built = udogen("build", "cpu_x86", "-C", out, **env)
     cached = None
-    if shutil.which("ccache"):
-        for _ in range(2):
-            udogen("build", "clean", "-C", out, **env)
-            cached = udogen("build", "cpu_x86", "-C", out, UDOGEN_LAUNCHER="ccache", **env)
+    if launcher:
+        for name in ("cold", "warm"):
+            # At the same path, for absolute paths would make other objects.
+            shutil.move(out, folder / name)
+            udogen("generate", xml, "-o", out, "--kernels", kernels, **env)
+            cached = udogen("build", "cpu_x86", "-C", out, UDOGEN_LAUNCHER=launcher, **env)
     # The package of `udogen test` lies in the cache; its first run builds it.
     udogen("test", folder, "--backend", "cpu", **env)
     return [generated, built, cached, udogen("test", folder, "--backend", "cpu", **env)]
@@ -99,11 +101,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("counts", nargs="+", type=int)
     parser.add_argument("--svg", type=Path)
+    parser.add_argument("--launcher", default="", help="ccache or sccache: build again with it, warm")
     options = parser.parse_args()
     rows = []
     for count in options.counts:
         with tempfile.TemporaryDirectory(prefix="udogen-scale-") as folder:
-            rows.append(measure(count, Path(folder) / "many"))
+            rows.append(measure(count, Path(folder) / "many", options.launcher))
         print(table([count], rows[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
     print(table(options.counts, rows))
     if options.svg:
