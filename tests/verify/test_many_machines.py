@@ -51,8 +51,10 @@ def test_pytest_on_two_machines(right: Path, tmp_path: Path) -> None:
         machines = []
         for each in (one, two):
             where = f"-F {each.config} -p {each.port} {each.host}"
-            machines += ["--tx", f"ssh={where}//python={sys.executable}//chdir={right}"]
-        done = run_pytest(right, *machines, "--dist", "load", "-v", f"--junitxml={tmp_path / 'junit.xml'}")
+            machines += ["--tx", f"ssh={where}//python={sys.executable}//chdir={each.folder / 'work'}"]
+        done = run_pytest(
+            right, *machines, "--rsyncdir", str(right), "--dist", "load", "-vv", f"--junitxml={tmp_path / 'junit.xml'}"
+        )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
     assert set(re.findall(r"\[(gw\d)\]", done.stdout)) == {"gw0", "gw1"}
