@@ -113,7 +113,7 @@ def test_the_cause_of_wrong_numbers_is_named_and_a_crash_is_one_case(
     crash = "if (args.input.size() == 7) __builtin_trap();\n  const std::size_t size"
     wrong = project(
         tmp_path / "wrong",
-        **{"const std::size_t size": crash, "args.output.setReal(i,": "args.output.setReal(size - 1 - i,"},
+        **{"const std::size_t size": crash, "i < size; ++i) args": "i + 1 < size; ++i) args"},
     )
     one, _ = servers
     where = ["--on", one.device, "--on", "here", "--backend", "cpu", "--keep"]

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 class _Arguments:
     """The command line."""
 
-    folder: Path
+    paths: tuple[Path, ...]
     backends: tuple[str, ...]
     on: tuple[str, ...]
     keep: bool
     shard: tuple[int, int]
-    merge: tuple[Path, ...]
+    merge: bool
     pattern: str
     jobs: int | None
     timeout: float
@@ -76,7 +76,7 @@ def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple
 
 
 @click.command("test")
-@click.argument("folder", type=click.Path(path_type=Path), default=Path(), metavar="[DIR]")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]")
 @click.option(
     "--backend", "backends", multiple=True, metavar="NAME",
     help="Only here: cpu, gpu, htp, hexagon, dsp, cpu-ort, htp-ort, cpu-emulator, htp-emulator, shapes; may repeat.",
@@ -89,8 +89,7 @@ def _shard(_context: click.Context, _param: click.Parameter, text: str) -> tuple
     "--shard", default="1/1", metavar="I/N", callback=_shard, help="Only part I of N, for N machines of a CI."
 )
 @click.option(
-    "--merge", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
-    help="Run nothing: join answers of --json, as one answer; may repeat.",
+    "--merge", is_flag=True, help="Run nothing: join files that --json wrote, as in `udogen test --merge *.json`."
 )  # fmt: skip
 @click.option("--keep", is_flag=True, help="Leave what was sent on the devices.")
 @click.option(
@@ -132,11 +131,13 @@ def command(**given: Any) -> int:
     arguments = _Arguments(**given)
     if arguments.merge:
         return _merge(arguments)
+    if len(arguments.paths) > 1:
+        raise UsageError(f"{len(arguments.paths)} folders are given", hint="test one after the other")
     options = arguments.options()
     options.safety.check_tools()
     _check_folders(arguments.junit, arguments.html, arguments.save)
     before = baseline.load(arguments.compare) if arguments.compare else None
-    plan = test_run.plan(load_test_files(arguments.folder), options)
+    plan = test_run.plan(load_test_files(arguments.paths[0] if arguments.paths else Path()), options)
     with _progress(plan) as (on_batch, on_case, on_step):
         run = test_run.run(plan, options, on_batch=on_batch, on_case=on_case, on_step=on_step)
     if arguments.save:
@@ -175,7 +176,9 @@ def _merge(arguments: _Arguments) -> int:
     if arguments.html or arguments.save or arguments.compare:
         raise UsageError("--merge makes --json and --junit: answers have no arrays", hint="leave the others out")
     _check_folders(arguments.junit)
-    answer = machine.merge([machine.read(path) for path in arguments.merge])
+    if not arguments.paths:
+        raise UsageError("--merge needs files", hint="udogen test --merge part-*.json")
+    answer = machine.merge([machine.read(path) for path in arguments.paths])
     if arguments.junit:
         with writing(arguments.junit):
             arguments.junit.write_text(machine.junit(answer), "utf-8")

@@ -58,8 +58,9 @@ def on_device(place: Place, device: str) -> Place:
 
 def runs_on_devices(place: Place) -> bool:
     """Whether its graphs are made on this machine, as context binaries for devices."""
-    real = place.kind == "emulator" or platform.machine() in RUNTIMES[place.config].machines
-    return place.watched and place is not SHAPES and real
+    if not place.watched or place is SHAPES:
+        return False
+    return place.kind == "emulator" or platform.machine() in RUNTIMES[place.config].machines
 
 
 def built_for(place: Place, folder: Path) -> Built:

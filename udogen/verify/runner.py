@@ -140,21 +140,22 @@ class CaseRunner:
         outcome = self._run(case, loops=self._options.loops, measure=self._options.measure)
         op = self._op(case)
         if self._explainer and not case.before:  # of a chain it would see the last op alone
-            outcome = self._explainer_of(outcome)(outcome, op, loops=self._executions)
+            outcome = self._explained(self._explainer, outcome, op)
         if self._checks is not None:
             outcome = check_case(outcome, self._checks, self._built, op)
         return outcome
 
-    def _explainer_of(self, outcome: Outcome) -> Explainer:
-        """What explains it: where an op fails on this machine as on a device, runs here, which take less time."""
-        assert self._explainer is not None
-        if not self._place.device or outcome.status not in ("failed", "error"):
-            return self._explainer
-        if self._twin is None:
-            twin = CaseRunner(self._built, place_of(self._place.base), replace(self._options, measure=False))
-            self._twin = self._stack.enter_context(twin)
-        alike = self._twin._explainer is not None and _alike(outcome, self._twin._run_once(outcome.case))
-        return self._twin._explainer if alike and self._twin._explainer else self._explainer
+    def _explained(self, explainer: Explainer, outcome: Outcome, op: Op | None) -> Outcome:
+        """With causes: what fails on this machine as on a device is explained here, where memory is watched."""
+        if self._place.device and outcome.status in ("failed", "error"):
+            if self._twin is None:
+                twin = CaseRunner(self._built, place_of(self._place.base), replace(self._options, measure=False))
+                self._twin = self._stack.enter_context(twin)
+            here = self._twin._run_once(outcome.case)
+            if _kind(here) == _kind(outcome) and self._twin._explainer is not None:
+                here = self._twin._explainer(here, op, loops=_EXECUTIONS)
+                return replace(outcome, findings=(*outcome.findings, *here.findings), smallest=here.smallest)
+        return explainer(outcome, op, loops=self._executions)
 
     def _run_once(self, case: Case) -> Outcome:
         return self._run(case, loops=1, measure=False)
@@ -241,13 +242,9 @@ class CaseRunner:
         return replace(outcome.cost, execute=_spread(times.samples), finalize=times.finalize)
 
 
-def _alike(one: Outcome, other: Outcome) -> bool:
-    """Whether a case failed in the same way in two places."""
-    kinds = [each.error.kind if each.error else each.status for each in (one, other)]
-    return kinds[0] == kinds[1] and all(
-        a.found.shape == b.found.shape and np.allclose(a.found, b.found, rtol=1e-3, equal_nan=True)
-        for a, b in zip(one.tensors, other.tensors, strict=True)
-    )
+def _kind(outcome: Outcome) -> str:
+    """How a case ended."""
+    return outcome.error.kind if outcome.error else outcome.status
 
 
 def is_refusal(error: UdogenError) -> bool:

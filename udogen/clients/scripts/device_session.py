@@ -244,7 +244,7 @@ class DeviceSession:
         try:
             self._send(len(sent), out)
         except RunFailed as error:
-            self._lost = error
+            self._lost = error  # what is missing ends the session instead
         for case, call in zip(cases, sent, strict=True):
             folder = out / f"{plan.label}0" / case.name
             self._keep_result(call, self._lost or self._result(call, folder))

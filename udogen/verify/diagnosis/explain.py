@@ -19,7 +19,8 @@ from udogen.verify.results import Finding, Outcome
 _MOST_EXPLAINED = 3  # of one op and data type in one place: the others are wrong for the same reason
 _MOST_SHRUNK = 1
 _RUNS = 60
-_RUNS_OF_PROGRAMS = 20  # where each run is a process under QEMU, or on a device
+_RUNS_OF_PROGRAMS = 20  # where each run is a process under QEMU
+_RUNS_ON_DEVICES = 8  # of seconds each
 _CRASHED = "op-crashed"
 
 
@@ -73,7 +74,8 @@ class Explainer:
             return now.status == "failed"
 
         given = {name: tuple(array.shape) for name, array in outcome.case.inputs.items()}
-        best = shrink(given, fails, runs=_RUNS_OF_PROGRAMS if self._place.instructions or self._place.device else _RUNS)
+        runs = _RUNS_ON_DEVICES if self._place.device else _RUNS_OF_PROGRAMS if self._place.instructions else _RUNS
+        best = shrink(given, fails, runs=runs)
         return None if best == given else made.get(tuple(best.items()))
 
 

@@ -1,0 +1,144 @@
+"""One test run on several machines: pytest-xdist over popen and ssh, `--shard` and `--merge`, recipes for CI."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from lxml import etree
+
+from tests.making import LONG, ROOT, need_runtime, udogen
+from tests.scripts.test_device_places import project
+from tests.ssh_server import ssh_server
+
+SCALE = (ROOT / "docs" / "scale.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of three cases, built."""
+    need_runtime("cpu")
+    folder = project(tmp_path_factory.mktemp("right") / "project")
+    assert udogen("test", folder, "--backend", "cpu").returncode == 0
+    return folder
+
+
+def run_pytest(folder: Path, *arguments: str, path: str = "") -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "pytest", "--udogen", "--udogen-backend", "cpu", "-q", "-p", "no:cacheprovider"]
+    env = {**os.environ, **({"PATH": path} if path else {}), "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [*argv, *arguments, str(folder)], cwd=folder, env=env, capture_output=True, text=True, timeout=LONG
+    )
+
+
+def test_pytest_on_two_workers_of_this_machine(right: Path, tmp_path: Path) -> None:
+    done = run_pytest(right, "--tx", "2*popen", "--dist", "load", f"--junitxml={tmp_path / 'junit.xml'}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+    assert etree.parse(tmp_path / "junit.xml").find("testsuite").get("tests") == "3"
+
+
+def test_pytest_on_two_machines(right: Path, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    with ssh_server(tmp_path / "one") as one, ssh_server(tmp_path / "two") as two:
+        machines = []
+        for each in (one, two):
+            where = f"-F {each.config} -p {each.port} {each.host}"
+            machines += ["--tx", f"ssh={where}//python={sys.executable}//chdir={each.folder / 'work'}"]
+        done = run_pytest(
+            right, *machines, "--rsyncdir", str(right), "--dist", "load", "-vv", f"--junitxml={tmp_path / 'junit.xml'}"
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+    assert set(re.findall(r"\[(gw\d)\]", done.stdout)) == {"gw0", "gw1"}
+    assert etree.parse(tmp_path / "junit.xml").find("testsuite").get("tests") == "3"
+
+
+def test_parts_are_the_whole(right: Path, tmp_path: Path) -> None:
+    whole = json.loads(udogen("test", right, "--backend", "cpu", "--json").stdout)
+    parts = []
+    for number in (1, 2):
+        done = udogen("test", right, "--backend", "cpu", "--shard", f"{number}/2", "--json")
+        assert done.returncode == 0, done.stderr
+        (tmp_path / f"{number}.json").write_text(done.stdout)
+        parts.append(tmp_path / f"{number}.json")
+    done = udogen("test", "--merge", *parts, "--json", "--junit", tmp_path / "junit.xml")
+    assert done.returncode == 0, done.stderr
+    merged = json.loads(done.stdout)
+    assert sorted(each["case"] for each in merged["cases"]) == sorted(each["case"] for each in whole["cases"])
+    assert (merged["counts"], merged["ok"]) == (whole["counts"], True)
+    assert [row["cases"] for row in merged["backends"] if row["state"] == "ran"] == [3]
+    assert etree.parse(tmp_path / "junit.xml").getroot().get("tests") == "3"
+    shown = udogen("test", "--merge", *parts).stdout
+    assert re.search(r"^cpu +ran +3 ", shown, re.M), shown
+
+
+def test_a_merged_failure_keeps_its_cause_and_exit_code(right: Path, tmp_path: Path) -> None:
+    answer = json.loads(udogen("test", right, "--backend", "cpu", "--json").stdout)
+    answer["cases"][0] |= {"status": "failed", "message": "2 of 7 numbers are wrong", "text": ["WRONG it is"]}
+    answer["counts"] |= {"failed": 1, "passed": 2}
+    (tmp_path / "bad.json").write_text(json.dumps(answer))
+    done = udogen("test", "--merge", tmp_path / "bad.json", "--junit", tmp_path / "junit.xml")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (6, "WRONG it is")
+    failure = etree.parse(tmp_path / "junit.xml").find("testsuite/testcase/failure")
+    assert (failure.get("message"), failure.text) == ("2 of 7 numbers are wrong", "WRONG it is")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--shard", "3/2"], "error: --shard 3/2: this is not I/N"),
+        (["--shard", "x"], "error: --shard x: this is not I/N"),
+        (["--merge"], "error: --merge needs files"),
+        (["a", "b"], "error: 2 folders are given"),
+        (["--merge", "no.json"], "error: no.json cannot be read: No such file or directory"),
+        (["--merge", "LICENSE"], "error: LICENSE is no answer of a test run"),
+        (["--merge", "LICENSE", "--html", "x"], "error: --merge makes --json and --junit: answers have no arrays"),
+    ],
+)
+def test_mistakes(arguments: list[str], message: str) -> None:
+    done = udogen("test", *arguments)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, message)
+
+
+# --- recipes --------------------------------------------------------------------------------------------------
+
+
+def recipes() -> dict[str, dict]:
+    """The blocks of YAML in docs/scale.md, by their first line."""
+    return {
+        text.splitlines()[0].removeprefix("# "): yaml.safe_load(text)
+        for text in re.findall(r"^```yaml\n(.*?)^```", SCALE, re.M | re.S)
+    }
+
+
+def commands_of(recipe: dict) -> list[str]:
+    """The commands of udogen in the jobs of either CI, in their order, as part 1 of 1."""
+    found = []
+    for job in (recipe.get("jobs") or recipe).values():
+        steps = [step.get("run", "") for step in job.get("steps", [])] if isinstance(job, dict) else []
+        for text in [*steps, *(job.get("script", []) if isinstance(job, dict) else [])]:
+            lines = re.sub(r"\$\{\{ (matrix\.part|strategy\.job-total) \}\}|\$CI_NODE_(INDEX|TOTAL)", "1", text)
+            found += [line for line in lines.splitlines() if line.startswith("udogen ")]
+    return found
+
+
+@pytest.mark.parametrize("name", [".github/workflows/ops.yml", ".gitlab-ci.yml"])
+def test_the_commands_of_a_recipe_run(right: Path, tmp_path: Path, name: str) -> None:
+    """What a runner would do with its commands; the runner itself is not here."""
+    commands = commands_of(recipes()[name])
+    assert len(commands) == 2
+    (tmp_path / "ops").symlink_to(right)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for line in commands:
+        done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LONG)
+        assert done.returncode == 0, (line, done.stderr)
+    root = etree.parse(tmp_path / "junit.xml").getroot()
+    assert (root.get("tests"), root.get("failures")) == ("3", "0")
