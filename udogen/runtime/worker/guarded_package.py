@@ -74,7 +74,7 @@ class GuardedPackage:
         self._package = package
         self._made: dict[int, _GuardedNode] = {}
         ffi = abi.ffi()
-        # The package is initialized, and logs: neither is to be done twice, nor undone by us.
+        # The package is initialized, and logs: neither may be done twice, or undone here.
         done = {"init": lambda _: 0, "terminate": lambda: 0, "logInitialize": lambda _callback, _level: 0}
         functions = {**done, "logTerminate": lambda: 0, "createOpImpl": self._create, "freeOpImpl": self._free}
         self._table = {name: ffi.callback(_REPLACED[name], function) for name, function in functions.items()}
