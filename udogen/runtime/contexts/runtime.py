@@ -464,7 +464,7 @@ class Runtime(Closing):
         # Contexts are held weakly: they are collected when unused.  Their cleanup is kept until it ran.
         self._contexts: dict[ContextCleanup, weakref.ref[Context]] = {}
         self._packages: list[tuple[Path, str]] = []  # library, provider
-        self._own_logs: list[LoadedPackage] = []  # packages whose log the backend does not forward
+        self._loaded: list[LoadedPackage] = []  # registered packages that this process calls too
         self._lock = threading.RLock()
         with ExitStack() as stack:
             self._sink, self._log_level = sink, log_level
@@ -541,13 +541,20 @@ class Runtime(Closing):
                     library.resolve(), provider, self._log_line, level=max(self._log_level, WARN)
                 )
                 self._stack.callback(unlisten)
-                self._own_logs.append(package)
+                self._loaded.append(package)
             self.register_file(library.resolve(), provider, target)
             self._packages.append((library.resolve(), provider))
 
-    def register_file(self, library: Path, provider: str, target: str | None = None) -> None:
-        """Register an op package as it is: nothing is checked, and its log goes where its user lets it go."""
+    def register_file(
+        self, library: Path, provider: str, target: str | None = None, *, loaded: LoadedPackage | None = None
+    ) -> None:
+        """Register an op package as it is: nothing is checked, and its log is left to the caller.
+
+        `loaded` is the same package, where the caller has loaded it.
+        """
         self._backend.register(library, provider, target)
+        if loaded is not None:
+            self._loaded.append(loaded)
 
     def validate(self, op: OpConfig) -> None:
         """Raise unless the backend or the op's package accepts this node; most backends ask when it is added."""
@@ -654,7 +661,7 @@ class Runtime(Closing):
             return handle
         handle.close()
         op, package = missing
-        if package in [each.info()[0] for each in self._own_logs]:
+        if package in [each.info()[0] for each in self._loaded]:
             what, hint = (
                 "its package does not take it",
                 "use the package, and its version, that the binary was made with",
